@@ -32,14 +32,14 @@ from ..graph.graph_builder import GraphBuilder, as_tensor, building
 from ..graph.reference_interpreter import evaluate_node
 from ..guards.gather import compile_gather
 from ..guards.guards import PathCodegen
-from ..heap.path_reader import Reader
+from ..heap.path_reader import PathReader
 from ..runtime import spans
 from ..runtime.compile_queue import ready
 from ..runtime.warnings import warn
 from ..scalars.scalar_expr import Origins, compute
 from ..segments.segment import Backend, Executable, cone, extract_graph, operand
 from ..sizes.symbolic_dim import Dim, ShapeEnv
-from ..trace.output_spec import Outputs
+from ..trace.output_spec import OutputSpecBuilder
 from ..trace.tracer import Tracer
 from .autograd_node import CompiledBackward, SavedArrays
 from .partitioner import decomposed, saved_values
@@ -183,10 +183,10 @@ class BackwardSegment:
 class BackwardPlan:
     """The backward of a replayed call: its segments and the values saved for them."""
 
-    def __init__(self, recorder: Tracer, outputs: Outputs, tape: SymbolicTape) -> None:
+    def __init__(self, recorder: Tracer, outputs: OutputSpecBuilder, tape: SymbolicTape) -> None:
         self.names, self.sizes, self.tape = recorder.names, recorder.sizes, tape
         self.size_record = recorder.sizes.record  # its answers hold for all replays of the trace
-        self.location = recorder.place
+        self.location = recorder.location
         self.backend: Backend
         self.live_in = [e.node for e in recorder.path if isinstance(e, DataDependentSize)]
         self.live_in += _carried_values(recorder, tape)
@@ -239,7 +239,7 @@ class BackwardPlan:
         return arrays, [t.edge for t in outside]
 
     def attach(self, inputs: tuple[list[Any], list[Any]], arrays: list[Any], results: list[Tensor],
-               read: Reader | None) -> None:
+               read: PathReader | None) -> None:
         """Attaches the results of a call to the tape.
 
         The last of the program's output `arrays` are the saved values.
@@ -382,7 +382,7 @@ def read_in_backward(roots: Sequence[Node], incoming: Collection[Node]) -> list[
     return [n for n in demanded if n not in backward]
 
 
-def find_backward(recorder: Tracer, outputs: Outputs) -> BackwardPlan | None:
+def find_backward(recorder: Tracer, outputs: OutputSpecBuilder) -> BackwardPlan | None:
     """The backward of the results of a traced call; None if no result needs a gradient."""
     if all(t.edge is None for _, t in outputs.tensors):
         return None
@@ -391,7 +391,7 @@ def find_backward(recorder: Tracer, outputs: Outputs) -> BackwardPlan | None:
     if recorder.refusal:
         return None
     if all(e is None or isinstance(e, FreedTape) for e in tape.edges):
-        outputs.ends = [None if e is None else e.end for e in tape.edges]
+        outputs.grad_edges = [None if e is None else e.end for e in tape.edges]
         return None
     try:
         return BackwardPlan(recorder, outputs, tape)

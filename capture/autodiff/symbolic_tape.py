@@ -20,8 +20,8 @@ from ..control_flow.loop_gradients import CarriedGrad, LoopGradNode
 from ..graph.graph import Node
 from ..graph.graph_builder import as_tensor, on_tape
 from ..heap.access_path import Path
-from ..heap.object_recipes import Make
-from ..trace.output_spec import Outputs
+from ..heap.object_recipes import Recipe
+from ..trace.output_spec import OutputSpecBuilder
 from ..trace.tracer import Tracer
 
 
@@ -62,7 +62,7 @@ class CutPoint:
 
     def __init__(self, number: int, entry: Entry, node: Node, level: int) -> None:
         self.number, self.entry, self.node, self.level = number, entry, node, level
-        self.hooks: list[Make] = []
+        self.hooks: list[Recipe] = []
         self.retained: int | None = None  # number of the tensor that retains its gradient
 
     @property
@@ -74,13 +74,13 @@ class CutPoint:
 class FunctionCall:
     """A call of a user's `Function`, whose backward runs as Python on each backward."""
 
-    def __init__(self, joint: Joint, outputs: Outputs) -> None:
+    def __init__(self, joint: Joint, outputs: OutputSpecBuilder) -> None:
         ctx = joint.ctx
         self.joint = joint
         internal = {"needs_input_grad", "materialize_grads", "_given", "_saved", "_dirty",
                     "_constant",
                     "_joint"}
-        self.attributes = {k: outputs.template(v) for k, v in vars(ctx).items()
+        self.attributes = {k: outputs.recipe(v) for k, v in vars(ctx).items()
                            if k not in internal}
         self.saved = [None if array is None else outputs.node(Tensor(array))
                       for array, _ in ctx._saved or ()]
@@ -104,7 +104,7 @@ class FunctionCall:
 class SymbolicTape:
     """The tape of the results of a traced call."""
 
-    def __init__(self, recorder: Tracer, outputs: Outputs) -> None:
+    def __init__(self, recorder: Tracer, outputs: OutputSpecBuilder) -> None:
         self._recorder, self._outputs = recorder, outputs
         self.paths: list[Path] = []  # tensors from outside that need gradients
         self.outside: list[Boundary] = []  # their boundaries, in the same order
@@ -210,7 +210,7 @@ class SymbolicTape:
 
     def _entry(self, edge: Any) -> Entry | None:
         if isinstance(edge, (LoopGradNode, CarriedGrad)):
-            self._recorder.unrolls()
+            self._recorder.request_unrolling()
             return None
         recorded = self._recorder.entries.get(id(edge))
         if recorded is None:
@@ -238,12 +238,12 @@ class SymbolicTape:
         self.points.append(point)
         point.hooks, point.retained = self._hooks(edge)
 
-    def _hooks(self, edge: Any) -> tuple[list[Make], int | None]:
+    def _hooks(self, edge: Any) -> tuple[list[Recipe], int | None]:
         if not _is_watched(edge):
             return [], None
         owner = None if edge.extra.retained is None else edge.extra.retained()
         retained = self._result_number(owner)
-        return [self._outputs.template(hook) for hook in edge.extra.hooks.values()], retained
+        return [self._outputs.recipe(hook) for hook in edge.extra.hooks.values()], retained
 
     # ---- Functions
 

@@ -1,9 +1,9 @@
-"""Where ways meet again after a decision, so that what follows is recorded once.
+"""Merges the paths of a branch at a join, so that the code behind it is traced once.
 
-Where the answers to a question lead to one place is found as loops are: by the state of Python's
-frames. Where it is the same for both, but for tensors and numbers, these get names of their own
-(phis), and all that follows is recorded as a function of them. The first way guesses where that is,
-and what differs there; where another way does not fit, all begins anew with what was learnt.
+A join is found as loops are: by the state of Python's frames. If the state of two paths differs in
+tensors and numbers only, these become phis, and the rest of the function is traced as a function of
+the phis. The first path guesses the join and the values that differ there. If another path does not
+fit, tracing starts anew with the facts learnt so far (`MergeHints`).
 """
 
 from __future__ import annotations
@@ -19,18 +19,19 @@ from .decision import Decision
 from .frame_state import GENERATORS, Name, Snapshot, location_of, user_frames
 from .liveness import MergePoint, is_plain_range, live, merge_point
 from .loop_detection import LoopEntry, LoopRepeat
-from .operand_stack import is_single_question, tells_symbols
+from .operand_stack import is_single_test, tells_symbols_apart
 
 
 class Split(NamedTuple):
-    """A question whose answers lead to one place again."""
+    """An element of a path: a decision whose outcomes lead to one join."""
 
     key: Any
     site: str = ""
 
 
 class Merge(NamedTuple):
-    """That place: phis of tensors and of numbers, and what they are on this way."""
+    """An element of a path: the join, its phis of tensors and of numbers, and their values on this
+    path."""
 
     key: Any
     phis: tuple[Node, ...]
@@ -41,17 +42,17 @@ class Merge(NamedTuple):
 
 
 class MergeFailed(BaseException):
-    """Ways do not meet where they were thought to: all begins anew with what was learnt."""
+    """Paths do not join where they were expected to: tracing starts anew with more hints."""
 
 
 @dataclass
 class MergeHints:
-    """What is known of a function's questions, by their keys: from one beginning to the next."""
+    """Facts about a function's branches, by their keys. They last from one attempt to the next."""
 
-    numbers: bool = True  # whether numbers of Python may differ where ways meet
-    apart: set[Any] = field(default_factory=set)  # questions whose ways do not meet
-    varying: dict[Any, set[Any]] = field(default_factory=dict)  # what differs where they do
-    at: dict[Any, set[Any]] = field(default_factory=dict)  # and what did at the same line before
+    numbers: bool = True  # Python numbers may differ at a join
+    unmergeable: set[Any] = field(default_factory=set)  # branches whose paths never join
+    varying: dict[Any, set[Any]] = field(default_factory=dict)  # by branch: values that need a phi
+    at_line: dict[Any, set[Any]] = field(default_factory=dict)  # by location, in earlier attempts
     keys: dict[Any, int] = field(default_factory=dict)
 
     def number(self, key: Any) -> int:
@@ -59,52 +60,52 @@ class MergeHints:
 
 
 @dataclass
-class Plan:
-    """What the first way had where it met the others."""
+class MergePlan:
+    """The state of the first path at its join."""
 
-    place: Any
+    location: Any
     state: Snapshot
     nodes: list[Node]
     numbers: dict[Name, Any]
     subject: Any
-    followed: bool = False  # whether a run has gone on from there
+    followed: bool = False  # a run has continued behind the join
 
-    def differences(self, other: Plan) -> set[Any] | None:
-        """The tensors and numbers that differ; None where more does."""
+    def differences(self, other: MergePlan) -> set[Any] | None:
+        """The tensors and numbers that differ; None if anything else differs."""
         one, two = self.state, other.state
-        if not two.equal or one.structure != two.structure or not _alike(
+        if not two.equal or one.structure != two.structure or not _same_types(
                 [*self.nodes, self.subject], [*other.nodes, other.subject]):
             return None
         if any(self.kind(name) is not other.kind(name) for name in self.numbers):
             return None
-        found: set[Any] = {i for i, (a, b) in enumerate(zip(self.nodes, other.nodes))
-                           if a is not b}
-        return found.union(n for n, value in self.numbers.items() if value != other.numbers[n])
+        differing: set[Any] = {i for i, (a, b) in enumerate(zip(self.nodes, other.nodes))
+                               if a is not b}
+        return differing.union(n for n, value in self.numbers.items() if value != other.numbers[n])
 
     def kind(self, name: Name) -> type:
-        """Of a number: int or float."""
-        found = self.state.symbols.get(name)
-        return type(self.state.plains[name] if found is None else found.value)
+        """The type of a number: int or float."""
+        symbol = self.state.symbols.get(name)
+        return type(self.state.plains[name] if symbol is None else symbol.value)
 
 
-def _alike(one: list[Any], two: list[Any]) -> bool:
-    """Whether nodes and formulas are of the same types."""
+def _same_types(one: list[Any], two: list[Any]) -> bool:
+    """True if nodes and formulas have the same types."""
     return len(one) == len(two) and all(
-        type(a) is type(b) and (type(a) is ScalarExpr or a.type == b.type) for a,
-        b in zip(one, two))
+        type(a) is type(b) and (type(a) is ScalarExpr or a.type == b.type)
+        for a, b in zip(one, two))
 
 
 @dataclass
-class _Fork:
-    """A question that was asked, and what was known when it was."""
+class _OpenBranch:
+    """A branch whose join is awaited, and the state of the trace at the branch."""
 
     key: Any
     frames: list[tuple[Any, int]]
-    start: int  # in the path
+    start: int  # index in the path
     decided: set[Any]
     nodes: set[Node]
-    heads: int  # loops around
-    tokens: set[Any]
+    loop_depth: int
+    loop_tokens: set[Any]
     visits: dict[Any, Any]
 
 
@@ -112,215 +113,226 @@ _UNKNOWN: Any = object()
 
 
 class BranchMerger:
-    """Watches the questions of one recorder."""
+    """Watches the decisions of one tracer for joins."""
 
-    def __init__(self, recorder: Any, learnt: MergeHints, plans: dict[Any, Plan | None]) -> None:
-        self.recorder, self.learnt = recorder, learnt
-        self.plans = plans  # None: ways do not meet
-        self._forks: list[_Fork] = []
-        self._origin: Any = None  # what began last: a turn of a loop, or where ways met
-        self._trail: tuple[Any, ...] = ()  # the answers since then
-        self._turns: dict[Any, int] = {}  # loops by their tokens, numbered by the way there
-        self._read = 0  # of the path
+    def __init__(self, tracer: Any, hints: MergeHints,
+                 plans: dict[Any, MergePlan | None]) -> None:
+        self.tracer, self.hints = tracer, hints
+        self.plans = plans  # by branch; None: its paths do not join
+        self._branches: list[_OpenBranch] = []
+        self._origin: Any = None  # the loop iteration or join that began last
+        self._outcomes: tuple[Any, ...] = ()  # of decisions since then
+        self._loop_numbers: dict[Any, int] = {}  # by token; depends on the path to the loop
+        self._elements_read = 0  # of the path
 
     def visit(self, subject: Any) -> Any:
-        """A question is about to be asked: perhaps ways meet here. What it asks of."""
-        self._follow()
-        frames = user_frames(self.recorder.loops.base)
-        if not frames or not is_single_question(frames[0], subject.op):
+        """Merges paths here if they join at this decision. Returns the subject of the decision:
+        `subject`, or its phi."""
+        self._read_path()
+        frames = user_frames(self.tracer.loops.base)
+        if not frames or not is_single_test(frames[0], subject.op):
             return subject
-        for fork in reversed(self._forks):
-            if (subject, "bool") not in fork.decided:
-                subject = self._arrive(fork, frames, subject)
+        for branch in reversed(self._branches):
+            if (subject, "bool") not in branch.decided:
+                subject = self._merge_here(branch, frames, subject)
         return subject
 
-    def asked(self) -> None:
-        """A question was asked and answered."""
-        recorder, loops = self.recorder, self.recorder.loops
+    def note_decision(self) -> None:
+        """Notes that a decision got its outcome: a branch begins."""
+        tracer, loops = self.tracer, self.tracer.loops
         frames = user_frames(loops.base)
-        self._follow()
-        key = self._origin, self._trail[:-1]
+        self._read_path()
+        key = self._origin, self._outcomes[:-1]
         plan = self.plans.get(key, _UNKNOWN)
-        if not frames or plan is None or key in self.learnt.apart:
+        if not frames or plan is None or key in self.hints.unmergeable:
             return
-        decided = {k for k in recorder._decided if k != (recorder.path[-1].subject, "bool")}
+        decided = {k for k in tracer._decided if k != (tracer.path[-1].subject, "bool")}
         if plan is not _UNKNOWN:
-            self._open(key, len(recorder.path) - 1)
-        self._forks.append(_Fork(
-            key, [(f, f.f_lasti) for f in frames], len(recorder.path) - 1, decided,
-            {node for _, node in recorder._known.values()}, *loops.around()))
+            self._insert_split(key, len(tracer.path) - 1)
+        self._branches.append(_OpenBranch(
+            key, [(f, f.f_lasti) for f in frames], len(tracer.path) - 1, decided,
+            {node for _, node in tracer._known.values()}, *loops.around()))
 
-    def _open(self, key: Any, start: int) -> None:
-        self.recorder.path.insert(start, Split(key))
-        self._read += 1
+    def _insert_split(self, key: Any, start: int) -> None:
+        self.tracer.path.insert(start, Split(key))
+        self._elements_read += 1
 
-    def ended(self, whole: bool) -> None:
-        """The run has ended, where the function does or before: Unmet if ways should have met."""
-        self._follow()
-        self._leave(self._forks, whole)
+    def end(self, whole: bool) -> None:
+        """Ends the run, at the end of the function (`whole`) or before it. Raises MergeFailed if
+        paths should have joined."""
+        self._read_path()
+        self._close_unmerged(self._branches, whole)
 
-    def _leave(self, forks: list[_Fork], for_good: bool = True) -> None:
-        """Ways of these do not meet any more. Unmet if they should have."""
-        for fork in forks:
-            if self.plans.setdefault(fork.key, None) is not None and for_good:
-                self._part(fork)
+    def _close_unmerged(self, branches: list[_OpenBranch], for_good: bool = True) -> None:
+        """Closes branches without a join. Raises MergeFailed if their paths should have joined."""
+        for branch in branches:
+            if self.plans.setdefault(branch.key, None) is not None and for_good:
+                self._fail(branch)
 
-    def _part(self, fork: _Fork) -> NoReturn:
-        self.learnt.apart.add(fork.key)
+    def _fail(self, branch: _OpenBranch) -> NoReturn:
+        self.hints.unmergeable.add(branch.key)
         raise MergeFailed
 
-    def _follow(self) -> None:
-        """Takes notice of what was added to the path."""
-        path = self.recorder.path
-        for element in path[self._read:]:
+    def _read_path(self) -> None:
+        """Reads the elements that were added to the path since the last call."""
+        path = self.tracer.path
+        for element in path[self._elements_read:]:
             if isinstance(element, (LoopEntry, LoopRepeat)):
                 if isinstance(element, LoopEntry):
-                    self._turns[element.token] = self.learnt.number(
-                        (self._origin, self._trail, element.token))
-                self._origin, self._trail = self._turns[element.token], ()
-                self._close(element)
+                    self._loop_numbers[element.token] = self.hints.number(
+                        (self._origin, self._outcomes, element.token))
+                self._origin, self._outcomes = self._loop_numbers[element.token], ()
+                self._begin_iteration(element)
             elif isinstance(element, Decision):
-                self._trail += (element.outcome,)
-        self._read = len(path)
+                self._outcomes += (element.outcome,)
+        self._elements_read = len(path)
 
-    def _close(self, element: LoopEntry | LoopRepeat) -> None:
-        """A turn of a loop begins: ways of questions in the turn before do not meet in it."""
-        in_first_turn = self.recorder.loops.has_in_first_turn
-        for fork in list(self._forks):
-            inside = element.token in fork.tokens if isinstance(element, LoopRepeat) else \
-                in_first_turn(fork.start, fork.visits)
+    def _begin_iteration(self, element: LoopEntry | LoopRepeat) -> None:
+        """Begins a loop iteration: branches of the iteration before cannot join in it."""
+        in_first_iteration = self.tracer.loops.has_in_first_iteration
+        for branch in list(self._branches):
+            inside = element.token in branch.loop_tokens if isinstance(element, LoopRepeat) else \
+                in_first_iteration(branch.start, branch.visits)
             if inside:
-                self._forks.remove(fork)
-                self._leave([fork])
+                self._branches.remove(branch)
+                self._close_unmerged([branch])
 
-    # ---- places
-    def _arrive(self, fork: _Fork, frames: list[Any], subject: Any) -> Any:
-        place, plan = location_of(frames), self.plans.get(fork.key)
-        known = self.recorder.loops.known_iterators(frames[0])
-        ways = _meeting(fork, frames, known) if plan is None or plan.place == place else None
-        if ways is None:
+    # ---- joins
+    def _merge_here(self, branch: _OpenBranch, frames: list[Any], subject: Any) -> Any:
+        location, plan = location_of(frames), self.plans.get(branch.key)
+        known = self.tracer.loops.known_iterators(frames[0])
+        join = _join_at(branch, frames,
+                        known) if plan is None or plan.location == location else None
+        if join is None:
             return subject
-        found = self._state(place, frames, ways, subject)
-        if plan is None and not (found.state.equal
-                                 and all(t.edge is None for t in found.state.tensors)):
+        arrival = self._state_at(location, frames, join, subject)
+        if plan is None and not (arrival.state.equal
+                                 and all(t.edge is None for t in arrival.state.tensors)):
             return subject
         if plan is None:
-            plan = self._begin(fork, found, ways)
-        differences, within = plan.differences(found), _Within(self.recorder, fork.start)
-        known = self.learnt.varying[fork.key]
-        if differences is None or not self._may_vary(differences | known, frames, ways) \
-                or any(map(within.makes, _formulas(found.state.structure))):
-            self._part(fork)
-        self._learn(place, known, differences | within.made(found))
-        return self._meet(fork, found, frames, plan)
+            plan = self._first_arrival(branch, arrival, join)
+        differences, inner_phis = plan.differences(arrival), _InnerPhis(self.tracer, branch.start)
+        known = self.hints.varying[branch.key]
+        if differences is None or not self._may_vary(differences | known, frames, join) \
+                or any(map(inner_phis.reach, _formulas_in(arrival.state.structure))):
+            self._fail(branch)
+        self._check_differences(location, known, differences | inner_phis.reached_by(arrival))
+        return self._merge(branch, arrival, frames, plan)
 
-    def _begin(self, fork: _Fork, found: Plan, ways: MergePoint) -> Plan:
-        """The first way meets the others here; it guesses what differs."""
-        self.plans[fork.key] = found
-        self._open(fork.key, fork.start)
-        fork.start += 1
-        now = found.state
-        new = {i for i, node in enumerate(found.nodes) if not self._was_there(node, fork)}
-        new |= {i for i, t in enumerate(now.tensors)
-                if any(now.locals[0].get(name) is t for name in ways.changed)}
-        before = self.learnt.at.get(found.place, set())
-        self.learnt.varying.setdefault(fork.key, set()).update(
-            new, before & {*range(len(found.nodes)), *found.numbers})
-        return found
+    def _first_arrival(self, branch: _OpenBranch, arrival: MergePlan,
+                       join: MergePoint) -> MergePlan:
+        """Makes this the join of a branch: the first path guesses which values differ."""
+        self.plans[branch.key] = arrival
+        self._insert_split(branch.key, branch.start)
+        branch.start += 1
+        state = arrival.state
+        new = {i for i, node in enumerate(arrival.nodes) if not self._existed_before(node, branch)}
+        new |= {i for i, t in enumerate(state.tensors)
+                if any(state.locals[0].get(name) is t for name in join.changed)}
+        before = self.hints.at_line.get(arrival.location, set())
+        self.hints.varying.setdefault(branch.key, set()).update(
+            new, before & {*range(len(arrival.nodes)), *arrival.numbers})
+        return arrival
 
-    def _learn(self, place: Any, known: set[Any], differing: set[Any]) -> None:
-        """Unmet where more differs than is known."""
+    def _check_differences(self, location: Any, known: set[Any], differing: set[Any]) -> None:
+        """Raises MergeFailed if more values differ than the hints say."""
         if not differing <= known:
             known |= differing
-            self.learnt.at.setdefault(place, set()).update(known)
+            self.hints.at_line.setdefault(location, set()).update(known)
             raise MergeFailed
 
-    def _state(self, place: Any, frames: list[Any], ways: MergePoint, subject: Any) -> Plan:
-        recorder = self.recorder
+    def _state_at(self, location: Any, frames: list[Any], join: MergePoint,
+                  subject: Any) -> MergePlan:
+        tracer = self.tracer
         names = [live(f.f_code, f.f_lasti) for f in frames]
         if names[0] is not None:
-            names[0] = names[0].union(ways.counters)
-        now = recorder.loops.snapshot(frames, names)
-        numbers: dict[Name, Any] = {name: of_number(value) for name, value in now.plains.items()}
-        numbers.update({name: number.formula for name, number in now.symbols.items()})
-        return Plan(place, now, [recorder.node_of(t) for t in now.tensors] if now.equal else [],
-                    numbers, subject)
+            names[0] = names[0].union(join.counters)
+        state = tracer.loops.snapshot(frames, names)
+        numbers: dict[Name, Any] = {name: of_number(value) for name, value in state.plains.items()}
+        numbers.update({name: number.formula for name, number in state.symbols.items()})
+        return MergePlan(location, state, [tracer.node_of(t) for t in state.tensors]
+                         if state.equal else [],
+                         numbers, subject)
 
-    def _may_vary(self, changed: set[Any], frames: list[Any], ways: MergePoint) -> bool:
-        """Whether numbers among these can become symbols."""
+    def _may_vary(self, changed: set[Any], frames: list[Any], join: MergePoint) -> bool:
+        """True if the numbers among `changed` can become symbols."""
         names = [each for each in changed if type(each) is tuple]
         return not names or (
-            self.learnt.numbers and not any((0, c) in names for c in ways.counters)
-            and not any(tells_symbols(frames[i].f_code) for i, _ in names))
+            self.hints.numbers and not any((0, c) in names for c in join.counters)
+            and not any(tells_symbols_apart(frames[i].f_code) for i, _ in names))
 
-    def _was_there(self, node: Node, fork: _Fork) -> bool:
-        return node in fork.nodes or node in self.recorder.common.outside or node.op == "const"
+    def _existed_before(self, node: Node, branch: _OpenBranch) -> bool:
+        return node in branch.nodes or node in self.tracer.common.outside or node.op == "const"
 
-    # ---- going on
-    def _meet(self, fork: _Fork, found: Plan, frames: list[Any], plan: Plan) -> Any:
-        """Goes on from here with phis; that of the question."""
-        self._leave(self._forks[self._forks.index(fork) + 1:])
-        recorder, now, varying = self.recorder, found.state, self.learnt.varying[fork.key]
+    # ---- behind the join
+    def _merge(self, branch: _OpenBranch, arrival: MergePlan, frames: list[Any],
+               plan: MergePlan) -> Any:
+        """Continues from the join with phis. Returns the phi of the decision's subject."""
+        self._close_unmerged(self._branches[self._branches.index(branch) + 1:])
+        tracer, state, varying = self.tracer, arrival.state, self.hints.varying[branch.key]
         tensors = sorted(i for i in varying if type(i) is int)
         names = sorted(n for n in varying if type(n) is tuple)
-        token = "met", self.learnt.number(fork.key)
-        depth = recorder.loops.meet(token, fork.heads, fork.visits)
-        element = self._element(fork, found, tensors, names, (token, depth))
-        recorder.path.append(element)
-        self._rename(fork, found, [now.tensors[i] for i in tensors], element, depth)
+        token = "met", self.hints.number(branch.key)
+        depth = tracer.loops.note_merge(token, branch.loop_depth, branch.visits)
+        element = self._merge_element(branch, arrival, tensors, names, (token, depth))
+        tracer.path.append(element)
+        self._bind_phis(branch, arrival, [state.tensors[i] for i in tensors], element, depth)
         for name, symbol in zip(names, element.symbols):
-            value = now.symbols[name].value if name in now.symbols else now.plains[name]
-            now.put(name, SymbolicScalar(symbol, value, recorder))
-        self._origin, self._trail, self._read = token, (), len(recorder.path)
-        del self._forks[self._forks.index(fork):]
-        recorder.met(plan)
-        return (element.symbols if type(found.subject) is ScalarExpr else element.phis)[-1]
+            value = state.symbols[name].value if name in state.symbols else state.plains[name]
+            state.replace_number(name, SymbolicScalar(symbol, value, tracer))
+        self._origin, self._outcomes, self._elements_read = token, (), len(tracer.path)
+        del self._branches[self._branches.index(branch):]
+        tracer.on_merge(plan)
+        return (element.symbols if type(arrival.subject) is ScalarExpr else element.phis)[-1]
 
-    def _element(self, fork: _Fork, found: Plan, tensors: list[int], names: list[Name],
-                 at: tuple[Any, int]) -> Merge:
-        """What goes on, the question last."""
-        (token, depth), recorder = at, self.recorder
-        values, formulas = [found.nodes[i] for i in tensors], [found.numbers[n] for n in names]
-        (formulas if type(found.subject) is ScalarExpr else values).append(found.subject)
-        phis = recorder.names.phis(token, values)
+    def _merge_element(self, branch: _OpenBranch, arrival: MergePlan, tensors: list[int],
+                       names: list[Name],
+                       at: tuple[Any, int]) -> Merge:
+        """The `Merge` of a join; the subject of the decision comes last."""
+        (token, depth), tracer = at, self.tracer
+        values, formulas = [arrival.nodes[i] for i in tensors], [arrival.numbers[n] for n in names]
+        (formulas if type(arrival.subject) is ScalarExpr else values).append(arrival.subject)
+        phis = tracer.names.phis(token, values)
         symbols = tuple(ScalarExpr("phi", ((token, i, depth),)) for i in range(len(formulas)))
-        return Merge(fork.key, phis, tuple(values), symbols, tuple(formulas),
-                     recorder.path[fork.start].site)
+        return Merge(branch.key, phis, tuple(values), symbols, tuple(formulas),
+                     tracer.path[branch.start].site)
 
-    def _rename(self, fork: _Fork, found: Plan, tensors: list[Any], element: Merge, depth: int
+    def _bind_phis(self, branch: _OpenBranch, arrival: MergePlan, tensors: list[Any],
+                   element: Merge, depth: int
                 ) -> None:
-        """What the ways have made is forgotten, the phis take its places."""
-        recorder = self.recorder
-        varying = self.learnt.varying[fork.key]
-        kept = {node for i, node in enumerate(found.nodes) if i not in varying} | fork.nodes
-        recorder.forget_made(lambda n: n not in kept and not (
-            n in recorder.common.outside or n.op == "const"))
-        recorder._decided = set(fork.decided)
+        """Forgets the values that the merged paths computed, and binds the phis in their places."""
+        tracer = self.tracer
+        varying = self.hints.varying[branch.key]
+        live_nodes = {node for i, node in enumerate(arrival.nodes)
+                      if i not in varying} | branch.nodes
+        tracer.forget_branch_values(lambda n: n not in live_nodes and not (
+            n in tracer.common.outside or n.op == "const"))
+        tracer._decided = set(branch.decided)
         for tensor, phi in zip(tensors, element.phis):
             tensor._data = tensor._data.view()  # an array of its own, known under the new name only
-            recorder.learn(tensor._data, phi)
+            tracer.bind(tensor._data, phi)
         if depth:
-            recorder.loops.dependent.update(dict.fromkeys(element.phis, depth))
+            tracer.loops.dependent.update(dict.fromkeys(element.phis, depth))
 
 
-def _meeting(fork: _Fork, frames: list[Any], known: frozenset[int]) -> MergePoint | None:
-    """What ways from a question to here have to agree in; None where they cannot meet here. All
-    frames but the innermost have stood still."""
-    before = fork.frames[-len(frames):]
+def _join_at(branch: _OpenBranch, frames: list[Any], known: frozenset[int]) -> MergePoint | None:
+    """The state that paths from a branch to here must agree in; None if they cannot join here.
+    Only the innermost frame may have moved since the branch."""
+    before = branch.frames[-len(frames):]
     if len(before) != len(frames) or any(f is not g for f, (g, _) in zip(frames, before)) or \
             any(f.f_lasti != at for f, (_, at) in list(zip(frames, before))[1:]):
         return None
     frame, (_, start) = frames[0], before[0]
     if frame.f_code.co_flags & GENERATORS:
         return None
-    found = merge_point(frame.f_code, start, frame.f_lasti, known)
-    if found is None or (found.counters and not is_plain_range(frame)):
+    point = merge_point(frame.f_code, start, frame.f_lasti, known)
+    if point is None or (point.counters and not is_plain_range(frame)):
         return None
-    return found if all(type(frame.f_locals.get(name)) is int for name in found.counters) else None
+    return point if all(type(frame.f_locals.get(name)) is int for name in point.counters) else None
 
 
-def _formulas(structure: Any) -> Iterator[ScalarExpr]:
-    """The formulas of numbers that lie in lists and the like."""
+def _formulas_in(structure: Any) -> Iterator[ScalarExpr]:
+    """The formulas of numbers in lists and other containers."""
     stack = [structure]
     while stack:
         top = stack.pop()
@@ -330,31 +342,31 @@ def _formulas(structure: Any) -> Iterator[ScalarExpr]:
             stack += top
 
 
-class _Within:
-    """What is made of phis that loops, and ways which met, have got since a question."""
+class _InnerPhis:
+    """Finds values that depend on phis of loops and joins behind a branch."""
 
-    def __init__(self, recorder: Any, start: int) -> None:
-        self.numbers = recorder.names.numbers
+    def __init__(self, tracer: Any, start: int) -> None:
+        self.numbers = tracer.names.numbers
         self.phis: set[Any] = set()
-        for element in recorder.path[start:]:
+        for element in tracer.path[start:]:
             if isinstance(element, (LoopEntry, Merge)):
                 self.phis.update(element.phis, element.symbols)
 
-    def made(self, found: Plan) -> set[Any]:
-        """The tensors and numbers that are."""
-        return {i for i, node in enumerate(found.nodes) if self.makes(node)} | {
-            n for n, number in found.numbers.items() if self.makes(number)}
+    def reached_by(self, plan: MergePlan) -> set[Any]:
+        """The tensors and numbers of a plan that depend on such phis."""
+        return {i for i, node in enumerate(plan.nodes) if self.reach(node)} | {
+            n for n, number in plan.numbers.items() if self.reach(number)}
 
-    def makes(self, subject: Any) -> bool:
-        """Whether a node or a number depends on one."""
+    def reach(self, subject: Any) -> bool:
+        """True if a node or a number depends on such a phi."""
         stack, seen = [subject] if self.phis else [], {subject}
         while stack:
-            top = stack.pop()
-            if top in self.phis:
+            value = stack.pop()
+            if value in self.phis:
                 return True
-            new = [p for p in self._parts(top) if p not in seen]
-            seen.update(new)
-            stack += new
+            operands = [p for p in self._parts(value) if p not in seen]
+            seen.update(operands)
+            stack += operands
         return False
 
     def _parts(self, subject: Any) -> list[Any]:

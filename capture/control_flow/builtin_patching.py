@@ -1,8 +1,9 @@
-"""Modules where `range`, `enumerate` and `zip` count sizes that vary, while functions are recorded.
+"""Replaces `range`, `enumerate` and `zip` in the globals of user modules during a trace for export.
 
-Python's own stay as they are, for other threads and for modules that are imported meanwhile read
-them. A module is lent the names of `counted.py` once code in it is about to fix a size that it may
-have given to Python's: then the function is recorded again.
+The replacements (`symbolic_range.BUILTIN_PROXIES`) iterate over dynamic sizes. The builtins
+themselves stay, since other threads and modules that are being imported read them. A module is
+patched once code in it is about to specialize a size that it may have passed to a builtin; then
+the function is traced again.
 """
 
 from __future__ import annotations
@@ -14,56 +15,56 @@ from collections.abc import Iterator
 from typing import Any
 
 from ...eager import interpreter
-from .symbolic_range import STANDING, rows
+from .symbolic_range import BUILTIN_PROXIES, rows
 
 _LOCK = threading.Lock()
-_recordings = 0
-_lent: Counter[int] = Counter()  # to how many recordings, by the identity of a module's variables
+_active_traces = 0
+_traces_of_module: Counter[int] = Counter()  # active traces that patch it, by id of its globals
 
 
-class Modules:
-    """Those of the functions that one recording runs, by their global variables."""
+class PatchedModules:
+    """The modules whose builtins one trace replaces, by the id of their globals."""
 
     def __init__(self) -> None:
-        self._found: dict[int, dict[str, Any]] = {}
+        self._globals: dict[int, dict[str, Any]] = {}
 
-    def takes_in(self, frame: Any) -> bool:
-        """Whether the module of a frame is one of these from now on, and was not before."""
+    def add_module_of(self, frame: Any) -> bool:
+        """Adds the module of a frame that reads a replaced builtin. Returns True if it is new."""
         names = frame.f_globals
-        if id(names) in self._found or STANDING.keys().isdisjoint(frame.f_code.co_names):
+        if id(names) in self._globals or BUILTIN_PROXIES.keys().isdisjoint(frame.f_code.co_names):
             return False
-        self._found[id(names)] = names
+        self._globals[id(names)] = names
         return True
 
     @contextlib.contextmanager
-    def counting(self) -> Iterator[None]:
-        """A context in which a `for` over sizes that vary is a loop of what is recorded."""
-        modules = list(self._found.values())
-        _begin(modules)
+    def patched(self) -> Iterator[None]:
+        """A context in which a `for` over a dynamic size is traced as a loop."""
+        modules = list(self._globals.values())
+        _patch(modules)
         try:
             yield
         finally:
-            _end(modules)
+            _unpatch(modules)
 
 
-def _begin(modules: list[dict[str, Any]]) -> None:
-    global _recordings
+def _patch(modules: list[dict[str, Any]]) -> None:
+    global _active_traces
     with _LOCK:
-        _recordings += 1
+        _active_traces += 1
         interpreter.rows = rows
         for names in modules:
-            _lent[id(names)] += 1
-            for name, standing in STANDING.items():
-                names.setdefault(name, standing)  # what a module calls so itself stays
+            _traces_of_module[id(names)] += 1
+            for name, proxy in BUILTIN_PROXIES.items():
+                names.setdefault(name, proxy)  # a name that the module defines itself stays
 
 
-def _end(modules: list[dict[str, Any]]) -> None:
-    global _recordings
+def _unpatch(modules: list[dict[str, Any]]) -> None:
+    global _active_traces
     with _LOCK:
-        _recordings -= 1
-        interpreter.rows = rows if _recordings else None
+        _active_traces -= 1
+        interpreter.rows = rows if _active_traces else None
         for names in modules:
-            _lent[id(names)] -= 1
-            for name, standing in STANDING.items():
-                if not _lent[id(names)] and names.get(name) is standing:
+            _traces_of_module[id(names)] -= 1
+            for name, proxy in BUILTIN_PROXIES.items():
+                if not _traces_of_module[id(names)] and names.get(name) is proxy:
                     del names[name]

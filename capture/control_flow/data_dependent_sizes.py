@@ -1,8 +1,8 @@
-"""Sizes that are found while a function runs: how many elements a mask chooses.
+"""Data-dependent sizes, such as the number of elements that a mask selects.
 
-Such a size is a symbol of the recording, like that of an axis which varies, but its questions are
-decisions of the way that a run takes: the answers are known only once it has come there. A replay
-computes the op by itself, and the shape of what it gives tells the size to all that follows.
+Such a size is a symbol of the trace, like the size of a dynamic axis. Questions about it are
+decisions of the path, since its value is known only during the run. A replay computes the op in a
+graph of its own and reads the size from the shape of the result.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from ..sizes.symbolic_dim import Dim
 
 
 class DataDependentSize(NamedTuple):
-    """An element of a recorded path: a node is computed whose size was not known before."""
+    """An element of a path: a node is computed whose size is data-dependent."""
 
     node: Node
     site: str
@@ -30,13 +30,14 @@ class DataDependentSize(NamedTuple):
         return str(self.node.params["size"].expr)
 
 
-def decide_failure(recorder: Any, op: Op, inputs: tuple[Any, ...], params: dict[str, Any]) -> None:
-    """An op has failed: for other sizes it might not. So what its rule asks of them is part of the
-    run, or, where that finds nothing wrong, the measured sizes themselves are."""
-    sizes = recorder.sizes
+def decide_failure(tracer: Any, op: Op, inputs: tuple[Any, ...], params: dict[str, Any]) -> None:
+    """Makes the failure of an op depend on data-dependent sizes, since other sizes may succeed.
+    Either the shape rule of the op asks about the sizes and fails, or their exact values become
+    decisions of the run."""
+    sizes = tracer.sizes
     if not sizes.values:
         return
-    types = [recorder.node_of(x).type if isinstance(x, Tensor) else plain_value(x) for x in inputs]
+    types = [tracer.node_of(x).type if isinstance(x, Tensor) else plain_value(x) for x in inputs]
     try:
         op.result(*types, **params)
     except FusewireError:

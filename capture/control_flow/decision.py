@@ -1,4 +1,4 @@
-"""A decision: a question that Python asked of a value while a function was traced."""
+"""Decisions: questions that Python asks about a value while a function is traced."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from ..scalars.scalar_expr import ScalarConstant, ScalarExpr
 
 
 class Decision(NamedTuple):
-    """A question that Python asked of a value while recording, and the answer it got.
+    """A question that Python asked about a value during the trace, and its outcome.
 
     `subject` is a node or the formula of a number. Kinds: "bool", "int", or the exact "value".
     """
@@ -20,7 +20,7 @@ class Decision(NamedTuple):
 
 
 def outcome_of(kind: str, subject: Any, value: Any) -> Any:
-    """What a decision of this kind tells apart in a value: of an array, or of a plain number."""
+    """The outcome of a decision of this kind for a value: an array, or a plain number."""
     if kind == "bool":
         return bool(value)
     if kind == "int":

@@ -1,7 +1,7 @@
-"""The machine state of running Python code: what the frames of the user hold at a decision.
+"""Takes comparable snapshots of running Python code: the user's frames at a decision.
 
-Two visits of one decision with equal state go on in the same way, but for the values of tensors and
-of symbols. So a loop needs no look at the code: it is a state that comes again.
+Two visits of one decision with equal state continue in the same way, except for the values of
+tensors and symbols. So a state that recurs is a loop, and no analysis of the code is needed.
 """
 
 from __future__ import annotations
@@ -23,107 +23,108 @@ from ..scalars.symbolic_scalar import SymbolicScalar
 from ..sizes.symbolic_dim import Dim
 from .operand_stack import only_locals_change
 
-_MOST = 2000  # values of a state; a larger one is not compared
+_MAX_COMPARED_VALUES = 2000  # a larger state is never equal to another
 GENERATORS = inspect.CO_GENERATOR | inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR
 Name = tuple[int, str]  # a local variable: number of the frame, and its name
 
 
 def user_frames(base: Any) -> list[Any]:
-    """The frames of followed code, innermost first, that run since `base` did."""
-    found = []
+    """The frames of followed code above `base`, innermost first."""
+    frames = []
     frame: Any = sys._getframe(1)
     while frame is not None and frame is not base:
         if followed(frame.f_code):
-            found.append(frame)
+            frames.append(frame)
         frame = frame.f_back
-    return found
+    return frames
 
 
 def location_of(frames: list[Any]) -> tuple[Any, ...]:
-    """Where each of them stands."""
+    """The code and the current instruction of each frame."""
     return tuple((f.f_code, f.f_lasti) for f in frames)
 
 
-def may_come_again(frames: list[Any], known: Collection[int] = ()) -> bool:
-    """Whether all that can differ the next time is in local variables, or in iterators which are
-    taken from at these instructions. Only the innermost frame
-    matters: those around it stand still until it has ended, but for the callers of a generator."""
+def can_recur(frames: list[Any], known: Collection[int] = ()) -> bool:
+    """True if only local variables, and iterators read at the instructions `known`, can differ at
+    the next visit. Only the innermost frame matters: the frames around it do not move until it has
+    ended, except for callers of a generator."""
     code = frames[0].f_code if frames else None
     return code is not None and not code.co_flags & GENERATORS \
         and only_locals_change(code, frames[0].f_lasti, frozenset(known))
 
 
-def put_local(frame: Any, name: str, value: Any) -> None:
-    """Gives a local variable of a running frame another value."""
+def set_local(frame: Any, name: str, value: Any) -> None:
+    """Assigns a local variable of a running frame."""
     frame.f_locals[name] = value
     if sys.version_info < (3, 13):  # where f_locals is a copy
         ctypes.pythonapi.PyFrame_LocalsToFast(ctypes.py_object(frame), ctypes.c_int(0))
 
 
 class Snapshot:
-    """State as one comparable value, with its tensors and numbers apart, in order of discovery."""
+    """The state as one comparable value (`structure`), with tensors and numbers listed separately
+    in order of discovery."""
 
     def __init__(self, frames: list[Any], changes: Iterator[tuple[Any, Any]],
                  owned: dict[int, Any], stale: Callable[[SymbolicScalar], bool],
                  names: Sequence[Collection[str] | None] = (),
-                 counted: Sequence[Any] = ()) -> None:
-        """`names`: the local variables that matter, of each frame; None for all. `counted`: the
-        iterators on their stacks whose state is known."""
+                 iterators: Sequence[Any] = ()) -> None:
+        """`names`: the live local variables of each frame; None for all. `iterators`: those on
+        the stacks of the frames whose state is known."""
         self.frames = frames
         self.tensors: list[Tensor] = []
         self.plains: dict[Name, Any] = {}  # ints and floats of local variables
         self.symbols: dict[Name, SymbolicScalar] = {}
-        self.equal = True  # whether it can be equal to another one
+        self.equal = True  # False if no other snapshot can equal this one
         self._owned, self._stale = owned, stale
         self._seen: dict[int, int] = {}
-        self._held: list[Any] = []  # ids stay taken
+        self._visited: list[Any] = []  # alive, so that no id is used twice
         self.locals = [dict(f.f_locals) for f in frames]
-        for wanted, found in zip(names, self.locals):
-            for name in () if wanted is None else found.keys() - set(wanted):
-                del found[name]
+        for live_names, variables in zip(names, self.locals):
+            for name in () if live_names is None else variables.keys() - set(live_names):
+                del variables[name]
         parts = [self._frame(i, names) for i, names in enumerate(self.locals)]
-        self.counted = {(frames.index(c.frame), f"for {c.offset}"): c for c in counted}
-        parts += [self._iterated(name, c) for name, c in self.counted.items()]
+        self.iterators = {(frames.index(c.frame), f"for {c.offset}"): c for c in iterators}
+        parts += [self._iterator_position(name, c) for name, c in self.iterators.items()]
         parts += [(path, self._value(now)) for path, now in changes]
         self.structure = tuple(parts)
         self.arrays = [t._data for t in self.tensors]
 
     def rebound(self, other: Snapshot) -> bool:
-        """Whether a local variable names another object: a sign that its frame has gone on."""
+        """True if a local variable names another object: then its frame has moved on."""
         return any(a.get(name) is not value for a, b in zip(self.locals, other.locals)
                    for name, value in b.items())
 
     def _frame(self, i: int, names: dict[str, Any]) -> Any:
-        found = []
+        state = []
         for name, value in sorted(names.items()):
             if type(value) is SymbolicScalar:
                 self.symbols[i, name] = value
-                found.append((name, "number"))
+                state.append((name, "number"))
             elif type(value) in (int, float):
                 self.plains[i, name] = value
-                found.append((name, "number"))
+                state.append((name, "number"))
             else:
-                found.append((name, self._value(value)))
-        return tuple(found)
+                state.append((name, self._value(value)))
+        return tuple(state)
 
-    def _iterated(self, name: Name, counted: Any) -> Any:
-        """An iterator of a `for`: how far it is, is a number like those of local variables."""
-        if type(counted.count) is SymbolicScalar:
-            self.symbols[name] = counted.count
+    def _iterator_position(self, name: Name, iterator: Any) -> Any:
+        """The state of a `for` iterator; its position is a number like those of local variables."""
+        if type(iterator.count) is SymbolicScalar:
+            self.symbols[name] = iterator.count
         else:
-            self.plains[name] = counted.count
-        return name, counted.kind, counted.limit, counted.step, self._value(counted.tensors)
+            self.plains[name] = iterator.count
+        return name, iterator.kind, iterator.limit, iterator.step, self._value(iterator.tensors)
 
-    def put(self, name: Name, value: Any) -> None:
-        """Gives the running code another number in the place of this one."""
-        if name in self.counted:
-            self.counted[name].count = value
+    def replace_number(self, name: Name, value: Any) -> None:
+        """Assigns the number `name` in the running code."""
+        if name in self.iterators:
+            self.iterators[name].count = value
         else:
-            put_local(self.frames[name[0]], name[1], value)
+            set_local(self.frames[name[0]], name[1], value)
 
     def _value(self, value: Any) -> Any:
-        self._held.append(value)
-        if len(self._held) > _MOST:
+        self._visited.append(value)
+        if len(self._visited) > _MAX_COMPARED_VALUES:
             self.equal = False
             return None
         if type(value) is SymbolicScalar:
@@ -143,7 +144,7 @@ class Snapshot:
     def _tensor(self, tensor: Tensor) -> Any:
         self.tensors.append(tensor)
         array = tensor._data
-        if isinstance(array, Traced):  # a transform stands around the loop
+        if isinstance(array, Traced):  # a transform surrounds the loop
             self.equal = False
             return None
         gradient = None if tensor._grad is None else self._value(tensor._grad)
@@ -166,8 +167,8 @@ class Snapshot:
             return "function", value.__code__, cells
         if kind is types.MethodType:
             return "method", id(value.__func__), self._value(value.__self__)
-        if _is_closed(value):
-            self.equal = False  # nobody can tell what it holds
+        if _has_hidden_state(value):
+            self.equal = False  # its contents cannot be read
             return None
         inside = tuple((n, self._value(v)) for n, v in attributes(value).items())
         return "object", id(value), inside
@@ -179,7 +180,7 @@ class Snapshot:
             return "empty"
 
     def _iterator(self, value: Any) -> Any:
-        """Iterators over lists and ranges tell how far they are; others do not."""
+        """The state of an iterator. Only iterators over lists and ranges tell their position."""
         if type(value).__module__ != "builtins" or isinstance(value, types.GeneratorType):
             self.equal = False
             return None
@@ -198,7 +199,7 @@ def _key(value: Any) -> Any:
         repr(value) if isinstance(value, (slice, complex)) else value
 
 
-def _is_closed(value: Any) -> bool:
-    """Whether an object has contents that are no attributes."""
+def _has_hidden_state(value: Any) -> bool:
+    """True if an object may hold values that are not attributes."""
     cls = type(value)
     return not (hasattr(value, "__dict__") or any("__slots__" in c.__dict__ for c in cls.__mro__))

@@ -1,7 +1,7 @@
-"""What bytecode tells of where two ways through a function come together again.
+"""Computes liveness and possible joins of paths from bytecode.
 
-Which local variables are read from a place on, and whether something beside them, the iterator of a
-`for`, say, can lie on the stack there that one way has changed and the other has not.
+It tells which local variables may be read after an instruction, and whether the operand stack can
+differ between two paths that join there, by the iterator of a `for`, for example.
 """
 
 from __future__ import annotations
@@ -13,74 +13,75 @@ import types
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
-from ..heap.bytecode import instructions, is_jump, number_at
+from ..heap.bytecode import instruction_index_at, instructions, is_jump
 from .frame_state import GENERATORS
-from .operand_stack import ALWAYS, LEAVES, depths_of, operands_of
+from .operand_stack import EXIT_OPS, UNCONDITIONAL_JUMPS, depths_of, operands_of
 
 _BY_NAME = {"locals", "vars", "dir", "eval", "exec", "_getframe", "currentframe"}
 _CONSTANT = ("LOAD_CONST", "LOAD_SMALL_INT", "PRECALL", "CALL", "CALL_FUNCTION")
 
 
-class Loop(NamedTuple):
-    """A `for`: the offset of what takes its next element, and of what comes after it."""
+class ForLoop(NamedTuple):
+    """A `for` loop: the offset of its FOR_ITER, and of the instruction behind the loop."""
 
     start: int
     end: int
 
 
 @functools.lru_cache(maxsize=1024)
-def _after(code: types.CodeType) -> Mapping[int, tuple[int, ...]]:
-    """The instructions that may follow on each, by offset; where an exception leads, too."""
+def _successors(code: types.CodeType) -> Mapping[int, tuple[int, ...]]:
+    """The successors of each instruction by offset, exception handlers included."""
     steps = instructions(code)
-    found: dict[int, tuple[int, ...]] = {}
+    successors: dict[int, tuple[int, ...]] = {}
     for n, step in enumerate(steps):
-        ends = step.opname in LEAVES or step.opname in ALWAYS
-        next_one = () if ends or n + 1 == len(steps) else (steps[n + 1].offset,)
+        ends = step.opname in EXIT_OPS or step.opname in UNCONDITIONAL_JUMPS
+        fall_through = () if ends or n + 1 == len(steps) else (steps[n + 1].offset,)
         jump = (step.argval,) if is_jump(step) else ()
         handlers = (h.target for h in _handlers(code) if h.start <= step.offset < h.end)
-        found[step.offset] = (*next_one, *jump, *handlers)
-    return found
+        successors[step.offset] = (*fall_through, *jump, *handlers)
+    return successors
 
 
-def _step(code: types.CodeType, at: int) -> int:
-    """The offset of the instruction that a frame stands at."""
-    return instructions(code)[number_at(code, at)].offset
+def _instruction_offset(code: types.CodeType, at: int) -> int:
+    """The offset of the instruction that a frame executes."""
+    return instructions(code)[instruction_index_at(code, at)].offset
 
 
 def _handlers(code: types.CodeType) -> list[Any]:
-    """The code that handles exceptions, and what of; before 3.11 instructions tell that."""
+    """The exception table of a code object; empty before Python 3.11, which uses instructions."""
     return list(getattr(dis.Bytecode(code), "exception_entries", ()))
 
 
-def _has_blocks(code: types.CodeType) -> bool:
+def _has_exception_blocks(code: types.CodeType) -> bool:
     return any(step.opname.startswith("SETUP_") for step in instructions(code))
 
 
 # ---- local variables
 def live(code: types.CodeType, at: int) -> frozenset[str] | None:
-    """The local variables that may be read after the instruction at this offset; None for all."""
-    if code.co_flags & GENERATORS or not _BY_NAME.isdisjoint(code.co_names) or _has_blocks(code):
+    """The local variables that are live after the instruction at this offset; None for all."""
+    if code.co_flags & GENERATORS or not _BY_NAME.isdisjoint(code.co_names) \
+            or _has_exception_blocks(code):
         return None
-    found, step = _live(code), _step(code, at)
-    return frozenset().union(*(found[n] for n in _after(code)[step]), code.co_cellvars,
+    names, offset = _live_names(code), _instruction_offset(code, at)
+    return frozenset().union(*(names[n] for n in _successors(code)[offset]), code.co_cellvars,
                              code.co_freevars)
 
 
 @functools.lru_cache(maxsize=1024)
-def _live(code: types.CodeType) -> Mapping[int, frozenset[str]]:
-    """The names that may be read from each instruction on."""
-    after, steps = _after(code), instructions(code)
-    found: dict[int, frozenset[str]] = {step.offset: frozenset() for step in steps}
+def _live_names(code: types.CodeType) -> Mapping[int, frozenset[str]]:
+    """The names that are live before each instruction, by offset."""
+    successors, steps = _successors(code), instructions(code)
+    names: dict[int, frozenset[str]] = {step.offset: frozenset() for step in steps}
     changed = True
     while changed:
         changed = False
         for step in reversed(steps):
-            now = frozenset().union(*(found[n] for n in after[step.offset]))
+            live_in = frozenset().union(*(names[n] for n in successors[step.offset]))
             for name, is_read in reversed(list(_uses(step))):
-                now = now | {name} if is_read else now - {name}
-            changed = changed or now != found[step.offset]
-            found[step.offset] = now
-    return found
+                live_in = live_in | {name} if is_read else live_in - {name}
+            changed = changed or live_in != names[step.offset]
+            names[step.offset] = live_in
+    return names
 
 
 def _uses(step: dis.Instruction) -> Iterator[tuple[str, bool]]:
@@ -94,15 +95,15 @@ def _uses(step: dis.Instruction) -> Iterator[tuple[str, bool]]:
 
 
 def _stores(code: types.CodeType, name: str) -> int:
-    """How many instructions may give a local variable another value."""
+    """The number of instructions that may assign a local variable."""
     return sum(used == name and (not is_read or step.opname == "DELETE_FAST")
                for step in instructions(code) for used, is_read in _uses(step))
 
 
 # ---- the stack
 class MergePoint(NamedTuple):
-    """Two ways from one place to another: what has to be the same on both beside the local
-    variables that are live, names of loops' counters, and which variables either may change."""
+    """Two paths between two instructions: the loop counters that must be equal on both, beside the
+    live local variables, and the variables that either path may change."""
 
     counters: frozenset[str]
     changed: frozenset[str]
@@ -111,71 +112,71 @@ class MergePoint(NamedTuple):
 @functools.lru_cache(maxsize=4096)
 def merge_point(code: types.CodeType, start: int, end: int, known: frozenset[int] = frozenset()
             ) -> MergePoint | None:
-    """Whether ways from the instruction at `start` can meet at the question at `end`, with nothing
-    on the stack that only one of them changed; None where they cannot. `known`: instructions that
-    take from iterators whose state is compared."""
-    start, end = _step(code, start), _step(code, end)
+    """The `MergePoint` of paths from `start` to the decision at `end`; None if they cannot join,
+    because only one of them may change the stack. `known`: instructions that read iterators whose
+    state is compared."""
+    start, end = _instruction_offset(code, start), _instruction_offset(code, end)
     depths, operands = depths_of(code), operands_of(code, end)
-    if depths is None or operands is None or end not in depths or not _is_after_both(
+    if depths is None or operands is None or end not in depths or not _joins_both_outcomes(
             code, start, end):
         return None
-    between = _between(code, start, end)
+    region = _instructions_between(code, start, end)
     base = depths[end] - operands
-    changed = frozenset(name for step in instructions(code) if step.offset in between
+    changed = frozenset(name for step in instructions(code) if step.offset in region
                         for name, is_read in _uses(step) if not is_read)
     if base == 0:
         return MergePoint(frozenset(), changed)
-    if _has_blocks(code) or not between <= depths.keys() or any(
-            h.start <= n < h.end for h in _handlers(code) for n in between):
+    if _has_exception_blocks(code) or not region <= depths.keys() or any(
+            h.start <= n < h.end for h in _handlers(code) for n in region):
         return None
-    loops = _around(code, end)
-    untouched = base <= min(depths[n] for n in between)
+    loops = _loops_around(code, end)
+    untouched = base <= min(depths[n] for n in region)
     if not untouched and base != len(loops):
         return None
-    turned = [loop for loop in loops if (not untouched or loop.start in between)
-              and loop.start not in known]
-    counters = [_counter(code, loop, whole=not untouched) for loop in turned]
+    unknown_loops = [loop for loop in loops if (not untouched or loop.start in region)
+                     and loop.start not in known]
+    counters = [_counter_of(code, loop, whole=not untouched) for loop in unknown_loops]
     return None if None in counters else MergePoint(frozenset(c for c in counters if c), changed)
 
 
-def _is_after_both(code: types.CodeType, start: int, end: int) -> bool:
-    """Whether both answers to a question lead to `end`, none by way of the question again."""
-    after, at, seen = _after(code), start, {start}
-    while len(after[at]) == 1 and after[at][0] not in seen:
-        at = after[at][0]
+def _joins_both_outcomes(code: types.CodeType, start: int, end: int) -> bool:
+    """True if both outcomes of a decision lead to `end` without passing the decision again."""
+    successors, at, seen = _successors(code), start, {start}
+    while len(successors[at]) == 1 and successors[at][0] not in seen:
+        at = successors[at][0]
         seen.add(at)
         if at == end:
             return True
-    return all(end in _reach(code, n, at) for n in after[at])
+    return all(end in _reachable(code, n, at) for n in successors[at])
 
 
-def _reach(code: types.CodeType, start: int, without: int) -> set[int]:
-    """What can be reached, not going on from `without`."""
-    after, found, stack = _after(code), set[int](), [start]
+def _reachable(code: types.CodeType, start: int, without: int) -> set[int]:
+    """The instructions reachable from `start` on paths that end at `without`."""
+    successors, reached, stack = _successors(code), set[int](), [start]
     while stack:
         at = stack.pop()
-        if at not in found:
-            found.add(at)
-            stack += after[at] if at != without else ()
-    return found
+        if at not in reached:
+            reached.add(at)
+            stack += successors[at] if at != without else ()
+    return reached
 
 
-def _between(code: types.CodeType, start: int, end: int) -> set[int]:
-    """All instructions on ways from one to another."""
-    after = _after(code)
-    ahead = set().union(*(_reach(code, n, -1) for n in after[start]))
-    return {n for n in ahead if end in _reach(code, n, -1)}
+def _instructions_between(code: types.CodeType, start: int, end: int) -> set[int]:
+    """All instructions on paths from `start` to `end`."""
+    successors = _successors(code)
+    ahead = set().union(*(_reachable(code, n, -1) for n in successors[start]))
+    return {n for n in ahead if end in _reachable(code, n, -1)}
 
 
-def _around(code: types.CodeType, at: int) -> list[Loop]:
+def _loops_around(code: types.CodeType, at: int) -> list[ForLoop]:
     """The `for` loops around an instruction."""
-    return [Loop(step.offset, step.argval) for step in instructions(code)
+    return [ForLoop(step.offset, step.argval) for step in instructions(code)
             if step.opname == "FOR_ITER" and step.offset <= at < step.argval]
 
 
-def _counter(code: types.CodeType, loop: Loop, whole: bool) -> str | None:
-    """The variable that tells how far a `for` over a range is; with `whole` a range of plain
-    constants, so that nothing else has to be known. None for other loops."""
+def _counter_of(code: types.CodeType, loop: ForLoop, whole: bool) -> str | None:
+    """The variable that counts a `for` over a range; with `whole`, over a range of constants. None
+    for other loops."""
     steps = instructions(code)
     n = next(i for i, step in enumerate(steps) if step.offset == loop.start)
     uses = list(_uses(steps[n + 1]))
@@ -183,18 +184,19 @@ def _counter(code: types.CodeType, loop: Loop, whole: bool) -> str | None:
             _stores(code, uses[0][0]) != 1 or uses[0][0] in code.co_cellvars:
         return None
     depths = depths_of(code) or {}
-    base, given = depths[steps[n - 1].offset] - 1, n - 2
-    while given > 0 and depths.get(steps[given].offset, base) != base:
-        given -= 1
-    made = steps[given:n - 1]
-    if made[0].opname != "LOAD_GLOBAL" or made[0].argval != "range" or any(map(is_jump, made)):
+    base, first = depths[steps[n - 1].offset] - 1, n - 2
+    while first > 0 and depths.get(steps[first].offset, base) != base:
+        first -= 1
+    range_call = steps[first:n - 1]
+    if range_call[0].opname != "LOAD_GLOBAL" or range_call[0].argval != "range" \
+            or any(map(is_jump, range_call)):
         return None
-    if whole and any(step.opname not in _CONSTANT for step in made[1:]):
+    if whole and any(step.opname not in _CONSTANT for step in range_call[1:]):
         return None
     return uses[0][0]
 
 
 def is_plain_range(frame: Any) -> bool:
-    """Whether `range` means Python's in the code of a frame."""
+    """True if `range` is the builtin in the code of a frame."""
     return frame.f_globals.get("range", builtins.range) is builtins.range \
         and frame.f_builtins.get("range") is builtins.range

@@ -1,9 +1,9 @@
-"""Loops of a recorded run: a decision that is visited again in an equal state closes a circle.
+"""Detects loops in a trace: a decision that is visited again in an equal state is a loop header.
 
-From the second visit on, what differs between turns is given a name of its own (a phi), and the
-turn is recorded as a function of these; the third visit then leads back to where they got their
-names, with the values that they have by now. What a turn has made belongs to it alone: arrays that
-Python kept from an earlier one are forgotten, so that a use of them refuses the recording.
+At the second visit the values that differ between iterations become phis, and the iteration is
+traced as a function of the phis. The third visit is the back edge: it gives the phis their next
+values. Values of an iteration do not outlive it: arrays that Python holds from an earlier
+iteration become stale, and their use refuses the trace.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from ..graph.graph import Node
 from ..heap.code_tracker import followed
 from ..scalars.scalar_expr import ScalarConstant, ScalarExpr, of_number
 from ..scalars.symbolic_scalar import SymbolicScalar
-from .frame_state import Name, Snapshot, location_of, may_come_again, user_frames
+from .frame_state import Name, Snapshot, can_recur, location_of, user_frames
 from .liveness import live
 from .loop_gradients import (
     CarriedGrad,
@@ -31,11 +31,12 @@ from .loop_gradients import (
 )
 
 if TYPE_CHECKING:
-    from .symbolic_range import Counted
+    from .symbolic_range import SymbolicIterator
 
 
 class LoopEntry(NamedTuple):
-    """The head of a loop: phis of tensors and of numbers, and what they begin with."""
+    """An element of a path: a loop header, its phis of tensors and of numbers, and their initial
+    values."""
 
     token: Any
     phis: tuple[Node, ...]
@@ -46,7 +47,7 @@ class LoopEntry(NamedTuple):
 
 
 class LoopRepeat(NamedTuple):
-    """The way back to the head of a loop, with the values of the next turn."""
+    """An element of a path: a back edge with the values of the phis in the next iteration."""
 
     token: Any
     values: tuple[Node, ...]
@@ -55,84 +56,85 @@ class LoopRepeat(NamedTuple):
 
 
 class RestartTrace(BaseException):
-    """A loop changes more than was known when it began: all begins anew with what was learnt."""
+    """A loop carries more than was known at its header: tracing starts anew with that knowledge."""
 
 
-class _Head:
-    """A loop that is being recorded."""
+class _LoopHeader:
+    """A loop that is being traced."""
 
-    def __init__(self, loops: LoopDetector, enter: LoopEntry, place: Any, before: Snapshot,
-                 variant: list[int], counters: list[Name], depth: int) -> None:
+    def __init__(self, loops: LoopDetector, entry: LoopEntry, location: Any, before: Snapshot,
+                 carried_tensors: list[int], carried_numbers: list[Name], depth: int) -> None:
         self.loops = loops
-        self.enter, self.place, self.depth = enter, place, depth
-        self.before, self.variant, self.counters = before, variant, counters
-        self.first_edges: dict[int, Any] = {}  # of what is carried, before the first turn
-        self.turns: list[Iteration] = []
-        self.circle: LoopGradNode | None = None
-        self.entries = 0  # on the tape when the present turn began
+        self.entry, self.location, self.depth = entry, location, depth
+        self.before = before
+        self.carried_tensors, self.carried_numbers = carried_tensors, carried_numbers
+        self.first_edges: dict[int, Any] = {}  # by slot: tape edges of the initial values
+        self.iterations: list[Iteration] = []
+        self.grad_node: LoopGradNode | None = None
+        self.entries = 0  # tape entries when the current iteration began
 
     @property
-    def recorder(self) -> Any:
-        return self.loops.recorder
+    def tracer(self) -> Any:
+        return self.loops.tracer
 
 
 class LoopDetector:
-    """Watches the decisions of one recorder."""
+    """Watches the decisions of one tracer for loops."""
 
-    def __init__(self, recorder: Any) -> None:
-        self.recorder = recorder
-        self.base: Any = None  # the frame that runs the user's function
+    def __init__(self, tracer: Any) -> None:
+        self.tracer = tracer
+        self.base: Any = None  # the frame that calls the user's function
         self.rolled_gradients = False
-        self.live_only = False  # whether variables count only where they are read later
-        self.turn = 0  # counts heads entered and jumps: what was made before belongs to before
-        self.dependent: dict[Node, int] = {}  # nodes made of phis: of how deep a loop
+        self.live_only = False  # compare live variables only
+        self.iteration = 0  # counts loop entries and back edges; older values may be stale
+        self.dependent: dict[Node, int] = {}  # depth of the loop whose phis a node depends on
         self._visits: dict[Any, Snapshot] = {}
-        self._computed: set[tuple[int, int]] = set()  # where, since the last visit: frame, f_lasti
-        self._heads: list[_Head] = []
-        self._outside: tuple[Any, int] = (None, 0)  # around them: the last loop that was left for
-        # good, and how many were
-        self._iterators: dict[Any, Counted] = {}  # of `for`, by frame and place
-        self._since: Any = None  # where ways have met in this turn
-        self._position = 0  # elements of the path since the innermost head, the same in each turn
+        self._computed_at: set[tuple[int, int]] = set()  # (frame id, f_lasti) since last visit
+        self._open_loops: list[_LoopHeader] = []
+        self._left_loop: tuple[Any, int] = (None, 0)  # token of the last loop that
+        # is no longer rolled up, and the number of such loops
+        self._iterators: dict[Any, SymbolicIterator] = {}  # of `for`, by frame and offset
+        self._merge_token: Any = None  # of the last join in this iteration
+        self._elements_in_iteration = 0  # path elements since the innermost header
 
-    # ---- what the recorder tells
+    # ---- events of the tracer
 
-    def made(self, node: Node) -> None:
-        """A node was made by an op."""
-        self.computed()
-        if self._heads:
-            numbers = self.recorder.names.numbers
+    def note_node(self, node: Node) -> None:
+        """Notes the node of an op, and the loop that it depends on."""
+        self.note_computation()
+        if self._open_loops:
+            numbers = self.tracer.names.numbers
             depth = max((self.depth_of(numbers.get(i, i)) for i in node.inputs), default=0)
             if depth:
                 self.dependent[node] = depth
 
-    def computed(self) -> None:
-        """Something is computed now, by code of the user's."""
+    def note_computation(self) -> None:
+        """Notes the user's line that computes something now."""
         if self._visits:
             frame: Any = sys._getframe(2)
             while frame is not None and not followed(frame.f_code):
                 frame = frame.f_back
             if frame is not None:
-                self._computed.add((id(frame), frame.f_lasti))
+                self._computed_at.add((id(frame), frame.f_lasti))
 
-    def measured(self) -> None:
-        """A size was measured: in the next turn it would be another one of the same name, so the
-        loops around go on as code that was written out, turn by turn."""
-        if self._heads:
-            self._outside = self._heads[-1].enter.token, self._depth()
-            self._heads.clear()
+    def note_data_dependent_size(self) -> None:
+        """Notes a data-dependent size. In the next iteration the same symbol would stand for
+        another size, so the loops around it are unrolled."""
+        if self._open_loops:
+            self._left_loop = self._open_loops[-1].entry.token, self._depth()
+            self._open_loops.clear()
         self._visits.clear()
-        self._position += 1
+        self._elements_in_iteration += 1
 
     def _depth(self) -> int:
-        return self._outside[1] + len(self._heads)
+        return self._left_loop[1] + len(self._open_loops)
 
-    def step(self) -> None:
-        """An element was added to the path."""
-        self._position += 1
+    def note_path_element(self) -> None:
+        """Notes that an element was added to the path."""
+        self._elements_in_iteration += 1
 
     def depth_of(self, subject: Node | ScalarExpr) -> int:
-        """How deep the loop is on whose turns a node or a number depends; 0: on none."""
+        """The depth of the innermost loop that a node or a number depends on; 0 for none."""
         if isinstance(subject, Node):
             return self.dependent.get(subject, 0)
         depth = 0
@@ -143,308 +145,318 @@ class LoopDetector:
                 depth = max(depth, self.dependent.get(part.args[0], 0))
         return depth
 
-    def stale(self, number: SymbolicScalar) -> bool:
-        """Whether a number was computed in an earlier turn from what has changed since."""
-        return number.turn < self.turn and self.depth_of(number.formula) > 0
+    def is_stale(self, number: SymbolicScalar) -> bool:
+        """True if a number was computed in an earlier iteration from values that have changed."""
+        return number.iteration < self.iteration and self.depth_of(number.formula) > 0
 
-    def check(self, number: SymbolicScalar) -> None:
-        """Refuses the run where a stale number is used."""
-        if self.stale(number):
-            self.recorder.refuse("a number that was computed in an earlier turn of a loop is used")
+    def refuse_stale(self, number: SymbolicScalar) -> None:
+        """Refuses the run if a stale number is used."""
+        if self.is_stale(number):
+            self.tracer.refuse("a number computed in an earlier iteration of a loop is used")
 
     def end(self) -> None:
-        """The run has ended: its frames and what they held are let go."""
+        """Releases the frames and values of a run that has ended."""
         self.base = None
         self._iterators.clear()
         self._visits.clear()
-        self._heads.clear()
+        self._open_loops.clear()
 
-    # ---- ways that meet
+    # ---- joins
 
     def around(self) -> tuple[int, set[Any], dict[Any, Any]]:
-        """How many loops stand around, their tokens, and the visits so far."""
-        return len(self._heads), {h.enter.token for h in self._heads}, dict(self._visits)
+        """The number of open loops, their tokens, and the visits so far."""
+        return len(self._open_loops), {h.entry.token for h in self._open_loops}, dict(self._visits)
 
     def has_in_first_iteration(self, start: int, visits: dict[Any, Any]) -> bool:
-        """Whether a question stands in the first turn of the innermost loop: by where it is in the
-        path, and what was visited before."""
-        head = self._heads[-1]
-        begun = [c.begun for c in self._iterators.values() if id(c) == head.place[0][-1]]
-        return head.place in visits or any(at is not None and start >= at for at in begun)
+        """True if a branch lies in the first iteration of the innermost loop: by its index in the
+        path, and the visits before it."""
+        header = self._open_loops[-1]
+        begun = [c.peeled_at for c in self._iterators.values() if id(c) == header.location[0][-1]]
+        return header.location in visits or any(at is not None and start >= at for at in begun)
 
-    def meet(self, token: Any, heads: int, visits: dict[Any, Any]) -> int:
-        """Ways meet that parted when so many loops stood around: the number of these."""
-        del self._heads[heads:]
-        self._visits, self._since, self._position = dict(visits), token, 0
+    def note_merge(self, token: Any, heads: int, visits: dict[Any, Any]) -> int:
+        """Notes a join of paths that branched with so many loops open. Returns the loop depth."""
+        del self._open_loops[heads:]
+        self._visits, self._merge_token, self._elements_in_iteration = dict(visits), token, 0
         return self._depth()
 
     # ---- visits
 
     def visit(self, subject: Any, site: str) -> Any:
-        """A decision is about to be noted: perhaps it is the head of a loop. What it asks of."""
-        if self.base is None or self.recorder.refusal:
+        """Checks if a decision is a loop header or a back edge. Returns the subject of the
+        decision: `subject`, or its phi."""
+        if self.base is None or self.tracer.refusal:
             return subject
         frames = user_frames(self.base)
-        place = (tuple(map(id, frames)), location_of(frames))
-        before = self._visits.get(place)
-        head = next((h for h in reversed(self._heads) if h.place == place), None)
-        if not may_come_again(frames, self.known_iterators(frames[0]) if frames else ()):
+        location = (tuple(map(id, frames)), location_of(frames))
+        before = self._visits.get(location)
+        header = next((h for h in reversed(self._open_loops) if h.location == location), None)
+        if not can_recur(frames, self.known_iterators(frames[0]) if frames else ()):
             return subject
-        now = self.snapshot(frames)
-        if head is not None:
-            self._learn(head, now)
-        if head is not None and self._fits(head, now):
-            subject = self._jump(head, now, subject, site)
-        elif before is not None and self._comes_again(place, before, now):
-            subject = self._enter(place, before, now, subject, site)
+        state = self.snapshot(frames)
+        if header is not None:
+            self._learn_carried(header, state)
+        if header is not None and self._fits_header(header, state):
+            subject = self._repeat(header, state, subject, site)
+        elif before is not None and self._is_loop(location, before, state):
+            subject = self._enter_loop(location, before, state, subject, site)
         else:
-            self._visits[place] = now
-        self._computed.clear()
+            self._visits[location] = state
+        self._computed_at.clear()
         return subject
 
     def snapshot(self, frames: list[Any], names: Sequence[Collection[str] | None] = ()
                  ) -> Snapshot:
-        """The state of these frames, and of what the run has changed; see `Snapshot`."""
+        """A `Snapshot` of these frames and of the objects that the run has changed."""
         if self.live_only and not names:
             names = [live(f.f_code, f.f_lasti) for f in frames]
-        state = self.recorder.state
+        state = self.tracer.state
         changes = ((path, state.values[path] if isinstance(state.values[path], Tensor) else
                     list(now.items()) if isinstance(now, dict) else list(now))
                    for path, _, now in state.changes())
-        counted = [c for c in self._iterators.values() if c.frame in frames and c.is_open]
-        return Snapshot(frames, changes, state.paths, self.stale, names, counted)
+        iterators = [c for c in self._iterators.values() if c.frame in frames and c.is_in_loop]
+        return Snapshot(frames, changes, state.paths, self.is_stale, names, iterators)
 
     # ---- iterators of `for`
 
     def known_iterators(self, frame: Any) -> frozenset[int]:
-        """The instructions at which a frame takes from iterators whose state is known."""
+        """The instructions at which a frame reads iterators whose state is known."""
         return frozenset(c.offset for c in self._iterators.values()
-                         if c.frame is frame and c.is_open)
+                         if c.frame is frame and c.is_in_loop)
 
-    def count(self, counted: Counted, site: str) -> Any:
-        """A `for` asks whether there is another turn: what it asks of; None where there always is.
-        """
+    def count(self, iterator: SymbolicIterator, site: str) -> Any:
+        """Enters or continues a `for` loop that asks for its next element. Returns the subject of
+        its loop condition; None if there always is a first iteration."""
         frames = user_frames(self.base)
-        self._iterators[id(counted.frame), counted.offset] = counted
-        place = (*map(id, frames), id(counted)), location_of(frames)
-        now = self.snapshot(frames)
-        head = next((h for h in self._heads if h.place == place), None)
-        if head is None and place[1] in self.recorder.names.apart and counted.begun is None:
-            counted.begun = len(self.recorder.path)
-            return None if counted.surely_begins else counted.question()[0]
-        subject = counted.question()[0]
-        subject = self._begin_counting(place, now, subject, site) if head is None else \
-            self._count_on(head, now, subject, site)
-        self._computed.clear()
+        self._iterators[id(iterator.frame), iterator.offset] = iterator
+        location = (*map(id, frames), id(iterator)), location_of(frames)
+        state = self.snapshot(frames)
+        header = next((h for h in self._open_loops if h.location == location), None)
+        if header is None and iterator.peeled_at is None \
+                and location[1] in self.tracer.names.peeled_loops:
+            iterator.peeled_at = len(self.tracer.path)
+            return None if iterator.has_first_iteration else iterator.condition()[0]
+        subject = iterator.condition()[0]
+        subject = self._begin_counting(location, state, subject, site) if header is None else \
+            self._continue_counting(header, state, subject, site)
+        self._computed_at.clear()
         return subject
 
-    def _begin_counting(self, place: Any, now: Snapshot, subject: Any, site: str) -> Any:
-        own = next(name for name, c in now.counted.items() if id(c) == place[0][-1])
-        self.recorder.names.carried.setdefault(place[1], set()).add(own)
-        before = len(self._heads)
-        if now.equal:
-            subject = self._enter(place, now, now, subject, site)
-        if len(self._heads) == before:
-            self._tell_apart(place, "")
+    def _begin_counting(self, location: Any, state: Snapshot, subject: Any, site: str) -> Any:
+        own = next(name for name, c in state.iterators.items() if id(c) == location[0][-1])
+        self.tracer.names.carried.setdefault(location[1], set()).add(own)
+        before = len(self._open_loops)
+        if state.equal:
+            subject = self._enter_loop(location, state, state, subject, site)
+        if len(self._open_loops) == before:
+            self._peel_first_iteration(location, "")
         return subject
 
-    def _count_on(self, head: _Head, now: Snapshot, subject: Any, site: str) -> Any:
-        carried = self.recorder.names.carried[head.place[1]]
+    def _continue_counting(self, header: _LoopHeader, state: Snapshot, subject: Any,
+                           site: str) -> Any:
+        carried = self.tracer.names.carried[header.location[1]]
         before = len(carried)
-        self._learn(head, now)
-        if self._fits(head, now):
-            return self._jump(head, now, subject, site)
+        self._learn_carried(header, state)
+        if self._fits_header(header, state):
+            return self._repeat(header, state, subject, site)
         if len(carried) > before:
             raise RestartTrace
-        self._tell_apart(head.place, _grown(head.before, now))
+        self._peel_first_iteration(header.location, _changed_variable(header.before, state))
         return subject
 
-    def _tell_apart(self, place: Any, name: str) -> None:
-        """What a turn leaves is not what it begins with: perhaps that of the first one is."""
-        apart, carried = self.recorder.names.apart, self.recorder.names.carried
-        if place[1] not in apart:
-            apart.add(place[1])
-            carried.pop(place[1], None)
+    def _peel_first_iteration(self, location: Any, name: str) -> None:
+        """Peels the first iteration, since an iteration ends in another state than it begins with.
+        If it is peeled already, raises CaptureError."""
+        apart, carried = self.tracer.names.peeled_loops, self.tracer.names.carried
+        if location[1] not in apart:
+            apart.add(location[1])
+            carried.pop(location[1], None)
             raise RestartTrace
         raise CaptureError(
-            f"each turn of this loop leaves {f'`{name}`' if name else 'something'} of another "
-            "kind, and how many turns there are is known only when the model runs",
-            "give what the loop changes one dtype and shape, and write results into a tensor made "
-            "before: y[t] = ... in place of a list")
+            f"each iteration of this loop leaves {f'`{name}`' if name else 'something'} of another "
+            "kind, and the number of iterations is known only when the model runs",
+            "give the variables of the loop one dtype and shape, and write results into a tensor "
+            "made before the loop: y[t] = ... instead of a list")
 
-    def _comes_again(self, place: Any, before: Snapshot, now: Snapshot) -> bool:
-        """Whether two visits differ in tensors and numbers only, and code ran between them."""
-        if not (before.equal and now.equal) or before.structure != now.structure:
+    def _is_loop(self, location: Any, before: Snapshot, state: Snapshot) -> bool:
+        """True if two visits differ in tensors and numbers only, and code ran between them."""
+        if not (before.equal and state.equal) or before.structure != state.structure:
             return False
-        here = {frame: at for frame, (_, at) in zip(*place)}
-        moved = any(here.get(frame, at) != at for frame, at in self._computed)
-        return before.rebound(now) or moved
+        here = {frame: at for frame, (_, at) in zip(*location)}
+        moved = any(here.get(frame, at) != at for frame, at in self._computed_at)
+        return before.rebound(state) or moved
 
-    def _learn(self, head: _Head, now: Snapshot) -> None:
-        """What other turns than the first change is carried in the next run from the start."""
-        if now.equal and head.before.structure == now.structure:
-            known = self.recorder.names.carried.setdefault(head.place[1], set())
-            known.update(_different(head.before, now), head.variant, head.counters, now.symbols)
+    def _learn_carried(self, header: _LoopHeader, state: Snapshot) -> None:
+        """Notes what later iterations change: the next run carries it from the start."""
+        if state.equal and header.before.structure == state.structure:
+            known = self.tracer.names.carried.setdefault(header.location[1], set())
+            known.update(_different(header.before, state), header.carried_tensors,
+                         header.carried_numbers, state.symbols)
 
-    def _varying(self, place: Any, before: Snapshot, now: Snapshot) -> tuple[list[int], list[Name]]:
-        """The tensors and the names of the numbers that change from turn to turn."""
-        changed = _different(before, now)
-        known = self.recorder.names.carried.get(place[1], set())
-        tensors = [i for i, t in enumerate(now.tensors)
+    def _varying(self, location: Any, before: Snapshot, state: Snapshot
+                 ) -> tuple[list[int], list[Name]]:
+        """The tensors and the names of the numbers that change between iterations."""
+        changed = _different(before, state)
+        known = self.tracer.names.carried.get(location[1], set())
+        tensors = [i for i, t in enumerate(state.tensors)
                    if i in changed or (i in known and not self._is_fixed(t))]
-        return tensors, sorted([*(name for name in now.plains if name in changed | known),
-                                *now.symbols])
+        return tensors, sorted([*(name for name in state.plains if name in changed | known),
+                                *state.symbols])
 
     def _changed(self, tensor: Any) -> bool:
-        path = self.recorder.state.paths[id(tensor)]
-        return self.recorder.state.held[path][0] is not tensor._data
+        path = self.tracer.state.paths[id(tensor)]
+        return self.tracer.state.held[path][0] is not tensor._data
 
-    def _enter(self, place: Any, before: Snapshot, now: Snapshot, subject: Any,
-               site: str) -> Any:
-        """Makes this visit the head of a loop, if what it would carry can be carried."""
-        recorder, depth = self.recorder, self._depth() + 1
-        variant, counters = self._varying(place, before, now)
-        carried = [now.tensors[i] for i in variant]
-        if (not carried and not counters) or any(map(self._is_fixed, carried)):
-            self._visits[place] = now
+    def _enter_loop(self, location: Any, before: Snapshot, state: Snapshot, subject: Any,
+                    site: str) -> Any:
+        """Makes this visit a loop header if all changing values can be carried."""
+        tracer, depth = self.tracer, self._depth() + 1
+        carried_tensors, carried_numbers = self._varying(location, before, state)
+        carried = [state.tensors[i] for i in carried_tensors]
+        if (not carried and not carried_numbers) or any(map(self._is_fixed, carried)):
+            self._visits[location] = state
             return subject
-        outer = self._heads[-1].enter.token if self._heads else self._outside[0]
-        token = (self._since or outer, self._position, depth)
-        values, formulas = self._carried(now, variant, counters, subject)
-        phis = recorder.names.phis(token, values)
+        outer = self._open_loops[-1].entry.token if self._open_loops else self._left_loop[0]
+        token = (self._merge_token or outer, self._elements_in_iteration, depth)
+        values, formulas = self._carried(state, carried_tensors, carried_numbers, subject)
+        phis = tracer.names.phis(token, values)
         symbols = tuple(ScalarExpr("phi", ((token, i, depth),)) for i in range(len(formulas)))
-        enter = LoopEntry(token, phis, values, symbols, formulas, site)
-        head = _Head(self, enter, place, now, variant, counters, depth)
-        self._heads.append(head)
-        recorder.path.append(enter)
-        return self._begin(head, now, subject)
+        entry = LoopEntry(token, phis, values, symbols, formulas, site)
+        header = _LoopHeader(self, entry, location, state, carried_tensors, carried_numbers, depth)
+        self._open_loops.append(header)
+        tracer.path.append(entry)
+        return self._begin_iteration(header, state, subject)
 
     def _is_fixed(self, tensor: Tensor) -> bool:
-        """Whether a tensor can have no other name: it carries gradients where they cannot be
-        rolled up, or stands at a path, where it is what it was."""
+        """True if a tensor cannot become a phi: its gradients cannot be rolled up, or it stands
+        unchanged at an access path."""
         if tensor.edge is not None:
-            nested = any(h.first_edges for h in self._heads)
-            if nested or not self.recorder.names.rolls_gradients or not isinstance(tensor.edge,
-                                                                                   Entry):
+            nested = any(h.first_edges for h in self._open_loops)
+            if nested or not self.tracer.names.rolls_gradients \
+                    or not isinstance(tensor.edge, Entry):
                 return True
-        return id(tensor) in self.recorder.state.paths and not self._changed(tensor)
+        return id(tensor) in self.tracer.state.paths and not self._changed(tensor)
 
-    def _carried(self, now: Snapshot, variant: list[int], counters: list[Name],
+    def _carried(self, state: Snapshot, carried_tensors: list[int], carried_numbers: list[Name],
                  subject: Any) -> tuple[tuple[Node, ...], tuple[ScalarExpr, ...]]:
-        """The nodes and formulas of what goes round, the condition last."""
-        values = [self.recorder.node_of(now.tensors[i]) for i in variant]
-        formulas = [self._formula(now, name) for name in counters]
+        """The nodes and formulas that the loop carries; the condition comes last."""
+        values = [self.tracer.node_of(state.tensors[i]) for i in carried_tensors]
+        formulas = [self._formula(state, name) for name in carried_numbers]
         (formulas if isinstance(subject, ScalarExpr) else values).append(subject)
         return tuple(values), tuple(formulas)
 
-    def _fits(self, head: _Head, now: Snapshot) -> bool:
-        """Whether the state is that of the head, but for its phis."""
-        then = head.before
-        if not now.equal or then.structure != now.structure:
+    def _fits_header(self, header: _LoopHeader, state: Snapshot) -> bool:
+        """True if the state equals that of the header, except for the phis."""
+        at_header = header.before
+        if not state.equal or at_header.structure != state.structure:
             return False
-        variant = set(head.variant)
-        if any(a is not b for i, (a, b) in enumerate(zip(then.arrays, now.arrays))
-               if i not in variant):
+        carried_tensors = set(header.carried_tensors)
+        if any(a is not b for i, (a, b) in enumerate(zip(at_header.arrays, state.arrays))
+               if i not in carried_tensors):
             return False
-        counters = set(head.counters)
-        if any(name not in counters for name in now.symbols):
+        carried_numbers = set(header.carried_numbers)
+        if any(name not in carried_numbers for name in state.symbols):
             return False
-        return all(_same(then.plains.get(name), value) for name, value in now.plains.items()
-                   if name not in counters)
+        return all(_same(at_header.plains.get(name), value) for name, value in state.plains.items()
+                   if name not in carried_numbers)
 
-    def _jump(self, head: _Head, now: Snapshot, subject: Any, site: str) -> Any:
-        values, formulas = self._carried(now, head.variant, head.counters, subject)
-        if any(v.type != p.type for v, p in zip(values, head.enter.phis, strict=True)):
-            self.recorder.refuse("what a loop carries is of another type in a later turn")
+    def _repeat(self, header: _LoopHeader, state: Snapshot, subject: Any, site: str) -> Any:
+        values, formulas = self._carried(state, header.carried_tensors, header.carried_numbers,
+                                         subject)
+        if any(v.type != p.type for v, p in zip(values, header.entry.phis, strict=True)):
+            self.tracer.refuse("a value that a loop carries changes its type in an iteration")
             return subject
-        jump = LoopRepeat(head.enter.token, values, formulas, site)
-        self.recorder.path.append(jump)
-        self._end_turn(head, jump, now)
-        if self.recorder.refusal:  # the tape is right as it is: for turns that ended well
+        back_edge = LoopRepeat(header.entry.token, values, formulas, site)
+        self.tracer.path.append(back_edge)
+        self._end_iteration(header, back_edge, state)
+        if self.tracer.refusal:  # the tape describes the iterations that have ended
             return subject
-        while self._heads[-1] is not head:
-            self._heads.pop()
-        return self._begin(head, now, subject)
+        while self._open_loops[-1] is not header:
+            self._open_loops.pop()
+        return self._begin_iteration(header, state, subject)
 
-    def _end_turn(self, head: _Head, jump: LoopRepeat, now: Snapshot) -> None:
-        if head.circle is not None:
-            ends = {k: Tensor(now.tensors[i]._data, now.tensors[i].edge)
-                    for k, i in enumerate(head.variant) if now.tensors[i].edge is not None}
-            turn = Iteration(jump, ends, head.circle, head.entries)
-            if not end_iteration(self.recorder, turn):
-                self.recorder.unrolls()
-            head.turns.append(turn)
+    def _end_iteration(self, header: _LoopHeader, back_edge: LoopRepeat, state: Snapshot) -> None:
+        if header.grad_node is not None:
+            ends = {k: Tensor(state.tensors[i]._data, state.tensors[i].edge)
+                    for k, i in enumerate(header.carried_tensors)
+                    if state.tensors[i].edge is not None}
+            iteration = Iteration(back_edge, ends, header.grad_node, header.entries)
+            if not end_iteration(self.tracer, iteration):
+                self.tracer.request_unrolling()
+            header.iterations.append(iteration)
 
-    def _mark(self, head: _Head, now: Snapshot) -> None:
-        """Gives what a turn begins with its own place on the tape."""
-        carried = {k: now.tensors[i] for k, i in enumerate(head.variant)
-                   if now.tensors[i].edge is not None}
+    def _mark_carried(self, header: _LoopHeader, state: Snapshot) -> None:
+        """Gives each carried tensor an entry of its own on the tape."""
+        carried = {k: state.tensors[i] for k, i in enumerate(header.carried_tensors)
+                   if state.tensors[i].edge is not None}
         if not carried:
             return
-        if not head.turns:
-            head.first_edges = {k: t.edge for k, t in carried.items()}
+        if not header.iterations:
+            header.first_edges = {k: t.edge for k, t in carried.items()}
         self.rolled_gradients = True
-        head.circle = LoopGradNode(head, tuple(head.turns), head.first_edges)
-        head.entries = len(self.recorder.entries)
+        header.grad_node = LoopGradNode(header, tuple(header.iterations), header.first_edges)
+        header.entries = len(self.tracer.entries)
         for k, tensor in carried.items():
-            tensor.edge = CarriedGrad(head.circle, k, tensor._data)
+            tensor.edge = CarriedGrad(header.grad_node, k, tensor._data)
 
-    def went_through(self, head: _Head, given: list[tuple[int, Node]],
-                     found: dict[Key, Tensor], site: str) -> None:
-        """The way back went through a loop: what came of it gets names."""
-        recorder, token = self.recorder, head.enter.token
+    def note_loop_gradient(self, header: _LoopHeader, out_gradients: list[tuple[int, Node]],
+                           in_gradients: dict[Key, Tensor], site: str) -> None:
+        """Makes phis for the gradients that came out of a backward pass through a loop."""
+        tracer, token = self.tracer, header.entry.token
         phis = []
-        for key, tensor in found.items():
-            node = head.enter.phis[key[1]] if key[0] == "slot" else key[1]
-            phi = recorder.names.phi((token, "back", tuple(given), key), node)
-            self.dependent[phi] = head.depth
-            recorder.learn(tensor._data, phi)
+        for key, tensor in in_gradients.items():
+            node = header.entry.phis[key[1]] if key[0] == "slot" else key[1]
+            phi = tracer.names.phi((token, "back", tuple(out_gradients), key), node)
+            self.dependent[phi] = header.depth
+            tracer.bind(tensor._data, phi)
             phis.append(phi)
-        recorder.path.append(LoopBackwardEvent(token, tuple(given), tuple(found), tuple(phis),
-                                               site))
-        self.step()
+        tracer.path.append(LoopBackwardEvent(token, tuple(out_gradients), tuple(in_gradients),
+                                             tuple(phis),
+                                             site))
+        self.note_path_element()
 
-    def _formula(self, now: Snapshot, name: Name) -> ScalarExpr:
-        number = now.symbols.get(name)
+    def _formula(self, state: Snapshot, name: Name) -> ScalarExpr:
+        number = state.symbols.get(name)
         if number is None:
-            return of_number(now.plains[name])
-        if self.stale(number):
-            self.recorder.refuse(f"{name[1]} is a number of an earlier turn of a loop")
+            return of_number(state.plains[name])
+        if self.is_stale(number):
+            self.tracer.refuse(f"{name[1]} is a number of an earlier iteration of a loop")
         return number.formula
 
-    def _begin(self, head: _Head, now: Snapshot, subject: Any) -> Any:
-        """A turn begins: what earlier ones made is forgotten, the phis take their places. The
-        phi of the condition."""
-        recorder, enter = self.recorder, head.enter
-        self.turn += 1
-        recorder.forget(lambda x: self.depth_of(x) >= head.depth)
-        self.dependent = {n: d for n, d in self.dependent.items() if d < head.depth}
-        self.dependent.update(dict.fromkeys(enter.phis, head.depth))
-        for i, phi in zip(head.variant, enter.phis):
-            tensor = now.tensors[i]
-            tensor._data = tensor._data.view()  # an array of its own, known under the new name only
-            recorder.learn(tensor._data, phi)
-        for name, symbol in zip(head.counters, enter.symbols):
-            value = now.symbols[name].value if name in now.symbols else now.plains[name]
-            now.put(name, SymbolicScalar(symbol, value, recorder))
-        self._mark(head, now)
-        head.before = self.snapshot(now.frames)
+    def _begin_iteration(self, header: _LoopHeader, state: Snapshot, subject: Any) -> Any:
+        """Starts an iteration: values of earlier iterations become stale, phis replace them.
+        Returns the phi of the loop condition."""
+        tracer, entry = self.tracer, header.entry
+        self.iteration += 1
+        tracer.forget(lambda x: self.depth_of(x) >= header.depth)
+        self.dependent = {n: d for n, d in self.dependent.items() if d < header.depth}
+        self.dependent.update(dict.fromkeys(entry.phis, header.depth))
+        for i, phi in zip(header.carried_tensors, entry.phis):
+            tensor = state.tensors[i]
+            tensor._data = tensor._data.view()  # an array of its own, bound to the phi only
+            tracer.bind(tensor._data, phi)
+        for name, symbol in zip(header.carried_numbers, entry.symbols):
+            value = state.symbols[name].value if name in state.symbols else state.plains[name]
+            state.replace_number(name, SymbolicScalar(symbol, value, tracer))
+        self._mark_carried(header, state)
+        header.before = self.snapshot(state.frames)
         self._visits.clear()
-        self._since, self._position = None, 0
-        return enter.symbols[-1] if isinstance(subject, ScalarExpr) else enter.phis[-1]
+        self._merge_token, self._elements_in_iteration = None, 0
+        return entry.symbols[-1] if isinstance(subject, ScalarExpr) else entry.phis[-1]
 
 
-def _different(before: Snapshot, now: Snapshot) -> set[int | Name]:
-    """The places of tensors, and the names of plain numbers, that are others than before."""
-    found: set[int | Name] = {name for name, value in now.plains.items()
-                              if not _same(before.plains.get(name), value)}
-    return found.union(i for i, (a, b) in enumerate(zip(before.arrays, now.arrays)) if a is not b)
+def _different(before: Snapshot, state: Snapshot) -> set[int | Name]:
+    """The indices of tensors and the names of plain numbers that have changed."""
+    differing: set[int | Name] = {name for name, value in state.plains.items()
+                                  if not _same(before.plains.get(name), value)}
+    return differing.union(i for i, (a, b) in enumerate(zip(before.arrays, state.arrays))
+                           if a is not b)
 
 
-def _grown(before: Snapshot, now: Snapshot) -> str:
-    """The local variable that holds something of another kind than before."""
-    frames = len(now.frames)
-    for one, two in zip(before.structure[:frames], now.structure[:frames]):
+def _changed_variable(before: Snapshot, state: Snapshot) -> str:
+    """The local variable whose value has changed in kind; empty if none has."""
+    frames = len(state.frames)
+    for one, two in zip(before.structure[:frames], state.structure[:frames]):
         for name, value in two:
             if (name, value) not in one:
                 return str(name)

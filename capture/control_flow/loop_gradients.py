@@ -1,9 +1,10 @@
-"""Gradients through rolled loops.
+"""Computes gradients through rolled loops.
 
-While a loop is recorded, what a turn begins with gets a place of its own on the tape, so that the
-tape of each turn can be told apart. The way back goes through the turns last to first: each kind of
-turn has a graph from the gradients of what it ended with to those of what it began with, and a
-replay, which keeps what each turn began with, runs these over as many turns as there were.
+While a loop is traced, each carried tensor gets a tape entry of its own at the start of an
+iteration, so that the tapes of iterations are separate. The backward pass visits the iterations
+last to first. Each traced iteration has a graph (`IterationVjp`) from the gradients of the values
+at its end to the gradients of the values at its start. A replay saves the values at the start of
+every iteration and runs these graphs once per iteration.
 """
 
 from __future__ import annotations
@@ -20,56 +21,64 @@ from ...eager.ops.elementwise import pointwise
 from ..graph.graph import Node
 from ..graph.graph_builder import GraphBuilder, as_tensor, building, on_tape
 
-Key = tuple[str, Any]  # whose gradient: ("slot", number) of what is carried, or ("from", node)
+Key = tuple[str, Any]  # ("slot", index of a carried tensor) or ("from", loop-invariant node)
 
 
 class IterationVjp(NamedTuple):
-    """The way back through one kind of turn: from gradients `given` to `gradients` by key."""
+    """The backward graph of one traced iteration: from gradients `given`, by slot, to `gradients`,
+    by key."""
 
     given: dict[int, Node]
     gradients: dict[Key, Node]
 
 
 class LoopBackwardEvent(NamedTuple):
-    """An element of a recorded path: the way back through all turns of a loop."""
+    """An element of a path: the backward pass through all iterations of a loop."""
 
     token: Any
-    given: tuple[tuple[int, Node], ...]  # gradients of what the loop ended with, by slot
+    given: tuple[tuple[int, Node], ...]  # gradients of the final values, by slot
     results: tuple[Key, ...]
-    phis: tuple[Node, ...]  # what stands for the results
+    phis: tuple[Node, ...]  # one for each result
     site: str
 
 
 class Iteration:
-    """One turn as it was run: the element that ended it, what it carried on, and its tape."""
+    """One iteration of the traced run: its back edge, the tensors it carries on, and its tape.
 
-    def __init__(self, jump: Any, ends: dict[int, Tensor], circle: LoopGradNode,
+    `boundaries` are the tape edges at which the tape of the iteration ends, by key.
+    """
+
+    def __init__(self, back_edge: Any, carried_on: dict[int, Tensor], grad_node: LoopGradNode,
                  entries: int) -> None:
-        self.jump, self.ends, self.circle, self.first = jump, ends, circle, entries
-        self.stops: dict[Key, Any] = {}
+        self.back_edge, self.carried_on, self.grad_node = back_edge, carried_on, grad_node
+        self.first_entry = entries
+        self.boundaries: dict[Key, Any] = {}
 
 
 class LoopGradNode(Entry):
-    """All turns before the present one: collects the gradients of what that began with."""
+    """A tape entry for all iterations before the current one: collects the gradients of the tensors
+    that the current one began with."""
 
-    __slots__ = ("head", "markers", "turns")
+    __slots__ = ("header", "iterations")
 
-    def __init__(self, head: Any, turns: tuple[Iteration, ...], first: dict[int, Any]) -> None:
-        self.head, self.turns = head, turns
-        self.markers: dict[int, CarriedGrad] = {}
-        from_outside = {e: None for t in turns for k, e in t.stops.items() if k[0] == "from"}
-        super().__init__(OPS["alias"], {}, (), (*first.values(), *from_outside), None)
+    def __init__(self, header: Any, iterations: tuple[Iteration, ...],
+                 first_edges: dict[int, Any]) -> None:
+        self.header, self.iterations = header, iterations
+        from_outside = {e: None for t in iterations for k, e in t.boundaries.items()
+                        if k[0] == "from"}
+        super().__init__(OPS["alias"], {}, (), (*first_edges.values(), *from_outside), None)
 
     def back(self, g: Any, sums: Any, useful: Any, keep: bool, step: Callable[..., None]) -> None:
-        recorder = self.head.recorder
-        noted = recorder.noting
-        if noted and MODE.enabled:
-            recorder.unrolls()
-        given = [(i, recorder.node_of(x)) for i, x in sorted(g.items())] if noted else []
-        found = self._run_back(recorder, dict(g), noted)
-        if noted:
-            recorder.went_through(self.head, given, found)
-        for key, gradient in found.items():
+        tracer = self.header.tracer
+        recording = tracer.is_recording
+        if recording and MODE.enabled:
+            tracer.request_unrolling()
+        out_gradients = [(i, tracer.node_of(x))
+                         for i, x in sorted(g.items())] if recording else []
+        gradients = self._run_back(tracer, dict(g), recording)
+        if recording:
+            tracer.note_loop_gradient(self.header, out_gradients, gradients)
+        for key, gradient in gradients.items():
             edge = self._edge(key)
             if useful is None or edge in useful:
                 before = sums.get(edge)
@@ -77,123 +86,129 @@ class LoopGradNode(Entry):
 
     def _edge(self, key: Key) -> Any:
         if key[0] == "slot":
-            return self.head.first_edges[key[1]]
-        return next(t.stops[key] for t in self.turns if key in t.stops)
+            return self.header.first_edges[key[1]]
+        return next(t.boundaries[key] for t in self.iterations if key in t.boundaries)
 
-    def _run_back(self, recorder: Any, carried: dict[int, Tensor], noted: bool
+    def _run_back(self, tracer: Any, carried: dict[int, Tensor], recording: bool
                   ) -> dict[Key, Tensor]:
-        """The gradients of what the loop began with and of what it read, by key."""
+        """The gradients of the initial values and of the loop-invariant values, by key."""
         sums: dict[Key, Tensor] = {}
         before, interpreter.STATE.active = interpreter.STATE.active, None
-        listening, recorder.listening = recorder.listening, False  # each turn has its own numbers
+        listening, tracer.listening = tracer.listening, False  # numbers differ per iteration
         try:
-            for turn in reversed(self.turns):
-                if noted:
-                    iteration_vjp(recorder, turn, tuple(sorted(carried)))
-                outputs = [turn.ends[i] for i in carried]
-                found = gradients_between(outputs, list(carried.values()),
-                                          list(turn.stops.values()), MODE.enabled)
+            for iteration in reversed(self.iterations):
+                if recording:
+                    iteration_vjp(tracer, iteration, tuple(sorted(carried)))
+                outputs = [iteration.carried_on[i] for i in carried]
+                gradients = gradients_between(outputs, list(carried.values()),
+                                              list(iteration.boundaries.values()), MODE.enabled)
                 carried = {}
-                for key, gradient in zip(turn.stops, found):
+                for key, gradient in zip(iteration.boundaries, gradients):
                     if gradient is not None and key[0] == "slot":
                         carried[key[1]] = gradient
                     elif gradient is not None:
                         sums[key] = pointwise.add(sums[key], gradient) if key in sums else gradient
         finally:
-            interpreter.STATE.active, recorder.listening = before, listening
+            interpreter.STATE.active, tracer.listening = before, listening
         return {("slot", i): Tensor(x._data.view(), x.edge) for i, x in sorted(carried.items())} | {
             k: Tensor(x._data.view(), x.edge) for k, x in sums.items()}
 
 
 class CarriedGrad(Entry):
-    """What a turn begins with: hands its gradient to the turns before."""
+    """A tape entry for a tensor that an iteration begins with: passes its gradient on to the
+    iterations before."""
 
-    __slots__ = ("number",)
+    __slots__ = ("slot",)
 
-    def __init__(self, circle: LoopGradNode, number: int, array: Any) -> None:
-        super().__init__(circle.op, {}, (array,), (circle,), array)
-        self.number = number
+    def __init__(self, grad_node: LoopGradNode, slot: int, array: Any) -> None:
+        super().__init__(grad_node.op, {}, (array,), (grad_node,), array)
+        self.slot = slot
 
     def back(self, g: Any, sums: Any, useful: Any, keep: bool, step: Callable[..., None]) -> None:
-        sums.setdefault(self.edges[0], {})[self.number] = g
+        sums.setdefault(self.edges[0], {})[self.slot] = g
 
 
-def end_iteration(recorder: Any, turn: Iteration) -> bool:
-    """Finds where the tape of a turn ends; False where it holds what has no graph."""
-    serial = {i: n for n, i in enumerate(recorder.entries)}
-    outside = set(map(id, recorder.state.edges.values()))
-    for entry, place, edge in _through(recorder, turn, serial):
+def end_iteration(tracer: Any, iteration: Iteration) -> bool:
+    """Finds the boundaries of an iteration's tape. Returns False if the tape cannot become a
+    graph."""
+    serial = {i: n for n, i in enumerate(tracer.entries)}
+    outside = set(map(id, tracer.state.edges.values()))
+    for entry, position, edge in _edges_of(tracer, iteration, serial):
         if isinstance(edge, CarriedGrad):
-            if edge.edges[0] is not turn.circle:
+            if edge.edges[0] is not iteration.grad_node:
                 return False
-            turn.stops["slot", edge.number] = edge
-        elif entry is None:  # carried on as it came from outside
+            iteration.boundaries["slot", edge.slot] = edge
+        elif entry is None:  # carried on unchanged from outside
             return False
         elif isinstance(edge, Entry) and id(edge) not in serial and id(edge) not in outside:
-            return False  # of a Function, which no node stands for
-        elif _is_stop(edge, turn, serial):
-            node = recorder.entries[id(entry)][1].inputs[place]
-            turn.stops["from", node] = edge
+            return False  # of a Function, which has no node
+        elif _is_boundary(edge, iteration, serial):
+            node = tracer.entries[id(entry)][1].inputs[position]
+            iteration.boundaries["from", node] = edge
         elif type(edge) is not Entry:
             return False
     return True
 
 
-def _is_stop(edge: Any, turn: Iteration, serial: dict[int, int]) -> bool:
-    return not isinstance(edge, Entry) or serial.get(id(edge), -1) < turn.first
+def _is_boundary(edge: Any, iteration: Iteration, serial: dict[int, int]) -> bool:
+    return not isinstance(edge, Entry) or serial.get(id(edge), -1) < iteration.first_entry
 
 
-def _through(recorder: Any, turn: Iteration, serial: dict[int, int]
+def _edges_of(tracer: Any, iteration: Iteration, serial: dict[int, int]
              ) -> Iterator[tuple[Any, int, Any]]:
-    """(entry, number of its input, edge of that) for all edges of a turn; its ends have no entry
-    that uses them, unless the turn made them."""
+    """(entry, index of its input, edge of that input) for all edges of an iteration's tape. The
+    edge of a carried tensor has no entry, unless an entry of the iteration reads it."""
     seen: set[int] = set()
-    stack: list[Any] = [(None, i, t.edge) for i, t in turn.ends.items()]
+    stack: list[Any] = [(None, i, t.edge) for i, t in iteration.carried_on.items()]
     while stack:
-        user, place, edge = stack.pop()
-        inside = type(edge) is Entry and not _is_stop(edge, turn, serial)
+        user, position, edge = stack.pop()
+        inside = type(edge) is Entry and not _is_boundary(edge, iteration, serial)
         if user is not None or not inside:
-            yield user, place, edge
+            yield user, position, edge
         if inside and id(edge) not in seen:
             seen.add(id(edge))
             stack += [(edge, k, e) for k, e in enumerate(edge.edges) if e is not None]
 
 
-def iteration_vjp(recorder: Any, turn: Iteration, slots: tuple[int, ...]) -> IterationVjp:
-    """The graph of the way back through a turn, from the gradients of these slots."""
-    made: dict[Any, IterationVjp] = recorder.names.turned
-    key = turn.jump, slots
-    if key not in made:
-        shadows = _shadows(recorder, turn)
-        given = {i: recorder.names.phi((turn.jump.token, "gradient", i), turn.jump.values[i])
-                 for i in slots}
-        stops = {k: shadows[id(e)] for k, e in turn.stops.items()}
-        outputs = [Tensor(as_tensor(turn.jump.values[i])._data, shadows[id(turn.ends[i].edge)])
+def iteration_vjp(tracer: Any, iteration: Iteration, slots: tuple[int, ...]) -> IterationVjp:
+    """The backward graph of an iteration from the gradients of these slots."""
+    vjps: dict[Any, IterationVjp] = tracer.names.iteration_vjps
+    key = iteration.back_edge, slots
+    if key not in vjps:
+        shadows = _node_tape(tracer, iteration)
+        out_gradients = {i: tracer.names.phi((iteration.back_edge.token, "gradient", i),
+                                             iteration.back_edge.values[i])
+                         for i in slots}
+        boundaries = {k: shadows[id(e)] for k, e in iteration.boundaries.items()}
+        outputs = [Tensor(as_tensor(iteration.back_edge.values[i])._data,
+                          shadows[id(iteration.carried_on[i].edge)])
                    for i in slots]
-        with building(GraphBuilder(recorder.nodes)), recorder.sizes.recording(False):
-            found = gradients_between(outputs, [as_tensor(n) for n in given.values()],
-                                      list(stops.values()), False)
-        made[key] = IterationVjp(given, {k: x._data.node for k, x in zip(stops, found)
-                                         if x is not None})
-    return made[key]
+        with building(GraphBuilder(tracer.nodes)), tracer.sizes.recording(False):
+            in_gradients = gradients_between(outputs, [as_tensor(n)
+                                                       for n in out_gradients.values()],
+                                             list(boundaries.values()), False)
+        vjps[key] = IterationVjp(out_gradients, {k: x._data.node
+                                                 for k, x in zip(boundaries, in_gradients)
+                                                 if x is not None})
+    return vjps[key]
 
 
-def _shadows(recorder: Any, turn: Iteration) -> dict[int, Any]:
-    """By the id of an edge of a turn, the same on a tape of nodes."""
-    found: dict[int, Any] = {id(e): Entry(OPS["alias"], {}, (), (), None)
-                             for e in turn.stops.values()}
-    stack: list[Any] = [t.edge for t in turn.ends.values()]
+def _node_tape(tracer: Any, iteration: Iteration) -> dict[int, Any]:
+    """A copy of an iteration's tape over nodes: the copies of edges by the ids of the edges."""
+    entries: dict[int, Any] = {id(e): Entry(OPS["alias"], {}, (), (), None)
+                               for e in iteration.boundaries.values()}
+    stack: list[Any] = [t.edge for t in iteration.carried_on.values()]
     while stack:
         edge = stack[-1]
-        missing = [e for e in edge.edges if e is not None and id(e) not in found] \
-            if id(edge) not in found else []
+        missing = [e for e in edge.edges if e is not None and id(e) not in entries] \
+            if id(edge) not in entries else []
         if missing:
             stack += missing
             continue
         stack.pop()
-        if id(edge) not in found:
-            node = recorder.entries[id(edge)][1]
+        if id(edge) not in entries:
+            node = tracer.entries[id(edge)][1]
             operands = tuple(on_tape(x, n) for x, n in zip(edge.arrays, node.inputs))
-            found[id(edge)] = Entry(edge.op, dict(node.params), operands, tuple(
-                None if e is None else found[id(e)] for e in edge.edges), as_tensor(node)._data)
-    return found
+            entries[id(edge)] = Entry(edge.op, dict(node.params), operands, tuple(
+                None if e is None else entries[id(e)] for e in edge.edges), as_tensor(node)._data)
+    return entries

@@ -1,8 +1,8 @@
-"""What bytecode tells of the operands in it.
+"""Analyzes the operand stack of a code object from its bytecode.
 
-What lies on the stack of a running frame beside its local variables: `[x * 2, y if p else z]` has
-computed its first element when `p` is asked. No one can look at it, so whether something may lie
-there that changes from turn to turn of a loop is read from the bytecode.
+The stack of a running frame holds values beside its local variables: `[x * 2, y if p else z]` has
+computed its first element when `p` is tested. Python cannot read it, so the bytecode tells whether
+it may hold values that change between the iterations of a loop.
 """
 
 from __future__ import annotations
@@ -13,20 +13,21 @@ import types
 from collections.abc import Iterator
 from typing import Any
 
-from ..heap.bytecode import instructions, is_jump, number_at
+from ..heap.bytecode import instruction_index_at, instructions, is_jump
 
-# Questions, and how many operands they take up; what they leave is the answer. What is not here
-# is no place where a loop may begin: `max(a, b)` goes on with its operands.
-_QUESTIONS = {"TO_BOOL": 1, "UNARY_NOT": 1, "COMPARE_OP": 2, "CONTAINS_OP": 2}
-LEAVES = ("RETURN_VALUE", "RETURN_CONST", "RAISE_VARARGS", "RERAISE")
-ALWAYS = ("JUMP_FORWARD", "JUMP_BACKWARD", "JUMP_BACKWARD_NO_INTERRUPT", "JUMP_ABSOLUTE")
-_LAST = {"less", "less_equal", "greater", "greater_equal", "lt", "le", "gt", "ge"}
-_TYPES = {"type", "__class__", "pow"}  # names in code that can tell a number from a symbol
+# Instructions that test their operands, and the number of operands. A loop header must be one of
+# these: `max(a, b)`, for example, still needs its operands after the test.
+_TEST_OPERANDS = {"TO_BOOL": 1, "UNARY_NOT": 1, "COMPARE_OP": 2, "CONTAINS_OP": 2}
+EXIT_OPS = ("RETURN_VALUE", "RETURN_CONST", "RAISE_VARARGS", "RERAISE")
+UNCONDITIONAL_JUMPS = ("JUMP_FORWARD", "JUMP_BACKWARD", "JUMP_BACKWARD_NO_INTERRUPT",
+                       "JUMP_ABSOLUTE")
+_COMPARED_ONCE = {"less", "less_equal", "greater", "greater_equal", "lt", "le", "gt", "ge"}
+_TYPE_NAMES = {"type", "__class__", "pow"}  # names in code that can tell a number from a symbol
 
 
-def tells_symbols(code: types.CodeType) -> bool:
-    """Whether code can tell a plain number from what stands for it: by its type, or by `n is 5`."""
-    return not _TYPES.isdisjoint(code.co_names) or (
+def tells_symbols_apart(code: types.CodeType) -> bool:
+    """True if code can tell a plain number from a symbolic one: by its type, or by `n is 5`."""
+    return not _TYPE_NAMES.isdisjoint(code.co_names) or (
         dis.opmap["IS_OP"] in code.co_code[::2] and any(map(_is_number, code.co_consts))
         and any(step.opname == "IS_OP" and any(map(_loads_number, instructions(code)[n - 2:n]))
                 for n, step in enumerate(instructions(code))))
@@ -43,43 +44,44 @@ def _is_number(value: object) -> bool:
 @functools.lru_cache(maxsize=4096)
 def only_locals_change(code: types.CodeType, at: int, known: frozenset[int] = frozenset()
                        ) -> bool:
-    """Whether all that can differ between two visits of the question at this offset is in local
-    variables: below its operands lies nothing but what was there before the loops around it, and
-    iterators whose state is known, by the instructions that take from them."""
+    """True if two visits of the test at this offset can differ in local variables only. Below its
+    operands the stack holds only values from before the loops around it, and iterators whose state
+    is known: those that the instructions `known` read."""
     depths = depths_of(code)
     operands = operands_of(code, at)
     heads = [target for start, target in _jumps(code) if target <= at <= start]
     if depths is None or operands is None or not heads or _in_for(code, at, known):
         return False
-    if any(where not in depths for where in (at, *heads)):
+    if any(offset not in depths for offset in (at, *heads)):
         return False  # code that handles exceptions
     return depths[at] - operands <= min(depths[head] for head in heads)
 
 
 def operands_of(code: types.CodeType, at: int) -> int | None:
-    """How many operands the question at this offset takes up; None where it is none."""
-    name = instructions(code)[number_at(code, at)].opname
-    return 1 if name.startswith("POP_JUMP") else _QUESTIONS.get(name)
+    """The number of operands of the test at this offset; None if it is no test."""
+    name = instructions(code)[instruction_index_at(code, at)].opname
+    return 1 if name.startswith("POP_JUMP") else _TEST_OPERANDS.get(name)
 
 
-def is_single_question(frame: Any, asks: str) -> bool:
-    """Whether a frame stands at a question that asks one thing only: `a == b` of lists, and
-    `a in b`, ask of one element after the other, and nobody can look at how far they are. `asks`:
-    the op that is asked about; lists ask which is larger last, and once."""
+def is_single_test(frame: Any, op: str) -> bool:
+    """True if the frame executes a test that makes one decision only. `a == b` of lists, and
+    `a in b`, decide for one element after the other, and their progress cannot be read. `op`: the
+    op of the decision; lists compare sizes last, and once."""
     steps = instructions(frame.f_code)
-    n = number_at(frame.f_code, frame.f_lasti)
-    if steps[n].opname != "COMPARE_OP" or asks in _LAST:
-        return steps[n].opname != "CONTAINS_OP"
-    given = steps[n - 1]
-    if given.opname in ("LOAD_CONST", "LOAD_SMALL_INT"):
-        return _is_number(given.argval)
-    names = given.argval if isinstance(given.argval, tuple) else (given.argval,)
-    return given.opname.startswith("LOAD_FAST") and isinstance(
+    index = instruction_index_at(frame.f_code, frame.f_lasti)
+    if steps[index].opname != "COMPARE_OP" or op in _COMPARED_ONCE:
+        return steps[index].opname != "CONTAINS_OP"
+    right_operand = steps[index - 1]
+    if right_operand.opname in ("LOAD_CONST", "LOAD_SMALL_INT"):
+        return _is_number(right_operand.argval)
+    names = right_operand.argval if isinstance(right_operand.argval,
+                                               tuple) else (right_operand.argval,)
+    return right_operand.opname.startswith("LOAD_FAST") and isinstance(
         frame.f_locals.get(names[-1]), (int, float))
 
 
 def _in_for(code: types.CodeType, at: int, known: frozenset[int]) -> bool:
-    """Whether it stands in a `for` that is not known: it keeps its iterator on the stack."""
+    """True if a `for` with an unknown iterator, which lies on the stack, is around the offset."""
     return any(i.offset <= at < i.argval and i.offset not in known
                for i in instructions(code) if i.opname == "FOR_ITER")
 
@@ -90,25 +92,25 @@ def _jumps(code: types.CodeType) -> Iterator[tuple[int, int]]:
 
 @functools.lru_cache(maxsize=1024)
 def depths_of(code: types.CodeType) -> dict[int, int] | None:
-    """How many values lie on the stack before each instruction that can be reached without an
-    exception; None where that is not one number."""
-    found: dict[int, int] = {}
+    """The stack depth before each instruction that is reachable without an exception; None if it
+    depends on the path."""
+    depths: dict[int, int] = {}
     steps = instructions(code)
-    places = {step.offset: n for n, step in enumerate(steps)}
+    indices = {step.offset: n for n, step in enumerate(steps)}
     todo = [(0, 0)]
     while todo:
         n, depth = todo.pop()
         step = steps[n]
-        if step.offset in found:
-            if found[step.offset] != depth:
+        if step.offset in depths:
+            if depths[step.offset] != depth:
                 return None
             continue
-        found[step.offset] = depth
+        depths[step.offset] = depth
         if is_jump(step):
-            todo.append((places[step.argval], depth + _effect(step, jump=True)))
-        if step.opname not in LEAVES and step.opname not in ALWAYS:
+            todo.append((indices[step.argval], depth + _effect(step, jump=True)))
+        if step.opname not in EXIT_OPS and step.opname not in UNCONDITIONAL_JUMPS:
             todo.append((n + 1, depth + _effect(step, jump=False)))
-    return found
+    return depths
 
 
 def _effect(step: dis.Instruction, jump: bool) -> int:

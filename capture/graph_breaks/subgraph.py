@@ -41,10 +41,10 @@ class SubgraphTrace:
         self._step_at = {step: ("step", i) for i, step in enumerate(steps)}
         key: list[Any] = []
         for step in steps:
-            slots = step.result.slots
+            slots = step.signature.slots
             places = tuple([self._place(x, slot) for x, slot in zip(step.inputs, slots)])
             self.places.append(places)
-            key += (step.result, places)
+            key += (step.signature, places)
         self.key = (*key, *[self._step_at[step][1] for step in wanted])
 
     def _place(self, x: Any, slot: Any) -> tuple[str, int] | None:
@@ -72,10 +72,10 @@ class SubgraphTrace:
         made: list[Any] = [None] * len(self.steps)
         last = self._last_uses()
         for i, (step, places) in enumerate(zip(self.steps, self.places)):
-            made[i] = evaluate(step.result.op, tuple([
+            made[i] = evaluate(step.signature.op, tuple([
                 x if place is None or place[0] == "number" else
                 Tensor(made[place[1]] if place[0] == "step" else self.arrays[place[1]])
-                for x, place in zip(step.inputs, places)]), step.result.params)._data
+                for x, place in zip(step.inputs, places)]), step.signature.params)._data
             for done in last[i]:
                 made[done] = None
         return [made[self._step_at[step][1]] for step in self.wanted]
@@ -104,7 +104,7 @@ class SubgraphTrace:
         made: list[Node] = []
         found = {"array": arrays, "number": numbers, "step": made}
         for step, places in zip(self.steps, self.places):
-            result = step.result
+            result = step.signature
             inputs = [nodes.const(*result.constants[i]) if place is None
                       else found[place[0]][place[1]] for i, place in enumerate(places)]
             made.append(nodes.make(result.op.name, inputs, result.params, result.type, step.site))

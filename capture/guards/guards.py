@@ -1,7 +1,8 @@
-"""When a recording is valid: conditions on what the run could read, as one generated function.
+"""Derives the guards of a trace and compiles them into one generated function.
 
-Each condition is text that reads like what a user would write; a miss names the first that failed.
-Only names that stand in code that ran are looked at.
+A guard is a condition on a value that the run could read. Each guard has a message that reads like
+the user's code; a cache miss reports the first guard that failed. Guards cover only names that
+occur in code that ran.
 """
 
 from __future__ import annotations
@@ -21,37 +22,39 @@ from ..heap import grad_hook_guards
 from ..heap.access_path import Members, Path, describe, item, steps
 from ..heap.introspection import dictionary, own_count
 from ..heap.snapshot import FIXED, SEQUENCES, is_plain
-from ..heap.unguardable import unreadable
+from ..heap.unguardable import why_unguardable
 from ..sizes.size_expr import constant
 from ..sizes.symbolic_dim import SizeCondition
 from ..trace.tracer import Tracer
 from .predicates import SCOPE, text_of
 
-_INTERNAL = {"_parameters", "_modules", "_buffers", "_grad", "__self__", "__func__", "func", "args",
-             "keywords", "original", "fget", "__defaults__", "__kwdefaults__", "__code__",
-             "environ"}  # looked through
+_TRANSPARENT_ATTRIBUTES = {"_parameters", "_modules", "_buffers", "_grad", "__self__", "__func__",
+                           "func", "args",
+                           "keywords", "original", "fget", "__defaults__", "__kwdefaults__",
+                           "__code__",
+                           "environ"}  # always followed
 
 
 class Guard(NamedTuple):
-    """A condition of CONDITIONS on the value at `path`, with constants: of these paths are further
+    """A condition of CONDITIONS on the value at `path`. Its constants may be paths of further
     values."""
 
     path: Path
     condition: str
     constants: dict[str, Any]
-    says: str  # the condition in the user's words
-    # What it is about: a plain "number", the "sizes" of a tensor, a "condition" of sizes; the
-    # "identity" of objects, a "type", the "contents" of an object, the "keys" of a dictionary.
-    of: str = ""
+    message: str  # the condition in terms of the user's code
+    # "number" (a plain one), "sizes" (of a tensor), "condition" (on sizes), "identity", "type",
+    # "contents" (of an object), "keys" (of a dictionary), or "".
+    category: str = ""
 
     @property
     def paths(self) -> list[Path]:
-        """What the condition is about."""
+        """The paths of all values that the condition reads."""
         return [self.path, *(v for v in self.constants.values() if isinstance(v, Path))]
 
     @property
     def key(self) -> Any:
-        """Equal for guards that are the same condition."""
+        """A key that is equal for equal conditions."""
         constants = tuple((k, v if isinstance(v, Path) else _identity(v))
                           for k, v in self.constants.items())
         return self.path, self.condition, constants
@@ -70,10 +73,10 @@ _PLAIN_KEYS = (int, float, bool, str, bytes)
 
 
 class PathCodegen:
-    """Collects the lines and constants of a generated function that reads paths."""
+    """Writes the lines and constants of a generated function that reads access paths."""
 
     def __init__(self, function: Any, held: dict[int, Any], careful: bool = False) -> None:
-        """careful: nothing is known of what is read, so that items may be missing."""
+        """careful: items may be missing, since nothing is known about the values."""
         self.lines: list[str] = []
         self.constants: dict[str, Any] = {"FN": function, "ITEM": item, **SCOPE}
         self._careful = careful
@@ -89,7 +92,7 @@ class PathCodegen:
         return self._variables[path]
 
     def root(self, path: Path) -> Any:
-        """The object that a path which is none of the call's own begins with."""
+        """The root object of a path that does not begin with the call or the function."""
         return path.key if path.kind == "class" else self._held[path.key]
 
     def constant(self, value: Any) -> str:
@@ -114,97 +117,102 @@ class PathCodegen:
         return name
 
 
-def find_guards(recorder: Tracer, wanted: dict[Path, Any], names: set[str] | None) -> list[Guard]:
-    """The conditions under which a call takes the path that `recorder` noted.
+def find_guards(tracer: Tracer, read_values: dict[Path, Any],
+                names: set[str] | None) -> list[Guard]:
+    """The guards under which a call may replay the trace of `tracer`.
 
-    `wanted` are the values that code can have read, `names` the names in it; None: any.
+    `wanted`: the values that code may have read. `names`: the names in that code; None for any.
     """
-    aliases = dict(recorder.state.aliases)
-    guards = list(_of_call(recorder))
-    guards += [g for path, value in wanted.items() if path not in aliases or not _matters(value)
-               for g in _of_value(recorder, path, value)]
-    guards += [_alias(a, b) for a, b in aliases.items() if a in wanted and _matters(wanted[a])]
-    guards += _of_sizes(recorder)
-    guards += [g for made in (_shared, _distinct, _changed_once, _missing)
-               for g in made(recorder, wanted)]
-    guards += [g for path, value in wanted.items() for g in _keys(recorder, path, value, names)]
+    aliases = dict(tracer.state.aliases)
+    guards = list(_call_guards(tracer))
+    guards += [g for path, value in read_values.items() if path not in aliases
+               or not _has_identity(value)
+               for g in _value_guards(tracer, path, value)]
+    guards += [_alias_guard(a, b) for a, b in aliases.items() if a in read_values
+               and _has_identity(read_values[a])]
+    guards += _size_guards(tracer)
+    guards += [g for make_guards in (_shared_array_guards, _distinct_guards,
+                                     _changed_object_guards, _missing_global_guards)
+               for g in make_guards(tracer, read_values)]
+    guards += [g for path, value in read_values.items()
+               for g in _attribute_guards(tracer, path, value, names)]
     return guards
 
 
-def _of_call(recorder: Tracer) -> Iterator[Guard]:
-    yield Guard(Path("args"), "count", {"N": recorder.positional},
-                f"the number of positional arguments is {recorder.positional}", "contents")
-    keys = recorder.keywords
+def _call_guards(tracer: Tracer) -> Iterator[Guard]:
+    yield Guard(Path("args"), "count", {"N": tracer.positional},
+                f"the number of positional arguments is {tracer.positional}", "contents")
+    keys = tracer.keywords
     yield Guard(Path("kwargs"), "keys", {"K": list(keys)},
                 f"the keyword arguments are {', '.join(keys) or 'none'}", "keys")
 
 
-def find_wanted(recorder: Tracer, names: set[str] | None) -> dict[Path, Any]:
-    """The values by path on which the run can depend: what code that ran can have followed, by its
-    names, and what stands on the way there. None: it may have read any attribute."""
-    values = recorder.state.values
-    read = _read(recorder, names)
-    wanted: dict[Path, Any] = {}
+def find_read_values(tracer: Tracer, names: set[str] | None) -> dict[Path, Any]:
+    """The values, by path, on which the run may depend: those that code with these names can reach,
+    and the values on the paths to them. None: the code may have read any attribute."""
+    values = tracer.state.values
+    read = _readable_paths(tracer, names)
+    read_values: dict[Path, Any] = {}
     for path in values:
         if (path in read and path.parent is not None and path.key != "_grad") \
-                or path in recorder.sources:
+                or path in tracer.sources:
             for step in steps(path):  # containers first: their keys are guarded before their items
                 if step in values:
-                    wanted[step] = values[step]
-    return wanted
+                    read_values[step] = values[step]
+    return read_values
 
 
-def _read(recorder: Tracer, names: set[str] | None) -> set[Path]:
-    """Paths that code can have followed. What it found by one path it can have read by another:
-    the parts of an object stand under the path by which that was found first."""
-    below: dict[Path | None, list[Path]] = {}
-    for path in recorder.state.values:
-        above = path.parent if path.parent in recorder.state.values else None
-        below.setdefault(above, []).append(path)
-    first = dict(recorder.state.aliases)
-    found: set[Path] = set()
-    todo = [p for p in below.pop(None) if _can_follow(p, names)]
+def _readable_paths(tracer: Tracer, names: set[str] | None) -> set[Path]:
+    """The paths that code may have followed. An alias leads to the first path of its object, under
+    which the parts of the object are listed."""
+    children: dict[Path | None, list[Path]] = {}
+    for path in tracer.state.values:
+        parent = path.parent if path.parent in tracer.state.values else None
+        children.setdefault(parent, []).append(path)
+    first = dict(tracer.state.aliases)
+    readable: set[Path] = set()
+    todo = [p for p in children.pop(None) if _can_follow(p, names)]
     while todo:
         path = todo.pop()
-        if path not in found:
-            found.add(path)
-            todo += [p for p in below.get(path, ()) if _can_follow(p, names)]
+        if path not in readable:
+            readable.add(path)
+            todo += [p for p in children.get(path, ()) if _can_follow(p, names)]
             todo += [first[path]] if path in first else []
-    return found
+    return readable
 
 
 def _can_follow(path: Path, names: set[str] | None) -> bool:
-    """Whether code with these names can have made the last step of a path."""
+    """True if code with these names may have followed the last step of a path."""
     if names is None or path.parent is None:
         return True
     if path.kind == "attr":
-        return path.key in names or path.key in _INTERNAL
+        return path.key in names or path.key in _TRANSPARENT_ATTRIBUTES
     of_names = path.parent.kind == "globals" or type(path.parent.key) is Members
     return not (path.kind == "item" and of_names) or path.key.value in names
 
 
-def _of_value(recorder: Tracer, path: Path, value: Any) -> Iterator[Guard]:
+def _value_guards(tracer: Tracer, path: Path, value: Any) -> Iterator[Guard]:
     own = path.parent is not None and path.parent.kind == "function"
     if path.parent is None or (own and path.key in ("__self__", "__func__")):
         return
     kind = type(value)
     if isinstance(value, Tensor):
-        yield from _of_tensor(recorder, path, value)
+        yield from _tensor_guards(tracer, path, value)
     elif value is None or kind is bool or isinstance(value, (*FIXED, types.FunctionType)):
         yield Guard(path, "is", {"K": value}, f"{describe(path)} is {_short(value)}", "identity")
-    elif path in recorder.widened:
+    elif path in tracer.symbolized:
         yield Guard(path, "of type", {"T": kind},
                     f"{describe(path)} is of type {kind.__name__}", "type")
     elif is_plain(value):
-        yield from _of_plain(path, value)
+        yield from _plain_guards(path, value)
     elif isinstance(value, (np.ndarray, np.generic)):
-        recorder.refuse(f"a NumPy array is read ({describe(path)}); give the "
-                        "function a tensor instead: fw.from_numpy(array)")
+        tracer.refuse(f"a NumPy array is read ({describe(path)}); give the "
+                      "function a tensor instead: fw.from_numpy(array)")
     else:
-        yield from _of_object(recorder, path, value)
+        yield from _object_guards(tracer, path, value)
 
 
-def _of_plain(path: Path, value: Any) -> Iterator[Guard]:
+def _plain_guards(path: Path, value: Any) -> Iterator[Guard]:
     same = "equal"
     if value != value:
         same = "nan"
@@ -215,64 +223,65 @@ def _of_plain(path: Path, value: Any) -> Iterator[Guard]:
                 "number" if type(value) in (int, float) else "")
 
 
-def _of_object(recorder: Tracer, path: Path, value: Any) -> Iterator[Guard]:
-    says = f"{describe(path)} is a {type(value).__name__}"
-    yield Guard(path, "of type", {"T": type(value)}, says, "type")
-    own = own_count(value, recorder.state.held.get(path))
-    if own is not None:  # one more could stand in front of a method
+def _object_guards(tracer: Tracer, path: Path, value: Any) -> Iterator[Guard]:
+    message = f"{describe(path)} is a {type(value).__name__}"
+    yield Guard(path, "of type", {"T": type(value)}, message, "type")
+    own = own_count(value, tracer.state.held.get(path))
+    if own is not None:  # a further one could hide a method
         yield Guard(path, "attribute count", {"N": own},
                     f"{describe(path)} has {own} attributes", "contents")
-    why = unreadable(value)
+    why = why_unguardable(value)
     if why:
-        recorder.refuse(f"{says}, {why}")
-    elif _is_closed(value):
+        tracer.refuse(f"{message}, {why}")
+    elif _has_hidden_state(value):
         yield Guard(path, "is", {"K": value}, f"{describe(path)} is {_short(value)}", "identity")
-    elif path in recorder.state.added and isinstance(value, set):
-        yield Guard(path, "superset", {"K": recorder.state.held[path]},
-                    f"{describe(path)} holds what it held")
+    elif path in tracer.state.append_only and isinstance(value, set):
+        yield Guard(path, "superset", {"K": tracer.state.held[path]},
+                    f"{describe(path)} still holds its elements")
     elif isinstance(value, (set, frozenset)):
-        yield from _of_elements(recorder, path, list(recorder.state.held[path]), "elements")
+        yield from _element_guards(tracer, path, list(tracer.state.held[path]), "elements")
     elif isinstance(value, bytearray):
-        held = recorder.state.held[path]
+        held = tracer.state.held[path]
         yield Guard(path, "bytes", {"K": held}, f"{describe(path)} is {held!r:.60}")
-    elif isinstance(value, dict) and path not in recorder.state.added:
-        keys = [k for k, _ in recorder.state.held[path]]
-        yield from _of_elements(recorder, path, keys, "keys")
-    elif isinstance(value, SEQUENCES) and path not in recorder.state.added:
-        count = len(recorder.state.held.get(path, value))
+    elif isinstance(value, dict) and path not in tracer.state.append_only:
+        keys = [k for k, _ in tracer.state.held[path]]
+        yield from _element_guards(tracer, path, keys, "keys")
+    elif isinstance(value, SEQUENCES) and path not in tracer.state.append_only:
+        count = len(tracer.state.held.get(path, value))
         yield Guard(path, "count", {"N": count},
                     f"{describe(path)} has {count} elements", "contents")
     if isinstance(value, deque):
         yield Guard(path, "longest", {"N": value.maxlen},
                     f"{describe(path)} holds at most {value.maxlen}")
-    if path in recorder.state.large and path not in recorder.state.added:
-        recorder.refuse(f"{describe(path)} has {len(value)} elements, too many to follow")
+    if path in tracer.state.large and path not in tracer.state.append_only:
+        tracer.refuse(f"{describe(path)} has {len(value)} elements, too many to follow")
 
 
-def _of_elements(recorder: Tracer, path: Path, elements: list[Any], what: str) -> Iterator[Guard]:
-    """The elements of a set, the keys of a dictionary: the same ones in the same order."""
+def _element_guards(tracer: Tracer, path: Path, elements: list[Any],
+                    what: str) -> Iterator[Guard]:
+    """Guards that a set has the same elements, or a dictionary the same keys, in the same order."""
     count = len(elements)
-    says = f"{describe(path)} has {count} {what}"
+    message = f"{describe(path)} has {count} {what}"
     if all(type(k) is str for k in elements):
-        yield Guard(path, "keys", {"K": elements}, says, "keys")
-    elif all(_is_told_by_text(k) for k in elements):
-        yield Guard(path, "keys as text", {"K": repr(elements)}, says, "keys")
+        yield Guard(path, "keys", {"K": elements}, message, "keys")
+    elif all(_is_told_by_repr(k) for k in elements):
+        yield Guard(path, "keys as text", {"K": repr(elements)}, message, "keys")
     elif what == "elements" and not all(is_plain(k) or isinstance(k, FIXED) for k in elements):
-        kind = type(recorder.state.values[path]).__name__
-        recorder.refuse(f"{describe(path)} is a {kind} of objects; use a list")
+        kind = type(tracer.state.values[path]).__name__
+        tracer.refuse(f"{describe(path)} is a {kind} of objects; use a list")
     else:
-        yield Guard(path, "same keys", {"N": count, "K": elements}, says, "keys")
+        yield Guard(path, "same keys", {"N": count, "K": elements}, message, "keys")
 
 
-def _is_told_by_text(key: Any) -> bool:
-    """Whether keys of one text are equal, and of one type."""
+def _is_told_by_repr(key: Any) -> bool:
+    """True if keys of this type with equal `repr` are equal and of one type."""
     if type(key) is tuple:
-        return all(map(_is_told_by_text, key))
+        return all(map(_is_told_by_repr, key))
     return type(key) in (int, float, bool, str, bytes, type(None))
 
 
-def _is_closed(value: Any) -> bool:
-    """Whether nothing can be seen of what an object holds: only it itself is equal to it."""
+def _has_hidden_state(value: Any) -> bool:
+    """True if the contents of an object cannot be read, so that its guard is identity."""
     cls = type(value)
     return not (hasattr(value, "__dict__") or any("__slots__" in c.__dict__ for c in cls.__mro__)
                 or isinstance(value, (dict, set, frozenset, bytearray, *SEQUENCES))
@@ -280,73 +289,78 @@ def _is_closed(value: Any) -> bool:
                 functools.partial, staticmethod, classmethod))
 
 
-def _missing(recorder: Tracer, wanted: dict[Path, Any]) -> Iterator[Guard]:
-    """Names that are builtins, or nothing, must not become globals."""
-    for path, names in recorder.state.missing.items():
+def _missing_global_guards(tracer: Tracer, read_values: dict[Path, Any]) -> Iterator[Guard]:
+    """Guards that names which were builtins or undefined have not become globals."""
+    for path, names in tracer.state.missing.items():
         if names:
             yield Guard(path, "no globals", {"K": names},
                         f"no global is called {' or '.join(sorted(names))}")
 
 
-def _keys(recorder: Tracer, path: Path, value: Any, names: set[str] | None) -> Iterator[Guard]:
-    """Which attributes an object has, where code may have asked, and those that the run made."""
-    for made, name in recorder.created:
-        if made == path:
+def _attribute_guards(tracer: Tracer, path: Path, value: Any,
+                      names: set[str] | None) -> Iterator[Guard]:
+    """Guards on the set of attributes that code may have read, and on attributes that the run
+    created."""
+    for owner, name in tracer.created:
+        if owner == path:
             yield Guard(path, "no attribute", {"K": name}, f"{path}.{name} is not there",
                         "contents")
-    seen = path in recorder.state.held and not isinstance(value, (Tensor, types.FunctionType))
-    own = dictionary(value) if names is None and seen else None
+    has_attributes = path in tracer.state.held and not isinstance(value,
+                                                                  (Tensor, types.FunctionType))
+    own = dictionary(value) if names is None and has_attributes else None
     if own is not None:
-        keys = set(own) - {n for p, n in recorder.created if p == path}
+        keys = set(own) - {n for p, n in tracer.created if p == path}
         yield Guard(path, "attributes", {"K": keys},
                     f"{describe(path)} has the attributes {', '.join(sorted(map(str, keys)))}",
                     "contents")
 
 
-def _of_tensor(recorder: Tracer, path: Path, tensor: Tensor) -> Iterator[Guard]:
-    first = recorder.state.paths.get(id(tensor), path)  # where it was found when the run began
-    array, gradient = recorder.state.held.get(first, (tensor._data, tensor._grad))
-    edge = recorder.state.edges.get(first, tensor.edge)
+def _tensor_guards(tracer: Tracer, path: Path, tensor: Tensor) -> Iterator[Guard]:
+    first = tracer.state.paths.get(id(tensor), path)  # its path when the run began
+    array, gradient = tracer.state.held.get(first, (tensor._data, tensor._grad))
+    edge = tracer.state.edges.get(first, tensor.edge)
     on_tape = edge is not None
-    shape = recorder.shape_at(path, array.shape)
+    shape = tracer.shape_at(path, array.shape)
     device = devices.of(array)
-    says = f"{describe(path)} is {array.dtype.name}[{', '.join(map(str, shape))}]" \
+    message = f"{describe(path)} is {array.dtype.name}[{', '.join(map(str, shape))}]" \
         f"{', requires_grad' if on_tape else ''}{f' on {device}' if devices.in_use else ''}"
-    known = tuple([n if type(n) is int else None for n in shape])
-    names = {"T": type(tensor), "D": array.dtype, "S": known}
+    sizes = tuple([n if type(n) is int else None for n in shape])
+    names = {"T": type(tensor), "D": array.dtype, "S": sizes}
     if device != devices.CPU:
         names["P"] = array.device.id
-    yield Guard(path, "tensor on tape" if on_tape else "tensor", names, says, "sizes")
-    if recorder.went_back:
-        for same, names in grad_hook_guards.condition(edge):
-            yield Guard(path, same, names, f"{describe(path)} has the hooks that it had")
-    if id(tensor) in recorder.grads_read and first.attr("_grad") not in recorder.sources:
-        held = "is" if gradient is None else "is not"
+    yield Guard(path, "tensor on tape" if on_tape else "tensor", names, message, "sizes")
+    if tracer.computed_gradients:
+        for same, names in grad_hook_guards.hook_condition(edge):
+            yield Guard(path, same, names, f"{describe(path)} has the same hooks")
+    if id(tensor) in tracer.grads_read and first.attr("_grad") not in tracer.sources:
+        relation = "is" if gradient is None else "is not"
         yield Guard(path, "no gradient" if gradient is None else "gradient", {},
-                    f"{describe(path)}.grad {held} None")
+                    f"{describe(path)}.grad {relation} None")
 
 
-def _of_sizes(recorder: Tracer) -> Iterator[Guard]:
-    """What the run asked of the sizes that vary, and that sizes of one name are one size."""
-    places = recorder.varying.places()
-    for (path, axis), name in recorder.varying.axes.items():
-        other, at = places[name]
+def _size_guards(tracer: Tracer) -> Iterator[Guard]:
+    """Guards on dynamic sizes: the conditions that the run tested, and equality of sizes that share
+    a symbol."""
+    axis_of_size = tracer.dynamic_inputs.axis_of_size()
+    for (path, axis), name in tracer.dynamic_inputs.axes.items():
+        other, at = axis_of_size[name]
         if (path, axis) != (other, at):
             yield Guard(path, "same size", {"A": axis, "B": at, "1": other},
                         f"{describe(path)}.shape[{axis}] is {describe(other)}.shape[{at}]",
                         "condition")
-    sizes = recorder.sizes
+    sizes = tracer.sizes
     fixed = [SizeCondition("eq", f.expr - constant(f.value), True, f.line) for f in sizes.fixed]
     for condition in (*sizes.conditions.values(), *fixed):
-        yield _condition(condition, places)
+        yield _size_condition_guard(condition, axis_of_size)
 
 
-def _condition(condition: SizeCondition, places: dict[str, Any]) -> Guard:
+def _size_condition_guard(condition: SizeCondition, axis_of_size: dict[str, Any]) -> Guard:
     names = sorted(condition.expr.symbols())
-    paths = {str(i): places[name][0] for i, name in enumerate(names) if i}
-    where = ", ".join(f"{n} = {describe(places[n][0])}.shape[{places[n][1]}]" for n in names)
-    axes = tuple([places[name][1] for name in names])
-    return Guard(places[names[0]][0], "sizes", {"H": condition, "A": axes, **paths},
+    paths = {str(i): axis_of_size[name][0] for i, name in enumerate(names) if i}
+    where = ", ".join(f"{n} = {describe(axis_of_size[n][0])}.shape[{axis_of_size[n][1]}]"
+                      for n in names)
+    axes = tuple([axis_of_size[name][1] for name in names])
+    return Guard(axis_of_size[names[0]][0], "sizes", {"H": condition, "A": axes, **paths},
                  f"{condition}, where {where} (asked at {condition.line})", "condition")
 
 
@@ -357,21 +371,21 @@ def _short(value: Any) -> str:
     return str(name) if name else f"{value!r:.60}"
 
 
-def _matters(value: Any) -> bool:
+def _has_identity(value: Any) -> bool:
     return not (is_plain(value) or isinstance(value, (*FIXED, types.FunctionType)))
 
 
-def _alias(path: Path, first: Path) -> Guard:
-    """A second way to a known object must lead to that object again."""
+def _alias_guard(path: Path, first: Path) -> Guard:
+    """A guard that two paths lead to the same object."""
     return Guard(path, "same object", {"1": first},
                  f"{describe(path)} is the same object as {describe(first)}", "identity")
 
 
-def _shared(recorder: Tracer, wanted: dict[Path, Any]) -> Iterator[Guard]:
-    """Tensors over one array are not told apart while recording, so they must share it again."""
-    state = recorder.state
+def _shared_array_guards(tracer: Tracer, read_values: dict[Path, Any]) -> Iterator[Guard]:
+    """Guards that tensors over one array share it again, since the trace treats them as one."""
+    state = tracer.state
     first: dict[int, Path] = {}
-    for path, value in wanted.items():
+    for path, value in read_values.items():
         if isinstance(value, Tensor) and state.paths[id(value)] == path:
             known = first.setdefault(id(state.held[path][0]), path)
             if known != path:
@@ -379,34 +393,35 @@ def _shared(recorder: Tracer, wanted: dict[Path, Any]) -> Iterator[Guard]:
                             f"{describe(path)} shares the values of {describe(known)}")
 
 
-def _changed_once(recorder: Tracer, wanted: dict[Path, Any]) -> Iterator[Guard]:
-    """Objects that were changed must stay different from others that could have been them."""
-    values = recorder.state.values
-    for path in recorder.changed_paths:
+def _changed_object_guards(tracer: Tracer, read_values: dict[Path, Any]) -> Iterator[Guard]:
+    """Guards that changed objects are distinct from other objects of their type."""
+    values = tracer.state.values
+    for path in tracer.changed_paths:
         if path.parent is None or isinstance(values[path], (Tensor, types.FunctionType)):
             continue
-        for other, value in wanted.items():
+        for other, value in read_values.items():
             if type(value) is type(values[path]) and value is not values[path]:
                 yield Guard(other, "another object", {"1": path},
                             f"{describe(other)} is another object than {describe(path)}",
                             "identity")
 
 
-def _distinct(recorder: Tracer, wanted: dict[Path, Any]) -> Iterator[Guard]:
-    """Tensors that were changed, or read beside changed ones, must stay different objects."""
-    state = recorder.state
-    both = dict.fromkeys((*recorder.sources, *recorder.changed_paths))
+def _distinct_guards(tracer: Tracer, read_values: dict[Path, Any]) -> Iterator[Guard]:
+    """Guards that changed tensors and tensors read beside them are distinct."""
+    state = tracer.state
+    both = dict.fromkeys((*tracer.sources, *tracer.changed_paths))
     paths = [p for p in both if isinstance(state.values.get(p), Tensor)]
-    if recorder.changed_tensors and len(paths) > 1:
+    if tracer.changed_tensors and len(paths) > 1:
         first, rest = paths[0], paths[1:]
         yield Guard(first, "different objects", {str(i + 1): p for i, p in enumerate(rest)},
                     "the tensors are different objects", "identity")
 
 
 def compile_check(guards: list[Guard], source: PathCodegen) -> Callable[[Any, Any], int]:
-    """check(args, kwargs): -1 where all guards hold, else the number of the first that fails."""
+    """Compiles check(args, kwargs) -> -1 if all guards hold, else the index of the first that
+    fails."""
     for i, guard in enumerate(guards):
-        source.lines.append(f"    if not ({written(guard, source)}): return {i}")
+        source.lines.append(f"    if not ({guard_expression(guard, source)}): return {i}")
     body = "\n".join(["def check(args, kwargs):", *source.lines, "    return -1"])
     scope = dict(source.constants)
     exec(compile(body, "<guards>", "exec"), scope)
@@ -414,8 +429,8 @@ def compile_check(guards: list[Guard], source: PathCodegen) -> Callable[[Any, An
 
 
 def compile_each(guards: list[Guard], source: PathCodegen) -> Callable[[Any, Any], list[bool]]:
-    """each(args, kwargs): for each guard, whether it holds."""
-    conditions = [f"bool({written(guard, source)})" for guard in guards]
+    """Compiles each(args, kwargs) -> one bool per guard: True if it holds."""
+    conditions = [f"bool({guard_expression(guard, source)})" for guard in guards]
     body = "\n".join(["def each(args, kwargs):", *source.lines,
                       f"    return [{', '.join(conditions)}]"])
     scope = dict(source.constants)
@@ -423,8 +438,8 @@ def compile_each(guards: list[Guard], source: PathCodegen) -> Callable[[Any, Any
     return scope["each"]  # type: ignore[no-any-return]
 
 
-def written(guard: Guard, source: PathCodegen) -> str:
-    """The condition as an expression of the variables and constants of `source`."""
+def guard_expression(guard: Guard, source: PathCodegen) -> str:
+    """The condition of a guard as Python text over the variables and constants of `source`."""
     names = {k: source.read(v) if isinstance(v, Path) else source.constant(v)
              for k, v in guard.constants.items()}
     value = source.read(guard.path)

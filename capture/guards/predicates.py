@@ -1,5 +1,7 @@
-"""What guards can ask: each condition by its name, as Python text over `{0}` (the value at the path
-of a guard), `{1}` and so on (the values at others), and the guard's constants.
+"""Defines the predicates of guards as Python text, by name.
+
+`{0}` is the value at the path of a guard, `{1}` and so on are the values at its further paths, and
+names such as `{K}` are its constants.
 """
 
 from __future__ import annotations
@@ -14,7 +16,7 @@ from ..heap.grad_hook_guards import hooks_of
 
 
 def lacks(name: str, value: Any) -> bool:
-    """Whether an object has no value in a slot."""
+    """True if an object has no value in a slot."""
     try:
         object.__getattribute__(value, name)
     except AttributeError:
@@ -44,11 +46,11 @@ def _of_objects(constants: Mapping[str, Any]) -> str:
 
 
 def _tensor(edge: str, constants: Mapping[str, Any]) -> str:
-    """A tensor of a type, on a GPU where the guard names one (`P`, its number)."""
-    place = "type({0}._data) is DEVICES.ndarray and {0}._data.device.id == {P}" \
+    """The predicate of a tensor; a constant `P` is the index of its GPU."""
+    device = "type({0}._data) is DEVICES.ndarray and {0}._data.device.id == {P}" \
         if "P" in constants else "type({0}._data) is not DEVICES.ndarray"
     return "type({0}) is {T} and {0}._data.dtype == {D} and " \
-        f"{{0}}.edge is {edge} and {place} and {_of_shape(constants)}"
+        f"{{0}}.edge is {edge} and {device} and {_of_shape(constants)}"
 
 
 CONDITIONS: dict[str, str | Callable[[Mapping[str, Any]], str]] = {
@@ -85,7 +87,7 @@ CONDITIONS: dict[str, str | Callable[[Mapping[str, Any]], str]] = {
 }
 
 SCOPE: dict[str, Any] = {"IS": operator.is_, "LACKS": lacks, "HOOKS": hooks_of, "DEVICES": devices}
-"""What the texts use beside values and constants."""
+"""Global names of the predicates."""
 
 
 def text_of(condition: str, constants: Mapping[str, Any]) -> str:

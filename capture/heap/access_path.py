@@ -1,27 +1,27 @@
-"""Paths: how a value was reached from the function, so that a replay can read it again."""
+"""Defines access paths: the steps from a call to a value, by which a replay reads the value."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 from typing import Any
 
-_OF_MODULES = ("_parameters", "_modules", "_buffers")  # what modules hold under plain names
+_MODULE_DICTIONARIES = ("_parameters", "_modules", "_buffers")  # shown as attributes
 
 
 @dataclass(frozen=True, eq=False)
 class Path:
-    """A root, or a step from another path: attribute, item, or closure cell.
+    """A root, or a step from a parent path: attribute, item, or closure cell.
 
-    Roots: args and kwargs of the call, the function itself, the globals of a module (key: the
-    dictionary's id), an object held by the recording (key: its id), or a class (key: the class;
-    `Members` of a class or module; or a `Known` object).
+    Roots are the args and kwargs of the call, the function itself, the globals of a module (key:
+    the id of the dictionary), an object held by the trace (key: its id), or a class (key: the
+    class, the `Members` of a class or module, or a `KnownObject`).
     """
 
     kind: str
     key: Any = None
     parent: Path | None = None
-    name: str = ""  # of a closure variable, which does not tell paths apart
-    _hash: int = field(init=False, repr=False)  # recordings have thousands in tables
+    name: str = ""  # of a closure variable; not compared
+    _hash: int = field(init=False, repr=False)  # cached: traces look up thousands of paths
 
     def __post_init__(self) -> None:
         key = id(self.key) if isinstance(self.key, type) else self.key
@@ -46,25 +46,25 @@ class Path:
         return Path("cell", index, self, name)
 
     @property
-    def is_given(self) -> bool:
-        """Whether it leads to an argument of the call, or to an element of one: not to what an
-        object holds."""
-        above = self
-        while above.parent is not None and above.kind != "attr":
-            above = above.parent
-        return above.kind in ("args", "kwargs")
+    def is_argument(self) -> bool:
+        """True if it leads to an argument of the call or to an element of one, without an attribute
+        on the way."""
+        ancestor = self
+        while ancestor.parent is not None and ancestor.kind != "attr":
+            ancestor = ancestor.parent
+        return ancestor.kind in ("args", "kwargs")
 
     def __str__(self) -> str:
         return describe(self)
 
 
 def _same_key(a: Any, b: Any) -> bool:
-    """Classes are compared by identity: their `==` may be the user's code."""
+    """True if two keys are equal; classes are compared by identity, as `==` may be user code."""
     return a is b or (not isinstance(a, type) and bool(a == b))
 
 
 class Members:
-    """What a class or module itself holds, by name: read raw, so that no descriptor is asked."""
+    """The dictionary of a class or module, read without calling descriptors."""
 
     __slots__ = ("owner",)
 
@@ -93,8 +93,8 @@ class Members:
         return getattr(self.owner, "__qualname__", None) or str(self.owner.__name__)
 
 
-class Known:
-    """An object that a guard holds already (a key of a dictionary), as the start of paths."""
+class KnownObject:
+    """An object that a guard holds (a key of a dictionary), as the root of paths."""
 
     __slots__ = ("__self__",)
 
@@ -102,7 +102,7 @@ class Known:
         self.__self__ = value
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Known) and self.__self__ is other.__self__
+        return isinstance(other, KnownObject) and self.__self__ is other.__self__
 
     def __hash__(self) -> int:
         return id(self.__self__)
@@ -112,7 +112,7 @@ class Known:
 
 
 def item(owner: Any, key: Any) -> Any:
-    """The item of a container; one that is missing is not made, as `defaultdict` does."""
+    """The item of a container; raises KeyError for a missing key of a `defaultdict`, too."""
     if hasattr(type(owner), "__missing__") and key not in owner:
         raise KeyError(key)
     return owner[key]
@@ -143,39 +143,39 @@ def _plain(value: Any) -> bool:
 
 
 def describe(path: Path) -> str:
-    """The path in the user's words: `x`, `self.weight`, `global K`."""
+    """The path as users would write it: `x`, `self.weight`, `global K`."""
     if path.kind == "class":
-        own = isinstance(path.key, (Members, Known))
-        return str(path.key) if own else f"class {path.key.__qualname__}"
+        is_wrapper = isinstance(path.key, (Members, KnownObject))
+        return str(path.key) if is_wrapper else f"class {path.key.__qualname__}"
     if path.parent is None:
         return {"args": "arguments", "kwargs": "keyword arguments", "function": "the function",
                 "globals": "globals", "object": "random generator"}[path.kind]
-    above = path.parent
+    parent = path.parent
     if path.kind == "item":
-        if above.kind == "args":
+        if parent.kind == "args":
             return f"argument {path.key!r}"
-        if above.kind == "kwargs":
+        if parent.kind == "kwargs":
             return f"argument {path.key.value}"
-        if above.kind == "globals":
+        if parent.kind == "globals":
             return f"global {path.key.value}"
-        if type(above.key) is Members:
-            return f"{describe(above)}.{path.key.value}"
-        if above.kind == "attr" and above.key in _OF_MODULES:
-            return f"{describe(above.parent)}.{path.key.value}"  # type: ignore[arg-type]
-        return f"{describe(above)}[{path.key!r}]"
+        if type(parent.key) is Members:
+            return f"{describe(parent)}.{path.key.value}"
+        if parent.kind == "attr" and parent.key in _MODULE_DICTIONARIES:
+            return f"{describe(parent.parent)}.{path.key.value}"  # type: ignore[arg-type]
+        return f"{describe(parent)}[{path.key!r}]"
     if path.kind == "cell":
         name = f"closure variable {path.name or path.key}"
-        return name if above.kind == "function" else f"{name} of {describe(above)}"
+        return name if parent.kind == "function" else f"{name} of {describe(parent)}"
     if path.key == "__self__":
-        return "self" if above.kind == "function" else describe(above)
-    return f"{describe(above)}.{path.key}"
+        return "self" if parent.kind == "function" else describe(parent)
+    return f"{describe(parent)}.{path.key}"
 
 
 def steps(path: Path) -> list[Path]:
-    """The path's ancestors from the root down, itself last."""
-    out: list[Path] = []
-    at: Path | None = path
-    while at is not None:
-        out.append(at)
-        at = at.parent
-    return out[::-1]
+    """The path and its ancestors, root first."""
+    ancestors: list[Path] = []
+    current: Path | None = path
+    while current is not None:
+        ancestors.append(current)
+        current = current.parent
+    return ancestors[::-1]

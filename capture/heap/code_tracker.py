@@ -1,7 +1,7 @@
-"""What code ran: a profile hook that notes every Python function called while recording.
+"""Tracks executed code: a profile hook notes every Python function called during a trace.
 
-From the code objects follow the names that a run can have read: guards cover those names and no
-others. Calls whose results come from outside the program (time, random, files) are noted as well.
+The code objects determine the names that the run may have read, and guards cover only those names.
+The hook also reports calls with results from outside the program (time, random, files).
 """
 
 from __future__ import annotations
@@ -22,54 +22,57 @@ import numpy as np
 from ...eager.arrays import devices
 from ...eager.errors import CodegenError, is_our_file, is_ours
 from .bytecode import names_of, reads_by_name
-from .impurity import impure, passed_on
+from .impurity import why_impure, why_passed_function_is_impure
 from .introspection import is_users
 
 _STDLIB = sysconfig.get_path("stdlib")
 _PACKAGES = os.path.join(_STDLIB, "site-packages")
 _ROOT = __name__.partition(".")[0]
 _NUMPY = os.path.dirname(np.__file__)
-# our own code that is like the user's: it keeps state
+# fusewire's own code that keeps state, as user code may
 _FOLLOWED = ("/amp/", "/nn/", "/optim/", "/utils/")
 
 
 class Observer(Protocol):
-    """A faster `sys.setprofile`: tells of what runs, but for what is known already."""
+    """A faster `sys.setprofile`, which does not report calls of ignored code."""
 
     def start(self) -> None:
-        """From now on, in this thread; `sys.setprofile(None)` ends it."""
+        """Starts in this thread; `sys.setprofile(None)` stops it."""
 
-    def tell_all(self, all: bool) -> None:
-        """Whether it tells of everything from now on."""
+    def report_all(self, all: bool) -> None:
+        """Reports ignored code, too, while `all` is true."""
 
-    def know(self, code: types.CodeType, calls_of_c: bool = False) -> None:
-        """Nothing is told any more of calls of this code, or of calls of C functions from it."""
+    def ignore(self, code: types.CodeType, calls_of_c: bool = False) -> None:
+        """Stops reports of calls of this code, or of its calls of C functions."""
 
 
-observer: Callable[[Callable[[Any, str, Any], None]], Observer] | None = None  # of an upper layer
+observer: Callable[[Callable[[Any, str, Any], None]], Observer] | None = None  # set by codegen
 _RUNNING = threading.local()
 
-# Whether it pays to note nothing in the engine: before 3.12 all code runs slower that is watched,
-# from then on Python changes all of it whenever watching begins or ends.
+# True if pausing inside the engine is worth it: before 3.12 a profile hook slows all code down;
+# from 3.12 on Python rewrites all code whenever a hook starts or stops.
 PAUSES = sys.version_info < (3, 12)
 
 
 class CodeTracker:
-    """Notes the names that running code can read, and calls `entered` at each code's first call."""
+    """Collects the names that running code may read, and calls `entered` at each code's first call.
+
+    It calls `outside` with a reason for each call whose result comes from outside the program.
+    """
 
     def __init__(self, entered: Callable[[types.CodeType, dict[str, Any]], None],
                  outside: Callable[[str], None]) -> None:
         self.names: set[str] = set()
-        self.any_attribute = False  # whether attributes may have been read whose names nobody saw
+        self.any_attribute = False  # code may have read attributes with unknown names
         self._seen: dict[int, types.CodeType] = {}  # by id: code is slow to hash
         self._entered, self._outside = entered, outside
         # The garbage collector's callbacks can run at any place: they are no part of the function.
         callbacks = [getattr(c, "__code__", None) for c in gc.callbacks]
-        self._collecting = {id(code): code for code in callbacks if code is not None}
-        self._beside: Any = None  # the frame of such a callback while it runs
+        self._gc_callbacks = {id(code): code for code in callbacks if code is not None}
+        self._gc_frame: Any = None  # of such a callback while it runs
         self._observer: Observer | None = None
-        self._away = 0  # contexts in which it notes nothing, one inside of another
-        self._passed: dict[int, types.CodeType] = {}  # whose calls of C functions do not matter
+        self._pauses = 0  # nested contexts that pause it
+        self._ignored_callers: dict[int, types.CodeType] = {}  # by id
 
     @property
     def seen(self) -> Set[types.CodeType]:
@@ -77,28 +80,28 @@ class CodeTracker:
         return set(self._seen.values())
 
     def start(self) -> None:
-        """From now on it notes what runs."""
+        """Starts tracking in this thread."""
         _RUNNING.hook = self
-        with contextlib.suppress(CodegenError):  # no memory to make it in: Python's own is slower
+        with contextlib.suppress(CodegenError):  # no memory: use Python's slower hook
             self._observer = None if observer is None else observer(self._event)
-        self._go_on()
+        self._resume()
 
     def stop(self) -> None:
-        """Nothing any more."""
+        """Stops tracking."""
         sys.setprofile(None)
         _RUNNING.hook = self._observer = None
 
     def __enter__(self) -> None:
-        """A context in which it notes nothing."""
-        self._away += 1
+        """Pauses tracking."""
+        self._pauses += 1
         sys.setprofile(None)
 
     def __exit__(self, *error: object) -> None:
-        self._away -= 1
-        if not self._away:
-            self._go_on()
+        self._pauses -= 1
+        if not self._pauses:
+            self._resume()
 
-    def _go_on(self) -> None:
+    def _resume(self) -> None:
         if self._observer is None:
             sys.setprofile(self._event)
         else:
@@ -106,45 +109,45 @@ class CodeTracker:
 
     def _event(self, frame: Any, event: str, arg: Any) -> None:
         code = frame.f_code
-        if self._beside is not None:
-            if event == "return" and frame is self._beside:
-                self._set_beside(None)
+        if self._gc_frame is not None:
+            if event == "return" and frame is self._gc_frame:
+                self._set_gc_frame(None)
         elif event == "c_call":
             if not _WATCHED[code.co_filename] or _is_helper(frame):
-                self._pass(code)
+                self._ignore_c_calls(code)
             elif isinstance(arg, types.BuiltinFunctionType):
-                self._called(frame, arg)
+                self._c_call(frame, arg)
         elif event == "call":
             if id(code) not in self._seen:
-                self._met(frame, code)
+                self._first_call(frame, code)
             if self._observer is not None and id(code) in self._seen:
-                self._observer.know(code)
+                self._observer.ignore(code)
 
-    def _pass(self, code: types.CodeType) -> None:
-        """What C functions this code calls does not matter."""
+    def _ignore_c_calls(self, code: types.CodeType) -> None:
+        """Ignores the C functions that this code calls."""
         if self._observer is not None:
-            self._passed[id(code)] = code  # nothing else may come to lie in its place
-            self._observer.know(code, True)
+            self._ignored_callers[id(code)] = code  # alive, so that no other code gets its id
+            self._observer.ignore(code, True)
 
-    def _set_beside(self, frame: Any) -> None:
-        self._beside = frame
+    def _set_gc_frame(self, frame: Any) -> None:
+        self._gc_frame = frame
         if self._observer is not None:
-            self._observer.tell_all(frame is not None)
+            self._observer.report_all(frame is not None)
 
-    def _met(self, frame: Any, code: types.CodeType) -> None:
-        """A function is called that was not called before, or one of the garbage collector's."""
-        if id(code) in self._collecting:
-            self._set_beside(frame)
-        elif not _is_our_errand(frame):
+    def _first_call(self, frame: Any, code: types.CodeType) -> None:
+        """Notes the first call of a function, or a call of a garbage collector's callback."""
+        if id(code) in self._gc_callbacks:
+            self._set_gc_frame(frame)
+        elif not _runs_for_engine(frame):
             self._seen[id(code)] = code
             if followed(code) and not _is_helper(frame):
                 self.enter(code, frame.f_globals)
 
-    def _called(self, frame: Any, function: Any) -> None:
+    def _c_call(self, frame: Any, function: Any) -> None:
         if followed(frame.f_code):
-            why = impure(function, is_users(frame.f_globals.get("__name__")))
+            why = why_impure(function, is_users(frame.f_globals.get("__name__")))
         else:  # NumPy reads files too
-            why = impure(function, False) if function.__module__ in ("_io", "io") and \
+            why = why_impure(function, False) if function.__module__ in ("_io", "io") and \
                 not is_ours(frame.f_code) else ""
         if why:
             self._outside(why)
@@ -161,29 +164,31 @@ class CodeTracker:
                 self.enter(inner, names)
 
     def _check(self, code: types.CodeType, names: dict[str, Any]) -> None:
-        """What calls do not show: NumPy's random numbers, functions that builtins call."""
+        """Reports impure code that no call shows: NumPy's random numbers, functions that builtins
+        call."""
         for name in code.co_names:
             if is_numpy_random(names.get(name), code.co_names):
-                self._outside("NumPy's random numbers are others on each call; use fw.rand")
+                self._outside("NumPy's random numbers differ on each call; use fw.rand")
         if is_users(names.get("__name__")):
-            why = passed_on(code, names)
+            why = why_passed_function_is_impure(code, names)
             if why:
                 self._outside(why)
 
 
 def unobserved() -> contextlib.AbstractContextManager[Any]:
-    """A context in which what runs is no part of a recorded function."""
+    """A context whose code does not count as part of a traced function."""
     hook: CodeTracker | None = getattr(_RUNNING, "hook", None)
     return contextlib.nullcontext() if hook is None else hook
 
 
 def observing() -> bool:
-    """Whether a function is being recorded in this thread."""
+    """True if a function is being traced in this thread."""
     return getattr(_RUNNING, "hook", None) is not None
 
 
 def is_numpy_random(value: Any, names: tuple[str, ...]) -> bool:
-    """Whether a global is NumPy's random module or a function of it, or NumPy beside the name."""
+    """True if a global is NumPy's random module or one of its functions, or NumPy in code that
+    names `random`."""
     if isinstance(value, types.ModuleType):
         return value.__name__ == "numpy.random" or (value.__name__ == "numpy" and "random" in names)
     if not isinstance(value, types.BuiltinFunctionType):
@@ -191,10 +196,10 @@ def is_numpy_random(value: Any, names: tuple[str, ...]) -> bool:
     return type(value.__self__).__module__.startswith("numpy.random")
 
 
-def _is_our_errand(frame: Any) -> bool:
-    """Whether code of Python's library runs for our engine, not for the function."""
+def _runs_for_engine(frame: Any) -> bool:
+    """True if code of the standard library runs for the engine, not for the user's function."""
     if str(frame.f_globals.get("__name__")).startswith("namedtuple_"):
-        return True  # its own code; those of the function have nothing that could change
+        return True  # named tuples of user code hold no state either
     if not is_python(frame.f_code.co_filename):
         return False
     while frame is not None and is_python(frame.f_code.co_filename):
@@ -203,12 +208,12 @@ def _is_our_errand(frame: Any) -> bool:
 
 
 def is_python(filename: str) -> bool:
-    """Whether a file belongs to Python's standard library."""
+    """True if a file belongs to Python's standard library."""
     return filename.startswith(("<frozen", _STDLIB)) and not filename.startswith(_PACKAGES)
 
 
 def followed(code: types.CodeType) -> bool:
-    """Whether code can hold state that a recording depends on: everything but our engine."""
+    """True if code may hold state that a trace depends on: all code except the engine's."""
     return _is_followed(code.co_filename)
 
 
@@ -220,18 +225,19 @@ def _is_followed(filename: str) -> bool:
     return not name.startswith((_NUMPY, *devices.folders))
 
 
-class _Watched(dict[str, bool]):
-    """Whether calls of C code matter that code of a file makes; asked for each of them."""
+class _WatchedFiles(dict[str, bool]):
+    """By file name: True if the file's calls of C functions matter. A cache, as each call reads
+    it."""
 
     def __missing__(self, filename: str) -> bool:
-        found = self[filename] = _is_followed(filename) or not is_our_file(filename)
-        return found
+        watched = self[filename] = _is_followed(filename) or not is_our_file(filename)
+        return watched
 
 
-_WATCHED = _Watched()
+_WATCHED = _WatchedFiles()
 
 
 def _is_helper(frame: Any) -> bool:
-    """Whether code without a file of its own (a dataclass's methods) belongs to our engine."""
+    """True if generated code, such as a dataclass's methods, belongs to the engine."""
     generated = frame.f_code.co_filename.startswith("<")
     return generated and str(frame.f_globals.get("__name__")).partition(".")[0] == _ROOT

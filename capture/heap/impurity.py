@@ -1,4 +1,4 @@
-"""Builtin functions whose result or effect a replay would not repeat: time, files, output, ids."""
+"""Lists builtin functions whose result or effect a replay would not repeat: time, files, ids."""
 
 from __future__ import annotations
 
@@ -10,43 +10,44 @@ from typing import Any
 
 from .bytecode import instructions
 
-_ANOTHER = "gives another value on each call"
+_DIFFERS = "gives another value on each call"
 _WRITES = "writes something on each call"
-# Modules of C code all of whose functions read or change the world outside.
-_OUTSIDE = {"time", "random", "_random", "posix", "nt", "_socket", "_io", "io", "secrets", "select",
+# C modules whose functions all read or change the outside world.
+_IMPURE_MODULES = {"time", "random", "_random", "posix", "nt", "_socket", "_io", "io", "secrets",
+                   "select",
             "_uuid", "_posixsubprocess", "_winapi", "mmap", "_ssl", "_sqlite3", "_queue", "signal",
             "atexit", "_contextvars", "fcntl", "msvcrt", "_multiprocessing"}
-_HARMLESS = {"flush", "isatty", "fspath", "getpid", "cpu_count", "get_terminal_size"}
-_OUTPUT = {"print", "write", "writelines"}
+_PURE_FUNCTIONS = {"flush", "isatty", "fspath", "getpid", "cpu_count", "get_terminal_size"}
+_WRITERS = {"print", "write", "writelines"}
 # Functions of other modules, by name.
-_FUNCTIONS = {
-    "builtins": {"print": _WRITES, "input": _ANOTHER},
+_IMPURE_FUNCTIONS = {
+    "builtins": {"print": _WRITES, "input": _DIFFERS},
     "_warnings": {"warn": "warns on each call", "warn_explicit": "warns on each call"},
-    "datetime": dict.fromkeys(("now", "utcnow", "today"), _ANOTHER),
+    "datetime": dict.fromkeys(("now", "utcnow", "today"), _DIFFERS),
     "_thread": dict.fromkeys(("start_new_thread", "start_joinable_thread"), "starts a thread"),
-    "numpy": {"fromfile": _ANOTHER},
-    "numpy._core.multiarray": {"fromfile": _ANOTHER},
+    "numpy": {"fromfile": _DIFFERS},
+    "numpy._core.multiarray": {"fromfile": _DIFFERS},
 }
-# What only code of the user's must not ask: libraries do, and their result does not depend on it.
-_OF_USERS = {
-    "builtins": {"id": _ANOTHER, "hash": "may give another value on each call",
+# Functions that are impure in user code only: results of libraries do not depend on them.
+_IMPURE_IN_USER_CODE = {
+    "builtins": {"id": _DIFFERS, "hash": "may give another value on each call",
                  "globals": "reads globals that no code names", "breakpoint": "stops the program"},
-    "posix": {"getpid": _ANOTHER}, "nt": {"getpid": _ANOTHER},
-    "_thread": {"get_ident": _ANOTHER, "get_native_id": _ANOTHER},
-    "sys": {"_getframe": "looks at who calls", "getrefcount": _ANOTHER},
+    "posix": {"getpid": _DIFFERS}, "nt": {"getpid": _DIFFERS},
+    "_thread": {"get_ident": _DIFFERS, "get_native_id": _DIFFERS},
+    "sys": {"_getframe": "looks at who calls", "getrefcount": _DIFFERS},
 }
 
 
-def impure(function: Any, by_user: bool) -> str:
-    """Why a replay cannot do what a builtin function does, in words; empty where it can."""
+def why_impure(function: Any, by_user: bool) -> str:
+    """The reason why a replay cannot repeat a builtin function; empty if it can."""
     module, name = _module(function), function.__name__
-    if by_user and name in _OF_USERS.get(module, ()):
-        return f"{name}() {_OF_USERS[module][name]}"
-    if name in _FUNCTIONS.get(module, ()):
+    if by_user and name in _IMPURE_IN_USER_CODE.get(module, ()):
+        return f"{name}() {_IMPURE_IN_USER_CODE[module][name]}"
+    if name in _IMPURE_FUNCTIONS.get(module, ()):
         shown = name if module == "builtins" else f"{module.lstrip('_')}.{name}"
-        return f"{shown}() {_FUNCTIONS[module][name]}"
-    if module in _OUTSIDE and name not in _HARMLESS:
-        return f"{name}() {_WRITES}" if name in _OUTPUT else f"{module}.{name}() {_ANOTHER}"
+        return f"{shown}() {_IMPURE_FUNCTIONS[module][name]}"
+    if module in _IMPURE_MODULES and name not in _PURE_FUNCTIONS:
+        return f"{name}() {_WRITES}" if name in _WRITERS else f"{module}.{name}() {_DIFFERS}"
     return ""
 
 
@@ -56,16 +57,16 @@ def _module(function: Any) -> str:
     return str(getattr(function, "__module__", None) or cls.__module__)
 
 
-def passed_on(code: types.CodeType, scope: Mapping[str, Any]) -> str:
-    """Why not, for an impure function that a code object hands to others instead of calling it:
-    `map(random.random, ...)` calls it where no hook sees it."""
+def why_passed_function_is_impure(code: types.CodeType, scope: Mapping[str, Any]) -> str:
+    """The reason why code passes an impure function to another one, which may call it unseen by
+    the hook, as `map(random.random, ...)` does; empty if it does not."""
     for name, further, called in _loads(code):
         value, steps = scope.get(name), 0
         while isinstance(value, (types.ModuleType, type)) and steps < len(further):
             value = getattr(value, further[steps], None)
             steps += 1
         if isinstance(value, types.BuiltinFunctionType) and not called[steps]:
-            why = impure(value, False)
+            why = why_impure(value, False)
             if why:
                 return why
     return ""
@@ -73,25 +74,26 @@ def passed_on(code: types.CodeType, scope: Mapping[str, Any]) -> str:
 
 @functools.lru_cache(maxsize=4096)
 def _loads(code: types.CodeType) -> tuple[tuple[str, list[str], list[bool]], ...]:
-    """The globals that code loads: each name, the attributes taken from it one after the other,
-    and whether what is loaded is called: the global itself, its first attribute and so on."""
-    found = instructions(code)
+    """The globals that code loads: name, chain of attributes read from it, and for each prefix of
+    the chain True if the code calls the value."""
+    code_steps = instructions(code)
     loads = []
-    for first, instruction in enumerate(found):
+    for first, instruction in enumerate(code_steps):
         if instruction.opname in ("LOAD_GLOBAL", "LOAD_NAME"):
             last = first
-            while last + 1 < len(found) and found[last + 1].opname in _ATTRIBUTES:
+            while last + 1 < len(code_steps) and code_steps[last + 1].opname in _ATTRIBUTES:
                 last += 1
-            loads.append((instruction.argval, [i.argval for i in found[first + 1:last + 1]],
-                          [_is_called(found, first, at) for at in range(first, last + 1)]))
+            loads.append((instruction.argval, [i.argval for i in code_steps[first + 1:last + 1]],
+                          [_is_called(code_steps, first, at) for at in range(first, last + 1)]))
     return tuple(loads)
 
 
 _ATTRIBUTES = ("LOAD_ATTR", "LOAD_METHOD")
 
 
-def _is_called(found: Sequence[dis.Instruction], first: int, last: int) -> bool:
-    """Whether what is loaded there is called: compilers mark that in several ways."""
-    before, after = found[max(first - 1, 0)].opname, found[min(last + 1, len(found) - 1)].opname
-    return found[last].opname == "LOAD_METHOD" or "NULL" in found[last].argrepr or \
+def _is_called(code_steps: Sequence[dis.Instruction], first: int, last: int) -> bool:
+    """True if the code calls the loaded value, which Python versions mark in different ways."""
+    before = code_steps[max(first - 1, 0)].opname
+    after = code_steps[min(last + 1, len(code_steps) - 1)].opname
+    return code_steps[last].opname == "LOAD_METHOD" or "NULL" in code_steps[last].argrepr or \
         "PUSH_NULL" in (before, after) or after == "CALL_FUNCTION"

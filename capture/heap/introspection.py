@@ -1,4 +1,4 @@
-"""What classes, modules, functions and objects hold, read without running any code of theirs."""
+"""Reads the contents of classes, modules, functions and objects without running user code."""
 
 from __future__ import annotations
 
@@ -18,58 +18,57 @@ _EXAMPLES = f"{_ROOT}.export.demo"  # written as a user would
 _LIBRARY = frozenset((*sys.stdlib_module_names, "numpy", "ml_dtypes", "cupy", "cupyx",
                       _ROOT)) - {"__main__"}
 _WITH_STATE = (functools.cached_property, functools.partialmethod, functools.singledispatchmethod)
-EMPTY = object()  # the contents of a closure cell that nothing was assigned to
+EMPTY = object()  # the contents of an empty closure cell
 
 
 def is_users(name: Any) -> bool:
-    """Whether the module of this name is neither the standard library's, NumPy's nor ours."""
+    """True if a module belongs to the user: not to the standard library, NumPy or fusewire."""
     return str(name).partition(".")[0] not in _LIBRARY or str(name).startswith(_EXAMPLES)
 
 
 def cells(function: Any) -> tuple[Any, ...]:
-    """What the closure cells of a function hold."""
-    found = []
+    """The contents of a function's closure cells."""
+    contents = []
     for cell in function.__closure__ or ():
         try:
-            found.append(cell.cell_contents)
+            contents.append(cell.cell_contents)
         except ValueError:
-            found.append(EMPTY)
-    return tuple(found)
+            contents.append(EMPTY)
+    return tuple(contents)
 
 
 def attributes(value: Any) -> dict[str, Any]:
-    """The attributes an object has of its own: its dictionary and its slots, or only those that its
-    class names as `__captured__`. Those of classes are in `own_members`."""
+    """The instance attributes of an object: its dictionary and its slots, or only the names in
+    `__captured__` of its class. For classes see `own_members`."""
     if isinstance(value, type):
         return {}
     only = getattr(type(value), "__captured__", None)
     if only is not None:
         return {name: getattr(value, name) for name in only}
-    found = dict(dictionary(value) or {})
+    fields = dict(dictionary(value) or {})
     for cls in type(value).__mro__:
         for name, member in cls.__dict__.items():
             if isinstance(member, types.MemberDescriptorType) and not _is_dunder(name):
                 try:
-                    found[name] = member.__get__(value)
+                    fields[name] = member.__get__(value)
                 except AttributeError:
                     continue
     if isinstance(value, BaseException):
-        found["args"] = value.args
-    return found
+        fields["args"] = value.args
+    return fields
 
 
 def dictionary(value: Any) -> dict[str, Any] | None:
-    """The dictionary of an object's attributes; None where it has none. A class without may answer
-    any name by its `__getattr__`, this one too, which is not asked."""
+    """The `__dict__` of an object; None if it has none. It does not call a `__getattr__`."""
     try:
-        found = object.__getattribute__(value, "__dict__")
+        fields = object.__getattribute__(value, "__dict__")
     except AttributeError:
         return None
-    return found if isinstance(found, dict) else None
+    return fields if isinstance(fields, dict) else None
 
 
 def own_count(value: Any, held: Any) -> int | None:
-    """How many of the attributes `held` stand in an object's dictionary; None where it has none."""
+    """The number of the attributes `held` in an object's `__dict__`; None if it has none."""
     cls = type(value)
     if not isinstance(held, dict) or dictionary(value) is None or hasattr(cls, "__captured__"):
         return None
@@ -86,22 +85,22 @@ def own_members(cls: type) -> dict[str, Any]:
 
 
 def of_instance(cls: type) -> dict[str, Any]:
-    """What instances of a class read as attributes, other than functions: nearest class first."""
-    found: dict[str, Any] = {}
+    """The class attributes other than functions that instances read, by name."""
+    class_attributes: dict[str, Any] = {}
     if hasattr(cls, "__captured__"):
-        return found
+        return class_attributes
     for c in cls.__mro__:
         if c.__module__ != "builtins":
             for name, value in c.__dict__.items():
                 if not _is_dunder(name) and not hasattr(type(value), "__get__") and (
                         is_users(c.__module__) or type(value).__module__ == "builtins"
                         or isinstance(value, Tensor)):
-                    found.setdefault(name, value)
-    return found
+                    class_attributes.setdefault(name, value)
+    return class_attributes
 
 
 def of_class(cls: type) -> Iterator[tuple[Path, Any]]:
-    """What can be read of a user's class: values, functions, and descriptors with their state."""
+    """(path, value) for the readable members of a user's class: values, functions, descriptors."""
     seen: set[str] = set()
     for c in cls.__mro__:
         for name, value in c.__dict__.items():
@@ -115,8 +114,8 @@ def _member(cls: type, owner: type, name: str, value: Any) -> Iterator[tuple[Pat
     plain = plain.fget if isinstance(plain, property) else plain
     if isinstance(plain, types.FunctionType):
         if not is_ours(plain.__code__) and is_users(owner.__module__):
-            found = value if isinstance(value, property) else getattr(cls, name)
-            yield Path("class", cls).attr(name), found
+            function = value if isinstance(value, property) else getattr(cls, name)
+            yield Path("class", cls).attr(name), function
     elif name not in own_members(owner):
         return
     elif not hasattr(type(value), "__get__"):

@@ -1,4 +1,4 @@
-"""How a replay assigns what a run changed: each way as data, called with target and value."""
+"""Defines the mutations that a replay performs: callable data, called with target and value."""
 
 from __future__ import annotations
 
@@ -10,47 +10,47 @@ from .access_path import Path
 
 
 @dataclass(frozen=True)
-class Change:
-    """A change of one object."""
+class Mutation:
+    """A mutation of one object."""
 
-    attribute: ClassVar[str] = ""  # what an assignment sets that is one of a tensor
+    attribute: ClassVar[str] = ""  # of a tensor
 
     def __call__(self, target: Any, value: Any) -> None:
         setattr(target, self.attribute, value)
 
     def part(self, target: Path) -> Path | None:
-        """The attribute or item of the target that is set, where it is one."""
+        """The path of the attribute or item that is set, or None."""
         return None
 
 
-class SetArray(Change):
-    """A tensor gets another array."""
+class SetArray(Mutation):
+    """Replaces the array of a tensor."""
 
     attribute = "_data"
 
 
-class SetGradient(Change):
-    """A tensor gets another `.grad`."""
+class SetGradient(Mutation):
+    """Replaces the `.grad` of a tensor."""
 
     attribute = "_grad"
 
 
-class SetEdge(Change):
-    """The gradient of a tensor goes elsewhere."""
+class SetEdge(Mutation):
+    """Replaces the tape edge of a tensor."""
 
     attribute = "edge"
 
 
-class MakeLeaf(Change):
-    """A tensor begins to ask for gradients."""
+class MakeLeaf(Mutation):
+    """Makes a tensor a leaf that requires gradients."""
 
     def __call__(self, target: Any, value: Any) -> None:
         target.edge = Leaf(target)
 
 
 @dataclass(frozen=True)
-class SetItem(Change):
-    """An item of a container."""
+class SetItem(Mutation):
+    """Sets an item of a container."""
 
     key: Any
 
@@ -63,16 +63,16 @@ class SetItem(Change):
 
 @dataclass(frozen=True)
 class DeleteItem(SetItem):
-    """An item goes."""
+    """Deletes an item."""
 
     def __call__(self, target: Any, value: Any) -> None:
         del target[self.key]
 
 
 @dataclass(frozen=True)
-class SetAttribute(Change):
-    """An attribute, without asking a property or `__setattr__`: `hidden` by one in the object's own
-    dictionary."""
+class SetAttribute(Mutation):
+    """Sets an attribute without calling a property or `__setattr__`. `hidden`: a property hides the
+    attribute, which lies in the object's `__dict__`."""
 
     name: str
     hidden: bool = False
@@ -89,15 +89,15 @@ class SetAttribute(Change):
 
 @dataclass(frozen=True)
 class DeleteAttribute(SetAttribute):
-    """An attribute goes."""
+    """Deletes an attribute."""
 
     def __call__(self, target: Any, value: Any) -> None:
         (type if isinstance(target, type) else object).__delattr__(target, self.name)
 
 
 @dataclass(frozen=True)
-class SetCell(Change):
-    """A variable of a closure."""
+class SetCell(Mutation):
+    """Sets a closure variable."""
 
     index: int
     name: str = ""
@@ -109,22 +109,22 @@ class SetCell(Change):
         return target.cell(self.index, self.name)
 
 
-class Extend(Change):
-    """More elements at the end."""
+class Extend(Mutation):
+    """Appends elements."""
 
     def __call__(self, target: Any, value: Any) -> None:
         target.extend(value)
 
 
-class AddAll(Change):
-    """More elements of a set."""
+class AddAll(Mutation):
+    """Adds elements to a set."""
 
     def __call__(self, target: Any, value: Any) -> None:
         target.update(value)
 
 
-class ReplaceAll(Change):
-    """Other elements in place of all."""
+class ReplaceAll(Mutation):
+    """Replaces all elements."""
 
     def __call__(self, target: Any, value: Any) -> None:
         if isinstance(target, (list, bytearray)):

@@ -1,6 +1,6 @@
-"""How a replay makes objects again: templates, as data that can be called.
+"""Defines recipes: callable data with which a replay reconstructs objects.
 
-Each gives an object for the tensors of a call and a reader of its paths.
+A recipe takes the output tensors of a call and a reader of access paths, and returns an object.
 """
 
 from __future__ import annotations
@@ -15,65 +15,65 @@ from typing import Any
 from ...eager.core.views import view_of
 from ..scalars.scalar_expr import ScalarExpr
 from .access_path import Path
-from .path_reader import Reader
+from .path_reader import PathReader
 
-Make = Callable[[list[Any], Reader], Any]
+Recipe = Callable[[list[Any], PathReader], Any]
 
 
 @dataclass(frozen=True, eq=False)
-class Same:
-    """The same object in each call."""
+class SameObject:
+    """One fixed object for all calls."""
 
     value: Any
 
-    def __call__(self, tensors: list[Any], read: Reader) -> Any:
+    def __call__(self, tensors: list[Any], read: PathReader) -> Any:
         return self.value
 
 
 @dataclass(frozen=True, eq=False)
-class At:
-    """What is at a path."""
+class ObjectAtPath:
+    """The object at an access path."""
 
     path: Path
 
-    def __call__(self, tensors: list[Any], read: Reader) -> Any:
+    def __call__(self, tensors: list[Any], read: PathReader) -> Any:
         return read(self.path)
 
 
 @dataclass(frozen=True, eq=False)
 class PassedTensor:
-    """One of the tensors."""
+    """An output tensor."""
 
     number: int
 
-    def __call__(self, tensors: list[Any], read: Reader) -> Any:
+    def __call__(self, tensors: list[Any], read: PathReader) -> Any:
         return tensors[self.number]
 
 
 @dataclass(frozen=True, eq=False)
-class SeenAs:
-    """One of the tensors, as a view of what was there before the call."""
+class ViewOfInput:
+    """An output tensor that is a view of a tensor from before the call."""
 
-    made: Make
-    base: Make
+    recipe: Recipe
+    base: Recipe
 
-    def __call__(self, tensors: list[Any], read: Reader) -> Any:
-        return view_of(self.base(tensors, read), self.made(tensors, read))
+    def __call__(self, tensors: list[Any], read: PathReader) -> Any:
+        return view_of(self.base(tensors, read), self.recipe(tensors, read))
 
 
 @dataclass(frozen=True, eq=False)
-class SeenBeside:
-    """One of the tensors, as a view of the first of `ids` that leaves the call as well.
+class ViewOfOutput:
+    """An output tensor that is a view of another output: the first of `ids` that is one.
 
-    Which those are is known once all results are.
+    `numbers` is filled while outputs are collected, so it is read at the call only.
     """
 
-    made: Make
+    recipe: Recipe
     ids: tuple[int, ...]
-    numbers: dict[int, int]  # of the tensors that leave, by the ids they had
+    numbers: dict[int, int]  # index of each output, by its id during the trace
 
-    def __call__(self, tensors: list[Any], read: Reader) -> Any:
-        out = self.made(tensors, read)
+    def __call__(self, tensors: list[Any], read: PathReader) -> Any:
+        out = self.recipe(tensors, read)
         for i in self.ids:
             if i in self.numbers:
                 return view_of(tensors[self.numbers[i]], out)
@@ -82,80 +82,80 @@ class SeenBeside:
 
 @dataclass(frozen=True, eq=False)
 class WithGradient:
-    """One of the tensors, with its `.grad`."""
+    """An output tensor with its `.grad`."""
 
     number: int
-    gradient: Make
+    gradient: Recipe
 
-    def __call__(self, tensors: list[Any], read: Reader) -> Any:
+    def __call__(self, tensors: list[Any], read: PathReader) -> Any:
         tensors[self.number]._grad = self.gradient(tensors, read)
         return tensors[self.number]
 
 
 @dataclass(frozen=True, eq=False)
-class EdgeOf:
-    """Where the gradient of one of the tensors goes."""
+class GradEdgeOf:
+    """The tape edge of an output tensor."""
 
     number: int
 
-    def __call__(self, tensors: list[Any], read: Reader) -> Any:
+    def __call__(self, tensors: list[Any], read: PathReader) -> Any:
         return tensors[self.number].edge
 
 
 @dataclass(frozen=True, eq=False)
 class NumberOf:
-    """The value of a formula."""
+    """The value of a scalar expression."""
 
     formula: ScalarExpr
 
-    def __call__(self, tensors: list[Any], read: Reader) -> Any:
+    def __call__(self, tensors: list[Any], read: PathReader) -> Any:
         return read.number(self.formula)
 
 
 @dataclass(frozen=True, eq=False)
-class Filled:
-    """What one of BUILDERS makes of parts."""
+class BuiltContainer:
+    """A container or similar object, made by one of BUILDERS from its parts."""
 
     kind: str
-    parts: tuple[Make, ...]
+    parts: tuple[Recipe, ...]
 
-    def __call__(self, tensors: list[Any], read: Reader) -> Any:
+    def __call__(self, tensors: list[Any], read: PathReader) -> Any:
         return BUILDERS[self.kind]([part(tensors, read) for part in self.parts])
 
 
 @dataclass(frozen=True, eq=False)
-class Attributes:
-    """An object of a user's class: its attributes, set without running code of the class. `own` are
-    those in its dictionary."""
+class UserObject:
+    """An object of a user's class; its attributes are set without running user code. `own`: the
+    attributes in its `__dict__`."""
 
     cls: type
-    fields: dict[str, Make]
+    fields: dict[str, Recipe]
     own: frozenset[str]
 
-    def __call__(self, tensors: list[Any], read: Reader) -> Any:
-        made: Any = object.__new__(self.cls)
+    def __call__(self, tensors: list[Any], read: PathReader) -> Any:
+        instance: Any = object.__new__(self.cls)
         for name, part in self.fields.items():
             if name in self.own:
-                made.__dict__[name] = part(tensors, read)
+                instance.__dict__[name] = part(tensors, read)
             else:
-                object.__setattr__(made, name, part(tensors, read))
-        return made
+                object.__setattr__(instance, name, part(tensors, read))
+        return instance
 
 
 @dataclass(eq=False)
 class RebuiltObject:
-    """How to make an object; a call that needs it at several places makes it once."""
+    """A recipe whose object each call makes once, even if it occurs several times."""
 
-    make: Make
+    make: Recipe
     number: int
     shared: bool = False
 
-    def __call__(self, tensors: list[Any], read: Reader) -> Any:
+    def __call__(self, tensors: list[Any], read: PathReader) -> Any:
         if not self.shared:
             return self.make(tensors, read)
-        if self.number not in read.made:
-            read.made[self.number] = self.make(tensors, read)
-        return read.made[self.number]
+        if self.number not in read.shared_objects:
+            read.shared_objects[self.number] = self.make(tensors, read)
+        return read.shared_objects[self.number]
 
 
 BUILDERS: dict[str, Callable[[list[Any]], Any]] = {

@@ -1,4 +1,4 @@
-"""Reads values of one call by their access paths."""
+"""Reads the values of one call by access path."""
 
 from __future__ import annotations
 
@@ -8,14 +8,15 @@ from typing import Any
 from .access_path import Path, item
 
 
-class Reader:
-    """Reads paths of one call."""
+class PathReader:
+    """Reads the access paths of one call."""
 
     def __init__(self, args: Any, kwargs: Any, fn: Any, held: dict[int, Any]) -> None:
         self._roots = {"args": args, "kwargs": kwargs, "function": fn}
         self._held = held
-        self.made: dict[int, Any] = {}  # objects of this call that stand at several places
-        self.number: Callable[[Any], Any] = no_number  # the value of a formula in this call
+        self.shared_objects: dict[int,
+                                  Any] = {}  # by number: objects that occur several times
+        self.number: Callable[[Any], Any] = no_number  # evaluates a scalar expression
 
     def __call__(self, path: Path) -> Any:
         if path.parent is None:
@@ -31,5 +32,5 @@ class Reader:
 
 
 def no_number(formula: Any) -> Any:
-    """What finds the value of a formula where no call is running."""
+    """Raises AssertionError: there is no call in which an expression has a value."""
     raise AssertionError(f"no call is running that could compute {formula}")

@@ -1,7 +1,7 @@
-"""Everything a run could read: the objects reachable from its arguments, closures and globals.
+"""Takes snapshots of the objects that a run can reach from its arguments, closures and globals.
 
-The walk notes how each object was reached and what it held, so that after the run one can say which
-values it was recorded with, where each tensor came from, and what was changed.
+The walk notes the access path and the contents of each object. After the run they tell which values
+the trace depends on, which path each tensor came from, and which objects have changed.
 """
 
 from __future__ import annotations
@@ -21,49 +21,49 @@ from ...eager.core.lazy import Later
 from ...eager.core.tensor import Tensor
 from ...eager.errors import is_ours
 from ..scalars.symbolic_scalar import plain_value
-from .access_path import Known, Members, Path
+from .access_path import KnownObject, Members, Path
 from .bytecode import globals_of, imports_of, names_of, reads_by_name
 from .grad_hook_guards import hooks_of
 from .introspection import EMPTY, attributes, cells, is_users, of_class, of_instance, own_members
 
 PLAIN = (int, float, complex, str, bytes, bool, type(None), np.dtype, type(Ellipsis), slice, range)
 FIXED = (types.ModuleType, type, types.BuiltinFunctionType, types.MethodWrapperType,
-         types.CodeType, np.ufunc, enum.Enum)  # told apart by identity
-SETS = (set, frozenset, bytearray)  # compared as a whole, their elements are not followed
+         types.CodeType, np.ufunc, enum.Enum)  # compared by identity
+SETS = (set, frozenset, bytearray)  # compared as a whole; elements are not followed
 SEQUENCES = (list, tuple, deque)
 _ROOT = __name__.partition(".")[0]
-LARGE = 4096  # containers longer than this are not followed
+MAX_FOLLOWED_ELEMENTS = 4096  # containers longer than this are not followed
 
 
 class HeapSnapshot:
-    """Objects by identity, with the path each was first reached by and what it held then."""
+    """The reachable objects by identity, each with its first path and its contents at that time."""
 
     def __init__(self) -> None:
-        self.values: dict[Path, Any] = {}  # every path walked, and its value
+        self.values: dict[Path, Any] = {}  # by every visited path
         self.paths: dict[int, Path] = {}  # id of an object -> its first path
-        self.aliases: list[tuple[Path, Path]] = []  # a further path to an object, and its first
-        self.held: dict[Path, Any] = {}  # a copy of what a changeable object held
+        self.aliases: list[tuple[Path, Path]] = []  # (further path to an object, first path)
+        self.held: dict[Path, Any] = {}  # copies of the contents of mutable objects
         self.fields: dict[Path, dict[str, Any]] = {}  # attributes of functions and containers
-        self.edges: dict[Path, Any] = {}  # where the gradients of each tensor went then
-        self.hooks: dict[Path, tuple[Any, ...]] = {}  # and which hooks waited there
+        self.edges: dict[Path, Any] = {}  # the tape edge of each tensor
+        self.hooks: dict[Path, tuple[Any, ...]] = {}  # the gradient hooks of each tensor
         self.large: list[Path] = []
-        self._later: list[Path] = []  # tensors whose array was still to come
-        self.added: set[Path] = set()  # containers that the run added to and did not read
-        self.absent: dict[Path, set[str]] = {}  # names that code mentions and nothing has
-        self.missing: dict[Path, set[str]] = {}  # those of them that it reads as globals
-        self.codes: list[types.CodeType] = []  # what ran
-        self.names: set[str] = set()  # all names in it
-        self._any_name = False  # whether code may have asked for attributes by other names
-        self._classes: set[int] = set()  # ids: what a metaclass has for `hash` is the user's code
-        self._open: list[tuple[Path, Any]] = []  # modules met, of which only named parts are walked
-        self._keep: list[Any] = []  # ids stay taken while a recording runs
+        self._lazy: list[Path] = []  # tensors with a lazy array
+        self.append_only: set[Path] = set()  # containers that the run added to and did not read
+        self.absent: dict[Path, set[str]] = {}  # names in code that are not defined, by scope
+        self.missing: dict[Path, set[str]] = {}  # the absent names that code reads as globals
+        self.codes: list[types.CodeType] = []  # code that ran
+        self.names: set[str] = set()  # all names in that code
+        self._any_name = False  # code may have read attributes by other names
+        self._classes: set[int] = set()  # ids, since a metaclass may define `__hash__`
+        self._modules: list[tuple[Path, Any]] = []  # visited in part: attributes in `names`
+        self._alive: list[Any] = []  # so that no id is used twice during the trace
 
     def walk(self, path: Path, value: Any) -> None:
         """Notes `value` and everything that is reachable from it."""
         queue = deque([(path, value)])
         while queue:
             path, value = queue.popleft()
-            value = plain_value(value)  # a symbol that stands here while the function is recorded
+            value = plain_value(value)  # a symbol stands here during the trace
             if path in self.values:
                 continue
             self.values[path] = value
@@ -74,11 +74,11 @@ class HeapSnapshot:
                 self.aliases.append((path, first))
                 continue
             self.paths[id(value)] = path
-            self._keep.append(value)
-            queue.extend(self._parts(path, value))
+            self._alive.append(value)
+            queue.extend(self._walk_parts(path, value))
 
     def walk_code(self, code: types.CodeType, scope: dict[str, Any]) -> None:
-        """Notes what a code object that is about to run can read: globals, parts of modules."""
+        """Notes the globals and module attributes that code can read which is about to run."""
         names = names_of(code)
         if is_users(scope.get("__name__")) and reads_by_name(code):
             self._any_name = True
@@ -86,32 +86,32 @@ class HeapSnapshot:
         self.walk_globals(code.co_names, scope, globals_of(code))
         for name in imports_of(code):
             if isinstance(sys.modules.get(name), types.ModuleType):
-                self._open_module(sys.modules[name])
+                self._add_module(sys.modules[name])
         new: Set[str] = names - self.names
         self.names |= names
-        while new:  # modules may be found in modules
-            known = len(self._open)
-            for path, module in list(self._open):
-                self._of_module(path, module, new)
-            new = self.names if len(self._open) > known else set()
+        while new:  # a module may lead to further modules
+            count = len(self._modules)
+            for path, module in list(self._modules):
+                self._walk_module(path, module, new)
+            new = self.names if len(self._modules) > count else set()
 
     def walk_globals(self, names: tuple[str, ...], scope: dict[str, Any],
                      loaded: Collection[str] = ()) -> None:
-        """Notes the globals among `names`, and those that are not there; our own never change.
+        """Notes the globals in `names`, defined or not; fusewire's own never change.
 
-        `loaded` are those that are read as globals, and not as attributes alone.
+        `loaded`: the names that code reads as globals, and not only as attributes.
         """
         name = str(scope.get("__name__"))
         if name.partition(".")[0] == _ROOT and not is_users(name):
             return
         path = Path("globals", id(scope))
         self.values[path] = scope
-        self._scope(path, names, scope)
+        self._walk_scope(path, names, scope)
         if is_users(name):
             held = self.held[path]
             self.missing.setdefault(path, set()).update(n for n in loaded if n not in held)
 
-    def _scope(self, path: Path, names: tuple[str, ...], scope: dict[str, Any]) -> None:
+    def _walk_scope(self, path: Path, names: tuple[str, ...], scope: dict[str, Any]) -> None:
         held, absent = self.held.setdefault(path, {}), self.absent.setdefault(path, set())
         for name in names:
             if name in scope:
@@ -121,52 +121,52 @@ class HeapSnapshot:
             else:
                 absent.add(name)
 
-    def _open_module(self, module: types.ModuleType) -> None:
+    def _add_module(self, module: types.ModuleType) -> None:
         path = Path("class", Members(module))
         if is_users(module.__name__) and path not in self.values:
             self.values[path] = path.key
-            self._open.append((path, module))
-            self._of_module(path, module, self.names)
+            self._modules.append((path, module))
+            self._walk_module(path, module, self.names)
 
-    def _of_module(self, path: Path, module: types.ModuleType, names: Set[str]) -> None:
-        found = vars(module)
+    def _walk_module(self, path: Path, module: types.ModuleType, names: Set[str]) -> None:
+        variables = vars(module)
         if self._any_name:
-            names = names | {n for n in found if not n.startswith("__")}
-        self._scope(path, tuple(names), found)
+            names = names | {n for n in variables if not n.startswith("__")}
+        self._walk_scope(path, tuple(names), variables)
 
-    def _parts(self, path: Path, value: Any) -> Iterator[tuple[Path, Any]]:
+    def _walk_parts(self, path: Path, value: Any) -> Iterator[tuple[Path, Any]]:
         kind = type(value)
         if isinstance(value, Tensor):
             self.held[path] = (value._data, value._grad)
             self.edges[path] = value.edge
             self.hooks[path] = hooks_of(value.edge)
             if isinstance(value._data, Later):
-                self._later.append(path)
+                self._lazy.append(path)
             yield path.attr("_grad"), value._grad
         elif isinstance(value, SEQUENCES):
-            yield from self._elements(path, value, enumerate(value))
+            yield from self._walk_elements(path, value, enumerate(value))
         elif isinstance(value, dict):
-            yield from self._elements(path, value, value.items())
+            yield from self._walk_elements(path, value, value.items())
             yield from _keys(value)
         elif kind is types.FunctionType:
-            yield from self._of_function(path, value)
-        elif kind in _LINKS:
-            for name in _LINKS[kind]:
+            yield from self._walk_function(path, value)
+        elif kind in _INDIRECTIONS:
+            for name in _INDIRECTIONS[kind]:
                 yield path.attr(name), getattr(value, name)
         elif isinstance(value, SETS):
             self.held[path] = kind(value)
         elif isinstance(value, types.ModuleType):
-            self._open_module(value)
+            self._add_module(value)
             yield from _values(path, value)
         elif isinstance(value, type):
-            yield from self._of_class(value)
+            yield from self._walk_class(value)
         elif isinstance(value, (types.BuiltinFunctionType, types.MethodWrapperType)):
             if not isinstance(value.__self__, (types.ModuleType, type, type(None))):
                 yield path.attr("__self__"), value.__self__
         elif not isinstance(value, (*FIXED, np.ndarray, np.generic)):
-            yield from self._attributes(path, value)
+            yield from self._walk_attributes(path, value)
 
-    def _of_function(self, path: Path, value: Any) -> Iterator[tuple[Path, Any]]:
+    def _walk_function(self, path: Path, value: Any) -> Iterator[tuple[Path, Any]]:
         self.held[path] = contents = tuple(map(plain_value, cells(value)))
         for i, content in enumerate(contents):
             if content is not EMPTY:
@@ -175,39 +175,39 @@ class HeapSnapshot:
             yield path.attr("__code__"), value.__code__
             yield path.attr("__defaults__"), value.__defaults__
             yield path.attr("__kwdefaults__"), value.__kwdefaults__
-            yield from self._fields(path, value)
+            yield from self._walk_fields(path, value)
 
-    def _fields(self, path: Path, value: Any) -> Iterator[tuple[Path, Any]]:
-        """Attributes beside elements or closure cells."""
-        self.fields[path] = found = attributes(value)
-        for name, element in found.items():
+    def _walk_fields(self, path: Path, value: Any) -> Iterator[tuple[Path, Any]]:
+        """Notes the attributes of a container or function."""
+        self.fields[path] = fields = attributes(value)
+        for name, element in fields.items():
             yield path.attr(name), element
 
-    def _elements(self, path: Path, value: Any, items: Any) -> Iterator[tuple[Path, Any]]:
+    def _walk_elements(self, path: Path, value: Any, items: Any) -> Iterator[tuple[Path, Any]]:
         pairs = [(key, plain_value(element)) for key, element in items]
         if not isinstance(value, tuple):
             self.held[path] = pairs
-        if len(value) > LARGE:
+        if len(value) > MAX_FOLLOWED_ELEMENTS:
             self.large.append(path)
             return
         for key, element in pairs:
             yield path.item(key), element
         if type(value) not in (list, dict, tuple, deque, OrderedDict, Counter):
-            yield from self._fields(path, value)
-            yield from self._of_class(type(value))
+            yield from self._walk_fields(path, value)
+            yield from self._walk_class(type(value))
 
-    def _attributes(self, path: Path, value: Any) -> Iterator[tuple[Path, Any]]:
-        found = {name: plain_value(v) for name, v in attributes(value).items()}
-        self.held[path] = found
-        for name, element in found.items():
+    def _walk_attributes(self, path: Path, value: Any) -> Iterator[tuple[Path, Any]]:
+        fields = {name: plain_value(v) for name, v in attributes(value).items()}
+        self.held[path] = fields
+        for name, element in fields.items():
             yield path.attr(name), element
         for name, element in of_instance(type(value)).items():
-            if name not in found:
+            if name not in fields:
                 yield path.attr(name), element
-        yield from self._of_class(type(value))
+        yield from self._walk_class(type(value))
 
-    def _of_class(self, cls: type) -> Iterator[tuple[Path, Any]]:
-        """What a class holds, and its bases and its own class do."""
+    def _walk_class(self, cls: type) -> Iterator[tuple[Path, Any]]:
+        """Notes the members of a class, its bases and its metaclass."""
         if id(cls) in self._classes:
             return
         self._classes.add(id(cls))
@@ -219,10 +219,10 @@ class HeapSnapshot:
                 self.held[Path("class", c)] = {n: plain_value(v) for n, v in members.items()}
         yield from of_class(cls)
         if is_users(type(cls).__module__):
-            yield from self._of_class(type(cls))
+            yield from self._walk_class(type(cls))
 
-    def written(self, path: Path) -> None:
-        """What stands at `path` was assigned by the run, even if it looks as it did before."""
+    def mark_written(self, path: Path) -> None:
+        """Marks the value at `path` as assigned by the run, even if it is unchanged."""
         assert path.parent is not None
         held, key = self.held[path.parent], getattr(path.key, "value", path.key)
         if isinstance(held, dict):
@@ -232,29 +232,29 @@ class HeapSnapshot:
         else:
             self.held[path.parent] = [(k, EMPTY if k == key else v) for k, v in held]
 
-    def comes(self, later: Any, array: Any) -> None:
-        """What stood for an array has got it."""
-        for path in self._later:
+    def resolve(self, lazy_array: Any, array: Any) -> None:
+        """Replaces a lazy array by its computed array."""
+        for path in self._lazy:
             data, gradient = self.held[path]
-            if data is later:
+            if data is lazy_array:
                 self.held[path] = array, gradient
 
     def changes(self) -> Iterator[tuple[Path, Any, Any]]:
-        """(path, what it held, what it holds now) for every object that is no longer as it was."""
+        """(path, old contents, new contents) of every object that has changed."""
         for path, before in list(self.held.items()):
-            now = self._now(path)
-            if not _same(before, now):
+            now = self._current(path)
+            if not _same_contents(before, now):
                 yield path, before, now
 
     def changed_fields(self) -> Iterator[tuple[Path, dict[str, Any], dict[str, Any]]]:
-        """The same for attributes of functions and of containers."""
+        """(path, old, new) of the changed attributes of functions and containers."""
         for path, before in list(self.fields.items()):
             now = attributes(self.values[path])
-            if not _same(before, now):
+            if not _same_contents(before, now):
                 yield path, before, now
 
-    def _now(self, path: Path) -> Any:
-        """What an object holds now, in the form of `held`."""
+    def _current(self, path: Path) -> Any:
+        """The current contents of an object, in the format of `held`."""
         value = self.values[path]
         if isinstance(value, Tensor):
             return value._data, value._grad
@@ -272,8 +272,8 @@ class HeapSnapshot:
         return value if isinstance(value, SETS) else attributes(value)
 
 
-def _same(before: Any, now: Any) -> bool:
-    """Whether two copies of what an object held are one: by identity of what stands inside."""
+def _same_contents(before: Any, now: Any) -> bool:
+    """True if two copies of an object's contents hold identical elements."""
     if len(before) != len(now):
         return False
     if isinstance(before, dict):
@@ -285,7 +285,7 @@ def _same(before: Any, now: Any) -> bool:
     return all(a is b for a, b in zip(before, now))
 
 
-_LINKS: dict[type, tuple[str, ...]] = {  # objects that stand for others, and how to get to those
+_INDIRECTIONS: dict[type, tuple[str, ...]] = {  # wrappers, and the attributes to follow
     types.MethodType: ("__self__", "__func__"), property: ("fget",),
     functools.partial: ("func", "args", "keywords"),
     staticmethod: ("__func__",), classmethod: ("__func__",),
@@ -293,19 +293,19 @@ _LINKS: dict[type, tuple[str, ...]] = {  # objects that stand for others, and ho
 
 
 def is_plain(value: Any) -> bool:
-    """Whether a value is all that can be told of it: numbers, texts and the like."""
+    """True if a value has no further contents: numbers, strings and the like."""
     return type(value) in PLAIN or isinstance(value, (np.dtype, np.number, np.bool_, np.datetime64))
 
 
 def _keys(value: dict[Any, Any]) -> Iterator[tuple[Path, Any]]:
-    """The keys of which there is more to know than that they are the same."""
+    """The keys of a dictionary that have contents of their own."""
     for key in value:
         if not (is_plain(key) or isinstance(key, (*FIXED, tuple, frozenset, Tensor))):
-            yield Path("class", Known(key)).attr("__self__"), key
+            yield Path("class", KnownObject(key)).attr("__self__"), key
 
 
 def _values(path: Path, module: types.ModuleType) -> Iterator[tuple[Path, Any]]:
-    """What changes in the standard library: nothing but the environment."""
+    """The mutable state of a standard library module: only the environment, of `os`."""
     if module is os:
         yield path.attr("environ"), os.environ
 

@@ -1,4 +1,4 @@
-"""The line of the user's code that runs now."""
+"""Finds the line of user code that runs now."""
 
 from __future__ import annotations
 
@@ -9,21 +9,21 @@ from ...eager.errors import is_our_file
 from .code_tracker import is_python
 
 
-class _Passed(dict[str, bool]):
-    """Whether a file is ours or Python's, and no place to show; asked for each op."""
+class _InternalFiles(dict[str, bool]):
+    """By file name: True if a file belongs to fusewire or Python. A cache, as each op reads it."""
 
     def __missing__(self, filename: str) -> bool:
-        found = self[filename] = is_our_file(filename) or is_python(filename)
-        return found
+        internal = self[filename] = is_our_file(filename) or is_python(filename)
+        return internal
 
 
-_PASSED = _Passed()
+_INTERNAL_FILES = _InternalFiles()
 
 
 def user_site() -> str:
-    """`file.py:line` of the innermost frame that is the user's, or an empty text."""
+    """`file.py:line` of the innermost frame of user code, or an empty string."""
     frame: Any = sys._getframe(1)
-    while frame is not None and _PASSED[frame.f_code.co_filename]:
+    while frame is not None and _INTERNAL_FILES[frame.f_code.co_filename]:
         frame = frame.f_back
     if frame is None:
         return ""

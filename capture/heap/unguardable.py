@@ -1,4 +1,4 @@
-"""Objects whose contents cannot be guarded: what a run reads of them could be frozen unseen."""
+"""Finds objects whose contents no guard can read, so that a trace must not depend on them."""
 
 from __future__ import annotations
 
@@ -11,61 +11,63 @@ import weakref
 from collections import OrderedDict, defaultdict, deque
 from typing import Any
 
-from .impurity import impure
+from .impurity import why_impure
 
-_HEAP = 1 << 9  # of a class's flags: made while Python runs, as the classes of Python code are
-_FOLLOWED = (object, list, dict, tuple, set, frozenset, deque, OrderedDict, defaultdict,
-             types.SimpleNamespace, types.ModuleType, types.FunctionType, types.MethodType,
-             functools.partial, property, staticmethod, classmethod)
-# Objects of C code that never change.
-_NEVER_CHANGE = (type(NotImplemented), types.MethodDescriptorType, types.WrapperDescriptorType,
-                 types.ClassMethodDescriptorType, types.GetSetDescriptorType,
-                 types.MemberDescriptorType, operator.itemgetter, operator.methodcaller,
-                 types.GenericAlias, types.UnionType, bytearray)
-_MODULES = {"re", "datetime", "decimal", "_decimal", "zoneinfo", "_thread", "typing", "_typing",
-            "ml_dtypes"}
-_WEAK = (weakref.ref, weakref.ProxyType, weakref.CallableProxyType)
-_CACHE = type(functools.lru_cache(abs))
+_HEAP_TYPE_FLAG = 1 << 9  # of a class: created at run time, as classes in Python code are
+_FOLLOWED_TYPES = (object, list, dict, tuple, set, frozenset, deque, OrderedDict, defaultdict,
+                   types.SimpleNamespace, types.ModuleType, types.FunctionType, types.MethodType,
+                   functools.partial, property, staticmethod, classmethod)
+# C types whose objects never change.
+_IMMUTABLE_TYPES = (type(NotImplemented), types.MethodDescriptorType, types.WrapperDescriptorType,
+                    types.ClassMethodDescriptorType, types.GetSetDescriptorType,
+                    types.MemberDescriptorType, operator.itemgetter, operator.methodcaller,
+                    types.GenericAlias, types.UnionType, bytearray)
+_IMMUTABLE_MODULES = {"re", "datetime", "decimal", "_decimal", "zoneinfo", "_thread", "typing",
+                      "_typing",
+                      "ml_dtypes"}
+_WEAK_TYPES = (weakref.ref, weakref.ProxyType, weakref.CallableProxyType)
+_LRU_CACHE = type(functools.lru_cache(abs))
 
 
-def unreadable(value: Any) -> str:
-    """Why a recording cannot depend on what `value` holds; empty where it can."""
+def why_unguardable(value: Any) -> str:
+    """The reason why a trace cannot depend on the contents of `value`; empty if it can."""
     cls = type(value)
     if hasattr(cls, "__next__") or cls.__module__.startswith("numpy.random"):
         return "which moves on when read"
-    if isinstance(value, _CACHE):
+    if isinstance(value, _LRU_CACHE):
         return "which keeps results of earlier calls"
-    if isinstance(value, _WEAK):
+    if isinstance(value, _WEAK_TYPES):
         return "which may lead to another object, or none, later"
     if cls is operator.attrgetter:
         return "which reads attributes that no code names"
     if issubclass(cls, threading.local):
         return "which holds other values in another thread"
     if cls is functools.partial and isinstance(value.func, types.BuiltinFunctionType):
-        why = impure(value.func, False)
+        why = why_impure(value.func, False)
         if why:
             return f"and {why}"
     if is_hidden(cls):
-        return "of which cannot be seen what it holds"
+        return "whose contents cannot be read"
     return ""
 
 
 def is_hidden(cls: type) -> bool:
-    """Whether objects of a class hold values in C code."""
+    """True if objects of a class may hold values in C structures."""
     return not issubclass(cls, BaseException) and any(
-        base not in _FOLLOWED and base not in _NEVER_CHANGE and base.__module__ not in _MODULES
-        and not _is_of_python(base) for base in cls.__mro__)
+        base not in _FOLLOWED_TYPES and base not in _IMMUTABLE_TYPES
+        and base.__module__ not in _IMMUTABLE_MODULES and not _is_python_class(base)
+        for base in cls.__mro__)
 
 
-def _is_of_python(cls: type) -> bool:
-    """Whether a class was written in Python: a module of that name has Python code, or had."""
-    if not cls.__flags__ & _HEAP:
+def _is_python_class(cls: type) -> bool:
+    """True if a class is written in Python: its module is Python code, or no longer loaded."""
+    if not cls.__flags__ & _HEAP_TYPE_FLAG:
         return False
     module = sys.modules.get(cls.__module__)
     loader = getattr(getattr(module, "__spec__", None), "loader", None)
-    return module is None or not _is_of_c(module, loader)
+    return module is None or not _is_c_module(module, loader)
 
 
-def _is_of_c(module: types.ModuleType, loader: Any) -> bool:
+def _is_c_module(module: types.ModuleType, loader: Any) -> bool:
     name = getattr(loader, "__name__", type(loader).__name__)
     return name in ("BuiltinImporter", "ExtensionFileLoader")

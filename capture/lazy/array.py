@@ -1,8 +1,8 @@
-"""Values to come: what stands in the place of an array until the piece that it belongs to has run.
+"""Defines lazy arrays, which stand for the results of ops until their subgraph has run.
 
-A `Step` is an op that was put off. A `Pending` is its result as tensors and the tape hold it: shape
-and dtype are known, and whoever asks for more has it computed. Nobody but tensors and the tape
-holds a `Pending`, so a step whose `Pending` is gone has a result that nobody will ask for.
+A `LazyOp` is a deferred op. A `LazyArray` is its result as tensors and the tape hold it: shape and
+dtype are known, and any further use computes it. Only tensors and the tape hold a `LazyArray`, so
+the result of an op whose `LazyArray` is gone is dead.
 """
 
 from __future__ import annotations
@@ -21,42 +21,42 @@ from .op_signature import OpSignature
 
 
 class LazyOp:
-    """An op that was put off: its inputs are arrays, numbers, or steps before it."""
+    """A deferred op; its inputs are arrays, numbers, or earlier deferred ops."""
 
-    __slots__ = ("inputs", "pending", "result", "site", "value")
+    __slots__ = ("array_reference", "inputs", "signature", "site", "value")
 
     def __init__(self, result: OpSignature, inputs: tuple[Any, ...], site: str) -> None:
-        self.result, self.inputs, self.site = result, inputs, site
-        self.pending: Callable[[], LazyArray | None] = _nobody
-        self.value: Any = None  # the array, once it is computed
+        self.signature, self.inputs, self.site = result, inputs, site
+        self.array_reference: Callable[[], LazyArray | None] = _no_array
+        self.value: Any = None  # the array, after it was computed
 
 
-def _nobody() -> None:
+def _no_array() -> None:
     return None
 
 
-class Owner(Protocol):
-    """What puts steps off and computes them."""
+class LazyOwner(Protocol):
+    """The interpreter that defers ops and computes them."""
 
     def compute_for(self, step: LazyOp, how: str) -> None:
-        """Computes `step`, for Python that asks for its value by `how`."""
+        """Computes `step`, since Python reads its value by `how`."""
 
-    def held(self, tensor: Any) -> None:
-        """A tensor was given a value to come."""
+    def add_tensor(self, tensor: Any) -> None:
+        """Notes a tensor that holds a lazy array."""
 
 
 class LazyArray(Later):
-    """The array that a step will give. Any use of its elements computes it."""
+    """The future result of a deferred op. Any use of its elements computes it."""
 
     __slots__ = ("__weakref__", "_owner", "dtype", "shape", "step")
 
-    def __init__(self, step: LazyOp, owner: Owner) -> None:
+    def __init__(self, step: LazyOp, owner: LazyOwner) -> None:
         self.step, self._owner = step, owner
-        self.shape, self.dtype = step.result.type.shape, step.result.type.dtype
-        step.pending = weakref.ref(self)
+        self.shape, self.dtype = step.signature.type.shape, step.signature.type.dtype
+        step.array_reference = weakref.ref(self)
 
-    def belongs_to(self, owner: Owner) -> bool:
-        """Whether `owner` computes it, not that of a call which has ended early."""
+    def belongs_to(self, owner: LazyOwner) -> bool:
+        """True if `owner` computes it, and not the interpreter of a call that has ended early."""
         return self._owner is owner
 
     @property
@@ -79,7 +79,7 @@ class LazyArray(Later):
     def held_by(self, tensor: Any) -> Any:
         if self.step.value is not None:
             return self.step.value
-        self._owner.held(tensor)
+        self._owner.add_tensor(tensor)
         return self
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
@@ -99,8 +99,8 @@ class LazyArray(Later):
     __hash__ = object.__hash__
 
 
-def computed(value: Any) -> Any:
-    """`value`, or the array that it stands for if that is there."""
+def value_if_computed(value: Any) -> Any:
+    """The array of a computed `LazyArray`; any other value unchanged."""
     if type(value) is LazyArray and value.step.value is not None:
         return value.step.value
     return value
@@ -120,12 +120,12 @@ def _reflected(name: str) -> Callable[..., Any]:
     return lambda self, other: function(other, self.array())
 
 
-_BINARY = ("add sub mul truediv floordiv mod pow matmul and or xor lshift rshift").split()
-_OTHERS = "neg pos abs invert eq ne lt le gt ge getitem setitem contains index".split()
+_BINARY_OPERATORS = ("add sub mul truediv floordiv mod pow matmul and or xor lshift rshift").split()
+_OTHER_OPERATORS = "neg pos abs invert eq ne lt le gt ge getitem setitem contains index".split()
 
-for _name in (*_BINARY, *_OTHERS):
+for _name in (*_BINARY_OPERATORS, *_OTHER_OPERATORS):
     setattr(LazyArray, f"__{_name}__", _forward(f"__{_name}__"))
-for _name in _BINARY:
+for _name in _BINARY_OPERATORS:
     setattr(LazyArray, f"__r{_name}__", _reflected(f"__{_name}__"))
 for _type in (bool, int, float, complex, str, repr, len, iter):
     setattr(LazyArray, f"__{_type.__name__}__",

@@ -1,9 +1,9 @@
-"""The interpreter that puts ops off: Python runs as it is, and ops run together when it needs them.
+"""Defers ops: Python runs unchanged, and deferred ops run together when a value is needed.
 
-An op gives a tensor whose value is to come. When Python asks for a value, when an op is met that
-no code can be made for, and when the function ends, all that was put off and can still be seen runs
-as one piece. What Python does in between (it prints, draws numbers, calls NumPy, raises) is what it
-does without this, in the same order; errors about shapes or indices are raised where the op stands.
+An op returns a tensor with a lazy array. The deferred ops whose results are alive run as one
+subgraph when Python reads a value, when an op cannot be compiled, and when the function ends. All
+other effects of Python (prints, random numbers, NumPy, exceptions) keep their order; errors about
+shapes or indices are raised at the op.
 """
 
 from __future__ import annotations
@@ -24,42 +24,43 @@ from ...eager.core.tensor import Tensor
 from ..heap.source_location import user_site
 from .array import LazyArray, LazyOp
 from .op_signature import OpSignature, OpSignatures, fits
-from .references import References, settle_strays
+from .references import References, resolve_strays
 
-# An op on arrays that are there, all of at most so many elements, runs at once: to put it off takes
-# as long as NumPy needs for so many.
-SMALL = 1 << 15
+# An op on computed arrays with at most so many elements runs eagerly: NumPy needs no longer for it
+# than deferring it takes.
+MAX_EAGER_ELEMENTS = 1 << 15
 
 _new: Any = object.__new__
 _ndarray = np.ndarray
 
 
 class LazyInterpreter:
-    """One call of a function whose ops are put off, at most `longest` of them at a time.
+    """Defers the ops of one call of a function, at most `longest` of them at a time.
 
-    run(steps, wanted) gives the arrays of those wanted; `note` is told why something runs before
-    the function ends; `sites`: whether to find out each op's line; `small`: in the place of SMALL.
+    run(steps, wanted) returns the arrays of `wanted`; note(why) gets the reasons for runs before
+    the end of the function; `sites`: find the line of each op; `small`: instead of
+    MAX_EAGER_ELEMENTS.
     """
 
     answers = True
     keeps_layers = False
 
-    def __init__(self, results: OpSignatures, run: Callable[[list[LazyOp], list[LazyOp]],
-                                                            list[Any]],
+    def __init__(self, results: OpSignatures,
+                 run: Callable[[list[LazyOp], list[LazyOp]], list[Any]],
                  note: Callable[[str], None], longest: int, sites: bool,
                  small: int | None = None) -> None:
         self._results, self._run, self._note = results, run, note
-        self._longest, self._sites = longest, sites
-        self._small = SMALL if small is None else small
+        self._max_deferred, self._sites = longest, sites
+        self._max_eager_elements = MAX_EAGER_ELEMENTS if small is None else small
         self._steps: list[LazyOp] = []
-        self._holders = References()
-        self._computed: list[Callable[[], LazyArray | None]] = []
+        self._references = References()
+        self._computed_arrays: list[Callable[[], LazyArray | None]] = []
         self._lock = threading.RLock()  # another thread may ask for a value, too
 
-    # ---- the interpreter's side
+    # ---- interface of interpreters
 
     def apply(self, op: Op, inputs: tuple[Any, ...], params: dict[str, Any]) -> Tensor:
-        operands, ready, most = [], True, 0
+        operands, ready, largest = [], True, 0
         for x in inputs:
             if isinstance(x, Tensor):
                 x = x._data
@@ -70,28 +71,29 @@ class LazyInterpreter:
                         ready = False
                     else:
                         x = x.step.value
-                elif not isinstance(x, _ndarray):  # it belongs to a transform that has ended
-                    return self._at_once(op, inputs, params)
-                elif x.size > most:
-                    most = x.size
+                elif not isinstance(x, _ndarray):  # of a transform that has ended
+                    return self._run_eagerly(op, inputs, params)
+                elif x.size > largest:
+                    largest = x.size
             operands.append(x)
-        if ready and most <= self._small and op.kind != "create":
-            return self._at_once(op, inputs, params)
-        result = self._results.of(op, tuple(operands), params)
-        if result is None or self._must_run(result, operands, ready):
-            return self._at_once(op, inputs, params)
-        return self._put_off(result, inputs, operands)
+        if ready and largest <= self._max_eager_elements and op.kind != "create":
+            return self._run_eagerly(op, inputs, params)
+        signature = self._results.lookup(op, tuple(operands), params)
+        if signature is None or self._must_run(signature, operands, ready):
+            return self._run_eagerly(op, inputs, params)
+        return self._defer(signature, inputs, operands)
 
     def shape(self, tensor: Tensor) -> tuple[Any, ...]:
         return tensor._data.shape  # type: ignore[no-any-return]
 
     def source(self, tensor: Tensor) -> None:
         array = tensor._data
-        if array.flags.writeable and (sys.getrefcount(array) > _EXCLUSIVE or not is_whole(array)):
-            tensor._data = array.copy()  # whoever holds it may write to it before the piece runs
+        if array.flags.writeable and (sys.getrefcount(array) > _EXCLUSIVE_REFERENCES
+                                      or not is_whole(array)):
+            tensor._data = array.copy()  # its other holder may write to it before the ops run
 
     def changed(self, tensor: Tensor) -> None:
-        self._holders.tensor(tensor)  # which is about to get a value to come
+        self._references.add_tensor(tensor)  # which is about to get a lazy array
 
     def reads_grad(self, tensor: Tensor) -> None:
         pass
@@ -109,103 +111,104 @@ class LazyInterpreter:
     def measure(self, op: Op, x: Tensor) -> Tensor | None:
         return None
 
-    # ---- an op, now or later
+    # ---- one op, eager or deferred
 
-    def _must_run(self, result: OpSignature, operands: list[Any], ready: bool) -> bool:
-        """Whether an op is not put off: because of its kind, its inputs, or an error in these."""
-        if result.why_now:
+    def _must_run(self, signature: OpSignature, operands: list[Any], ready: bool) -> bool:
+        """True if an op must run now because of its kind, its inputs, or an error in them."""
+        if signature.why_eager:
             if not ready:
-                self._note(f"{user_site() or 'somewhere'}: {result.why_now}")
+                self._note(f"{user_site() or 'somewhere'}: {signature.why_eager}")
             return True
-        if ready and _is_window(result, operands):
+        if ready and _is_slice(signature, operands):
             return True
-        for x, slot in zip(operands, result.slots):
+        for x, slot in zip(operands, signature.slots):
             if slot is not None and not fits(x, slot):
                 return True
-        if not result.checked:
+        if not signature.checked:
             return False
-        checked = [operands[i] for i in result.checked]
-        return not result.holds([x.array("an index") if type(x) is LazyArray else x
-                                 for x in checked])
+        checked = [operands[i] for i in signature.checked]
+        return not signature.checks_pass([x.array("an index") if type(x) is LazyArray else x
+                                          for x in checked])
 
-    def _at_once(self, op: Op, inputs: tuple[Any, ...], params: dict[str, Any]) -> Tensor:
+    def _run_eagerly(self, op: Op, inputs: tuple[Any, ...], params: dict[str, Any]) -> Tensor:
         for x in inputs:
             if isinstance(x, Tensor) and type(x._data) is LazyArray:
                 x._data = x._data.array("")
         state = interpreter.STATE
-        state._active = None  # not `active`: the thread goes on to be one with an interpreter
+        state._active = None  # not `active`: the thread still counts as one with an interpreter
         try:
             return evaluate(op, inputs, params)
         finally:
-            state.active = self  # `active`: what ran may have counted the thread as one without
+            state.active = self  # `active`: the op may have reset the thread's count
 
-    def _put_off(self, result: OpSignature, inputs: tuple[Any, ...], operands: list[Any]) -> Tensor:
-        if len(self._steps) >= self._longest:
+    def _defer(self, signature: OpSignature, inputs: tuple[Any, ...],
+               operands: list[Any]) -> Tensor:
+        if len(self._steps) >= self._max_deferred:
             self.compute()
-        step = LazyOp(result, tuple([x.step if type(x) is LazyArray else x for x in operands]),
+        step = LazyOp(signature, tuple([x.step if type(x) is LazyArray else x for x in operands]),
                       user_site() if self._sites else "")
         data = LazyArray(step, self)
         self._steps.append(step)
         out = _new(Tensor)
         out._data, out.edge, out._grad, out._base = data, None, None, None
-        self._holders.tensor(out)
-        if MODE.enabled and result.op.vjp is not None:
+        self._references.add_tensor(out)
+        if MODE.enabled and signature.op.vjp is not None:
             edges = tuple([x.edge if isinstance(x, Tensor) else None for x in inputs])
             if any([e is not None for e in edges]):
-                out.edge = Entry(result.op, result.params, tuple(operands), edges, data)
-                self._holders.entry(out.edge)
+                out.edge = Entry(signature.op, signature.params, tuple(operands), edges, data)
+                self._references.add_entry(out.edge)
         return out  # type: ignore[no-any-return]
 
-    # ---- running what was put off
+    # ---- running deferred ops
 
-    def held(self, tensor: Tensor) -> None:
-        self._holders.tensor(tensor)
+    def add_tensor(self, tensor: Tensor) -> None:
+        self._references.add_tensor(tensor)
 
     def compute_for(self, step: LazyOp, how: str) -> None:
-        """Computes everything, since Python asks for the value of `step` by `how`."""
+        """Computes all live ops, since Python reads the value of `step` by `how`."""
         if how:
             self._note(f"{user_site() or 'somewhere'}: {how} hands a tensor's values to Python")
         self.compute(step)
         assert step.value is not None
 
     def compute(self, asked: LazyOp | None = None) -> None:
-        """Computes all steps whose results somebody holds, and those of `asked`."""
+        """Computes all deferred ops with live results, and `asked`."""
         with self._lock:
             count = len(self._steps)
             steps = self._steps[:count]
-            references = [step.pending for step in steps]
+            references = [step.array_reference for step in steps]
             wanted = [s for s, p in zip(steps, references) if p() is not None and s.value is None]
             if asked is not None and asked.value is None and asked not in wanted:
                 wanted.append(asked)
             if wanted:
                 with _plain_eager():
-                    values = self._run(_needed(steps, wanted), wanted)
-                self.give(dict(zip(wanted, values)))
+                    values = self._run(_dependencies(steps, wanted), wanted)
+                self.set_values(dict(zip(wanted, values)))
             del self._steps[:count]
-            self._computed += [p for p in references if p() is not None]
-            self._holders.settle()
+            self._computed_arrays += [p for p in references if p() is not None]
+            self._references.resolve()
 
-    def waiting(self) -> dict[LazyOp, LazyArray]:
-        """The steps without a value whose results somebody holds."""
-        found = {step: step.pending() for step in self._steps if step.value is None}
-        return {step: p for step, p in found.items() if p is not None}
+    def live_uncomputed(self) -> dict[LazyOp, LazyArray]:
+        """The deferred ops with live results, and these results."""
+        arrays = {step: step.array_reference() for step in self._steps if step.value is None}
+        return {step: p for step, p in arrays.items() if p is not None}
 
     @property
-    def largest(self) -> int:
-        """The most elements that a step has whose turn has not come."""
-        return max([step.result.type.size for step in self._steps], default=0)
+    def largest_uncomputed(self) -> int:
+        """The largest element count of the deferred ops."""
+        return max([step.signature.type.size for step in self._steps], default=0)
 
-    def give(self, values: Mapping[LazyOp, Any]) -> None:
-        """Takes the arrays of steps that somebody else has computed."""
+    def set_values(self, values: Mapping[LazyOp, Any]) -> None:
+        """Sets the arrays of ops that the caller has computed."""
         for step, value in values.items():
-            known = step.result.type
-            assert (value.shape, value.dtype) == (known.shape, known.dtype), step.result.op
+            expected = step.signature.type
+            assert (value.shape, value.dtype) == (expected.shape, expected.dtype), step.signature.op
             step.value, step.inputs = value, ()
 
     def end(self) -> None:
-        """Computes what is left, so that arrays stand wherever a value to come stood."""
+        """Computes the remaining ops and replaces every lazy array by its array."""
         self.compute()
-        settle_strays([p for p in [r() for r in self._computed] if p is not None])
+        resolve_strays([p for p in [r() for r in self._computed_arrays] if p is not None])
 
 
 class _plain_eager:
@@ -223,8 +226,8 @@ class _plain_eager:
         interpreter.set_casting(self.casting)
 
 
-def _needed(steps: list[LazyOp], wanted: list[LazyOp]) -> list[LazyOp]:
-    """The steps that `wanted` are computed from and that have no value yet, in order."""
+def _dependencies(steps: list[LazyOp], wanted: list[LazyOp]) -> list[LazyOp]:
+    """The uncomputed ops that `wanted` depend on, in order."""
     needed: set[LazyOp] = set()
     stack = list(wanted)
     while stack:
@@ -235,11 +238,11 @@ def _needed(steps: list[LazyOp], wanted: list[LazyOp]) -> list[LazyOp]:
     return [step for step in steps if step in needed]
 
 
-def _is_window(result: OpSignature, operands: list[Any]) -> bool:
-    """Whether an op takes a part of one array: NumPy makes a window into it, for nothing, and
-    where it begins may be different on each call."""
-    return result.op.kind == "view" and len(operands) == 1 and \
-        bool(result.type.size < operands[0].size)
+def _is_slice(signature: OpSignature, operands: list[Any]) -> bool:
+    """True if an op is a slice of one array. NumPy makes such a view for free, and its start may
+    differ on each call."""
+    return signature.op.kind == "view" and len(operands) == 1 and \
+        bool(signature.type.size < operands[0].size)
 
 
 def _references(tensor: Tensor) -> int:
@@ -247,4 +250,4 @@ def _references(tensor: Tensor) -> int:
     return sys.getrefcount(array)
 
 
-_EXCLUSIVE = _references(Tensor(np.empty(1)))  # to an array that only its tensor holds
+_EXCLUSIVE_REFERENCES = _references(Tensor(np.empty(1)))  # to an array held by its tensor only

@@ -1,4 +1,4 @@
-"""What is known of an op's result before it is computed: its type, and whether it may wait."""
+"""Infers the result type of an op before it runs, and decides if the op may be deferred."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from ..passes.decompose import decompose
 
 
 class OpSignature:
-    """An op on inputs of known types: what all its calls on such inputs share.
+    """An op on inputs of known types, shared by all its calls on such inputs.
 
-    `slots` gives, for each input that is a number of any value, the dtype that it takes; other
-    numbers are part of the result, as `constants`.
+    `slots` has the dtype of each input that is a number of any value, else None; other numbers are
+    part of the signature, as `constants`.
     """
 
-    __slots__ = ("_checks", "checked", "constants", "op", "params", "slots", "type", "why_now")
+    __slots__ = ("_checks", "checked", "constants", "op", "params", "slots", "type", "why_eager")
 
     def __init__(self, op: Op, types: tuple[Any, ...], params: dict[str, Any]) -> None:
         self.op, self.params = op, dict(params)
@@ -34,25 +34,25 @@ class OpSignature:
         self.slots = tuple([dtype if _is_slot(op, t) else None for t in types])
         self.constants = {i: literal(t, dtype) for i, t in enumerate(types)
                           if not _is_type(t) and self.slots[i] is None}
-        self.why_now = ""  # why the op is not put off
+        self.why_eager = ""  # the reason why the op is not deferred
         self.checked: tuple[int, ...] = ()  # inputs whose values an error can depend on
         self._checks: tuple[Graph, list[BoundsCheck]] | None = None
-        self._look_inside(types)
+        self._inspect(types)
 
-    def _look_inside(self, types: tuple[Any, ...]) -> None:
-        """Finds out what the op is made of, where it is not plain."""
+    def _inspect(self, types: tuple[Any, ...]) -> None:
+        """Decomposes the op, unless it is elementary, to find library calls and index checks."""
         if self.op.kind == "opaque":
-            self.why_now = f"{self.op.name} is a call of a library"
+            self.why_eager = f"{self.op.name} is a library call"
         elif self.op.kind == "composite" or self.op.bounds is not None \
                 or self.op.name == "check_index":
             graph = decompose(self.graph(types))
             inside = [n for n in graph.nodes() if n.op not in SPECIAL]
             library = [n.op for n in inside if OPS[n.op].kind == "opaque"]
             if library:
-                self.why_now = f"{library[0]}, of which {self.op.name} is made, calls a library"
-            self._keep_checks(*extract_checks(graph))
+                self.why_eager = f"{library[0]}, a part of {self.op.name}, is a library call"
+            self._set_checks(*extract_checks(graph))
 
-    def _keep_checks(self, graph: Graph, checks: list[BoundsCheck]) -> None:
+    def _set_checks(self, graph: Graph, checks: list[BoundsCheck]) -> None:
         if not checks:
             return
         values = tuple(dict.fromkeys([graph.outputs[c.output] for c in checks]))
@@ -63,15 +63,15 @@ class OpSignature:
             c._replace(output=values.index(graph.outputs[c.output])) for c in checks]
 
     def graph(self, types: tuple[Any, ...]) -> Graph:
-        """The op alone, its inputs named by their places."""
+        """A graph of this op alone; its inputs are named by position."""
         nodes = Nodes()
-        given = [nodes.input(str(i), t) if _is_type(t) else nodes.const(*self.constants[i])
-                 for i, t in enumerate(types)]
-        inputs = tuple([n for n in given if n.op == "input"])
-        return Graph(inputs, (nodes.make(self.op.name, given, self.params, self.type),))
+        operands = [nodes.input(str(i), t) if _is_type(t) else nodes.const(*self.constants[i])
+                    for i, t in enumerate(types)]
+        inputs = tuple([n for n in operands if n.op == "input"])
+        return Graph(inputs, (nodes.make(self.op.name, operands, self.params, self.type),))
 
-    def holds(self, arrays: list[Any]) -> bool:
-        """Whether the op raises no error for these values of its `checked` inputs."""
+    def checks_pass(self, arrays: list[Any]) -> bool:
+        """True if these values of the `checked` inputs pass the op's index checks."""
         assert self._checks is not None
         graph, checks = self._checks
         values = evaluate(graph, arrays)
@@ -87,15 +87,15 @@ def _is_slot(op: Op, x: Any) -> bool:
 
 
 class OpSignatures:
-    """The results met so far, each once; None for an op that gives an error on such inputs."""
+    """A cache of signatures; None for an op that raises an error on such inputs."""
 
-    MOST = 10_000  # from so many on, unused ones are forgotten
+    MAX_SIGNATURES = 10_000  # above it, unused ones are dropped
 
     def __init__(self) -> None:
-        self._known: dict[Any, OpSignature | None] = {}
+        self._signatures: dict[Any, OpSignature | None] = {}
 
-    def of(self, op: Op, inputs: tuple[Any, ...], params: dict[str, Any]) -> OpSignature | None:
-        """The result of `op` on these arrays, values to come, and numbers."""
+    def lookup(self, op: Op, inputs: tuple[Any, ...], params: dict[str, Any]) -> OpSignature | None:
+        """The signature of `op` on these arrays, lazy arrays and numbers."""
         key: list[Any] = [op]
         for x in inputs:
             if hasattr(x, "shape"):
@@ -108,20 +108,20 @@ class OpSignatures:
             key += (name, param_key(value))
         try:
             fixed = tuple(key)
-            if fixed in self._known:
-                return self._known[fixed]
+            if fixed in self._signatures:
+                return self._signatures[fixed]
         except TypeError:  # a param that is no plain value
             return None
-        return self._known.setdefault(fixed, _found(op, inputs, params))
+        return self._signatures.setdefault(fixed, _infer(op, inputs, params))
 
     def trim(self, keys: Iterable[tuple[Any, ...]]) -> None:
-        """Forgets the results that do not stand in `keys`, where they have become many."""
-        if len(self._known) >= self.MOST:
+        """Drops the signatures that do not occur in `keys` if there are too many."""
+        if len(self._signatures) >= self.MAX_SIGNATURES:
             used = {x for key in list(keys) for x in key if type(x) is OpSignature}
-            self._known = {key: r for key, r in self._known.items() if r in used}
+            self._signatures = {key: r for key, r in self._signatures.items() if r in used}
 
 
-def _found(op: Op, inputs: tuple[Any, ...], params: dict[str, Any]) -> OpSignature | None:
+def _infer(op: Op, inputs: tuple[Any, ...], params: dict[str, Any]) -> OpSignature | None:
     types = tuple([TensorType(x.shape, x.dtype) if hasattr(x, "shape") else x for x in inputs])
     try:
         return OpSignature(op, types, params)
@@ -130,7 +130,7 @@ def _found(op: Op, inputs: tuple[Any, ...], params: dict[str, Any]) -> OpSignatu
 
 
 def fits(number: Any, dtype: Any) -> bool:
-    """Whether a number can be made one of `dtype`."""
+    """True if `dtype` can hold a number."""
     if type(number) is float or 0 <= number < 128:
         return True
     try:

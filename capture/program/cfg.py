@@ -20,7 +20,7 @@ from ..control_flow.decision import Decision, outcome_of
 from ..control_flow.loop_detection import LoopEntry, LoopRepeat
 from ..control_flow.loop_gradients import IterationVjp, LoopBackwardEvent
 from ..graph.graph import Node
-from ..heap.path_reader import Reader, no_number
+from ..heap.path_reader import PathReader, no_number
 from ..scalars.scalar_expr import Origins, ScalarExpr, compute, elements
 from ..segments.segment import Registers, Segment
 from .trace_exit import TraceExit
@@ -41,7 +41,7 @@ class IterationState(NamedTuple):
 class Activation:
     """The state of one replayed call: its arguments and the values computed so far."""
 
-    def __init__(self, args: Any, kwargs: Any, read: Reader, sizes: Any) -> None:
+    def __init__(self, args: Any, kwargs: Any, read: PathReader, sizes: Any) -> None:
         self.args, self.kwargs, self.read, self._sizes = args, kwargs, read, sizes
         self.registers: Registers = {}
         self.symbols: dict[Any, Any] = {}  # loop-carried numbers

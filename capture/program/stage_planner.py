@@ -116,7 +116,7 @@ class SegmentPlanner:
 
     def _plan_vjps(self, at: BackEdge, known: frozenset[Node]) -> None:
         """Sets the segments of the vjps of the iteration that ends at a back edge."""
-        for (jump, slots), vjp in self.names.turned.items():
+        for (jump, slots), vjp in self.names.iteration_vjps.items():
             if jump == at.repeat:
                 wanted = list(vjp.gradients.values())
                 demanded = dict.fromkeys(wanted)

@@ -13,11 +13,11 @@ from ..guards.gather import Gather, compile_gather
 from ..guards.guards import Guard, PathCodegen, compile_check
 from ..heap.access_path import Path
 from ..heap.mutations import SetArray
-from ..heap.object_recipes import Make
-from ..heap.path_reader import Reader
+from ..heap.object_recipes import Recipe
+from ..heap.path_reader import PathReader
 from ..scalars.scalar_expr import Origins
 from ..segments.segment import Backend, Registers, Segment, find_size_inputs, segment_of
-from ..trace.output_spec import Leaving
+from ..trace.output_spec import TraceOutputs
 from ..trace.side_effects import SideEffect
 from ..trace.value_table import ValueTable
 
@@ -28,8 +28,8 @@ class TraceExit:
     `guards` are all conditions of the path. `exit_guards` are those that are not checked on entry.
     """
 
-    def __init__(self, guards: list[Guard], effects: list[SideEffect], result: Make,
-                 leaving: Leaving, sources: Iterable[Node] = (),
+    def __init__(self, guards: list[Guard], effects: list[SideEffect], result: Recipe,
+                 leaving: TraceOutputs, sources: Iterable[Node] = (),
                  backward: BackwardPlan | None = None,
                  checks: Sequence[Sequence[Node]] = ((),)) -> None:
         """sources: the inputs that the traced call has read. checks: nodes to compute only for
@@ -90,7 +90,7 @@ class TraceExit:
         self.set_segment(segment, PathCodegen(fn, names.held))
 
     def replay(self, args: Any, kwargs: Any, registers: Registers, origins: Origins,
-               read: Reader) -> tuple[Any, Callable[[], None]]:
+               read: PathReader) -> tuple[Any, Callable[[], None]]:
         """The result, and a function that performs the side effects."""
         assert self._plan is not None
         segment, gather = self._plan
@@ -100,7 +100,7 @@ class TraceExit:
         sources, targets = gather(args, kwargs)
         return self.finish(segment.run(sources, registers, origins), targets, begun, read)
 
-    def finish(self, arrays: list[Any], targets: list[Any], begun: Any, read: Reader
+    def finish(self, arrays: list[Any], targets: list[Any], begun: Any, read: PathReader
                ) -> tuple[Any, Callable[[], None]]:
         """The result for these outputs, and a function that performs the side effects."""
         tensors = [Tensor(arrays[i], end) for i, end in self.tensors]
@@ -160,7 +160,7 @@ def forwarded_tensor(make: Make, count: int) -> Any:
     return marks.index(result) if type(result) is _Mark else None
 
 
-def _needs_arguments(make: Make, count: int) -> bool:
+def _needs_arguments(make: Recipe, count: int) -> bool:
     """True if a recipe needs more than the `count` tensors."""
     try:
         make([_Mark() for _ in range(count)], None)  # type: ignore[arg-type]

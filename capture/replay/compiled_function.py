@@ -22,7 +22,7 @@ from ...eager.uninterrupted import Uninterrupted
 from ..graph.bind_sizes import has_symbols
 from ..graph.graph import Graph
 from ..graph_breaks.runner import GraphBreakRunner
-from ..heap.path_reader import Reader
+from ..heap.path_reader import PathReader
 from ..program.trace_exit import TraceExit
 from ..runtime import debug, spans
 from ..runtime.compile_queue import Jobs, Meanwhile
@@ -32,7 +32,7 @@ from ..runtime.warnings import CaptureWarning as CaptureWarning
 from ..runtime.warnings import warn
 from ..segments.segment import Backend, Executable
 from ..trace.dynamic_inputs import DynamicInputs, SpecializationHistory
-from ..trace.dynamic_spec import Dynamic, asked
+from ..trace.dynamic_spec import Dynamic, requested_axes
 from ..trace.value_table import ValueTable
 from .inspection import Inspection
 from .replay import UNSEEN
@@ -269,12 +269,12 @@ class Compiled(Inspection):
     def _varying(self, args: Any, kwargs: Any) -> DynamicInputs:
         """The numbers and sizes that were not the same in each call so far."""
         if self.dynamic and not self.programs:
-            self.history.begin(asked(self.dynamic, self.original, args, kwargs))
+            self.history.begin(requested_axes(self.dynamic, self.original, args, kwargs))
         for program in self.programs:
             if program.differs_only(args, kwargs, self.history):
                 break
-        return self.history.here(Reader(args, kwargs, self.original, self.names.held),
-                                 self.names.follows_numbers)
+        return self.history.inputs_of_call(PathReader(args, kwargs, self.original, self.names.held),
+                                           self.names.symbolic_scalars)
 
     def _in_pieces(self, args: Any, kwargs: Any) -> Any:
         self.stats.fallbacks += 1

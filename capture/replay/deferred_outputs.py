@@ -39,15 +39,15 @@ class DeferredOutputs:
         self._results: list[Tensor] = []  # the tensors that leave it
         self._arrays: dict[Node, Any] = {}  # of the tensors that it read
         self._edges: dict[Path, Any] = {}
-        recorder.later = self._deferring
+        recorder.lazy = self._deferring
 
     def _evaluated(self, steps: list[LazyOp], wanted: list[LazyOp]) -> list[Any]:
         """The arrays of `wanted`, op by op, each known to the recorder as what stood for it."""
         values, recorder = SubgraphTrace(steps, wanted).values(), self._recorder
         if recorder is not None:  # the run goes on
-            recorder.later = None  # Python looks at values
+            recorder.lazy = None  # Python looks at values
             for step, value in zip(wanted, values):
-                recorder.comes(step.pending(), value)
+                recorder.resolve(step.array_reference(), value)
         return values
 
     def leave(self) -> None:
@@ -55,18 +55,18 @@ class DeferredOutputs:
         recorder = self._recorder
         if recorder is None:
             return
-        found = {s: recorder.node_of_array(p) for s, p in self._deferring.waiting().items()}
+        found = {s: recorder.node_of_array(p) for s, p in self._deferring.live_uncomputed().items()}
         self._nodes = {step: node for step, node in found.items() if node is not None}
         self._results = recorder.results
         held = recorder.state.held
         self._arrays = {n: held[p][0] for p, n in recorder.sources.items() if p in held}
         self._edges = recorder.state.edges
-        self._recorder = recorder.later = None
+        self._recorder = recorder.lazy = None
 
     def compute_by(self, leaf: TraceExit) -> None:
         """Has the code of a leaf compute what it gives, where that is worth making it now."""
         stage = leaf.segment
-        if stage is None or not self._nodes or self._deferring.largest < LARGE \
+        if stage is None or not self._nodes or self._deferring.largest_uncomputed < LARGE \
                 or not self._has_all_for(leaf, stage):
             return
         begun = None if leaf.backward is None else (
@@ -78,7 +78,7 @@ class DeferredOutputs:
             return  # the next call says so
         arrays = code(self._of(stage.inputs.tensors))
         values = dict(zip(leaf.outputs, arrays))
-        self._deferring.give({s: values[n] for s, n in self._nodes.items() if n in values})
+        self._deferring.set_values({s: values[n] for s, n in self._nodes.items() if n in values})
         if leaf.backward is not None and begun is not None:
             leaf.backward.attach(begun, arrays, self._results, None)
 

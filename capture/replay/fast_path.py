@@ -18,11 +18,11 @@ from ...eager.core.tape import MODE
 from ...eager.core.tensor import Tensor
 from ...eager.core.views import check_replay
 from ...eager.uninterrupted import Uninterrupted
-from ..guards.guards import Guard, PathCodegen, written
+from ..guards.guards import Guard, PathCodegen, guard_expression
 from ..heap.access_path import Path
 from ..heap.mutations import SetArray
-from ..heap.object_recipes import Make
-from ..heap.path_reader import Reader
+from ..heap.object_recipes import Recipe
+from ..heap.path_reader import PathReader
 from ..program.cfg import Block, Exit
 from ..program.stage_planner import exits_of, segments_of
 from ..program.trace_exit import RETURNS_NONE, TraceExit, forwarded_tensor
@@ -105,7 +105,7 @@ def compile_fast_path(at: FastPathContext, constants: dict[str, Any]) -> FastPat
     """
     if native is None:
         return None
-    read = Reader(at.args, at.kwargs, at.fn, at.held)
+    read = PathReader(at.args, at.kwargs, at.fn, at.held)
     changing = {id(read(e.target)) for leaf in exits_of(at.root) for e in leaf.effects}
     with contextlib.suppress(NoFastPath):
         return _Writer(at, read, GuardElision(read, native.contents, changing)).function(constants)
@@ -115,7 +115,7 @@ def compile_fast_path(at: FastPathContext, constants: dict[str, Any]) -> FastPat
 class _PinnedSource(PathCodegen):
     """Reads of paths, in which what is pinned is a constant."""
 
-    def __init__(self, at: FastPathContext, read: Reader, pins: GuardElision) -> None:
+    def __init__(self, at: FastPathContext, read: PathReader, pins: GuardElision) -> None:
         super().__init__(at.fn, at.held)
         self._value, self._pins = read, pins
 
@@ -136,7 +136,7 @@ class _PinnedSource(PathCodegen):
 class _Writer:
     """Writes the function."""
 
-    def __init__(self, at: FastPathContext, read: Reader, pins: GuardElision) -> None:
+    def __init__(self, at: FastPathContext, read: PathReader, pins: GuardElision) -> None:
         self.at, self.read, self.pins = at, read, pins
         self.source = _PinnedSource(at, read, pins)
         self.leaves = exits_of(at.root)
@@ -177,9 +177,9 @@ class _Writer:
     def _told(self, guard: Guard, tensors: dict[Path, int]) -> bool:
         """Whether a guard follows from the types of tensors, which `collect` compares with what
         guards say of them, or from there being no keywords."""
-        if guard.of == "condition":
+        if guard.category == "condition":
             return all(p in tensors and None not in self.shapes[p] for p in guard.paths)
-        return guard.of == "sizes" or (guard.path == _KWARGS and not self.at.kwargs)
+        return guard.category == "sizes" or (guard.path == _KWARGS and not self.at.kwargs)
 
     def _tensors(self) -> dict[Path, int]:
         """Paths of the tensors whose types matter, arguments first, and their places among the
@@ -188,7 +188,7 @@ class _Writer:
         used = dict.fromkeys(p for stage in segments_of(self.at.root) for p in stage.paths)
         number = {p: i for i, p in enumerate(used)}
         for guard in self.at.guards:
-            if guard.of == "sizes":
+            if guard.category == "sizes":
                 known, shape = self.shapes.get(guard.path), guard.constants["S"]
                 self.shapes[guard.path] = shape if known is None else tuple(
                     [n if m is None else m for m, n in zip(known, shape, strict=True)])
@@ -223,10 +223,10 @@ class _Writer:
     def _guards(self, left: Sequence[Guard], given: Sequence[Path]) -> Iterator[str]:
         whole = list(given) == self._arguments()  # then `collect` counts them
         for guard in left:
-            if whole and guard.path == _ARGS and guard.of == "contents":
+            if whole and guard.path == _ARGS and guard.category == "contents":
                 continue
             start = len(self.source.lines)
-            condition = written(guard, self.source)
+            condition = guard_expression(guard, self.source)
             yield from self.source.lines[start:]
             yield f"    if not ({condition}): return UNSEEN"
 
@@ -321,7 +321,7 @@ class _Writer:
             yield f"{constant(effect.assign)}(targets[{i}], new{i})" if not name else \
                 f"targets[{i}].{name} = new{i}"
 
-    def _value(self, leaf: TraceExit, make: Make) -> str:
+    def _value(self, leaf: TraceExit, make: Recipe) -> str:
         """What a template makes: one of the tensors, None, or what it returns."""
         found = forwarded_tensor(make, len(leaf.tensors))
         if found is None:
@@ -330,7 +330,7 @@ class _Writer:
 
     def _constants(self, collect: Callable[..., Any]) -> dict[str, Any]:
         return {"COLLECT": collect, "INTERPRETER": interpreter, "MODE": MODE, "GRAD": MODE.enabled,
-                "READER": Reader, "HELD": self.at.held, "KEPT": self.pins.kept,
+                "READER": PathReader, "HELD": self.at.held, "KEPT": self.pins.kept,
                 "NEW": object.__new__, "TENSOR": Tensor, "SECTION": Uninterrupted,
                 "CHECK": check_replay}
 

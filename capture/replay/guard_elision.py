@@ -102,12 +102,12 @@ class GuardElision:
         value = self._read(guard.path)
         if is_plain(value) and len(guard.paths) == 1:
             return True
-        if guard.of == "identity":
+        if guard.category == "identity":
             return True
-        if guard.of == "type":
+        if guard.category == "type":
             return self._stays_of_type(value)
-        known = guard.of == "contents" or (
-            guard.of == "keys" and type(value) is dict and all(map(is_plain, value)))
+        known = guard.category == "contents" or (
+            guard.category == "keys" and type(value) is dict and all(map(is_plain, value)))
         return known and not isinstance(value, _UNWATCHED) and self._watch(value)
 
     def _stays_of_type(self, value: Any) -> bool:

@@ -17,10 +17,10 @@ import numpy as np
 from ...eager.core.tensor import Tensor
 from ...eager.errors import CaptureError, is_ours
 from ..control_flow.branch_merging import Merge, MergeFailed, MergeHints
-from ..control_flow.builtin_patching import Modules
+from ..control_flow.builtin_patching import PatchedModules
 from ..control_flow.loop_detection import RestartTrace
 from ..graph.graph import Node
-from ..heap.object_recipes import Same
+from ..heap.object_recipes import SameObject
 from ..program.cfg import BackEdge, Block, Branch, Exit, IfMerge, Yield, add_path
 from ..program.stage_planner import walk as places
 from ..program.trace_exit import TraceExit
@@ -32,7 +32,7 @@ from ..trace.export_tracer import (
     SharedValues,
     trace_for_export,
 )
-from ..trace.output_spec import Leaving
+from ..trace.output_spec import TraceOutputs
 from ..trace.value_table import ValueTable
 
 WAYS = 64  # of one function
@@ -89,11 +89,11 @@ def _explored(fn: Callable[..., Any], examples: Sequence[Example], sizes: ShapeE
               learnt: MergeHints | None) -> Explored:
     known: dict[Any, set[Any]] = {}
     apart: set[Any] = set()
-    modules = Modules()
+    modules = PatchedModules()
     grown = unmet = 0
     while grown < _AGAIN and unmet < _UNMET:
         made = _Exploration(fn, examples, sizes, known, training, learnt)
-        made.common.apart, made.common.modules = apart, modules
+        made.common.peeled_loops, made.common.modules = apart, modules
         try:
             return made.explored()
         except (MergeFailed, RestartTrace):
@@ -138,7 +138,7 @@ class _Exploration:
             inside = set(places(fork.body)) | {fork}
             if any(isinstance(p, Exit) or (isinstance(p, BackEdge) and p.loop not in inside)
                    or (isinstance(p, Yield) and p.if_merge not in inside) for p in inside):
-                self.learnt.apart.add(fork.key)
+                self.learnt.unmergeable.add(fork.key)
                 raise MergeFailed
 
     def _take(self, example: Example, forced: Sequence[bool]) -> None:
@@ -154,7 +154,7 @@ class _Exploration:
         if not grown:
             raise _Grown
         for element in run.path[:-1]:
-            plan = self.common.plans.get(element.key) if isinstance(element, Merge) else None
+            plan = self.common.merge_plans.get(element.key) if isinstance(element, Merge) else None
             if plan is not None:
                 plan.followed = True
         if leaf is not None:
@@ -206,7 +206,7 @@ class _Exploration:
 
 def _leaf(names: ValueTable) -> TraceExit:
     """A mark of an end; what is there the run tells."""
-    return TraceExit([], [], Same(None), Leaving([], [], [], {}))
+    return TraceExit([], [], SameObject(None), TraceOutputs([], [], [], {}))
 
 
 def _with_answers(root: Block) -> Iterator[tuple[Block, list[bool]]]:

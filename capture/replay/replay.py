@@ -11,7 +11,7 @@ from ...eager.core.tape import is_grad_enabled
 from ...eager.errors import CheckError, CodegenError, FusewireError
 from ...eager.uninterrupted import Uninterrupted
 from ..guards.guards import Guard, PathCodegen, compile_check
-from ..heap.path_reader import Reader
+from ..heap.path_reader import PathReader
 from ..program.cfg import Activation, Block, Exit
 from ..program.stage_planner import exits_of, segments_of
 from ..program.trace_exit import TraceExit
@@ -68,7 +68,7 @@ class Replay:
             failed = self.check(args, kwargs)
         except MISSING:
             return "what it read is no longer there"
-        return "" if failed < 0 else self.guards[failed].says
+        return "" if failed < 0 else self.guards[failed].message
 
     def fits(self, args: Any, kwargs: Any) -> bool:
         """Whether the entry guards hold."""
@@ -109,7 +109,8 @@ class Replay:
                 ) -> tuple[TraceExit, Any, Callable[[], None]] | None:
         """The end of the call's way, its result, and what makes its changes; None where the way
         was not recorded. From the code on that writes over arrays, the section is closed."""
-        call = Activation(args, kwargs, Reader(args, kwargs, self.fn, self.names.held), self._sizes)
+        call = Activation(args, kwargs, PathReader(args, kwargs, self.fn, self.names.held),
+                          self._sizes)
         at: Block | None = self.root
         try:
             while at is not None:
@@ -148,7 +149,7 @@ class Replay:
         own = leaves[0].exit_guards if len(leaves) == 1 else []
         at = FastPathContext(args, kwargs, self.fn, self.names.held, [*self.guards, *own],
                              self.root,
-                             self.varying.places())
+                             self.varying.axis_of_size())
         # Where no code can be made, the long way says so.
         constants = {"PROGRAM": self, "FORGET": self._forget, "UNSEEN": UNSEEN, "AGAIN": _AGAIN,
                      "RAISED": CheckError}
@@ -175,7 +176,7 @@ class Replay:
                 found += [t._data for t in stage.gather(args, kwargs)[0]]
         return found
 
-    def _sizes(self, read: Reader) -> dict[str, int]:
+    def _sizes(self, read: PathReader) -> dict[str, int]:
         return self.varying.sizes(read)
 
     def leaves(self) -> list[TraceExit]:

@@ -69,7 +69,7 @@ def _shortened(parts: list[Part], what: str) -> list[Part]:
 
 
 def _of_program(program: TraceTree) -> list[Part]:
-    conditions = [Part(g.says) for g in program.guards]
+    conditions = [Part(g.message) for g in program.guards]
     conditions.insert(0, Part(f"gradients are {'on' if program.grad_enabled else 'off'}"))
     found = [Part("valid while", _shortened(conditions, "conditions"))]
     found += _titled("numbers that may be any", [
@@ -134,7 +134,7 @@ def _uses(at: Block) -> int:
 
 
 def _of_leaf(leaf: TraceExit) -> Iterator[Part]:
-    yield from _titled("where also", _shortened([Part(g.says)
+    yield from _titled("where also", _shortened([Part(g.message)
                                                  for g in leaf.exit_guards], "conditions"))
     values = ", ".join(str(n.type) for n in leaf.outputs[:_SHOWN])
     more = ", ..." if len(leaf.outputs) > _SHOWN else ""

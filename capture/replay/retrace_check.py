@@ -16,13 +16,13 @@ from ...eager.errors import CheckError
 from ..control_flow.decision import Decision
 from ..graph.graph import SPECIAL, topological
 from ..heap.object_recipes import (
-    Attributes,
-    Filled,
-    Make,
+    BuiltContainer,
     NumberOf,
     PassedTensor,
     RebuiltObject,
-    Same,
+    Recipe,
+    SameObject,
+    UserObject,
 )
 from ..program.cfg import Exit
 from ..program.trace_exit import TraceExit
@@ -96,29 +96,29 @@ def _other_changes(recorded: TraceExit, now: TraceExit) -> str:
     return f"it changes {', '.join(sorted(changed))}"
 
 
-def _same_made(recorded: Make, now: Make) -> bool:
+def _same_made(recorded: Recipe, now: Recipe) -> bool:
     """Whether two templates make equal results of equal values: numbers by the same formulas, which
     rounding may give other values, and the same constants."""
     before, after = list(_parts(recorded)), list(_parts(now))
     return len(before) == len(after) and all(map(_same_part, before, after))
 
 
-def _parts(make: Make) -> Iterator[Make]:
+def _parts(make: Recipe) -> Iterator[Recipe]:
     """The templates in a template that hold no others, in their order."""
     if isinstance(make, RebuiltObject):
         yield from _parts(make.make)
-    elif isinstance(make, (Filled, Attributes)):
-        yield Same(make.kind if isinstance(make, Filled) else make.cls)
-        for part in make.parts if isinstance(make, Filled) else make.fields.values():
+    elif isinstance(make, (BuiltContainer, UserObject)):
+        yield SameObject(make.kind if isinstance(make, BuiltContainer) else make.cls)
+        for part in make.parts if isinstance(make, BuiltContainer) else make.fields.values():
             yield from _parts(part)
     else:
         yield make
 
 
-def _same_part(recorded: Make, now: Make) -> bool:
+def _same_part(recorded: Recipe, now: Recipe) -> bool:
     if isinstance(recorded, NumberOf) and isinstance(now, NumberOf):
         return recorded.formula == now.formula
-    if isinstance(recorded, Same) and isinstance(now, Same):
+    if isinstance(recorded, SameObject) and isinstance(now, SameObject):
         a, b = recorded.value, now.value
         return a is b or (type(a) is type(b) and isinstance(a, (str, int, float)) and a == b)
     if isinstance(recorded, PassedTensor) and isinstance(now, PassedTensor):

@@ -13,23 +13,23 @@ from ...eager import interpreter
 from ...eager.ops.random.generator import default_generator
 from ...eager.uninterrupted import Uninterrupted
 from ..autodiff.backward import find_backward
-from ..control_flow.operand_stack import tells_symbols
-from ..guards.guards import find_guards, find_wanted
+from ..control_flow.operand_stack import tells_symbols_apart
+from ..guards.guards import find_guards, find_read_values
 from ..guards.missing_attributes import find_missing_attributes
 from ..heap.access_path import Path
 from ..heap.code_tracker import PAUSES, CodeTracker
-from ..heap.grad_hook_guards import goes_back
+from ..heap.grad_hook_guards import computes_gradients
 from ..heap.introspection import is_users
-from ..heap.path_reader import Reader
+from ..heap.path_reader import PathReader
 from ..heap.snapshot import HeapSnapshot
 from ..program.cfg import Element
 from ..program.error_checks import find_checks
 from ..program.trace_exit import TraceExit
-from ..trace.append_only import find_added
+from ..trace.append_only import find_append_only
 from ..trace.concretize import concretize
 from ..trace.dynamic_inputs import DynamicInputs
-from ..trace.output_spec import Outputs
-from ..trace.side_effects import SideEffect, changes_of_tape, find_effects
+from ..trace.output_spec import OutputSpecBuilder
+from ..trace.side_effects import SideEffect, find_effects, find_tape_effects
 from ..trace.state_restore import restore
 from ..trace.symbolize import Symbolizer
 from ..trace.tracer import Tracer
@@ -72,7 +72,7 @@ def recorded(fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, An
     With `waits`, large arrays are not computed that nobody asks for: `Run.late` is to do so.
     """
     state, names, varying = HeapSnapshot(), names or ValueTable(), varying or DynamicInputs()
-    read = Reader(args, kwargs, fn, names.held)
+    read = PathReader(args, kwargs, fn, names.held)
     sizes = names.sizes
     sizes.begin(varying.sizes(read))
     recorder = Tracer(state, len(args), tuple(kwargs), names, sizes, varying)
@@ -81,8 +81,8 @@ def recorded(fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, An
     def entered(code: types.CodeType, scope: dict[str, Any]) -> None:
         names.held[id(scope)] = scope
         state.walk_code(code, scope)
-        if is_users(scope.get("__name__")) and tells_symbols(code):
-            recorder.looks_at_types()
+        if is_users(scope.get("__name__")) and tells_symbols_apart(code):
+            recorder.disable_symbolic_scalars()
 
     for i, arg in enumerate(args):
         state.walk(Path("args").item(i), arg)
@@ -99,17 +99,17 @@ def recorded(fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, An
         interpreter.STATE.active, recorder.listening, sizes.live = before, False, False
 
     try:
-        recorder.widened, recorder.loops.base = widening.put(), sys._getframe()
+        recorder.symbolized, recorder.loops.base = widening.install(), sys._getframe()
         interpreter.STATE.active, sizes.live = recorder, True
         hook.start()
         section.open = True
         result = fn(*widening.args, **widening.kwargs)
         section.open = False
-        for finish in (hook.stop, stop, widening.take_back):
+        for finish in (hook.stop, stop, widening.uninstall):
             finish()
         for path in widening.written:
-            state.written(path)
-        leaf, recorder.went_back = None, goes_back(hook.seen)
+            state.mark_written(path)
+        leaf, recorder.computed_gradients = None, computes_gradients(hook.seen)
         if not recorder.refusal:
             leaf = _finish(fn, recorder, None if hook.any_attribute else hook.names, result)
         _leave(recorder, late)
@@ -117,11 +117,11 @@ def recorded(fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, An
     except BaseException as error:
         section.open = False
         undoes = not isinstance(error, Exception) and not recorder.refusal
-        _surely(hook.stop, stop, widening.take_back, lambda: concretize(state, None),
+        _surely(hook.stop, stop, widening.uninstall, lambda: concretize(state, None),
                 lambda: _leave(recorder, late), late.end if late is not None else stop,
                 lambda: restore(state) if undoes else None)
         raise
-    return Trace(result, recorder.path, leaf, recorder.refusal, varying, recorder.again, late)
+    return Trace(result, recorder.path, leaf, recorder.refusal, varying, recorder.can_retry, late)
 
 
 def _leave(recorder: Tracer, late: DeferredOutputs | None) -> None:
@@ -142,14 +142,14 @@ def _surely(*steps: Callable[[], Any]) -> None:
 
 def _finish(fn: Callable[..., Any], recorder: Tracer, names: set[str] | None,
             result: Any) -> TraceExit | None:
-    recorder.place = defined_at(fn)
-    find_added(recorder)
-    outputs = Outputs(recorder)
-    template = outputs.template(result)
-    effects = find_effects(recorder, outputs) + changes_of_tape(recorder, outputs)
+    recorder.location = defined_at(fn)
+    find_append_only(recorder)
+    outputs = OutputSpecBuilder(recorder)
+    template = outputs.recipe(result)
+    effects = find_effects(recorder, outputs) + find_tape_effects(recorder, outputs)
     way = find_backward(recorder, outputs)
     checks = find_checks(recorder, [*outputs.nodes, *(way.saved if way else ())])
-    wanted = find_wanted(recorder, names)
+    wanted = find_read_values(recorder, names)
     guards = [*find_guards(recorder, wanted, names),
               *find_missing_attributes(recorder.state, wanted)]
     if recorder.refusal:
@@ -159,7 +159,7 @@ def _finish(fn: Callable[..., Any], recorder: Tracer, names: set[str] | None,
     donated = {e.node: recorder.sources[e.target] for e in effects
                if e.node is not None and holders[e.node] == 1 and e.target in recorder.sources
                and _same_type(recorder, outputs, e)}
-    return TraceExit(guards, effects, template, outputs.leaving(donated),
+    return TraceExit(guards, effects, template, outputs.finish(donated),
                      recorder.sources.values(), way,
                      checks)
 
@@ -170,6 +170,6 @@ def defined_at(fn: Any) -> str:
     return f"{os.path.basename(code.co_filename)}:{code.co_firstlineno}" if code else ""
 
 
-def _same_type(recorder: Tracer, outputs: Outputs, effect: SideEffect) -> bool:
+def _same_type(recorder: Tracer, outputs: OutputSpecBuilder, effect: SideEffect) -> bool:
     assert effect.node is not None
     return recorder.sources[effect.target].type == outputs.nodes[effect.node].type

@@ -14,7 +14,7 @@ from ...eager import interpreter
 from ...eager.arrays.devices import CPU
 from ...eager.core.tape import is_grad_enabled
 from ..guards.guards import Guard, compile_each
-from ..heap.path_reader import Reader
+from ..heap.path_reader import PathReader
 from ..program.cfg import Block, Branch, Element, Exit, add_path
 from ..program.stage_planner import SegmentPlanner
 from ..program.trace_exit import TraceExit
@@ -59,17 +59,17 @@ class TraceTree(Replay):
         if self.grad_enabled != is_grad_enabled() \
                 or self.casting is not interpreter.STATE.casting:
             return False
-        read = Reader(args, kwargs, self.fn, self.names.held)
+        read = PathReader(args, kwargs, self.fn, self.names.held)
         try:
             failed = [g for g, holds in zip(self._all_guards(), self._each(args, kwargs))
                       if not holds]
-            found = [_difference(g, read) for g in failed if g.of != "condition"]
+            found = [_difference(g, read) for g in failed if g.category != "condition"]
         except MISSING:
             return False
         if any(f is None for f in found):
             return False
-        for guard, sizes in zip((g for g in failed if g.of != "condition"), found):
-            if guard.of == "number":
+        for guard, sizes in zip((g for g in failed if g.category != "condition"), found):
+            if guard.category == "number":
                 history.numbers_differ(frozenset([guard.path]))
             for axis, before, now in sizes or ():
                 history.size_differs((guard.path, axis), before, now)
@@ -136,7 +136,7 @@ class TraceTree(Replay):
             except MISSING:
                 found[leaf] = "what it read is there"
             else:
-                found |= {} if failed < 0 else {leaf: leaf.exit_guards[failed].says}
+                found |= {} if failed < 0 else {leaf: leaf.exit_guards[failed].message}
         return found
 
     def news(self, run: Trace, unmet: dict[TraceExit, str]) -> str:
@@ -159,13 +159,13 @@ def crowded(run: Trace, programs: Sequence[TraceTree]) -> str:
     return ""
 
 
-def _difference(guard: Guard, read: Reader) -> list[tuple[int, int, int]] | None:
+def _difference(guard: Guard, read: PathReader) -> list[tuple[int, int, int]] | None:
     """(axis, size before, size now) of what makes a guard fail, none for a number; None for
     anything that is not just another number or size."""
-    if guard.of == "number":
+    if guard.category == "number":
         return [] if is_number_at(guard.path, read) else None
     value = read(guard.path)
-    if guard.of != "sizes" or type(value) is not guard.constants["T"] \
+    if guard.category != "sizes" or type(value) is not guard.constants["T"] \
             or value._data.dtype != guard.constants["D"] or _device(guard) != value.device:
         return None
     before, now = guard.constants["S"], value._data.shape

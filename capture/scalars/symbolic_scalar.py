@@ -25,7 +25,7 @@ class DecisionRecorder(Protocol):
     listening: bool  # True while questions belong to the traced call
 
     @property
-    def turn(self) -> int:
+    def iteration(self) -> int:
         """A count that grows with each loop iteration: numbers of earlier ones may be stale."""
 
     def uses(self, number: SymbolicScalar) -> None:
@@ -108,11 +108,11 @@ _TENSOR_DTYPES: dict[type, tuple[Any, tuple[Any, ...]]] = {
 class SymbolicScalar(Symbol):
     """A symbolic number: behaves as an int or float, and holds its expression and its value."""
 
-    __slots__ = ("__weakref__", "formula", "recorder", "turn", "value")
+    __slots__ = ("__weakref__", "formula", "iteration", "recorder", "value")
 
     def __init__(self, formula: ScalarExpr, value: Any, recorder: DecisionRecorder) -> None:
         self.formula, self.value, self.recorder = formula, value, recorder
-        self.turn = recorder.turn
+        self.iteration = recorder.iteration
 
     @property  # type: ignore[misc]
     def __class__(self) -> type:  # isinstance(x, float) holds

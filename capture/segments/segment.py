@@ -140,7 +140,7 @@ def segment_of(names: ValueTable, fn: Any, wanted: Sequence[Node], known: Collec
                     [n for n in sources if n in names.numbers and n not in known],
                     [n for n in sources if n in known])
     graph = extract_graph(nodes, wanted, [n for kind in inputs for n in kind])
-    persistent = frozenset(i for i, n in enumerate(inputs.tensors) if not names.paths[n].is_given)
+    persistent = frozenset(i for i, n in enumerate(inputs.tensors) if not names.paths[n].is_argument)
     return Segment(names, fn, wanted, inputs, replace(graph, persistent=persistent), backend)
 
 
@@ -163,7 +163,7 @@ def find_size_inputs(names: ValueTable, wanted: Sequence[Node], known: Collectio
     needed = {size for n in nodes for size in sizes_of(n)}
     determined = {size for n in nodes if n.op == "input" or n in known for size in plain_sizes(n)}
     chosen = []
-    for node in (*sources, *(n for n in names.measures if n in known)):
+    for node in (*sources, *(n for n in names.data_dependent if n in known)):
         if (needed - determined) & plain_sizes(node):
             determined |= plain_sizes(node)
             chosen.append(node)

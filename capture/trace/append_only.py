@@ -1,9 +1,8 @@
-"""Containers that a function only adds to: what they hold decides nothing, so it is no condition.
+"""Finds containers that a function only adds to, which need no guard on their length.
 
-`losses.append(loss)` would otherwise be recorded anew each time, for another length. A container is
-taken to be unread if every load of the name that leads to it, in all code that ran, is followed at
-once by `.append(`, `.extend(` or `.add(`, or is what an item is stored in. Whatever looks different
-in the bytecode of some version of Python counts as reading.
+With such a guard, `losses.append(loss)` would be traced anew on each call. A container is
+append-only if every load of the name that leads to it, in all code that ran, is followed at once by
+`.append(`, `.extend(` or `.add(`, or by a store of an item into it. Any other bytecode is a read.
 """
 
 from __future__ import annotations
@@ -19,49 +18,51 @@ from ..heap.bytecode import instructions, reads_by_name
 from ..heap.snapshot import HeapSnapshot
 from .tracer import Tracer
 
-_ADDING: dict[type, tuple[str, ...]] = {
+_ADD_METHODS: dict[type, tuple[str, ...]] = {
     list: ("append", "extend"), deque: ("append", "extend"), set: ("add", "update"), dict: (),
-}  # how items are added; to a dictionary by `d[k] = v`
-_ALL_NAMES = {"locals", "globals", "eval", "exec"}
-_SIMPLE = ("LOAD_CONST", "LOAD_FAST", "LOAD_GLOBAL", "LOAD_DEREF", "LOAD_NAME", "LOAD_SMALL_INT")
-_NO_WORK = ("CACHE", "EXTENDED_ARG", "PRECALL", "RESUME", "NOP")
+}  # a dictionary is extended by `d[k] = v`
+_READS_ANY_NAME = {"locals", "globals", "eval", "exec"}
+_PUSHES_ONE = ("LOAD_CONST", "LOAD_FAST", "LOAD_GLOBAL", "LOAD_DEREF", "LOAD_NAME",
+               "LOAD_SMALL_INT")
+_IGNORED_OPS = ("CACHE", "EXTENDED_ARG", "PRECALL", "RESUME", "NOP")
 
 
 class AppendStep(NamedTuple):
-    """An instruction that matters, one per name even where the interpreter joins two of them."""
+    """An instruction with at most one name: fused instructions are split."""
 
     op: str
     value: Any
 
 
-def find_added(recorder: Tracer) -> None:
-    """Notes which changed containers were only added to, and forgets what stood in them."""
-    state = recorder.state
-    if any(not is_ours(code) and _reads_unseen(code) for code in state.codes):
+def find_append_only(tracer: Tracer) -> None:
+    """Marks the changed containers that are append-only, and forgets their earlier contents."""
+    state = tracer.state
+    if any(not is_ours(code) and _reads_unnamed(code) for code in state.codes):
         return
     for path, before, now in list(state.changes()):
-        if type(state.values[path]) in _ADDING and _is_unread(recorder, path):
-            state.added.add(path)
+        if type(state.values[path]) in _ADD_METHODS and _is_unread(tracer, path):
+            state.append_only.add(path)
             _forget(state, [path.item(key) for key in _replaced(state.values[path], before, now)])
 
 
-def _reads_unseen(code: types.CodeType) -> bool:
-    """Whether code may read what it does not name."""
-    return reads_by_name(code) or not _ALL_NAMES.isdisjoint(code.co_names)
+def _reads_unnamed(code: types.CodeType) -> bool:
+    """True if code may read names that do not stand in it."""
+    return reads_by_name(code) or not _READS_ANY_NAME.isdisjoint(code.co_names)
 
 
-def _is_unread(recorder: Tracer, path: Path) -> bool:
-    state, value = recorder.state, recorder.state.values[path]
+def _is_unread(tracer: Tracer, path: Path) -> bool:
+    state, value = tracer.state, tracer.state.values[path]
     if isinstance(value, deque) and value.maxlen is not None:
         return False
     name, keys = _name(state, path)
     if name is None or any(first == path for _, first in state.aliases):
         return False
-    if any(_is_below(p, path) for p in recorder.sources) or any(
+    if any(_is_below(p, path) for p in tracer.sources) or any(
             _is_below(first, path) and not isinstance(state.values[first], Tensor)
             for _, first in state.aliases):
         return False
-    uses = [use for code in state.codes for use in _uses(code, name, keys, _ADDING[type(value)])]
+    uses = [use for code in state.codes for use in _uses(code, name, keys,
+                                                         _ADD_METHODS[type(value)])]
     return bool(uses) and all(uses)
 
 
@@ -70,19 +71,21 @@ def _is_below(path: Path, above: Path) -> bool:
 
 
 def _replaced(container: Any, before: Any, now: Any) -> list[Any]:
-    """All places of a list; the keys of a dictionary that hold something else now."""
+    """The keys of a container whose elements may have changed: all keys of a list, the keys of a
+    dictionary with another value."""
     if isinstance(container, set):
         return []
     new = dict(now) if isinstance(container, dict) else {}
     return [key for key, value in before if key not in new or new[key] is not value]
 
 
-def _forget(state: HeapSnapshot, places: list[Path]) -> None:
-    """What stood in a place that was not read is nowhere: something else may stand there later."""
-    gone = set(places)
-    lost = {p: state.values.pop(p) for p in list(state.values) if not gone.isdisjoint(steps(p))}
+def _forget(state: HeapSnapshot, paths: list[Path]) -> None:
+    """Forgets values that were not read: other values may stand at these paths in later calls."""
+    forgotten = set(paths)
+    lost = {p: state.values.pop(p) for p in list(state.values)
+            if not forgotten.isdisjoint(steps(p))}
     for other, first in state.aliases:
-        if other not in lost and first in lost:  # a tensor that can be reached in another way
+        if other not in lost and first in lost:  # a tensor that another path reaches
             state.paths[id(lost[first])] = other
             state.held.setdefault(other, state.held[first])
             state.edges.setdefault(other, state.edges[first])
@@ -112,14 +115,14 @@ def _name(state: HeapSnapshot, path: Path) -> tuple[str | None, list[Any]]:
         if above.kind == "args":
             return _parameter(state, key), keys
         if above.key == "__defaults__":
-            return _with_default(state.values[above.parent], key), keys  # type: ignore[index]
+            return _default_parameter(state.values[above.parent], key), keys  # type: ignore[index]
         keys.insert(0, key)
         path = above
     return None, keys
 
 
 def _parameter(state: HeapSnapshot, position: int) -> str | None:
-    """The name of a positional parameter of the function that is recorded."""
+    """The name of a positional parameter of the traced function."""
     fn = state.values.get(Path("function"))
     code = getattr(getattr(fn, "__func__", fn), "__code__", None)
     position += isinstance(fn, types.MethodType)
@@ -128,64 +131,65 @@ def _parameter(state: HeapSnapshot, position: int) -> str | None:
     return code.co_varnames[position]  # type: ignore[no-any-return]
 
 
-def _with_default(function: Any, index: int) -> str:
+def _default_parameter(function: Any, index: int) -> str:
     code = function.__code__
     first = code.co_argcount - len(function.__defaults__)
     return code.co_varnames[first + index]  # type: ignore[no-any-return]
 
 
 def _uses(code: types.CodeType, name: str, keys: list[Any], adding: tuple[str, ...]) -> list[bool]:
-    """Whether each load of `name` in a code object adds to what `keys` lead to and does no more."""
-    found = _instructions(code)
-    return [_only_adds(found, i, keys, adding) for i, (op, value) in enumerate(found)
+    """For each load of `name` in a code object: True if it only adds to the item at `keys`."""
+    code_steps = _instructions(code)
+    return [_only_adds(code_steps, i, keys, adding) for i, (op, value) in enumerate(code_steps)
             if value == name and op.startswith("LOAD_") and not _makes_closure(code, op, name)]
 
 
 def _instructions(code: types.CodeType) -> list[AppendStep]:
-    found: list[AppendStep] = []
+    code_steps: list[AppendStep] = []
     for i in instructions(code):
-        if i.opname in _NO_WORK:
+        if i.opname in _IGNORED_OPS:
             continue
         if isinstance(i.argval, tuple) and "_FAST_" in i.opname:  # two instructions joined
             kinds = ["LOAD_FAST" if part.startswith("LOAD") else "STORE_FAST"
                      for part in i.opname.replace("_FAST", "").split("_") if part in _JOINED]
-            found.extend(map(AppendStep, kinds, i.argval))
+            code_steps.extend(map(AppendStep, kinds, i.argval))
         else:
-            found.append(AppendStep(i.opname, i.argval))
-    return found
+            code_steps.append(AppendStep(i.opname, i.argval))
+    return code_steps
 
 
 _JOINED = ("LOAD", "STORE")
 
 
 def _makes_closure(code: types.CodeType, op: str, name: str) -> bool:
-    """Whether a load hands a variable, not its value, to a function made inside."""
+    """True if a load passes a variable, not its value, to an inner function."""
     shared = name in code.co_cellvars or name in code.co_freevars
     return op == "LOAD_CLOSURE" or (op == "LOAD_FAST" and shared and name not in code.co_varnames)
 
 
-def _only_adds(found: list[AppendStep], at: int, keys: list[Any], adding: tuple[str, ...]) -> bool:
+def _only_adds(code_steps: list[AppendStep], at: int, keys: list[Any],
+               adding: tuple[str, ...]) -> bool:
     at += 1
     for key in keys:
-        constant, subscript = found[at:at + 2]
+        constant, subscript = code_steps[at:at + 2]
         if not (constant.op == "LOAD_CONST" and subscript.op == "BINARY_SUBSCR"):
             return False
         if type(constant.value) is not type(key) or constant.value != key:
             return True  # another element
         at += 2
-    after = found[at]
+    after = code_steps[at]
     if after.op in ("LOAD_METHOD", "LOAD_ATTR"):
         return after.value in adding
-    return not adding and _is_stored_in(found[at:])
+    return not adding and _is_stored_in(code_steps[at:])
 
 
-def _is_stored_in(found: list[AppendStep]) -> bool:
-    """Whether what was loaded before becomes the container of `container[key] = value`."""
-    above = 0  # how many values lie on it
-    for op, value in found:
+def _is_stored_in(code_steps: list[AppendStep]) -> bool:
+    """True if the value loaded before becomes the container of `container[key] = value`."""
+    above = 0  # number of values above it on the stack
+    for op, value in code_steps:
         if op == "STORE_SUBSCR":
             return above == 1
-        if op in _SIMPLE:
+        if op in _PUSHES_ONE:
             above += 1
         elif op == "BUILD_STRING":
             above += 1 - value

@@ -1,4 +1,4 @@
-"""Plain numbers for the symbols that a recorded run has left behind, wherever it has put them."""
+"""Replaces symbols by plain numbers in all objects that a traced run has changed or returned."""
 
 from __future__ import annotations
 
@@ -7,34 +7,34 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from ...eager.core.tape import Entry, Leaf  # the recorder settles the tape
+from ...eager.core.tape import Entry, Leaf  # the tracer settles the tape
 from ...eager.core.tensor import Tensor
 from ..heap.access_path import Members
 from ..heap.introspection import EMPTY, attributes, cells, own_members
 from ..heap.snapshot import FIXED, HeapSnapshot
 from ..scalars.symbolic_scalar import SYMBOLS, plain_value
 
-Put = Callable[[Any], None]
+Assign = Callable[[Any], None]
 
 
 def concretize(state: HeapSnapshot, result: Any) -> Any:
-    """`result` with plain numbers for symbols, in everything else that the run changed as well."""
-    seen = dict[int, Any].fromkeys(state.paths)  # what was there before changes by itself
+    """Returns `result` with plain numbers for symbols; replaces them in changed objects, too."""
+    seen = dict[int, Any].fromkeys(state.paths)  # older objects are among the changes
     for path, _, _ in [*state.changes(), *state.changed_fields()]:
-        _settle_inside(state.values[path], seen)
-    return _settled(result, seen)
+        _concretize_contents(state.values[path], seen)
+    return _concrete(result, seen)
 
 
-def _settled(value: Any, seen: dict[int, Any]) -> Any:
+def _concrete(value: Any, seen: dict[int, Any]) -> Any:
     if type(value) in SYMBOLS:
         return plain_value(value)
     if isinstance(value, tuple):
-        parts = [_settled(v, seen) for v in value]
+        parts = [_concrete(v, seen) for v in value]
         same = all(a is b for a, b in zip(parts, value))
         return value if same else tuple.__new__(type(value), parts)
     if id(value) not in seen and not isinstance(value, (Tensor, Entry, Leaf, *FIXED)):
         seen[id(value)] = value
-        _settle_inside(value, seen)
+        _concretize_contents(value, seen)
     return value
 
 
@@ -42,23 +42,23 @@ def _is_symbolic(key: Any) -> bool:
     return type(key) in SYMBOLS or (isinstance(key, tuple) and any(map(_is_symbolic, key)))
 
 
-def _settle_inside(value: Any, seen: dict[int, Any]) -> None:
+def _concretize_contents(value: Any, seen: dict[int, Any]) -> None:
     if isinstance(value, dict) and any(map(_is_symbolic, value)):
         items = list(value.items())
         value.clear()
-        value.update((_settled(k, seen), v) for k, v in items)
+        value.update((_concrete(k, seen), v) for k, v in items)
     if isinstance(value, set) and any(map(_is_symbolic, value)):
         numbers = [v for v in value if _is_symbolic(v)]
         value.difference_update(numbers)
-        value.update(_settled(v, seen) for v in numbers)
-    for old, put in list(_places(value)):
-        new = _settled(old, seen)
+        value.update(_concrete(v, seen) for v in numbers)
+    for old, assign in list(_slots(value)):
+        new = _concrete(old, seen)
         if new is not old:
-            put(new)
+            assign(new)
 
 
-def _places(value: Any) -> Iterator[tuple[Any, Put]]:
-    """What an object holds, and how to put something else there."""
+def _slots(value: Any) -> Iterator[tuple[Any, Assign]]:
+    """The values that an object holds, each with a function that assigns another."""
     if isinstance(value, Members):
         for name, held in vars(value.owner).items():
             yield held, _setter(setattr, value.owner, name)
@@ -79,5 +79,5 @@ def _places(value: Any) -> Iterator[tuple[Any, Put]]:
         yield held, _setter(object.__setattr__, value, name)
 
 
-def _setter(function: Callable[..., None], owner: Any, key: Any) -> Put:
+def _setter(function: Callable[..., None], owner: Any, key: Any) -> Assign:
     return lambda new: function(owner, key, new)

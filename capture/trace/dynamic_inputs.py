@@ -1,4 +1,4 @@
-"""What was not the same on each call: numbers and sizes that a recording must hold for any of."""
+"""Tracks which numbers and sizes differed between calls: a trace treats them as symbols."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 from ...eager.core.tensor import Tensor
 from ..heap.access_path import Path
-from .dynamic_spec import Asked, Dynamic
+from .dynamic_spec import Dynamic, DynamicAxis
 from .symbolize import is_number_at
 
 _MISSING = (AttributeError, LookupError, ValueError, TypeError)
@@ -17,23 +17,23 @@ Axis = tuple[Path, int]
 
 @dataclass(frozen=True)
 class DynamicInputs:
-    """Where plain numbers and sizes are that differed; `axes` gives each size its name."""
+    """The dynamic numbers and axes of one call, by access path; `axes` names each size."""
 
     numbers: frozenset[Path] = frozenset()
     axes: dict[Axis, str] = field(default_factory=dict)
 
-    def places(self) -> dict[str, Axis]:
-        """By the name of a size, an axis that has it."""
+    def axis_of_size(self) -> dict[str, Axis]:
+        """One axis of each named size, by name."""
         return {name: axis for axis, name in reversed(self.axes.items())}
 
     def sizes(self, read: Callable[[Path], Any]) -> dict[str, int]:
         """The named sizes of this call."""
         return {name: int(read(path)._data.shape[axis])
-                for name, (path, axis) in self.places().items()}
+                for name, (path, axis) in self.axis_of_size().items()}
 
 
 class SpecializationHistory:
-    """What differed in the calls of one function so far."""
+    """The numbers and sizes that have differed between calls of one function."""
 
     def __init__(self, dynamic: Dynamic = None) -> None:
         """dynamic: which sizes are symbols; True: all of the arguments' from the start, False:
@@ -41,38 +41,39 @@ class SpecializationHistory:
         self.dynamic = dynamic
         self.numbers: dict[Path, None] = {}
         self.axes: dict[Axis, str] = {}
-        self._named: dict[Any, str] = {}
+        self._names_by_change: dict[Any, str] = {}
 
     def numbers_differ(self, paths: Iterator[Path] | frozenset[Path]) -> None:
-        """From now on these numbers are symbols."""
+        """Makes these numbers symbols in later traces."""
         self.numbers.update(dict.fromkeys(paths))
 
     def size_differs(self, axis: Axis, before: int, now: int) -> None:
-        """From now on this size is a symbol: that of others which changed in the same way."""
+        """Makes this size a symbol in later traces; sizes that change alike share a symbol."""
         if self.dynamic is not False and axis not in self.axes:
-            self.axes[axis] = self._named.setdefault((before, now), f"n{len(self.axes)}")
+            self.axes[axis] = self._names_by_change.setdefault((before, now), f"n{len(self.axes)}")
 
-    def begin(self, asked: Iterable[Asked]) -> None:
-        """The first call, and the sizes in it that are to be symbols."""
-        for path, axis, name in asked:
+    def begin(self, requested: Iterable[DynamicAxis]) -> None:
+        """Makes the requested sizes of the first call symbols."""
+        for path, axis, name in requested:
             self.axes.setdefault((path, axis), name or f"n{len(self.axes)}")
 
-    def here(self, read: Callable[[Path], Any], follows_numbers: bool = True) -> DynamicInputs:
-        """What of it there is in this call. Sizes of 0 and 1 are cases of their own."""
+    def inputs_of_call(self, read: Callable[[Path], Any],
+                       symbolic_scalars: bool = True) -> DynamicInputs:
+        """The dynamic inputs of this call. Sizes of 0 and 1 are specialized."""
         numbers = frozenset(p for p in self.numbers
-                            if follows_numbers and is_number_at(p, read))
+                            if symbolic_scalars and is_number_at(p, read))
         axes: dict[Axis, str] = {}
         known: dict[str, int] = {}
         for (path, axis), name in self.axes.items():
             size = _size(path, axis, read)
-            if size > 1 and follows_numbers:
+            if size > 1 and symbolic_scalars:
                 same = known.setdefault(name, size) == size
                 axes[path, axis] = name if same else f"{name}_{len(axes)}"
         return DynamicInputs(numbers, axes)
 
 
 def _size(path: Path, axis: int, read: Callable[[Path], Any]) -> int:
-    """The size of an axis; 0 where no such tensor is there."""
+    """The size of an axis; 0 if there is no such tensor."""
     try:
         value = read(path)
         return int(value._data.shape[axis]) if isinstance(value, Tensor) else 0

@@ -1,4 +1,4 @@
-"""`dynamic=`: which sizes of the arguments are to be symbols from the first call on."""
+"""Reads the `dynamic=` argument: the sizes that are symbols from the first call on."""
 
 from __future__ import annotations
 
@@ -12,11 +12,12 @@ from ...eager.errors import ArgumentError
 from ..heap.access_path import Path
 
 Dynamic = bool | Mapping[Any, Any] | None
-Asked = tuple[Path, int, str]  # where a tensor is, which of its axes, a name for its size or ""
+DynamicAxis = tuple[Path, int,
+                    str]  # of a tensor: path, axis, and the name of its size or ""
 
 
 def check_dynamic(dynamic: Dynamic, fn: Callable[..., Any]) -> None:
-    """Raises ArgumentError for a `dynamic` that says nothing about arguments of `fn`."""
+    """Raises ArgumentError if `dynamic` is malformed or names no argument of `fn`."""
     if dynamic is None or isinstance(dynamic, bool):
         return
     help = 'dynamic=True, or {"x": [0]}: axes by the names of arguments'
@@ -29,8 +30,9 @@ def check_dynamic(dynamic: Dynamic, fn: Callable[..., Any]) -> None:
                                 f"{', '.join(known) or 'none'}", help)
 
 
-def asked(dynamic: Dynamic, fn: Callable[..., Any], args: Any, kwargs: Any) -> Iterator[Asked]:
-    """The axes that `dynamic` asks for among those of this call's tensors."""
+def requested_axes(dynamic: Dynamic, fn: Callable[..., Any], args: Any,
+                   kwargs: Any) -> Iterator[DynamicAxis]:
+    """The axes of this call's tensors that `dynamic` selects."""
     for path, name, tensor in _tensors(fn, args, kwargs) if dynamic else ():
         if isinstance(dynamic, Mapping):
             axes = dynamic.get(name, ())
@@ -42,17 +44,17 @@ def asked(dynamic: Dynamic, fn: Callable[..., Any], args: Any, kwargs: Any) -> I
 
 
 def _parameters(fn: Callable[..., Any]) -> list[str] | None:
-    """The names of arguments; None where any name may be given."""
+    """The names of the parameters; None if the function takes any keyword."""
     try:
-        found = inspect.signature(fn).parameters.values()
+        parameters = inspect.signature(fn).parameters.values()
     except (TypeError, ValueError):
         return None
-    names = [p.name for p in found if p.kind is not p.VAR_POSITIONAL]
-    return None if any(p.kind is p.VAR_KEYWORD for p in found) else names
+    names = [p.name for p in parameters if p.kind is not p.VAR_POSITIONAL]
+    return None if any(p.kind is p.VAR_KEYWORD for p in parameters) else names
 
 
 def _tensors(fn: Callable[..., Any], args: Any, kwargs: Any) -> Iterator[tuple[Path, Any, Tensor]]:
-    """(path, name, tensor) of the arguments that are tensors; a number where they have no name."""
+    """(path, name, tensor) of the tensor arguments; a position stands for a missing name."""
     names = _parameters(fn) or []
     for i, value in enumerate(args):
         if isinstance(value, Tensor):

@@ -1,9 +1,9 @@
-"""Recording one run for all sizes: axes that were declared to vary get symbolic sizes.
+"""Traces one run for export: declared dynamic axes get symbolic sizes.
 
-The function runs on the values it is given, as eager does; beside each value its type is carried,
-found by the op's own rule from types that hold `Dim`s. Unlike a recording to be replayed, this one
-is a function of its declared inputs alone: any other tensor it reads is a constant of the graph.
-Decisions are noted, and may be answered otherwise than the values do (`exploring.py`).
+The function runs on example values, as in eager. Each value has a type with symbolic sizes, which
+the op's own rule infers. Unlike a trace for replay, the result is a function of its declared inputs
+alone: every other tensor that the function reads is captured. The outcomes of decisions can be
+forced, so that `replay.path_enumeration` reaches every path.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ from ...eager.core.tape import set_grad_enabled
 from ...eager.core.tensor import Tensor
 from ...eager.errors import CaptureError, is_ours
 from ...eager.nn.base.module import Module
-from ..control_flow.branch_merging import BranchMerger, MergeHints, Plan
-from ..control_flow.builtin_patching import Modules
+from ..control_flow.branch_merging import BranchMerger, MergeHints, MergePlan
+from ..control_flow.builtin_patching import PatchedModules
 from ..control_flow.frame_state import user_frames
 from ..control_flow.loop_detection import LoopRepeat, RestartTrace
-from ..control_flow.operand_stack import tells_symbols
-from ..control_flow.symbolic_range import Counted
+from ..control_flow.operand_stack import tells_symbols_apart
+from ..control_flow.symbolic_range import SymbolicIterator
 from ..graph.bind_sizes import sizes_of
 from ..graph.graph import Node, topological
 from ..heap.access_path import Path
@@ -41,10 +41,11 @@ from ..sizes.symbolic_dim import Dim, ShapeEnv
 from .tracer import Tracer
 from .value_table import ValueTable
 
-_LONG = 1000  # decisions of a forced run, which no values may end
-_CURE = {
-    "item()": "the number would be frozen: keep it a tensor, or use x.item(), which is followed",
-    "NumPy": "what NumPy computes is not recorded: use the functions of fusewire",
+_MAX_FORCED_DECISIONS = 1000  # a forced run may loop for ever
+_HELP = {
+    "item()": "the number would be a constant of the model: keep it a tensor, or use x.item(), "
+              "which stays symbolic",
+    "NumPy": "operations of NumPy are not traced: use the functions of fusewire",
     "a result of unknown size": "choose by a mask: fw.where(mask, values, x)",
 }
 
@@ -58,21 +59,21 @@ class ExportInput(NamedTuple):
 
 
 class CapturedTensor(NamedTuple):
-    """A tensor that the function reads but is not given: its values, and where it was found."""
+    """A tensor that the function reads beside its inputs: its array and its access path."""
 
     array: Any
     path: Path | None
 
 
 class SharedValues(ValueTable):
-    """What all runs of one function share: the nodes, and the tensors that it reads."""
+    """The nodes and captured tensors that all runs of one function share."""
 
     def __init__(self) -> None:
         super().__init__()
         self.outside: dict[Node, CapturedTensor] = {}
-        self.plans: dict[Any, Plan | None] = {}  # where ways meet, if they do
-        self.modules = Modules()
-        self._of: dict[Any, Node] = {}
+        self.merge_plans: dict[Any, MergePlan | None] = {}  # by branch: its join, or None
+        self.modules = PatchedModules()
+        self._captured_nodes: dict[Any, Node] = {}
 
     def number(self, formula: ScalarExpr, type: TensorType) -> Node:
         node = self.nodes.input(f"number {self._number(formula)}", type)
@@ -82,70 +83,72 @@ class SharedValues(ValueTable):
     def phi(self, key: Any, like: Node) -> Node:
         return self.nodes.input(f"phi {self._number(key)}", like.type)
 
-    def reads(self, array: Any, path: Path | None) -> Node:
-        """The node of a tensor from outside: of a path, or else of these values."""
+    def captured_input(self, array: Any, path: Path | None) -> Node:
+        """The node of a captured tensor, identified by its path or else by its values."""
         key = path or (array.dtype.str, array.shape, array.tobytes())
-        if key not in self._of:
+        if key not in self._captured_nodes:
             kind = TensorType(array.shape, array.dtype)
-            node = self._of[key] = self.nodes.input(f"outside {len(self.outside)}", kind)
+            node = self._captured_nodes[key] = self.nodes.input(f"outside {len(self.outside)}",
+                                                                kind)
             self.outside[node] = CapturedTensor(array, path)
-        return self._of[key]
+        return self._captured_nodes[key]
 
 
 @dataclass(frozen=True)
 class ExportTrace:
-    """What came of a run: the value returned, and the nodes of the tensors in it."""
+    """The result of a run, and the nodes of its tensors."""
 
     result: Any
     inputs: tuple[Node, ...]
     outside: Mapping[Node, CapturedTensor]
     node_of: Callable[[Tensor], Node]
-    path: Sequence[Any]  # its decisions, and the loops that it went through
-    states: Mapping[Node, list[Tensor]]  # what it changed outside, by what that held before
-    after: Mapping[Node, Node]  # what these hold afterwards
+    path: Sequence[Any]  # decisions, loops and joins, in order
+    states: Mapping[Node, list[Tensor]]  # changed tensors, by the node of the old value
+    after: Mapping[Node, Node]  # the new value by the old value
     changed: Sequence[str] = field(default=())  # attributes and lists that the run left changed
 
 
 class PathKnown(BaseException):
-    """A forced run has come to a place from which on everything is known: the head of a loop."""
+    """A forced run has reached a loop header or join behind which everything is traced already."""
 
 
 class ExportTracer(Tracer):
-    """Notes what runs, with types whose sizes may vary. The first decisions get the answers
-    `forced`."""
+    """Traces a run with symbolic sizes. The first decisions get the outcomes `forced`."""
 
     answers = False
     keeps_layers = True
 
     def __init__(self, state: HeapSnapshot, sizes: ShapeEnv, common: SharedValues,
                  forced: Sequence[bool],
-                 training: bool, learnt: MergeHints | None = None) -> None:
+                 training: bool, hints: MergeHints | None = None) -> None:
         super().__init__(state, 0, (), common, sizes)
         self.common, self.forced, self.training = common, forced, training
         common.rolls_gradients = not training
         self.states: dict[Node, list[Tensor]] = {}
-        self.asked = 0  # decisions so far
-        self._taken: dict[Any, Any] = {}
+        self.decision_count = 0
+        self._outcomes: dict[Any, Any] = {}
         self.loops.live_only = self.counts = not training
-        self.meetings = None if learnt is None else BranchMerger(self, learnt, common.plans)
-        self._forgotten: dict[int, Any] = {}  # arrays of earlier turns of loops
+        self.merger = None if hints is None else BranchMerger(self, hints, common.merge_plans)
+        self._stale_arrays: dict[int, Any] = {}  # by id: of earlier iterations
 
-    def give(self, given: ExportInput) -> Node:
+    def add_input(self, export_input: ExportInput) -> Node:
         """The node of an input."""
-        node = self.nodes.input(given.name, TensorType(given.shape, given.tensor.dtype))
-        self.learn(given.tensor._data, node)
+        node = self.nodes.input(export_input.name,
+                                TensorType(export_input.shape, export_input.tensor.dtype))
+        self.bind(export_input.tensor._data, node)
         return node
 
     def node_of(self, tensor: Tensor) -> Node:
-        found = self._known.get(id(tensor._data))
-        if found is not None:
-            return found[1]
+        bound = self._known.get(id(tensor._data))
+        if bound is not None:
+            return bound[1]
         array = tensor._data
-        if id(array) in self._forgotten:
-            raise CaptureError("a tensor of an earlier turn of a loop is used",
-                               "let the loop carry it in a variable of its own from the start")
-        node = self.common.reads(array, self._path_of(array))
-        self.learn(array, node)
+        if id(array) in self._stale_arrays:
+            raise CaptureError("a tensor of an earlier iteration of a loop is used",
+                               "assign it to a variable before the loop, so that the loop "
+                               "carries it")
+        node = self.common.captured_input(array, self._path_of(array))
+        self.bind(array, node)
         return node
 
     def forget(self, is_gone: Callable[[Any], bool]) -> None:
@@ -155,25 +158,25 @@ class ExportTracer(Tracer):
             held = before[key][0]
             array = held() if isinstance(held, weakref.ref) else held
             if array is not None:
-                self._forgotten[key] = array
+                self._stale_arrays[key] = array
 
-    def forget_made(self, is_gone: Callable[[Node], bool]) -> None:
-        """Arrays that ways have made on which others go elsewhere are no part of what follows."""
+    def forget_branch_values(self, is_gone: Callable[[Node], bool]) -> None:
+        """Makes the arrays of merged paths stale: code behind the join must not use them."""
         for key, (held, node) in list(self._known.items()):
             if is_gone(node):
                 del self._known[key]
                 array = held() if isinstance(held, weakref.ref) else held
                 if array is not None:
-                    self._forgotten[key] = array
+                    self._stale_arrays[key] = array
 
-    def met(self, plan: Plan) -> None:
-        """Ways meet: a forced run has nothing to find from there on."""
-        if self.forced and self.asked >= len(self.forced) and plan.followed:
+    def on_merge(self, plan: MergePlan) -> None:
+        """Ends a forced run at a join behind which everything is traced already."""
+        if self.forced and self.decision_count >= len(self.forced) and plan.followed:
             raise PathKnown
 
-    def learn(self, array: Any, node: Node) -> None:
-        self._forgotten.pop(id(array), None)
-        super().learn(array, node)
+    def bind(self, array: Any, node: Node) -> None:
+        self._stale_arrays.pop(id(array), None)
+        super().bind(array, node)
 
     def source(self, tensor: Tensor) -> None:
         with self.sizes.recording(False):
@@ -181,37 +184,38 @@ class ExportTracer(Tracer):
 
     def leaves(self, tensor: Tensor, how: str) -> Any:
         node = self.node_of(tensor)
-        if not self._varies(node) or how == "item()":
+        if not self._depends_on_inputs(node) or how == "item()":
             return None
         if how == "bool()":
             value = bool(tensor._data.item())
             return None if self.decide(node, "bool", value) is value else np.array(not value)
         raise CaptureError(f"{how} hands a tensor's values to Python, which a model cannot do",
-                           _CURE.get(how, _CURE["item()"]))
+                           _HELP.get(how, _HELP["item()"]))
 
-    def _varies(self, node: Node) -> bool:
-        """Whether it can have another value in another run."""
+    def _depends_on_inputs(self, node: Node) -> bool:
+        """True if a node can have another value in another run."""
         return any(n.op == "uniform" or (n.op == "input" and n not in self.common.outside)
                    or sizes_of(n)
                    for n in topological([node]))
 
     def number(self, tensor: Tensor, value: Any) -> Any:
         node = self.node_of(tensor)
-        if not self._varies(node):
+        if not self._depends_on_inputs(node):
             return value
         if type(value) is bool:
             return self.decide(node, "bool", value)
         frames = user_frames(self.loops.base)
-        if type(value) not in (int, float) or (frames and tells_symbols(frames[0].f_code)):
-            raise CaptureError("item() hands a tensor's value to code that looks at its type",
-                               _CURE["item()"])
-        self.made_numbers = True
+        if type(value) not in (int, float) or (frames and tells_symbols_apart(frames[0].f_code)):
+            raise CaptureError("item() hands a tensor's value to code that checks its type",
+                               _HELP["item()"])
+        self.made_symbolic_scalars = True
         return SymbolicScalar(ScalarExpr("element", (node,)), value, self)
 
     def fixes(self) -> None:
-        """A number that varies becomes a plain one: perhaps as Python's own `range` was asked."""
+        """Restarts the trace with builtins replaced if a number is about to be specialized in code
+        that may have passed it to the builtin `range`."""
         frames = user_frames(self.loops.base) if self.counts else []
-        if frames and self.common.modules.takes_in(frames[0]):
+        if frames and self.common.modules.add_module_of(frames[0]):
             raise RestartTrace
 
     def decide(self, subject: Any, kind: str, outcome: Any) -> Any:
@@ -219,59 +223,60 @@ class ExportTracer(Tracer):
             self.fixes()
             raise CaptureError("a number that is known only when the model runs is used here as a "
                                "plain number, which a model cannot do", "compute with tensors here")
-        if self.meetings is not None and self.listening and kind == "bool" \
+        if self.merger is not None and self.listening and kind == "bool" \
                 and getattr(subject, "op", "") not in ("const", "constant"):
             with self.sizes.recording(False):
-                subject = self.meetings.visit(subject)
+                subject = self.merger.visit(subject)
         return super().decide(subject, kind, outcome)
 
-    def _answered(self, subject: Any, kind: str, outcome: Any) -> Any:
+    def _record_decision(self, subject: Any, kind: str, outcome: Any) -> Any:
         key = subject, kind
         if key in self._decided:
-            return self._taken[key]
-        if self.forced and self.asked >= len(self.forced) and self.path \
+            return self._outcomes[key]
+        if self.forced and self.decision_count >= len(self.forced) and self.path \
                 and type(self.path[-1]) is LoopRepeat:
             raise PathKnown
-        if self.asked < len(self.forced):
-            outcome = self.forced[self.asked]
-        self.asked += 1
-        if self.forced and self.asked > _LONG:
-            raise CaptureError(f"a forced run makes more than {_LONG} decisions",
-                               "give an example that takes this way: examples=[...]")
-        self._taken[key] = outcome
-        super()._answered(subject, kind, outcome)
-        if self.meetings is not None and kind == "bool":
-            self.meetings.asked()
+        if self.decision_count < len(self.forced):
+            outcome = self.forced[self.decision_count]
+        self.decision_count += 1
+        if self.forced and self.decision_count > _MAX_FORCED_DECISIONS:
+            raise CaptureError(f"one path makes more than {_MAX_FORCED_DECISIONS} decisions",
+                               "give an example that takes this path: examples=[...]")
+        self._outcomes[key] = outcome
+        super()._record_decision(subject, kind, outcome)
+        if self.merger is not None and kind == "bool":
+            self.merger.note_decision()
         return outcome
 
     def refuse(self, why: str) -> None:
-        raise CaptureError(f"this cannot be followed: {why}", "write it with tensors")
+        raise CaptureError(f"cannot trace for export: {why}",
+                           "use tensor operations, such as fw.where, here")
 
     def index_of(self, number: SymbolicScalar) -> Any:
         return self.tensor_of(number, np.dtype(np.int64)) if type(number.value) is int else number
 
     def symbol(self, number: Any) -> Any:
-        """A size as a number that loops may carry."""
+        """A size as a symbolic number that loops may carry; other numbers unchanged."""
         return self._size(number) if type(number) is Dim else number
 
-    def goes_on(self, counted: Counted) -> bool:
-        """Whether a `for` takes another turn."""
+    def loop_continues(self, counted: SymbolicIterator) -> bool:
+        """True if a `for` has another iteration."""
         with self.sizes.recording(False):
-            answer = counted.question()[1]
+            outcome = counted.condition()[1]
             subject = self.loops.count(counted, user_site())
-        return subject is None or bool(self._answered(subject, "bool", answer))
+        return subject is None or bool(self._record_decision(subject, "bool", outcome))
 
     def measure(self, op: Any, x: Tensor) -> Tensor | None:
-        if self._varies(self.node_of(x)):
+        if self._depends_on_inputs(self.node_of(x)):
             self.leaves(x, "a result of unknown size")
         return None
 
     def changed(self, tensor: Tensor) -> None:
-        """Notes what was outside before, and what it held: a training step changes it."""
-        found = self._known.get(id(tensor._data))
+        """Notes a change of a tensor from outside, as a training step makes it."""
+        bound = self._known.get(id(tensor._data))
         path = self._path_of(tensor._data)
-        if found is not None and (path is None or found[1] not in self.common.outside):
-            return  # made here, or changed before
+        if bound is not None and (path is None or bound[1] not in self.common.outside):
+            return  # computed in this run, or changed before
         if path is None and self.training:
             raise CaptureError("a tensor is changed that cannot be reached from the function",
                                "let it name the model and the optimizer, or take them as arguments")
@@ -279,31 +284,31 @@ class ExportTracer(Tracer):
             self.states.setdefault(self.node_of(tensor), []).append(tensor)
 
     def reads_grad(self, tensor: Tensor) -> None:
-        self._steps()
+        self._require_training()
         super().reads_grad(tensor)
 
     def sets_grad(self, tensor: Tensor) -> None:
-        self._steps()
+        self._require_training()
         super().sets_grad(tensor)
 
-    def _steps(self) -> None:
+    def _require_training(self) -> None:
         if not self.training:
             raise CaptureError("a gradient is computed or read, as in a training step",
                                "to export the step: export(step, args, path, training=True)")
 
     def after(self) -> dict[Node, Node]:
-        """What the states hold now, by what they held before."""
-        found: dict[Node, Node] = {}
+        """The current value of each changed tensor, by its old value."""
+        new_values: dict[Node, Node] = {}
         for node, tensors in self.states.items():
             now = {self.node_of(t) for t in tensors}
             if len(now) > 1:
                 raise CaptureError("two tensors that hold one array are changed in different ways",
                                    "let each have its own: x.detach().clone()")
-            found[node] = now.pop()
-        return found
+            new_values[node] = now.pop()
+        return new_values
 
-    def gradients_stay(self) -> None:
-        """CaptureError where a call depends on gradients that an earlier one has left."""
+    def check_gradients_reset(self) -> None:
+        """Raises CaptureError if the call depends on gradients that an earlier call left."""
         for path, before, now in self.state.changes():
             tensor = self.state.values[path]
             if isinstance(tensor, Tensor) and id(tensor) in self.grads_read \
@@ -314,50 +319,50 @@ class ExportTracer(Tracer):
 
 
 def trace_for_export(fn: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any],
-                     given: Sequence[ExportInput], sizes: ShapeEnv,
+                     export_inputs: Sequence[ExportInput], sizes: ShapeEnv,
                      common: SharedValues | None = None,
                      forced: Sequence[bool] = (), training: bool = False,
-                     learnt: MergeHints | None = None) -> ExportTrace:
-    """Runs fn(*args, **kwargs), noting it for all sizes; state is left as it was.
+                     hints: MergeHints | None = None) -> ExportTrace:
+    """Traces fn(*args, **kwargs) for all sizes and restores every object that the run changed.
 
-    CaptureError where the run changes a tensor that outlives it, or cannot be noted. With
-    `training` gradients are computed, and what is changed is noted. With `learnt` ways meet again
-    after decisions; Unmet where more was learnt of that.
+    Raises CaptureError if the run changes a tensor that outlives it, or cannot be traced. With
+    `training` it computes gradients and notes the changed tensors. With `hints` it merges paths
+    behind branches, and raises MergeFailed if it learns more about the merges.
     """
     state, common = walk(fn), common or SharedValues()
-    recorder = ExportTracer(state, sizes, common, forced, training, learnt)
-    inputs = tuple(map(recorder.give, given))
+    tracer = ExportTracer(state, sizes, common, forced, training, hints)
+    inputs = tuple(map(tracer.add_input, export_inputs))
     before = interpreter.STATE.active
     result: Any = None
     after: dict[Node, Node] = {}
     nodes: dict[int, Node] = {}
     try:
-        interpreter.STATE.active, recorder.loops.base = recorder, sys._getframe()
-        sizes.on_fix = recorder.fixes
-        with common.modules.counting(), set_grad_enabled(training), sizes.recording():
+        interpreter.STATE.active, tracer.loops.base = tracer, sys._getframe()
+        sizes.on_fix = tracer.fixes
+        with common.modules.patched(), set_grad_enabled(training), sizes.recording():
             result = fn(*args, **kwargs)
-            nodes = {id(t): recorder.node_of(t) for t in _tensors_in(result)}
-            recorder.gradients_stay()
-            after = recorder.after()
-            if recorder.meetings is not None:
-                recorder.meetings.ended(whole=True)
+            nodes = {id(t): tracer.node_of(t) for t in _tensors_in(result)}
+            tracer.check_gradients_reset()
+            after = tracer.after()
+            if tracer.merger is not None:
+                tracer.merger.end(whole=True)
     except PathKnown:
         result = PathKnown
-        if recorder.meetings is not None:
-            recorder.meetings.ended(whole=False)
+        if tracer.merger is not None:
+            tracer.merger.end(whole=False)
     finally:
-        interpreter.STATE.active, recorder.loops.base, sizes.on_fix = before, None, None
-        recorder.settle_tape()
+        interpreter.STATE.active, tracer.loops.base, sizes.on_fix = before, None, None
+        tracer.settle_tape()
         changes = list(state.changes())
         for path, held, _ in changes:
-            _put_back(state.values[path], held)
-    texts = [text for change in changes for text in _described(state, *change, training)]
-    return ExportTrace(result, inputs, common.outside, lambda t: nodes[id(t)], recorder.path,
-                       recorder.states, after, texts)
+            _restore(state.values[path], held)
+    texts = [text for change in changes for text in _describe_change(state, *change, training)]
+    return ExportTrace(result, inputs, common.outside, lambda t: nodes[id(t)], tracer.path,
+                       tracer.states, after, texts)
 
 
 def _tensors_in(value: Any) -> Iterator[Tensor]:
-    """The tensors of a result. What they are has to be asked before they are put back."""
+    """The tensors of a result, to be read before changed objects are restored."""
     if isinstance(value, Tensor):
         yield value
     elif isinstance(value, (list, tuple, dict)):
@@ -373,29 +378,29 @@ def unchanged(fn: Callable[..., Any]) -> Iterator[None]:
         yield
     finally:
         for path, held, _ in list(state.changes()):
-            _put_back(state.values[path], held)
+            _restore(state.values[path], held)
 
 
 def walk(fn: Callable[..., Any]) -> HeapSnapshot:
-    """Everything reachable from `fn`: its object, closure, and the globals that it names, as
-    do functions that it names."""
+    """A snapshot of everything reachable from `fn`: its object, its closure, the globals that it
+    names, and the same for functions that it names."""
     state = HeapSnapshot()
     state.walk(Path("function"), fn)
     seen: set[int] = set()
-    todo = _new(fn, seen)
+    todo = _unseen_function(fn, seen)
     while todo:
         function = todo.pop()
         names = getattr(function, "__globals__", {})
         code = getattr(function, "__code__", None)
         for name in code.co_names if code is not None and not is_ours(code) else ():
-            found = names.get(name)
-            if _is_function(found):
-                todo += _new(found, seen)
-            elif found is not None and not isinstance(found, FIXED):
-                state.walk(Path("globals", id(names)).item(name), found)
+            value = names.get(name)
+            if _is_function(value):
+                todo += _unseen_function(value, seen)
+            elif value is not None and not isinstance(value, FIXED):
+                state.walk(Path("globals", id(names)).item(name), value)
         for cell in getattr(function, "__closure__", None) or ():
             with contextlib.suppress(ValueError):  # empty
-                todo += _new(cell.cell_contents, seen)
+                todo += _unseen_function(cell.cell_contents, seen)
     return state
 
 
@@ -403,8 +408,8 @@ def _is_function(value: Any) -> bool:
     return isinstance(value, types.FunctionType) or hasattr(value, "__captured__")
 
 
-def _new(value: Any, seen: set[int]) -> list[Any]:
-    """The function of a value that was not seen before: of a method, of one that is compiled."""
+def _unseen_function(value: Any, seen: set[int]) -> list[Any]:
+    """The function of a method, compiled function or function, if it was not seen before."""
     if hasattr(value, "__captured__"):
         value = value.original
     value = getattr(value, "__func__", value)
@@ -415,30 +420,31 @@ def _new(value: Any, seen: set[int]) -> list[Any]:
 
 
 def dotted(path: Path | None) -> str:
-    """The names of attributes and keys along a path, as a state dict has them; empty for none."""
-    words: list[str] = []
+    """The attributes and keys along a path as in a state dict; empty if there are none."""
+    names: list[str] = []
     while path is not None:
-        word = str(getattr(path.key, "value", path.key))
-        if path.kind in ("attr", "item") and not word.startswith("__") and \
-                word not in ("_parameters", "_buffers", "_modules"):
-            words.append(word)
+        name = str(getattr(path.key, "value", path.key))
+        if path.kind in ("attr", "item") and not name.startswith("__") and \
+                name not in ("_parameters", "_buffers", "_modules"):
+            names.append(name)
         path = path.parent
-    return ".".join(reversed(words))
+    return ".".join(reversed(names))
 
 
 def called(path: Path) -> str:
-    """What a function calls the object at a path: the variable, or else the names on the way."""
+    """The name of the object at a path in the function: its variable, or else its dotted name."""
     return path.name or dotted(path)
 
 
 def modules_of(state: HeapSnapshot) -> list[Module]:
-    """Every module that was walked over."""
+    """Every module in a snapshot."""
     return list({id(v): v for v in state.values.values() if isinstance(v, Module)}.values())
 
 
-def _described(state: HeapSnapshot, path: Path, before: Any, now: Any,
-               training: bool) -> Iterator[str]:
-    """What changed, in words. CaptureError for state that a model would have to hold."""
+def _describe_change(state: HeapSnapshot, path: Path, before: Any, now: Any,
+                     training: bool) -> Iterator[str]:
+    """The names of changed attributes and elements. Raises CaptureError for changed tensors, since
+    a model holds no state."""
     value, name = state.values[path], dotted(path)
     if isinstance(value, Tensor):
         if training:
@@ -457,8 +463,8 @@ def _described(state: HeapSnapshot, path: Path, before: Any, now: Any,
         yield inner
 
 
-def _put_back(value: Any, held: Any) -> None:
-    """An object as it was before the run."""
+def _restore(value: Any, held: Any) -> None:
+    """Restores an object to its state before the run."""
     if isinstance(value, Tensor):
         value._data, value._grad = held
     elif isinstance(value, list):
@@ -467,10 +473,10 @@ def _put_back(value: Any, held: Any) -> None:
         value.clear()
         value.update(held)
     else:
-        _put_attributes_back(value, held)
+        _restore_attributes(value, held)
 
 
-def _put_attributes_back(value: Any, held: Mapping[str, Any]) -> None:
+def _restore_attributes(value: Any, held: Mapping[str, Any]) -> None:
     fields = getattr(value, "__dict__", {})
     for name in [n for n in fields if n not in held]:
         del fields[name]
@@ -482,5 +488,5 @@ def _put_attributes_back(value: Any, held: Mapping[str, Any]) -> None:
 
 
 def is_symbolic(shape: Sequence[Any]) -> bool:
-    """Whether a size in `shape` may vary."""
+    """True if a size in `shape` is dynamic."""
     return any(type(n) is Dim for n in shape)

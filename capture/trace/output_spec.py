@@ -1,4 +1,4 @@
-"""Results as templates: how to put together what a call returns from the program's outputs."""
+"""Builds recipes that reconstruct the result of a call from the outputs of its graph."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from ..graph.graph import Node
 from ..heap.access_path import Path
 from ..heap.introspection import attributes
 from ..heap.object_recipes import (
-    At,
-    Attributes,
-    Filled,
-    Make,
+    BuiltContainer,
     NumberOf,
+    ObjectAtPath,
     PassedTensor,
     RebuiltObject,
-    Same,
-    SeenAs,
-    SeenBeside,
+    Recipe,
+    SameObject,
+    UserObject,
+    ViewOfInput,
+    ViewOfOutput,
     WithGradient,
 )
 from ..heap.snapshot import FIXED, is_plain
@@ -35,9 +35,9 @@ from ..sizes.symbolic_dim import Dim
 from .tracer import Tracer
 
 
-class Leaving(NamedTuple):
-    """What leaves a way: values, and the formulas of numbers; of each tensor which value it is, and
-    the end of its tape; which values may take the memory of inputs."""
+class TraceOutputs(NamedTuple):
+    """The outputs of a trace: its values and scalar expressions; for each tensor the index of its
+    value and its tape edge; the values that may reuse the memory of donated inputs."""
 
     nodes: list[Node]
     formulas: list[ScalarExpr]
@@ -45,145 +45,149 @@ class Leaving(NamedTuple):
     donated: dict[int, Node]
 
 
-class Outputs:
-    """The values that templates refer to: distinct nodes, and tensors made over them."""
+class OutputSpecBuilder:
+    """Collects the outputs that recipes refer to: distinct nodes, and the tensors over them."""
 
-    def __init__(self, recorder: Tracer) -> None:
+    def __init__(self, tracer: Tracer) -> None:
         self.nodes: list[Node] = []
-        self._with_gradient: set[int] = set()  # tensors made here that have a `.grad`
-        self.formulas: list[ScalarExpr] = []  # of Python numbers that are computed in each call
-        self.tensors: list[tuple[int, Tensor]] = []  # (which node, the tensor of the recorded run)
-        self.ends: list[Any] = []  # where gradients of the tensors go, if that is the same always
+        self._tensors_with_gradient: set[int] = set()  # indices of tensors with a `.grad`
+        self.formulas: list[ScalarExpr] = []  # Python numbers that each call computes
+        self.tensors: list[tuple[int, Tensor]] = []  # (index of the node, tensor of the run)
+        self.grad_edges: list[Any] = []  # tape edges of the tensors, if every call has the same
         self._of_node: dict[Node, int] = {}
         self._of_tensor: dict[int, int] = {}
-        self._made: dict[int,
-                         RebuiltObject | None] = {}  # by id; None: its parts are being looked at
-        self._kept: list[Any] = []  # their ids stay taken
-        self._recorder = recorder
+        self._recipes: dict[int,
+                            RebuiltObject | None] = {}  # by id; None while its parts are visited
+        self._referenced: list[Any] = []  # alive, so that no id is used twice
+        self._tracer = tracer
 
-    def leaving(self, donated: dict[int, Node]) -> Leaving:
-        """What leaves, with the values that may take the memory of inputs."""
-        ends = self.ends or [None] * len(self.tensors)
-        tensors = [(i, end) for (i, _), end in zip(self.tensors, ends, strict=True)]
-        return Leaving(list(self.nodes), list(self.formulas), tensors, donated)
+    def finish(self, donated: dict[int, Node]) -> TraceOutputs:
+        """The outputs of the trace, with the values that may reuse the memory of inputs."""
+        edges = self.grad_edges or [None] * len(self.tensors)
+        tensors = [(i, end) for (i, _), end in zip(self.tensors, edges, strict=True)]
+        return TraceOutputs(list(self.nodes), list(self.formulas), tensors, donated)
 
     def node(self, tensor: Tensor) -> int:
-        """The number of the node that holds a tensor's value."""
-        node = self._recorder.node_of(tensor)
+        """The index of the node of a tensor's value."""
+        node = self._tracer.node_of(tensor)
         if node not in self._of_node:
             self._of_node[node] = len(self.nodes)
             self.nodes.append(node)
         return self._of_node[node]
 
     def tensor(self, tensor: Tensor) -> int:
-        """The number of a tensor that leaves the run; the same tensor twice is one."""
+        """The index of a tensor that outlives the run; each tensor has one."""
         if id(tensor) not in self._of_tensor:
             self._of_tensor[id(tensor)] = len(self.tensors)
             self.tensors.append((self.node(tensor), tensor))
             if type(tensor) is not Tensor:
-                self._recorder.refuse(f"a {type(tensor).__name__} is made that outlives the call")
+                self._tracer.refuse(f"a {type(tensor).__name__} is made that outlives the call")
         return self._of_tensor[id(tensor)]
 
-    def template(self, value: Any) -> Make:
-        """How to make `value` again. A value that cannot be made again refuses the recording."""
+    def recipe(self, value: Any) -> Recipe:
+        """The recipe that reconstructs `value`. Refuses the trace if there is none."""
         if type(value) is Dim:
             return self._number(ScalarExpr("size", (value.expr,)))
         if type(value) is SymbolicScalar:
-            self._recorder.loops.check(value)
+            self._tracer.loops.refuse_stale(value)
             return self._number(value.formula)
         if (is_plain(value) and type(value) is not slice) or isinstance(value, FIXED):
             if isinstance(value, type):
                 self._check_class(value)
-            return Same(value)
-        path = self._recorder.state.paths.get(id(value))
+            return SameObject(value)
+        path = self._tracer.state.paths.get(id(value))
         if path is not None:
-            return At(path)
+            return ObjectAtPath(path)
         if isinstance(value, Tensor):
             return self._tensor(value)
         return self._shared(value)
 
-    def _tensor(self, value: Tensor) -> Make:
+    def _tensor(self, value: Tensor) -> Recipe:
         i = self.tensor(value)
-        if value._grad is None or i in self._with_gradient:
-            return self._seen(PassedTensor(i), value)
-        self._with_gradient.add(i)
-        return self._seen(WithGradient(i, self.template(value._grad)), value)
+        if value._grad is None or i in self._tensors_with_gradient:
+            return self._as_view(PassedTensor(i), value)
+        self._tensors_with_gradient.add(i)
+        return self._as_view(WithGradient(i, self.recipe(value._grad)), value)
 
-    def _seen(self, made: Make, value: Tensor) -> Make:
-        """The tensor, as the view that it is: a write to it is checked as in eager."""
+    def _as_view(self, recipe: Recipe, value: Tensor) -> Recipe:
+        """A recipe that makes the tensor a view again, so that writes to it are checked as in
+        eager."""
         bases = list(bases_of(value))
-        self._kept += bases
+        self._referenced += bases
         for base in bases:
-            path = self._recorder.state.paths.get(id(base))
+            path = self._tracer.state.paths.get(id(base))
             if path is not None:
-                return SeenAs(made, At(path))
-        return SeenBeside(made, tuple(map(id, bases)), self._of_tensor) if bases else made
+                return ViewOfInput(recipe, ObjectAtPath(path))
+        return ViewOfOutput(recipe, tuple(map(id, bases)), self._of_tensor) if bases else recipe
 
-    def _number(self, formula: ScalarExpr) -> Make:
+    def _number(self, formula: ScalarExpr) -> Recipe:
         self.formulas.append(formula)
         return NumberOf(formula)
 
-    def _shared(self, value: Any) -> Make:
-        """An object that the run made: made once by each call, wherever it stands."""
-        if id(value) in self._made:
-            made = self._made[id(value)]
-            if made is None:
+    def _shared(self, value: Any) -> Recipe:
+        """The recipe of an object that the run made: each call makes it once, however often it
+        occurs in the result."""
+        if id(value) in self._recipes:
+            rebuilt = self._recipes[id(value)]
+            if rebuilt is None:
                 return self._refuse(f"an object of class {type(value).__name__} holds itself")
-            made.shared = True
-            return made
-        self._made[id(value)] = None
-        self._kept.append(value)
-        made = self._made[id(value)] = RebuiltObject(self._of_kind(value), len(self._made))
-        return made
+            rebuilt.shared = True
+            return rebuilt
+        self._recipes[id(value)] = None
+        self._referenced.append(value)
+        rebuilt = self._recipes[id(value)] = RebuiltObject(self._recipe_of(value),
+                                                           len(self._recipes))
+        return rebuilt
 
-    def _of_kind(self, value: Any) -> Make:
+    def _recipe_of(self, value: Any) -> Recipe:
         kind = type(value)
         rule = _RULES.get(kind)
         if rule is not None:
             return rule(self, value)
         if isinstance(value, tuple) and hasattr(value, "_fields") and not attributes(value):
-            return self._filled("named tuple", value, Same(kind))
+            return self._filled("named tuple", value, SameObject(kind))
         if kind is types.FunctionType and _is_constant(value):
-            return Same(value)
+            return SameObject(value)
         if _is_plain_object(value):
             return self._object(value)
         return self._refuse(f"an object of class {kind.__name__} is made that outlives the call")
 
-    def _refuse(self, why: str) -> Make:
-        self._recorder.refuse(why)
-        return Same(None)
+    def _refuse(self, why: str) -> Recipe:
+        self._tracer.refuse(why)
+        return SameObject(None)
 
-    def _filled(self, kind: str, values: Iterable[Any], *first: Make) -> Make:
-        """An object of a kind with these values, each made again, behind what comes first."""
-        return Filled(kind, (*first, *map(self.template, values)))
+    def _filled(self, kind: str, values: Iterable[Any], *first: Recipe) -> Recipe:
+        """The recipe of a container with the parts `first`, then the recipes of `values`."""
+        return BuiltContainer(kind, (*first, *map(self.recipe, values)))
 
-    def _items(self, kind: str, value: Any) -> Make:
-        return Filled(kind, tuple([Filled("tuple", (self.template(k), self.template(v)))
-                                   for k, v in value.items()]))
+    def _items(self, kind: str, value: Any) -> Recipe:
+        return BuiltContainer(kind,
+                              tuple([BuiltContainer("tuple", (self.recipe(k), self.recipe(v)))
+                                     for k, v in value.items()]))
 
-    def _defaultdict(self, value: Any) -> Make:
+    def _defaultdict(self, value: Any) -> Recipe:
         items = self._items("dict", value)
-        return Filled("defaultdict", (self.template(value.default_factory), items))
+        return BuiltContainer("defaultdict", (self.recipe(value.default_factory), items))
 
-    def _partial(self, value: Any) -> Make:
+    def _partial(self, value: Any) -> Recipe:
         return self._filled("partial", (value.func, value.args, dict(value.keywords)))
 
-    def _object(self, value: Any) -> Make:
-        """An object of a user's class."""
+    def _object(self, value: Any) -> Recipe:
+        """The recipe of an object of a user's class."""
         cls = type(value)
         self._check_class(cls)
-        fields = {name: self.template(v) for name, v in attributes(value).items()}
-        return Attributes(cls, fields, frozenset(getattr(value, "__dict__", ())))
+        fields = {name: self.recipe(v) for name, v in attributes(value).items()}
+        return UserObject(cls, fields, frozenset(getattr(value, "__dict__", ())))
 
     def _check_class(self, cls: type) -> None:
-        """A class that the run made is another one in each call, and so are its methods."""
-        state = self._recorder.state
+        """Refuses the trace if the run made the class, since each call makes another one."""
+        state = self._tracer.state
         if "<locals>" in cls.__qualname__ and id(cls) not in state.paths and \
                 Path("class", cls) not in state.values:
-            self._recorder.refuse(f"the class {cls.__name__} is made that outlives the call")
+            self._tracer.refuse(f"the class {cls.__name__} is made that outlives the call")
 
 
-_RULES: dict[type, Callable[[Outputs, Any], Make]] = {
+_RULES: dict[type, Callable[[OutputSpecBuilder, Any], Recipe]] = {
     list: lambda outputs, value: outputs._filled("list", value),
     tuple: lambda outputs, value: outputs._filled("tuple", value),
     set: lambda outputs, value: outputs._filled("set", value),
@@ -191,9 +195,9 @@ _RULES: dict[type, Callable[[Outputs, Any], Make]] = {
     dict: lambda outputs, value: outputs._items("dict", value),
     OrderedDict: lambda outputs, value: outputs._items("OrderedDict", value),
     Counter: lambda outputs, value: outputs._items("Counter", value),
-    defaultdict: Outputs._defaultdict,
-    deque: lambda outputs, value: outputs._filled("deque", value, Same(value.maxlen)),
-    functools.partial: Outputs._partial,
+    defaultdict: OutputSpecBuilder._defaultdict,
+    deque: lambda outputs, value: outputs._filled("deque", value, SameObject(value.maxlen)),
+    functools.partial: OutputSpecBuilder._partial,
     slice: lambda outputs, value: outputs._filled("slice", (value.start, value.stop, value.step)),
     types.MethodType: lambda outputs, value: outputs._filled(
         "method", (value.__func__, value.__self__)),
@@ -201,13 +205,13 @@ _RULES: dict[type, Callable[[Outputs, Any], Make]] = {
 
 
 def _is_constant(function: types.FunctionType) -> bool:
-    """Whether a function made inside depends on nothing of the call."""
+    """True if an inner function does not depend on the call."""
     return not (function.__closure__ or function.__defaults__ or function.__kwdefaults__
                 or function.__dict__)
 
 
 def _is_plain_object(value: Any) -> bool:
-    """Whether an object is its attributes and nothing more."""
+    """True if an object consists of its attributes only."""
     cls = type(value)
     made_by: Any = cls.__new__
     return made_by is object.__new__ and not hasattr(cls, "__del__") and \

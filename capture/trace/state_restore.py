@@ -1,4 +1,4 @@
-"""The state of a function as it was before a run that was interrupted."""
+"""Restores the state of a function after an interrupted run."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .side_effects import attribute_setter
 
 
 def restore(state: HeapSnapshot) -> None:
-    """Gives back to every object what it held when the run began."""
+    """Restores every object to its contents at the start of the run."""
     for path, before, now in list(state.changes()):
         _restore(path, state.values[path], before, now)
     for path, before, now in list(state.changed_fields()):
@@ -38,8 +38,8 @@ def _restore(path: Path, value: Any, before: Any, now: Any) -> None:
 
 
 def _refill(value: Any, before: Any) -> None:
-    """Puts elements in the place of all those of a container; `before` are pairs where it has
-    keys or positions."""
+    """Replaces all elements of a container by `before`: (key or position, value) pairs, or the
+    elements of a set or bytearray."""
     if isinstance(value, set):
         value.clear()
         value.update(before)
@@ -64,10 +64,10 @@ def _set_items(value: Any, before: dict[str, Any], now: dict[str, Any]) -> None:
 
 
 def _set_cells(function: Any, before: tuple[Any, ...], now: tuple[Any, ...]) -> None:
-    for cell, content, found in zip(function.__closure__, before, now):
-        if content is EMPTY and found is not EMPTY:
+    for cell, content, current in zip(function.__closure__, before, now):
+        if content is EMPTY and current is not EMPTY:
             del cell.cell_contents
-        elif content is not found:
+        elif content is not current:
             cell.cell_contents = content
 
 

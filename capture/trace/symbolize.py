@@ -1,8 +1,8 @@
-"""Plain numbers replaced by symbols for the time of a recorded run.
+"""Replaces plain numbers in user objects by symbols for the duration of a trace.
 
-A number that was another one on a later call becomes a `Number` at every place where it was found:
-an argument, an attribute, an element, a global, a closure variable. No plain copy of it is left
-then, so whatever the run does with it is seen.
+A number that differed between calls becomes a `Number` at every access path that leads to it:
+argument, attribute, element, global or closure variable. No plain copy remains, so the trace sees
+every use of it.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from ..scalars.scalar_expr import ScalarExpr
 from ..scalars.symbolic_scalar import DecisionRecorder, SymbolicScalar
 
 
-def settable(path: Path, read: Callable[[Path], Any]) -> bool:
-    """Whether a symbol can be put in the place of the number at `path`."""
+def can_symbolize(path: Path, read: Callable[[Path], Any]) -> bool:
+    """True if a symbol can replace the number at `path`."""
     parent = path.parent
     if parent is None:
         return False
@@ -31,43 +31,44 @@ def settable(path: Path, read: Callable[[Path], Any]) -> bool:
 
 
 def is_number_at(path: Path, read: Callable[[Path], Any]) -> bool:
-    """Whether a plain number stands at `path` now, and a symbol could."""
+    """True if a plain number stands at `path` and a symbol can replace it."""
     try:
-        return type(read(path)) in (int, float) and settable(path, read)
+        return type(read(path)) in (int, float) and can_symbolize(path, read)
     except (AttributeError, LookupError, TypeError, ValueError):
         return False
 
 
 class Symbolizer:
-    """Puts symbols at `paths` and takes them back; `args` and `kwargs` are to be called with."""
+    """Installs symbols at `paths` and removes them; call the function with its `args` and
+    `kwargs`."""
 
-    def __init__(self, paths: Iterable[Path], args: Any, kwargs: Any, recorder: DecisionRecorder,
+    def __init__(self, paths: Iterable[Path], args: Any, kwargs: Any, tracer: DecisionRecorder,
                  read: Callable[[Path], Any]) -> None:
         self.args, self.kwargs = list(args), dict(kwargs)
-        self._paths, self._recorder, self._read = list(paths), recorder, read
+        self._paths, self._tracer, self._read = list(paths), tracer, read
         self.numbers: dict[Path, SymbolicScalar] = {}
-        self.written: list[Path] = []  # where the run has put something else
-        self._placed: list[tuple[Any, Path, Any, SymbolicScalar]] = []
+        self.written: list[Path] = []  # paths that the run has assigned
+        self._installed: list[tuple[Any, Path, Any, SymbolicScalar]] = []
 
-    def put(self) -> dict[Path, SymbolicScalar]:
-        """Puts the symbols there, which it returns by their places."""
+    def install(self) -> dict[Path, SymbolicScalar]:
+        """Installs the symbols and returns them by path."""
         for path in self._paths:
             value = self._read(path)
-            if type(value) is SymbolicScalar:  # one closure variable of two functions
+            if type(value) is SymbolicScalar:  # a closure variable that two functions share
                 self.numbers[path] = value
                 continue
-            number = SymbolicScalar(ScalarExpr("given", (path,)), value, self._recorder)
+            number = SymbolicScalar(ScalarExpr("given", (path,)), value, self._tracer)
             self.numbers[path] = number
             owner = self._owner(path)
-            self._placed.append((owner, path, value, number))
-            _put(owner, path, number)
+            self._installed.append((owner, path, value, number))
+            _assign(owner, path, number)
         return self.numbers
 
-    def take_back(self) -> None:
-        """Puts the numbers back, but where the run has put something else."""
-        for owner, path, value, number in self._placed:
-            if _get(owner, path) is number:
-                _put(owner, path, value)
+    def uninstall(self) -> None:
+        """Restores the numbers at all paths that the run has not assigned."""
+        for owner, path, value, number in self._installed:
+            if _current(owner, path) is number:
+                _assign(owner, path, value)
             elif owner is not self.args and owner is not self.kwargs:
                 self.written.append(path)
 
@@ -80,8 +81,8 @@ class Symbolizer:
         return self._read(path.parent)
 
 
-def _get(owner: Any, path: Path) -> Any:
-    """What stands at the last step of `path` now; None where nothing does."""
+def _current(owner: Any, path: Path) -> Any:
+    """The current value at the last step of `path`; None if it is missing."""
     if path.kind == "cell":
         return owner.__closure__[path.key].cell_contents
     if path.kind == "attr":
@@ -92,7 +93,7 @@ def _get(owner: Any, path: Path) -> Any:
         return None
 
 
-def _put(owner: Any, path: Path, value: Any) -> None:
+def _assign(owner: Any, path: Path, value: Any) -> None:
     if path.kind == "cell":
         owner.__closure__[path.key].cell_contents = value
     elif path.kind == "attr":

@@ -1,4 +1,4 @@
-"""The recorder: an interpreter that runs ops as eager does and notes each as a node."""
+"""Traces a run: an interpreter that runs ops as eager does and records each as a graph node."""
 
 from __future__ import annotations
 
@@ -37,14 +37,15 @@ from ..sizes.symbolic_dim import ShapeEnv, concrete
 from .dynamic_inputs import DynamicInputs
 from .value_table import ValueTable
 
-_SMALL = 64  # arrays of at most so many elements become constants, or decide by their values
-# How the values of a tensor reach Python, and what of them a run then depends on.
-_ASKED = {"bool()": "bool", "int()": "int", "float()": "value", "complex()": "value",
-          "tolist()": "value"}
+_MAX_CONSTANT_ELEMENTS = 64  # of arrays that become constants, or whose values decide
+# How Python reads the values of a tensor -> the kind of decision that the run then depends on.
+_DECISION_KINDS = {"bool()": "bool", "int()": "int", "float()": "value", "complex()": "value",
+                   "tolist()": "value"}
 
 
 class Tracer:
-    """Notes what runs. Arrays never change, so an array's identity says which node it is."""
+    """Records the ops of a run. Arrays are never written to, so an array's identity determines its
+    node."""
 
     answers = True
     keeps_layers = False
@@ -55,60 +56,60 @@ class Tracer:
         self.state, self.names, self.nodes = state, names, names.nodes
         self.positional, self.keywords = positional, keywords
         self.unwatched: AbstractContextManager[Any] = nullcontext()
-        self.sizes, self.varying = sizes or ShapeEnv({}), varying or DynamicInputs()
-        self.widened: dict[Path, SymbolicScalar] = {}  # plain numbers that were replaced by symbols
-        self.made_numbers = False
-        self._symbolic: list[tuple[Any, ...]] = []  # entries with symbols: these, what they had
+        self.sizes, self.dynamic_inputs = sizes or ShapeEnv({}), varying or DynamicInputs()
+        self.symbolized: dict[Path, SymbolicScalar] = {}  # numbers replaced by symbols
+        self.made_symbolic_scalars = False
+        self._symbolic_entries: list[tuple[Any, ...]] = []  # entry, symbols, arrays, params
         self.path: list[Decision | LoopEntry | LoopRepeat | LoopBackwardEvent
                         | DataDependentSize] = []
         self.loops = LoopDetector(self)
         if self.sizes is names.sizes:
-            self.sizes.number, self.sizes.on_question = self._size, self._asked
-        self.later: LazyInterpreter | None = None  # delays ops until Python reads a value
-        self.listening = True  # whether what Python asks of numbers is part of the run
+            self.sizes.number, self.sizes.on_question = self._size, self._decide_size
+        self.lazy: LazyInterpreter | None = None  # delays ops until Python reads a value
+        self.listening = True  # False while numbers are read outside of the run
         self._decided: set[tuple[Any, str]] = set()
-        self._in_turns: list[Any] = []  # what was learnt and decided of loops' turns: ids, keys
-        self.sources: dict[Path, Node] = {}  # tensors that came from outside, in order of use
+        self._loop_dependent: list[Any] = []  # ids in `_known`, keys in `_decided`
+        self.sources: dict[Path, Node] = {}  # tensors read from outside, in order of use
         self.grads_read: set[int] = set()  # tensors whose .grad was read before it was set
         self.grads_set: set[int] = set()
         self.changed_tensors: dict[int, Tensor] = {}
-        self.changed_paths: list[Path] = []  # what the run changed, found when it has ended
-        self.created: list[tuple[Path, str]] = []  # attributes that it made
-        self.went_back = False  # whether gradients were computed in the run
-        self.results: list[Tensor] = []  # once the run has ended: the tensors that leave it
-        self.place = ""  # once the run has ended: where the function stands
-        self.refusal = ""  # why this run cannot be replayed, with the user's line
-        self.again = False  # whether the next run can be, as it is recorded in another way
-        # Nodes that may raise errors, by how many elements of the path were noted before.
+        self.changed_paths: list[Path] = []  # objects that the run changed, set at its end
+        self.created: list[tuple[Path, str]] = []  # attributes that the run created
+        self.computed_gradients = False  # the run computed gradients
+        self.results: list[Tensor] = []  # set at the end: the tensors that outlive the run
+        self.location = ""  # set at the end: file and line of the function
+        self.refusal = ""  # the reason why this run cannot be replayed, with the user's line
+        self.can_retry = False  # the refusal does not apply to the next trace
+        # Nodes that may raise errors, with the length of the path before each.
         self.raising: list[tuple[int, Node]] = []
-        self.entries: dict[int, tuple[Any, Node]] = {}  # of the tape, with the nodes they stand for
+        self.entries: dict[int, tuple[Any, Node]] = {}  # of the tape, by id, with their nodes
         self._known: dict[int, tuple[Any, Node]] = {}
         self._lookup: dict[int, Path] = {}
         self._indexed = 0
 
-    # ---- the interpreter's side
+    # ---- interface of interpreters
 
     def apply(self, op: Op, inputs: tuple[Any, ...], params: dict[str, Any]) -> Tensor:
-        with self.unwatched:  # only our own code runs in here
-            params = {name: _settled(value) for name, value in params.items()}
+        with self.unwatched:  # no user code runs here
+            params = {name: _specialized(value) for name, value in params.items()}
             out = self._run(op, inputs, params)
-            self._note(op, inputs, params, out)
+            self._record(op, inputs, params, out)
             return out
 
     def _run(self, op: Op, inputs: tuple[Any, ...], params: dict[str, Any]) -> Tensor:
         before, interpreter.STATE.active, self.listening = interpreter.STATE.active, None, False
         try:
-            given = tuple(concrete(plain_value(x)) for x in inputs)
-            known = {name: concrete(value) for name, value in params.items()}
-            out = evaluate(op, given, known) if self.later is None else \
-                self.later.apply(op, given, known)
-            if out.edge is not None and (_differ(given, inputs) or _differ(
-                    known.values(), params.values())):
-                self._give_symbols(out.edge, inputs, params)
+            arguments = tuple(concrete(plain_value(x)) for x in inputs)
+            arguments_by_name = {name: concrete(value) for name, value in params.items()}
+            out = evaluate(op, arguments, arguments_by_name) if self.lazy is None else \
+                self.lazy.apply(op, arguments, arguments_by_name)
+            if out.edge is not None and (_any_differ(arguments, inputs) or _any_differ(
+                    arguments_by_name.values(), params.values())):
+                self._put_symbols_on_tape(out.edge, inputs, params)
             return out
         except FusewireError as error:
             self.listening = True
-            for x in inputs:  # an error is the answer to these very numbers
+            for x in inputs:  # the error depends on these exact numbers
                 leaked_value(x)
             decide_failure(self, op, inputs, params)
             if not isinstance(error, (ShapeError, DTypeError)):
@@ -117,23 +118,23 @@ class Tracer:
         finally:
             interpreter.STATE.active, self.listening = before, True
 
-    def _give_symbols(self, entry: Any, inputs: tuple[Any, ...], params: dict[str, Any]) -> None:
-        """The way back computes with symbols, too, while the run lasts."""
-        given = tuple([x._data if isinstance(x, Tensor) else x for x in inputs])
-        self._symbolic.append((entry, given, entry.arrays, entry.params))
-        entry.arrays, entry.params = given, params
+    def _put_symbols_on_tape(self, entry: Any, inputs: tuple[Any, ...],
+                             params: dict[str, Any]) -> None:
+        """Lets the backward pass compute with symbols, too, during the run."""
+        symbols = tuple([x._data if isinstance(x, Tensor) else x for x in inputs])
+        self._symbolic_entries.append((entry, symbols, entry.arrays, entry.params))
+        entry.arrays, entry.params = symbols, params
 
     def settle_tape(self) -> None:
-        """Puts plain numbers on the tape, which may outlive the run."""
-        for entry, given, arrays, params in self._symbolic:
+        """Replaces symbols on the tape by plain numbers, since the tape may outlive the run."""
+        for entry, symbols, arrays, params in self._symbolic_entries:
             entry.params = params
-            if entry.arrays is given:  # neither given up nor forgotten by a checkpoint
+            if entry.arrays is symbols:  # not released by backward() or a checkpoint
                 entry.arrays = arrays
-        self._symbolic.clear()
+        self._symbolic_entries.clear()
 
     def end(self) -> None:
-        """The run has ended: nothing holds its arrays any longer, but a tape that goes through a
-        loop which is rolled up."""
+        """Ends the run and releases its arrays, unless the tape goes through a rolled loop."""
         self.settle_tape()
         self.unwatched = nullcontext()
         self.sizes.on_question = self.sizes.number = None
@@ -150,11 +151,11 @@ class Tracer:
             self.source(out)
             return out
         with self.sizes.recording(False):
-            made = self.names.measured(op, node, self.sizes, out._data.shape[0])
-        self.learn(out._data, made)
-        if self._is_new(made, "measure"):
-            self.path.append(DataDependentSize(made, user_site()))
-            self.loops.measured()
+            measured = self.names.measured(op, node, self.sizes, out._data.shape[0])
+        self.bind(out._data, measured)
+        if self._is_new(measured, "measure"):
+            self.path.append(DataDependentSize(measured, user_site()))
+            self.loops.note_data_dependent_size()
         return out
 
     def shape(self, tensor: Tensor) -> tuple[Any, ...]:
@@ -164,19 +165,19 @@ class Tracer:
             return self.node_of(tensor).type.shape
 
     def source(self, tensor: Tensor) -> None:
-        if self.later is not None:
-            self.later.source(tensor)
+        if self.lazy is not None:
+            self.lazy.source(tensor)
         array = tensor._data
-        if array.size <= _SMALL:
-            self.learn(array, constant(self.nodes, array))
+        if array.size <= _MAX_CONSTANT_ELEMENTS:
+            self.bind(array, constant(self.nodes, array))
         else:
             self.refuse(f"a tensor with {array.size} elements is made from Python values "
                         "or a NumPy array here; make it before the call")
 
     def changed(self, tensor: Tensor) -> None:
         self.changed_tensors[id(tensor)] = tensor
-        if self.later is not None:
-            self.later.changed(tensor)
+        if self.lazy is not None:
+            self.lazy.changed(tensor)
 
     def reads_grad(self, tensor: Tensor) -> None:
         if id(tensor) not in self.grads_set:
@@ -188,9 +189,9 @@ class Tracer:
     def leaves(self, tensor: Tensor, how: str) -> Any:
         self._flush_lazy()
         if how == "item()":
-            return None  # what `number` gives can be followed
-        kind = _ASKED.get(how)
-        if kind is None or tensor._data.size > _SMALL:
+            return None  # `number` returns a symbolic scalar
+        kind = _DECISION_KINDS.get(how)
+        if kind is None or tensor._data.size > _MAX_CONSTANT_ELEMENTS:
             self.refuse(f"{how} hands a tensor's values to Python")
         else:
             node = self.node_of(tensor)
@@ -201,18 +202,18 @@ class Tracer:
         node = self.node_of(tensor)
         if node.op == "const":
             return value
-        if not self.names.follows_numbers or type(value) not in (int, float):
+        if not self.names.symbolic_scalars or type(value) not in (int, float):
             kind = "bool" if type(value) is bool else "value"
             self.decide(node, kind, outcome_of(kind, node, tensor._data))
             return value
-        self.made_numbers = True
+        self.made_symbolic_scalars = True
         return SymbolicScalar(ScalarExpr("element", (node,)), value, self)
 
     def _size(self, size: Any) -> SymbolicScalar:
         return SymbolicScalar(ScalarExpr("size", (size.expr,)), size.value, self)
 
     def tensor_of(self, number: SymbolicScalar, dtype: Any) -> Tensor | None:
-        """The tensor of a number, None where the dtype cannot hold it."""
+        """The tensor of a number; None if the dtype cannot hold it."""
         with np.errstate(over="ignore"):
             try:
                 out = Tensor(np.asarray(dtype.type(number.value)))
@@ -220,107 +221,108 @@ class Tracer:
                 return None
         self.uses(number)
         node = self.names.number(number.formula, TensorType((), dtype))
-        self.loops.made(node)
-        self.learn(out._data, node)
+        self.loops.note_node(node)
+        self.bind(out._data, node)
         return out
 
-    def looks_at_types(self) -> None:
-        """Code of the function tells a number from what stands for it: none must be there."""
-        if self.made_numbers or self.widened or self.sizes.values:
-            self.refuse("type(), __class__ or pow() is used where numbers are followed; it is "
-                        "recorded again with plain numbers")
-        self.names.follows_numbers = False
+    def disable_symbolic_scalars(self) -> None:
+        """Traces with plain numbers, since the function can tell them from symbolic scalars.
+        Refuses the run if it has symbols already."""
+        if self.made_symbolic_scalars or self.symbolized or self.sizes.values:
+            self.refuse("type(), __class__ or pow() is used while numbers are symbolic; the next "
+                        "call is traced with plain numbers")
+        self.names.symbolic_scalars = False
 
     def index_of(self, number: SymbolicScalar) -> Any:
-        """What stands for a number in an index: here its value is asked for."""
+        """The number as an index; a `Number` specializes to its value when it is used."""
         return number
 
     # ---- decisions
 
     def decide(self, subject: Any, kind: str, outcome: Any) -> Any:
-        """Notes a decision; one that was made before is implied. The answer to go on with."""
+        """Records a decision, unless it was made before. Returns the outcome to continue with."""
         if not self.listening or getattr(subject, "op", "") in ("const", "constant"):
             return outcome
         self._flush_lazy()
         if kind == "bool":
             with self.sizes.recording(False):
                 subject = self.loops.visit(subject, user_site())
-        return self._answered(subject, kind, outcome)
+        return self._record_decision(subject, kind, outcome)
 
-    def _asked(self, relation: str, expr: Any, outcome: int) -> None:
-        """A question about measured sizes was answered."""
+    def _decide_size(self, relation: str, expr: Any, outcome: int) -> None:
+        """Records a decision about a data-dependent size."""
         size = ScalarExpr("size", (expr,))
         if relation == "value":
             self.decide(size, relation, outcome)
         else:
-            self._answered(ScalarExpr(relation, (size, of_number(0))), "bool", bool(outcome))
+            self._record_decision(ScalarExpr(relation, (size, of_number(0))), "bool", bool(outcome))
 
-    def _answered(self, subject: Any, kind: str, outcome: Any) -> Any:
+    def _record_decision(self, subject: Any, kind: str, outcome: Any) -> Any:
         self._flush_lazy()
-        exact = isinstance(subject, ScalarExpr) and kind == "value"
-        noted = ScalarConstant(outcome) if exact else outcome
+        is_number = isinstance(subject, ScalarExpr) and kind == "value"
+        recorded = ScalarConstant(outcome) if is_number else outcome
         if self._is_new(subject, kind):
-            self.path.append(Decision(subject, kind, noted, user_site()))
-            self.loops.step()
+            self.path.append(Decision(subject, kind, recorded, user_site()))
+            self.loops.note_path_element()
         return outcome
 
     def _is_new(self, subject: Any, kind: str) -> bool:
-        """Whether this was not asked before; from now on it was."""
+        """Marks a decision as made. Returns True if it was not made before."""
         key = subject, kind
         if key in self._decided:
             return False
         self._decided.add(key)
         if self.loops.depth_of(subject):
-            self._in_turns.append(key)
+            self._loop_dependent.append(key)
         return True
 
     @property
-    def turn(self) -> int:
-        return self.loops.turn
+    def iteration(self) -> int:
+        return self.loops.iteration
 
     def uses(self, number: SymbolicScalar) -> None:
         if self.listening:
-            self.loops.computed()
-            self.loops.check(number)
+            self.loops.note_computation()
+            self.loops.refuse_stale(number)
 
     @property
-    def noting(self) -> bool:
-        """Whether what runs now is part of the recorded run."""
+    def is_recording(self) -> bool:
+        """True if code that runs now is part of the traced run."""
         return interpreter.STATE.active is self
 
-    def went_through(self, head: Any, given: Any, found: Any) -> None:
-        """A gradient went back through a loop."""
+    def note_loop_gradient(self, header: Any, out_gradients: Any, in_gradients: Any) -> None:
+        """Records a backward pass through a loop."""
         with self.sizes.recording(False):
-            self.loops.went_through(head, given, found, user_site())
+            self.loops.note_loop_gradient(header, out_gradients, in_gradients, user_site())
 
     def forget(self, is_gone: Callable[[Any], bool]) -> None:
-        """Arrays and decisions that a loop has made in earlier turns mean nothing any more."""
-        kept = []
-        for each in self._in_turns:
-            if type(each) is int:
-                if each in self._known and is_gone(self._known[each][1]):
-                    del self._known[each]
+        """Forgets arrays and decisions of earlier iterations whose nodes or subjects are gone."""
+        remaining = []
+        for item in self._loop_dependent:
+            if type(item) is int:
+                if item in self._known and is_gone(self._known[item][1]):
+                    del self._known[item]
                     continue
-            elif is_gone(each[0]):
-                self._decided.discard(each)
+            elif is_gone(item[0]):
+                self._decided.discard(item)
                 continue
-            kept.append(each)
-        self._in_turns = kept
+            remaining.append(item)
+        self._loop_dependent = remaining
 
     # ---- nodes of arrays
 
-    def _note(self, op: Op, inputs: tuple[Any, ...], params: dict[str, Any], out: Tensor) -> None:
+    def _record(self, op: Op, inputs: tuple[Any, ...], params: dict[str, Any], out: Tensor) -> None:
         with self.sizes.recording(False):
             nodes = self._operands(inputs)
-        kind = self._type(op, nodes, params, out)
+        tensor_type = self._type(op, nodes, params, out)
         with self.sizes.recording(False):
-            made = self.nodes.make(op.name, nodes, params, kind, user_site())
-        self.loops.made(made)
-        self.learn(out._data, made)
+            node = self.nodes.make(op.name, nodes, params, tensor_type, user_site())
+        self.loops.note_node(node)
+        self.bind(out._data, node)
         if may_raise(op):
-            self.raising.append((len(self.path), made))
+            self.raising.append((len(self.path), node))
         if out.edge is not None:
-            self.entries[id(out.edge)] = (out.edge, made)
+            self.entries[id(out.edge)] = (out.edge, node)
 
     def _operands(self, inputs: tuple[Any, ...]) -> list[Node]:
         known = [self.node_of(x) if isinstance(x, Tensor) else None for x in inputs]
@@ -330,83 +332,86 @@ class Tracer:
         return [self._number(x, types) if n is None else n for x, n in zip(inputs, known)]
 
     def _type(self, op: Op, nodes: list[Node], params: dict[str, Any], out: Tensor) -> TensorType:
-        """The type of a result; its shape by the op's own rule where sizes are symbols."""
+        """The type of a result; if sizes are symbols, the op's own rule gives its shape."""
         shape = out._data.shape
         if self.sizes.values:
-            shape = op.result(*[n.type for n in nodes], **params).shape  # sizes are asked in here
+            shape = op.result(*[n.type for n in nodes],
+                              **params).shape  # may make decisions on sizes
             if concrete(shape) != out._data.shape:
                 raise GraphError(f"{op.name}: its rule gives the shape {shape}, its value has "
                                  f"{out._data.shape}")
         return TensorType(shape, out._data.dtype)
 
     def _number(self, x: Any, types: tuple[Any, ...]) -> Node:
-        """The node of a number among operands of these types."""
+        """The node of a number that is an operand beside operands of these types."""
         dtype = dtype_of_operands(types)
         try:
             if type(x) is SymbolicScalar:
                 self.uses(x)
                 return self.names.number(x.formula, TensorType((), dtype))
             return self.nodes.const(*literal(x, dtype))
-        except OverflowError:  # such a number can be compared with, no more
+        except OverflowError:  # only comparisons accept such a number
             self.refuse(f"a tensor of {dtype.name} is compared with {x}, which {dtype.name} "
                         "cannot hold")
             return self.nodes.const(*literal(0, dtype))
 
-    def learn(self, array: Any, node: Node) -> None:
-        """From now on `array` stands for `node`. A large one is not kept for that: its memory is
-        free for the next one as soon as the program lets go of it."""
+    def bind(self, array: Any, node: Node) -> None:
+        """Binds `array` to `node`. A large array is held weakly, so that its memory is reused as
+        soon as the program releases it."""
         key = id(array)
-        held = array if array.nbytes < SMALLEST else weakref.ref(array, partial(self._gone, key))
+        held = array if array.nbytes < SMALLEST else weakref.ref(array,
+                                                                 partial(self._forget_freed, key))
         self._known[key] = (held, node)
         if node in self.loops.dependent:
-            self._in_turns.append(id(array))
+            self._loop_dependent.append(id(array))
 
     def _flush_lazy(self) -> None:
-        """Python looks at values: from here on ops run where they stand."""
-        later, self.later = self.later, None
-        if later is not None:
-            later.compute()
+        """Flushes the lazy interpreter: from now on ops run eagerly."""
+        lazy, self.lazy = self.lazy, None
+        if lazy is not None:
+            lazy.compute()
 
-    def comes(self, later: Any, array: Any) -> None:
-        """What stood for an array has got it."""
-        node = self.node_of_array(later)
+    def resolve(self, lazy_array: Any, array: Any) -> None:
+        """Replaces a lazy array by its computed array."""
+        node = self.node_of_array(lazy_array)
         if node is not None:
-            self.learn(array, node)
-        self._lookup.pop(id(later), None)  # which may be the next one's
-        self.state.comes(later, array)
+            self.bind(array, node)
+        self._lookup.pop(id(lazy_array), None)  # another object may get this id
+        self.state.resolve(lazy_array, array)
 
     def node_of_array(self, array: Any) -> Node | None:
-        """The node of an array that was made in this run, or read from a path."""
+        """The node of an array that this run computed or read from a path, else None."""
         return self._known.get(id(array), (None, None))[1]
 
-    def _gone(self, key: int, reference: Any) -> None:
-        """An array is gone; the next one may have its id."""
+    def _forget_freed(self, key: int, reference: Any) -> None:
+        """Forgets an array that was freed, since another one may get its id."""
         if self._known.get(key, (None,))[0] is reference:
             del self._known[key]
 
     def knows(self, tensor: Tensor) -> bool:
-        """Whether the tensor's value was computed in this run, or read from a path."""
+        """True if this run computed the tensor's value or read it from a path."""
         return id(tensor._data) in self._known
 
     def node_of(self, tensor: Tensor) -> Node:
-        """The node of a tensor's present value; one not made here is an input by its path."""
-        found = self._known.get(id(tensor._data))
-        if found is not None:
-            return found[1]
+        """The node of a tensor's current value; a value from outside is an input with a path."""
+        bound = self._known.get(id(tensor._data))
+        if bound is not None:
+            return bound[1]
         path = self._path_of(tensor._data)
         if path is None:
-            self.refuse("a tensor is used that neither was made here nor can be reached from the "
+            self.refuse("a tensor is used that was made elsewhere and cannot be reached from the "
                         "arguments, closure or globals of the function")
             path = Path("lost", len(self.sources))
-        kind = TensorType(self.shape_at(path, tensor._data.shape), tensor._data.dtype)
+        tensor_type = TensorType(self.shape_at(path, tensor._data.shape), tensor._data.dtype)
         with self.sizes.recording(False):
-            node = self.sources[path] = self.names.tensor(path, kind, devices.of(tensor._data))
-        self.learn(tensor._data, node)
+            node = self.sources[path] = self.names.tensor(path, tensor_type,
+                                                          devices.of(tensor._data))
+        self.bind(tensor._data, node)
         return node
 
     def shape_at(self, path: Path, shape: tuple[int, ...]) -> tuple[Any, ...]:
-        """The shape of the tensor at `path`, with symbols for the sizes that vary."""
-        named = {axis: name for (at, axis), name in self.varying.axes.items() if at == path}
+        """The shape of the tensor at `path`, with symbols for dynamic sizes."""
+        named = {axis: name for (at, axis), name in self.dynamic_inputs.axes.items() if at == path}
         return tuple(self.sizes.named(named[i]) if i in named else n for i, n in enumerate(shape))
 
     def _path_of(self, array: Any) -> Path | None:
@@ -417,26 +422,27 @@ class Tracer:
             self._indexed = len(self.state.held)
         return self._lookup.get(id(array))
 
-    def unrolls(self) -> None:
-        """A gradient goes through a loop in a way that only its single turns can be recorded."""
+    def request_unrolling(self) -> None:
+        """Refuses the run and asks for unrolled loops, since a gradient cannot be rolled up."""
         self.names.rolls_gradients = False
         if not self.refusal:
-            self.again = True
-            self.refuse("a gradient goes through a loop; it is recorded again turn by turn")
+            self.can_retry = True
+            self.refuse("a gradient goes through a loop; the next call is traced with the loop "
+                        "unrolled")
 
     def refuse(self, why: str) -> None:
-        """This run cannot be replayed, for this reason; the first one is kept."""
+        """Marks the run as one that cannot be replayed; the first reason is reported."""
         self._flush_lazy()
         if not self.refusal:
-            self.refusal = f"{self.place or user_site() or 'somewhere'}: {why}"
+            self.refusal = f"{self.location or user_site() or 'somewhere'}: {why}"
 
 
-def _differ(known: Iterable[Any], given: Iterable[Any]) -> bool:
-    return any(a is not b for a, b in zip(known, given))
+def _any_differ(values: Iterable[Any], others: Iterable[Any]) -> bool:
+    return any(a is not b for a, b in zip(values, others))
 
 
-def _settled(value: Any) -> Any:
-    """A param as plain data: a number in it is one for good."""
+def _specialized(value: Any) -> Any:
+    """A param as plain data; specializes symbolic numbers in it."""
     if type(value) is SymbolicScalar:
         return value.leak()
-    return tuple(map(_settled, value)) if type(value) is tuple else value
+    return tuple(map(_specialized, value)) if type(value) is tuple else value

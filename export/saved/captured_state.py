@@ -15,7 +15,7 @@ from typing import Any
 
 from ...capture.heap.access_path import Members, Path, describe, steps
 from ...capture.heap.introspection import attributes
-from ...capture.heap.path_reader import Reader
+from ...capture.heap.path_reader import PathReader
 from ...capture.heap.snapshot import is_plain
 from ...capture.trace.side_effects import SideEffect
 from ...codegen.cache.codec import Encoder, Unsaved
@@ -32,7 +32,7 @@ _LOST = (AttributeError, LookupError, ValueError, TypeError)
 class Outside:
     """The objects that paths from outside of the arguments lead to."""
 
-    def __init__(self, read: Reader, effects: Iterable[SideEffect], labels: Sequence[str],
+    def __init__(self, read: PathReader, effects: Iterable[SideEffect], labels: Sequence[str],
                  names: Mapping[int, str]) -> None:
         """`effects`: of all ways, on anything; `labels`: names of the function's own elements,
         where it is a state; `names`: of tensors, by id."""
@@ -142,7 +142,7 @@ class Outside:
         return id(owner) in self._partial
 
 
-def best_names(paths: Iterable[Path], read: Reader) -> dict[int, str]:
+def best_names(paths: Iterable[Path], read: PathReader) -> dict[int, str]:
     """Names of tensors by id: of several paths to one that through a module, or else the
     shortest."""
     found: dict[int, Path] = {}
@@ -159,13 +159,13 @@ def _is_worse(path: Path) -> tuple[bool, int]:
     return not any(step.kind == "attr" and step.key in _OF_MODULES for step in above), len(above)
 
 
-def name_of(path: Path, read: Reader, labels: Sequence[str] = ()) -> str:
+def name_of(path: Path, read: PathReader, labels: Sequence[str] = ()) -> str:
     """A name for what is at a path, as in a state dict."""
     parts = [part for step in steps(path) if (part := _part(step, read, labels))]
     return ".".join(parts) or "function"
 
 
-def _part(step: Path, read: Reader, labels: Sequence[str]) -> str:
+def _part(step: Path, read: PathReader, labels: Sequence[str]) -> str:
     if step.parent is None:
         return describe(step) if step.kind == "class" else ""
     key = step.key.value if step.kind == "item" else step.key

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ...capture.guards.guards import PathCodegen
-from ...capture.heap.path_reader import Reader
+from ...capture.heap.path_reader import PathReader
 from ...capture.program.cfg import Branch
 from ...capture.program.stage_planner import walk
 from ...capture.replay.replay import MISSING, UNSEEN, Replay
@@ -64,10 +64,10 @@ class SavedWays(Replay):
 
     def _failure(self, guard: Any, args: Any, kwargs: Any) -> str:
         try:
-            found = Reader(args, kwargs, self.fn, self.names.held)(guard.path)
+            found = PathReader(args, kwargs, self.fn, self.names.held)(guard.path)
         except MISSING:
-            return str(guard.says)
-        return f"{guard.says}; got {_shown(found)}"
+            return str(guard.message)
+        return f"{guard.message}; got {_shown(found)}"
 
     def unmet(self, args: Any, kwargs: Any) -> list[str]:
         """Why no end fits a call whose entry guards hold."""

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from ...capture.graph.device_placement import uses_gpu
 from ...capture.guards.guards import Guard, PathCodegen, compile_check
-from ...capture.heap.path_reader import Reader
+from ...capture.heap.path_reader import PathReader
 from ...capture.program.trace_exit import TraceExit
 from ...capture.replay import compiled_function
 from ...capture.replay.compiled_function import Compiled
@@ -45,7 +45,7 @@ class Saving:
 
     def __init__(self, recorded: Recorded) -> None:
         self.names, self._recorded = recorded.names, recorded
-        self._read = Reader((), {}, recorded.fn, recorded.names.held)
+        self._read = PathReader((), {}, recorded.fn, recorded.names.held)
         self.programs = list(recorded.programs)
         self._leaves = {leaf: None for p in self.programs for leaf in p.leaves()}
         self.target: Target | None = None
@@ -81,7 +81,7 @@ class Saving:
             self.failed.append("what it read is no longer there")
             return False
         if failed >= 0:
-            self.failed.append(fixed[failed].says)
+            self.failed.append(fixed[failed].message)
         return failed < 0
 
     def _is_fixed(self, guard: Guard) -> bool:
@@ -93,7 +93,7 @@ class Saving:
             value = self._read(guard.path)
         except MISSING:
             return True
-        return guard.of in _IDENTITY or not (
+        return guard.category in _IDENTITY or not (
             isinstance(value, Tensor) or id(value) in outside.targets)
 
     # ---- what the kinds ask for

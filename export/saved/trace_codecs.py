@@ -21,7 +21,7 @@ from ...capture.segments.segment import Inputs, Segment
 from ...capture.sizes.size_expr import Quotient, SizeExpr, SizeSymbol
 from ...capture.sizes.symbolic_dim import Dim, SizeCondition
 from ...capture.trace.dynamic_inputs import DynamicInputs
-from ...capture.trace.output_spec import Leaving
+from ...capture.trace.output_spec import TraceOutputs
 from ...capture.trace.side_effects import SideEffect
 from ...codegen.cache.codec import DATA, Codec, Decoder, Encoder, Unsaved, filled, record
 from ...eager.core.op import OPS
@@ -111,7 +111,7 @@ _VALUES: dict[type, Codec] = {
 
 # ---- nodes: those of the tree are handles, those of a graph are whole
 def _write_node(x: Node, to: Encoder) -> list[Any]:
-    if x not in to.about.names.measures:
+    if x not in to.about.names.data_dependent:
         return ["input", [], to.value(Params({"name": x.params.get("name", x.op)})),
                 to.value(x.type)]
     return [x.op, [to.value(i) for i in x.inputs], to.value(x.params), to.value(x.type)]
@@ -144,9 +144,9 @@ def _read_graph(parts: list[Any], of: Decoder) -> Graph:
 # ---- guards, results and changes
 def _write_guard(x: Guard, to: Encoder) -> list[Any]:
     try:
-        return [to.value(x.path), x.condition, to.value(x.constants), x.says, x.of]
+        return [to.value(x.path), x.condition, to.value(x.constants), x.message, x.category]
     except Unsaved as error:
-        raise Unsaved(f"{x.says}, and {error.message} cannot be made again without its source",
+        raise Unsaved(f"{x.message}, and {error.message} cannot be made again without its source",
                       "give the function tensors, numbers, texts, None, and tuples, lists and "
                       "dicts of these") from None
 
@@ -163,7 +163,7 @@ def _read_entry(parts: list[Any], of: Decoder) -> Entry:
     return made
 
 
-def _write_at(x: object_recipes.At, to: Encoder) -> list[Any]:
+def _write_at(x: object_recipes.ObjectAtPath, to: Encoder) -> list[Any]:
     to.about.hands_out(x.path)
     return [to.value(x.path)]
 
@@ -172,16 +172,17 @@ _WAYS: dict[type, Codec] = {
     Guard: Codec("guard", _write_guard, lambda parts, of: Guard(*map(of.value, parts))),
     Entry: Codec("given up", _write_entry, _read_entry, id),
     **{cls: record(cls) for cls in (
-        SideEffect, Leaving, Inputs, LoopEntry, LoopRepeat, DataDependentSize, LoopBackwardEvent,
+        SideEffect, TraceOutputs, Inputs, LoopEntry, LoopRepeat, DataDependentSize,
+                                    LoopBackwardEvent,
                                     IterationVjp, mutations.SetArray,
         mutations.SetGradient, mutations.SetEdge, mutations.MakeLeaf, mutations.SetItem,
         mutations.DeleteItem, mutations.SetAttribute, mutations.DeleteAttribute, mutations.SetCell,
-        mutations.Extend, mutations.AddAll, mutations.ReplaceAll, object_recipes.Same,
+        mutations.Extend, mutations.AddAll, mutations.ReplaceAll, object_recipes.SameObject,
                                     object_recipes.PassedTensor,
-        object_recipes.WithGradient, object_recipes.EdgeOf, object_recipes.NumberOf,
-                                    object_recipes.Filled)},
-    object_recipes.At: Codec("At", _write_at, lambda parts,
-                            of: object_recipes.At(of.value(parts[0]))),
+        object_recipes.WithGradient, object_recipes.GradEdgeOf, object_recipes.NumberOf,
+                                    object_recipes.BuiltContainer)},
+    object_recipes.ObjectAtPath: Codec("At", _write_at, lambda parts,
+                                      of: object_recipes.ObjectAtPath(of.value(parts[0]))),
     object_recipes.RebuiltObject: Codec("Made", record(object_recipes.RebuiltObject).write,
                                        record(object_recipes.RebuiltObject).read, id),
     Graph: Codec("graph", _write_graph, _read_graph),
@@ -194,7 +195,7 @@ def _write_leaf(x: TraceExit, to: Encoder) -> list[Any]:
     if x.backward is not None:
         raise Unsaved("gradients go back from the result",
                       "record it under fw.no_grad(), or return x.detach()")
-    leaving = Leaving(x.outputs, x.formulas, x.tensors, {})
+    leaving = TraceOutputs(x.outputs, x.formulas, x.tensors, {})
     parts = (to.about.live(x.exit_guards), x.effects, x.result, leaving, x.segment)
     return [to.value(part) for part in parts]
 

@@ -245,7 +245,7 @@ K = 2.0
 def no_guard_of_k(monkeypatch: pytest.MonkeyPatch) -> None:
     """Recordings forget that they depend on the global K."""
     monkeypatch.setattr(trace, "find_guards", lambda *given: [
-        g for g in guards.find_guards(*given) if "global K" not in g.says])
+        g for g in guards.find_guards(*given) if "global K" not in g.message])
 
 
 def test_a_recording_that_holds_no_more_is_found(no_guard_of_k: None,

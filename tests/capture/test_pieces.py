@@ -25,7 +25,7 @@ from fusewire.codegen.compile import compile_graph
 @pytest.fixture(autouse=True)
 def nothing_is_small(monkeypatch: pytest.MonkeyPatch) -> None:
     """Pieces of the small tensors of these tests too."""
-    monkeypatch.setattr(interpreter, "SMALL", 0)
+    monkeypatch.setattr(interpreter, "MAX_EAGER_ELEMENTS", 0)
 
 
 # ---- values that leave

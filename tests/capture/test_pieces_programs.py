@@ -17,7 +17,7 @@ from fusewire.capture.lazy import interpreter
 @pytest.fixture(autouse=True)
 def nothing_is_small(monkeypatch: pytest.MonkeyPatch) -> None:
     """Pieces of the small tensors of these tests too."""
-    monkeypatch.setattr(interpreter, "SMALL", 0)
+    monkeypatch.setattr(interpreter, "MAX_EAGER_ELEMENTS", 0)
 
 
 def program(seed: int) -> Callable[[fw.Tensor, fw.Tensor], list[Any]]:

@@ -122,11 +122,11 @@ class NativeObserver:
         """Starts observing; `sys.setprofile(None)` ends it."""
         _install(self._address, self._self)
 
-    def tell_all(self, all: bool) -> None:
+    def report_all(self, all: bool) -> None:
         """Sets if all events are reported from now on."""
         self._words[0] = all
 
-    def know(self, code: Any, calls_of_c: bool = False) -> None:
+    def ignore(self, code: Any, calls_of_c: bool = False) -> None:
         """Stops reports of calls of this code, or of C functions called from it. The code must stay
         alive meanwhile, since another could take its address."""
         slot = id(code) >> 4 & _TABLE_WORDS - 1
