@@ -117,7 +117,7 @@ class BackwardVariant:
             program = self._program = ready(self._program or self.way.backend(self.graph))
         except CodegenError as error:
             self.refused = True
-            warn(f"the way back through {self.way.place} runs op by op: {error.message}")
+            warn(f"the backward of {self.way.place} runs op by op: {error.message}")
             return None
         return program
 
@@ -381,7 +381,7 @@ def find_backward(recorder: Tracer, outputs: Outputs) -> BackwardPlan | None:
     try:
         return BackwardPlan(recorder, outputs, shadow)
     except FusewireError as error:
-        recorder.refuse(f"the way back from the result cannot be recorded: {error.message}")
+        recorder.refuse(f"the backward of the result cannot be recorded: {error.message}")
         return None
     finally:
         shadow.forget()

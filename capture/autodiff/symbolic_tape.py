@@ -194,8 +194,8 @@ class SymbolicTape:
         if owner is None:
             return None
         if id(owner) in self._recorder.state.paths:
-            self._recorder.refuse("a tensor from outside begins to require a gradient here, and "
-                                  "the result depends on it")
+            self._recorder.refuse("a tensor made outside the function starts to require a gradient "
+                                  "here, and the result depends on it")
         number = self._result(owner)
         return None if number is None else self._other(lambda links: links.tensors[number].edge)
 
@@ -209,8 +209,8 @@ class SymbolicTape:
             return None
         found = self._recorder.entries.get(id(edge))
         if found is None:
-            self._recorder.refuse(f"the tape of the result goes through {edge.op.name} in a way "
-                                  "that cannot be recorded")
+            self._recorder.refuse(f"the gradient of the result goes through {edge.op.name}, whose "
+                                  "backward cannot be recorded")
             return None
         node = found[1]
         if isinstance(edge, Forgotten):
@@ -252,9 +252,10 @@ class SymbolicTape:
             elif id(place) in self._of:
                 places.append(self._of[id(place)])
             else:
-                self._recorder.refuse(f"{joint.op.name} saved a tensor that is no argument of it")
+                self._recorder.refuse(f"{joint.op.name} saved a tensor that is not one of "
+                                      "its arguments")
         if self._recorder.sizes.values:
-            self._recorder.refuse(f"{joint.op.name} is called, a Function, with sizes that vary")
+            self._recorder.refuse(f"the Function {joint.op.name} is called with dynamic sizes")
         depth = max((self.depth(e) for e in edges), default=0)
         self._call_of[id(joint)] = len(self.calls), depth
         self.calls.append((Call(joint, self._outputs), depth, edges, places))
@@ -263,7 +264,7 @@ class SymbolicTape:
         number, depth = self._call_of[id(part.edges[0])]
         hooks, kept = self._hooks(part)
         if hooks or kept is not None:
-            self._recorder.refuse(f"a hook waits at a result of {part.op.name}")
+            self._recorder.refuse(f"a gradient hook is registered on a result of {part.op.name}")
         return self._other(lambda links: links.parts[number, part.number], depth)
 
     # ---- what is asked of it

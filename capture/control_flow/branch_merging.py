@@ -185,7 +185,7 @@ class BranchMerger:
 
     def _close(self, element: LoopEntry | LoopRepeat) -> None:
         """A turn of a loop begins: ways of questions in the turn before do not meet in it."""
-        in_first_turn = self.recorder.loops.has_in_first_turn
+        in_first_turn = self.recorder.loops.has_in_first_iteration
         for fork in list(self._forks):
             inside = element.token in fork.tokens if isinstance(element, LoopRepeat) else \
                 in_first_turn(fork.start, fork.visits)

@@ -150,7 +150,7 @@ class LoopDetector:
     def check(self, number: Number) -> None:
         """Refuses the run where a stale number is used."""
         if self.stale(number):
-            self.recorder.refuse("a number that was computed in an earlier turn of a loop is used")
+            self.recorder.refuse("a number that an earlier iteration of a loop computed is used")
 
     def end(self) -> None:
         """The run has ended: its frames and what they held are let go."""
@@ -267,10 +267,10 @@ class LoopDetector:
             carried.pop(place[1], None)
             raise RestartTrace
         raise CaptureError(
-            f"each turn of this loop leaves {f'`{name}`' if name else 'something'} of another "
-            "kind, and how many turns there are is known only when the model runs",
-            "give what the loop changes one dtype and shape, and write results into a tensor made "
-            "before: y[t] = ... in place of a list")
+            f"each iteration of this loop gives {f'`{name}`' if name else 'a value'} another "
+            "type, and the number of iterations is known only when the model runs",
+            "keep the dtype and shape of each variable that the loop changes, and write results "
+            "into a tensor made before: y[t] = ... in place of a list")
 
     def _comes_again(self, place: Any, before: Snapshot, now: Snapshot) -> bool:
         """Whether two visits differ in tensors and numbers only, and code ran between them."""
@@ -355,7 +355,7 @@ class LoopDetector:
     def _jump(self, head: _Head, now: Snapshot, subject: Any, site: str) -> Any:
         values, formulas = self._carried(now, head.variant, head.counters, subject)
         if any(v.type != p.type for v, p in zip(values, head.enter.phis, strict=True)):
-            self.recorder.refuse("what a loop carries is of another type in a later turn")
+            self.recorder.refuse("a value carried by a loop changes its type in a later iteration")
             return subject
         jump = LoopRepeat(head.enter.token, values, formulas, site)
         self.recorder.path.append(jump)
@@ -409,7 +409,7 @@ class LoopDetector:
         if number is None:
             return of_number(now.plains[name])
         if self.stale(number):
-            self.recorder.refuse(f"{name[1]} is a number of an earlier turn of a loop")
+            self.recorder.refuse(f"{name[1]} is a number of an earlier iteration of a loop")
         return number.formula
 
     def _begin(self, head: _Head, now: Snapshot, subject: Any) -> Any:

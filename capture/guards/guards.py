@@ -211,7 +211,7 @@ def _of_plain(path: Path, value: Any) -> Iterator[Guard]:
     elif isinstance(value, (float, complex, np.inexact)) and 0.0 in (value.real, value.imag):
         same = "equal zero"
     yield Guard(path, same, {"T": type(value), "K": value},
-                f"{describe(path)} is {_short(value)}",
+                f"{describe(path)} {_equals(value)} {_short(value)}",
                 "number" if type(value) in (int, float) else "")
 
 
@@ -229,12 +229,12 @@ def _of_object(recorder: Tracer, path: Path, value: Any) -> Iterator[Guard]:
         yield Guard(path, "is", {"K": value}, f"{describe(path)} is {_short(value)}", "identity")
     elif path in recorder.state.added and isinstance(value, set):
         yield Guard(path, "superset", {"K": recorder.state.held[path]},
-                    f"{describe(path)} holds what it held")
+                    f"{describe(path)} has the same contents")
     elif isinstance(value, (set, frozenset)):
         yield from _of_elements(recorder, path, list(recorder.state.held[path]), "elements")
     elif isinstance(value, bytearray):
         held = recorder.state.held[path]
-        yield Guard(path, "bytes", {"K": held}, f"{describe(path)} is {held!r:.60}")
+        yield Guard(path, "bytes", {"K": held}, f"{describe(path)} == {held!r:.60}")
     elif isinstance(value, dict) and path not in recorder.state.added:
         keys = [k for k, _ in recorder.state.held[path]]
         yield from _of_elements(recorder, path, keys, "keys")
@@ -244,9 +244,9 @@ def _of_object(recorder: Tracer, path: Path, value: Any) -> Iterator[Guard]:
                     f"{describe(path)} has {count} elements", "contents")
     if isinstance(value, deque):
         yield Guard(path, "longest", {"N": value.maxlen},
-                    f"{describe(path)} holds at most {value.maxlen}")
+                    f"{describe(path)} has the maximum length {value.maxlen}")
     if path in recorder.state.large and path not in recorder.state.added:
-        recorder.refuse(f"{describe(path)} has {len(value)} elements, too many to follow")
+        recorder.refuse(f"{describe(path)} has {len(value)} elements, too many to guard")
 
 
 def _of_elements(recorder: Tracer, path: Path, elements: list[Any], what: str) -> Iterator[Guard]:
@@ -285,14 +285,14 @@ def _missing(recorder: Tracer, wanted: dict[Path, Any]) -> Iterator[Guard]:
     for path, names in recorder.state.missing.items():
         if names:
             yield Guard(path, "no globals", {"K": names},
-                        f"no global is called {' or '.join(sorted(names))}")
+                        f"no global is named {' or '.join(sorted(names))}")
 
 
 def _keys(recorder: Tracer, path: Path, value: Any, names: set[str] | None) -> Iterator[Guard]:
     """Which attributes an object has, where code may have asked, and those that the run made."""
     for made, name in recorder.created:
         if made == path:
-            yield Guard(path, "no attribute", {"K": name}, f"{path}.{name} is not there",
+            yield Guard(path, "no attribute", {"K": name}, f"{path} has no attribute {name}",
                         "contents")
     seen = path in recorder.state.held and not isinstance(value, (Tensor, types.FunctionType))
     own = dictionary(value) if names is None and seen else None
@@ -319,7 +319,7 @@ def _of_tensor(recorder: Tracer, path: Path, tensor: Tensor) -> Iterator[Guard]:
     yield Guard(path, "tensor on tape" if on_tape else "tensor", names, says, "sizes")
     if recorder.went_back:
         for same, names in grad_hook_guards.condition(edge):
-            yield Guard(path, same, names, f"{describe(path)} has the hooks that it had")
+            yield Guard(path, same, names, f"{describe(path)} has the same hooks")
     if id(tensor) in recorder.grads_read and first.attr("_grad") not in recorder.sources:
         held = "is" if gradient is None else "is not"
         yield Guard(path, "no gradient" if gradient is None else "gradient", {},
@@ -333,7 +333,7 @@ def _of_sizes(recorder: Tracer) -> Iterator[Guard]:
         other, at = places[name]
         if (path, axis) != (other, at):
             yield Guard(path, "same size", {"A": axis, "B": at, "1": other},
-                        f"{describe(path)}.shape[{axis}] is {describe(other)}.shape[{at}]",
+                        f"{describe(path)}.shape[{axis}] == {describe(other)}.shape[{at}]",
                         "condition")
     sizes = recorder.sizes
     fixed = [Condition("eq", f.expr - constant(f.value), True, f.line) for f in sizes.fixed]
@@ -347,7 +347,12 @@ def _condition(condition: Condition, places: dict[str, Any]) -> Guard:
     where = ", ".join(f"{n} = {describe(places[n][0])}.shape[{places[n][1]}]" for n in names)
     axes = tuple([places[name][1] for name in names])
     return Guard(places[names[0]][0], "sizes", {"H": condition, "A": axes, **paths},
-                 f"{condition}, where {where} (asked at {condition.line})", "condition")
+                 f"{condition}, where {where} (checked at {condition.line})", "condition")
+
+
+def _equals(value: Any) -> str:
+    """The comparison that a message names: `is` for None, True and False, `==` for others."""
+    return "is" if value is None or isinstance(value, bool) else "=="
 
 
 def _short(value: Any) -> str:
@@ -376,7 +381,7 @@ def _shared(recorder: Tracer, wanted: dict[Path, Any]) -> Iterator[Guard]:
             known = first.setdefault(id(state.held[path][0]), path)
             if known != path:
                 yield Guard(path, "same values", {"1": known},
-                            f"{describe(path)} shares the values of {describe(known)}")
+                            f"{describe(path)} shares memory with {describe(known)}")
 
 
 def _changed_once(recorder: Tracer, wanted: dict[Path, Any]) -> Iterator[Guard]:
@@ -388,7 +393,7 @@ def _changed_once(recorder: Tracer, wanted: dict[Path, Any]) -> Iterator[Guard]:
         for other, value in wanted.items():
             if type(value) is type(values[path]) and value is not values[path]:
                 yield Guard(other, "another object", {"1": path},
-                            f"{describe(other)} is another object than {describe(path)}",
+                            f"{describe(other)} is not the same object as {describe(path)}",
                             "identity")
 
 

@@ -164,7 +164,7 @@ class CodeTracker:
         """What calls do not show: NumPy's random numbers, functions that builtins call."""
         for name in code.co_names:
             if is_numpy_random(names.get(name), code.co_names):
-                self._outside("NumPy's random numbers are others on each call; use fw.rand")
+                self._outside("NumPy's random numbers differ on each call; use fw.rand")
         if is_users(names.get("__name__")):
             why = passed_on(code, names)
             if why:

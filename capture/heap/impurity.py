@@ -10,8 +10,8 @@ from typing import Any
 
 from .bytecode import instructions
 
-_ANOTHER = "gives another value on each call"
-_WRITES = "writes something on each call"
+_ANOTHER = "returns a different value on each call"
+_WRITES = "writes output on each call"
 # Modules of C code all of whose functions read or change the world outside.
 _OUTSIDE = {"time", "random", "_random", "posix", "nt", "_socket", "_io", "io", "secrets", "select",
             "_uuid", "_posixsubprocess", "_winapi", "mmap", "_ssl", "_sqlite3", "_queue", "signal",
@@ -29,11 +29,12 @@ _FUNCTIONS = {
 }
 # What only code of the user's must not ask: libraries do, and their result does not depend on it.
 _OF_USERS = {
-    "builtins": {"id": _ANOTHER, "hash": "may give another value on each call",
-                 "globals": "reads globals that no code names", "breakpoint": "stops the program"},
+    "builtins": {"id": _ANOTHER, "hash": "may return a different value on each call",
+                 "globals": "reads globals by computed names",
+                 "breakpoint": "stops in a debugger"},
     "posix": {"getpid": _ANOTHER}, "nt": {"getpid": _ANOTHER},
     "_thread": {"get_ident": _ANOTHER, "get_native_id": _ANOTHER},
-    "sys": {"_getframe": "looks at who calls", "getrefcount": _ANOTHER},
+    "sys": {"_getframe": "inspects the call stack", "getrefcount": _ANOTHER},
 }
 
 

@@ -32,21 +32,21 @@ def unreadable(value: Any) -> str:
     """Why a recording cannot depend on what `value` holds; empty where it can."""
     cls = type(value)
     if hasattr(cls, "__next__") or cls.__module__.startswith("numpy.random"):
-        return "which moves on when read"
+        return "whose state advances when it is read"
     if isinstance(value, _CACHE):
-        return "which keeps results of earlier calls"
+        return "which caches results of earlier calls"
     if isinstance(value, _WEAK):
-        return "which may lead to another object, or none, later"
+        return "whose referent may change or be freed"
     if cls is operator.attrgetter:
-        return "which reads attributes that no code names"
+        return "which reads attributes by computed names"
     if issubclass(cls, threading.local):
-        return "which holds other values in another thread"
+        return "which has separate values in each thread"
     if cls is functools.partial and isinstance(value.func, types.BuiltinFunctionType):
         why = impure(value.func, False)
         if why:
             return f"and {why}"
     if is_hidden(cls):
-        return "of which cannot be seen what it holds"
+        return "whose contents cannot be inspected"
     return ""
 
 

@@ -42,14 +42,14 @@ class OpSignature:
     def _look_inside(self, types: tuple[Any, ...]) -> None:
         """Finds out what the op is made of, where it is not plain."""
         if self.op.kind == "opaque":
-            self.why_now = f"{self.op.name} is a call of a library"
+            self.why_now = f"{self.op.name} is a library call"
         elif self.op.kind == "composite" or self.op.bounds is not None \
                 or self.op.name == "check_index":
             graph = decompose(self.graph(types))
             inside = [n for n in graph.nodes() if n.op not in SPECIAL]
             library = [n.op for n in inside if OPS[n.op].kind == "opaque"]
             if library:
-                self.why_now = f"{library[0]}, of which {self.op.name} is made, calls a library"
+                self.why_now = f"{self.op.name} decomposes into {library[0]}, a library call"
             self._keep_checks(*extract_checks(graph))
 
     def _keep_checks(self, graph: Graph, checks: list[Check]) -> None:

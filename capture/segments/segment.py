@@ -119,7 +119,7 @@ class Segment:
         """The arrays of what is wanted, for these tensors at `paths`."""
         arrays = [t._data for t in tensors]
         if not all(map(_is_of, arrays, self.inputs.tensors)):
-            raise ValueError("a tensor is read whose type depends on the way that a call takes")
+            raise ValueError("a tensor is read whose type depends on the path that a call takes")
         tensors.clear()  # what nobody else holds may be written over
         arrays += [operand(compute(self.names.numbers[n], origins), n)
                    for n in self.inputs.numbers]

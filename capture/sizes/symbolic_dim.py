@@ -204,7 +204,7 @@ class Sizes:
         if noted is not None or (relation == "eq" and not self.live):
             return bool(noted)
         if self.asked is None:
-            raise GraphError(f"{expr} is asked for when the run that found this size has ended")
+            raise GraphError(f"{expr} is used after the run that found this size has ended")
         value = expr.value(self.values)
         outcome = self.answers[relation, expr] = value == 0 if relation == "eq" else value < 0
         self.asked(relation, expr, outcome)

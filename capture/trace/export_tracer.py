@@ -43,8 +43,8 @@ from .value_table import ValueTable
 
 _LONG = 1000  # decisions of a forced run, which no values may end
 _CURE = {
-    "item()": "the number would be frozen: keep it a tensor, or use x.item(), which is followed",
-    "NumPy": "what NumPy computes is not recorded: use the functions of fusewire",
+    "item()": "the number would be frozen: keep it a tensor, or use x.item(), which is traced",
+    "NumPy": "NumPy's operations are not recorded: use the functions of fusewire",
     "a result of unknown size": "choose by a mask: fw.where(mask, values, x)",
 }
 
@@ -142,7 +142,7 @@ class ExportTracer(Tracer):
             return found[1]
         array = tensor._data
         if id(array) in self._forgotten:
-            raise CaptureError("a tensor of an earlier turn of a loop is used",
+            raise CaptureError("a tensor of an earlier iteration of a loop is used",
                                "let the loop carry it in a variable of its own from the start")
         node = self.common.reads(array, self._path_of(array))
         self.learn(array, node)
@@ -236,8 +236,8 @@ class ExportTracer(Tracer):
             outcome = self.forced[self.asked]
         self.asked += 1
         if self.forced and self.asked > _LONG:
-            raise CaptureError(f"a forced run makes more than {_LONG} decisions",
-                               "give an example that takes this way: examples=[...]")
+            raise CaptureError(f"a forced path takes more than {_LONG} branches",
+                               "give an example that takes this path: examples=[...]")
         self._taken[key] = outcome
         super()._answered(subject, kind, outcome)
         if self.meetings is not None and kind == "bool":
@@ -245,7 +245,7 @@ class ExportTracer(Tracer):
         return outcome
 
     def refuse(self, why: str) -> None:
-        raise CaptureError(f"this cannot be followed: {why}", "write it with tensors")
+        raise CaptureError(f"this cannot be traced: {why}", "write it with tensors")
 
     def index_of(self, number: Number) -> Any:
         return self.tensor_of(number, np.dtype(np.int64)) if type(number.value) is int else number
@@ -274,7 +274,7 @@ class ExportTracer(Tracer):
             return  # made here, or changed before
         if path is None and self.training:
             raise CaptureError("a tensor is changed that cannot be reached from the function",
-                               "let it name the model and the optimizer, or take them as arguments")
+                               "use the model and the optimizer by name, or pass them as arguments")
         if path is not None:
             self.states.setdefault(self.node_of(tensor), []).append(tensor)
 
@@ -297,8 +297,8 @@ class ExportTracer(Tracer):
         for node, tensors in self.states.items():
             now = {self.node_of(t) for t in tensors}
             if len(now) > 1:
-                raise CaptureError("two tensors that hold one array are changed in different ways",
-                                   "let each have its own: x.detach().clone()")
+                raise CaptureError("two tensors that share memory are changed in different ways",
+                                   "give each its own memory: x.detach().clone()")
             found[node] = now.pop()
         return found
 

@@ -81,7 +81,8 @@ class Outputs:
             self._of_tensor[id(tensor)] = len(self.tensors)
             self.tensors.append((self.node(tensor), tensor))
             if type(tensor) is not Tensor:
-                self._recorder.refuse(f"a {type(tensor).__name__} is made that outlives the call")
+                self._recorder.refuse(f"a {type(tensor).__name__} is created in the call "
+                                      "and outlives it")
         return self._of_tensor[id(tensor)]
 
     def template(self, value: Any) -> Make:
@@ -128,7 +129,7 @@ class Outputs:
         if id(value) in self._made:
             made = self._made[id(value)]
             if made is None:
-                return self._refuse(f"an object of class {type(value).__name__} holds itself")
+                return self._refuse(f"an object of class {type(value).__name__} contains itself")
             made.shared = True
             return made
         self._made[id(value)] = None
@@ -147,7 +148,8 @@ class Outputs:
             return Same(value)
         if _is_plain_object(value):
             return self._object(value)
-        return self._refuse(f"an object of class {kind.__name__} is made that outlives the call")
+        return self._refuse(f"an object of class {kind.__name__} is created in the call and "
+                            "outlives it")
 
     def _refuse(self, why: str) -> Make:
         self._recorder.refuse(why)
@@ -180,7 +182,8 @@ class Outputs:
         state = self._recorder.state
         if "<locals>" in cls.__qualname__ and id(cls) not in state.paths and \
                 Path("class", cls) not in state.values:
-            self._recorder.refuse(f"the class {cls.__name__} is made that outlives the call")
+            self._recorder.refuse(f"the class {cls.__name__} is created in the call and "
+                                  "outlives it")
 
 
 _RULES: dict[type, Callable[[Outputs, Any], Make]] = {

@@ -130,7 +130,7 @@ def changes_of_tape(recorder: Tracer, outputs: Outputs) -> list[SideEffect]:
 def _item_effects(recorder: Tracer, path: Path, before: dict[Any, Any], now: dict[Any, Any],
                   outputs: Outputs) -> Iterator[SideEffect]:
     if not all(_is_told(key) for key in before.keys() ^ now.keys()):
-        recorder.refuse(f"an item comes or goes whose key is an object ({path})")
+        recorder.refuse(f"an item whose key is an object is added or removed ({path})")
     for name in before.keys() - now.keys():
         yield SideEffect(path, DeleteItem(name), Same(None))
     for name, value in now.items():
@@ -172,8 +172,8 @@ def _container_effects(recorder: Tracer, path: Path, before: Any, now: Any,
                        outputs: Outputs) -> Iterator[SideEffect]:
     value = recorder.state.values[path]
     if type(value) not in _CONTAINERS:
-        recorder.refuse(f"{path} changes, whose class {type(value).__name__} may do so in its own "
-                        "way")
+        recorder.refuse(f"{path} is changed, and its class {type(value).__name__} may define "
+                        "its own assignment")
     elif isinstance(value, dict):
         yield from _dict_effects(recorder, path, before, now, outputs)
     elif len(before) == len(now) and isinstance(value, list):

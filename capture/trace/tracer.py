@@ -227,8 +227,8 @@ class Tracer:
     def looks_at_types(self) -> None:
         """Code of the function tells a number from what stands for it: none must be there."""
         if self.made_numbers or self.widened or self.sizes.values:
-            self.refuse("type(), __class__ or pow() is used where numbers are followed; it is "
-                        "recorded again with plain numbers")
+            self.refuse("type(), __class__ or pow() is used on a symbolic number; the function "
+                        "is retraced with plain numbers")
         self.names.follows_numbers = False
 
     def index_of(self, number: Number) -> Any:
@@ -395,7 +395,7 @@ class Tracer:
             return found[1]
         path = self._path_of(tensor._data)
         if path is None:
-            self.refuse("a tensor is used that neither was made here nor can be reached from the "
+            self.refuse("a tensor is used that was not made here and cannot be reached from the "
                         "arguments, closure or globals of the function")
             path = Path("lost", len(self.sources))
         kind = TensorType(self.shape_at(path, tensor._data.shape), tensor._data.dtype)
@@ -422,7 +422,7 @@ class Tracer:
         self.names.rolls_gradients = False
         if not self.refusal:
             self.again = True
-            self.refuse("a gradient goes through a loop; it is recorded again turn by turn")
+            self.refuse("a gradient goes through a loop; it is retraced with the loop unrolled")
 
     def refuse(self, why: str) -> None:
         """This run cannot be replayed, for this reason; the first one is kept."""

@@ -67,7 +67,7 @@ class ControlAssembler:
     def copy(self, target: ControlOperand, source: ControlOperand, size: int) -> None:
         """Copies so many bytes; NotNative where they are too many."""
         if size > _COPIED:
-            raise NotNativelyControlled(f"{size} bytes would be copied from one place to another")
+            raise NotNativelyControlled(f"{size} bytes would be copied between buffers")
         self.add(Opcode.COPY, target, source, size)
 
     def constant(self, array: Any) -> ControlOperand:

@@ -79,7 +79,7 @@ class _Writer:
     def write(self, at: Block | None, known: Known, depth: int = 0) -> None:
         """The orders for a place and what is below; NotNative where something has none."""
         if depth > _DEEPEST:
-            raise NotNativelyControlled("its decisions are too many below each other")
+            raise NotNativelyControlled("its branches are nested too deeply")
         if at is None or any(s.executable is None for s in at.stages):
             self.orders.add(Opcode.END, UNKNOWN)  # the long way compiles what is met first
             return
@@ -94,7 +94,7 @@ class _Writer:
         elif isinstance(at, Exit):
             self._end(at, known)
         else:
-            raise NotNativelyControlled(f"{at.site} is done by Python")
+            raise NotNativelyControlled(f"{at.site} runs in Python")
 
     # ---- programs
 
@@ -107,7 +107,7 @@ class _Writer:
         """A stage's program, and where its inputs are."""
         program = stage.executable
         if type(program) is not Executable or program.interface.checks or program.interface.sizes:
-            raise NotNativelyControlled("a part of it is no plain native program of fixed sizes")
+            raise NotNativelyControlled("one of its graphs is not a native program of fixed sizes")
         given = [ControlOperand("array", self.numbers[p]) for p in stage.paths]
         for node in stage.inputs.numbers:
             number = self.counting.value(stage.names.numbers[node], known)
@@ -119,7 +119,7 @@ class _Writer:
     def _branch(self, at: Branch, known: Known, depth: int) -> None:
         if at.kind != "bool":
             where = at.site or "a decision"
-            raise NotNativelyControlled(f"{where} asks for more than true or false")
+            raise NotNativelyControlled(f"{where} has more than two outcomes")
         subject, orders = at.subject, self.orders
         if isinstance(subject, ScalarExpr):
             slot = self.counting.value(subject, known)
@@ -152,7 +152,7 @@ class _Writer:
 
     def _back(self, at: BackEdge, known: Known) -> None:
         if at.ways:
-            raise NotNativelyControlled("gradients go back through its turns")
+            raise NotNativelyControlled("gradients flow back through its iterations")
         number = self.loops.index(at.loop)
         loop = next(x for x in self._around if x.number == number)
         numbers = [self.counting.value(f, known) for f in at.formulas]
@@ -183,9 +183,9 @@ class _Writer:
     def _end(self, at: Exit, known: Known) -> None:
         leaf, *others = at.leaves
         if leaf.own and others:  # else the first one fits all calls that come here
-            raise NotNativelyControlled("the end of a way depends on what Python compares")
+            raise NotNativelyControlled("a path ends with guards that Python evaluates")
         if leaf.way is not None or leaf.stage is None:
-            raise NotNativelyControlled("gradients go back from its results")
+            raise NotNativelyControlled("its results require gradients")
         if leaf.stage.executable is None:
             self.orders.add(Opcode.END, UNKNOWN)
             return
@@ -209,7 +209,7 @@ class _Writer:
         if over and leaf.own:
             self.first.append(leaf)
         if any(given.count(slot) > 1 for slot in over):
-            raise NotNativelyControlled("an array that it changes is read under two names")
+            raise NotNativelyControlled("an array that it overwrites is passed twice")
         self.overwritten |= {slot.number for slot in over}
 
     def _result(self, shape: tuple[int, ...], dtype: Any, made: list[Any]) -> ControlOperand:
@@ -229,7 +229,7 @@ def lower_control(root: Block, numbers: Mapping[Path, int]) -> NativeControl | s
     they are not gone by native code."""
     try:
         if sum(1 for _ in walk(root)) > _LARGEST:
-            raise NotNativelyControlled("it has too many decisions")
+            raise NotNativelyControlled("it has too many branches")
         written = _Writer(numbers)
         written.write(root, {})
         return NativeControl(written, sum(n >= 0 for n in numbers.values()))
@@ -243,7 +243,7 @@ def _check_results(written: _Writer) -> None:
     needed = [sum(sizes[s.number] for s in {s for s, _ in end.outputs} if s.kind == "result")
               for end in written.ends]
     if sum(sizes) - min(needed, default=0) > _SPARE:
-        raise NotNativelyControlled(f"its ways need {sum(sizes)} bytes of results together")
+        raise NotNativelyControlled(f"its paths need {sum(sizes)} bytes of results together")
 
 
 class NativeControl:
@@ -254,7 +254,7 @@ class NativeControl:
         orders = written.orders
         tree = ControlImage(orders, len(written.loops), arrays)
         if tree.size > _LARGE:
-            raise NotNativelyControlled(f"{tree.size} bytes lie between its programs, "
+            raise NotNativelyControlled(f"{tree.size} bytes pass between its graphs, "
                                         "where Python costs little")
         self.ends, self.first = [end.leaf for end in written.ends], written.first
         self._size = tree.size

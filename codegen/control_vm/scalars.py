@@ -53,7 +53,7 @@ class ScalarArithmetic:
             elif part.op == "phi":
                 slots[part] = known[part]
             else:
-                raise NotNativelyControlled("it computes with numbers or sizes that are given")
+                raise NotNativelyControlled("it computes with numbers or sizes of the arguments")
         return slots[formula]
 
     def operand(self, number: ControlOperand, node: Node) -> ControlOperand:
@@ -74,7 +74,7 @@ class ScalarArithmetic:
     def check(self, numbers: Sequence[ControlOperand], phis: Sequence[ControlOperand]) -> None:
         """NotNative where what goes round a loop is another kind of number then."""
         if any(self.kinds[n] != self.kinds[p] for n, p in zip(numbers, phis)):
-            raise NotNativelyControlled("a number is of another type after a turn")
+            raise NotNativelyControlled("a number changes its type in an iteration")
 
     def _copied(self, number: ControlOperand, kind: ScalarKind) -> ControlOperand:
         made = self.orders.register(NUMBER)

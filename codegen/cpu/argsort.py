@@ -57,7 +57,8 @@ def lower_sort(group: Group, buffers: dict[Node, Buffer], machine: Machine, name
         return []
     length = node.inputs[0].type.shape[node.params["axis"]]
     if machine.varies(length):
-        raise CodegenError(f"{where(node)}: one program does not put rows of any length in order")
+        raise CodegenError(f"{where(node)}: a dynamic-shape program cannot sort rows of "
+                           "dynamic length")
     made = (Compared if length <= _SHORT else RadixDigits)(node, buffers, machine)
     return [made.kernel(name)]
 
@@ -162,7 +163,8 @@ class RadixDigits(SortedRows):
         super().__init__(node, buffers, machine)
         self.short = 2 * self.length * (self.key.itemsize + PLACE.itemsize) <= _SCRATCH
         if not self.short and machine.varies(self.rows):
-            raise CodegenError(f"{where(node)}: so long rows, of any number, would take any memory")
+            raise CodegenError(f"{where(node)}: a dynamic number of such long rows would need "
+                               "unbounded memory")
         size = 2 * self.length * (1 if self.short else self.tasks)
         self.keys = Buffer("keys", self.key, size, self.short)
         self.order = Buffer("order", PLACE, size, self.short)

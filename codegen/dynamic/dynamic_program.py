@@ -2,7 +2,7 @@
 
 The program is lowered for two sets of sizes, and what differs between them becomes a formula of the
 sizes, which are an argument like any other (see `generalise`). That is right where every size is a
-product of the unknown ones and numbers, and no value is picked out along an axis of unknown size
+product of the unknown ones and numbers, and no value is picked out along an axis of dynamic size
 but by its own place. All else is refused, with the reason.
 """
 
@@ -114,7 +114,7 @@ def compile_any_size(graph: Graph, least: Sizes, lower: Lower,
     it. lower(graph, open) makes the kernels of a graph of fixed sizes, where some stand for any
     (see `Machine`). CodegenError with the reason where there is none."""
     if len(least) > MOST:
-        raise CodegenError(f"more than {MOST} sizes are unknown")
+        raise CodegenError(f"more than {MOST} sizes are dynamic")
     try:
         return _compiled(graph, least, {name: name for name in least}, lower, assemble)
     except _NOT_FOR_THESE:  # some have to be equal, and those are now
@@ -123,7 +123,7 @@ def compile_any_size(graph: Graph, least: Sizes, lower: Lower,
     try:
         return _compiled(graph, least, same, lower, assemble)
     except _NOT_FOR_THESE as error:
-        raise CodegenError(f"not for all sizes: {error}") from error
+        raise CodegenError(f"the graph cannot be lowered for all sizes: {error}") from error
 
 
 def _compiled(graph: Graph, least: Sizes, same: Mapping[str, str], lower: Lower,
@@ -173,7 +173,7 @@ def _fixed_sizes(graph: Graph) -> set[int]:
         for dim in dims_in(node.type.shape):
             if len(dim.expr.terms) > 1:
                 raise CodegenError(f"{node.site or node.op}: {dim.expr}, a size of {node.type}, "
-                                   "is no product of unknown sizes")
+                                   "is not a product of dynamic sizes")
     return found - {0}
 
 
@@ -201,7 +201,7 @@ def check_numbers(graph: Graph) -> None:
     known = set[Node]()  # numbers that sizes are
     for node in graph.nodes():
         if node.op not in SPECIAL and not _without_choice(node, known):
-            raise CodegenError(f"{node.site or node.op}: {node.op} depends on an unknown size")
+            raise CodegenError(f"{node.site or node.op}: {node.op} depends on a dynamic size")
         if node.op in ("const", "full") and any(True for _ in dims_in(node.params["value"])):
             known.add(node)
 
@@ -217,7 +217,7 @@ def _without_choice(node: Node, known: Set[Node]) -> bool:
 
 
 def check_places(graph: Graph, machine: Machine) -> None:
-    """CodegenError for a view that reads, along an axis of unknown size, anything but the element
+    """CodegenError for a view that reads, along an axis of dynamic size, anything but the element
     at the same place: what holds for one size need not for another."""
     for node in graph.nodes():
         if node.op not in SPECIAL and OPS[node.op].kind == "view" and node.op != "reshape":
@@ -244,7 +244,7 @@ def _check_view(node: Node, machine: Machine) -> None:
         if isinstance(source.mask, ExprValue):
             plain &= own.keys().isdisjoint(loop_ir.parts([source.mask.expr]))
     if not plain:
-        raise CodegenError(f"{node.site or node.op}: {node.op} along an axis of unknown size")
+        raise CodegenError(f"{node.site or node.op}: {node.op} along an axis of dynamic size")
 
 
 # ---- the plan for any size

@@ -88,11 +88,11 @@ class SpecializationState:
 
     @property
     def title(self) -> str:
-        how = "as native code" if self.compiled else \
+        how = "specialized native code" if self.compiled else \
             "op by op" if self.any is None else \
-            f"as native code for sizes up to {in_words(self.any.capacity)}"
-        later = ", until another thread has made code" if self.job and self.job.is_awaited else ""
-        return f"{self.at}: met {self.uses} times, runs {how}{later}"
+            f"dynamic-shape program, capacity {in_words(self.any.capacity)}"
+        later = ", until background compilation ends" if self.job and self.job.is_awaited else ""
+        return f"{self.at}: {self.uses} call{'' if self.uses == 1 else 's'}, {how}{later}"
 
 
 class SeenSizes(NamedTuple):
@@ -317,7 +317,7 @@ class DynamicExecutable:
         """The sets of sizes, with the kernels of each program that has code."""
         titles = [v.title for v in self.variants]
         if self.refusal and self._for_any is not None:
-            titles.append(f"no program for any size: {self.refusal}")
+            titles.append(f"no dynamic-shape program: {self.refusal}")
         tables = [f"{in_words(sizes)}\n{program.explain()}" for sizes, program in self._programs]
         return "\n".join([*titles, *tables])
 
@@ -352,7 +352,7 @@ def find_places(graph: Graph) -> dict[str, SizeBinding]:
     found = {name: at for name, at in reversed(known)} | plain
     missing = _names(graph).keys() - found.keys()
     if missing:
-        raise CodegenError(f"no input's shape tells the size {', '.join(sorted(missing))}")
+        raise CodegenError(f"no input's shape determines the size {', '.join(sorted(missing))}")
     return found
 
 

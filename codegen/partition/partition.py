@@ -21,7 +21,7 @@ from ...eager.core.dispatch import LARGE
 from ...eager.core.op import OPS
 from .support import why_no_code
 
-TOO_LITTLE = "so little work that code of its own would not pay"
+TOO_LITTLE = "too little work to be worth a kernel"
 FEW = 2  # small nodes, at most so many of which are not worth native code between calls
 
 
@@ -144,7 +144,7 @@ class _Levels:
         calls: dict[int, list[Step]] = {}
         for n in self.nodes:
             if n in self.called:
-                why = self.no_code.get(n, "NumPy shows it without moving anything")
+                why = self.no_code.get(n, "a view in NumPy, which copies nothing")
                 calls.setdefault(self.level[n], []).append(LibraryCall(n, why))
         found: list[Step] = []
         for level in sorted({*calls, *(level for level, _ in parts)}):

@@ -176,7 +176,7 @@ def test_shapes_that_contradict_each_other_are_refused(shapes: list[tuple[int, .
 
 
 def test_a_size_that_no_input_tells_is_refused() -> None:
-    with pytest.raises(fw.CodegenError, match="no input's shape tells the size m"):
+    with pytest.raises(fw.CodegenError, match="no input's shape determines the size m"):
         compile_graph(text_of("n", "n*m"))
 
 
@@ -216,8 +216,8 @@ def test_it_says_which_sizes_have_code() -> None:
     for n in (8, 8, 2):
         program([random(n, 3)])
     text = program.explain()
-    assert "n = 8: met 2 times, runs as native code" in text
-    assert "n = 2: met 1 times, runs as native code for sizes up to n = 67" in text
+    assert "n = 8: 2 calls, specialized native code" in text
+    assert "n = 2: 1 call, dynamic-shape program, capacity n = 67" in text
     assert "define" in program.code
     assert [row["sizes"] for row in program.rows()] == [{"n": 8}, {"n": 67}]
 
@@ -226,8 +226,8 @@ def test_it_says_why_there_is_no_code_for_any_size() -> None:
     program = program_of(recorded(lambda x: fw.flip(x, (0,)), ("n", 3), n=5))
     for n in (8, 2):
         program([random(n, 3)])
-    assert "slice depends on an unknown size" in program.explain()
-    assert "n = 2: met 1 times, runs op by op" in program.explain()
+    assert "slice depends on a dynamic size" in program.explain()
+    assert "n = 2: 1 call, op by op" in program.explain()
 
 
 def test_sizes_that_must_be_equal_are_one() -> None:

@@ -63,5 +63,5 @@ def test_nothing_is_moved_in_vain(monkeypatch: pytest.MonkeyPatch) -> None:
         return max(t.ratio for moved in device.moved.values() for t in moved)
 
     assert worst() == 1.0
-    monkeypatch.setattr(lower, "turned", lambda nest, runs: None)
+    monkeypatch.setattr(lower, "transposed_loads", lambda nest, runs: None)
     assert worst() >= 4.0

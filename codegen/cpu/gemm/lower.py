@@ -88,7 +88,7 @@ def rows_kernel(of: Contraction) -> Kernel:
     tiles = -(-of.rows // of.tile)
     total = of.row_batches * tiles
     if of.open and of.row_batches > 1:
-        raise CodegenError("rows of unknown number in a batch")
+        raise CodegenError("a dynamic number of rows in a batched product")
     tasks, piece = _tasks_of_tiles(of, total)
     var, task = counter("task", tasks)
     line, number = counter("t", total)

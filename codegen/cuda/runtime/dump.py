@@ -24,7 +24,7 @@ def code_of_stage(stage: Segment) -> str:
     executable = stage.compile()
     met = executable.variants if isinstance(executable, DynamicExecutable) else []
     if not met:
-        raise CodegenError("the sizes of this recording vary, and no call has run it yet",
+        raise CodegenError("the sizes of this recording are dynamic, and no call has run it yet",
                            "call the function again: code for its sizes is shown then")
     return code_of(bind_sizes(stage.graph, met[0].sizes))
 

@@ -143,7 +143,7 @@ class Library:
             self._calls = ctypes.CDLL(place)
         except OSError as error:
             raise CodegenError(f"NVRTC is at {place}, and cannot be loaded: {error}",
-                               "install it anew") from None
+                               "reinstall it") from None
         self._calls.nvrtcGetErrorString.restype = ctypes.c_char_p
         self.version = self._version()
         self.archs = tuple(f"sm_{number}" for number in self._numbers())
