@@ -18,24 +18,24 @@ from .support.targets import Target
 def _add_arguments(parser: argparse.ArgumentParser) -> None:
     targets.add_arguments(parser, f"model.onnx|{targets.FORM}", "an ONNX model, ")
     parser.add_argument("--out", type=Path, required=True, metavar="DIR/NAME",
-                        help="where NAME.o and NAME.h go; NAME begins the names of functions")
+                        help="where to write NAME.o and NAME.h; NAME is the prefix of functions")
     inputs.add_arguments(parser)
     parser.add_argument("--sizes", type=inputs.sizes, action="append", default=[],
-                        metavar="NAME=N,...", help="sizes that there is to be code of their own "
-                        "for, as in batch=8; may be given several times")
+                        metavar="NAME=N,...", help="sizes to generate specialized code for, as in "
+                        "batch=8; may be given several times")
     parser.add_argument("--max", type=inputs.sizes, action="append", default=[],
-                        metavar="NAME=N,...", help="the largest that a size may be (default: 64)")
+                        metavar="NAME=N,...", help="upper bound of a dynamic size (default: 64)")
     parser.add_argument("--target", default="native", metavar="PROCESSOR", dest="processor",
-                        help="x86-64-v2, x86-64-v3, x86-64-v4, aarch64, or a triple of LLVM's "
+                        help="x86-64-v2, x86-64-v3, x86-64-v4, aarch64, or an LLVM target triple "
                         "(default: this machine)")
     parser.add_argument("--cpu", default="", metavar="CPU",
-                        help="a processor as LLVM calls it, such as cortex-a72")
+                        help="LLVM's name of a processor, such as cortex-a72")
     parser.add_argument("--beside", action="store_true",
-                        help="weights in a file of their own, NAME.weights")
+                        help="write weights to a separate file, NAME.weights")
     parser.add_argument("--library", action=argparse.BooleanOptionalAction,
-                        help="link a shared library (default: where a linker is)")
+                        help="link a shared library (default: if there is a linker)")
     parser.add_argument("--threads", type=positive, default=4, metavar="N",
-                        help="for how many threads work is split (default: %(default)s)")
+                        help="number of threads that share the work (default: %(default)s)")
 
 
 def _run(options: argparse.Namespace, screen: Screen) -> Found:
@@ -64,13 +64,13 @@ def _target(options: argparse.Namespace) -> Target:
 
 
 COMMAND = Command(
-    "build a library for C of a model",
+    "build a C library from a model",
     "Compiles an ONNX model, or a function of a Python file, ahead of time: an object file, a C "
-    "header that says how to call it, and a shared library where a linker is. What is built runs "
-    "without Python. Named sizes may vary from call to call.",
+    "header that says how to call it, and a shared library if there is a linker. The library runs "
+    "without Python. Named sizes are dynamic: they may vary from call to call.",
     {"aot model.onnx --out build/model": "build/model.o, build/model.h and build/model.so",
      "aot model.onnx --out model --target aarch64 --max batch=256 --sizes batch=1":
-     "for another processor; with code of its own for one example at a time",
+     "for another processor; with specialized code for batch=1",
      "aot net.py:Net --out net --input x=float32[batch,784] --weights net.safetensors --beside":
-     "of a Python file; the weights in net.weights, which is mapped"},
+     "from a Python file; the weights in net.weights, which is memory-mapped"},
     _add_arguments, _run)

@@ -21,9 +21,9 @@ _ROUNDS = 7
 
 def _add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("jobs", nargs="*", type=_job, metavar="JOB",
-                        help=f"which to run (default: all): {', '.join(JOBS)}")
+                        help=f"jobs to run (default: all): {', '.join(JOBS)}")
     parser.add_argument("--seconds", type=float, default=0.3, metavar="S",
-                        help="how long each is measured (default: %(default)s)")
+                        help="seconds to measure each job (default: %(default)s)")
 
 
 def _job(name: str) -> str:
@@ -54,7 +54,7 @@ def _measured(job: Job, libraries: list[str], seconds: float) -> Mapping[str, fl
     results = {name: np.asarray(call()) for name, call in calls.items()}
     for name, result in results.items():
         if not np.allclose(result, results[OURS], rtol=1e-3, atol=1e-4):
-            raise Failed(f"{job.about}: {name} gives something else than {OURS}")
+            raise Failed(f"{job.about}: {name} gives a different result from {OURS}")
     return _seconds(calls, seconds)
 
 
@@ -76,11 +76,11 @@ def _timed(call: Callable[[], Any], count: int) -> float:
 
 
 COMMAND = Command(
-    "measure a few jobs beside other libraries",
-    "Runs a few jobs in compiled code and in NumPy, and in PyTorch and ONNX Runtime where they are "
-    "installed, compares their results and shows what a call takes. It takes seconds, and is no "
-    "more than a first look.",
+    "compare the speed of a few jobs with other libraries",
+    "Runs a few jobs in compiled code and in NumPy, and in PyTorch and ONNX Runtime if they are "
+    "installed, compares their results and shows the time of a call. It takes seconds and gives "
+    "only a first impression.",
     {"bench": "all jobs",
-     "bench softmax gelu --seconds 2": "two of them, measured for longer",
-     "bench --json": "seconds by job and library for a program"},
+     "bench softmax gelu --seconds 2": "two jobs, measured for longer",
+     "bench --json": "seconds by job and library as JSON"},
     _add_arguments, _run)

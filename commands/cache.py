@@ -12,13 +12,13 @@ from .support.screen import Screen, bytes_text
 
 def _add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--clear", action="store_true",
-                        help="remove all of it; it is made again where it is needed")
+                        help="remove all entries; they are compiled again when needed")
 
 
 def _run(options: argparse.Namespace, screen: Screen) -> Found:
     where = disk_cache.folder()
     if where is None:
-        screen.say(f"nothing is kept on disk: {KNOBS['disk_mb'].variable}=0")
+        screen.say(f"the disk cache is off: {KNOBS['disk_mb'].variable}=0")
         return {"folder": None, "entries": 0, "bytes": 0, "limit_bytes": 0, "removed": 0}
     removed = disk_cache.clear() if options.clear else 0
     entries = disk_cache.entries(where)
@@ -36,9 +36,9 @@ def _run(options: argparse.Namespace, screen: Screen) -> Found:
 
 COMMAND = Command(
     "show or clear the compiled code on disk",
-    "Shows where compiled code is kept for later processes, how much there is, and the limit. "
-    "Nothing there is ever out of date: an entry is found by all that its code depends on.",
-    {"cache": "where it is, and how much",
+    "Shows the folder that keeps compiled code for later processes, its size and its limit. "
+    "Entries are never out of date: the key of an entry covers everything its code depends on.",
+    {"cache": "folder, size and limit",
      "cache --clear": "frees the space; the next call of a function compiles again",
-     "cache --json": "folder, entries, bytes and limit_bytes for a program"},
+     "cache --json": "folder, entries, bytes and limit_bytes as JSON"},
     _add_arguments, _run)

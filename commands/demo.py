@@ -15,11 +15,11 @@ from .support.screen import BOLD, Screen, painted
 
 def _add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--out", type=Path, default=Path("fusewire-demo"), metavar="DIR",
-                        help="where the report and the model go (default: %(default)s)")
+                        help="where to write the report and the model (default: %(default)s)")
     parser.add_argument("--epochs", type=positive, default=8, metavar="N",
-                        help="passes over the data, compiled (default: %(default)s)")
+                        help="epochs of compiled training (default: %(default)s)")
     parser.add_argument("--seed", type=int, default=0, metavar="S",
-                        help="of weights, batches and dropout (default: %(default)s)")
+                        help="random seed of weights, batches and dropout (default: %(default)s)")
 
 
 def _run(options: argparse.Namespace, screen: Screen) -> Found:
@@ -51,7 +51,7 @@ def _found(findings: Findings, out: Path) -> Found:
 COMMAND = Command(
     "train, compile and export a small network",
     "Trains a network on handwritten digits, eagerly and compiled, exports it to ONNX and writes a "
-    "report. It fails where too few digits of the test are read right.",
+    "report. It fails if too few test digits are classified correctly.",
     {"demo": "under a minute; open fusewire-demo/report.html afterwards",
-     "demo --out digits --epochs 3 --seed 1": "fewer passes, elsewhere, with other random numbers"},
+     "demo --out digits --epochs 3 --seed 1": "fewer epochs, another folder, another seed"},
     _add_arguments, _run)

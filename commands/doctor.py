@@ -47,7 +47,7 @@ def _self_test(device: str) -> str:
         except Exception as error:  # of whichever library is not as it should be
             return f"{device}: {type(error).__name__}: {error}"
         if abs(got - want) > 1e-5 * abs(want):
-            return f"compiled for {device} {got!r} where eager gives {want!r}"
+            return f"compiled code on {device} gives {got!r}, eager {want!r}"
     if not compiled.stats.replays:
         return f"no native code ran on {device}; {compiled.explain()}"
     return ""
@@ -55,9 +55,9 @@ def _self_test(device: str) -> str:
 
 COMMAND = Command(
     "show this installation and test it",
-    "Shows versions, processor, threads, GPUs with what they take, and settings; then compiles a "
-    "small function for each device and compares its results with those of plain Python. It fails "
-    "where they differ, or no native code runs.",
-    {"doctor": "what to send along with a report of a mistake",
-     "doctor --json": "the same for a program: environment, self_test, settings"},
+    "Shows versions, processor, threads, GPUs with the packages they need, and settings; then "
+    "compiles a small function for each device and compares its results with those of plain "
+    "Python. It fails if they differ or no native code runs.",
+    {"doctor": "output to attach to a bug report",
+     "doctor --json": "the same as JSON: environment, self_test, settings"},
     _add_arguments, _run)

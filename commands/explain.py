@@ -24,9 +24,9 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
     targets.add_arguments(parser)
     inputs.add_arguments(parser)
     parser.add_argument("--html", type=Path, metavar="FILE.html",
-                        help="write the explanation as a page, too")
+                        help="also write the explanation as an HTML page")
     parser.add_argument("--calls", type=positive, default=_CALLS, metavar="N",
-                        help="how often the function is called (default: %(default)s)")
+                        help="number of calls (default: %(default)s)")
 
 
 def _run(options: argparse.Namespace, screen: Screen) -> Found:
@@ -73,12 +73,12 @@ def _page(name: str, explanation: Explanation) -> str:
 
 
 COMMAND = Command(
-    "tell what the compiler makes of a function",
-    "Compiles a function of a Python file, calls it a few times, and tells when its recording is "
-    "valid, which line keeps it from being compiled whole, and for each kernel its time and how "
-    "near that is to what the machine can do.",
+    "show guards, graph breaks and kernels of a function",
+    "Compiles a function of a Python file, calls it a few times, and shows the guards of its "
+    "recording, the lines of its graph breaks, and for each kernel its time and how near that is "
+    "to the limit of the machine.",
     {"explain net.py:Net --input x=float32[64,784]": "a network on random numbers",
      "explain train.py:step --example batch.npz --html step.html":
-     "a training step on real values, also as a page that folds",
-     "explain maths.py:f --input x=float32[n] --json": "kernels and counts for a program"},
+     "a training step on real values, also as an HTML page",
+     "explain maths.py:f --input x=float32[n] --json": "kernels and counts as JSON"},
     _add_arguments, _run)

@@ -21,7 +21,7 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--opset", type=int, metavar="N",
                         help="version of ONNX's operators (default: 18)")
     parser.add_argument("--optimize", action="store_true",
-                        help="take batch norms into the layers before them")
+                        help="fold batch norms into the layers before them")
 
 
 def _run(options: argparse.Namespace, screen: Screen) -> Found:
@@ -42,12 +42,12 @@ def _run(options: argparse.Namespace, screen: Screen) -> Found:
 COMMAND = Command(
     "write a function or module as an ONNX model",
     "Records a function of a Python file with example arguments, writes the recording as an ONNX "
-    "model, runs the model and compares it with the function. The file is run as an import of it "
-    "would; modules are exported in eval mode.",
+    "model, runs the model and compares it with the function. The file runs as if it were "
+    "imported; modules are exported in eval mode.",
     {"export net.py:Net --out net.onnx --input x=float32[batch,784]":
-     "a class of modules, made without arguments; the size `batch` may be any",
+     "a module class, constructed without arguments; the size `batch` is dynamic",
      "export net.py:model.encoder --out encoder.onnx --example example.npz --dynamic tokens:0=n":
-     "a part of a module, with real values, as np.savez('example.npz', tokens=...) keeps them",
+     "a submodule, with real values, saved by np.savez('example.npz', tokens=...)",
      "export maths.py:normalised --out n.onnx --input float32[3,4] --opset 21":
-     "a function, its only argument without its name"},
+     "a function; its only argument needs no name"},
     _add_arguments, _run)

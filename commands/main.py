@@ -94,8 +94,8 @@ def parser() -> argparse.ArgumentParser:
 
 def _epilog() -> str:
     codes = "\n".join(f"  {code:3}  {meaning}" for code, meaning in EXIT_CODES.items())
-    return (f"exit status:\n{codes}\n\nNO_COLOR=1 rules out colours; where nobody watches there "
-            "are none, and no bars.\n`fusewire COMMAND --help` tells more, with examples.")
+    return (f"exit status:\n{codes}\n\nNO_COLOR=1 turns colours off; output to a file or pipe has "
+            "neither colours nor bars.\n`fusewire COMMAND --help` shows more, with examples.")
 
 
 def _examples(command: Command) -> str:

@@ -19,28 +19,28 @@ from .support.screen import Screen
 def _add_arguments(parser: argparse.ArgumentParser) -> None:
     targets.add_arguments(parser)
     parser.add_argument("--data", type=Path, required=True, metavar="FILE.npz",
-                        help="inputs like those to come, by the names of arguments, the examples "
-                        "along the first axis; a few hundred are enough")
+                        help="representative inputs by argument name, examples along the first "
+                        "axis; a few hundred are enough")
     parser.add_argument("--out", type=Path, required=True, metavar="FILE.onnx",
                         help="the model to write")
     parser.add_argument("--batch", type=positive, default=32, metavar="N",
-                        help="examples that are run at once (default: %(default)s)")
+                        help="batch size of the calibration runs (default: %(default)s)")
     parser.add_argument("--to", choices=("int8", "bfloat16", "float16"), default="int8",
-                        help="what layers become (default: %(default)s)")
+                        help="dtype of the quantized layers (default: %(default)s)")
     parser.add_argument("--activations", choices=("static", "dynamic"), default="static",
-                        help="in ranges that the data tells, or each input in its own "
-                        "(default: %(default)s)")
+                        help="ranges of activations: from --data, or from each input at run "
+                        "time (default: %(default)s)")
     parser.add_argument("--observer", choices=("minmax", "percentile", "mse"), default="minmax",
-                        help="how the data tells a range (default: %(default)s)")
+                        help="how a range is computed from --data (default: %(default)s)")
     parser.add_argument("--skip", action="append", default=[], metavar="LAYER",
-                        help="a layer to leave as it is, with all below it, or a pattern; may be "
-                        "given several times")
+                        help="a layer to leave unquantized, with its sublayers, or a pattern; "
+                        "may be given several times")
 
 
 def _run(options: argparse.Namespace, screen: Screen) -> Found:
     target = targets.chosen(options)
     if not isinstance(target.function, Module):
-        raise WrongUsage(f"{target.name} is no nn.Module", "functions have no layers to quantize")
+        raise WrongUsage(f"{target.name} is no nn.Module", "only modules have layers to quantize")
     data = inputs.by_parameter(inputs.read(options.data), target)
     batches = _batches(data, options.batch)
     small = fw.quantize(target.function, batches, to=options.to, activations=options.activations,
@@ -64,14 +64,14 @@ def _batches(data: Mapping[str, Tensor], size: int) -> list[dict[str, Tensor]]:
 
 
 COMMAND = Command(
-    "bring a trained module to int8 or 16 bits",
-    "Makes a copy of a module whose layers compute in int8, or in 16 bits, shows layer by layer "
-    "what that costs on your data, and writes it as an ONNX model, of int8 layers with the "
-    "operators that runtimes compute in whole numbers.",
+    "quantize a trained module to int8 or 16 bits",
+    "Copies a module with layers that compute in int8 or in 16 bits, shows the error of each layer "
+    "on your data, and writes the copy as an ONNX model. Its int8 layers use the integer operators "
+    "of ONNX runtimes.",
     {"quantize net.py:Net --weights net.safetensors --data data.npz --out net.int8.onnx":
-     "static int8; data.npz as np.savez('data.npz', x=...) keeps it",
+     "static int8; data.npz is saved by np.savez('data.npz', x=...)",
      "quantize net.py:trained --data data.npz --out net.onnx --activations dynamic --skip head":
-     "ranges of each input of its own; the layer `head` stays as it is",
+     "ranges computed at run time; the layer `head` stays unquantized",
      "quantize net.py:trained --data data.npz --out net.onnx --to bfloat16 --json":
-     "in 16 bits; the report for a program"},
+     "in 16 bits; the report as JSON"},
     _add_arguments, _run)

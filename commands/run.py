@@ -28,20 +28,19 @@ _NO_NAME = re.compile(r"[^\w.-]")  # what is not to be in the name of a file
 def _add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("model", type=Path, metavar="model.onnx", help="the model to run")
     parser.add_argument("--input", type=_named_file, action="append", default=[], dest="inputs",
-                        metavar="[X=]FILE", help="the array of an input, in a file as np.save "
-                        "writes it; or all inputs by name, in one of np.savez; may be given "
-                        "several times")
+                        metavar="[X=]FILE", help="an input from a .npy file of np.save, or all "
+                        "inputs by name from a .npz file of np.savez; may be given several "
+                        "times")
     parser.add_argument("--random", action="store_true",
                         help="random numbers for inputs that are not given")
     parser.add_argument("--size", type=_size, action="append", default=[], dest="sizes",
-                        metavar="NAME=N", help="a size of random inputs that may vary (default: 1)")
+                        metavar="NAME=N", help="a dynamic size of random inputs (default: 1)")
     parser.add_argument("--out", type=Path, metavar="DIR",
-                        help="keep the outputs there, each as NAME.npy")
+                        help="folder for the outputs, each as NAME.npy")
     parser.add_argument("--repeat", type=positive, default=1, metavar="N",
-                        help="call it N times more, for the time that a call takes")
+                        help="measure N more calls")
     parser.add_argument("--compile", action=argparse.BooleanOptionalAction,
-                        help="run it as compiled code (default), or by one operation after the "
-                        "other")
+                        help="run compiled code (default), or one operation at a time")
 
 
 def _named_file(text: str) -> tuple[str, Path]:
@@ -130,7 +129,7 @@ def _from_files(declared: tuple[Declared, ...], files: list[tuple[str, Path]]
             {name or only: inputs.read_one(file)}
     for name in found.keys() - set(names):
         raise WrongUsage(f"the model has no input {name!r}" if name else
-                         "which input is that? write --input NAME=FILE",
+                         "name the input: --input NAME=FILE",
                          f"it takes {', '.join(map(repr, declared)) or 'nothing'}")
     return found
 
@@ -193,10 +192,10 @@ def _kept(results: Mapping[str, Any], folder: Path, screen: Screen) -> list[Path
 
 COMMAND = Command(
     "run an ONNX model",
-    "Loads a model, runs it on arrays from files or on random numbers, and shows type and range of "
-    "what comes out, and how long that takes: to load, for the first two calls, which record the "
-    "model and make its code, and for those after them.",
-    {"run model.onnx --random --size batch=8 --repeat 100": "how fast it is",
-     "run model.onnx --input images=images.npy --out results": "keeps results/scores.npy and so on",
-     "run model.onnx --input inputs.npz --no-compile --json": "one operation after the other"},
+    "Loads a model, runs it on arrays from files or on random numbers, and shows the type and "
+    "range of each output and the times: of loading, of the first two calls, which record and "
+    "compile the model, and of later calls.",
+    {"run model.onnx --random --size batch=8 --repeat 100": "the time of a call",
+     "run model.onnx --input images=images.npy --out results": "writes results/scores.npy etc.",
+     "run model.onnx --input inputs.npz --no-compile --json": "one operation at a time"},
     _add_arguments, _run)

@@ -15,7 +15,7 @@ from typing import Any
 from .errors import ArgumentError
 
 LADDER = {  # what FUSEWIRE_DEBUG shows from which number on
-    1: "recordings, and the condition that failed",
+    1: "recordings, and the guard that failed",
     2: "kernels with time and GB/s",
     3: "graphs",
     4: "generated code",

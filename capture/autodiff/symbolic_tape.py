@@ -197,8 +197,8 @@ class SymbolicTape:
         if owner is None:
             return None
         if id(owner) in self._recorder.state.paths:
-            self._recorder.refuse("a tensor from outside begins to require a gradient here, and "
-                                  "the result depends on it")
+            self._recorder.refuse("a tensor made outside the function starts to require a gradient "
+                                  "here, and the result depends on it")
         number = self._result_number(owner)
         if number is None:
             return None
@@ -257,7 +257,8 @@ class SymbolicTape:
             elif id(saved_edge) in self._mirrored:
                 saved_edges.append(self._mirrored[id(saved_edge)])
             else:
-                self._recorder.refuse(f"{joint.op.name} saved a tensor that is no argument of it")
+                self._recorder.refuse(f"{joint.op.name} saved a tensor that is not one of "
+                                      "its arguments")
         if self._recorder.sizes.values:
             self._recorder.refuse(f"the Function {joint.op.name} is called with dynamic sizes")
         depth = max((self.depth(e) for e in edges), default=0)

@@ -62,7 +62,7 @@ class GraphBreakRunner:
         self.boundaries[why] += 1
 
     def _arrays(self, steps: list[LazyOp], wanted: list[LazyOp]) -> list[Any]:
-        """The arrays of `wanted`, by the code of the piece or else op by op."""
+        """The arrays of `wanted`, computed by the subgraph's code or else op by op."""
         trace = SubgraphTrace(steps, wanted)
         code = self._code(trace)
         if code is None:
@@ -92,7 +92,7 @@ class GraphBreakRunner:
 
     def _compile(self, piece: Subgraph, trace: SubgraphTrace) -> None:
         if self.compiled >= self.PROGRAMS:
-            piece.why_not = f"{self.PROGRAMS} pieces have been compiled, more are not"
+            piece.why_not = f"{self.PROGRAMS} subgraphs have been compiled, which is the limit"
             return
         start = time.perf_counter()
         piece.compile(trace, self._backend)

@@ -219,7 +219,7 @@ def _plain_guards(path: Path, value: Any) -> Iterator[Guard]:
     elif isinstance(value, (float, complex, np.inexact)) and 0.0 in (value.real, value.imag):
         same = "equal zero"
     yield Guard(path, same, {"T": type(value), "K": value},
-                f"{describe(path)} is {_short(value)}",
+                f"{describe(path)} {_equals(value)} {_short(value)}",
                 "number" if type(value) in (int, float) else "")
 
 
@@ -242,7 +242,7 @@ def _object_guards(tracer: Tracer, path: Path, value: Any) -> Iterator[Guard]:
         yield from _element_guards(tracer, path, list(tracer.state.held[path]), "elements")
     elif isinstance(value, bytearray):
         held = tracer.state.held[path]
-        yield Guard(path, "bytes", {"K": held}, f"{describe(path)} is {held!r:.60}")
+        yield Guard(path, "bytes", {"K": held}, f"{describe(path)} == {held!r:.60}")
     elif isinstance(value, dict) and path not in tracer.state.append_only:
         keys = [k for k, _ in tracer.state.held[path]]
         yield from _element_guards(tracer, path, keys, "keys")
@@ -252,9 +252,9 @@ def _object_guards(tracer: Tracer, path: Path, value: Any) -> Iterator[Guard]:
                     f"{describe(path)} has {count} elements", "contents")
     if isinstance(value, deque):
         yield Guard(path, "longest", {"N": value.maxlen},
-                    f"{describe(path)} holds at most {value.maxlen}")
+                    f"{describe(path)} has the maximum length {value.maxlen}")
     if path in tracer.state.large and path not in tracer.state.append_only:
-        tracer.refuse(f"{describe(path)} has {len(value)} elements, too many to follow")
+        tracer.refuse(f"{describe(path)} has {len(value)} elements, too many to guard")
 
 
 def _element_guards(tracer: Tracer, path: Path, elements: list[Any],
@@ -294,7 +294,7 @@ def _missing_global_guards(tracer: Tracer, read_values: dict[Path, Any]) -> Iter
     for path, names in tracer.state.missing.items():
         if names:
             yield Guard(path, "no globals", {"K": names},
-                        f"no global is called {' or '.join(sorted(names))}")
+                        f"no global is named {' or '.join(sorted(names))}")
 
 
 def _attribute_guards(tracer: Tracer, path: Path, value: Any,
@@ -303,7 +303,7 @@ def _attribute_guards(tracer: Tracer, path: Path, value: Any,
     created."""
     for owner, name in tracer.created:
         if owner == path:
-            yield Guard(path, "no attribute", {"K": name}, f"{path}.{name} is not there",
+            yield Guard(path, "no attribute", {"K": name}, f"{path} has no attribute {name}",
                         "contents")
     has_attributes = path in tracer.state.held and not isinstance(value,
                                                                   (Tensor, types.FunctionType))
@@ -346,7 +346,7 @@ def _size_guards(tracer: Tracer) -> Iterator[Guard]:
         other, at = axis_of_size[name]
         if (path, axis) != (other, at):
             yield Guard(path, "same size", {"A": axis, "B": at, "1": other},
-                        f"{describe(path)}.shape[{axis}] is {describe(other)}.shape[{at}]",
+                        f"{describe(path)}.shape[{axis}] == {describe(other)}.shape[{at}]",
                         "condition")
     sizes = tracer.sizes
     fixed = [SizeCondition("eq", f.expr - constant(f.value), True, f.line) for f in sizes.fixed]
@@ -361,7 +361,12 @@ def _size_condition_guard(condition: SizeCondition, axis_of_size: dict[str, Any]
                       for n in names)
     axes = tuple([axis_of_size[name][1] for name in names])
     return Guard(axis_of_size[names[0]][0], "sizes", {"H": condition, "A": axes, **paths},
-                 f"{condition}, where {where} (asked at {condition.line})", "condition")
+                 f"{condition}, where {where} (checked at {condition.line})", "condition")
+
+
+def _equals(value: Any) -> str:
+    """The comparison that a message names: `is` for None, True and False, `==` for others."""
+    return "is" if value is None or isinstance(value, bool) else "=="
 
 
 def _short(value: Any) -> str:
@@ -390,7 +395,7 @@ def _shared_array_guards(tracer: Tracer, read_values: dict[Path, Any]) -> Iterat
             known = first.setdefault(id(state.held[path][0]), path)
             if known != path:
                 yield Guard(path, "same values", {"1": known},
-                            f"{describe(path)} shares the values of {describe(known)}")
+                            f"{describe(path)} shares memory with {describe(known)}")
 
 
 def _changed_object_guards(tracer: Tracer, read_values: dict[Path, Any]) -> Iterator[Guard]:
@@ -402,7 +407,7 @@ def _changed_object_guards(tracer: Tracer, read_values: dict[Path, Any]) -> Iter
         for other, value in read_values.items():
             if type(value) is type(values[path]) and value is not values[path]:
                 yield Guard(other, "another object", {"1": path},
-                            f"{describe(other)} is another object than {describe(path)}",
+                            f"{describe(other)} is not the same object as {describe(path)}",
                             "identity")
 
 

@@ -10,8 +10,8 @@ from typing import Any
 
 from .bytecode import instructions
 
-_DIFFERS = "gives another value on each call"
-_WRITES = "writes something on each call"
+_DIFFERS = "returns a different value on each call"
+_WRITES = "writes output on each call"
 # C modules whose functions all read or change the outside world.
 _IMPURE_MODULES = {"time", "random", "_random", "posix", "nt", "_socket", "_io", "io", "secrets",
                    "select",
@@ -30,11 +30,12 @@ _IMPURE_FUNCTIONS = {
 }
 # Functions that are impure in user code only: results of libraries do not depend on them.
 _IMPURE_IN_USER_CODE = {
-    "builtins": {"id": _DIFFERS, "hash": "may give another value on each call",
-                 "globals": "reads globals that no code names", "breakpoint": "stops the program"},
+    "builtins": {"id": _DIFFERS, "hash": "may return a different value on each call",
+                 "globals": "reads globals by computed names",
+                 "breakpoint": "stops in a debugger"},
     "posix": {"getpid": _DIFFERS}, "nt": {"getpid": _DIFFERS},
     "_thread": {"get_ident": _DIFFERS, "get_native_id": _DIFFERS},
-    "sys": {"_getframe": "looks at who calls", "getrefcount": _DIFFERS},
+    "sys": {"_getframe": "inspects the call stack", "getrefcount": _DIFFERS},
 }
 
 

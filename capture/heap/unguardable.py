@@ -33,15 +33,15 @@ def why_unguardable(value: Any) -> str:
     """The reason why a trace cannot depend on the contents of `value`; empty if it can."""
     cls = type(value)
     if hasattr(cls, "__next__") or cls.__module__.startswith("numpy.random"):
-        return "which moves on when read"
+        return "whose state advances when it is read"
     if isinstance(value, _LRU_CACHE):
-        return "which keeps results of earlier calls"
+        return "which caches results of earlier calls"
     if isinstance(value, _WEAK_TYPES):
-        return "which may lead to another object, or none, later"
+        return "whose referent may change or be freed"
     if cls is operator.attrgetter:
-        return "which reads attributes that no code names"
+        return "which reads attributes by computed names"
     if issubclass(cls, threading.local):
-        return "which holds other values in another thread"
+        return "which has separate values in each thread"
     if cls is functools.partial and isinstance(value.func, types.BuiltinFunctionType):
         why = why_impure(value.func, False)
         if why:

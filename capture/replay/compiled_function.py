@@ -63,7 +63,7 @@ _COUNTING = held_while_forking(threading.RLock())
 
 @runtime_checkable
 class Grows(Protocol):
-    """What makes code while it is called, for sizes that are met again."""
+    """An executable that compiles more code during calls, for sizes that repeat."""
 
     spent: Callable[[float, Costs, int], None]  # is told what that took
     jobs: Jobs | None  # to which it gives that; None: calls wait for it
@@ -146,7 +146,7 @@ class Compiled(Inspection):
         return UNSEEN
 
     def _run(self, program: TraceTree, args: Any, kwargs: Any) -> Any:
-        """A program's result; UNSEEN where no code can be made for it, which is said once."""
+        """A program's result; UNSEEN after a warning if no code can be generated for it."""
         try:
             if is_due(self.check, program):
                 with self._lock:  # it records
@@ -190,15 +190,15 @@ class Compiled(Inspection):
         if sum(self.refusals.values()) >= ATTEMPTS:
             return self._in_pieces(args, kwargs)
         if sys.getprofile() is not None:
-            self._warn("a profiler is running, and recording needs its place")
+            self._warn("a profiler is active, and recording needs the profiler hook")
             return self._in_pieces(args, kwargs)
         fitting = [p for p in self.programs if p.fits(args, kwargs)]
         varying = self._varying(args, kwargs)
         unmet = fitting[0].unmet(args, kwargs) if fitting else {}
         if not fitting and self.programs:
-            self._note(f"no longer: {self.programs[0].missed(args, kwargs)}")
+            self._note(f"guard failed: {self.programs[0].missed(args, kwargs)}")
         if self._records_too_often():
-            self._refuse(f"it is recorded again on most calls, first {self.misses[0]}")
+            self._refuse(f"it recompiles on most calls (first: {self.misses[0]})")
             return self._in_pieces(args, kwargs)
         began = time.perf_counter()
         with Uninterrupted() as section:
@@ -228,11 +228,11 @@ class Compiled(Inspection):
         if fitting:
             self._note(fitting[0].news(run, unmet))
         self._keep(run, fitting)
-        debug.show(debug.RECORDINGS, f"{self.__name__} is recorded, number {self.stats.recordings}")
+        debug.show(debug.RECORDINGS, f"{self.__name__} is recorded, {self.stats.recordings} so far")
         return run.result
 
     def _records_too_often(self) -> bool:
-        """Whether recordings outnumber what they were good for."""
+        """True if recordings outnumber the replays they allowed."""
         return self.stats.recordings >= LIMIT > self.stats.replays
 
     def _keep(self, run: Trace, fitting: list[TraceTree]) -> None:
@@ -281,20 +281,24 @@ class Compiled(Inspection):
         return self.pieces.run(self.original, args, kwargs)
 
     def _note(self, why: str) -> None:
-        """Keeps why the function is recorded again."""
+        """Notes why the function recompiles."""
         self.misses.append(why)
-        debug.show(debug.RECORDINGS, f"{self.__name__} is recorded again, {why}")
+        debug.show(debug.RECORDINGS, f"{self.__name__} recompiles, {why}")
 
     def _refuse(self, why: str) -> None:
         self.refusals[why] = self.refusals.get(why, 0) + 1
-        debug.show(debug.RECORDINGS, f"{self.__name__} runs in pieces: {why}")
+        debug.show(debug.RECORDINGS, self._graph_break(why))
         if self.fullgraph:
-            raise CaptureError(f"{self.__name__} cannot be recorded whole: {why}")
+            raise CaptureError(f"{self.__name__} cannot be compiled without a graph break: {why}")
         if self.refusals[why] == 1:
             self._warn(why)
 
     def _warn(self, why: str) -> None:
-        warn(f"{self.__name__} runs in pieces: {why}")
+        warn(self._graph_break(why))
+
+    def _graph_break(self, why: str) -> str:
+        return f"{self.__name__}: graph break, its operations run as separate compiled " \
+            f"subgraphs: {why}"
 
     def save(self, path: Any) -> None:
         """Writes everything recorded so far to a file that `fw.load_compiled` runs without the
@@ -321,7 +325,7 @@ class Compiled(Inspection):
 
 
 def _name_of(fn: Any) -> str:
-    """What to call a function that has no name of its own."""
+    """The name of a callable; of a partial, that of its function."""
     while isinstance(fn, functools.partial):
         fn = fn.func
     return str(getattr(fn, "__name__", type(fn).__name__))

@@ -1,4 +1,4 @@
-"""First results: what a recorded run has put off, given by the code that is made of the run.
+"""Computes the deferred results of a recorded call by the code compiled from it.
 
 While a function is recorded, ops on large arrays wait: to run them one by one would need code for
 each of them, memory for all between, and more time than the whole takes once it is compiled. What
@@ -27,7 +27,7 @@ from ..trace.tracer import Tracer
 
 
 class DeferredOutputs:
-    """The values that a recorded run did not need so far."""
+    """The lazy values of a recorded call that Python has not read yet."""
 
     def __init__(self, recorder: Tracer) -> None:
         self._recorder: Tracer | None = recorder
@@ -83,7 +83,7 @@ class DeferredOutputs:
             leaf.backward.attach(begun, arrays, self._results, None)
 
     def _has_all_for(self, leaf: TraceExit, stage: Segment) -> bool:
-        """Whether the code of a leaf needs nothing but the tensors that this run has read."""
+        """True if the code of an exit needs only tensors that this run has read."""
         known, given = self._arrays.keys(), stage.inputs
         if given.numbers or given.registers or not known >= set(given.tensors):
             return False
@@ -94,7 +94,7 @@ class DeferredOutputs:
             and not any(e.changes_tape for e in leaf.effects))
 
     def _of(self, nodes: Sequence[Node]) -> list[Any]:
-        """What tensors held that the run read."""
+        """The arrays of the nodes, as the run read them."""
         return [self._arrays[n] for n in nodes]
 
     def end(self) -> None:

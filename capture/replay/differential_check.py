@@ -24,7 +24,7 @@ _SLACK = 4  # how many times as far as in a sample compiled code may be off
 _UNITS = 2  # how many times the error of one result both sides may be apart without any sample
 _SEVERAL = 3  # different values by deciding otherwise from which on there are more than were seen
 _FLUSHED = 1e-37  # below the normal numbers of float32, results may be rounded to zero
-_CURE = ("this is a mistake of fusewire: please report it with the function's .graph() and .code();"
+_CURE = ("this is a bug in fusewire: please report it with the function's .graph() and .code();"
          " FUSEWIRE_COMPILE=0 runs everything eagerly until then")
 
 

@@ -1,4 +1,4 @@
-"""Which guards need not be evaluated: those about objects that nothing was written to since.
+"""Finds guards that need no evaluation, since watched memory proves them.
 
 A path is pinned if it leads to the very object it led to before: from an object that is known to be
 the same, through contents that are watched. What cannot be watched is looked at in each call.
@@ -19,7 +19,7 @@ Words = list[tuple[int, int]]
 
 
 class Contents(Protocol):
-    """What tells that an object holds what it did."""
+    """Memory words that prove that the contents of an object are unchanged."""
 
     @property
     def words(self) -> Words:
@@ -31,11 +31,11 @@ class Contents(Protocol):
 
 
 class GuardElision:
-    """The pinned paths of one call, and the words and the looks that keep them so.
+    """The pinned paths of one call, with the watched words and the identity checks behind them.
 
-    What is looked at is not kept alive, where that can be: only looked at first, before the words,
-    which stand in memory of its own. They are in such an order that none is read of what may be
-    gone: whatever leads to an object comes before it.
+    Objects checked by identity are held weakly where possible. Their check runs first, because the
+    watched words lie inside them. Checks are in order of access: an owner comes before its parts,
+    so no check reads freed memory.
     """
 
     def __init__(self, read: Callable[[Path], Any], contents: Callable[[Any], Contents | None],
@@ -49,13 +49,13 @@ class GuardElision:
         self._closed = False
 
     def pinned(self, path: Path) -> bool:
-        """Whether `path` leads to the same object while the words and the looks hold."""
+        """True if `path` leads to the same object while the words and identity checks hold."""
         if path not in self._pinned:
             self._pinned[path] = not self._closed and self._pin(path)
         return self._pinned[path]
 
     def close(self) -> None:
-        """No more words and looks: paths that nobody has asked about are read in each call."""
+        """Ends the analysis: paths that were not pinned so far are read in each call."""
         self._closed = True
 
     def _pin(self, path: Path) -> bool:
@@ -75,7 +75,7 @@ class GuardElision:
         return True
 
     def _leads(self, path: Path, value: Any) -> bool:
-        """Whether watching what stands above tells that the value is the same."""
+        """True if watching the owner proves that the value is the same."""
         assert path.parent is not None
         above = self._read(path.parent)
         if path.kind == "item":
@@ -96,7 +96,7 @@ class GuardElision:
         return True
 
     def omits(self, guard: Guard) -> bool:
-        """Whether a guard that holds goes on holding, without being evaluated."""
+        """True if a guard that holds now needs no further evaluation."""
         if not all(map(self.pinned, guard.paths)):
             return False
         value = self._read(guard.path)
@@ -111,7 +111,7 @@ class GuardElision:
         return known and not isinstance(value, _UNWATCHED) and self._watch(value)
 
     def _stays_of_type(self, value: Any) -> bool:
-        """Whether an object's class is watched, or cannot be exchanged."""
+        """True if an object's class is watched or cannot be assigned."""
         return type(value) in (dict, list, tuple) or isinstance(value, FIXED) \
             or type(value) in _FIXED_TYPES or self._watch(value)
 
@@ -121,17 +121,17 @@ _FIXED_TYPES = (types.FunctionType, types.MethodType, property)
 
 
 def _can_look(value: Any) -> bool:
-    """Whether an object is told by its identity: what has no other guard than its value is not."""
+    """True if an object can be checked by identity: plain values and tensors cannot."""
     return not (is_plain(value) or isinstance(value, Tensor))
 
 
 def _may_go(value: Any) -> bool:
-    """Whether an object can be told from others without being kept alive, and is worth it."""
+    """True if an object can be held by a weak reference."""
     return type(value).__weakrefoffset__ != 0 and not isinstance(value, (*FIXED, *_FIXED_TYPES))
 
 
 def _stands(owner: Any, name: str, value: Any) -> bool:
-    """Whether an attribute is what the object or its class holds, not what code computes."""
+    """True if an attribute is stored in the object or its class, not computed by code."""
     kind = type(owner)
     if isinstance(owner, type):
         return _looks_up(kind) is type.__getattribute__ and not hasattr(kind, name) \
@@ -152,7 +152,7 @@ def _stands(owner: Any, name: str, value: Any) -> bool:
 
 
 def _looks_up(kind: Any) -> Any:
-    """What a class does to find an attribute of its objects."""
+    """The attribute lookup of a class."""
     return kind.__getattribute__
 
 

@@ -1,4 +1,4 @@
-"""What a compiled function tells of itself: an explanation, its graphs, its code, its kernels."""
+"""Shows a compiled function: its report, graphs, code and kernels."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ KINDS: dict[str, Callable[[Segment], str]] = {  # the code generator adds "cuda"
 
 
 class Inspection:
-    """The part of a compiled function that looks at it and changes nothing."""
+    """The methods of a compiled function that inspect it."""
 
     __name__: str
     programs: list[TraceTree]
@@ -36,7 +36,7 @@ class Inspection:
         raise NotImplementedError
 
     def explain(self) -> Explanation:
-        """What was recorded, valid when, why again, why eagerly, and every kernel with its time.
+        """The report: guards, graph breaks, recompilations, and every kernel with its time.
 
         The result is a text; a notebook shows it as HTML.
         """
@@ -60,7 +60,7 @@ class Inspection:
     def code(self, kind: str = "llvm", which: int | None = None) -> str:
         """The generated code of a program, by default the newest: "llvm", "asm" or "cuda".
 
-        What has not been compiled yet is compiled. CUDA C is what a GPU would run, it takes none.
+        Compiles graphs that have no code yet. "cuda" needs no GPU.
         """
         if kind not in KINDS:
             raise ArgumentError(f"code({kind!r}): there is {', '.join(map(repr, KINDS))}")

@@ -1,7 +1,7 @@
-"""All ways of a function for export: those that examples take, and those that are forced.
+"""Enumerates the control-flow paths of a function for export: those of examples, and forced ones.
 
-Where a tensor's value decides, and no example gives one of the answers, the function is run with
-that answer on the values of an example. What such a run computes is of no use, but its way is.
+If no example takes an outcome of a branch on a tensor's value, the function runs with that outcome
+forced on the values of an example. The numbers of such a run are discarded, its path is kept.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class Example(NamedTuple):
 
 @dataclass(frozen=True)
 class Explored:
-    """The tree of a function's ways, and the runs that came to each of its ends."""
+    """The control-flow tree of a function, and the runs that reached each exit."""
 
     root: Block
     runs: Mapping[Exit, Sequence[ExportTrace]]
@@ -61,12 +61,12 @@ class Explored:
 
     @property
     def states(self) -> dict[Node, list[Tensor]]:
-        """Tensors from outside that any way changes, by the nodes of what they hold before."""
+        """Captured tensors that any path changes, by the nodes of their initial values."""
         return {n: t for runs in self.runs.values() for run in runs for n, t in run.states.items()}
 
 
 class _Grown(Exception):
-    """The tree has to be made anew."""
+    """Restarts the enumeration."""
 
 
 def explore(fn: Callable[..., Any], examples: Sequence[Example], sizes: ShapeEnv,
@@ -100,12 +100,12 @@ def _explored(fn: Callable[..., Any], examples: Sequence[Example], sizes: ShapeE
             unmet += 1
         except _Grown:
             known, grown = made.common.carried, grown + 1
-    raise CaptureError("the loops of the function change other things on each way",
-                       "give what they carry the same dtype and shape from the start")
+    raise CaptureError("the loops of the function change different variables on each path",
+                       "give each loop variable the same dtype and shape from the start")
 
 
 class _Exploration:
-    """The ways that were found so far."""
+    """One enumeration: the paths found so far."""
 
     def __init__(self, fn: Callable[..., Any], examples: Sequence[Example], sizes: ShapeEnv,
                  carried: dict[Any, set[Any]], training: bool, learnt: MergeHints | None) -> None:
@@ -162,26 +162,26 @@ class _Exploration:
             self.runs.setdefault(end, []).append(run)
 
     def _ask(self, sizes: ShapeEnv) -> None:
-        """Keeps what a run asked of sizes."""
+        """Collects the conditions on sizes of a run."""
         for key, condition in sizes.conditions.items():
             before = self._conditions.setdefault(key, condition)
             if before.outcome != condition.outcome:
                 error = CaptureError(f"the examples differ in whether {condition}",
-                                     "give examples whose sizes are alike in this")
+                                     "give examples that agree on this condition")
                 error.line = condition.line
                 raise error
         self._fixed += sizes.fixed
 
     def _gap(self) -> tuple[Branch, list[bool]] | None:
-        """A decision with an answer that was never given, and the answers that lead there."""
+        """A branch with an outcome never taken, and the outcomes that lead there."""
         assert self.root is not None
         for at, answers in _with_answers(self.root):
             if isinstance(at, Branch) and len(at.outcomes) < 2:
                 if len(self.runs) >= WAYS:
-                    raise _at(at, f"the decisions of the function have more than {WAYS} outcomes "
-                                  "together", "choose with fw.where(condition, x, y)")
+                    raise _at(at, f"the branches of the function form more than {WAYS} paths",
+                              "choose with fw.where(condition, x, y)")
                 if len(self.forced) >= DECISIONS:
-                    raise _at(at, f"the function decides more than {DECISIONS} times",
+                    raise _at(at, f"the function has more than {DECISIONS} branches",
                               "choose with fw.where(condition, x, y)")
                 return at, [*answers, not next(iter(at.outcomes))]
         return None
@@ -199,18 +199,18 @@ class _Exploration:
                 continue
             if len(at.outcomes) < 2:
                 break  # the run went another way
-            self.forced[f"{at.site}: no example takes the way where this is {answers[-1]}"] = None
+            self.forced[f"{at.site}: no example takes the path where this is {answers[-1]}"] = None
             return
         raise _unexplored(at, answers[-1], failed)
 
 
 def _leaf(names: ValueTable) -> TraceExit:
-    """A mark of an end; what is there the run tells."""
+    """A placeholder for the exit of a path; the run has its contents."""
     return TraceExit([], [], SameObject(None), TraceOutputs([], [], [], {}))
 
 
 def _with_answers(root: Block) -> Iterator[tuple[Block, list[bool]]]:
-    """Every place, with the answers on the way there."""
+    """Every block, with the outcomes of the branches that lead there."""
     stack: list[tuple[Block, list[bool]]] = [(root, [])]
     while stack:
         at, answers = stack.pop()
@@ -226,7 +226,7 @@ def _with_answers(root: Block) -> Iterator[tuple[Block, list[bool]]]:
 
 
 def _to_meet(fork: IfMerge, answers: list[bool]) -> list[bool]:
-    """The answers on a way to where those of a question meet."""
+    """The outcomes of a path to the merge of a branch."""
     assert fork.body is not None
     return next([*answers, *more] for at, more in _with_answers(fork.body)
                 if isinstance(at, Yield) and at.if_merge is fork)
@@ -235,14 +235,14 @@ def _to_meet(fork: IfMerge, answers: list[bool]) -> list[bool]:
 def _unexplored(at: Branch, answer: bool, error: Exception | None) -> CaptureError:
     if error is not None and _is_raised(error):
         return _at(at, f"where this is {answer}, the function raises {type(error).__name__}, and a "
-                       "model cannot", "check before the call, and leave it out here")
+                       "model cannot", "make this check before the call, outside the function")
     why = f" ({type(error).__name__}: {error})" if error is not None else ""
-    return _at(at, f"no example takes the way where this is {answer}, and it could not be found "
-                   f"without{why}", "give an example that takes it: examples=[(x,), ...]")
+    return _at(at, f"no example takes the path where this is {answer}, and tracing it without "
+                   f"one failed{why}", "give an example that takes it: examples=[(x,), ...]")
 
 
 def _is_raised(error: Exception) -> bool:
-    """Whether it comes from a `raise` or `assert` of the user's."""
+    """True if an error comes from a `raise` or `assert` in user code."""
     frames = list(traceback.walk_tb(error.__traceback__))
     if not frames or is_ours(frames[-1][0].f_code):
         return False

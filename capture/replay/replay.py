@@ -67,7 +67,7 @@ class Replay:
         try:
             failed = self.check(args, kwargs)
         except MISSING:
-            return "what it read is no longer there"
+            return "every value that the recording read exists"
         return "" if failed < 0 else self.guards[failed].message
 
     def fits(self, args: Any, kwargs: Any) -> bool:

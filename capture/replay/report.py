@@ -1,4 +1,4 @@
-"""What was recorded of a function, in words: when it is valid, what it does, what that takes."""
+"""Writes the report of `explain()`: guards, control flow, memory and kernels of each program."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _SIGNS = {"add": "+", "sub": "-", "mul": "*", "truediv": "/", "floordiv": "//", 
 
 
 class Recorded(Protocol):
-    """What is known of a compiled function."""
+    """The attributes of a compiled function that the report reads."""
 
     __name__: str
     programs: list[TraceTree]
@@ -37,17 +37,18 @@ class Recorded(Protocol):
 
 
 def explain(function: Recorded) -> Explanation:
-    """Everything that is known of a compiled function."""
+    """The report on a compiled function."""
     s, programs = function.stats, function.programs
     parts = [Part(f"{function.__name__}: {_number(s.recordings, 'recording')}, "
                   f"{_number(s.replays, 'replay')}, {_number(s.fallbacks, 'eager call')}, "
                   f"{s.compile_seconds:.2f} s compiling", [Part(str(s.costs))])]
     if function.jobs.awaited:
-        parts.append(Part(f"another thread makes code, {_number(function.jobs.awaited, 'piece')} "
-                          "still to be made: until then calls compute op by op"))
-    parts += _titled("runs eagerly or in pieces", [
+        parts.append(Part("background compilation, "
+                          f"{_number(function.jobs.awaited, 'graph')} left: "
+                          "until then calls run op by op"))
+    parts += _titled("graph breaks", [
         Part(f"{why} ({_number(n, 'time')})") for why, n in function.refusals.items()])
-    parts += _titled("recorded again", [
+    parts += _titled("recompiled", [
         Part(f"{why} ({_number(n, 'time')})") for why, n in Counter(function.misses).items()])
     for number, program in enumerate(programs, 1):
         parts.append(Part(f"program {number} of {len(programs)}, replayed "
@@ -71,18 +72,18 @@ def _shortened(parts: list[Part], what: str) -> list[Part]:
 def _of_program(program: TraceTree) -> list[Part]:
     conditions = [Part(g.message) for g in program.guards]
     conditions.insert(0, Part(f"gradients are {'on' if program.grad_enabled else 'off'}"))
-    found = [Part("valid while", _shortened(conditions, "conditions"))]
-    found += _titled("numbers that may be any", [
+    found = [Part("guards", _shortened(conditions, "conditions"))]
+    found += _titled("dynamic scalars", [
         Part(describe(p)) for p in sorted(program.varying.numbers, key=describe)])
-    found.append(Part("what it does, and how often replays went each way", _of_way(program.root)))
+    found.append(Part("control flow, with replay counts per branch", _of_way(program.root)))
     if program.split is not None:
-        found.append(Part(f"Python does what is between native calls: {program.split}"
-                          if program.split else "all of it is one native call"))
+        found.append(Part(f"control flow runs in Python between native calls: {program.split}"
+                          if program.split else "the whole program is one native call"))
     stages = program.stages()
     made = [code for s in stages if (code := s.executable)]
     if not made:
-        when = "another thread does that" if any(s.is_awaited for s in stages) else \
-            "that happens on the first call that fits"
+        when = "the background thread compiles it" if any(s.is_awaited for s in stages) else \
+            "the next call that fits compiles it"
         return [*found, Part(f"not compiled yet: {when}")]
     largest = max((m.memory for m in made), key=lambda m: m.peak)
     return [*found, Part(f"memory of one call: {largest}"),
@@ -93,7 +94,7 @@ def _of_program(program: TraceTree) -> list[Part]:
 
 @functools.singledispatch
 def _of_way(at: Block) -> list[Part]:
-    """What happens from a place of the tree on."""
+    """The report lines for a block and everything below it."""
     return [part for below in at.children() for part in _of_way(below)]
 
 
@@ -106,35 +107,35 @@ def _of_end(at: Exit) -> list[Part]:
 def _of_branch(at: Branch) -> list[Part]:
     answers = [Part(f"{_answer(at, outcome)}: {_number(_uses(way), 'time')}", _of_way(way))
                for outcome, way in at.outcomes.items()]
-    return [Part(f"{at.site or 'a line of ours'} asks for {_subject(at.subject)}", answers)]
+    return [Part(f"{at.site or 'a line of fusewire'} branches on {_subject(at.subject)}", answers)]
 
 
 @_of_way.register
 def _of_loop(at: LoopHeader) -> list[Part]:
     carried = [str(n.type) for n in at.entry.phis] + ["a number"] * len(at.entry.symbols)
-    return [Part(f"{at.site} begins a loop over {', '.join(carried) or 'nothing'}: "
-                 f"{_number(at.iterations, 'turn')} so far", _of_way(at.body) if at.body else [])]
+    return [Part(f"{at.site} loops, carrying {', '.join(carried) or 'nothing'}: "
+                 f"{_number(at.iterations, 'iteration')} so far", _of_way(at.body) if at.body else [])]
 
 
 @_of_way.register
 def _of_measured(at: SizeDefinition) -> list[Part]:
-    return [Part(f"{at.site} finds the size {at.element.name}"),
+    return [Part(f"{at.site} computes the data-dependent size {at.element.name}"),
             *[part for below in at.children() for part in _of_way(below)]]
 
 
 @_of_way.register
 def _of_turn(at: BackEdge) -> list[Part]:
-    return [Part(f"{at.site} goes on with the next turn")]
+    return [Part(f"{at.site} continues with the next iteration")]
 
 
 def _uses(at: Block) -> int:
-    """How many calls ended below a place."""
+    """The number of calls that ended below a block."""
     own = sum(leaf.uses for leaf in at.exits) if isinstance(at, Exit) else 0
     return own + sum(map(_uses, at.children()))
 
 
 def _of_leaf(leaf: TraceExit) -> Iterator[Part]:
-    yield from _titled("where also", _shortened([Part(g.message)
+    yield from _titled("path guards", _shortened([Part(g.message)
                                                  for g in leaf.exit_guards], "conditions"))
     values = ", ".join(str(n.type) for n in leaf.outputs[:_SHOWN])
     more = ", ..." if len(leaf.outputs) > _SHOWN else ""
@@ -144,11 +145,11 @@ def _of_leaf(leaf: TraceExit) -> Iterator[Part]:
 
 
 def _subject(subject: Node | ScalarExpr) -> str:
-    """What a decision depends on, as one would write it."""
+    """The value that a branch tests, as Python would write it."""
     if isinstance(subject, ScalarExpr):
         return in_words(subject)
     if subject.op == "input":
-        return f"a {subject.type} that is given"
+        return f"the {subject.type} of an argument"
     where = f" of {subject.site}" if subject.site else ""
     return f"the {subject.type} of {subject.op}{where}"
 
@@ -158,12 +159,12 @@ _ORIGINS: dict[str, Callable[[Any], str]] = {  # where numbers come from, in wor
     "given": describe,
     "size": str,
     "element": lambda node: f"{node.op}.item()",
-    "phi": lambda token: "a number of the loop",
+    "phi": lambda token: "a loop variable",
 }
 
 
 def in_words(formula: ScalarExpr) -> str:
-    """A formula of numbers, with Python's signs; what is too long to read is left out."""
+    """A scalar expression with Python's operators; long operands are shown as (...)."""
     texts: dict[ScalarExpr, str] = {}
     for part in formula.parts:
         if part.op in _ORIGINS:
@@ -188,7 +189,7 @@ def _answer(at: Branch, outcome: Any) -> str:
 # ---- the kernels
 
 def _kernels(rows: list[dict[str, Any]]) -> Part:
-    """The table of kernels, the costliest first, each with its share of the time."""
+    """The table of kernels, costliest first, each with its share of the time."""
     total = max(sum(r["seconds"] for r in rows), 1e-12)
     cells = [("kernel", "us", "share", "KB", "GB/s", "limit", "line")]
     for r in sorted(rows, key=lambda r: -r["seconds"])[:_SHOWN]:
@@ -200,5 +201,5 @@ def _kernels(rows: list[dict[str, Any]]) -> Part:
                       f"{r['line']}{note}"))
     more = len(rows) - len(cells) + 1
     left = [Part(f"and {more} more kernels")] if more > 0 else []
-    return Part(f"{_number(len(rows), 'kernel')}, {total * 1e6:.0f} us on made-up values", left,
+    return Part(f"{_number(len(rows), 'kernel')}, {total * 1e6:.0f} us on synthetic values", left,
                 cells if rows else ())

@@ -1,4 +1,4 @@
-"""What `explain` gives: a text that notebooks show as HTML, both made of the same parts."""
+"""Formats the report of `explain()` as text and, for notebooks, as HTML of the same parts."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _CELL = "padding:0 1.2em 0 0;text-align:{};border:none;background:none;white-spa
 
 
 class Part(NamedTuple):
-    """A line, with what belongs to it: further lines, or a table whose first row are headings."""
+    """A line with nested lines, or with a table whose first row holds the headings."""
 
     text: str
     parts: Sequence[Part] = ()
@@ -46,7 +46,7 @@ def _lines(part: Part, indent: str) -> Iterator[str]:
 
 
 def aligned(rows: Sequence[Sequence[str]]) -> list[str]:
-    """The rows of a table as lines: columns of numbers end in one place, others begin there."""
+    """The rows of a table as lines: columns of numbers align right, others left."""
     widths = [max(map(len, column)) for column in zip(*rows)]
     sides = _sides(rows)
     return ["  ".join(cell.rjust(width) if side == "right" else cell.ljust(width)

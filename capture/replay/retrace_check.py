@@ -1,4 +1,4 @@
-"""Runs a function in Python beside its replay: whether the recording is still what Python does.
+"""Compares a replay with a new trace of the same call in Python.
 
 The replay only computes, then Python runs the function for real, noting it once more. Equal calls
 give the same nodes, so what was recorded and what happens now can be compared without tolerance.
@@ -30,13 +30,13 @@ from .differential_check import interval
 from .trace import Trace, record
 from .trace_tree import TraceTree
 
-_CURE = ("this is a mistake of fusewire: please report it with the function; until then, leave "
+_CURE = ("this is a bug in fusewire: please report it with the function; until then, remove "
          "@fw.compile out of it")
 _REL, _ABS = 1e-3, 1e-6  # how far numbers may be apart that follow from computed tensors
 
 
 def is_due(check: str | float | None, program: TraceTree) -> bool:
-    """Whether this replay of a program is to be compared."""
+    """True if `check` asks to compare this replay."""
     if check is None or sys.getprofile() is not None:  # recording needs the profiler's place
         return False
     every = interval(check)
@@ -44,7 +44,7 @@ def is_due(check: str | float | None, program: TraceTree) -> bool:
 
 
 def rerun(program: TraceTree, args: Any, kwargs: Any, name: str) -> Any:
-    """What `program.run` gives; Python made the changes. CheckError where the two differ."""
+    """The result of `program.run`, with Python's side effects. CheckError if the two differ."""
     held = 2 * program.arrays(args, kwargs)  # what is held is not written over
     found: list[tuple[TraceExit, Any]] = []
     result = program.run(args, kwargs, lambda leaf, result: found.append((leaf, result)))
@@ -54,17 +54,17 @@ def rerun(program: TraceTree, args: Any, kwargs: Any, name: str) -> Any:
     run = record(program.fn, args, kwargs, program.names, program.varying)
     why = _disagreement(program, *found[0], run)
     if why:
-        raise CheckError(f"{name}: what was recorded is not what Python does: {why}", _CURE)
+        raise CheckError(f"{name}: the recording differs from what Python does: {why}", _CURE)
     return run.result
 
 
 def _disagreement(program: TraceTree, leaf: TraceExit, result: Any, run: Trace) -> str:
-    """Where a replay and a run of the same call differ, in words, or an empty text."""
+    """A message that says where a replay and a trace of the same call differ, or ""."""
     if run.leaf is None:
-        return f"it could not be recorded again: {run.refusal}"
+        return f"it could not be retraced: {run.refusal}"
     place, left = program.part(run.path)
     if place is None:
-        return f"Python asks other questions of its values ({_questions(run)})"
+        return f"Python takes different branches ({_questions(run)})"
     if left or not isinstance(place, Exit) or leaf not in place.exits:
         return ""  # it took another way: a value on the edge, as `check` has seen to
     return _other_nodes(leaf, run.leaf) or _other_changes(leaf, run.leaf) or \
@@ -73,26 +73,26 @@ def _disagreement(program: TraceTree, leaf: TraceExit, result: Any, run: Trace) 
 
 def _questions(run: Trace) -> str:
     sites = [d.site for d in run.path if isinstance(d, Decision)]
-    return ", ".join(sites) or "none at all"
+    return ", ".join(sites) or "none"
 
 
 def _other_nodes(recorded: TraceExit, now: TraceExit) -> str:
     if recorded.formulas != now.formulas:
-        return "it computes other numbers"
+        return "it computes different numbers"
     if all(a is b for a, b in zip(recorded.outputs, now.outputs)) and \
             len(recorded.outputs) == len(now.outputs):
         return ""
     known = set(topological(recorded.outputs))
     new = [n for n in topological(now.outputs) if n not in known and n.op not in SPECIAL]
-    return f"{new[0].op} at {new[0].site or 'a line of ours'} was not recorded like this" \
-        if new else "it returns or stores other values"
+    return f"{new[0].op} at {new[0].site or 'a line of fusewire'} is not in the recording" \
+        if new else "it returns or stores different values"
 
 
 def _other_changes(recorded: TraceExit, now: TraceExit) -> str:
     before, after = ([e.target for e in leaf.effects] for leaf in (recorded, now))
     if before == after:
         return ""
-    changed = [str(p) for p in {*before} ^ {*after}] or ["things in another order"]
+    changed = [str(p) for p in {*before} ^ {*after}] or ["objects in a different order"]
     return f"it changes {', '.join(sorted(changed))}"
 
 

@@ -54,7 +54,7 @@ class Sample(NamedTuple):
 
 
 class Reference:
-    """What NumPy gives for a graph, and the samples about it."""
+    """NumPy's outputs for a graph, and perturbed samples of them."""
 
     def __init__(self, graph: Graph, arrays: Sequence[Any]) -> None:
         self.graph, self.arrays = graph, arrays
@@ -93,18 +93,18 @@ class Reference:
 
 
 def _jumps(node: Node) -> bool:
-    """Whether a rounding among the inputs of a node can change its value by more than that."""
+    """True if rounding in the inputs can make a node's value jump."""
     computed = any(rounds(i.type.dtype) or i.op not in SPECIAL for i in node.inputs)
     return computed and (node.op in _JUMPS or not rounds(node.type.dtype))
 
 
 def rounds(dtype: Any) -> bool:
-    """Whether results of this dtype are rounded."""
+    """True if results of this dtype are rounded."""
     return bool(dtypes.is_float(dtype))
 
 
 def units_of(dtype: Any) -> int:
-    """By how many units in the last place a result of this dtype may be off."""
+    """The error of a result of this dtype, in units in the last place."""
     return _UNITS[np.dtype(dtypes.real_of(dtype)).itemsize]
 
 
@@ -146,7 +146,7 @@ def _in_float64(node: Node, inputs: list[Any]) -> Any:
 
 
 def _keeps_dtypes(node: Node, inputs: list[Any]) -> bool:
-    """Whether a node whose result is no small float takes inputs in float64."""
+    """True if a node can take float64 inputs although its result is no small float."""
     return node.op in SPECIAL or all(a.dtype == i.type.dtype for a, i in zip(inputs, node.inputs)) \
         or node.kind in ("pointwise", "reduce", "sort")
 
@@ -247,7 +247,7 @@ def _summed_letters(params: Mapping[str, Any], shapes: Sequence[Sequence[int]]) 
 
 
 def _is_winograd(node: Node) -> bool:
-    """Whether compiled code may compute a node in Winograd's tiles."""
+    """True if compiled code may compute a node in Winograd tiles."""
     return node.op in _CONVOLUTIONS and node.type.dtype == dtypes.float32 \
         and bool(settings.winograd) and len(node.type.shape) == 4
 

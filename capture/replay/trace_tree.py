@@ -29,10 +29,10 @@ from .trace import Trace
 WAYS = 16  # answers to one question that are told apart
 LEAVES = 64  # ways of one program
 _PLAIN = (  # what hands Python a plain number: of a tensor, or of a number that is followed
-    "a tensor's value becomes a plain number here, and each new one needs a recording. Use "
-    "x.item(), which stays compiled, or tensors",
-    "only the exact value of a number will do here (for a function of math, a text, an index), and "
-    "each new one needs a recording. Compute with tensors here, or do this part outside")
+    "a tensor's value becomes a plain number here, and each new value needs a recording. "
+    "Use x.item(), which stays compiled, or tensors",
+    "the exact value of a number is needed here (for a function of math, a string, an index), and "
+    "each new value needs a recording. Compute with tensors here, or do this part outside")
 
 
 class TraceTree(Replay):
@@ -128,34 +128,36 @@ class TraceTree(Replay):
         return (at, []) if isinstance(at, Exit) else (None, [])
 
     def unmet(self, args: Any, kwargs: Any) -> dict[TraceExit, str]:
-        """For each leaf that this call does not fit, the condition of its own that fails."""
+        """The guard that fails, for each exit that this call does not fit."""
         found = {}
         for leaf in self.leaves():
             try:
                 failed = leaf.check(args, kwargs)
             except MISSING:
-                found[leaf] = "what it read is there"
+                found[leaf] = "every value that the recording read exists"
             else:
                 found |= {} if failed < 0 else {leaf: leaf.exit_guards[failed].message}
         return found
 
     def news(self, run: Trace, unmet: dict[TraceExit, str]) -> str:
-        """What a run shows that is not in the tree."""
+        """Why a call was traced: the new outcome of a branch, or the guard that failed."""
         place, left = self.part(run.path)
         if left:
-            return f"{left[0].site or 'a decision'} decides as never before"
+            return f"{left[0].site or 'a decision'} took an outcome that has no trace yet"
         here = place.exits if isinstance(place, Exit) else unmet
         failed = [unmet[leaf] for leaf in here if leaf in unmet]
-        return f"no longer: {failed[0]}" if failed else "its values decide something else"
+        return f"guard failed: {failed[0]}" if failed else \
+            "a condition on values has an outcome that has no trace yet"
+
 
 def crowded(run: Trace, programs: Sequence[TraceTree]) -> str:
-    """Why a run is one way too many, or nothing: a plain number has a way for each value."""
+    """Why a trace exceeds the limit of paths, or "": a plain number has one path per value."""
     for program in programs:
         place, left = program.part(run.path)
         if isinstance(place, Branch) and left and len(place.outcomes) >= WAYS:
             return f"{place.site}: {_PLAIN[isinstance(place.subject, ScalarExpr)]}"
         if len(program.leaves()) >= LEAVES:
-            return f"{run.path[-1].site}: its decisions have more than {LEAVES} outcomes together"
+            return f"{run.path[-1].site}: its branches form more than {LEAVES} paths"
     return ""
 
 
@@ -174,5 +176,5 @@ def _difference(guard: Guard, read: PathReader) -> list[tuple[int, int, int]] | 
 
 
 def _device(guard: Guard) -> str:
-    """The device that a tensor has to be on."""
+    """The device that a guard expects a tensor on."""
     return f"cuda:{guard.constants['P']}" if "P" in guard.constants else CPU

@@ -38,8 +38,8 @@ def making_code() -> Iterator[None]:
     except MemoryError as error:
         raise MemoryShortage from error
     except Exception as error:
-        raise CodegenError(f"no code could be made: {type(error).__name__}: {error}",
-                           "this is a mistake of fusewire; the function runs without it"
+        raise CodegenError(f"code generation failed: {type(error).__name__}: {error}",
+                           "this is a bug in fusewire; the function runs without compiled code"
                            ) from error
 
 
@@ -54,7 +54,7 @@ class Job(Generic[T]):
 
     @property
     def is_awaited(self) -> bool:
-        """Whether it is still to be made."""
+        """True if the job is unfinished."""
         return not self._ended.is_set()
 
     @property
@@ -128,7 +128,7 @@ def code_of(program: Executable | None) -> Executable | None:
 
 
 class Jobs:
-    """What was begun for one function."""
+    """The background jobs of one function."""
 
     def __init__(self) -> None:
         self._begun: weakref.WeakSet[Job[Any]] = weakref.WeakSet()
@@ -142,7 +142,7 @@ class Jobs:
 
     @property
     def awaited(self) -> int:
-        """How many are still to be made."""
+        """The number of unfinished jobs."""
         return sum(job.is_awaited for job in list(self._begun))
 
     def wait(self) -> None:
@@ -187,7 +187,7 @@ def go_on() -> None:
 
 
 def _work() -> None:
-    """What the thread does."""
+    """The loop of the thread: runs jobs until none is left."""
     global _thread
     while True:
         with _LOCK:
@@ -200,7 +200,7 @@ def _work() -> None:
 
 
 def _next() -> Job[Any] | None:
-    """The first job that somebody still holds."""
+    """The first queued job with a living owner; None if there is none."""
     while _QUEUE:
         job = _QUEUE.popleft()()
         if job is not None:

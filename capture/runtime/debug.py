@@ -1,6 +1,6 @@
-"""What FUSEWIRE_DEBUG shows on stderr, each level with all before it: one form for everything.
+"""Writes what FUSEWIRE_DEBUG asks for to stderr; each level includes the levels below it.
 
-    fusewire 1 recordings: step records again, no longer: argument 1 is 2.0
+    fusewire 1 recordings: step recompiles, guard failed: argument 1 == 2.0
 
 The number is the level from which on it is shown. Texts of several lines follow their heading as
 they are, so that they can be copied.
@@ -28,5 +28,5 @@ def show(level: int, what: str, text: Callable[[], str] | None = None) -> None:
 
 def show_code(name: str, executable: Any) -> None:
     """Writes what a program consists of: its kernels with their times, and its code."""
-    show(KERNELS, f"{name}, timed on made-up values", executable.explain)
+    show(KERNELS, f"{name}, timed on synthetic values", executable.explain)
     show(SOURCES, name, lambda: executable.code)

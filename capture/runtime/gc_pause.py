@@ -1,4 +1,4 @@
-"""Python's garbage collector set aside for as long as graphs are made.
+"""Pauses Python's garbage collector while graphs are built.
 
 Graphs are many small objects without cycles. The collector would look through all of them again and
 again while they grow in number, and find nothing: up to half of the time.

@@ -62,7 +62,7 @@ class Memory(NamedTuple):
 
 
 def in_words(size: int) -> str:
-    """So many bytes, as one would say it.
+    """A number of bytes with its unit.
 
     >>> in_words(12), in_words(1500), in_words(2_000_000)
     ('12 B', '1.5 kB', '2.0 MB')
@@ -74,7 +74,7 @@ def in_words(size: int) -> str:
 
 
 class _State(threading.local):
-    """What a thread collects, and the seconds of phases inside of the present one."""
+    """The costs that a thread collects, and the seconds of phases inside the current one."""
 
     costs: Costs | None = None
     inner = 0.0
@@ -96,7 +96,7 @@ def collecting(costs: Costs) -> Iterator[None]:
 
 @contextlib.contextmanager
 def making(name: str, costs: Costs) -> Iterator[None]:
-    """A context in which code is made, as those who look on see: its phases are collected."""
+    """A context of code generation: collects its phases and opens a span."""
     with collecting(costs), spans.span("compiling", name, about=costs):
         yield
 

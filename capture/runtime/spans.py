@@ -1,7 +1,7 @@
-"""Who looks on while compiled functions run: mostly nobody, which calls see at one name.
+"""Hands timed spans of compiled calls to watchers, such as a profile.
 
-A span is a piece of a thread's time: a call, and in it a recording, code being made, a program that
-runs. Spans that lie in no other are handed to the watchers when they end.
+A span is an interval of a thread's time: a call, and in it a recording, code generation or a
+program that runs. A span without an outer span is handed to the watchers when it ends.
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ def _look() -> None:
 
 @in_child
 def _nobody() -> None:
-    """Who looks on stays in the process that was forked."""
+    """Watchers stay in the parent process."""
     _WATCHERS.clear()
     _STATE.open.clear()
     _look()

@@ -1,4 +1,4 @@
-"""What the user is told, once, where a compiled function does less than was asked for."""
+"""Warns when a compiled function falls back to eager execution."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from ...eager.errors import is_our_file
 
 
 class CaptureWarning(UserWarning):
-    """A compiled function, or the way back through it, runs eagerly for the reason given."""
+    """A compiled function, or its backward, runs eagerly for the reason given."""
 
 
 def warn(message: str) -> None:

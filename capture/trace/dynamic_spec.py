@@ -26,8 +26,8 @@ def check_dynamic(dynamic: Dynamic, fn: Callable[..., Any]) -> None:
     known = _parameters(fn)
     for name in dynamic:
         if isinstance(name, str) and known is not None and name not in known:
-            raise ArgumentError(f"dynamic names {name!r}, which is no argument: there are "
-                                f"{', '.join(known) or 'none'}", help)
+            raise ArgumentError(f"dynamic names {name!r}, which is not an argument: the "
+                                f"arguments are {', '.join(known) or 'none'}", help)
 
 
 def requested_axes(dynamic: Dynamic, fn: Callable[..., Any], args: Any,

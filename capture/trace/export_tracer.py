@@ -279,7 +279,7 @@ class ExportTracer(Tracer):
             return  # computed in this run, or changed before
         if path is None and self.training:
             raise CaptureError("a tensor is changed that cannot be reached from the function",
-                               "let it name the model and the optimizer, or take them as arguments")
+                               "use the model and the optimizer by name, or pass them as arguments")
         if path is not None:
             self.states.setdefault(self.node_of(tensor), []).append(tensor)
 
@@ -302,8 +302,8 @@ class ExportTracer(Tracer):
         for node, tensors in self.states.items():
             now = {self.node_of(t) for t in tensors}
             if len(now) > 1:
-                raise CaptureError("two tensors that hold one array are changed in different ways",
-                                   "let each have its own: x.detach().clone()")
+                raise CaptureError("two tensors that share memory are changed in different ways",
+                                   "give each its own memory: x.detach().clone()")
             new_values[node] = now.pop()
         return new_values
 

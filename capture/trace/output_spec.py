@@ -81,7 +81,8 @@ class OutputSpecBuilder:
             self._of_tensor[id(tensor)] = len(self.tensors)
             self.tensors.append((self.node(tensor), tensor))
             if type(tensor) is not Tensor:
-                self._tracer.refuse(f"a {type(tensor).__name__} is made that outlives the call")
+                self._tracer.refuse(f"a {type(tensor).__name__} is created in the call "
+                                      "and outlives it")
         return self._of_tensor[id(tensor)]
 
     def recipe(self, value: Any) -> Recipe:
@@ -130,7 +131,7 @@ class OutputSpecBuilder:
         if id(value) in self._recipes:
             rebuilt = self._recipes[id(value)]
             if rebuilt is None:
-                return self._refuse(f"an object of class {type(value).__name__} holds itself")
+                return self._refuse(f"an object of class {type(value).__name__} contains itself")
             rebuilt.shared = True
             return rebuilt
         self._recipes[id(value)] = None
@@ -150,7 +151,8 @@ class OutputSpecBuilder:
             return SameObject(value)
         if _is_plain_object(value):
             return self._object(value)
-        return self._refuse(f"an object of class {kind.__name__} is made that outlives the call")
+        return self._refuse(f"an object of class {kind.__name__} is created in the call and "
+                            "outlives it")
 
     def _refuse(self, why: str) -> Recipe:
         self._tracer.refuse(why)
@@ -184,7 +186,8 @@ class OutputSpecBuilder:
         state = self._tracer.state
         if "<locals>" in cls.__qualname__ and id(cls) not in state.paths and \
                 Path("class", cls) not in state.values:
-            self._tracer.refuse(f"the class {cls.__name__} is made that outlives the call")
+            self._tracer.refuse(f"the class {cls.__name__} is created in the call and "
+                                  "outlives it")
 
 
 _RULES: dict[type, Callable[[OutputSpecBuilder, Any], Recipe]] = {

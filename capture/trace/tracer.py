@@ -399,7 +399,7 @@ class Tracer:
             return bound[1]
         path = self._path_of(tensor._data)
         if path is None:
-            self.refuse("a tensor is used that was made elsewhere and cannot be reached from the "
+            self.refuse("a tensor is used that was not made elsewhere and cannot be reached from the "
                         "arguments, closure or globals of the function")
             path = Path("lost", len(self.sources))
         tensor_type = TensorType(self.shape_at(path, tensor._data.shape), tensor._data.dtype)

@@ -112,7 +112,7 @@ class _ControlLowering:
         program = stage.executable
         if type(program) is not Executable or program.interface.has_checks \
                 or program.interface.sizes:
-            raise NotNativelyControlled("a part of it is no plain native program of fixed sizes")
+            raise NotNativelyControlled("one of its graphs is not a native program of fixed sizes")
         inputs = [ControlOperand("array", self.array_numbers[p]) for p in stage.paths]
         for node in stage.inputs.numbers:
             number = self.arithmetic.value(stage.names.numbers[node], live)
@@ -217,7 +217,7 @@ class _ControlLowering:
         if overwritten and leaf.exit_guards:
             self.checked_first.append(leaf)
         if any(inputs.count(slot) > 1 for slot in overwritten):
-            raise NotNativelyControlled("an array that it changes is read under two names")
+            raise NotNativelyControlled("an array that it overwrites is passed twice")
         self.overwritten |= {slot.number for slot in overwritten}
 
     def _result_operand(self, shape: tuple[int, ...], dtype: Any,
@@ -264,7 +264,7 @@ class NativeControl:
         assembler = written.assembler
         image = ControlImage(assembler, len(written.loops), arrays)
         if image.size > _MAX_ARENA_BYTES:
-            raise NotNativelyControlled(f"{image.size} bytes lie between its programs, "
+            raise NotNativelyControlled(f"{image.size} bytes pass between its graphs, "
                                         "where Python costs little")
         self.ends, self.first = [end.trace_exit for end in written.exits], written.checked_first
         self._arena_bytes = image.size

@@ -56,7 +56,7 @@ class ScalarArithmetic:
             elif part.op == "phi":
                 slots[part] = live[part]
             else:
-                raise NotNativelyControlled("it computes with numbers or sizes that are given")
+                raise NotNativelyControlled("it computes with numbers or sizes of the arguments")
         return slots[formula]
 
     def operand(self, number: ControlOperand, node: Node) -> ControlOperand:

@@ -2,7 +2,7 @@
 
 The graph is lowered for two samples of sizes, and numbers that differ become formulas of the sizes,
 which are an argument of the program (see `prime_unification`). That is correct if every size is a
-product of unknown sizes and numbers, and if views read along an axis of unknown size only the
+product of unknown sizes and numbers, and if views read along an axis of dynamic size only the
 element at the same index. Other graphs are refused, with the reason.
 """
 
@@ -123,7 +123,7 @@ def compile_any_size(graph: Graph, least: Sizes, lower: Lower,
     it. lower(graph, open) lowers a graph of fixed sizes, of which the `open` ones stand for unknown
     sizes (see `Machine`). Raises CodegenError with the reason if there is none."""
     if len(least) > MAX_DYNAMIC_SIZES:
-        raise CodegenError(f"more than {MAX_DYNAMIC_SIZES} sizes are unknown")
+        raise CodegenError(f"more than {MAX_DYNAMIC_SIZES} sizes are dynamic")
     try:
         return _compile_with_equal_sizes(graph, least, {name: name for name in least}, lower,
                                          assemble)
@@ -133,7 +133,7 @@ def compile_any_size(graph: Graph, least: Sizes, lower: Lower,
     try:
         return _compile_with_equal_sizes(graph, least, equal_to, lower, assemble)
     except _SIZE_ERRORS as error:
-        raise CodegenError(f"not for all sizes: {error}") from error
+        raise CodegenError(f"the graph cannot be lowered for all sizes: {error}") from error
 
 
 def _compile_with_equal_sizes(graph: Graph, least: Sizes, equal_to: Mapping[str, str], lower: Lower,
@@ -184,7 +184,7 @@ def _fixed_sizes(graph: Graph) -> set[int]:
         for dim in dims_in(node.type.shape):
             if len(dim.expr.terms) > 1:
                 raise CodegenError(f"{node.site or node.op}: {dim.expr}, a size of {node.type}, "
-                                   "is no product of unknown sizes")
+                                   "is not a product of dynamic sizes")
     return sizes - {0}
 
 
@@ -212,7 +212,7 @@ def check_size_constants(graph: Graph) -> None:
     size_constants = set[Node]()  # numbers that sizes are
     for node in graph.nodes():
         if node.op not in SPECIAL and not _is_size_independent(node, size_constants):
-            raise CodegenError(f"{node.site or node.op}: {node.op} depends on an unknown size")
+            raise CodegenError(f"{node.site or node.op}: {node.op} depends on a dynamic size")
         if node.op in ("const", "full") and any(True for _ in dims_in(node.params["value"])):
             size_constants.add(node)
 
@@ -229,7 +229,7 @@ def _is_size_independent(node: Node, size_constants: Set[Node]) -> bool:
 
 
 def check_views(graph: Graph, machine: Machine) -> None:
-    """Raises CodegenError for a view that reads, along an axis of unknown size, another element
+    """Raises CodegenError for a view that reads, along an axis of dynamic size, another element
     than that at the same index."""
     for node in graph.nodes():
         if node.op not in SPECIAL and OPS[node.op].kind == "view" and node.op != "reshape":
@@ -259,7 +259,7 @@ def _check_view(node: Node, machine: Machine) -> None:
         if isinstance(source.mask, ExprValue):
             elementwise &= dynamic_axes.keys().isdisjoint(loop_ir.subexpressions([source.mask.expr]))
     if not elementwise:
-        raise CodegenError(f"{node.site or node.op}: {node.op} along an axis of unknown size")
+        raise CodegenError(f"{node.site or node.op}: {node.op} along an axis of dynamic size")
 
 
 # ---- the plan for any size

@@ -364,7 +364,7 @@ def find_size_bindings(graph: Graph) -> dict[str, SizeBinding]:
     bindings = {name: at for name, at in reversed(candidates)} | plain
     missing = _named_sizes(graph).keys() - bindings.keys()
     if missing:
-        raise CodegenError(f"no input's shape tells the size {', '.join(sorted(missing))}")
+        raise CodegenError(f"no input's shape determines the size {', '.join(sorted(missing))}")
     return bindings
 
 

@@ -19,7 +19,7 @@ from ...eager.core.dispatch import LARGE
 from ...eager.core.op import OPS
 from .support import why_no_code
 
-TOO_LITTLE = "so little work that code of its own would not pay"
+TOO_LITTLE = "too little work to be worth a kernel"
 MAX_NODES_LEFT_TO_LIBRARY = 2  # small nodes between calls; more become a native part
 
 
@@ -144,7 +144,7 @@ class _LevelAssignment:
         calls: dict[int, list[Step]] = {}
         for n in self.nodes:
             if n in self.called:
-                why = self.no_code.get(n, "NumPy shows it without moving anything")
+                why = self.no_code.get(n, "a view in NumPy, which copies nothing")
                 calls.setdefault(self.level[n], []).append(LibraryCall(n, why))
         found: list[Step] = []
         for level in sorted({*calls, *(level for level, _ in parts)}):

@@ -22,12 +22,12 @@ def why_no_code(node: Node, runs: Callable[[Node], bool] = lambda call: False) -
     a kernel."""
     for dtype in (node.type.dtype, *(i.type.dtype for i in node.inputs)):
         if not is_supported(dtype):
-            return f"no code can be made for {dtype.name} yet"
+            return f"the code generator does not support {dtype.name}"
     if node.op in SPECIAL:
         return ""
     op, reason = OPS[node.op], ""
     if op.kind == "opaque" and not runs(node):
-        reason = op.why.get("meaning", "it is a call of a library")
+        reason = op.why.get("meaning", "it is a library call")
     elif any(is_small(x.type.dtype) for x in (node, *node.inputs)):
         reason = op.why.get("small floats", "")
-    return f"no code can be made for {node.op}: {reason}" if reason else ""
+    return f"the code generator does not support {node.op}: {reason}" if reason else ""

@@ -57,7 +57,7 @@ class Target:
         if named:
             return named
         if self.cpu not in _LEVELS:
-            raise CodegenError(f"what a {self.cpu} has is not known here",
+            raise CodegenError(f"the features of the processor {self.cpu} are not known",
                                f"name one of {', '.join(_LEVELS)}, or this machine")
         return _LEVELS[self.cpu]
 

@@ -56,14 +56,14 @@ class Given:
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Adds the options by which a user says what a function is called with."""
     parser.add_argument("--input", type=spec, action="append", default=[], dest="inputs",
-                        metavar="X=DTYPE[SIZES]", help="an argument and what it is, as in "
-                        "x=float32[batch,784]; a size with a name may vary; filled with random "
-                        "numbers; once for each argument")
+                        metavar="X=DTYPE[SIZES]", help="dtype and sizes of an argument, as in "
+                        "x=float32[batch,784]; a named size is dynamic; filled with random "
+                        "numbers; once per argument")
     parser.add_argument("--example", type=Path, metavar="FILE.npz",
-                        help="arrays by the names of arguments, as np.savez writes them, in place "
-                        "of --input")
+                        help="arrays by argument name, as np.savez writes them, instead of "
+                        "--input")
     parser.add_argument("--dynamic", type=axis, action="append", default=[], metavar="X:AXIS=NAME",
-                        help="an axis that may vary, as in x:0=batch; may be given several times")
+                        help="a dynamic axis, as in x:0=batch; may be given several times")
 
 
 def spec(text: str) -> Spec:
@@ -112,11 +112,11 @@ def given(options: argparse.Namespace, target: Target, sizes: Mapping[str, int] 
     """What the options say that the target is called with, its named sizes as in `sizes` where they
     are there. WrongUsage where that is not enough."""
     if options.inputs and options.example:
-        raise WrongUsage("--input and --example both say what the arguments are",
-                         "give one of both")
+        raise WrongUsage("--input and --example both describe the arguments",
+                         "give only one of them")
     dynamic: dict[str, dict[int, str]] = {}
     if options.example and sizes:
-        raise WrongUsage("--example has the sizes that it has", "leave --sizes out, or use --input")
+        raise WrongUsage("the sizes of --example are fixed", "leave --sizes out, or use --input")
     if options.example:
         tensors = by_parameter(read(options.example), target)
     else:

@@ -39,10 +39,10 @@ class Target(NamedTuple):
 def add_arguments(parser: argparse.ArgumentParser, form: str = FORM, what: str = "") -> None:
     """Adds the argument that names a function or module, and the option of its weights."""
     parser.add_argument("target", metavar=form,
-                        help=f"{what}a function, an nn.Module, or what gives one when it is called "
-                        "without arguments")
+                        help=f"{what}a function, an nn.Module, or a factory of one: a class or a "
+                        "function without arguments")
     parser.add_argument("--weights", type=Path, metavar="FILE.safetensors",
-                        help="the module's parameters and buffers, as fw.save keeps a state dict")
+                        help="parameters and buffers of the module, a state dict of fw.save")
 
 
 def chosen(options: argparse.Namespace) -> Target:
@@ -101,7 +101,7 @@ def _run(file: Path) -> ModuleType:
         spec.loader.exec_module(module)
     except SystemExit as error:
         raise Failed(f"{file} ended the process (with {error.code!r}) when it was read",
-                     'keep what is to run as a script below `if __name__ == "__main__":`'
+                     'move the script part below `if __name__ == "__main__":`'
                      ) from error
     return module
 

@@ -76,7 +76,7 @@ class SavedWays(Replay):
             try:
                 failed = leaf.check(args, kwargs)
             except MISSING:
-                found.append("what it read is there")
+                found.append("every value that the recording read exists")
                 continue
             if failed >= 0:
                 found.append(self._failure(leaf.exit_guards[failed], args, kwargs))

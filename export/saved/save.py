@@ -78,7 +78,7 @@ class Saving:
         try:
             failed = compile_check(fixed, source)((), {})
         except MISSING:
-            self.failed.append("what it read is no longer there")
+            self.failed.append("every value that the recording read exists")
             return False
         if failed >= 0:
             self.failed.append(fixed[failed].message)
@@ -135,7 +135,7 @@ def save(recorded: Recorded, path: Any) -> None:
 
 def _described(recorded: Recorded, saving: Saving, writing: Encoder) -> dict[str, Any]:
     if not saving.programs:
-        raise Unsaved(f"nothing is recorded that fits its state as it is now: no longer "
+        raise Unsaved(f"nothing is recorded that fits its state as it is now: guard failed: "
                       f"{saving.failed[0]}", "call it as it is to be called once loaded, then save")
     programs = [_program(p, saving, writing) for p in saving.programs]
     writing.finish()
@@ -163,7 +163,7 @@ def save_compiled(compiled: Compiled, path: Any) -> None:
     if not compiled.programs:
         refused = next(iter(compiled.refusals), "")
         raise ExportError(
-            f"{name} cannot be saved: " + (f"it runs in pieces: {refused}" if refused else
+            f"{name} cannot be saved: " + (f"it has a graph break: {refused}" if refused else
                                            "nothing is recorded of it"),
             "" if refused else "call it as it is to be called once loaded, then save it")
     compiled.wait()

@@ -61,7 +61,7 @@ def halved(x: fw.Tensor) -> fw.Tensor:
 
 
 REFUSED: dict[str, tuple[Any, str]] = {
-    "an op without code": (lambda x: fw.linalg.svdvals(x), "no code can be made for svd"),
+    "an op without code": (lambda x: fw.linalg.svdvals(x), "code generator does not support svd"),
     "random numbers": (lambda x: x + fw.rand(3), "random numbers would be the same"),
     "a loop": (halved, "how often a loop is gone through"),
     "a size that values tell": (lambda x: x[x > 0].sum(), "."),

@@ -39,9 +39,9 @@ def test_recordings_name_the_condition_that_failed(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert shown(1, monkeypatch, capsys).splitlines() == [
-        "fusewire 1 recordings: step is recorded, number 1",
-        "fusewire 1 recordings: step is recorded again, no longer: argument 1 is True",
-        "fusewire 1 recordings: step is recorded, number 2",
+        "fusewire 1 recordings: step is recorded, 1 so far",
+        "fusewire 1 recordings: step recompiles, guard failed: argument 1 is True",
+        "fusewire 1 recordings: step is recorded, 2 so far",
     ]
 
 

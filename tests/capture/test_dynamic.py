@@ -32,7 +32,7 @@ def test_sizes_of_one_name_are_one_size() -> None:
 
 @pytest.mark.parametrize("dynamic, why", [
     ("yes", "dynamic='yes' is not True, False or axes"),
-    ({"z": [0]}, "dynamic names 'z', which is no argument: there are x, y"),
+    ({"z": [0]}, "dynamic names 'z', which is not an argument: the arguments are x, y"),
 ])
 def test_what_is_refused(dynamic: Any, why: str) -> None:
     with pytest.raises(fw.ArgumentError, match=why):

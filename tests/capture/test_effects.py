@@ -258,7 +258,8 @@ def refusals() -> dict[str, Any]:
             y = x
         return Result()
 
-    return {"holds itself": holds_itself, "class function": closure, "Result is made": local_class,
+    return {"contains itself": holds_itself, "class function": closure,
+            "Result is created": local_class,
             "class generator": lambda x: (x * k for k in range(2))}
 
 

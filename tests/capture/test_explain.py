@@ -39,14 +39,14 @@ def test_it_begins_with_counts() -> None:
 
 def test_it_says_when_a_recording_is_valid() -> None:
     text = decides().explain()
-    assert "valid while" in text and "    argument 1 is 2.0" in text
+    assert "guards" in text and "    argument 1 == 2.0" in text
     assert "argument 0 is float32[3]" in text
 
 
 def test_it_shows_decisions_by_line_with_how_often_each_way_was_taken() -> None:
     lines = [line.strip() for line in decides().explain().splitlines()]
-    asked = next(line for line in lines if " asks for " in line)
-    assert re.fullmatch(rf"{HERE}:\d+ asks for the bool\[\] of greater of {HERE}:\d+", asked)
+    asked = next(line for line in lines if " branches on " in line)
+    assert re.fullmatch(rf"{HERE}:\d+ branches on the bool\[\] of greater of {HERE}:\d+", asked)
     assert "True: 2 times" in lines and "False: 1 time" in lines
 
 
@@ -56,16 +56,16 @@ def test_it_shows_numbers_as_one_writes_them() -> None:
         return x if x.max().item() * 2 + 1 > 3 else -x
 
     f(fw.ones(3))
-    assert "asks for (((max.item() * 2) + 1) > 3)" in f.explain()
+    assert "branches on (((max.item() * 2) + 1) > 3)" in f.explain()
 
 
 def test_it_says_why_it_recorded_again() -> None:
     choose = decides()
     choose(fw.ones(3, dtype=fw.float64), 2.0)
     title, *why = choose.explain().splitlines()[2:5]
-    assert title == "recorded again"
-    assert re.fullmatch(rf"  {HERE}:\d+ decides as never before \(1 time\)", why[0])
-    assert why[1] == "  no longer: argument 0 is float32[3] (1 time)"
+    assert title == "recompiled"
+    assert re.fullmatch(rf"  {HERE}:\d+ took an outcome that has no trace yet \(1 time\)", why[0])
+    assert why[1] == "  guard failed: argument 0 is float32[3] (1 time)"
 
 
 def test_it_says_what_is_changed() -> None:
@@ -88,7 +88,7 @@ def test_it_says_why_a_function_runs_eagerly() -> None:
 
     with pytest.warns(CaptureWarning):
         f(fw.ones(100))
-    assert re.search(rf"runs eagerly or in pieces\n  {HERE}:\d+: .*NumPy", f.explain())
+    assert re.search(rf"graph breaks\n  {HERE}:\d+: .*NumPy", f.explain())
 
 
 def test_kernels_are_listed_by_cost_with_their_lines() -> None:
@@ -98,7 +98,7 @@ def test_kernels_are_listed_by_cost_with_their_lines() -> None:
 
     for _ in range(2):
         f(fw.ones(64, 64), fw.ones(64, 64))
-    heading, *rows = [line.split() for line in f.explain().partition("made-up values\n")[2]
+    heading, *rows = [line.split() for line in f.explain().partition("synthetic values\n")[2]
                       .splitlines()]
     assert heading == ["kernel", "us", "share", "KB", "GB/s", "limit", "line"]
     assert all(row[-1].startswith(HERE) for row in rows)

@@ -341,4 +341,4 @@ def test_the_explanation_names_the_size() -> None:
     f = fw.compile(lambda x: x[x > 0] * 2)
     f(vector(0.0))
     f(vector(1.0))
-    assert "finds the size m" in str(f.explain())
+    assert "computes the data-dependent size m" in str(f.explain())

@@ -444,7 +444,7 @@ def test_a_hook_that_sees_into_the_call_is_refused() -> None:
         h.register_hook(lambda g: seen.append(h))
         return h.sum()
 
-    with pytest.warns(CaptureWarning, match="class function is made that outlives the call"):
+    with pytest.warns(CaptureWarning, match="class function is created in the call and outlives"):
         for _ in range(3):
             f(fw.ones(2).requires_grad_()).backward()
     assert len(seen) == 3

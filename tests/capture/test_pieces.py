@@ -277,7 +277,7 @@ def test_programs_are_made_up_to_a_limit(monkeypatch: pytest.MonkeyPatch) -> Non
         for n in range(1, 5):
             assert_same(run(X, n), f(X, n), 10)
     assert run.pieces.compiled == 2
-    assert any("2 pieces" in why for why in run.pieces.uncompiled)
+    assert any("2 subgraphs" in why for why in run.pieces.uncompiled)
 
 
 def test_an_op_of_a_library_ends_a_piece() -> None:

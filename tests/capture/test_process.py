@@ -166,7 +166,7 @@ def test_new_outcomes_are_recorded_while_others_replay() -> None:
     assert compiled.stats.recordings <= 4
 
 
-@pytest.mark.filterwarnings("ignore:slow runs in pieces")
+@pytest.mark.filterwarnings("ignore:slow. graph break")
 def test_one_function_is_called_while_another_is_recorded() -> None:
     """What the other thread computes, compiled, is no part of the recording."""
     inside, called = threading.Event(), threading.Event()

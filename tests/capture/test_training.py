@@ -266,7 +266,7 @@ def test_a_compiled_function_of_the_inside_rebound() -> None:
     assert_same(outer(X), X * 5 + 1)
 
 
-@pytest.mark.filterwarnings("ignore:step runs in pieces")  # compiled or not, it learns the same
+@pytest.mark.filterwarnings("ignore:step. graph break")  # compiled or not, it learns the same
 def test_an_embedding_learns() -> None:
     rows = []
     for compiled in (True, False):

@@ -128,14 +128,14 @@ def test_what_nobody_wants_any_more_is_not_made(compiler: Compiler) -> None:
 def test_explain_and_code(compiler: Compiler) -> None:
     compiled = fw.compile(f, background=True)
     compiled(X), compiled(X)
-    assert "another thread makes code, 1 piece still to be made" in compiled.explain()
-    assert "not compiled yet: another thread does that" in compiled.explain()
+    assert "background compilation, 1 graph left" in compiled.explain()
+    assert "not compiled yet: the background thread compiles it" in compiled.explain()
     assert compiled.kernels() == []
     assert "matmul" in compiled.graph() or "contract" in compiled.graph()
     timer = threading.Timer(0.05, compiler.go.set)
     timer.start()
     assert "define" in compiled.code()  # which waits
-    assert "another thread" not in compiled.explain() and compiled.kernels()
+    assert "background" not in compiled.explain() and compiled.kernels()
     assert "simplify" in compiled.graph(passes=True)
 
 
@@ -241,7 +241,7 @@ def test_sizes_are_met_while_there_is_no_code(monkeypatch: pytest.MonkeyPatch) -
     for x in given:
         assert bits(compiled(x)) == bits(g(x))
     assert entered.wait(60) and compiled.stats.recordings == 1
-    assert "another thread makes code" in compiled.explain()
+    assert "background compilation" in compiled.explain()
     program = compiled.programs[0].stages()[0].executable
     assert "op by op until another thread has compiled it" in program.explain()
     go.set()
@@ -250,7 +250,7 @@ def test_sizes_are_met_while_there_is_no_code(monkeypatch: pytest.MonkeyPatch) -
         np.testing.assert_allclose(compiled(x).numpy(), g(x).numpy(), rtol=1e-5)
     compiled.wait()
     assert all(v.dynamic_program is not None for v in program.variants), program.explain()
-    assert "another thread" not in compiled.explain()
+    assert "background" not in compiled.explain()
 
 
 def test_a_function_in_pieces(compiler: Compiler, capsys: pytest.CaptureFixture[str]) -> None:
@@ -261,7 +261,7 @@ def test_a_function_in_pieces(compiler: Compiler, capsys: pytest.CaptureFixture[
 
     g(LARGE)  # code for the product alone, which eager calls have, is not made in a recording
     compiled = fw.compile(g, background=True)
-    with pytest.warns(CaptureWarning, match="runs in pieces"):
+    with pytest.warns(CaptureWarning, match="graph break"):
         compiled(LARGE)
     for _ in range(8):
         assert bits(compiled(LARGE)) == bits(g(LARGE))
@@ -275,7 +275,7 @@ def test_pieces_without_code_run_op_by_op(compiler: Compiler) -> None:
     compiler.fails = fw.CodegenError("there is none")
     compiler.go.set()
     compiled = fw.compile(lambda x: (print(end=""), f(x))[1], background=True)
-    with pytest.warns(CaptureWarning, match="runs in pieces"):
+    with pytest.warns(CaptureWarning, match="graph break"):
         compiled(LARGE)
     for _ in range(8):
         assert bits(compiled(LARGE)) == bits(f(LARGE))
@@ -286,7 +286,7 @@ def test_pieces_without_code_run_op_by_op(compiler: Compiler) -> None:
 # ---- what goes wrong
 @pytest.mark.parametrize(("error", "says"), [
     (fw.CodegenError("there is none"), "there is none"),
-    (ValueError("lost"), "no code could be made: ValueError: lost")])
+    (ValueError("lost"), "code generation failed: ValueError: lost")])
 def test_an_error_is_told_by_the_next_call(compiler: Compiler, error: Exception, says: str) -> None:
     compiler.fails = error
     compiled = fw.compile(f, background=True)

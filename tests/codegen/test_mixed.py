@@ -344,6 +344,6 @@ def test_calls_are_listed_with_line_and_reason() -> None:
     program = compile_graph(graph)
     *_, call = program.rows()
     assert call["name"] == "call of sort" and "test_mixed.py" in call["line"]
-    assert call["why"].startswith("no code can be made for sort")
+    assert call["why"].startswith("the code generator does not support sort")
     assert call["why"] in program.explain() and call["line"] in program.explain()
     assert call["why"] in program.code and "define" in program.code

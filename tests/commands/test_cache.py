@@ -43,7 +43,7 @@ def test_clear_removes_entries_and_nothing_else(call: Any, disk: Path) -> None:
 
 def test_where_nothing_is_kept(call: Any, disk: Path) -> None:
     settings.disk_mb = 0
-    assert "nothing is kept on disk: FUSEWIRE_DISK_MB=0" in call("cache", "--clear").out
+    assert "the disk cache is off: FUSEWIRE_DISK_MB=0" in call("cache", "--clear").out
     assert len(list(disk.iterdir())) > 1
 
 

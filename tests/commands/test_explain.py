@@ -27,7 +27,7 @@ def test_for_programs(call: Any, net: Path) -> None:
 @pytest.mark.filterwarnings("ignore::fusewire.capture.runtime.warnings.CaptureWarning")
 def test_what_is_in_the_way(call: Any, net: Path) -> None:
     done = call("explain", "net.py:talks", "--input", "float32[8]")
-    assert done.status == 0 and "print() writes something on each call" in done.out
+    assert done.status == 0 and "print() writes output on each call" in done.out
 
 
 def test_a_function_that_is_compiled_already(call: Any, net: Path) -> None:

@@ -15,7 +15,7 @@ from fusewire.export.onnx.verify import compare
 
 # Loops in loops, and ways out of their middle: loaded, these are more decisions than before, and
 # not all of them meet again.
-TOO_MANY = ("more than 64 outcomes", "change other things on each way")
+TOO_MANY = ("more than 64 paths", "change different variables on each path")
 
 
 @pytest.mark.parametrize(("fn", "inputs"), deciding.ALL, ids=lambda x: getattr(x, "__name__", ""))

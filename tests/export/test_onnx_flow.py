@@ -34,7 +34,7 @@ def test_one_example_is_enough_for_all_ways(fn: Any, example: int, path: Path) -
         for have, want in zip(run({"x": x.numpy()}), wanted if isinstance(wanted, (list, tuple))
                               else [wanted], strict=True):
             np.testing.assert_allclose(have, want.numpy(), rtol=1e-5, err_msg=str(x))
-    assert any("deciding.py:" in note and "no example takes the way" in note
+    assert any("deciding.py:" in note and "no example takes the path" in note
                for note in report.notes)
 
 
@@ -139,7 +139,7 @@ def other_number(x: fw.Tensor) -> Any:
     (raises, "where this is True, the function raises ValueError, and a model cannot"),
     (other_kind, "the ways from here give results of different kinds: float32[3]"),
     (other_dtype, "give both the same dtype"),
-    (not_forced, "no example takes the way where this is True, and it could not be found"),
+    (not_forced, "no example takes the path where this is True, and tracing it"),
     (other_number, "the function returns other tensors on other ways: output and output, output_1"),
 ])
 def test_refusals(fn: Any, words: str, path: Path) -> None:
@@ -158,7 +158,7 @@ def test_too_many_ways(path: Path) -> None:
                 return x + i
         return x
 
-    with pytest.raises(fw.ExportError, match="have more than 64 outcomes together"):
+    with pytest.raises(fw.ExportError, match="form more than 64 paths"):
         export(fn, fw.ones(7), path)
 
 

@@ -24,7 +24,7 @@ ASKED = ["a.sum() > 0", "b.max() < 1", "(a * b).mean() > 0.3", "a[0] < b[1]", "n
          "(a > b).any()", "a.sum().item() + n < 3"]
 DONE = ["a = a * 0.5 + b", "b = b - 1", "a, b = b, a", "a = a + n", "b = fw.tanh(a) * 2", "n += 1",
         "a = b + 1", "b = b * 1.5"]
-REFUSED = ("more than 64 outcomes", "change other things on each way", "earlier iteration",
+REFUSED = ("more than 64 paths", "change different variables on each path", "earlier iteration",
            "read outside of it")
 
 

@@ -16,7 +16,7 @@ TOLERANCE = {"float16": 1e-2, "float32": 1e-4, "float64": 1e-7}
 # The same for results of what rounds in between: to so many numbers that one more or less counts.
 _CODED, _SMALL = 2e-2, {"FLOAT16": 1e-2, "BFLOAT16": 5e-2}
 
-_OURS = "this is a mistake of fusewire: please report it with the function"
+_OURS = "this is a bug in fusewire: please report it with the function"
 
 
 class Runner(NamedTuple):
