@@ -23,17 +23,21 @@ from fusewire.eager.settings import settings
 Array = Any
 Inputs = Sequence[Array]
 
-ELEMENTS = ("eager.dispatch", "eager.ops.entropy", "eager.nn.functional.attention",
+ELEMENTS = ("eager.core.dispatch", "eager.ops.layers.entropy", "eager.nn.functional.attention",
             "codegen.partition.partition")
 """Modules that read `LARGE`, from which on an op is native code in eager."""
 
 LOWERED: dict[str, dict[str, int]] = {
     **{module: {"LARGE": 1} for module in ELEMENTS},
     "eager.autograd.engine": {"SOME": 1},
-    "eager.memory": {"SMALLEST": 64},  # results from this size on begin on a cache line
-    "codegen.eager_jit.exact": {"WORTH": 0},
-    "codegen.eager_jit.row_blocks": {"_BLOCK": 8, "_PIECE": 3, "_FEW": 3},
-    "codegen.eager_jit.rnn": {"_WORTH": 1},
+    "eager.arrays.memory": {"SMALLEST": 64},  # results from this size on begin on a cache line
+    "codegen.eager_jit.exact": {"MIN_NUMPY_NANOSECONDS": 0},
+    "codegen.eager_jit.row_blocks": {
+        "_BLOCK_ELEMENTS": 8,
+        "_REDUCTION_ROW_ELEMENTS": 3,
+        "_MIN_REDUCTION_ROWS": 3,
+    },
+    "codegen.eager_jit.rnn": {"_MIN_MULTIPLICATIONS": 1},
     "codegen.cpu.loop_nest": {"MIN_ELEMENTS_PER_TASK": 8, "_MIN_TASK_NS": 1},
     "codegen.cpu.lower": {"MIN_ELEMENTS_PER_TASK": 8, "_MAX_ROWS_WITH_CACHED_SUMS": 16,
                           "_MAX_REDUCTION_CHUNK": 8},
@@ -52,7 +56,7 @@ LOWERED: dict[str, dict[str, int]] = {
         "_MIN_ELEMENTS_PER_TASK": 8,
         "_MAX_SCRATCH_BYTES": 64,
     },
-    "codegen.control_vm.assembler": {"_COPIED": 16},
+    "codegen.control_vm.assembler": {"_MAX_COPY_BYTES": 16},
     "codegen.cpu.gemm.plan": {
         "_MAX_COLUMNS_PER_BLOCK": 16,
         "_MAX_DEPTH_PER_BLOCK": 4,
@@ -79,10 +83,9 @@ def lower(patch: pytest.MonkeyPatch, elements: int = 1) -> None:
             value = elements if name == "LARGE" and module in ELEMENTS else value
             patch.setattr(importlib.import_module(f"fusewire.{module}"), name, value)
     for module, name, fresh in ((row_blocks, "_PROGRAMS", SpecializationCache(1 << 20)),
-                                (row_blocks,
-                                 "_KNOWN", {}),
+                                (row_blocks, "_CALLS", {}),
                                 (vjp, "_ELEMENTS", SpecializationCache(1 << 20)),
-                                (vjp, "_WAYS", {}),
+                                (vjp, "_PLANS", {}),
                                 (vjp, "_SHAPED", SpecializationCache(1 << 20))):
         patch.setattr(module, name, fresh)
 

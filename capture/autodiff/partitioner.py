@@ -19,6 +19,7 @@ from ..sizes.symbolic_dim import concrete
 
 UNLIMITED = 1 << 62
 RECOMPUTED_KINDS = ("pointwise", "view", "create")  # kinds of ops that the backward may recompute
+EXACT_COMPARISONS = ("equal", "not_equal")
 
 
 def decomposed(nodes: Nodes, roots: Sequence[Node], known: dict[Node, Node]) -> list[Node]:
@@ -56,7 +57,7 @@ def saved_values(demanded: Iterable[Node], results: Collection[Node],
         if node.op in SPECIAL:
             continue
         network.link((node, 0), (node, 1), _cost(node, results, inner))
-        if node not in inner and (node in checkpointed or not _is_cheap(node)):
+        if node not in inner and (node in checkpointed or not _may_recompute(node)):
             network.link(None, (node, 0), UNLIMITED)
         for i in node.inputs:
             if i.op not in SPECIAL:
@@ -68,9 +69,29 @@ def saved_values(demanded: Iterable[Node], results: Collection[Node],
     return [n for n in nodes if (n, 1) in sink_side and (n, 0) not in sink_side]
 
 
-def _is_cheap(node: Node) -> bool:
+def _may_recompute(node: Node) -> bool:
+    """True if the backward may compute a node again: cheaply, and with the forward's value."""
     op = OPS[node.op]
-    return op.kind in RECOMPUTED_KINDS and op.passes == 1 and not op.draws
+    is_cheap = op.kind in RECOMPUTED_KINDS and op.passes == 1 and not op.draws
+    return is_cheap and not _needs_equal_bits(node)
+
+
+def _needs_equal_bits(node: Node) -> bool:
+    """True if a node asks whether computed floats are equal.
+
+    The gradient of a maximum asks which elements equal it. Another program may round an element in
+    another way than the program that computed the maximum; then no element would equal it, and the
+    gradient would be 0.
+    """
+    return node.op in EXACT_COMPARISONS and any(
+        i.type.dtype.kind == "f" and _is_computed(i) for i in node.inputs)
+
+
+def _is_computed(node: Node) -> bool:
+    """True if a node's value is no input or constant, and no view of one."""
+    while node.op not in SPECIAL and OPS[node.op].kind == "view":
+        node = node.inputs[0]
+    return node.op not in SPECIAL
 
 
 def _cost(node: Node, results: Collection[Node], inner: Collection[Node]) -> int:

@@ -146,7 +146,7 @@ class _Mark:
 RETURNS_NONE = object()
 
 
-def forwarded_tensor(make: Make, count: int) -> Any:
+def forwarded_tensor(make: Recipe, count: int) -> Any:
     """The number of the tensor that a recipe returns unchanged.
 
     RETURNS_NONE if the recipe returns None; None if it does anything else.

@@ -114,7 +114,8 @@ def _of_branch(at: Branch) -> list[Part]:
 def _of_loop(at: LoopHeader) -> list[Part]:
     carried = [str(n.type) for n in at.entry.phis] + ["a number"] * len(at.entry.symbols)
     return [Part(f"{at.site} loops, carrying {', '.join(carried) or 'nothing'}: "
-                 f"{_number(at.iterations, 'iteration')} so far", _of_way(at.body) if at.body else [])]
+                 f"{_number(at.iterations, 'iteration')} so far",
+                 _of_way(at.body) if at.body else [])]
 
 
 @_of_way.register

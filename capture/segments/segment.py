@@ -140,7 +140,8 @@ def segment_of(names: ValueTable, fn: Any, wanted: Sequence[Node], known: Collec
                     [n for n in sources if n in names.numbers and n not in known],
                     [n for n in sources if n in known])
     graph = extract_graph(nodes, wanted, [n for kind in inputs for n in kind])
-    persistent = frozenset(i for i, n in enumerate(inputs.tensors) if not names.paths[n].is_argument)
+    persistent = frozenset(i for i, n in enumerate(inputs.tensors)
+                           if not names.paths[n].is_argument)
     return Segment(names, fn, wanted, inputs, replace(graph, persistent=persistent), backend)
 
 

@@ -399,8 +399,8 @@ class Tracer:
             return bound[1]
         path = self._path_of(tensor._data)
         if path is None:
-            self.refuse("a tensor is used that was not made elsewhere and cannot be reached from the "
-                        "arguments, closure or globals of the function")
+            self.refuse("a tensor is used that the function did not make and that cannot be "
+                        "reached from its arguments, closure or globals")
             path = Path("lost", len(self.sources))
         tensor_type = TensorType(self.shape_at(path, tensor._data.shape), tensor._data.dtype)
         with self.sizes.recording(False):

@@ -257,7 +257,8 @@ def _check_view(node: Node, machine: Machine) -> None:
         elementwise &= all(any(p.equals(w) and n == m for w, m in dynamic_axes.values()) for p,
                            n in source_indices)
         if isinstance(source.mask, ExprValue):
-            elementwise &= dynamic_axes.keys().isdisjoint(loop_ir.subexpressions([source.mask.expr]))
+            mask = loop_ir.subexpressions([source.mask.expr])
+            elementwise &= dynamic_axes.keys().isdisjoint(mask)
     if not elementwise:
         raise CodegenError(f"{node.site or node.op}: {node.op} along an axis of dynamic size")
 

@@ -149,7 +149,8 @@ class LayerPrograms:
             demanded = read_in_backward(backward.gradients, set(backward.result_gradients))
             self.saved = saved_values(demanded, set(trace.nodes), {})
         wanted = [*trace.nodes, *self.saved]
-        self._forward = compile_graph(extract_graph(cone(wanted, trace.inputs), wanted, trace.inputs))
+        self._forward = compile_graph(extract_graph(cone(wanted, trace.inputs), wanted,
+                                                    trace.inputs))
 
     def run(self, inputs: Sequence[Tensor | None]) -> tuple[Tensor, State]:
         """The h of every step, and the last state."""

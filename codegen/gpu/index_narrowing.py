@@ -55,7 +55,8 @@ class Ranges:
             return self._clamp_range(e, operand_ranges)
         if None in operand_ranges:
             return None
-        return (_bit_op_range if e.op in BIT_OPS else _arithmetic_range)(e.op, operand_ranges)  # type: ignore[arg-type]
+        range_of = _bit_op_range if e.op in BIT_OPS else _arithmetic_range
+        return range_of(e.op, operand_ranges)  # type: ignore[arg-type]
 
     def _clamp_range(self, e: Call, operand_ranges: list[Range | None]) -> Range | None:
         """The range of a clamp: min(max(x, 0), 7) lies in 0 ... 7 for every x."""

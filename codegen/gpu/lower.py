@@ -162,7 +162,8 @@ def _rows_with_column_sums(nest: LoopNest) -> list[Kernel]:
     outer_coordinates = decode(o, _with_sizes(nest, nest.axes.outer))
     rows = For(position, *chunk_bounds(task, ROWS_PER_COLUMN_SUM, nest.outer_size),
                tuple(_row_sweeps(nest, outer_coordinates)))
-    return lower_with_column_sums(nest, var, task, tasks, rows, _threads_for_row(_max_extents(nest)[1]))
+    return lower_with_column_sums(nest, var, task, tasks, rows,
+                                  _threads_for_row(_max_extents(nest)[1]))
 
 
 # ---- long reductions: split, and added up by a second kernel
@@ -253,7 +254,8 @@ def _columns(nest: LoopNest) -> list[Kernel]:
 def _column_sweep(nest: LoopNest, sweep: int, outer_coordinates: list[tuple[list[int], Index]],
                   limits: tuple[Expr, Expr]) -> list[Stmt]:
     """A thread's sweep over the elements of a column, or over some of them."""
-    if _max_extents(nest)[1] <= MAX_UNROLLED_REDUCTION and not nest.machine.is_dynamic(nest.inner_size):
+    is_short = _max_extents(nest)[1] <= MAX_UNROLLED_REDUCTION
+    if is_short and not nest.machine.is_dynamic(nest.inner_size):
         return _unrolled_window(nest, sweep, outer_coordinates)
     var, k = counter("k", nest.inner_size)
     coordinates: Indices = nest.axes.where([*outer_coordinates,
@@ -268,7 +270,8 @@ def _unrolled_window(nest: LoopNest, sweep: int,
     runs = _with_sizes(nest, nest.axes.inner)
     counters = [counter("k", size) for _, size in runs]
     inner_coordinates = [(run, k) for (run, _), (_, k) in zip(runs, counters)]
-    body = nest.body.element_statements(sweep, nest.axes.where([*outer_coordinates, *inner_coordinates]))
+    body = nest.body.element_statements(sweep,
+                                        nest.axes.where([*outer_coordinates, *inner_coordinates]))
     for (_, size), (var, _) in zip(reversed(runs), reversed(counters)):
         body = [For(var, const(0), const(size), tuple(body), 0, size)]
     return body
@@ -286,7 +289,8 @@ def _split_columns(nest: LoopNest) -> list[Kernel]:
     outer_coordinates, chunk_number = decode(i, _with_sizes(nest, nest.axes.outer)), task // blocks
     partial = _partial_buffers(nest, chunks)
     body = [*nest.body.init_sums(0),
-            *_column_sweep(nest, 0, outer_coordinates, chunk_bounds(chunk_number, chunk, nest.inner_size))]
+            *_column_sweep(nest, 0, outer_coordinates,
+                           chunk_bounds(chunk_number, chunk, nest.inner_size))]
     body += [loop_ir.Store(b, (chunk_number * nest.outer_size + i).expr(),
                            loop_ir.read(nest.body.registers[r]))
              for r, b in partial.items()]

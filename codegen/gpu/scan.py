@@ -169,7 +169,8 @@ class BlockScan(Scan):
         if chunks.total is None:
             step.append(elements.write(position, loop_ir.read(running)))
         body: list[Stmt] = [Assign(running, self._carry_in(chunks, line, chunk).expr),
-                            For(var, *chunk_bounds(chunk, chunks.size, elements.length), tuple(step), 0,
+                            For(var, *chunk_bounds(chunk, chunks.size, elements.length),
+                                tuple(step), 0,
                                 4)]
         if chunks.total is not None:
             at = self.chunk_offset(line, chunk, chunks.count).expr()

@@ -87,7 +87,8 @@ class ScatterAdd:
         tasks = -(-total // BLOCK_THREADS)
         var, task = counter("task", tasks)
         lane, i = counter("i", total)
-        loop = (For(lane, *chunk_bounds(task, BLOCK_THREADS, total), tuple(body(i)), BLOCK_THREADS),)
+        loop = (For(lane, *chunk_bounds(task, BLOCK_THREADS, total), tuple(body(i)),
+                    BLOCK_THREADS),)
         return Kernel(name, *buffers_of(loop), (), var, tasks, loop,
                       float(self.values.type.size + total),
                       (self.node.site,) if self.node.site else ())

@@ -102,7 +102,8 @@ class RowScatter:
         n, next_row = (self._row(order, at) for at in (position, next_position))
         is_last = call("or", is_end, call("not", self._same_index(n, next_row)))
         store = store_row_element(self.node, self.buffers, self.inline, n, i % self.width)
-        loop = For(lane, *chunk_bounds(task, MAX_GROUP_THREADS, total), (If(is_last.expr, (store,)),),
+        loop = For(lane, *chunk_bounds(task, MAX_GROUP_THREADS, total),
+                   (If(is_last.expr, (store,)),),
                    MAX_GROUP_THREADS)
         return self._kernel(name, var, tasks, (loop,))
 

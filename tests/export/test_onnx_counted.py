@@ -247,7 +247,7 @@ def a_plain_number(x: fw.Tensor) -> fw.Tensor:
 
 
 @pytest.mark.parametrize(("fn", "words"), [
-    (listed, "each iteration of this loop gives `found` another type"),
+    (listed, "each iteration of this loop leaves `found` of another kind"),
     (not_a_for, "the size `n` was fixed to 4"), (a_plain_number, "known only when the model runs")])
 def test_says_where_and_why(fn: Any, words: str, tmp_path: Path) -> None:
     with pytest.raises(fw.ExportError, match=words) as caught:

@@ -115,8 +115,9 @@ class GraphReplay:
             for launch in pending:
                 launch()
 
-        return pending if len(pending) < MIN_STEPS_PER_GRAPH else [self._device.capture(work,
-                                                                                        memory).launch]
+        if len(pending) < MIN_STEPS_PER_GRAPH:
+            return pending
+        return [self._device.capture(work, memory).launch]
 
     # ---- steps
     def _allocate(self) -> CallMemory:
