@@ -121,8 +121,8 @@ def test_workers_that_sleep_are_woken(program):
 def test_workers_keep_off_the_processor_of_the_caller():
     body = """
 allowed = os.sched_getaffinity(0)
-threads.set_num_threads(3)
-sums = Sums(build([Step(row_sums(), [Argument(0), Argument(1)])]))
+native_threads.set_num_threads(3)
+sums = Sums(build([ProgramStep(row_sums(), [Argument(0), Argument(1)])]))
 before = set(os.listdir("/proc/self/task"))
 wanted = sums()
 workers = set(os.listdir("/proc/self/task")) - before
@@ -146,7 +146,7 @@ def run_script(body):
 
 def test_the_environment_names_the_number(monkeypatch):
     monkeypatch.setenv("FUSEWIRE_NUM_THREADS", "3")
-    assert run_script("print(threads.get_num_threads())") == ["3"]
+    assert run_script("print(native_threads.get_num_threads())") == ["3"]
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork")
@@ -155,8 +155,8 @@ def test_a_forked_child_has_workers_of_its_own():
     body = """
 import time, warnings
 warnings.simplefilter("ignore")
-threads.set_num_threads(2)
-sums = Sums(build([Step(row_sums(), [Argument(0), Argument(1)])]))
+native_threads.set_num_threads(2)
+sums = Sums(build([ProgramStep(row_sums(), [Argument(0), Argument(1)])]))
 wanted = sums()
 stop = threading.Event()
 def work():
@@ -184,8 +184,8 @@ assert np.array_equal(sums(), wanted)
 def test_a_process_ends_while_workers_sleep_or_look_for_work():
     body = """
 import time
-threads.set_num_threads(3)
-sums = Sums(build([Step(row_sums(), [Argument(0), Argument(1)])]))
+native_threads.set_num_threads(3)
+sums = Sums(build([ProgramStep(row_sums(), [Argument(0), Argument(1)])]))
 sums()
 time.sleep(PAUSE)
 print("end")

@@ -70,7 +70,7 @@ def _for_types(method: Method, node: Any, schema: Any, given: Mapping[str, Any])
         plain.attribute.add().CopyFrom(proto)
         plain.attribute[-1].name = name
     for name in node.input:
-        if name and name not in method.types:
+        if name and not method.types.is_known(name):
             raise ImportModelError(f"{node.op_type} reads {name!r}, whose type is not known",
                                    "the schemas of the operators before it do not tell it")
     types = [method.types.proto(name) for name in node.input]

@@ -48,6 +48,10 @@ class Types(dict[str, int]):
             found.tensor_type.elem_type = self[name]
         return found
 
+    def is_known(self, name: str) -> bool:
+        """True if the type of a value is known: a tensor's elements, or a declared sequence."""
+        return name in self or name in self._declared
+
     def are_floats(self, names: Sequence[str]) -> bool:
         """Whether values are known to be tensors of floats."""
         return self.checked and all(self.get(name) in _FLOATS for name in names)
