@@ -98,6 +98,9 @@ class TraceExit:
             read.number(formula)  # before the segment overwrites donated inputs
         begun = None if self.backward is None else self.backward.read_inputs(args, kwargs, origins)
         sources, targets = gather(args, kwargs)
+        for effect, target in zip(self.effects, targets):  # before the segment overwrites arrays
+            if isinstance(effect.assign, SetArray) and isinstance(target, Tensor):
+                check_replay(target)
         return self.finish(segment.run(sources, registers, origins), targets, begun, read)
 
     def finish(self, arrays: list[Any], targets: list[Any], begun: Any, read: PathReader
@@ -113,9 +116,6 @@ class TraceExit:
         ]
 
         def commit() -> None:
-            for assign, target, _ in pending:
-                if isinstance(assign, SetArray) and isinstance(target, Tensor):
-                    check_replay(target)
             for assign, target, value in pending:
                 assign(target, value)
 

@@ -16,7 +16,6 @@ from typing import Any, NamedTuple, Protocol
 from ...eager import interpreter
 from ...eager.core.tape import MODE
 from ...eager.core.tensor import Tensor
-from ...eager.core.views import check_replay
 from ...eager.uninterrupted import Uninterrupted
 from ..guards.guards import Guard, PathCodegen, guard_expression
 from ..heap.access_path import Path
@@ -246,7 +245,15 @@ class _Writer:
             self.targets[leaf] = ", ".join([self.source.read(e.target) for e in leaf.effects])
         lines = list(self._ways(tensors))
         yield from self.source.lines[start:]
+        yield from self._view_guards()
         yield from _indented(lines)
+
+    def _view_guards(self) -> Iterator[str]:
+        """Lines that leave calls whose targets are views to the slow path, before anything runs."""
+        targets = {e.target for leaf in self.leaves for e in leaf.effects
+                   if isinstance(e.assign, SetArray)}
+        for name in sorted(self.source.read(target) for target in targets):
+            yield f"    if getattr({name}, '_base', None) is not None: return UNSEEN"
 
     def _ways(self, tensors: dict[Path, int]) -> Iterator[str]:
         """The lines that go through the tree: one native call, or a call for each of its parts."""
@@ -310,9 +317,6 @@ class _Writer:
         yield f"result = {self._value(leaf, leaf.result)}"
         yield f"targets = [{self.targets[leaf]}]"
         for i, effect in enumerate(leaf.effects):
-            if isinstance(effect.assign, SetArray):
-                yield f"if getattr(targets[{i}], '_base', None) is not None: CHECK(targets[{i}])"
-        for i, effect in enumerate(leaf.effects):
             made = self._value(leaf, effect.value) if effect.node is None else \
                 f"found[{effect.node}]"
             yield f"new{i} = {made}"
@@ -331,8 +335,7 @@ class _Writer:
     def _constants(self, collect: Callable[..., Any]) -> dict[str, Any]:
         return {"COLLECT": collect, "INTERPRETER": interpreter, "MODE": MODE, "GRAD": MODE.enabled,
                 "READER": PathReader, "HELD": self.at.held, "KEPT": self.pins.kept,
-                "NEW": object.__new__, "TENSOR": Tensor, "SECTION": Uninterrupted,
-                "CHECK": check_replay}
+                "NEW": object.__new__, "TENSOR": Tensor, "SECTION": Uninterrupted}
 
 
 def _indented(lines: Iterable[str]) -> list[str]:

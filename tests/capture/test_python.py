@@ -274,7 +274,7 @@ def test_names_of_guards_are_the_users() -> None:
     g(X, 1.0)
     thing.k = 3.0
     g(X, 1.0)
-    assert g.misses[0].endswith(".k is 2.0")
+    assert g.misses[0].endswith(".k == 2.0")
 
 
 @pytest.mark.parametrize("size", [1, 2, 3, 5, 8])
