@@ -69,7 +69,8 @@ for _front in (amp, autograd, cuda, fft, func, linalg, nn, optim, random, specia
         if f"{_name}.".startswith(f"{_home}."):
             _public = _home.rpartition(".")[2] + _name[len(_home):]
             _sys.modules[f"{__name__}.{_public}"] = _module
-for _public, _module in (("nn.init", nn.init), ("nn.parameter", nn.parameter),
+for _public, _module in (("nn.attention", nn.attention), ("nn.init", nn.init),
+                         ("nn.parameter", nn.parameter),
                          ("nn.utils.rnn", nn.utils.rnn), ("optim.optimizer", optim.optimizer)):
     _sys.modules[f"{__name__}.{_public}"] = _module
 

@@ -83,10 +83,10 @@ class Run:
 
     def _step(self, launch: Any) -> ProgramStep:
         kernel = self._opened(launch.kernel)
-        for place in launch.places:
+        for place in launch.views:
             self._place(place.buffer)
         slots = {b: Argument(i) for i, b in enumerate(self.memory)}
-        own = dict(zip(launch.kernel.arguments, launch.places))
+        own = dict(zip(launch.kernel.arguments, launch.views))
         return ProgramStep(kernel, [slot_of(own[b], slots) if b in own else Argument(self._place(b))
                                     for b in kernel.arguments])
 

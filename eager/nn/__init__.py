@@ -6,6 +6,7 @@ from .base.container import *
 from .base.module import *
 from .base.parameter import *
 from .base.summary import *
+from .layers import attention
 from .layers.activation import *
 from .layers.attention import *
 from .layers.batchnorm import *

@@ -449,7 +449,7 @@ def test_a_write_to_a_result_that_is_a_view_of_the_input() -> None:
 
 def test_an_object_made_inside() -> None:
     compiled = fw.compile(lambda x: types.SimpleNamespace(y=x * 2))
-    with pytest.warns(CaptureWarning, match="an object of class SimpleNamespace is made"):
+    with pytest.warns(CaptureWarning, match="an object of class SimpleNamespace is created"):
         compiled(X)
     assert_same(compiled(X + 1).y, (X + 1) * 2)
 

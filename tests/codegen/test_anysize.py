@@ -154,10 +154,10 @@ def interpreted(graph: Graph, machine: Machine, sizes: dict[str, int], arrays: l
     for node, out in zip(plan.graph.outputs, fixed.outputs):
         memory.setdefault(plan.buffers[node], np.full(out.type.size, 77, out.type.dtype))
     for launch in launches:
-        for place in launch.places:
+        for place in launch.views:
             buffer = place.buffer
             memory.setdefault(buffer, np.full(buffer.size, 77, buffer.dtype))
-        kernel, places = launch.kernel, launch.places
+        kernel, places = launch.kernel, launch.views
         own = {b: memory[p.buffer] if not p.offset else part(memory[p.buffer], p.offset, b)
                for b, p in zip(kernel.arguments, places)}
         run_kernel(kernel, own, order=range(kernel.tasks - 1, -1, -1))

@@ -135,7 +135,7 @@ def test_explain_and_code(compiler: Compiler) -> None:
     timer = threading.Timer(0.05, compiler.go.set)
     timer.start()
     assert "define" in compiled.code()  # which waits
-    assert "background" not in compiled.explain() and compiled.kernels()
+    assert "background compilation" not in compiled.explain() and compiled.kernels()
     assert "simplify" in compiled.graph(passes=True)
 
 
@@ -250,7 +250,7 @@ def test_sizes_are_met_while_there_is_no_code(monkeypatch: pytest.MonkeyPatch) -
         np.testing.assert_allclose(compiled(x).numpy(), g(x).numpy(), rtol=1e-5)
     compiled.wait()
     assert all(v.dynamic_program is not None for v in program.variants), program.explain()
-    assert "background" not in compiled.explain()
+    assert "background compilation" not in compiled.explain()
 
 
 def test_a_function_in_pieces(compiler: Compiler, capsys: pytest.CaptureFixture[str]) -> None:
