@@ -182,7 +182,7 @@ class _Writer:
 
     def _tensors(self) -> dict[Path, int]:
         """Paths of the tensors whose types matter, arguments first, and their places among the
-        arrays, which are in the order of the stages; NoShortWay where one is used of whose
+        arrays, which are in the order of the stages; NoFastPath where one is used of whose
         type nothing is said."""
         used = dict.fromkeys(p for stage in segments_of(self.at.root) for p in stage.paths)
         number = {p: i for i, p in enumerate(used)}

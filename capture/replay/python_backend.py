@@ -46,7 +46,7 @@ class PythonBackend:
         self._constants: dict[int, str] = {}
 
     def lines(self, root: Block) -> list[str]:
-        """The lines for a whole tree; NoShortWay where there are none. They set `end`, the number
+        """The lines for a whole tree; NoFastPath where there are none. They set `end`, the number
         of a leaf, and `found`, its arrays, or return UNSEEN."""
         if sum(1 for _ in walk(root)) > _LARGEST:
             raise NoFastPath

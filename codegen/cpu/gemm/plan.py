@@ -22,8 +22,8 @@ from ...ir.target_info import Machine
 from .coalesce import can_coalesce
 from .dot_packing import WORD, PackedLanes, lane_packing_for
 
-_MAX_COLUMNS_PER_BLOCK = 128  
-_MAX_DEPTH_PER_BLOCK = 512  
+_MAX_COLUMNS_PER_BLOCK = 128
+_MAX_DEPTH_PER_BLOCK = 512  # summed elements
 _PAD_ELEMENTS = 16  # keeps rows of packed blocks in different cache sets
 _COLUMN_READ_COST_ROWS = 1.5  # time to read the columns of a tile, in units of a row's time
 _MAX_ROWS_TO_PREPACK = 1024
