@@ -1,4 +1,4 @@
-"""How a function runs that cannot be recorded: Python on each call, its ops in compiled pieces."""
+"""Runs a function that cannot be traced whole: Python runs each call, subgraphs compute its ops."""
 
 from __future__ import annotations
 
@@ -21,48 +21,48 @@ _COMPILING = held_while_forking(threading.RLock())
 
 
 class GraphBreakRunner:
-    """The pieces of one function. Calls may come from several threads at once."""
+    """The subgraphs of one function. Several threads may call it at once."""
 
-    REMEMBERED = 256  # structures; one not met for longest makes room
-    PROGRAMS = 64  # compiled at most; a function with more changes too often to compile for
+    REMEMBERED = 256  # subgraphs; the least recently used one is evicted
+    PROGRAMS = 64  # the limit of compilations: a function with more changes too often
 
     def __init__(self, backend: Callable[[Graph], Any]) -> None:
         self._backend = backend
         self._results = OpSignatures()
         self._pieces: OrderedDict[Any, Subgraph] = OrderedDict()
-        self._longest = 512  # steps of a piece: beyond, compiling takes more than its share
-        self._settled = False  # whether the last call met nothing new
-        self.compiled = 0  # programs made
-        self.replays = 0  # pieces run by their programs
-        self.evaluations = 0  # pieces run op by op
+        self._max_ops = 512  # ops per subgraph: larger ones take too long to compile
+        self._settled = False  # True if the last call met no new subgraph
+        self.compiled = 0  # compiled subgraphs
+        self.replays = 0  # subgraphs run by compiled code
+        self.evaluations = 0  # subgraphs run op by op
         self.compile_seconds = 0.0
-        self.boundaries: Counter[str] = Counter()  # why a piece ended before the function, by line
-        self.uncompiled: Counter[str] = Counter()  # why a piece was not compiled
+        self.boundaries: Counter[str] = Counter()  # counts by the reason that ended a subgraph
+        self.uncompiled: Counter[str] = Counter()  # counts by the reason that prevented compilation
 
     def run(self, fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """fn(*args, **kwargs), its ops in pieces."""
+        """Returns fn(*args, **kwargs), with its ops run as subgraphs."""
         if interpreter.STATE.active is not None:
             return fn(*args, **kwargs)
-        new = self.evaluations
-        deferring = LazyInterpreter(self._results, self._arrays, self._boundary, self._longest,
-                                    not self._settled)
+        evaluations_before = self.evaluations
+        lazy_interpreter = LazyInterpreter(self._results, self._arrays, self._boundary,
+                                           self._max_ops, not self._settled)
         with Uninterrupted() as section:
             try:
-                interpreter.STATE.active = deferring
+                interpreter.STATE.active = lazy_interpreter
                 section.open = True
                 return fn(*args, **kwargs)
             finally:
                 section.open = False
                 interpreter.STATE.active = None
-                deferring.end()
-                self._settled = new == self.evaluations
+                lazy_interpreter.end()
+                self._settled = evaluations_before == self.evaluations
                 self._results.trim(self._pieces)
 
     def _boundary(self, why: str) -> None:
         self.boundaries[why] += 1
 
     def _arrays(self, steps: list[LazyOp], wanted: list[LazyOp]) -> list[Any]:
-        """The arrays of `wanted`, computed by the subgraph's code or else op by op."""
+        """The arrays of `wanted`, computed by the subgraph's code or, without code, op by op."""
         trace = SubgraphTrace(steps, wanted)
         code = self._code(trace)
         if code is None:
@@ -72,31 +72,31 @@ class GraphBreakRunner:
         return code.run(trace)
 
     def _code(self, trace: SubgraphTrace) -> SubgraphCode | None:
-        """The code for this structure and these numbers, compiled when they are met again."""
+        """The code for a traced subgraph, or None. A subgraph is compiled when it occurs again."""
         numbers = trace.exact_numbers()
         with _COMPILING:
-            piece = self._pieces.get(trace.key)
-            if piece is None:
+            subgraph = self._pieces.get(trace.key)
+            if subgraph is None:
                 self._pieces[trace.key] = Subgraph(numbers)
                 if len(self._pieces) > self.REMEMBERED:
                     self._pieces.popitem(last=False)
                 return None
             self._pieces.move_to_end(trace.key)
-            piece.look()
-            code = piece.code_for(numbers)
-            if code is None and not piece.why_not:
-                self._compile(piece, trace)
-            if piece.why_not:
-                self.uncompiled[piece.why_not] += 1
-            return piece.code
+            subgraph.look()
+            code = subgraph.code_for(numbers)
+            if code is None and not subgraph.why_not:
+                self._compile(subgraph, trace)
+            if subgraph.why_not:
+                self.uncompiled[subgraph.why_not] += 1
+            return subgraph.code
 
-    def _compile(self, piece: Subgraph, trace: SubgraphTrace) -> None:
+    def _compile(self, subgraph: Subgraph, trace: SubgraphTrace) -> None:
         if self.compiled >= self.PROGRAMS:
-            piece.why_not = f"{self.PROGRAMS} subgraphs have been compiled, which is the limit"
+            subgraph.why_not = f"{self.PROGRAMS} subgraphs have been compiled, which is the limit"
             return
         start = time.perf_counter()
-        piece.compile(trace, self._backend)
+        subgraph.compile(trace, self._backend)
         self.compile_seconds += time.perf_counter() - start
-        self.compiled += piece.code is not None
-        if piece.why_not == TOO_DEEP:
-            self._longest = max(16, self._longest // 2)
+        self.compiled += subgraph.code is not None
+        if subgraph.why_not == TOO_DEEP:
+            self._max_ops = max(16, self._max_ops // 2)

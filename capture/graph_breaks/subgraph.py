@@ -1,8 +1,8 @@
-"""A piece: ops that were put off one after the other, run as one graph.
+"""Runs a sequence of deferred ops as one graph, a subgraph.
 
-Two runs of a function that put off the same ops in the same places have the same piece, whatever
-arrays and numbers they work on. It is evaluated op by op when it is met first, and compiled when it
-is met again: numbers that differ by then are inputs of the program, others are part of it.
+Two runs with the same ops and the same data flow share a subgraph. Their arrays and numbers may
+differ. A subgraph is evaluated op by op on its first run and compiled on its second. Numbers that
+differed between these runs become inputs of the program. Other numbers become constants in it.
 """
 
 from __future__ import annotations
@@ -25,99 +25,102 @@ TOO_DEEP = "a chain of ops is deeper than Python's stack allows"
 
 
 class SubgraphTrace:
-    """Steps in order with what they work on, each array and each number once.
+    """The steps of a subgraph in order, with their distinct input arrays and numbers.
 
-    `key` is equal for equal structures: of each step its result and the places of its inputs, with
-    arrays, numbers and steps counted each by themselves; and which steps are wanted.
+    `key` is equal for subgraphs of equal structure. It holds the signature of each step, the
+    indices of its inputs, and the indices of the wanted steps. Arrays, numbers and steps are
+    counted separately. `places` holds the kind and index of each input of each step.
     """
 
     def __init__(self, steps: Sequence[LazyOp], wanted: Sequence[LazyOp]) -> None:
         self.steps, self.wanted = steps, wanted
         self.arrays: list[Any] = []
-        self.numbers: list[tuple[Any, Any]] = []  # with the dtype that each becomes
-        self.places: list[tuple[tuple[str, int] | None, ...]] = []  # of each step's inputs
+        self.numbers: list[tuple[Any, Any]] = []  # each with its dtype in the graph
+        self.places: list[tuple[tuple[str, int] | None, ...]] = []  # of inputs
         self._array_at: dict[int, tuple[str, int]] = {}
         self._number_at: dict[Any, tuple[str, int]] = {}
         self._step_at = {step: ("step", i) for i, step in enumerate(steps)}
         key: list[Any] = []
         for step in steps:
             slots = step.signature.slots
-            places = tuple([self._place(x, slot) for x, slot in zip(step.inputs, slots)])
-            self.places.append(places)
-            key += (step.signature, places)
+            operands = tuple([self._operand(x, slot) for x, slot in zip(step.inputs, slots)])
+            self.places.append(operands)
+            key += (step.signature, operands)
         self.key = (*key, *[self._step_at[step][1] for step in wanted])
 
-    def _place(self, x: Any, slot: Any) -> tuple[str, int] | None:
-        """Where an input stands; None for a number that is part of its step's result."""
+    def _operand(self, x: Any, slot: Any) -> tuple[str, int] | None:
+        """The kind and index of an input; None for a number that its step's signature holds."""
         if type(x) is LazyOp and x.value is None:
             return self._step_at[x]
         if type(x) is LazyOp or hasattr(x, "shape"):
             value = x.value if type(x) is LazyOp else x
-            found = self._array_at.get(id(value))
-            if found is None:
-                found = self._array_at[id(value)] = ("array", len(self.arrays))
+            operand = self._array_at.get(id(value))
+            if operand is None:
+                operand = self._array_at[id(value)] = ("array", len(self.arrays))
                 self.arrays.append(value)
-            return found
+            return operand
         if slot is None:
             return None
         exact = (x or repr(x), type(x), slot)  # 0.0 is not -0.0
-        found = self._number_at.get(exact)
-        if found is None:
-            found = self._number_at[exact] = ("number", len(self.numbers))
+        operand = self._number_at.get(exact)
+        if operand is None:
+            operand = self._number_at[exact] = ("number", len(self.numbers))
             self.numbers.append((x, slot))
-        return found
+        return operand
 
     def values(self) -> list[Any]:
         """The arrays of the wanted steps, computed op by op as eager does."""
-        made: list[Any] = [None] * len(self.steps)
-        last = self._last_uses()
-        for i, (step, places) in enumerate(zip(self.steps, self.places)):
-            made[i] = evaluate(step.signature.op, tuple([
-                x if place is None or place[0] == "number" else
-                Tensor(made[place[1]] if place[0] == "step" else self.arrays[place[1]])
-                for x, place in zip(step.inputs, places)]), step.signature.params)._data
-            for done in last[i]:
-                made[done] = None
-        return [made[self._step_at[step][1]] for step in self.wanted]
+        arrays: list[Any] = [None] * len(self.steps)
+        last_uses = self._last_uses()
+        for i, (step, operands) in enumerate(zip(self.steps, self.places)):
+            arrays[i] = evaluate(step.signature.op, tuple([
+                x if operand is None or operand[0] == "number" else
+                Tensor(arrays[operand[1]] if operand[0] == "step" else self.arrays[operand[1]])
+                for x, operand in zip(step.inputs, operands)]), step.signature.params)._data
+            for dead in last_uses[i]:
+                arrays[dead] = None
+        return [arrays[self._step_at[step][1]] for step in self.wanted]
 
     def _last_uses(self) -> list[list[int]]:
         """For each step, the steps whose arrays are not needed after it."""
         last: dict[int, int] = {}
-        for i, places in enumerate(self.places):
-            for place in places:
-                if place is not None and place[0] == "step":
-                    last[place[1]] = i
+        for i, operands in enumerate(self.places):
+            for operand in operands:
+                if operand is not None and operand[0] == "step":
+                    last[operand[1]] = i
         for step in self.wanted:
             last.pop(self._step_at[step][1], None)
-        found: list[list[int]] = [[] for _ in self.steps]
+        dead_after: list[list[int]] = [[] for _ in self.steps]
         for used, i in last.items():
-            found[i].append(used)
-        return found
+            dead_after[i].append(used)
+        return dead_after
 
     def graph(self, varying: Sequence[int]) -> Graph:
-        """The same as a graph of the arrays and of the numbers at the places `varying`."""
+        """The steps as a graph. Its inputs are the arrays and the numbers at indices `varying`."""
         nodes = Nodes()
         arrays = [nodes.input(f"x{i}", TensorType(a.shape, a.dtype))
                   for i, a in enumerate(self.arrays)]
         numbers = [nodes.input(f"n{i}", TensorType((), dtype)) if i in varying else
                    nodes.const(*literal(x, dtype)) for i, (x, dtype) in enumerate(self.numbers)]
-        made: list[Node] = []
-        found = {"array": arrays, "number": numbers, "step": made}
-        for step, places in zip(self.steps, self.places):
-            result = step.signature
-            inputs = [nodes.const(*result.constants[i]) if place is None
-                      else found[place[0]][place[1]] for i, place in enumerate(places)]
-            made.append(nodes.make(result.op.name, inputs, result.params, result.type, step.site))
-        outputs = tuple([made[self._step_at[step][1]] for step in self.wanted])
+        step_nodes: list[Node] = []
+        nodes_by_kind = {"array": arrays, "number": numbers, "step": step_nodes}
+        for step, operands in zip(self.steps, self.places):
+            signature = step.signature
+            inputs = [nodes.const(*signature.constants[i]) if operand is None
+                      else nodes_by_kind[operand[0]][operand[1]]
+                      for i, operand in enumerate(operands)]
+            step_nodes.append(nodes.make(signature.op.name, inputs, signature.params,
+                                         signature.type, step.site))
+        outputs = tuple([step_nodes[self._step_at[step][1]] for step in self.wanted])
         return Graph((*arrays, *[numbers[i] for i in varying]), outputs)
 
     def exact_numbers(self) -> tuple[Any, ...]:
-        """The numbers so that equal ones have equal bits."""
+        """The numbers in a form in which equality means equal bits."""
         return tuple([x.hex() if type(x) is float else x for x, _ in self.numbers])
 
 
 class SubgraphCode(NamedTuple):
-    """A program, and the numbers by place that are inputs of it, after the arrays."""
+    """A program, and the indices of the numbers that it takes after the arrays."""
 
     program: Executable
     varying: tuple[int, ...]
@@ -129,26 +132,26 @@ class SubgraphCode(NamedTuple):
 
 
 class Subgraph:
-    """What is known of one structure: the numbers of its first run, and its code."""
+    """The state of one subgraph structure: the numbers of its first run, and its code."""
 
     def __init__(self, numbers: tuple[Any, ...]) -> None:
         self.numbers = numbers
-        self.varying: tuple[int, ...] = ()  # places of numbers that differed since
+        self.varying: tuple[int, ...] = ()  # indices of numbers that have differed since
         self.code: SubgraphCode | None = None
-        self.why_not = ""  # why there can be no code
+        self.why_not = ""  # the reason that prevents compilation
 
     def code_for(self, numbers: tuple[Any, ...]) -> SubgraphCode | None:
-        """The code where it is one for these numbers; None where it is to be made."""
+        """The code if it is valid for these numbers; None if it must be compiled."""
         if numbers != self.numbers:
-            differ = [i for i, (x, y) in enumerate(zip(numbers, self.numbers)) if x != y]
-            if not set(differ) <= set(self.varying):
-                # the second time that other numbers differ, all of them may
-                self.varying = tuple(differ) if self.code is None else tuple(range(len(numbers)))
+            differing = [i for i, (x, y) in enumerate(zip(numbers, self.numbers)) if x != y]
+            if not set(differing) <= set(self.varying):
+                # When other numbers differ a second time, all of them become inputs.
+                self.varying = tuple(differing) if self.code is None else tuple(range(len(numbers)))
                 self.code = None
         return self.code
 
     def compile(self, trace: SubgraphTrace, backend: Backend) -> None:
-        """Makes the code, or notes why there can be none."""
+        """Compiles the subgraph, or stores the reason of the failure in `why_not`."""
         try:
             self.code = SubgraphCode(backend(trace.graph(self.varying)), self.varying)
         except CodegenError as error:
@@ -157,7 +160,7 @@ class Subgraph:
             self.why_not = TOO_DEEP
 
     def look(self) -> None:
-        """Takes what another thread has made by now, or notes why there can be no code."""
+        """Takes over code that the background thread has finished, or the reason of its failure."""
         if self.code is not None:
             try:
                 self.code = self.code._replace(program=ready(self.code.program))

@@ -1,4 +1,4 @@
-"""`compile`: a function that records its runs and replays them."""
+"""The compiled function: it traces its calls and replays the traces."""
 
 from __future__ import annotations
 
@@ -40,13 +40,13 @@ from .retrace_check import is_due, rerun
 from .trace import Trace, defined_at, recorded
 from .trace_tree import TraceTree, crowded
 
-ATTEMPTS = 4  # refusals after which a call that fits no recording is not recorded any more
-LIMIT = 64  # programs kept per function; the least used one makes room
+ATTEMPTS = 4  # failed traces before further calls run with graph breaks
+LIMIT = 64  # programs per function; the least used one is evicted
 
 
 @dataclass
 class Stats:
-    """Counts of a compiled function's calls, and what it took beside them."""
+    """Counts of a compiled function's calls, and its compile time and memory."""
 
     recordings: int = 0
     replays: int = 0
@@ -65,31 +65,34 @@ _COUNTING = held_while_forking(threading.RLock())
 class Grows(Protocol):
     """An executable that compiles more code during calls, for sizes that repeat."""
 
-    spent: Callable[[float, Costs, int], None]  # is told what that took
-    jobs: Jobs | None  # to which it gives that; None: calls wait for it
+    spent: Callable[[float, Costs, int], None]  # receives the time and the costs
+    jobs: Jobs | None  # run the compilation; None: calls wait for it
 
 
 @in_child
 def _unlock() -> None:
-    """A function that another thread was recording is free in a forked process."""
+    """Replaces the locks in a forked process, since their owners are gone."""
     for function in _ALL:
         function._lock = threading.RLock()
 
 
 class Compiled(Inspection):
-    """A function that is recorded on its first call and replayed while its guards hold."""
+    """A function that is traced on its first call and replayed while its guards hold."""
 
     __name__: str
     __qualname__: str
     stats: Stats
 
-    __captured__ = ("original",)  # what a recording of a caller depends on
+    __captured__ = ("original",)  # the attributes that a trace of a caller depends on
 
     def __init__(self, fn: Callable[..., Any], backend: Backend, fullgraph: bool = False,
                  check: str | float | None = None, dynamic: Dynamic = None,
                  meanwhile: Backend | None = None) -> None:
-        """With `meanwhile`, calls do not wait for what `backend` makes of a graph: another thread
-        has it made, and until then they run what `meanwhile` makes, without delay."""
+        """With `meanwhile`, calls do not wait for `backend`.
+
+        The background thread compiles the graph. Until then calls run the executable of
+        `meanwhile`, which is ready at once.
+        """
         functools.update_wrapper(self, fn)
         if not hasattr(fn, "__name__"):  # a functools.partial, an object with `__call__`
             self.__name__ = self.__qualname__ = _name_of(fn)
@@ -112,7 +115,7 @@ class Compiled(Inspection):
     def __reduce__(self) -> Any:
         module = sys.modules.get(self.__module__)
         if getattr(module, self.__qualname__, None) is self:
-            return self.__qualname__  # a decorated function: pickled by its name
+            return self.__qualname__  # a decorated function is pickled by its name
         return Compiled, (self.original, self.backend, self.fullgraph, self.check,
                           self.dynamic, self.meanwhile)
 
@@ -132,7 +135,7 @@ class Compiled(Inspection):
             result = self._replay(args, kwargs)
             if result is not UNSEEN:
                 return result
-            with self._lock:  # another thread may have recorded the same call by now
+            with self._lock:  # another thread may have traced this call by now
                 result = self._replay(args, kwargs)
                 return self._record(args, kwargs) if result is UNSEEN else result
 
@@ -149,11 +152,11 @@ class Compiled(Inspection):
         """A program's result; UNSEEN after a warning if no code can be generated for it."""
         try:
             if is_due(self.check, program):
-                with self._lock:  # it records
+                with self._lock:  # it traces
                     return rerun(program, args, kwargs, self.__name__)
             return program.run(args, kwargs)
         except CodegenError as error:
-            if program in self.programs:  # else another thread has said it
+            if program in self.programs:  # else another thread has reported the error
                 self.programs = [p for p in self.programs if p is not program]
                 self._refuse(error.message)
             return UNSEEN
@@ -165,22 +168,22 @@ class Compiled(Inspection):
         return Meanwhile(self.meanwhile(graph), self.jobs.begin(lambda: self._make(graph)))
 
     def _make(self, graph: Graph) -> Executable:
-        """The code of a graph, made by this thread."""
+        """Compiles a graph in this thread and returns its code."""
         start, costs = time.perf_counter(), Costs()
         try:
             with making(self.__name__, costs):
-                made = self.backend(graph)
+                executable = self.backend(graph)
         finally:
-            self._spent(time.perf_counter() - start, costs)
-        self._spent(0.0, Costs(), made.memory.peak)
-        if isinstance(made, Grows):  # it makes code later, for sizes that are met again
-            made.spent = self._spent
-            made.jobs = None if self.meanwhile is None else self.jobs
-        debug.show_code(self.__name__, made)
-        return made
+            self._count_costs(time.perf_counter() - start, costs)
+        self._count_costs(0.0, Costs(), executable.memory.peak)
+        if isinstance(executable, Grows):  # it compiles more code during later calls
+            executable.spent = self._count_costs
+            executable.jobs = None if self.meanwhile is None else self.jobs
+        debug.show_code(self.__name__, executable)
+        return executable
 
-    def _spent(self, seconds: float, costs: Costs, peak: int = 0) -> None:
-        """Counts what making code took, and the bytes that a call of it takes at most."""
+    def _count_costs(self, seconds: float, costs: Costs, peak: int = 0) -> None:
+        """Adds compile time and costs to the statistics, and updates the peak memory of a call."""
         with _COUNTING:
             self.stats.compile_seconds += seconds
             self.stats.costs.add(costs)
@@ -188,86 +191,87 @@ class Compiled(Inspection):
 
     def _record(self, args: Any, kwargs: Any) -> Any:
         if sum(self.refusals.values()) >= ATTEMPTS:
-            return self._in_pieces(args, kwargs)
+            return self._run_with_graph_breaks(args, kwargs)
         if sys.getprofile() is not None:
             self._warn("a profiler is active, and recording needs the profiler hook")
-            return self._in_pieces(args, kwargs)
+            return self._run_with_graph_breaks(args, kwargs)
         fitting = [p for p in self.programs if p.fits(args, kwargs)]
-        varying = self._varying(args, kwargs)
+        varying = self._dynamic_inputs(args, kwargs)
         unmet = fitting[0].unmet(args, kwargs) if fitting else {}
         if not fitting and self.programs:
-            self._note(f"guard failed: {self.programs[0].missed(args, kwargs)}")
-        if self._records_too_often():
+            self._note_recompilation(f"guard failed: {self.programs[0].missed(args, kwargs)}")
+        if self._traces_too_often():
             self._refuse(f"it recompiles on most calls (first: {self.misses[0]})")
-            return self._in_pieces(args, kwargs)
+            return self._run_with_graph_breaks(args, kwargs)
         began = time.perf_counter()
         with Uninterrupted() as section:
             with spans.span("recording", self.__name__):
-                run = recorded(self.original, args, kwargs, self.names, varying, section,
+                trace = recorded(self.original, args, kwargs, self.names, varying, section,
                                waits=self.meanwhile is None and self.check is None)
             self.stats.costs.recording += time.perf_counter() - began
             try:
                 section.open = True
-                return self._take_in(run, fitting, unmet)
+                return self._add_trace(trace, fitting, unmet)
             finally:
                 section.open = False
-                run.end()
+                trace.end()
 
-    def _take_in(self, run: Trace, fitting: list[TraceTree], unmet: dict[TraceExit, str]) -> Any:
-        """The result of a run, which is kept if it can be replayed."""
-        if run.again:
+    def _add_trace(self, trace: Trace, fitting: list[TraceTree], unmet: dict[TraceExit, str]
+                   ) -> Any:
+        """Returns the result of a traced call. Adds a trace that can be replayed."""
+        if trace.again:
             self.stats.fallbacks += 1
-            self._note(run.refusal)
-            return run.result
-        refusal = run.refusal or crowded(run, fitting)
-        if run.leaf is None or refusal:
+            self._note_recompilation(trace.refusal)
+            return trace.result
+        refusal = trace.refusal or crowded(trace, fitting)
+        if trace.leaf is None or refusal:
             self.stats.fallbacks += 1
             self._refuse(refusal)
-            return run.result
+            return trace.result
         self.stats.recordings += 1
         if fitting:
-            self._note(fitting[0].news(run, unmet))
-        self._keep(run, fitting)
+            self._note_recompilation(fitting[0].news(trace, unmet))
+        self._add_to_programs(trace, fitting)
         debug.show(debug.RECORDINGS, f"{self.__name__} is recorded, {self.stats.recordings} so far")
-        return run.result
+        return trace.result
 
-    def _records_too_often(self) -> bool:
-        """True if recordings outnumber the replays they allowed."""
+    def _traces_too_often(self) -> bool:
+        """True if most calls needed a new trace."""
         return self.stats.recordings >= LIMIT > self.stats.replays
 
-    def _keep(self, run: Trace, fitting: list[TraceTree]) -> None:
-        """Adds a run to a program whose entry it shares, or makes it a program of its own."""
-        program = self._grafted(run, fitting)
+    def _add_to_programs(self, trace: Trace, fitting: list[TraceTree]) -> None:
+        """Adds a trace to a program that has its entry guards, or makes a new program of it."""
+        program = self._grafted(trace, fitting)
         if program is None:
-            program = self._new(run)
+            program = self._new_program(trace)
         if self.meanwhile is not None:
-            with contextlib.suppress(CodegenError):  # the next call meets it again
+            with contextlib.suppress(CodegenError):  # the next call raises it again
                 for stage in program.stages():
                     stage.compile()
-        elif run.late is not None and run.leaf is not None:
-            run.late.compute_by(run.leaf)
+        elif trace.late is not None and trace.leaf is not None:
+            trace.late.compute_by(trace.leaf)
 
-    def _grafted(self, run: Trace, fitting: list[TraceTree]) -> TraceTree | None:
-        """The program that has taken in a run, if there is one."""
+    def _grafted(self, trace: Trace, fitting: list[TraceTree]) -> TraceTree | None:
+        """The program that has added a trace to its tree, or None."""
         for program in fitting:
             try:
-                if program.varying == run.varying and program.graft(run):
+                if program.varying == trace.varying and program.graft(trace):
                     return program
-            except BaseException:  # Ctrl-C, which left it half changed
+            except BaseException:  # Ctrl-C may leave it half changed
                 self.programs = [p for p in self.programs if p is not program]
                 raise
         return None
 
-    def _new(self, run: Trace) -> TraceTree:
+    def _new_program(self, trace: Trace) -> TraceTree:
         if len(self.programs) >= LIMIT:
             self.programs.remove(min(self.programs, key=lambda p: p.uses))
         with not_collecting():
-            program = TraceTree(self.original, self.names, run, self._compile)
+            program = TraceTree(self.original, self.names, trace, self._compile)
         self.programs = [program, *self.programs]
         return program
 
-    def _varying(self, args: Any, kwargs: Any) -> DynamicInputs:
-        """The numbers and sizes that were not the same in each call so far."""
+    def _dynamic_inputs(self, args: Any, kwargs: Any) -> DynamicInputs:
+        """The numbers and sizes that have differed between calls."""
         if self.dynamic and not self.programs:
             self.history.begin(requested_axes(self.dynamic, self.original, args, kwargs))
         for program in self.programs:
@@ -276,12 +280,12 @@ class Compiled(Inspection):
         return self.history.inputs_of_call(PathReader(args, kwargs, self.original, self.names.held),
                                            self.names.symbolic_scalars)
 
-    def _in_pieces(self, args: Any, kwargs: Any) -> Any:
+    def _run_with_graph_breaks(self, args: Any, kwargs: Any) -> Any:
         self.stats.fallbacks += 1
         return self.pieces.run(self.original, args, kwargs)
 
-    def _note(self, why: str) -> None:
-        """Notes why the function recompiles."""
+    def _note_recompilation(self, why: str) -> None:
+        """Stores and shows the reason of a recompilation."""
         self.misses.append(why)
         debug.show(debug.RECORDINGS, f"{self.__name__} recompiles, {why}")
 
@@ -301,21 +305,20 @@ class Compiled(Inspection):
             f"subgraphs: {why}"
 
     def save(self, path: Any) -> None:
-        """Writes everything recorded so far to a file that `fw.load_compiled` runs without the
-        source: code, conditions, and the state that the function reads beside its arguments.
+        """Writes all traces to a file that `fw.load_compiled` runs without the source.
 
-        ExportError, with what and where, for what cannot be made again. See docs/saved.md.
+        The file holds the code, the guards, and the state that the function reads beside its
+        arguments. Raises ExportError for an object that cannot be rebuilt. See docs/saved.md.
         """
         assert saver is not None
         saver(self, path)
 
     def wait(self) -> None:
-        """Returns when all code is there that another thread was given to make
-        (`background=True`)."""
+        """Waits until the background thread has compiled all code (`background=True`)."""
         self.jobs.wait()
 
     def clear(self) -> None:
-        """Forgets all recordings, refusals and counts."""
+        """Deletes all traces, refusals and counts."""
         self.programs, self.names = [], ValueTable()
         self.history = SpecializationHistory(self.dynamic)
         self.pieces, self.jobs = GraphBreakRunner(self._compile), Jobs()

@@ -1,9 +1,9 @@
-"""The short way of a call: one generated function for a program.
+"""Generates the fast path of a program: one Python function that replays its calls.
 
-Made after calls have gone the long way, it does in straight lines what these did: it looks at what
-differs from call to call, has all else compared with what it was, and runs the program. Where
-anything is not as it was, it does nothing; the call goes the long way, which alone knows what to do
-about ways that were not recorded.
+The fast path is built after some calls have taken the slow path. It evaluates the guards that can
+fail, compares watched memory words for the others, and runs the program. If anything differs, it
+returns UNSEEN without effects, and the call takes the slow path. Only the slow path handles paths
+that have no trace.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _ARGS, _KWARGS = Path("args"), Path("kwargs")
 
 
 class ExpectedTensor(NamedTuple):
-    """A tensor, its number among the arrays, -1 for none, and its sizes, None for any above 0."""
+    """A tensor, its index among the arrays or -1, and its sizes, with None for any size above 0."""
 
     tensor: Tensor
     number: int
@@ -43,40 +43,48 @@ class ExpectedTensor(NamedTuple):
 
 
 class Native(Protocol):
-    """What an upper layer knows of Python's objects."""
+    """The operations that an upper layer implements in native code."""
 
     def contents(self, value: Any) -> Contents | None:
-        """What stays while `value` holds what it does; None: not known."""
+        """The memory words that prove `value` unchanged; None if there are none."""
 
     def collector(
         self, words: Words, given: Sequence[ExpectedTensor], held: Sequence[ExpectedTensor],
     ) -> Callable[..., Any] | None:
-        """A function of tensors like `given`: the arrays of all, at their numbers; None where a
-        word or a tensor's type differs."""
+        """A function that takes tensors like `given` and returns the arrays of all tensors.
+
+        Each array is at the index of its tensor. The function returns None if a word or the type of
+        a tensor differs.
+        """
 
     def lower_control(self, root: Block, numbers: dict[Path, int]) -> ControlProgram | str:
-        """The tree as one native call, or why there is none. `numbers`: where the arrays are."""
+        """The tree as one native call, or the reason against it. `numbers`: indices of arrays."""
 
 
 class ControlProgram(Protocol):
-    """A tree as one native call. The conditions of `first` must hold before it, since it writes
-    over arrays on their ways, those of other `ends` when it has come there."""
+    """A tree as one native call.
+
+    The guards of the exits `first` must hold before the call, since their paths overwrite arrays.
+    The guards of the other `ends` are checked after it.
+    """
 
     ends: list[TraceExit]
     first: list[TraceExit]
 
     def __call__(self, arrays: list[Any], section: Uninterrupted | None
                  ) -> tuple[list[Any], int, dict[ScalarExpr, Any]]:
-        """The arrays of the end that a call comes to, its number, and the values of its formulas;
-        a number below 0 where it takes a way that was not recorded. Signals are listened to in a
-        `section`, while nothing is changed."""
+        """The arrays of the exit that a call reaches, its index, and the values of its formulas.
+
+        The index is negative if the path has no trace. Within a `section`, signals are handled
+        until the first change.
+        """
 
 
 native: Native | None = None  # set by an upper layer
 
 
 class FastPathContext(NamedTuple):
-    """A call that fits, and what its program is made of."""
+    """A call whose guards hold, and the contents of its program."""
 
     args: Any
     kwargs: Any
@@ -84,23 +92,26 @@ class FastPathContext(NamedTuple):
     held: dict[int, Any]
     guards: Sequence[Guard]
     root: Block
-    sizes: Mapping[str, Axis]  # where each size that varies is found
+    sizes: Mapping[str, Axis]  # the source of each dynamic size
 
 
 class FastPath(NamedTuple):
-    """The short way of a call. `split`: why Python does what is between its native calls; "" where
-    all is one such call, None where it has one part only."""
+    """The fast path of a program.
+
+    `split` is the reason for Python code between native calls. It is "" for a single native call of
+    a tree, and None for a program with one segment.
+    """
 
     call: Direct
     split: str | None
 
 
 def compile_fast_path(at: FastPathContext, constants: dict[str, Any]) -> FastPath | None:
-    """The short way of calls like this one; None where there is none.
+    """The fast path for calls like this one; None if it cannot be built.
 
-    `constants`: PROGRAM, whose uses are counted; FORGET, which is called when what is looked at is
-    freed: all that is known of it can be, too; UNSEEN, to give where a call does not fit; RAISED
-    and AGAIN, errors to let through, and errors with which a call does not fit.
+    `constants` holds PROGRAM, whose uses are counted; FORGET, which is called when a watched object
+    is freed; UNSEEN, the result for a call that does not fit; RAISED, the errors to propagate; and
+    AGAIN, the errors that send a call to the slow path.
     """
     if native is None:
         return None
@@ -112,7 +123,7 @@ def compile_fast_path(at: FastPathContext, constants: dict[str, Any]) -> FastPat
 
 
 class _PinnedSource(PathCodegen):
-    """Reads of paths, in which what is pinned is a constant."""
+    """Code for reads of paths. A pinned path becomes a constant."""
 
     def __init__(self, at: FastPathContext, read: PathReader, pins: GuardElision) -> None:
         super().__init__(at.fn, at.held)
@@ -126,45 +137,46 @@ class _PinnedSource(PathCodegen):
         return self._variables[path]
 
     def looked_up(self, path: Path) -> str:
-        """A variable with what is at `path` in this call."""
+        """The name of a variable that holds the value at `path` in the current call."""
         if path.parent is not None:
             self.read(path.parent)
         return self._step(path)
 
 
 class _Writer:
-    """Writes the function."""
+    """Writes the source of a fast path and compiles it."""
 
     def __init__(self, at: FastPathContext, read: PathReader, pins: GuardElision) -> None:
         self.at, self.read, self.pins = at, read, pins
         self.source = _PinnedSource(at, read, pins)
         self.leaves = exits_of(at.root)
         self.changes = any(leaf.effects for leaf in self.leaves)
-        self.shapes: dict[Path, tuple[int | None, ...]] = {}  # as guards have them
-        self.targets: dict[TraceExit, str] = {}  # what each changes, as it is read
-        self.ends: list[TraceExit] = []  # by the numbers that they have in the lines
+        self.shapes: dict[Path, tuple[int | None, ...]] = {}  # as the guards require them
+        self.targets: dict[TraceExit, str] = {}  # the objects that each exit changes, as source
+        self.ends: list[TraceExit] = []  # in the order of their indices in the code
         self.split: str | None = None
 
     def function(self, constants: dict[str, Any]) -> FastPath | None:
         tensors = self._tensors()
-        left = [g for g in self.at.guards if not self._told(g, tensors) and not self.pins.omits(g)]
-        given = [p for p in tensors if not self.pins.pinned(p)]
+        guards = [g for g in self.at.guards
+                  if not self._needs_no_code(g, tensors) and not self.pins.omits(g)]
+        inputs = [p for p in tensors if not self.pins.pinned(p)]
         targets = [e.target for leaf in self.leaves for e in leaf.effects]
-        for path in [*targets, *(p for g in left for p in g.paths)]:
+        for path in [*targets, *(p for g in guards for p in g.paths)]:
             self.pins.pinned(path)
         assert native is not None
         collect = native.collector(list(self.pins.words.items()),
-                                   [self._wanted(p, tensors[p]) for p in given],
-                                   [self._wanted(p, tensors[p]) for p in tensors
+                                   [self._expected(p, tensors[p]) for p in inputs],
+                                   [self._expected(p, tensors[p]) for p in tensors
                                     if self.pins.pinned(p)])
         if collect is None:
             return None
         self.pins.close()
-        lines = [*self._looks(constants["FORGET"]), *self._guards(left, given),
-                 *self._collected(given)]
-        lines += self._computed(tensors)
+        lines = [*self._identity_checks(constants["FORGET"]), *self._guards(guards, inputs),
+                 *self._collect_call(inputs)]
+        lines += self._run_lines(tensors)
         body = ["    try:", *_indented(lines), "    except RAISED: raise",
-                "    except AGAIN: return UNSEEN", "    PROGRAM.uses += 1", *self._made()]
+                "    except AGAIN: return UNSEEN", "    PROGRAM.uses += 1", *self._result_lines()]
         if self.changes:
             body = ["    with SECTION() as section:", "        section.open = True",
                     *_indented(body)]
@@ -173,77 +185,82 @@ class _Writer:
         exec(compile(text, "<direct>", "exec"), scope)
         return FastPath(scope.pop("direct"), self.split)
 
-    def _told(self, guard: Guard, tensors: dict[Path, int]) -> bool:
-        """Whether a guard follows from the types of tensors, which `collect` compares with what
-        guards say of them, or from there being no keywords."""
+    def _needs_no_code(self, guard: Guard, tensors: dict[Path, int]) -> bool:
+        """True if a guard needs no code.
+
+        `collect` compares the types of tensors, and the first line of the fast path rejects
+        unexpected keywords.
+        """
         if guard.category == "condition":
             return all(p in tensors and None not in self.shapes[p] for p in guard.paths)
         return guard.category == "sizes" or (guard.path == _KWARGS and not self.at.kwargs)
 
     def _tensors(self) -> dict[Path, int]:
-        """Paths of the tensors whose types matter, arguments first, and their places among the
-        arrays, which are in the order of the stages; NoFastPath where one is used of whose
-        type nothing is said."""
+        """The paths of all tensors with guarded types, and their indices among the arrays.
+
+        Arguments come first. Arrays are in the order of the segments. Raises NoFastPath for a used
+        tensor without a guard on its type.
+        """
         used = dict.fromkeys(p for stage in segments_of(self.at.root) for p in stage.paths)
         number = {p: i for i, p in enumerate(used)}
         for guard in self.at.guards:
             if guard.category == "sizes":
-                known, shape = self.shapes.get(guard.path), guard.constants["S"]
-                self.shapes[guard.path] = shape if known is None else tuple(
-                    [n if m is None else m for m, n in zip(known, shape, strict=True)])
+                guarded_shape, shape = self.shapes.get(guard.path), guard.constants["S"]
+                self.shapes[guard.path] = shape if guarded_shape is None else tuple(
+                    [n if m is None else m for m, n in zip(guarded_shape, shape, strict=True)])
         if not number.keys() <= self.shapes.keys():
             raise NoFastPath
-        first = {p: i for i, p in enumerate(self._arguments())}
-        ordered = sorted(self.shapes, key=lambda p: first.get(p, len(first)))
+        argument_order = {p: i for i, p in enumerate(self._arguments())}
+        ordered = sorted(self.shapes, key=lambda p: argument_order.get(p, len(argument_order)))
         return {p: number.get(p, -1) for p in ordered}
 
-    def _wanted(self, path: Path, number: int) -> ExpectedTensor:
+    def _expected(self, path: Path, number: int) -> ExpectedTensor:
         return ExpectedTensor(self.read(path), number, self.shapes[path])
 
     def _arguments(self) -> list[Path]:
         return [_ARGS.item(i) for i in range(len(self.at.args))]
 
     def _head(self) -> Iterator[str]:
-        empty = "" if self.at.kwargs else "kwargs or "
-        yield f"    if {empty}INTERPRETER.in_use != INTERPRETER.devices " \
+        keyword_check = "" if self.at.kwargs else "kwargs or "
+        yield f"    if {keyword_check}INTERPRETER.in_use != INTERPRETER.devices " \
             "or MODE.enabled is not GRAD: return UNSEEN"
 
-    def _looks(self, forget: Callable[[Any], None]) -> Iterator[str]:
-        for path, may_go in self.pins.looks.items():
+    def _identity_checks(self, forget: Callable[[Any], None]) -> Iterator[str]:
+        for path, is_weak in self.pins.looks.items():
             start, value = len(self.source.lines), self.read(path)
-            name = self.source.read(path) if may_go else self.source.looked_up(path)
+            name = self.source.read(path) if is_weak else self.source.looked_up(path)
             yield from self.source.lines[start:]
-            if may_go:
-                known = self.source.constant(weakref.ref(value, forget))
-                yield f"    if {name} is not {known}() or {name} is None: return UNSEEN"
+            if is_weak:
+                reference = self.source.constant(weakref.ref(value, forget))
+                yield f"    if {name} is not {reference}() or {name} is None: return UNSEEN"
             else:
                 yield f"    if {name} is not {self.source.read(path)}: return UNSEEN"
 
-    def _guards(self, left: Sequence[Guard], given: Sequence[Path]) -> Iterator[str]:
-        whole = list(given) == self._arguments()  # then `collect` counts them
-        for guard in left:
-            if whole and guard.path == _ARGS and guard.category == "contents":
+    def _guards(self, guards: Sequence[Guard], inputs: Sequence[Path]) -> Iterator[str]:
+        is_all_arguments = list(inputs) == self._arguments()  # `collect` then checks their number
+        for guard in guards:
+            if is_all_arguments and guard.path == _ARGS and guard.category == "contents":
                 continue
             start = len(self.source.lines)
             condition = guard_expression(guard, self.source)
             yield from self.source.lines[start:]
             yield f"    if not ({condition}): return UNSEEN"
 
-    def _collected(self, given: Sequence[Path]) -> Iterator[str]:
-        if list(given) == self._arguments():
+    def _collect_call(self, inputs: Sequence[Path]) -> Iterator[str]:
+        if list(inputs) == self._arguments():
             yield "    arrays = COLLECT(*args)"
         else:
             start = len(self.source.lines)
-            names = ", ".join([self.source.read(p) for p in given])
+            names = ", ".join([self.source.read(p) for p in inputs])
             yield from self.source.lines[start:]
             yield f"    arrays = COLLECT({names})"
         yield "    if arrays is None: return UNSEEN"
 
-    def _computed(self, tensors: dict[Path, int]) -> Iterator[str]:
+    def _run_lines(self, tensors: dict[Path, int]) -> Iterator[str]:
         start = len(self.source.lines)
         for leaf in self.leaves:
             self.targets[leaf] = ", ".join([self.source.read(e.target) for e in leaf.effects])
-        lines = list(self._ways(tensors))
+        lines = list(self._tree_lines(tensors))
         yield from self.source.lines[start:]
         yield from self._view_guards()
         yield from _indented(lines)
@@ -255,33 +272,35 @@ class _Writer:
         for name in sorted(self.source.read(target) for target in targets):
             yield f"    if getattr({name}, '_base', None) is not None: return UNSEEN"
 
-    def _ways(self, tensors: dict[Path, int]) -> Iterator[str]:
-        """The lines that go through the tree: one native call, or a call for each of its parts."""
-        checked = len(self.leaves) == 1
+    def _tree_lines(self, tensors: dict[Path, int]) -> Iterator[str]:
+        """Lines that run the tree: one native call, or one call per segment."""
+        has_one_exit = len(self.leaves) == 1
         assert native is not None
         root = self.at.root
         single = isinstance(root, Exit) and not root.segments
-        whole = None if single else native.lower_control(root, tensors)
-        self.split = whole if isinstance(whole, str) else None if whole is None else ""
-        if whole is None or isinstance(whole, str):
-            straight = PythonBackend(tensors, self.at.sizes, self.source, checked)
-            self.ends = straight.ends
-            yield from straight.lines(root)
+        native_program = None if single else native.lower_control(root, tensors)
+        self.split = native_program if isinstance(native_program, str) else \
+            None if native_program is None else ""
+        if native_program is None or isinstance(native_program, str):
+            python_backend = PythonBackend(tensors, self.at.sizes, self.source, has_one_exit)
+            self.ends = python_backend.ends
+            yield from python_backend.lines(root)
             return
-        self.ends = whole.ends
-        for leaf in whole.first:
+        self.ends = native_program.ends
+        for leaf in native_program.first:
             yield f"if {self.source.constant(leaf)}.check(args, kwargs) >= 0: return UNSEEN"
         if self.changes:
             yield "section.open = False"
         section = "section" if self.changes else "None"
-        yield f"found, end, values = {self.source.constant(whole)}(arrays, {section})"
+        yield f"found, end, values = {self.source.constant(native_program)}(arrays, {section})"
         yield "if end < 0: return UNSEEN"
-        if not checked and any(leaf.exit_guards for leaf in self.ends if leaf not in whole.first):
+        if not has_one_exit and any(
+                leaf.exit_guards for leaf in self.ends if leaf not in native_program.first):
             ends = self.source.constant(self.ends)
             yield f"if {ends}[end].check(args, kwargs) >= 0: return UNSEEN"
 
-    def _made(self) -> Iterator[str]:
-        """The lines that give the result."""
+    def _result_lines(self) -> Iterator[str]:
+        """Lines that build and return the result of each exit."""
         for number, leaf in enumerate(self.ends):
             name = self.source.constant(leaf)
             if len(self.ends) == 1:
@@ -291,25 +310,25 @@ class _Writer:
                 yield from _indented(_indented(self._result(leaf, name)))
 
     def _result(self, leaf: TraceExit, name: str) -> list[str]:
-        """What can be, without a detour, all else as a leaf does it."""
+        """Lines for one exit: inline code if possible, else a call of `TraceExit.finish`."""
         single, used = leaf.single_output(), f"{name}.uses += 1"
         if single is not None:
             return [used, *self._tensor("result", single), "return result"]
         if leaf.backward is None and not leaf.formulas and not leaf.reads_arguments:
-            return [used, *self._finished(leaf), "return result"]
+            return [used, *self._inline_result(leaf), "return result"]
         numbers = ["read.number = values.__getitem__"] if leaf.formulas else []
         return [used, "read = READER(args, kwargs, FN, HELD)", *numbers,
                 f"result, commit = {name}.finish(found, [{self.targets[leaf]}], None, read)",
                 "commit()", "return result"]
 
     def _tensor(self, name: str, of: tuple[int, Any]) -> list[str]:
-        """Lines that make a tensor over an output."""
+        """Lines that wrap an output array in a tensor."""
         return [f"{name} = NEW(TENSOR)", f"{name}._data = found[{of[0]}]",
                 f"{name}.edge = {self.source.constant(of[1])}",
                 f"{name}._grad = {name}._base = None"]
 
-    def _finished(self, leaf: TraceExit) -> Iterator[str]:
-        """Lines for what `Leaf.finish` and its changes do."""
+    def _inline_result(self, leaf: TraceExit) -> Iterator[str]:
+        """Lines that do the work of `TraceExit.finish` and apply the effects."""
         constant = self.source.constant
         for i, tensor in enumerate(leaf.tensors):
             yield from self._tensor(f"tensor{i}", tensor)
@@ -317,20 +336,20 @@ class _Writer:
         yield f"result = {self._value(leaf, leaf.result)}"
         yield f"targets = [{self.targets[leaf]}]"
         for i, effect in enumerate(leaf.effects):
-            made = self._value(leaf, effect.value) if effect.node is None else \
+            value = self._value(leaf, effect.value) if effect.node is None else \
                 f"found[{effect.node}]"
-            yield f"new{i} = {made}"
+            yield f"new{i} = {value}"
         for i, effect in enumerate(leaf.effects):
             name = effect.assign.attribute
             yield f"{constant(effect.assign)}(targets[{i}], new{i})" if not name else \
                 f"targets[{i}].{name} = new{i}"
 
     def _value(self, leaf: TraceExit, make: Recipe) -> str:
-        """What a template makes: one of the tensors, None, or what it returns."""
-        found = forwarded_tensor(make, len(leaf.tensors))
-        if found is None:
+        """The source of a recipe's value: a tensor, None, or a call of the recipe."""
+        index = forwarded_tensor(make, len(leaf.tensors))
+        if index is None:
             return f"{self.source.constant(make)}(tensors, None)"
-        return "None" if found is RETURNS_NONE else f"tensor{found}"
+        return "None" if index is RETURNS_NONE else f"tensor{index}"
 
     def _constants(self, collect: Callable[..., Any]) -> dict[str, Any]:
         return {"COLLECT": collect, "INTERPRETER": interpreter, "MODE": MODE, "GRAD": MODE.enabled,

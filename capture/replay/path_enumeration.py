@@ -1,7 +1,7 @@
 """Enumerates the control-flow paths of a function for export: those of examples, and forced ones.
 
 If no example takes an outcome of a branch on a tensor's value, the function runs with that outcome
-forced on the values of an example. The numbers of such a run are discarded, its path is kept.
+forced on the values of an example. The enumeration uses the path of such a run, not its numbers.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from ..control_flow.loop_detection import RestartTrace
 from ..graph.graph import Node
 from ..heap.object_recipes import SameObject
 from ..program.cfg import BackEdge, Block, Branch, Exit, IfMerge, Yield, add_path
-from ..program.stage_planner import walk as places
+from ..program.stage_planner import walk as walk_blocks
 from ..program.trace_exit import TraceExit
 from ..sizes.symbolic_dim import FixedSize, ShapeEnv, SizeCondition
 from ..trace.export_tracer import (
@@ -35,14 +35,14 @@ from ..trace.export_tracer import (
 from ..trace.output_spec import TraceOutputs
 from ..trace.value_table import ValueTable
 
-WAYS = 64  # of one function
-DECISIONS = 512
-_AGAIN = 4  # times that all begins anew, as more was found to change in the turns of a loop
-_UNMET = 24  # times that it does as more was found to differ where ways meet
+MAX_PATHS = 64  # paths of one function
+MAX_BRANCHES = 512
+_MAX_LOOP_RESTARTS = 4  # restarts after new loop-carried variables
+_MAX_MERGE_RESTARTS = 24  # restarts after new differences at merges
 
 
 class Example(NamedTuple):
-    """A call: its arguments with the tensors of `given`, and the sizes of these."""
+    """An example call: its arguments, its input tensors `given`, and their sizes."""
 
     args: Sequence[Any]
     kwargs: Mapping[str, Any]
@@ -57,7 +57,7 @@ class Explored:
     root: Block
     runs: Mapping[Exit, Sequence[ExportTrace]]
     names: SharedValues
-    forced: Sequence[str]  # the answers that no example gave
+    forced: Sequence[str]  # the outcomes that no example takes
 
     @property
     def states(self) -> dict[Node, list[Tensor]]:
@@ -65,41 +65,41 @@ class Explored:
         return {n: t for runs in self.runs.values() for run in runs for n, t in run.states.items()}
 
 
-class _Grown(Exception):
+class _LoopGrown(Exception):
     """Restarts the enumeration."""
 
 
 def explore(fn: Callable[..., Any], examples: Sequence[Example], sizes: ShapeEnv,
             training: bool = False, meeting: bool = True) -> Explored:
-    """All ways of fn, with what was asked of sizes on any of them in `sizes`.
+    """Returns all paths of fn. `sizes` collects the conditions on sizes of every path.
 
-    With `training`, ways may compute gradients and change tensors from outside, and never meet
-    again; nor do they if they are not to be `meeting`. CaptureError for a way that cannot be found.
+    With `training`, paths may compute gradients and change captured tensors. Paths then never
+    merge, nor do they without `meeting`. Raises CaptureError for a path that cannot be traced.
     """
-    for learnt in (MergeHints(), MergeHints(numbers=False)) if meeting and not training else ():
+    for hints in (MergeHints(), MergeHints(numbers=False)) if meeting and not training else ():
         try:
-            return _explored(fn, examples, sizes, training, learnt)
+            return _explored(fn, examples, sizes, training, hints)
         except Exception:
-            if not learnt.keys:
-                raise  # no ways have met: what differed there cannot be why
+            if not hints.keys:
+                raise  # no paths have merged, so a merge cannot be the cause
     return _explored(fn, examples, sizes, training, None)
 
 
 def _explored(fn: Callable[..., Any], examples: Sequence[Example], sizes: ShapeEnv, training: bool,
-              learnt: MergeHints | None) -> Explored:
-    known: dict[Any, set[Any]] = {}
-    apart: set[Any] = set()
+              hints: MergeHints | None) -> Explored:
+    carried: dict[Any, set[Any]] = {}
+    peeled_loops: set[Any] = set()
     modules = PatchedModules()
-    grown = unmet = 0
-    while grown < _AGAIN and unmet < _UNMET:
-        made = _Exploration(fn, examples, sizes, known, training, learnt)
-        made.common.peeled_loops, made.common.modules = apart, modules
+    loop_restarts = merge_restarts = 0
+    while loop_restarts < _MAX_LOOP_RESTARTS and merge_restarts < _MAX_MERGE_RESTARTS:
+        enumeration = _Exploration(fn, examples, sizes, carried, training, hints)
+        enumeration.common.peeled_loops, enumeration.common.modules = peeled_loops, modules
         try:
-            return made.explored()
+            return enumeration.explored()
         except (MergeFailed, RestartTrace):
-            unmet += 1
-        except _Grown:
-            known, grown = made.common.carried, grown + 1
+            merge_restarts += 1
+        except _LoopGrown:
+            carried, loop_restarts = enumeration.common.carried, loop_restarts + 1
     raise CaptureError("the loops of the function change different variables on each path",
                        "give each loop variable the same dtype and shape from the start")
 
@@ -121,87 +121,90 @@ class _Exploration:
 
     def explored(self) -> Explored:
         for example in self.examples:
-            self._take(example, ())
-        while gap := self._gap():
+            self._add_run(example, ())
+        while gap := self._missing_outcome():
             self._force(*gap)
-        self._check_met()
+        self._check_merges()
         self.sizes.begin(self.examples[0].sizes)
         self.sizes.conditions, self.sizes.fixed = self._conditions, self._fixed
         assert self.root is not None
         return Explored(self.root, self.runs, self.common, list(self.forced))
 
-    def _check_met(self) -> None:
-        """Unmet for a question with a way that does not lead to where the others meet."""
+    def _check_merges(self) -> None:
+        """Raises MergeFailed for a branch with a path that does not reach the merge."""
         assert self.root is not None
-        for fork in [p for p in places(self.root) if isinstance(p, IfMerge)]:
-            assert fork.body is not None and self.learnt is not None
-            inside = set(places(fork.body)) | {fork}
-            if any(isinstance(p, Exit) or (isinstance(p, BackEdge) and p.loop not in inside)
-                   or (isinstance(p, Yield) and p.if_merge not in inside) for p in inside):
-                self.learnt.unmergeable.add(fork.key)
+        for branch in [block for block in walk_blocks(self.root) if isinstance(block, IfMerge)]:
+            assert branch.body is not None and self.learnt is not None
+            inside = set(walk_blocks(branch.body)) | {branch}
+            if any(isinstance(block, Exit)
+                   or (isinstance(block, BackEdge) and block.loop not in inside)
+                   or (isinstance(block, Yield) and block.if_merge not in inside)
+                   for block in inside):
+                self.learnt.unmergeable.add(branch.key)
                 raise MergeFailed
 
-    def _take(self, example: Example, forced: Sequence[bool]) -> None:
-        """Runs the function and takes in the way that it goes."""
+    def _add_run(self, example: Example, forced: Sequence[bool]) -> None:
+        """Runs the function and adds its path to the tree."""
         self.sizes.begin(example.sizes)
         try:
             run = trace_for_export(self.fn, example.args, example.kwargs, example.given, self.sizes,
                                    self.common, forced, self.training, self.learnt)
         finally:
-            self._ask(self.sizes)
+            self._collect_conditions(self.sizes)
         leaf = None if run.result is PathKnown else _leaf(self.common)
         self.root, grown = add_path(self.root, run.path, leaf)
         if not grown:
-            raise _Grown
+            raise _LoopGrown
         for element in run.path[:-1]:
             plan = self.common.merge_plans.get(element.key) if isinstance(element, Merge) else None
             if plan is not None:
                 plan.followed = True
         if leaf is not None:
-            end = next(p for p in places(self.root) if isinstance(p, Exit) and leaf in p.exits)
-            self.runs.setdefault(end, []).append(run)
+            exit_block = next(b for b in walk_blocks(self.root)
+                              if isinstance(b, Exit) and leaf in b.exits)
+            self.runs.setdefault(exit_block, []).append(run)
 
-    def _ask(self, sizes: ShapeEnv) -> None:
+    def _collect_conditions(self, sizes: ShapeEnv) -> None:
         """Collects the conditions on sizes of a run."""
         for key, condition in sizes.conditions.items():
-            before = self._conditions.setdefault(key, condition)
-            if before.outcome != condition.outcome:
+            known = self._conditions.setdefault(key, condition)
+            if known.outcome != condition.outcome:
                 error = CaptureError(f"the examples differ in whether {condition}",
                                      "give examples that agree on this condition")
                 error.line = condition.line
                 raise error
         self._fixed += sizes.fixed
 
-    def _gap(self) -> tuple[Branch, list[bool]] | None:
+    def _missing_outcome(self) -> tuple[Branch, list[bool]] | None:
         """A branch with an outcome never taken, and the outcomes that lead there."""
         assert self.root is not None
-        for at, answers in _with_answers(self.root):
+        for at, outcomes in _with_outcomes(self.root):
             if isinstance(at, Branch) and len(at.outcomes) < 2:
-                if len(self.runs) >= WAYS:
-                    raise _at(at, f"the branches of the function form more than {WAYS} paths",
+                if len(self.runs) >= MAX_PATHS:
+                    raise _at(at, f"the branches of the function form more than {MAX_PATHS} paths",
                               "choose with fw.where(condition, x, y)")
-                if len(self.forced) >= DECISIONS:
-                    raise _at(at, f"the function has more than {DECISIONS} branches",
+                if len(self.forced) >= MAX_BRANCHES:
+                    raise _at(at, f"the function has more than {MAX_BRANCHES} branches",
                               "choose with fw.where(condition, x, y)")
-                return at, [*answers, not next(iter(at.outcomes))]
+                return at, [*outcomes, not next(iter(at.outcomes))]
         return None
 
-    def _force(self, at: Branch, answers: list[bool]) -> None:
+    def _force(self, at: Branch, outcomes: list[bool]) -> None:
         failed: Exception | None = None
         for example in self.examples:
             try:
                 with np.errstate(all="ignore"):
-                    self._take(example, answers)
-            except _Grown:
+                    self._add_run(example, outcomes)
+            except _LoopGrown:
                 raise
             except Exception as error:
                 failed = failed or error
                 continue
             if len(at.outcomes) < 2:
-                break  # the run went another way
-            self.forced[f"{at.site}: no example takes the path where this is {answers[-1]}"] = None
+                break  # the run took another path
+            self.forced[f"{at.site}: no example takes the path where this is {outcomes[-1]}"] = None
             return
-        raise _unexplored(at, answers[-1], failed)
+        raise _unexplored(at, outcomes[-1], failed)
 
 
 def _leaf(names: ValueTable) -> TraceExit:
@@ -209,35 +212,36 @@ def _leaf(names: ValueTable) -> TraceExit:
     return TraceExit([], [], SameObject(None), TraceOutputs([], [], [], {}))
 
 
-def _with_answers(root: Block) -> Iterator[tuple[Block, list[bool]]]:
+def _with_outcomes(root: Block) -> Iterator[tuple[Block, list[bool]]]:
     """Every block, with the outcomes of the branches that lead there."""
     stack: list[tuple[Block, list[bool]]] = [(root, [])]
     while stack:
-        at, answers = stack.pop()
-        yield at, answers
+        at, outcomes = stack.pop()
+        yield at, outcomes
         if isinstance(at, Branch):
-            stack += [(below, [*answers, answer]) for answer, below in at.outcomes.items()]
+            stack += [(below, [*outcomes, outcome]) for outcome, below in at.outcomes.items()]
         elif isinstance(at, IfMerge):
-            stack += [(at.body, answers)] if at.body is not None else []
+            stack += [(at.body, outcomes)] if at.body is not None else []
             stack += [(at.continuation.body,
-                       _to_meet(at, answers))] if at.continuation.body is not None else []
+                       _to_merge(at, outcomes))] if at.continuation.body is not None else []
         elif not isinstance(at, BackEdge):
-            stack += [(below, answers) for below in at.children()]
+            stack += [(below, outcomes) for below in at.children()]
 
 
-def _to_meet(fork: IfMerge, answers: list[bool]) -> list[bool]:
+def _to_merge(branch: IfMerge, outcomes: list[bool]) -> list[bool]:
     """The outcomes of a path to the merge of a branch."""
-    assert fork.body is not None
-    return next([*answers, *more] for at, more in _with_answers(fork.body)
-                if isinstance(at, Yield) and at.if_merge is fork)
+    assert branch.body is not None
+    return next([*outcomes, *more] for at, more in _with_outcomes(branch.body)
+                if isinstance(at, Yield) and at.if_merge is branch)
 
 
-def _unexplored(at: Branch, answer: bool, error: Exception | None) -> CaptureError:
+def _unexplored(at: Branch, outcome: bool, error: Exception | None) -> CaptureError:
     if error is not None and _is_raised(error):
-        return _at(at, f"where this is {answer}, the function raises {type(error).__name__}, and a "
-                       "model cannot", "make this check before the call, outside the function")
+        return _at(at, f"where this is {outcome}, the function raises {type(error).__name__}, "
+                       "and a model cannot",
+                   "make this check before the call, outside the function")
     why = f" ({type(error).__name__}: {error})" if error is not None else ""
-    return _at(at, f"no example takes the path where this is {answer}, and tracing it without "
+    return _at(at, f"no example takes the path where this is {outcome}, and tracing it without "
                    f"one failed{why}", "give an example that takes it: examples=[(x,), ...]")
 
 

@@ -1,4 +1,4 @@
-"""Recorded ways that can be run: entry guards, a tree, and the short way of calls."""
+"""Replays traced paths: entry guards, a tree of branches, and the fast path of calls."""
 
 from __future__ import annotations
 
@@ -21,18 +21,19 @@ from ..trace.dynamic_inputs import DynamicInputs
 from ..trace.value_table import ValueTable
 from .fast_path import Direct, FastPathContext, compile_fast_path
 
-UNSEEN: Any = object()  # what `run` gives where no recorded way fits
+UNSEEN: Any = object()  # returned by `run` if no traced path fits the call
 MISSING = (AttributeError, KeyError, IndexError, ValueError, TypeError)
-_AGAIN = (FusewireError, ArithmeticError, *MISSING)  # what Python will meet at its own line
+# Errors that Python raises again at the user's line.
+_PYTHON_ERRORS = (FusewireError, ArithmeticError, *MISSING)
 
 
 def _none(args: Any, kwargs: Any) -> Any:
-    """No short way."""
+    """Stands for a missing fast path: no call fits."""
     return UNSEEN
 
 
 class Replay:
-    """A tree of recorded ways under entry guards."""
+    """A tree of traced paths under entry guards."""
 
     root: Block
 
@@ -41,17 +42,17 @@ class Replay:
         self.fn, self.names, self.varying = fn, names, varying
         self.grad_enabled, self.casting = grad_enabled, casting
         self.uses = 0
-        self._long = 0  # calls that went the long way
-        self._grown = 0  # how often it began or ended to take in a run: odd while it does
+        self._slow_calls = 0  # calls that took the slow path
+        self._tree_version = 0  # begins and ends of tree changes: odd during a change
         self._guard(guards)
 
     def _source(self, careful: bool = False) -> PathCodegen:
         return PathCodegen(self.fn, self.names.held, careful)
 
     def _drop_fast_path(self) -> None:
-        """Calls go the long way again."""
+        """Deletes the fast path. Calls take the slow path again."""
         self.direct: Direct = _none
-        self.split: str | None = None  # see `Short`
+        self.split: str | None = None  # see `FastPath`
 
     def _guard(self, guards: list[Guard]) -> None:
         self._drop_fast_path()
@@ -59,7 +60,7 @@ class Replay:
         self.check = compile_check(guards, self._source())
 
     def missed(self, args: Any, kwargs: Any) -> str:
-        """Why this program does not fit the call: the condition that failed; "" where it fits."""
+        """The message of the guard that fails for a call; "" if all guards hold."""
         if self.grad_enabled != is_grad_enabled():
             return f"gradients are {'enabled' if self.grad_enabled else 'disabled'}"
         if self.casting is not interpreter.STATE.casting:
@@ -71,7 +72,7 @@ class Replay:
         return "" if failed < 0 else self.guards[failed].message
 
     def fits(self, args: Any, kwargs: Any) -> bool:
-        """Whether the entry guards hold."""
+        """True if the entry guards hold."""
         if self.grad_enabled != is_grad_enabled() \
                 or self.casting is not interpreter.STATE.casting:
             return False
@@ -82,19 +83,22 @@ class Replay:
 
     def run(self, args: Any, kwargs: Any,
             instead: Callable[[TraceExit, Any], None] | None = None) -> Any:
-        """What the function returns for this call, its effects done; UNSEEN, and nothing done,
-        where the call takes a way that was not recorded. `instead` is called in place of them."""
+        """Returns the result of the call and applies its effects.
+
+        Returns UNSEEN, without effects, if the call takes a path that has no trace. `instead`
+        replaces the effects if it is given.
+        """
         with Uninterrupted() as section:
             section.open = True
             try:
-                found = self._replay(args, kwargs, section)
+                replayed = self._replay(args, kwargs, section)
             except (CheckError, CodegenError):
                 raise
-            except _AGAIN as error:
+            except _PYTHON_ERRORS as error:
                 return self._failed(error)
-            if found is None:
+            if replayed is None:
                 return UNSEEN
-            leaf, result, commit = found
+            leaf, result, commit = replayed
             if instead is None:
                 commit()
         if instead is not None:
@@ -107,18 +111,20 @@ class Replay:
 
     def _replay(self, args: Any, kwargs: Any, section: Uninterrupted
                 ) -> tuple[TraceExit, Any, Callable[[], None]] | None:
-        """The end of the call's way, its result, and what makes its changes; None where the way
-        was not recorded. From the code on that writes over arrays, the section is closed."""
+        """The exit of the call's path, its result, and a function that applies its effects.
+
+        None if the path has no trace. The section closes before code that overwrites arrays runs.
+        """
         call = Activation(args, kwargs, PathReader(args, kwargs, self.fn, self.names.held),
                           self._sizes)
-        at: Block | None = self.root
+        block: Block | None = self.root
         try:
-            while at is not None:
-                call.run(at.segments)
-                if isinstance(at, Exit):
+            while block is not None:
+                call.run(block.segments)
+                if isinstance(block, Exit):
                     break
-                at = at.follow(call)
-            leaf = next((x for x in at.exits if x.fits(args, kwargs)), None) if at else None
+                block = block.follow(call)
+            leaf = next((x for x in block.exits if x.fits(args, kwargs)), None) if block else None
             if leaf is None:
                 return None
             if leaf.effects and leaf.segment is not None:
@@ -129,60 +135,65 @@ class Replay:
             call.end()
 
     def _failed(self, error: Exception) -> Any:
-        """What a call gives that has raised an error, and changed nothing."""
+        """The result of a call that has raised an error and changed nothing."""
         return UNSEEN
 
     def _build_fast_path(self, args: Any, kwargs: Any) -> None:
-        """Makes the short way of such calls, after the second that went the long way; after the
-        fourth, the eighth and so on again, as calls that always differ have no use for one."""
-        if spans.on:  # nobody takes it
+        """Builds the fast path after the second call on the slow path.
+
+        It is built again after the fourth, the eighth and so on. Calls that always differ cannot
+        use a fast path, so its attempts become rarer.
+        """
+        if spans.on:  # watched calls do not take it
             return
-        self._long += 1
-        grown = self._grown
-        if grown % 2 or self._long < 2 or self._long & (self._long - 1) or self.casting is not None:
+        self._slow_calls += 1
+        version = self._tree_version
+        if version % 2 or self._slow_calls < 2 or self._slow_calls & (self._slow_calls - 1) \
+                or self.casting is not None:
             return
         if any(stage.is_awaited for stage in self.stages()):
-            self._long -= 1  # it is made of code that is there: the next call looks again
+            self._slow_calls -= 1  # it needs finished code: the next call tries again
             return
         leaves = self.leaves()
-        # Of several exits, each checks its own guards.
-        own = leaves[0].exit_guards if len(leaves) == 1 else []
-        at = FastPathContext(args, kwargs, self.fn, self.names.held, [*self.guards, *own],
-                             self.root,
-                             self.varying.axis_of_size())
-        # Where no code can be made, the long way says so.
-        constants = {"PROGRAM": self, "FORGET": self._forget, "UNSEEN": UNSEEN, "AGAIN": _AGAIN,
-                     "RAISED": CheckError}
+        # With several exits, each checks its own guards.
+        exit_guards = leaves[0].exit_guards if len(leaves) == 1 else []
+        context = FastPathContext(args, kwargs, self.fn, self.names.held,
+                                  [*self.guards, *exit_guards], self.root,
+                                  self.varying.axis_of_size())
+        # If code generation fails, the slow path reports it.
+        constants = {"PROGRAM": self, "FORGET": self._forget_fast_path, "UNSEEN": UNSEEN,
+                     "AGAIN": _PYTHON_ERRORS, "RAISED": CheckError}
         try:
-            made = compile_fast_path(at, constants)
-            # What it takes as given was read before this: it is as the guards say.
-            holds = self.fits(args, kwargs) and (not own or leaves[0].check(args, kwargs) < 0)
-        except (*MISSING, RuntimeError):  # RuntimeError: another thread adds a way to the tree
+            fast_path = compile_fast_path(context, constants)
+            # The fast path embeds values that were read above. The guards must still hold for them.
+            holds = self.fits(args, kwargs) and (
+                not exit_guards or leaves[0].check(args, kwargs) < 0)
+        except (*MISSING, RuntimeError):  # RuntimeError: another thread adds a path
             return
-        if made is not None and holds and self._grown == grown:
-            self.direct, self.split = made
+        if fast_path is not None and holds and self._tree_version == version:
+            self.direct, self.split = fast_path
         else:
             self._drop_fast_path()
 
-    def _forget(self, _: object) -> None:
-        """What the short way knows is gone: it keeps what belonged to it no longer."""
+    def _forget_fast_path(self, _: object) -> None:
+        """Deletes the fast path when an object that it watches is freed."""
         self._drop_fast_path()
 
     def arrays(self, args: Any, kwargs: Any) -> list[Any]:
-        """What a call can read from outside."""
-        found = []
+        """The arrays that a call can read from outside."""
+        arrays = []
         for stage in self.stages():
-            with contextlib.suppress(*MISSING):  # of another way
-                found += [t._data for t in stage.gather(args, kwargs)[0]]
-        return found
+            with contextlib.suppress(*MISSING):  # of another path
+                arrays += [t._data for t in stage.gather(args, kwargs)[0]]
+        return arrays
 
     def _sizes(self, read: PathReader) -> dict[str, int]:
         return self.varying.sizes(read)
 
     def leaves(self) -> list[TraceExit]:
-        """Every leaf."""
+        """The exits of all paths."""
         return exits_of(self.root)
 
     def stages(self) -> list[Segment]:
-        """Every stage that has something to compute."""
+        """The segments of all paths that compute something."""
         return segments_of(self.root)

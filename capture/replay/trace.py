@@ -1,4 +1,4 @@
-"""Recording one call: the function runs as eager does, and what it did becomes a leaf."""
+"""Traces one call: the function runs eagerly, and its ops and effects form a path."""
 
 from __future__ import annotations
 
@@ -38,27 +38,27 @@ from .deferred_outputs import DeferredOutputs
 
 
 class Trace:
-    """What came of recording one call: its result, and the way it took or why there is none."""
+    """The trace of one call: its result, and its path or the reason that prevents a replay."""
 
     def __init__(self, result: Any, path: Sequence[Element], leaf: TraceExit | None, refusal: str,
                  varying: DynamicInputs, again: bool = False,
                  late: DeferredOutputs | None = None) -> None:
-        self.late = late  # what it has not computed
+        self.late = late  # the outputs that are not computed yet
         self.result, self.path, self.leaf, self.refusal = result, path, leaf, refusal
         self.varying = varying
-        self.again = again  # whether a further call can be recorded all the same
+        self.again = again  # True if a further call can be traced despite the refusal
 
     def end(self) -> None:
-        """Computes what was not computed so far."""
+        """Computes the remaining deferred outputs."""
         if self.late is not None:
             self.late.end()
 
 
 def record(fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any],
            names: ValueTable | None = None, varying: DynamicInputs | None = None) -> Trace:
-    """Runs fn(*args, **kwargs) as eager does and notes it, with symbols for what is varying.
+    """Runs fn(*args, **kwargs) eagerly and returns its trace, with symbols for dynamic inputs.
 
-    An interrupted run has changed nothing, but for what it has told the world outside.
+    An interrupted run leaves no changes, except for external effects such as printed text.
     """
     with Uninterrupted() as section:
         return recorded(fn, args, kwargs, names, varying, section)
@@ -67,9 +67,9 @@ def record(fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
 def recorded(fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any],
              names: ValueTable | None, varying: DynamicInputs | None, section: Uninterrupted,
              waits: bool = False) -> Trace:
-    """The same in an uninterrupted `section`, which is open while the function runs.
+    """Traces a call within an uninterrupted `section`, which is open while the function runs.
 
-    With `waits`, large arrays are not computed that nobody asks for: `Run.late` is to do so.
+    With `waits`, large arrays stay uncomputed until Python reads them. `Trace.late` computes them.
     """
     state, names, varying = HeapSnapshot(), names or ValueTable(), varying or DynamicInputs()
     read = PathReader(args, kwargs, fn, names.held)
@@ -91,48 +91,48 @@ def recorded(fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, An
     state.walk(Path("function"), fn)
     names.held[id(default_generator)] = default_generator
     state.walk(Path("object", id(default_generator)).attr("state"), default_generator.state)
-    hook, before = CodeTracker(entered, recorder.refuse), interpreter.STATE.active
-    recorder.unwatched = hook if PAUSES else recorder.unwatched
-    widening = Symbolizer(varying.numbers, args, kwargs, recorder, read)
+    tracker, previous = CodeTracker(entered, recorder.refuse), interpreter.STATE.active
+    recorder.unwatched = tracker if PAUSES else recorder.unwatched
+    symbolizer = Symbolizer(varying.numbers, args, kwargs, recorder, read)
 
     def stop() -> None:
-        interpreter.STATE.active, recorder.listening, sizes.live = before, False, False
+        interpreter.STATE.active, recorder.listening, sizes.live = previous, False, False
 
     try:
-        recorder.symbolized, recorder.loops.base = widening.install(), sys._getframe()
+        recorder.symbolized, recorder.loops.base = symbolizer.install(), sys._getframe()
         interpreter.STATE.active, sizes.live = recorder, True
-        hook.start()
+        tracker.start()
         section.open = True
-        result = fn(*widening.args, **widening.kwargs)
+        result = fn(*symbolizer.args, **symbolizer.kwargs)
         section.open = False
-        for finish in (hook.stop, stop, widening.uninstall):
+        for finish in (tracker.stop, stop, symbolizer.uninstall):
             finish()
-        for path in widening.written:
+        for path in symbolizer.written:
             state.mark_written(path)
-        leaf, recorder.computed_gradients = None, computes_gradients(hook.seen)
+        leaf, recorder.computed_gradients = None, computes_gradients(tracker.seen)
         if not recorder.refusal:
-            leaf = _finish(fn, recorder, None if hook.any_attribute else hook.names, result)
-        _leave(recorder, late)
+            leaf = _finish(fn, recorder, None if tracker.any_attribute else tracker.names, result)
+        _detach(recorder, late)
         result = concretize(state, result)
     except BaseException as error:
         section.open = False
-        undoes = not isinstance(error, Exception) and not recorder.refusal
-        _surely(hook.stop, stop, widening.uninstall, lambda: concretize(state, None),
-                lambda: _leave(recorder, late), late.end if late is not None else stop,
-                lambda: restore(state) if undoes else None)
+        must_restore = not isinstance(error, Exception) and not recorder.refusal
+        _run_all(tracker.stop, stop, symbolizer.uninstall, lambda: concretize(state, None),
+                lambda: _detach(recorder, late), late.end if late is not None else stop,
+                lambda: restore(state) if must_restore else None)
         raise
     return Trace(result, recorder.path, leaf, recorder.refusal, varying, recorder.can_retry, late)
 
 
-def _leave(recorder: Tracer, late: DeferredOutputs | None) -> None:
-    """The run has ended."""
+def _detach(recorder: Tracer, late: DeferredOutputs | None) -> None:
+    """Detaches the recorder from a run that has ended."""
     if late is not None:
         late.leave()
     recorder.end()
 
 
-def _surely(*steps: Callable[[], Any]) -> None:
-    """Runs all of these; one in which Ctrl-C comes is begun again, so each must allow for that."""
+def _run_all(*steps: Callable[[], Any]) -> None:
+    """Runs all steps. A step that Ctrl-C interrupts runs again, so each must allow a second run."""
     for step in steps:
         try:
             step()
@@ -145,22 +145,22 @@ def _finish(fn: Callable[..., Any], recorder: Tracer, names: set[str] | None,
     recorder.location = defined_at(fn)
     find_append_only(recorder)
     outputs = OutputSpecBuilder(recorder)
-    template = outputs.recipe(result)
+    recipe = outputs.recipe(result)
     effects = find_effects(recorder, outputs) + find_tape_effects(recorder, outputs)
-    way = find_backward(recorder, outputs)
-    checks = find_checks(recorder, [*outputs.nodes, *(way.saved if way else ())])
+    backward = find_backward(recorder, outputs)
+    checks = find_checks(recorder, [*outputs.nodes, *(backward.saved if backward else ())])
     wanted = find_read_values(recorder, names)
     guards = [*find_guards(recorder, wanted, names),
               *find_missing_attributes(recorder.state, wanted)]
     if recorder.refusal:
         return None
     recorder.results = [tensor for _, tensor in outputs.tensors]
-    holders = Counter(e.node for e in effects)  # what several tensors hold, none may overwrite
+    holders = Counter(e.node for e in effects)  # no tensor may overwrite an array that several hold
     donated = {e.node: recorder.sources[e.target] for e in effects
                if e.node is not None and holders[e.node] == 1 and e.target in recorder.sources
                and _same_type(recorder, outputs, e)}
-    return TraceExit(guards, effects, template, outputs.finish(donated),
-                     recorder.sources.values(), way,
+    return TraceExit(guards, effects, recipe, outputs.finish(donated),
+                     recorder.sources.values(), backward,
                      checks)
 
 

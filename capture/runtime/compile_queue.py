@@ -1,9 +1,9 @@
-"""Code made by another thread, while calls compute op by op what it is for.
+"""Compiles code in a background thread, while calls compute the same graphs op by op.
 
-The process has one such thread, there while there is work: it makes one thing after the other, as
-LLVM does anyway. A fork waits until it has finished what it is at, so that a child finds nothing
-half made; what was not begun the child makes by itself once it is called there. When the process
-ends, what was not begun is dropped.
+The process has one such thread. It exists only while there are jobs, and runs one job at a time,
+since LLVM compiles one module at a time anyway. A fork waits for the current job, so that a child
+process never inherits a half-finished one. The child runs the queued jobs itself when its functions
+are called. The end of the process drops all queued jobs.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ if TYPE_CHECKING:
     from ..segments.segment import Executable
 
 T = TypeVar("T")
-_MOMENT = 0.1  # seconds after which who waits looks whether a fork has stopped the thread
+_POLL_SECONDS = 0.1  # a waiter checks this often if a fork has stopped the thread
 
 
 @contextlib.contextmanager
 def making_code() -> Iterator[None]:
-    """A context whose errors are CodegenErrors: never taken for an error of a call's values."""
+    """A context that turns errors into CodegenErrors, unlike the errors of a call's values."""
     try:
         yield
     except (CodegenError, CheckError):
@@ -44,7 +44,7 @@ def making_code() -> Iterator[None]:
 
 
 class Job(Generic[T]):
-    """Something to be made once by another thread, for as long as somebody holds this."""
+    """A computation that the background thread runs once, while this object is referenced."""
 
     def __init__(self, make: Callable[[], T]) -> None:
         self._make: Callable[[], T] | None = make
@@ -59,17 +59,17 @@ class Job(Generic[T]):
 
     @property
     def made(self) -> T | None:
-        """What was made, once it is there. Raises what kept it from being made."""
+        """The result of a finished job, else None. Raises the error of a failed job."""
         self.look()
         return self._made
 
     def look(self) -> None:
-        """Raises what kept it from being made."""
+        """Raises the error of a failed job."""
         if self._error is not None:
             raise self._error
 
     def run(self) -> None:
-        """Makes it."""
+        """Runs the job and stores its result or its error."""
         assert self._make is not None
         try:
             with making_code(), seldom_collecting():
@@ -80,20 +80,22 @@ class Job(Generic[T]):
             self.drop()
 
     def drop(self) -> None:
-        """Nothing is made any more."""
+        """Ends the job and releases its function."""
         self._make = None
         self._ended.set()
 
     def wait(self) -> None:
-        """Returns when it is made, or never will be."""
+        """Returns when the job has finished, failed or been dropped."""
         while self.is_awaited:
             go_on()
-            self._ended.wait(_MOMENT)
+            self._ended.wait(_POLL_SECONDS)
 
 
 class Meanwhile:
-    """A graph that is computed op by op until its code is there. Calls may come from several
-    threads at once."""
+    """A graph that is computed op by op until its code is ready.
+
+    Several threads may call it at once.
+    """
 
     def __init__(self, by_ops: Executable, job: Job[Executable]) -> None:
         self._by_ops, self.job = by_ops, job
@@ -115,13 +117,15 @@ class Meanwhile:
 
 
 def ready(program: Executable) -> Executable:
-    """What to call from now on: the code of a program that another thread makes, once it is there.
-    Raises what kept it from being made."""
+    """The code of a background program if it is ready, else the program itself.
+
+    Raises the error of a failed compilation.
+    """
     return program.job.made or program if isinstance(program, Meanwhile) else program
 
 
 def code_of(program: Executable | None) -> Executable | None:
-    """A program that is code, or has become code; None for one that has none so far."""
+    """The code of a program; None if the background thread has not finished it."""
     with contextlib.suppress(CodegenError, CheckError):
         return program.job.made if isinstance(program, Meanwhile) else program
     return None
@@ -134,7 +138,7 @@ class Jobs:
         self._begun: weakref.WeakSet[Job[Any]] = weakref.WeakSet()
 
     def begin(self, make: Callable[[], T]) -> Job[T]:
-        """A job for the other thread."""
+        """Queues a job for the background thread and returns it."""
         job = Job(make)
         self._begun.add(job)
         _begin(job)
@@ -146,7 +150,7 @@ class Jobs:
         return sum(job.is_awaited for job in list(self._begun))
 
     def wait(self) -> None:
-        """Returns when all of them have ended."""
+        """Returns when all jobs have ended."""
         for job in list(self._begun):
             job.wait()
 
@@ -155,14 +159,14 @@ class Jobs:
 _LOCK = held_while_forking(threading.RLock())
 _QUEUE: deque[weakref.ref[Job[Any]]] = deque()
 _thread: threading.Thread | None = None
-_watches = False  # whether forks wait for the thread
-_rests = False  # whether it is to begin nothing
-_over = False  # whether the process ends
+_fork_handlers_registered = False  # True if forks wait for the thread
+_paused = False  # True while the thread must not begin a job
+_shut_down = False  # True once the process ends
 
 
 def _begin(job: Job[Any]) -> None:
     with _LOCK:
-        if _over:
+        if _shut_down:
             job.drop()
         else:
             _QUEUE.append(weakref.ref(job))
@@ -170,17 +174,17 @@ def _begin(job: Job[Any]) -> None:
 
 
 def go_on() -> None:
-    """Sees to it that there is a thread while there is work: a fork has left none."""
+    """Starts the thread if there are jobs and no thread, as after a fork."""
     global _thread
     if not _QUEUE or _thread is not None:
         return
-    _watch()
+    _register_fork_handlers()
     with _LOCK:
-        if _QUEUE and _thread is None and not _rests:
+        if _QUEUE and _thread is None and not _paused:
             thread = threading.Thread(target=_work, name="fusewire compiles", daemon=True)
             try:
                 thread.start()
-            except RuntimeError:  # there can be no more threads: the next call tries again
+            except RuntimeError:  # too many threads: the next call tries again
                 pass
             finally:
                 _thread = thread if thread.is_alive() else None
@@ -191,12 +195,12 @@ def _work() -> None:
     global _thread
     while True:
         with _LOCK:
-            job = None if _rests else _next()
+            job = None if _paused else _next()
             if job is None:
                 _thread = None
                 return
         job.run()
-        del job  # who made it may have gone
+        del job  # its owner may be gone; a reference would keep the job alive
 
 
 def _next() -> Job[Any] | None:
@@ -208,47 +212,51 @@ def _next() -> Job[Any] | None:
     return None
 
 
-def _watch() -> None:
-    """Has forks wait for the thread. What is registered last is called first: before any lock is
-    taken that the thread may need."""
-    global _watches
+def _register_fork_handlers() -> None:
+    """Registers the fork handlers that wait for the thread.
+
+    Handlers run in reverse order of registration. This one must run before others take locks that
+    the thread may need.
+    """
+    global _fork_handlers_registered
     with _LOCK:
-        if _watches:
+        if _fork_handlers_registered:
             return
-        _watches = True
+        _fork_handlers_registered = True
     if hasattr(os, "register_at_fork"):
-        os.register_at_fork(before=_rest, after_in_parent=_wake, after_in_child=_alone)
+        os.register_at_fork(before=_pause, after_in_parent=_resume,
+                            after_in_child=_after_fork_in_child)
 
 
-def _rest() -> None:
-    """Returns when the thread has ended, which leaves what it has not begun."""
-    global _rests
+def _pause() -> None:
+    """Stops the thread after its current job. Queued jobs stay queued."""
+    global _paused
     with _LOCK:
-        _rests, thread = True, _thread
+        _paused, thread = True, _thread
     if thread is not None and thread is not threading.current_thread():
         thread.join()
 
 
-def _wake() -> None:
-    """Work may go on."""
-    global _rests
-    _rests = False
+def _resume() -> None:
+    """Lets the thread begin jobs again."""
+    global _paused
+    _paused = False
 
 
-def _alone() -> None:
-    """In a forked process there is no other thread."""
+def _after_fork_in_child() -> None:
+    """Forgets the thread in a forked process, which has only the forking thread."""
     global _thread
     _thread = None
-    _wake()
+    _resume()
 
 
 @atexit.register
-def _end() -> None:
-    """Drops what was not begun."""
-    global _over
+def _drop_queued_jobs() -> None:
+    """Drops the queued jobs at the end of the process."""
+    global _shut_down
     with _LOCK:
-        _over = True
-    _rest()
+        _shut_down = True
+    _pause()
     with _LOCK:
         while _QUEUE:
             job = _next()

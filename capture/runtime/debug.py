@@ -1,9 +1,9 @@
-"""Writes what FUSEWIRE_DEBUG asks for to stderr; each level includes the levels below it.
+"""Writes debug output to stderr, at the level of FUSEWIRE_DEBUG and all lower levels.
 
     fusewire 1 recordings: step recompiles, guard failed: argument 1 == 2.0
 
-The number is the level from which on it is shown. Texts of several lines follow their heading as
-they are, so that they can be copied.
+The number is the lowest level that shows the line. Texts of several lines follow their heading
+unchanged, so that they can be copied.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _TITLES = dict(zip(LADDER, ("recordings", "kernels", "graphs", "sources", "passe
 
 
 def show(level: int, what: str, text: Callable[[], str] | None = None) -> None:
-    """Writes `what` to stderr, and the lines that `text` makes, where this level is asked for."""
+    """Writes `what` and the lines of `text()` to stderr, if this level is enabled."""
     if settings.debug >= level:
         lines = [f"fusewire {level} {_TITLES[level]}: {what}"]
         lines += [text().rstrip("\n"), ""] if text is not None else []
@@ -27,6 +27,6 @@ def show(level: int, what: str, text: Callable[[], str] | None = None) -> None:
 
 
 def show_code(name: str, executable: Any) -> None:
-    """Writes what a program consists of: its kernels with their times, and its code."""
+    """Writes the kernels of a program with their times, and its code."""
     show(KERNELS, f"{name}, timed on synthetic values", executable.explain)
     show(SOURCES, name, lambda: executable.code)

@@ -1,7 +1,7 @@
 """Pauses Python's garbage collector while graphs are built.
 
-Graphs are many small objects without cycles. The collector would look through all of them again and
-again while they grow in number, and find nothing: up to half of the time.
+Graphs consist of many small objects without cycles. The collector would scan all of them again and
+again as their number grows, and would free nothing. This takes up to half of the compile time.
 """
 
 from __future__ import annotations
@@ -10,30 +10,33 @@ import contextlib
 import gc
 from collections.abc import Iterator
 
-_NEVER = 1 << 30  # collections of younger objects after which older ones are looked through
+_YOUNG_COLLECTIONS = 1 << 30  # collections of younger objects before the older ones are scanned
 
 
 @contextlib.contextmanager
 def not_collecting() -> Iterator[None]:
-    """A context without garbage collection; afterwards it is on if it was."""
-    was = gc.isenabled()
+    """A context without garbage collection. Its end restores the earlier setting."""
+    was_enabled = gc.isenabled()
     gc.disable()
     try:
         yield
     finally:
-        if was:
+        if was_enabled:
             gc.enable()
 
 
 @contextlib.contextmanager
 def seldom_collecting() -> Iterator[None]:
-    """A context in which only young objects are looked through: for graphs that are made while
-    other threads go on, whose garbage is mostly young."""
+    """A context in which the collector scans only young objects.
+
+    It serves a background thread that builds graphs. The garbage of the other threads is mostly
+    young.
+    """
     before = gc.get_threshold()
-    ours = (*before[:2], _NEVER)
-    gc.set_threshold(*ours)
+    raised = (*before[:2], _YOUNG_COLLECTIONS)
+    gc.set_threshold(*raised)
     try:
         yield
     finally:
-        if gc.get_threshold() == ours:
+        if gc.get_threshold() == raised:
             gc.set_threshold(*before)

@@ -1,7 +1,7 @@
-"""What compiled functions cost beside their calls: the time to make code, and the memory of a call.
+"""Measures the compile time of functions and the memory of their calls.
 
-Phases are timed where they happen, and added to the costs that their thread collects. One phase may
-run inside of another; its time then counts there alone.
+Each phase of compilation adds its time to the costs that its thread collects. A phase may run
+inside another phase. Its time then counts only for the inner phase.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from . import spans
 
 @dataclass
 class Costs:
-    """Seconds of each phase, and how many programs were compiled by LLVM and found on disk."""
+    """Seconds per phase, and the numbers of programs compiled by LLVM and found on disk."""
 
     recording: float = 0.0
     passes: float = 0.0
@@ -29,7 +29,7 @@ class Costs:
     from_disk: int = 0
 
     def add(self, other: Costs) -> None:
-        """Adds those of `other`."""
+        """Adds the costs of `other`."""
         for field in fields(self):
             setattr(self, field.name, getattr(self, field.name) + getattr(other, field.name))
 
@@ -43,8 +43,10 @@ class Costs:
 
 
 class Memory(NamedTuple):
-    """Bytes that one call of a program takes: what it reads, what it gives, and what it needs in
-    between. What is written over its input counts once; what NumPy takes for itself, not."""
+    """Bytes that one call of a program takes: its inputs, its results and its intermediate arrays.
+
+    A result that overwrites an input counts once. Memory that NumPy allocates does not count.
+    """
 
     inputs: int
     results: int
@@ -52,7 +54,7 @@ class Memory(NamedTuple):
 
     @property
     def peak(self) -> int:
-        """All of them together."""
+        """The sum of all parts."""
         return self.inputs + self.results + self.arena
 
     def __str__(self) -> str:
@@ -85,39 +87,39 @@ _STATE = _State()
 
 @contextlib.contextmanager
 def collecting(costs: Costs) -> Iterator[None]:
-    """A context whose phases are added to `costs`, and to no others."""
-    before = _STATE.costs, _STATE.inner
+    """A context whose phases are added only to `costs`."""
+    previous = _STATE.costs, _STATE.inner
     _STATE.costs, _STATE.inner = costs, 0.0
     try:
         yield
     finally:
-        _STATE.costs, _STATE.inner = before
+        _STATE.costs, _STATE.inner = previous
 
 
 @contextlib.contextmanager
 def making(name: str, costs: Costs) -> Iterator[None]:
-    """A context of code generation: collects its phases and opens a span."""
+    """A context for code generation. It collects the phases and opens a span."""
     with collecting(costs), spans.span("compiling", name, about=costs):
         yield
 
 
 @contextlib.contextmanager
 def phase(name: str) -> Iterator[None]:
-    """A context whose seconds count as those of a phase."""
-    before, began = _STATE.inner, time.perf_counter()
+    """A context whose duration counts for the phase `name`."""
+    outer_seconds, began = _STATE.inner, time.perf_counter()
     _STATE.inner = 0.0
     try:
         yield
     finally:
         seconds = time.perf_counter() - began
         if _STATE.costs is not None:
-            own = getattr(_STATE.costs, name) + seconds - _STATE.inner
-            setattr(_STATE.costs, name, own)
-        _STATE.inner = before + seconds
+            total = getattr(_STATE.costs, name) + seconds - _STATE.inner
+            setattr(_STATE.costs, name, total)
+        _STATE.inner = outer_seconds + seconds
 
 
 def program_made(from_disk: bool) -> None:
-    """Counts a program whose object code is there."""
+    """Counts a program whose object code is available."""
     costs = _STATE.costs
     if costs is not None:
         costs.compiled, costs.from_disk = costs.compiled + (not from_disk), \

@@ -1,7 +1,7 @@
 """Hands timed spans of compiled calls to watchers, such as a profile.
 
-A span is an interval of a thread's time: a call, and in it a recording, code generation or a
-program that runs. A span without an outer span is handed to the watchers when it ends.
+A span is an interval of a thread's time. A call is a span. It contains the spans of tracing, code
+generation and program runs. A span without an outer span goes to the watchers when it ends.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from ...eager.fork_safety import held_while_forking, in_child
 
 Watcher = Callable[["Span"], None]
 
-on = False  # whether anybody looks on, in any thread: no call goes the short way then
+on = False  # True if there is a watcher in any thread: calls then avoid the fast path
 _WATCHERS: list[Watcher] = []
 _LOCK = held_while_forking(threading.Lock())
-_OUTERMOST = ("call", "backward")  # what eager code runs beside these is not shown
+_OUTERMOST = ("call", "backward")  # other outermost spans are not reported
 
 
 class _State(threading.local):
-    """The spans of a thread that have not ended, outermost first."""
+    """The unfinished spans of a thread, outermost first."""
 
     def __init__(self) -> None:
         self.open: list[Span] = []
@@ -34,8 +34,11 @@ _STATE = _State()
 
 
 class Span:
-    """A piece of time, from `began` to `ended`. `kind` is what was done, `about` the object that
-    knows more of it, `parts` the beginning and end of each step, where there are any."""
+    """An interval of time, from `began` to `ended`.
+
+    `kind` names the activity. `about` is an object with details. `parts` holds the begin and end of
+    each step, if there are steps.
+    """
 
     def __init__(self, kind: str, name: str, line: str = "", about: Any = None) -> None:
         self.kind, self.name, self.line, self.about = kind, name, line, about
@@ -52,7 +55,7 @@ class Span:
 
     def __exit__(self, *error: object) -> None:
         self.ended = time.perf_counter()
-        del _STATE.open[self._depth:]  # Ctrl-C may have kept an inner one from ending
+        del _STATE.open[self._depth:]  # Ctrl-C may have left inner spans unfinished
         if self._depth:
             _STATE.open[-1].inner.append(self)
         elif self.kind in _OUTERMOST:
@@ -66,32 +69,32 @@ class Span:
 
 def span(kind: str, name: str, line: str = "", about: Any = None
          ) -> AbstractContextManager[Span | None]:
-    """A context whose time is noted, where anybody looks on."""
+    """A context that is timed as a span if there is a watcher."""
     return Span(kind, name, line, about) if on else contextlib.nullcontext()
 
 
 def watch(watcher: Watcher) -> None:
-    """Hands all spans that end from now on to `watcher`, until `unwatch`."""
+    """Passes every span that ends to `watcher`, until `unwatch`."""
     with _LOCK:
         _WATCHERS.append(watcher)
-        _look()
+        _update_on()
 
 
 def unwatch(watcher: Watcher) -> None:
-    """The opposite of `watch`."""
+    """Removes a watcher that `watch` added."""
     with _LOCK:
         _WATCHERS[:] = [w for w in _WATCHERS if w != watcher]
-        _look()
+        _update_on()
 
 
-def _look() -> None:
+def _update_on() -> None:
     global on
     on = bool(_WATCHERS)
 
 
 @in_child
-def _nobody() -> None:
-    """Watchers stay in the parent process."""
+def _forget_watchers() -> None:
+    """Removes the watchers in a forked process. They belong to the parent."""
     _WATCHERS.clear()
     _STATE.open.clear()
-    _look()
+    _update_on()

@@ -10,11 +10,11 @@ from ...eager.errors import is_our_file
 
 
 class CaptureWarning(UserWarning):
-    """A compiled function, or its backward, runs eagerly for the reason given."""
+    """Warns that a compiled function or its backward runs eagerly, with the reason."""
 
 
 def warn(message: str) -> None:
-    """Warns at the line of the user's code that has called."""
+    """Issues a warning at the calling line of the user's code."""
     level, frame = 1, cast(Any, sys._getframe())
     while frame.f_back is not None and is_our_file(frame.f_code.co_filename):
         level, frame = level + 1, frame.f_back
