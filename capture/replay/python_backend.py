@@ -90,7 +90,7 @@ class PythonBackend:
             outcome_index = f"OUTCOME({at.kind!r}, {self._constant(at.subject)}, {subject})"
             yield f"way = {self.source.constant(index_of_outcome)}.get({outcome_index}, -1)"
             cases = {f"{'el' if i else ''}if way == {i}:": block
-                       for i, block in enumerate(at.outcomes.values())} | {"else:": None}
+                     for i, block in enumerate(at.outcomes.values())} | {"else:": None}
         for condition, block in cases.items():
             yield condition
             yield from _indented(self._block(block, depth + 1))
