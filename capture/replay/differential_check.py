@@ -1,8 +1,8 @@
-"""`check=`: compiled code beside NumPy on the same values; the first op that differs is named.
+"""Implements `check=`: compares compiled code with NumPy and names the first op that differs.
 
-Each element is compared by itself. How far two right programs may differ there is measured: by a
-float64 evaluation and by evaluations in which each result is off by some roundings (`rounding.py`).
-An element that none of these explains is a mistake.
+Each element is compared by itself. Two correct programs may differ by rounding. The allowed
+difference is measured by a float64 evaluation and by evaluations with perturbed results
+(`rounding.py`). An element that no evaluation explains is an error.
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ from ..graph.graph import SPECIAL, Graph, Node, Nodes, topological
 from ..segments.segment import Backend, Executable
 from .rounding import Reference, epsilon, rounds, smallest, units_of, wide
 
-_SLACK = 4  # how many times as far as in a sample compiled code may be off
-_UNITS = 2  # how many times the error of one result both sides may be apart without any sample
-_SEVERAL = 3  # different values by deciding otherwise from which on there are more than were seen
-_FLUSHED = 1e-37  # below the normal numbers of float32, results may be rounded to zero
-_CURE = ("this is a bug in fusewire: please report it with the function's .graph() and .code();"
+_SAMPLE_FACTOR = 4  # the allowed error of compiled code, as a multiple of the error of a sample
+_ROUNDING_FACTOR = 2  # the allowed difference without a sample, as a multiple of one rounding error
+_MIN_JUMP_VALUES = 3  # distinct values of jumps from which unseen combinations are assumed
+_FLUSH_THRESHOLD = 1e-37  # smaller results may be flushed to zero: they are subnormal in float32
+_HELP = ("this is a bug in fusewire: please report it with the function's .graph() and .code();"
          " FUSEWIRE_COMPILE=0 runs everything eagerly until then")
 
 
 def interval(check: str | float) -> int:
-    """Every how many calls to check: 0 for the first alone."""
+    """The number of calls per check; 0 to check only the first call."""
     known = {"first": 0, "always": 1}
     if isinstance(check, str) and check in known:
         return known[check]
@@ -46,26 +46,26 @@ def checking(backend: Backend, check: str | float, name: str) -> Backend:
 
 
 class Checked:
-    """A program that is compared with NumPy on its first call, and on every so many."""
+    """A program that is compared with NumPy on its first call or on every n-th call."""
 
     def __init__(self, graph: Graph, executable: Executable, backend: Backend, every: int,
                  name: str) -> None:
-        """backend(part) makes programs of parts of the graph, to find what is wrong first."""
+        """`backend` compiles parts of the graph, to find the first wrong op."""
         self.graph, self.backend, self.every, self.name = graph, backend, every, name
         self.executable = executable
         self._calls = itertools.count()
 
     def __call__(self, arrays: list[Any]) -> list[Any]:
-        """The outputs; CheckError, with nothing changed, where NumPy gives others."""
+        """Returns the outputs. Raises CheckError, without effects, if NumPy's outputs differ."""
         call = next(self._calls)
         if call if not self.every else call % self.every:
             return self.executable(arrays)
-        given = list(arrays)
-        for i in {*self.graph.donated.values()}:  # writes over copies that nobody else holds
+        inputs = list(arrays)
+        for i in {*self.graph.donated.values()}:  # the program overwrites copies
             arrays[i] = arrays[i].copy()
-        found = self.executable(arrays)
-        compare(self.graph, given, found, self.backend, self.name)
-        return found
+        outputs = self.executable(arrays)
+        compare(self.graph, inputs, outputs, self.backend, self.name)
+        return outputs
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self.executable, name)
@@ -73,10 +73,10 @@ class Checked:
 
 def compare(graph: Graph, arrays: Sequence[Any], found: Sequence[Any], backend: Backend,
             name: str) -> None:
-    """Raises CheckError, by op and line, where `found` is not what the graph gives."""
+    """Raises CheckError with the op and line of the first wrong value in the outputs `found`."""
     first = first_difference(graph, arrays, found, backend)
     if first is not None:
-        raise CheckError(f"{name}: compiled code and eager differ: {first}", _CURE)
+        raise CheckError(f"{name}: compiled code and eager differ: {first}", _HELP)
 
 
 @dataclass(frozen=True)
@@ -99,7 +99,7 @@ class Difference:
 
 
 def differences(graph: Graph, arrays: Sequence[Any], found: Sequence[Any]) -> list[Difference]:
-    """The outputs that are further off than rounding can be."""
+    """The outputs that differ by more than rounding explains."""
     reference = Reference(graph, list(map(host, arrays)))
     doubts = [Doubt(node, np.asarray(host(value)), exact)
               for node, value, exact in zip(graph.outputs, found, reference.outputs)]
@@ -117,93 +117,100 @@ class Doubt:
     """The elements of one output that no sample has explained so far."""
 
     def __init__(self, node: Node, found: Any, exact: Any) -> None:
-        """found: what compiled code gives for a node; exact: what NumPy gives."""
+        """`found` is the value of compiled code for a node, and `exact` that of NumPy."""
         self.node, self.found, self.exact = node, found, exact
         self.fits = found.shape == exact.shape and found.dtype == exact.dtype
-        self._places = np.zeros(0, np.int64)  # of the elements in doubt
-        self._jumps: list[Any] = []  # what they are where rounding decides otherwise
+        self._indices = np.zeros(0, np.int64)  # flat indices of the elements in doubt
+        self._jumps: list[Any] = []  # their values in samples with jumps
         if self.fits:
-            self._places = np.arange(exact.size)
-            self._allowed = self._least(exact.reshape(-1))
-            self._leave(~(self._off(self._places) <= self._allowed))
+            self._indices = np.arange(exact.size)
+            self._allowed = self._rounding_error(exact.reshape(-1))
+            self._restrict(~(self._errors(self._indices) <= self._allowed))
 
     @property
     def is_open(self) -> bool:
-        """Whether a sample may explain something."""
-        return bool(self._places.size)
+        """True if unexplained elements are left that a sample may explain."""
+        return bool(self._indices.size)
 
     @property
     def is_wrong(self) -> bool:
-        """Whether something is left that nothing explains."""
+        """True if an element is unexplained, or the shape or dtype differs."""
         return not self.fits or self.is_open
 
     def explain(self, sample: Any, smooth: bool) -> None:
-        """Drops the elements whose error is explained by what a sample has in their place."""
+        """Drops the elements whose error a sample explains."""
         if not self.is_open:
             return
-        sample, exact, found = (wide(v.reshape(-1)[self._places])
+        sample, exact, found = (wide(v.reshape(-1)[self._indices])
                                 for v in (sample, self.exact, self.found))
         with np.errstate(all="ignore"):
             apart = np.abs(sample - exact)
-            explained = ~_alike(sample, exact) & (_alike(found, sample) & ~np.isfinite(found)
-                                                  | ~np.isfinite(exact) & np.isfinite(found))
+            explained = ~_same_class(sample, exact) & (
+                _same_class(found, sample) & ~np.isfinite(found)
+                | ~np.isfinite(exact) & np.isfinite(found))
             if smooth:
                 self._allowed = np.maximum(
-                    self._allowed, np.where(np.isfinite(apart), _SLACK * apart, 0))
+                    self._allowed, np.where(np.isfinite(apart), _SAMPLE_FACTOR * apart, 0))
             else:
                 self._jumps.append(sample)
-            explained |= (self._off(self._places) <= self._allowed) | self._is_jump(found, exact)
-        self._leave(~explained)
+            explained |= (self._errors(self._indices) <= self._allowed) \
+                | self._is_jump(found, exact)
+        self._restrict(~explained)
 
     def _is_jump(self, found: Any, exact: Any) -> Any:
-        """Where a value is one of those that come by deciding otherwise; where there are many of
-        them, which combine, it may be any that is not further away."""
+        """A mask of the elements that a jump explains.
+
+        Such an element equals its value in a sample with jumps. If an element has many such values,
+        jumps combine. Any value within their distance is then allowed.
+        """
         if not self._jumps:
             return np.zeros(found.shape, bool)
         values = np.array(self._jumps)
         near = (np.abs(values - found) <= self._allowed).any(axis=0)
-        far = np.sort(np.nan_to_num(np.abs(values - exact), nan=0, posinf=0), axis=0)
-        several = np.count_nonzero(np.diff(far, axis=0) > self._allowed, axis=0) >= _SEVERAL
-        return near | several & (np.abs(found - exact) <= _SLACK * far[-1])
+        distances = np.sort(np.nan_to_num(np.abs(values - exact), nan=0, posinf=0), axis=0)
+        several = np.count_nonzero(np.diff(distances, axis=0) > self._allowed, axis=0) \
+            >= _MIN_JUMP_VALUES
+        return near | several & (np.abs(found - exact) <= _SAMPLE_FACTOR * distances[-1])
 
-    def _leave(self, wrong: Any) -> None:
-        """Leaves these of the elements in doubt."""
-        self._places, self._allowed = self._places[wrong], self._allowed[wrong]
+    def _restrict(self, wrong: Any) -> None:
+        """Restricts the elements in doubt to a mask."""
+        self._indices, self._allowed = self._indices[wrong], self._allowed[wrong]
         self._jumps = [values[wrong] for values in self._jumps]
 
     def difference(self) -> Difference:
-        """What is wrong, at the element that is furthest off beside what rounding explains."""
+        """The difference at the element with the largest error relative to its allowed error."""
         node, found, exact = self.node, self.found, self.exact
         if not self.fits:
             return Difference(node, (), _type(found), _type(exact), node.type.size)
-        off = self._off(self._places)
-        worst = int(np.argmax(np.where(np.isnan(off), np.inf, off) / (self._allowed + _FLUSHED)))
-        index = tuple(map(int, np.unravel_index(self._places[worst], exact.shape)))
-        return Difference(node, index, found[index], exact[index], self._places.size,
+        off = self._errors(self._indices)
+        worst = int(np.argmax(
+            np.where(np.isnan(off), np.inf, off) / (self._allowed + _FLUSH_THRESHOLD)))
+        index = tuple(map(int, np.unravel_index(self._indices[worst], exact.shape)))
+        return Difference(node, index, found[index], exact[index], self._indices.size,
                           float(self._allowed[worst]))
 
-    def _least(self, exact: Any) -> Any:
-        """How far apart results may be that are rounded once."""
+    def _rounding_error(self, exact: Any) -> Any:
+        """The allowed differences of results that are rounded once."""
         if not rounds(exact.dtype):
             return np.zeros(exact.shape)
-        flushed = smallest(exact.dtype) * 4 if exact.dtype == np.float16 else _FLUSHED
+        flushed = smallest(exact.dtype) * 4 if exact.dtype == np.float16 else _FLUSH_THRESHOLD
         with np.errstate(all="ignore"):
             size = np.nan_to_num(np.abs(wide(exact)), nan=0.0, posinf=0.0)
-        return _UNITS * units_of(exact.dtype) * epsilon(exact.dtype) * size + flushed
+        return _ROUNDING_FACTOR * units_of(exact.dtype) * epsilon(exact.dtype) * size + flushed
 
-    def _off(self, places: Any) -> Any:
-        """How far off elements are: nan where one of the values is no number, or infinite."""
+    def _errors(self, places: Any) -> Any:
+        """The errors of elements; nan if one of the values is nan or infinite."""
         found, exact = (v.reshape(-1)[places] for v in (self.found, self.exact))
         with np.errstate(all="ignore"):
             off = np.abs(wide(found) - wide(exact))
             same = (found == exact) | (np.isnan(wide(found)) & np.isnan(wide(exact)))
         if not rounds(exact.dtype):
-            off = np.maximum(off, 1)  # large integers may be one number in float64
+            off = np.maximum(off, 1)  # large integers may be equal in float64
         return np.where(same, 0, off)
 
 
-def _alike(a: Any, b: Any) -> Any:
-    """Where both are finite, the same infinity, or no number."""
+def _same_class(a: Any, b: Any) -> Any:
+    """A mask of elements that are both finite, the same infinity, or both nan."""
     a, b = wide(a), wide(b)
     return (np.isfinite(a) & np.isfinite(b)) | (a == b) | (np.isnan(a) & np.isnan(b))
 
@@ -212,57 +219,64 @@ def _type(value: Any) -> str:
     return f"{value.dtype.name}{list(value.shape)}"
 
 
-# ---- what is wrong first
+# ---- the first wrong node
 
 def first_difference(graph: Graph, arrays: Sequence[Any], found: Sequence[Any], backend: Backend
                      ) -> Difference | None:
-    """What is wrong first on the way to the outputs `found`; None where all of them are right.
-    backend(part) makes programs of parts of the graph."""
+    """The first wrong node on the path to the outputs `found`; None if all outputs are right.
+
+    `backend` compiles parts of the graph.
+    """
     wrong = differences(graph, arrays, found)
     if not wrong:
         return None
-    alone = next(_wrong_alone(wrong[0].node, graph, arrays, backend), None)
-    return alone or _wrong_together(wrong[0], graph, arrays, backend)
+    alone = next(_wrong_nodes(wrong[0].node, graph, arrays, backend), None)
+    return alone or _deepest_wrong_node(wrong[0], graph, arrays, backend)
 
 
-def _wrong_alone(root: Node, graph: Graph, arrays: Sequence[Any], backend: Backend
+def _wrong_nodes(root: Node, graph: Graph, arrays: Sequence[Any], backend: Backend
                  ) -> Iterator[Difference]:
-    """The nodes on the way to `root` that are wrong beside NumPy on their own compiled inputs, in
-    a program that gives each of them, inputs before users."""
+    """The nodes below `root` that differ from NumPy on their own compiled inputs.
+
+    One program returns all nodes. Inputs come before their users.
+    """
     nodes = [n for n in topological((root,)) if n.op not in SPECIAL]
-    found = backend(Graph(graph.inputs, tuple(nodes)))(list(arrays))
-    values = dict(zip((*graph.inputs, *nodes), (*arrays, *found)))
+    outputs = backend(Graph(graph.inputs, tuple(nodes)))(list(arrays))
+    values = dict(zip((*graph.inputs, *nodes), (*arrays, *outputs)))
     for node in nodes:
-        given = list(dict.fromkeys(i for i in node.inputs if i.op != "const"))
-        own = differences(_alone(node, given), [values[i] for i in given], [values[node]])
+        inputs = list(dict.fromkeys(i for i in node.inputs if i.op != "const"))
+        own = differences(_single_node_graph(node, inputs), [values[i] for i in inputs],
+                          [values[node]])
         for difference in own:
             yield replace(difference, node=node)
 
 
-def _alone(node: Node, given: Sequence[Node]) -> Graph:
-    """The graph of one node, whose inputs but for literals are given."""
+def _single_node_graph(node: Node, operands: Sequence[Node]) -> Graph:
+    """A graph of one node. Its inputs are graph inputs, except for literals."""
     nodes = Nodes()
-    new = {n: nodes.input(f"i{i}", n.type) for i, n in enumerate(given)}
+    new = {n: nodes.input(f"i{i}", n.type) for i, n in enumerate(operands)}
     inputs = tuple([new.get(i, i) for i in node.inputs])
     return Graph(tuple(new.values()), (nodes.with_inputs(node, inputs),))
 
 
-def _wrong_together(wrong: Difference, graph: Graph, arrays: Sequence[Any], backend: Backend
+def _deepest_wrong_node(wrong: Difference, graph: Graph, arrays: Sequence[Any], backend: Backend
                     ) -> Difference:
-    """A node that is wrong while its inputs, each compiled with all that it needs, are right: a
-    mistake that needs its surroundings is left where it was seen."""
+    """The deepest wrong node whose inputs are right when each is compiled in its own program.
+
+    An error that occurs only in the larger graph stays at the node that showed it.
+    """
     right: set[Node] = set()
 
     def compiled(node: Node) -> Difference | None:
         if node.op in SPECIAL or node in right:
             return None
-        part = Graph(graph.inputs, (node,))
-        found = differences(part, arrays, backend(part)(list(arrays)))
-        right.update(() if found else (node,))
-        return found[0] if found else None
+        subgraph = Graph(graph.inputs, (node,))
+        wrong_outputs = differences(subgraph, arrays, backend(subgraph)(list(arrays)))
+        right.update(() if wrong_outputs else (node,))
+        return wrong_outputs[0] if wrong_outputs else None
 
     while True:
-        below = next(filter(None, map(compiled, wrong.node.inputs)), None)
-        if below is None:
+        wrong_input = next(filter(None, map(compiled, wrong.node.inputs)), None)
+        if wrong_input is None:
             return wrong
-        wrong = below
+        wrong = wrong_input

@@ -1,7 +1,8 @@
 """Finds guards that need no evaluation, since watched memory proves them.
 
-A path is pinned if it leads to the very object it led to before: from an object that is known to be
-the same, through contents that are watched. What cannot be watched is looked at in each call.
+A path is pinned if it certainly leads to the same object as before. It then starts at an unchanged
+object and goes through watched contents. Objects that cannot be watched are checked by identity in
+each call.
 """
 
 from __future__ import annotations
@@ -23,11 +24,11 @@ class Contents(Protocol):
 
     @property
     def words(self) -> Words:
-        """Addresses, and what is there."""
+        """Addresses, each with the expected word."""
 
     @property
     def objects(self) -> list[Any]:
-        """What must not be freed, so that the words mean it."""
+        """Objects that must stay alive for the words to be valid."""
 
 
 class GuardElision:
@@ -42,10 +43,10 @@ class GuardElision:
                  changing: Collection[int]) -> None:
         self._read, self._contents, self._changing = read, contents, changing
         self.words: dict[int, int] = {}
-        self.looks: dict[Path, bool] = {}  # paths whose values must be the objects they were, and
-        self.kept: list[Any] = []  # whether these may be freed; what must not be
+        self.looks: dict[Path, bool] = {}  # paths checked by identity; True: may be freed
+        self.kept: list[Any] = []  # objects that must stay alive
         self._pinned: dict[Path, bool] = {}
-        self._loose: set[int] = set()  # the objects that may be freed, by id
+        self._weakly_held: set[int] = set()  # the objects that may be freed, by id
         self._closed = False
 
     def pinned(self, path: Path) -> bool:
@@ -62,28 +63,29 @@ class GuardElision:
         if path.parent is None:
             return path.kind not in ("args", "kwargs")
         value = self._read(path)
-        below = self.pinned(path.parent)
-        if below and self._leads(path, value):
+        owner_pinned = self.pinned(path.parent)
+        if owner_pinned and self._is_proved(path, value):
             return True
-        if not _can_look(value) or (not below and isinstance(value, (dict, list, tuple))):
+        if not _has_identity(value) or (
+                not owner_pinned and isinstance(value, (dict, list, tuple))):
             return False
-        self.looks[path] = _may_go(value)
+        self.looks[path] = _is_weakly_referenceable(value)
         if self.looks[path]:
-            self._loose.add(id(value))
+            self._weakly_held.add(id(value))
         else:
             self.kept.append(value)
         return True
 
-    def _leads(self, path: Path, value: Any) -> bool:
+    def _is_proved(self, path: Path, value: Any) -> bool:
         """True if watching the owner proves that the value is the same."""
         assert path.parent is not None
-        above = self._read(path.parent)
+        owner = self._read(path.parent)
         if path.kind == "item":
-            known = type(above) in (dict, list, tuple) and path.parent.kind != "globals" \
+            is_stored = type(owner) in (dict, list, tuple) and path.parent.kind != "globals" \
                 and type(path.key.value) in (str, int)
         else:
-            known = path.kind == "cell" or _stands(above, path.key, value)
-        return known and self._watch(above)
+            is_stored = path.kind == "cell" or _is_stored(owner, path.key, value)
+        return is_stored and self._watch(owner)
 
     def _watch(self, value: Any) -> bool:
         contents = None if id(value) in self._changing else self._contents(value)
@@ -91,7 +93,7 @@ class GuardElision:
             return False
         self.words.update(contents.words)
         self.kept += contents.objects
-        if id(value) not in self._loose:
+        if id(value) not in self._weakly_held:
             self.kept.append(value)
         return True
 
@@ -106,9 +108,9 @@ class GuardElision:
             return True
         if guard.category == "type":
             return self._stays_of_type(value)
-        known = guard.category == "contents" or (
+        is_watchable = guard.category == "contents" or (
             guard.category == "keys" and type(value) is dict and all(map(is_plain, value)))
-        return known and not isinstance(value, _UNWATCHED) and self._watch(value)
+        return is_watchable and not isinstance(value, _UNWATCHED) and self._watch(value)
 
     def _stays_of_type(self, value: Any) -> bool:
         """True if an object's class is watched or cannot be assigned."""
@@ -116,44 +118,46 @@ class GuardElision:
             or type(value) in _FIXED_TYPES or self._watch(value)
 
 
-_UNWATCHED = (Tensor, types.FunctionType, types.BuiltinFunctionType)  # other attributes of theirs
+# Types with attributes that are not watched.
+_UNWATCHED = (Tensor, types.FunctionType, types.BuiltinFunctionType)
 _FIXED_TYPES = (types.FunctionType, types.MethodType, property)
 
 
-def _can_look(value: Any) -> bool:
+def _has_identity(value: Any) -> bool:
     """True if an object can be checked by identity: plain values and tensors cannot."""
     return not (is_plain(value) or isinstance(value, Tensor))
 
 
-def _may_go(value: Any) -> bool:
+def _is_weakly_referenceable(value: Any) -> bool:
     """True if an object can be held by a weak reference."""
     return type(value).__weakrefoffset__ != 0 and not isinstance(value, (*FIXED, *_FIXED_TYPES))
 
 
-def _stands(owner: Any, name: str, value: Any) -> bool:
+def _is_stored(owner: Any, name: str, value: Any) -> bool:
     """True if an attribute is stored in the object or its class, not computed by code."""
     kind = type(owner)
     if isinstance(owner, type):
-        return _looks_up(kind) is type.__getattribute__ and not hasattr(kind, name) \
+        return _attribute_lookup(kind) is type.__getattribute__ and not hasattr(kind, name) \
             and getattr(owner, name) is value
     if kind is types.FunctionType:
         return name in ("__defaults__", "__kwdefaults__", "__code__")
-    if kind is types.BuiltinFunctionType or _looks_up(kind) is not object.__getattribute__:
+    if kind is types.BuiltinFunctionType or _attribute_lookup(kind) is not object.__getattribute__:
         return False
     for cls in kind.__mro__:
         if name in cls.__dict__:
-            found = cls.__dict__[name]
+            attribute = cls.__dict__[name]
             break
     else:
-        return owner.__dict__.get(name, _NOTHING) is value
-    if hasattr(type(found), "__get__"):
-        return not hasattr(type(found), "__set__") and owner.__dict__.get(name, _NOTHING) is value
+        return owner.__dict__.get(name, _ABSENT) is value
+    if hasattr(type(attribute), "__get__"):
+        return not hasattr(type(attribute), "__set__") \
+            and owner.__dict__.get(name, _ABSENT) is value
     return True
 
 
-def _looks_up(kind: Any) -> Any:
+def _attribute_lookup(kind: Any) -> Any:
     """The attribute lookup of a class."""
     return kind.__getattribute__
 
 
-_NOTHING = object()
+_ABSENT = object()

@@ -32,7 +32,7 @@ class Inspection:
     jobs: Jobs
 
     def _make(self, graph: Graph) -> Executable:
-        """The code of a graph, made by this thread."""
+        """Compiles a graph in this thread and returns its code."""
         raise NotImplementedError
 
     def explain(self) -> Explanation:
@@ -71,11 +71,12 @@ class Inspection:
         return "\n\n".join(KINDS[kind](stage) for stage in stages)
 
     def kernels(self) -> list[dict[str, Any]]:
-        """A row per kernel of everything compiled: name, line, seconds, bytes, flops."""
+        """One row per compiled kernel: name, line, seconds, bytes, flops."""
         return [row for e in self._executables() for row in e.rows()]
 
     def _executables(self) -> list[Executable]:
-        return [made for p in self.programs for s in p.stages() if (made := s.executable)]
+        return [executable for p in self.programs for s in p.stages()
+                if (executable := s.executable)]
 
     def _stages(self, which: int | None) -> list[Segment]:
         count = len(self.programs)

@@ -1,7 +1,7 @@
-"""The tree of a program as lines of Python: what a call does between its guards and its end.
+"""Generates Python code for the control-flow tree of a program.
 
-Decisions become `if`, loops `while True`, stages calls. Arrays from outside are in the list
-`arrays`; whatever is computed is in variables, one for each node.
+Branches become `if`, loops become `while True`, and segments become calls. The list `arrays` holds
+the input arrays. Each computed node has a variable.
 """
 
 from __future__ import annotations
@@ -22,83 +22,89 @@ from ..segments.segment import Segment, operand
 from ..sizes.size_expr import SizeExpr
 from ..trace.dynamic_inputs import Axis
 
-_DEEPEST = 40  # decisions below each other: Python has a limit
-_LARGEST = 200  # places
-_FEW = 4  # arrays that are taken out of the list one by one
+_MAX_NESTING = 40  # nested blocks: Python limits the nesting of code
+_MAX_BLOCKS = 200  # blocks
+_MAX_INDEXED_ARRAYS = 4  # arrays that are indexed one by one
 
 
 class NoFastPath(Exception):
-    """A tree has something that is not done in straight lines."""
+    """Raised for a tree that has no Python code."""
 
 
 class PythonBackend:
-    """Writes the lines. `numbers` are the places of tensors among `arrays`, `sizes` the axes that
-    have them; `source` reads paths and takes constants; `checked`: what a leaf depends on has been
-    looked at. `ends` are the leaves, by the numbers that they have in the lines."""
+    """Writes the code of a tree.
+
+    `numbers` holds the indices of tensors in `arrays`, and `sizes` the axis of each dynamic size.
+    `source` generates reads of paths and constants. With `checked`, the guards of the exit have
+    been evaluated before. `ends` lists the exits in the order of their indices in the code.
+    """
 
     def __init__(self, numbers: dict[Path, int], sizes: Mapping[str, Axis], source: PathCodegen,
                  checked: bool) -> None:
         self.numbers, self.sizes = numbers, sizes
         self.source, self.checked = source, checked
         self.ends: list[TraceExit] = []
-        self._variables: dict[Any, str] = {}  # of nodes, formulas, and numbers that loops carry
-        self._loops: list[LoopHeader] = []  # around the present place, the innermost last
+        self._variables: dict[Any, str] = {}  # of nodes, formulas, and loop-carried numbers
+        self._loops: list[LoopHeader] = []  # around the current block, innermost last
         self._constants: dict[int, str] = {}
 
     def lines(self, root: Block) -> list[str]:
-        """The lines for a whole tree; NoFastPath where there are none. They set `end`, the number
-        of a leaf, and `found`, its arrays, or return UNSEEN."""
-        if sum(1 for _ in walk(root)) > _LARGEST:
+        """The code of a whole tree. It sets `end`, the index of the exit, and `found`, its arrays.
+
+        The code returns UNSEEN for a path without a trace. Raises NoFastPath for a tree that it
+        does not support.
+        """
+        if sum(1 for _ in walk(root)) > _MAX_BLOCKS:
             raise NoFastPath
-        lines = list(self._place(root, 0))
+        lines = list(self._block(root, 0))
         return ["values = {}", *lines] if any(leaf.formulas for leaf in self.ends) else lines
 
-    # ---- places
+    # ---- blocks
 
-    def _place(self, at: Block | None, depth: int) -> Iterator[str]:
+    def _block(self, at: Block | None, depth: int) -> Iterator[str]:
         if at is None:
             yield "return UNSEEN"
             return
-        if depth > _DEEPEST:
+        if depth > _MAX_NESTING:
             raise NoFastPath
         for stage in at.segments:
-            yield from self._stage(stage)
+            yield from self._segment(stage)
         if isinstance(at, Exit):
-            yield from self._ends(at)
+            yield from self._exits(at)
         elif isinstance(at, Branch):
             yield from self._branch(at, depth)
         elif isinstance(at, LoopHeader):
             yield from self._loop(at, depth)
         elif isinstance(at, BackEdge) and not at.vjps:
-            yield from self._back(at)
+            yield from self._back_edge(at)
         else:
             raise NoFastPath
 
     def _branch(self, at: Branch, depth: int) -> Iterator[str]:
-        yield from self._computed(at.subject)
-        answer = self._variable(at.subject)
+        yield from self._computation(at.subject)
+        subject = self._variable(at.subject)
         if at.kind == "bool":
-            answers = {f"if {answer}:": at.outcomes.get(True), "else:": at.outcomes.get(False)}
+            cases = {f"if {subject}:": at.outcomes.get(True), "else:": at.outcomes.get(False)}
         else:
-            known = {outcome: number for number, outcome in enumerate(at.outcomes)}
-            asked = f"OUTCOME({at.kind!r}, {self._constant(at.subject)}, {answer})"
-            yield f"way = {self.source.constant(known)}.get({asked}, -1)"
-            answers = {f"{'el' if i else ''}if way == {i}:": place
-                       for i, place in enumerate(at.outcomes.values())} | {"else:": None}
-        for condition, place in answers.items():
+            index_of_outcome = {outcome: number for number, outcome in enumerate(at.outcomes)}
+            outcome_index = f"OUTCOME({at.kind!r}, {self._constant(at.subject)}, {subject})"
+            yield f"way = {self.source.constant(index_of_outcome)}.get({outcome_index}, -1)"
+            cases = {f"{'el' if i else ''}if way == {i}:": block
+                     for i, block in enumerate(at.outcomes.values())} | {"else:": None}
+        for condition, block in cases.items():
             yield condition
-            yield from _indented(self._place(place, depth + 1))
+            yield from _indented(self._block(block, depth + 1))
 
     def _loop(self, at: LoopHeader, depth: int) -> Iterator[str]:
         yield from self._carry(at.values, at.formulas, at)
         self._loops.append(at)
         yield "while True:"
-        yield from _indented(self._place(at.body, depth + 1))
+        yield from _indented(self._block(at.body, depth + 1))
         self._loops.pop()
-        if self._loops:  # what left it goes on with the loop around it, or has come to an end
+        if self._loops:  # the code after it continues an outer loop or has reached an exit
             yield f"if to is not {self._constant(self._loops[-1])}: break"
 
-    def _back(self, at: BackEdge) -> Iterator[str]:
+    def _back_edge(self, at: BackEdge) -> Iterator[str]:
         yield from self._carry(at.values, at.formulas, at.loop)
         loop = self._constant(at.loop)
         yield f"{loop}.iterations += 1"
@@ -106,18 +112,18 @@ class PythonBackend:
 
     def _carry(self, values: Sequence[Node], formulas: Sequence[ScalarExpr], loop: LoopHeader
                ) -> Iterator[str]:
-        """What a loop carries gets its next values, all at once."""
+        """Lines that assign the next values of the loop variables, all at once."""
         for formula in formulas:
-            yield from self._computed(formula)
-        given = [self._variable(v) for v in (*values, *formulas)]
-        taken = [self._variable(p) for p in loop.entry.phis]
-        taken += [self._variable(s.args[0]) for s in loop.entry.symbols]
-        if taken:
-            yield f"{', '.join(taken)}, = {', '.join(given)},"
+            yield from self._computation(formula)
+        next_values = [self._variable(v) for v in (*values, *formulas)]
+        variables = [self._variable(p) for p in loop.entry.phis]
+        variables += [self._variable(s.args[0]) for s in loop.entry.symbols]
+        if variables:
+            yield f"{', '.join(variables)}, = {', '.join(next_values)},"
 
-    def _ends(self, at: Exit) -> Iterator[str]:
+    def _exits(self, at: Exit) -> Iterator[str]:
         for leaf in at.exits:
-            lines = [*self._leaf(leaf), *(["to = None", "break"] if self._loops else [])]
+            lines = [*self._exit(leaf), *(["to = None", "break"] if self._loops else [])]
             if self.checked:
                 yield from lines
                 return
@@ -126,24 +132,25 @@ class PythonBackend:
             yield from _indented(lines)
         yield "else: return UNSEEN"
 
-    def _leaf(self, leaf: TraceExit) -> Iterator[str]:
+    def _exit(self, leaf: TraceExit) -> Iterator[str]:
         if leaf.backward is not None or leaf.segment is None:
             raise NoFastPath
         for formula in leaf.formulas:
-            yield from self._computed(formula)
+            yield from self._computation(formula)
             yield f"values[{self._constant(formula)}] = {self._variable(formula)}"
-        yield from self._given(leaf.segment, last=True)
+        yield from self._operands(leaf.segment, last=True)
         arrays = [name for key, name in self._variables.items() if isinstance(key, Node)]
-        yield " = ".join(["arrays", *arrays, "None"])  # what nobody else holds is overwritten
+        # The program may overwrite arrays without another reference, so the variables are cleared.
+        yield " = ".join(["arrays", *arrays, "None"])
         if leaf.effects:
             yield "section.open = False"
         yield f"found, end = {self._code(leaf.segment)}(given), {len(self.ends)}"
         self.ends.append(leaf)
 
-    # ---- stages
+    # ---- segments
 
-    def _stage(self, stage: Segment) -> Iterator[str]:
-        yield from self._given(stage)
+    def _segment(self, stage: Segment) -> Iterator[str]:
+        yield from self._operands(stage)
         yield f"{', '.join(map(self._variable, stage.outputs))}, = {self._code(stage)}(given)"
 
     def _code(self, stage: Segment) -> str:
@@ -151,36 +158,40 @@ class PythonBackend:
             return f"{self._constant(stage)}.compile()"
         return self._constant(stage.executable.__call__, stage.executable)
 
-    def _given(self, stage: Segment, last: bool = False) -> Iterator[str]:
-        """`given`: what a stage is called with."""
-        places = [self.numbers[p] for p in stage.paths]
-        every = [number for number in self.numbers.values() if number >= 0]
-        if last and places == sorted(every) and stage.inputs == (stage.inputs.tensors, [], []):
+    def _operands(self, stage: Segment, last: bool = False) -> Iterator[str]:
+        """Lines that set `given`, the operands of a segment."""
+        indices = [self.numbers[p] for p in stage.paths]
+        array_indices = [number for number in self.numbers.values() if number >= 0]
+        if last and indices == sorted(array_indices) \
+                and stage.inputs == (stage.inputs.tensors, [], []):
             yield "given = arrays"
             return
-        if len(places) > _FEW:
-            parts = [f"*{self.source.constant(operator.itemgetter(*places))}(arrays)"]
+        if len(indices) > _MAX_INDEXED_ARRAYS:
+            operands = [f"*{self.source.constant(operator.itemgetter(*indices))}(arrays)"]
         else:
-            parts = [f"arrays[{i}]" for i in places]
+            operands = [f"arrays[{i}]" for i in indices]
         for node in stage.inputs.numbers:
             formula = stage.names.numbers[node]
-            yield from self._computed(formula)
-            parts.append(f"OPERAND({self._variable(formula)}, {self._constant(node)})")
-        parts += map(self._variable, stage.inputs.registers)
-        yield f"given = [{', '.join(parts)}]"
+            yield from self._computation(formula)
+            operands.append(f"OPERAND({self._variable(formula)}, {self._constant(node)})")
+        operands += map(self._variable, stage.inputs.registers)
+        yield f"given = [{', '.join(operands)}]"
 
     # ---- numbers
 
-    def _computed(self, subject: Node | ScalarExpr) -> Iterator[str]:
-        """Lines that compute a number; a node is computed already. Its parts are computed anew each
-        time: where they were before may be on another way."""
+    def _computation(self, subject: Node | ScalarExpr) -> Iterator[str]:
+        """Lines that compute a number. A node has been computed before.
+
+        All parts of a formula are computed again, since earlier code for them may be on another
+        path.
+        """
         for part in subject.parts if isinstance(subject, ScalarExpr) else ():
             yield f"{self._variable(part)} = {self._part(part)}"
 
     def _part(self, part: ScalarExpr) -> str:
         if part.op in OPERATORS:
-            given = ", ".join(map(self._variable, part.args))
-            return f"{self.source.constant(OPERATORS[part.op])}({given})"
+            operands = ", ".join(map(self._variable, part.args))
+            return f"{self.source.constant(OPERATORS[part.op])}({operands})"
         origin, = part.args
         if part.op == "constant":
             return self.source.constant(origin.value)
@@ -196,11 +207,11 @@ class PythonBackend:
 
     def _size(self, expr: SizeExpr) -> str:
         names = sorted(expr.symbols())
-        if not self.sizes.keys() >= {*names}:  # one that is found while a call runs
+        if not self.sizes.keys() >= {*names}:  # a data-dependent size
             raise NoFastPath
-        places = [(name, *self.sizes[name]) for name in names]
+        sources = [(name, *self.sizes[name]) for name in names]
         read = [f"{name!r}: {self.source.read(path)}._data.shape[{axis}]"
-                for name, path, axis in places]
+                for name, path, axis in sources]
         return f"{self.source.constant(expr)}.value({{{', '.join(read)}}})"
 
     # ---- names
@@ -209,14 +220,14 @@ class PythonBackend:
         return self._variables.setdefault(key, f"r{len(self._variables)}")
 
     def _constant(self, value: Any, owner: Any = None) -> str:
-        """The name of an object; of a method of it, where there is an `owner`."""
+        """The name of a constant. `owner` is the object of a bound method."""
         key = id(value if owner is None else owner)
         if key not in self._constants:
             self._constants[key] = self.source.constant(value)
         return self._constants[key]
 
 
-SCOPE = {"OUTCOME": outcome_of, "OPERAND": operand}  # what the lines use
+SCOPE = {"OUTCOME": outcome_of, "OPERAND": operand}  # names that the code uses
 
 
 def _indented(lines: Iterable[str]) -> Iterator[str]:

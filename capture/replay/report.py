@@ -18,8 +18,8 @@ from ..scalars.scalar_expr import ScalarConstant, ScalarExpr
 from .report_format import Explanation, Part
 from .trace_tree import TraceTree
 
-_SHOWN = 12  # conditions, kernels, changes that are shown of longer lists
-_LONG = 100  # characters of a formula within another
+_MAX_ITEMS = 12  # items of a list that are shown: conditions, kernels, changes
+_MAX_OPERAND_CHARS = 100  # characters of an inner formula
 _SIGNS = {"add": "+", "sub": "-", "mul": "*", "truediv": "/", "floordiv": "//", "mod": "%",
           "pow": "**", "lt": "<", "le": "<=", "eq": "==", "ne": "!=", "gt": ">", "ge": ">=",
           "and": "&", "or": "|", "xor": "^", "lshift": "<<", "rshift": ">>"}
@@ -65,67 +65,67 @@ def _titled(title: str, parts: Sequence[Part]) -> list[Part]:
 
 
 def _shortened(parts: list[Part], what: str) -> list[Part]:
-    more = len(parts) - _SHOWN
-    return [*parts[:_SHOWN], Part(f"and {more} more {what}")] if more > 0 else parts
+    more = len(parts) - _MAX_ITEMS
+    return [*parts[:_MAX_ITEMS], Part(f"and {more} more {what}")] if more > 0 else parts
 
 
 def _of_program(program: TraceTree) -> list[Part]:
     conditions = [Part(g.message) for g in program.guards]
     conditions.insert(0, Part(f"gradients are {'on' if program.grad_enabled else 'off'}"))
-    found = [Part("guards", _shortened(conditions, "conditions"))]
-    found += _titled("dynamic scalars", [
+    parts = [Part("guards", _shortened(conditions, "conditions"))]
+    parts += _titled("dynamic scalars", [
         Part(describe(p)) for p in sorted(program.varying.numbers, key=describe)])
-    found.append(Part("control flow, with replay counts per branch", _of_way(program.root)))
+    parts.append(Part("control flow, with replay counts per branch", _of_block(program.root)))
     if program.split is not None:
-        found.append(Part(f"control flow runs in Python between native calls: {program.split}"
+        parts.append(Part(f"control flow runs in Python between native calls: {program.split}"
                           if program.split else "the whole program is one native call"))
     stages = program.stages()
-    made = [code for s in stages if (code := s.executable)]
-    if not made:
+    executables = [code for s in stages if (code := s.executable)]
+    if not executables:
         when = "the background thread compiles it" if any(s.is_awaited for s in stages) else \
             "the next call that fits compiles it"
-        return [*found, Part(f"not compiled yet: {when}")]
-    largest = max((m.memory for m in made), key=lambda m: m.peak)
-    return [*found, Part(f"memory of one call: {largest}"),
-            _kernels([row for m in made for row in m.rows()])]
+        return [*parts, Part(f"not compiled yet: {when}")]
+    largest = max((m.memory for m in executables), key=lambda m: m.peak)
+    return [*parts, Part(f"memory of one call: {largest}"),
+            _kernels([row for m in executables for row in m.rows()])]
 
 
 # ---- the tree
 
 @functools.singledispatch
-def _of_way(at: Block) -> list[Part]:
+def _of_block(at: Block) -> list[Part]:
     """The report lines for a block and everything below it."""
-    return [part for below in at.children() for part in _of_way(below)]
+    return [part for below in at.children() for part in _of_block(below)]
 
 
-@_of_way.register
-def _of_end(at: Exit) -> list[Part]:
+@_of_block.register
+def _of_exit(at: Exit) -> list[Part]:
     return [part for leaf in at.exits for part in _of_leaf(leaf)]
 
 
-@_of_way.register
+@_of_block.register
 def _of_branch(at: Branch) -> list[Part]:
-    answers = [Part(f"{_answer(at, outcome)}: {_number(_uses(way), 'time')}", _of_way(way))
-               for outcome, way in at.outcomes.items()]
-    return [Part(f"{at.site or 'a line of fusewire'} branches on {_subject(at.subject)}", answers)]
+    outcomes = [Part(f"{_outcome(at, outcome)}: {_number(_uses(block), 'time')}", _of_block(block))
+               for outcome, block in at.outcomes.items()]
+    return [Part(f"{at.site or 'a line of fusewire'} branches on {_subject(at.subject)}", outcomes)]
 
 
-@_of_way.register
+@_of_block.register
 def _of_loop(at: LoopHeader) -> list[Part]:
     carried = [str(n.type) for n in at.entry.phis] + ["a number"] * len(at.entry.symbols)
     return [Part(f"{at.site} loops, carrying {', '.join(carried) or 'nothing'}: "
                  f"{_number(at.iterations, 'iteration')} so far",
-                 _of_way(at.body) if at.body else [])]
+                 _of_block(at.body) if at.body else [])]
 
 
-@_of_way.register
-def _of_measured(at: SizeDefinition) -> list[Part]:
+@_of_block.register
+def _of_size_definition(at: SizeDefinition) -> list[Part]:
     return [Part(f"{at.site} computes the data-dependent size {at.element.name}"),
-            *[part for below in at.children() for part in _of_way(below)]]
+            *[part for below in at.children() for part in _of_block(below)]]
 
 
-@_of_way.register
-def _of_turn(at: BackEdge) -> list[Part]:
+@_of_block.register
+def _of_back_edge(at: BackEdge) -> list[Part]:
     return [Part(f"{at.site} continues with the next iteration")]
 
 
@@ -138,8 +138,8 @@ def _uses(at: Block) -> int:
 def _of_leaf(leaf: TraceExit) -> Iterator[Part]:
     yield from _titled("path guards", _shortened([Part(g.message)
                                                  for g in leaf.exit_guards], "conditions"))
-    values = ", ".join(str(n.type) for n in leaf.outputs[:_SHOWN])
-    more = ", ..." if len(leaf.outputs) > _SHOWN else ""
+    values = ", ".join(str(n.type) for n in leaf.outputs[:_MAX_ITEMS])
+    more = ", ..." if len(leaf.outputs) > _MAX_ITEMS else ""
     yield Part(f"computes {values}{more}" if values else "computes nothing")
     targets = dict.fromkeys(map(str, leaf.effects))
     yield from _titled("changes", _shortened(list(map(Part, targets)), "changes"))
@@ -155,7 +155,7 @@ def _subject(subject: Node | ScalarExpr) -> str:
     return f"the {subject.type} of {subject.op}{where}"
 
 
-_ORIGINS: dict[str, Callable[[Any], str]] = {  # where numbers come from, in words
+_ORIGINS: dict[str, Callable[[Any], str]] = {  # the text for each origin of a number
     "constant": lambda constant: repr(constant.value),
     "given": describe,
     "size": str,
@@ -171,14 +171,14 @@ def in_words(formula: ScalarExpr) -> str:
         if part.op in _ORIGINS:
             texts[part] = _ORIGINS[part.op](part.args[0])
             continue
-        inner = [texts[a] if len(texts[a]) <= _LONG else "(...)" for a in part.args]
+        inner = [texts[a] if len(texts[a]) <= _MAX_OPERAND_CHARS else "(...)" for a in part.args]
         signed = part.op in _SIGNS and len(inner) == 2
         texts[part] = f"({inner[0]} {_SIGNS[part.op]} {inner[1]})" if signed else \
             f"{part.op}({', '.join(inner)})"
     return texts[formula]
 
 
-def _answer(at: Branch, outcome: Any) -> str:
+def _outcome(at: Branch, outcome: Any) -> str:
     if isinstance(outcome, ScalarConstant):
         return repr(outcome.value)
     if isinstance(outcome, bytes) and isinstance(at.subject, Node):
@@ -193,7 +193,7 @@ def _kernels(rows: list[dict[str, Any]]) -> Part:
     """The table of kernels, costliest first, each with its share of the time."""
     total = max(sum(r["seconds"] for r in rows), 1e-12)
     cells = [("kernel", "us", "share", "KB", "GB/s", "limit", "line")]
-    for r in sorted(rows, key=lambda r: -r["seconds"])[:_SHOWN]:
+    for r in sorted(rows, key=lambda r: -r["seconds"])[:_MAX_ITEMS]:
         seconds = max(r["seconds"], 1e-9)
         note = f"  not native: {r['why']}" if "why" in r else ""
         cells.append((r["name"][:40], f"{seconds * 1e6:.1f}", f"{seconds / total:.0%}",
@@ -201,6 +201,6 @@ def _kernels(rows: list[dict[str, Any]]) -> Part:
                       f"{r['limit'] / seconds:.0%}" if r["limit"] else "-",
                       f"{r['line']}{note}"))
     more = len(rows) - len(cells) + 1
-    left = [Part(f"and {more} more kernels")] if more > 0 else []
-    return Part(f"{_number(len(rows), 'kernel')}, {total * 1e6:.0f} us on synthetic values", left,
-                cells if rows else ())
+    remainder = [Part(f"and {more} more kernels")] if more > 0 else []
+    return Part(f"{_number(len(rows), 'kernel')}, {total * 1e6:.0f} us on synthetic values",
+                remainder, cells if rows else ())

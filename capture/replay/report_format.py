@@ -6,7 +6,7 @@ import html
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-# Colours are those of the page that it stands in, light or dark.
+# The HTML takes its colours from the page around it, light or dark.
 _STYLE = ("font-family:ui-monospace,monospace;font-size:0.9em;line-height:1.45;"
           "border-left:3px solid rgba(128,128,128,0.5);padding-left:0.8em")
 _CELL = "padding:0 1.2em 0 0;text-align:{};border:none;background:none;white-space:pre"
@@ -21,14 +21,15 @@ class Part(NamedTuple):
 
 
 class Explanation(str):
-    """The text of an explanation, which a notebook shows as HTML that folds."""
+    """The text of an explanation. A notebook shows it as HTML with foldable parts."""
 
     parts: tuple[Part, ...]
 
     def __new__(cls, parts: Sequence[Part]) -> Explanation:
-        made = super().__new__(cls, "\n".join(line for part in parts for line in _lines(part, "")))
-        made.parts = tuple(parts)
-        return made
+        explanation = super().__new__(
+            cls, "\n".join(line for part in parts for line in _lines(part, "")))
+        explanation.parts = tuple(parts)
+        return explanation
 
     def __repr__(self) -> str:
         return str(self)
@@ -54,7 +55,7 @@ def aligned(rows: Sequence[Sequence[str]]) -> list[str]:
 
 
 def _sides(rows: Sequence[Sequence[str]]) -> list[str]:
-    """For each column "right" where it holds numbers."""
+    """The alignment of each column: "right" for numbers, else "left"."""
     columns = list(zip(*rows[1:])) or [()] * len(rows[0]) if rows else []
     return ["right" if c and all(_is_number(cell) for cell in c) else "left" for c in columns]
 

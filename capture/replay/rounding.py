@@ -1,10 +1,10 @@
-"""How far rounding can move the values of a graph: NumPy evaluates the graph again, perturbed.
+"""Measures the effect of rounding on a graph: NumPy evaluates it again with perturbed values.
 
-A sample is one such evaluation, with the sign of each perturbation drawn at random: each result is
-off by a few units in the last place, and what is summed by as much as sums of that length can be.
-A float64 sample perturbs nothing and keeps results of smaller floats in float64, so it shows what
-the roundings of NumPy itself have done. In a smooth sample, comparisons, integers and what jumps
-give what they gave without perturbation; in others rounding may decide them otherwise.
+A sample is one such evaluation. Each result moves by a few units in the last place, with a random
+sign. The inputs of sums move by the rounding error of a sum of their length. A float64 sample is
+not perturbed. It keeps results of smaller floats in float64, and so shows the rounding errors of
+NumPy itself. In a smooth sample, comparisons, integers and functions with jumps have their values
+without perturbation. In other samples rounding may change them.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ from ...eager.settings import settings
 from ..graph.graph import SPECIAL, Graph, Node
 from ..graph.reference_interpreter import evaluate_node
 
-SAMPLES = 16  # perturbed evaluations of a kind at most, while an element is not explained
+SAMPLES = 16  # the limit of perturbed evaluations of each kind
 
-_UNITS = {2: 1, 4: 4, 8: 4}  # units in the last place that a result may be off, by bytes of it
-# Functions of one rounding: with exact inputs, nothing but the result is perturbed.
+_UNITS = {2: 1, 4: 4, 8: 4}  # error in units in the last place, by the size in bytes
+# Functions that round once: only their result is perturbed, not their inputs.
 _ROUNDED_ONCE = frozenset((
     "cast complex angle add subtract multiply divide pow square reciprocal sqrt rsqrt exp exp2 "
     "expm1 log log1p log2 log10 hypot sin cos tan asin acos atan atan2 sinh cosh tanh asinh acosh "
@@ -38,8 +38,8 @@ _EXACT = frozenset((
 _JUMPS = frozenset("floor ceil trunc round sign floor_divide remainder".split())
 _EXACT_KINDS = frozenset(("view", "create", "sort", "put"))
 _CONVOLUTIONS = ("conv", "conv_transpose", "conv_weight")
-_ENLARGED = 16  # by how much the transforms of Winograd's tiles enlarge errors
-_REACH = (1, 2, 2)  # places to either side: together 5, which a tile of 6 reaches
+_WINOGRAD_ERROR_FACTOR = 16  # the error factor of the transforms of Winograd tiles
+_REACH_STEPS = (1, 2, 2)  # steps to either side: 5 in sum, the reach of a tile of 6
 _NARROW = {dtypes.float16: dtypes.float64, dtypes.bfloat16: dtypes.float64,
            dtypes.float32: dtypes.float64, dtypes.complex64: dtypes.complex128}
 
@@ -47,7 +47,7 @@ Evaluate = Callable[[Node, list[Any]], Any]
 
 
 class Sample(NamedTuple):
-    """The outputs of a graph, and whether nothing in it was decided otherwise."""
+    """The outputs of a graph. `smooth` is True if jumps have their unperturbed values."""
 
     outputs: list[Any]
     smooth: bool
@@ -58,30 +58,30 @@ class Reference:
 
     def __init__(self, graph: Graph, arrays: Sequence[Any]) -> None:
         self.graph, self.arrays = graph, arrays
-        self._decided: dict[Node, Any] = {}  # values of the nodes that can jump
+        self._jump_values: dict[Node, Any] = {}  # values of the nodes that can jump
         self.outputs = self._evaluated(self._exact)
 
     def samples(self) -> Iterator[Sample]:
-        """Samples, as long as somebody asks for more: most often, few smooth ones do."""
-        ways: list[Evaluate] = []
+        """An iterator of samples. The first ones are smooth and usually suffice."""
+        evaluations: list[Evaluate] = []
         if any(n.type.dtype in _NARROW for n in (*self.graph.inputs, *self.graph.nodes())):
-            ways.append(_in_float64)
-        ways += [_perturbation(seed) for seed in range(SAMPLES)]
-        for number, way in enumerate(ways):
-            yield Sample(self._evaluated(self._pinned(way)), True)
-            if self._decided and number >= 1:
-                for again in ways[:2] if number == 1 else (way,):
+            evaluations.append(_in_float64)
+        evaluations += [_perturbation(seed) for seed in range(SAMPLES)]
+        for number, evaluate in enumerate(evaluations):
+            yield Sample(self._evaluated(self._pinned(evaluate)), True)
+            if self._jump_values and number >= 1:
+                for again in evaluations[:2] if number == 1 else (evaluate,):
                     yield Sample(self._evaluated(again), False)
 
     def _exact(self, node: Node, inputs: list[Any]) -> Any:
         value = evaluate_node(node, inputs)
         if _jumps(node):
-            self._decided[node] = value
+            self._jump_values[node] = value
         return value
 
     def _pinned(self, evaluate: Evaluate) -> Evaluate:
         return lambda node, inputs: \
-            self._decided[node] if node in self._decided else evaluate(node, inputs)
+            self._jump_values[node] if node in self._jump_values else evaluate(node, inputs)
 
     def _evaluated(self, evaluate: Evaluate) -> list[Any]:
         values: dict[Node, Any] = dict(zip(self.graph.inputs, self.arrays))
@@ -127,22 +127,22 @@ def _limits(dtype: Any) -> Any:
     return ml_dtypes.finfo(dtypes.real_of(dtype))  # type: ignore[no-untyped-call]
 
 
-# ---- in float64
+# ---- the float64 sample
 
 def _in_float64(node: Node, inputs: list[Any]) -> Any:
     """The value of a node, in float64 where its own dtype is a smaller float."""
     if node.op in SPECIAL or node.type.dtype not in _NARROW:
         return evaluate_node(node, inputs) if _keeps_dtypes(node, inputs) else \
             _in_own_dtypes(node, inputs)
-    if OPS[node.op].draws or node.kind == "create":  # its bits depend on its dtype
+    if OPS[node.op].draws or node.kind == "create":  # its random bits depend on its dtype
         return _in_own_dtypes(node, inputs)
     params = {k: _NARROW.get(v, v) if isinstance(v, np.dtype) else v
               for k, v in node.params.items()}
     try:
         value = np.asarray(OPS[node.op].impl(cpu_kernels, *map(_widened, inputs), **params))
-    except (TypeError, ValueError, KeyError):  # an op that has no float64
+    except (TypeError, ValueError, KeyError):  # an op without float64
         return _in_own_dtypes(node, inputs)
-    return _overflown(value, node.type.dtype)
+    return _with_overflow(value, node.type.dtype)
 
 
 def _keeps_dtypes(node: Node, inputs: list[Any]) -> bool:
@@ -159,7 +159,7 @@ def _widened(value: Any) -> Any:
     return value.astype(_NARROW.get(value.dtype, value.dtype), copy=False)
 
 
-def _overflown(value: Any, dtype: Any) -> Any:
+def _with_overflow(value: Any, dtype: Any) -> Any:
     """A value in float64 with infinities where `dtype` has no larger number."""
     if value.dtype.kind == "c":
         return value
@@ -168,7 +168,7 @@ def _overflown(value: Any, dtype: Any) -> Any:
                     np.copysign(np.inf, value), value)
 
 
-# ---- perturbed
+# ---- perturbed samples
 
 def _perturbation(seed: int) -> Evaluate:
     draws = np.random.default_rng(seed)
@@ -181,7 +181,7 @@ def _perturbed_node(node: Node, inputs: list[Any], draws: Any) -> Any:
     length = math.sqrt(_length(node))
     if node.op not in _ROUNDED_ONCE:
         move = _moved_in_tiles if _is_winograd(node) else perturbed
-        inputs = [move(_summed(node, a), length, draws) for a in inputs]
+        inputs = [move(_as_accumulated(node, a), length, draws) for a in inputs]
     value = evaluate_node(node, inputs)
     if not rounds(node.type.dtype) or (node.op == "cast" and node.type.dtype.itemsize > 2):
         return value.astype(node.type.dtype, copy=False)
@@ -190,7 +190,7 @@ def _perturbed_node(node: Node, inputs: list[Any], draws: Any) -> Any:
 
 
 def perturbed(value: Any, scale: float, draws: Any) -> Any:
-    """The value with each number moved up or down by `scale` times what a result may be off."""
+    """The value with each number moved up or down by `scale` times its rounding error."""
     dtype = value.dtype
     if not rounds(dtype):
         return value
@@ -198,7 +198,7 @@ def perturbed(value: Any, scale: float, draws: Any) -> Any:
     step = scale * units_of(dtype) * epsilon(dtype)
     up = draws.integers(0, 2, value.shape, np.int8)
     if dtype.kind == "c":
-        return _turned(value, step, draws)
+        return _moved_complex(value, step, draws)
     bits = dtypes.summed_in(kind)
     moved = value * np.array([1 - step, 1 + step], bits)[up]
     tiny = (np.abs(value) < float(_limits(dtype).smallest_normal)) & (value != 0)
@@ -208,22 +208,22 @@ def perturbed(value: Any, scale: float, draws: Any) -> Any:
     return np.asarray(moved).astype(dtype, copy=False)
 
 
-def _turned(value: Any, step: float, draws: Any) -> Any:
-    """Complex numbers moved in any direction, by `step` times their size."""
+def _moved_complex(value: Any, step: float, draws: Any) -> Any:
+    """Complex numbers moved in a random direction, by `step` times their size."""
     angle = draws.uniform(0, 2 * math.pi, value.shape)
     moved = value + (np.abs(value) * step * np.exp(1j * angle)).astype(value.dtype)
     return np.where(np.isfinite(value), moved, value)
 
 
-def _summed(node: Node, value: Any) -> Any:
-    """An input in the dtype that its sum is made in."""
+def _as_accumulated(node: Node, value: Any) -> Any:
+    """An input in the dtype of its accumulator."""
     if node.kind in ("reduce", "scan", "contract"):
         return value.astype(dtypes.summed_in(value.dtype), copy=False)
     return value
 
 
 def _length(node: Node) -> float:
-    """About how many values are combined into one element."""
+    """The approximate number of values that form one element."""
     shapes = [i.type.shape for i in node.inputs]
     if node.kind == "pointwise":
         return 1.0
@@ -240,10 +240,10 @@ def _length(node: Node) -> float:
 
 
 def _summed_letters(params: Mapping[str, Any], shapes: Sequence[Sequence[int]]) -> int:
-    given, wanted = params["spec"].split("->")
-    sizes = {letter: size for letters, shape in zip(given.split(","), shapes)
+    operands, result = params["spec"].split("->")
+    sizes = {letter: size for letters, shape in zip(operands.split(","), shapes)
              for letter, size in zip(letters, shape)}
-    return math.prod([size for letter, size in sizes.items() if letter not in wanted])
+    return math.prod([size for letter, size in sizes.items() if letter not in result])
 
 
 def _is_winograd(node: Node) -> bool:
@@ -253,28 +253,32 @@ def _is_winograd(node: Node) -> bool:
 
 
 def _moved_in_tiles(value: Any, scale: float, draws: Any) -> Any:
-    """The value with each number moved as far as the largest of the numbers about it could be,
-    since the transforms of a tile add these up."""
+    """The value with each number moved by the rounding error of its largest neighbour.
+
+    The transforms of a tile add neighbouring numbers.
+    """
     near = np.abs(np.where(np.isfinite(value), value, 0))
     for axis in (2, 3):
-        for places in _REACH:
-            near = _largest_near(near, axis, places)
-    step = np.float32(_ENLARGED * scale * units_of(value.dtype) * epsilon(value.dtype))
+        for distance in _REACH_STEPS:
+            near = _largest_near(near, axis, distance)
+    step = np.float32(_WINOGRAD_ERROR_FACTOR * scale * units_of(value.dtype) * epsilon(value.dtype))
     up = draws.integers(0, 2, value.shape, np.int8)
     return value + near * np.array([-step, step], value.dtype)[up]
 
 
-def _largest_near(value: Any, axis: int, places: int) -> Any:
-    """For each number the largest of it and of those so many places before and behind it."""
+def _largest_near(value: Any, axis: int, distance: int) -> Any:
+    """The maximum of each number and the numbers `distance` before and after it."""
     rows, out = np.moveaxis(value, axis, 0), value.copy()
     largest = np.moveaxis(out, axis, 0)
-    np.maximum(largest[places:], rows[:-places], out=largest[places:])
-    np.maximum(largest[:-places], rows[places:], out=largest[:-places])
+    np.maximum(largest[distance:], rows[:-distance], out=largest[distance:])
+    np.maximum(largest[:-distance], rows[distance:], out=largest[:-distance])
     return out
 
 
 def _nan_in_planes(value: Any) -> Any:
-    """A convolution that is nan in each plane in which something is no finite number: a tile
-    spreads it."""
-    whole = np.isfinite(value).all(axis=(2, 3), keepdims=True)
-    return np.where(whole, value, np.float32(np.nan))
+    """A convolution with nan in each plane that has a nan or infinite number.
+
+    A tile spreads such a number to its neighbours.
+    """
+    is_finite = np.isfinite(value).all(axis=(2, 3), keepdims=True)
+    return np.where(is_finite, value, np.float32(np.nan))

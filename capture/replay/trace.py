@@ -118,8 +118,8 @@ def recorded(fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, An
         section.open = False
         must_restore = not isinstance(error, Exception) and not recorder.refusal
         _run_all(tracker.stop, stop, symbolizer.uninstall, lambda: concretize(state, None),
-                lambda: _detach(recorder, late), late.end if late is not None else stop,
-                lambda: restore(state) if must_restore else None)
+                 lambda: _detach(recorder, late), late.end if late is not None else stop,
+                 lambda: restore(state) if must_restore else None)
         raise
     return Trace(result, recorder.path, leaf, recorder.refusal, varying, recorder.can_retry, late)
 
