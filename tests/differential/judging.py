@@ -107,8 +107,9 @@ def compare(program: Program, got: Outcome, against: Outcome, wide: Outcome, ski
             return "" if raised(a) and raised(b) else f"call {call}: {a!s:.300} and {b!s:.300}"
         count = len(program.results) + 7
         for i in range(count):
-            signed = i < len(program.results) and program.results[i] in program.signed_zero
-            said = _differs(a[i], b[i], wide[call][i] if call < len(wide) else b[i], signed)
+            name = program.results[i] if i < len(program.results) else ""
+            signed, exact = name in program.signed_zero, name in program.exact
+            said = _differs(a[i], b[i], wide[call][i] if call < len(wide) else b[i], signed, exact)
             if said:
                 what = program.results[i] if i < len(program.results) else f"state {i - count + 7}"
                 return f"call {call}, {what}: {said}"
@@ -158,7 +159,8 @@ def _wrong_elements(got: np.ndarray, wanted: np.ndarray, wide: np.ndarray,
     error = np.abs(y - z, where=np.isfinite(y) & np.isfinite(z), out=np.zeros_like(y))
     finite = np.abs(z, where=np.isfinite(z), out=np.zeros_like(z))
     largest = error.max() if error.size else 0.0
-    bound = SLACK * (error + EPSILON[got.dtype.itemsize] * finite) + 8 * largest
+    scale = finite + max(1.0, finite.max() if finite.size else 0.0)  # operands may be as large
+    bound = SLACK * error + 8 * largest + 8 * EPSILON[got.dtype.itemsize] * scale
     return ~equal & ~explained & ~(np.abs(x - y) <= bound)
 
 

@@ -44,6 +44,7 @@ class Variable:
     wide: list[np.ndarray]
     signed_zero: bool = True  # the sign of a zero is defined: no reduction chose among zeros
     owned: bool = False  # made by this program and never viewed: may be changed in place
+    from_exact: bool = True  # nothing was rounded in any operand
 
     @property
     def dtype(self) -> np.dtype:
@@ -55,8 +56,8 @@ class Variable:
 
     @property
     def exact(self) -> bool:
-        """True if nothing was rounded in any call."""
-        return all(map(is_exact, self.values, self.wide))
+        """True if nothing was rounded in any call, here or in an operand."""
+        return self.from_exact and all(map(is_exact, self.values, self.wide))
 
     @property
     def kind(self) -> str:

@@ -30,6 +30,7 @@ class Program:
     states: list[dict[str, Any]]  # the changes of the state before each call
     grads: tuple[str, ...]  # inputs that require gradients
     signed_zero: frozenset[str] = field(default=frozenset())
+    exact: frozenset[str] = field(default=frozenset())  # results in which nothing was rounded
 
     @property
     def text(self) -> str:
@@ -53,7 +54,8 @@ def write(seed: int) -> Program:
     floats = [n for n, a in inputs[0].items() if is_float(a.dtype) and a.dtype.itemsize > 2]
     grads = tuple(n for n in floats if rng.random() < 0.6) if rng.random() < 0.5 else ()
     zeros = frozenset(n for n, v in pool.variables.items() if v.signed_zero)
-    return Program(seed, half, tuple(lines), results, inputs, states, grads, zeros)
+    exact = frozenset(n for n, v in pool.variables.items() if v.exact)
+    return Program(seed, half, tuple(lines), results, inputs, states, grads, zeros, exact)
 
 
 def _sizes(rng: Any) -> list[dict[str, int]]:
@@ -124,6 +126,7 @@ def _assigned(rng: Any, pool: Pool, number: int) -> str | None:
         pool.undo()
         return None
     used = [v for n, v in pool.variables.items() if re.search(rf"\b{n}\b", expression)]
+    variable.from_exact = all(v.exact for v in used)
     variable.signed_zero = (all(v.signed_zero for v in used)
                             and not any(word in expression for word in UNSIGNED_ZERO))
     variable.owned = maker.__name__ in ("arithmetic", "integer", "pointwise", "with_number")
@@ -145,6 +148,7 @@ def _changed(rng: Any, pool: Pool) -> str | None:
             pool.undo()
             return None
         new.owned, new.signed_zero = True, False
+        new.from_exact = old.exact and new.exact
         pool.variables[target[0]] = new
     return line
 
