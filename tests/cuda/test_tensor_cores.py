@@ -147,7 +147,8 @@ def test_products_of_one_dtype_of_16_bits(dtypes: tuple[Any, Any], where: bool) 
 def test_a_gpu_may_have_none() -> None:
     """None that multiply bfloat16, before sm_80: then threads do."""
     graph, _ = graph_of(lambda x, y: x @ y, ((40, 40), (40, 40)), fw.bfloat16)
-    assert chip_of("sm_75", 40) == replace(REFERENCE_CHIP, processors=40, matrix=0)
+    assert chip_of("sm_75", 40) == replace(REFERENCE_CHIP, processors=40,
+                                            tensor_core_products_per_cycle=0)
     assert not by_tensor_cores(kernels_of(graph, CandidateChoice(chip_of("sm_75", 40))))
     assert by_tensor_cores(kernels_of(graph, CandidateChoice(chip_of("sm_89", 40))))
 
