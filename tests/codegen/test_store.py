@@ -290,7 +290,7 @@ made, used = [], set()
 compile_object, load = jit.compile_object, disk_cache.load
 jit.compile_object = lambda *args: made.append(args) or compile_object(*args)
 disk_cache.load = lambda name: used.add(name) or load(name)
-mutation_watch._dict_watch_works()  # loads code where this interpreter tells of changed dictionaries
+mutation_watch._dict_watch_works()  # loads code where changed dictionaries are told of
 layers = fw.nn.Sequential(*[fw.nn.Linear(8, 8) for _ in range(8)], fw.nn.GELU(), fw.nn.Dropout())
 optimizer = fw.optim.Adam(layers.parameters())
 
