@@ -12,6 +12,7 @@ import itertools
 from collections import deque
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
+from ...eager.arrays.dtypes import kind
 from ...eager.core.op import OPS
 from ..graph.graph import SPECIAL, Node, Nodes, topological, users
 from ..graph.graph_builder import build
@@ -84,7 +85,7 @@ def _needs_equal_bits(node: Node) -> bool:
     gradient would be 0.
     """
     return node.op in EXACT_COMPARISONS and any(
-        i.type.dtype.kind == "f" and _is_computed(i) for i in node.inputs)
+        kind(i.type.dtype) == "f" and _is_computed(i) for i in node.inputs)
 
 
 def _is_computed(node: Node) -> bool:
