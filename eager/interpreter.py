@@ -13,7 +13,7 @@ class Interpreter(Protocol):
     """What an upper layer (a recorder, a graph builder) provides; all ops pass through it."""
 
     @property
-    def answers(self) -> bool:
+    def can_read_values(self) -> bool:
         """Whether Python may ask what a value is: not where one graph is made for all values."""
 
     @property
@@ -38,14 +38,14 @@ class Interpreter(Protocol):
     def sets_grad(self, tensor: Any) -> None:
         """The gradient of a tensor is about to be set."""
 
-    def leaves(self, tensor: Any, how: str) -> Any:
+    def reads_values(self, tensor: Any, how: str) -> Any:
         """The values of a tensor are about to be read by Python code; an array that is to be read
         in their place, or None."""
 
-    def number(self, tensor: Any, value: Any) -> Any:
+    def item(self, tensor: Any, value: Any) -> Any:
         """What `item()` gives for `value`, the one element: it, or something that stands for it."""
 
-    def measure(self, op: Any, x: Any) -> Any:
+    def apply_data_dependent(self, op: Any, x: Any) -> Any:
         """The tensor that `op` gives for `x`, whose size only its values tell (`ops/measured.py`);
         None where that cannot be followed."""
 
@@ -152,9 +152,9 @@ def set_casting(value: Any) -> Any:
     return before
 
 
-def answers() -> bool:
+def can_read_values() -> bool:
     """Whether code may look at values, to raise an error say: not where they stand for others."""
-    return STATE.active is None or STATE.active.answers
+    return STATE.active is None or STATE.active.can_read_values
 
 
 def keeps_layers() -> bool:

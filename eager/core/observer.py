@@ -38,8 +38,8 @@ class Beneath:
         return out
 
     @property
-    def answers(self) -> bool:
-        return self.below is None or self.below.answers
+    def can_read_values(self) -> bool:
+        return self.below is None or self.below.can_read_values
 
     @property
     def keeps_layers(self) -> bool:
@@ -64,11 +64,11 @@ class Beneath:
         if self.below is not None:
             self.below.sets_grad(tensor)
 
-    def leaves(self, tensor: Any, how: str) -> Any:
-        return None if self.below is None else self.below.leaves(tensor, how)
+    def reads_values(self, tensor: Any, how: str) -> Any:
+        return None if self.below is None else self.below.reads_values(tensor, how)
 
-    def number(self, tensor: Any, value: Any) -> Any:
-        return value if self.below is None else self.below.number(tensor, value)
+    def item(self, tensor: Any, value: Any) -> Any:
+        return value if self.below is None else self.below.item(tensor, value)
 
-    def measure(self, op: Op, x: Any) -> Any:
-        return None if self.below is None else self.below.measure(op, x)
+    def apply_data_dependent(self, op: Op, x: Any) -> Any:
+        return None if self.below is None else self.below.apply_data_dependent(op, x)

@@ -205,7 +205,7 @@ class Tensor:
             raise DeviceError(f"NumPy does not see the memory of a tensor on {self.device}",
                               'copy it to the CPU first: x.to("cpu")')
         if interpreter.STATE.active is not None:
-            interpreter.STATE.active.leaves(self, "NumPy")
+            interpreter.STATE.active.reads_values(self, "NumPy")
         traced = isinstance(self._data, Traced)
         view = (self._data.values("numpy()") if traced else self._data).view()
         view.flags.writeable = False
@@ -215,7 +215,7 @@ class Tensor:
         """The one element, as a Python number."""
         value = self._decide("item()").item()
         active = interpreter.STATE.active if interpreter.in_use else None
-        return value if active is None else active.number(self, value)
+        return value if active is None else active.item(self, value)
 
     def tolist(self) -> Any:
         """The elements as nested lists of Python numbers."""
@@ -231,7 +231,7 @@ class Tensor:
         if interpreter.STATE.active is not None:
             # A transform that asks gets plain values of all examples, whatever its user asked for.
             plain = any_size and (how == "item()" or self._data.size != 1)
-            instead = interpreter.STATE.active.leaves(self, "tolist()" if plain else how)
+            instead = interpreter.STATE.active.reads_values(self, "tolist()" if plain else how)
             if instead is not None:
                 return instead
         return self._data.values(how, key) if isinstance(self._data, Traced) else \

@@ -84,7 +84,7 @@ class OfLevel(Traced):
 class Transforms:
     """The interpreter while transforms run, on top of the one that was there before."""
 
-    answers = False  # for each example another
+    can_read_values = False  # for each example another
     keeps_layers = False
 
     def __init__(self, outer: interpreter.Interpreter | None) -> None:
@@ -151,20 +151,20 @@ class Transforms:
         if self.outer is not None:
             self.outer.sets_grad(tensor)
 
-    def leaves(self, tensor: Tensor, how: str) -> Any:
+    def reads_values(self, tensor: Tensor, how: str) -> Any:
         if self.outer is None or isinstance(tensor._data, Traced):
             return None
-        return self.outer.leaves(tensor, how)
+        return self.outer.reads_values(tensor, how)
 
-    def number(self, tensor: Tensor, value: Any) -> Any:
+    def item(self, tensor: Tensor, value: Any) -> Any:
         if self.outer is None or isinstance(tensor._data, Traced):
             return value
-        return self.outer.number(tensor, value)
+        return self.outer.item(tensor, value)
 
-    def measure(self, op: Op, x: Tensor) -> Tensor | None:
+    def apply_data_dependent(self, op: Op, x: Tensor) -> Tensor | None:
         if self.outer is None or isinstance(x._data, Traced):
             return None
-        return self.outer.measure(op, x)  # type: ignore[no-any-return]
+        return self.outer.apply_data_dependent(op, x)  # type: ignore[no-any-return]
 
 
 def _highest(inputs: tuple[Any, ...]) -> Level | None:

@@ -63,7 +63,7 @@ def _measured(op: Op, x: Tensor) -> Tensor:
     """The result of `op`: one whose size is a symbol where an interpreter can follow that, else the
     values leave for NumPy."""
     active = interpreter.STATE.active
-    made = None if active is None else active.measure(op, x)
+    made = None if active is None else active.apply_data_dependent(op, x)
     if made is not None:
         return made  # type: ignore[no-any-return]
     array = devices.host(x._data) if x.is_cuda else x.numpy()

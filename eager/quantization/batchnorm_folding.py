@@ -32,7 +32,7 @@ NORMS = (BatchNorm1d, BatchNorm2d, BatchNorm3d)
 class Readers:
     """Runs ops as they are, and notes which layers' results nothing but a batch norm reads."""
 
-    answers = False
+    can_read_values = False
     keeps_layers = False
 
     def __init__(self, model: Module) -> None:
@@ -91,7 +91,7 @@ class Readers:
     def shape(self, tensor: Tensor) -> tuple[Any, ...]:
         return tensor._data.shape  # type: ignore[no-any-return]
 
-    def leaves(self, tensor: Tensor, how: str) -> None:
+    def reads_values(self, tensor: Tensor, how: str) -> None:
         self._note([tensor], None)
 
     def source(self, tensor: Tensor) -> None: ...
@@ -99,10 +99,10 @@ class Readers:
     def reads_grad(self, tensor: Tensor) -> None: ...
     def sets_grad(self, tensor: Tensor) -> None: ...
 
-    def number(self, tensor: Tensor, value: Any) -> Any:
+    def item(self, tensor: Tensor, value: Any) -> Any:
         return value
 
-    def measure(self, op: Op, x: Tensor) -> Tensor | None:
+    def apply_data_dependent(self, op: Op, x: Tensor) -> Tensor | None:
         return None
 
 

@@ -72,7 +72,7 @@ def printoptions(**options: Any) -> Iterator[None]:
 def text(self: Tensor) -> str:
     """`tensor([1., 2.])`, and what is not usual: dtype, gradient, the shape where nothing is in."""
     if interpreter.STATE.active is not None:
-        interpreter.STATE.active.leaves(self, "repr()")
+        interpreter.STATE.active.reads_values(self, "repr()")
     if isinstance(self._data, Traced):
         return self._data.text()
     notes = _notes(self)

@@ -71,7 +71,7 @@ class _Uninitialized(Tensor):
     def materialize(self, shape: Any, device: Any = None, dtype: Any = None) -> None:
         """Gives this tensor `shape`, from when on it is one as all others; its values are 0."""
         if interpreter.STATE.active is not None:  # a run that gives shapes is no one to replay
-            interpreter.STATE.active.leaves(self, "materialize()")
+            interpreter.STATE.active.reads_values(self, "materialize()")
         made = empty(tuple(shape), dtype=self._data.dtype if dtype is None else as_dtype(dtype),
                      device=self._data.device if device is None else device)
         self._data = made._data

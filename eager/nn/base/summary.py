@@ -221,7 +221,7 @@ def _layer(path: str, module: Module) -> Layer:
 class _Counter:
     """Runs ops as they are, and counts their multiply-adds for the layer whose forward runs."""
 
-    answers = False
+    can_read_values = False
     keeps_layers = False
 
     def __init__(self) -> None:
@@ -249,12 +249,12 @@ class _Counter:
     def changed(self, tensor: Tensor) -> None: ...
     def reads_grad(self, tensor: Tensor) -> None: ...
     def sets_grad(self, tensor: Tensor) -> None: ...
-    def leaves(self, tensor: Tensor, how: str) -> None: ...
+    def reads_values(self, tensor: Tensor, how: str) -> None: ...
 
-    def number(self, tensor: Tensor, value: Any) -> Any:
+    def item(self, tensor: Tensor, value: Any) -> Any:
         return value
 
-    def measure(self, op: Op, x: Tensor) -> Tensor | None:
+    def apply_data_dependent(self, op: Op, x: Tensor) -> Tensor | None:
         return None
 
 

@@ -232,7 +232,7 @@ def _quantile(name: str, x: Any, q: Any, axis: Axis, keepdims: bool, method: str
 def _fractions(name: str, q: Any, device: str) -> Tensor:
     """`q` in float64: its rounding would show in which elements are taken."""
     made = cast(q if isinstance(q, Tensor) else tensor(q, dtypes.float64, device), dtypes.float64)
-    if interpreter.answers() and not _are_fractions(q):
+    if interpreter.can_read_values() and not _are_fractions(q):
         raise ArgumentError(f"{name}: q={q!r} is no fraction", "fractions go from 0 to 1")
     return made
 
@@ -332,7 +332,8 @@ def _edges(x: Tensor, bins: Any, limits: Any) -> Tensor:
     if count is None:
         edges = bins if isinstance(bins, Tensor) else tensor(bins, x.dtype, x.device)
         edges = cast(edges, dtypes.promote(edges.dtype, x.dtype))
-        if edges.ndim != 1 or edges.shape[0] < 2 or (interpreter.answers() and _falls(bins)):
+        if edges.ndim != 1 or edges.shape[0] < 2 \
+                or (interpreter.can_read_values() and _falls(bins)):
             raise ShapeError("histogram: edges are two numbers or more in one axis, in order",
                              "sort them, or give the number of bins")
         return edges
