@@ -14,7 +14,7 @@ from typing import Any
 
 from .errors import ArgumentError
 
-LADDER = {  # what FUSEWIRE_DEBUG shows from which number on
+DEBUG_LEVELS = {  # what FUSEWIRE_DEBUG shows from which number on
     1: "recordings, and the guard that failed",
     2: "kernels with time and GB/s",
     3: "graphs",
@@ -61,8 +61,9 @@ class Knob:
 KNOBS: dict[str, Knob] = {
     "compile": Knob("FUSEWIRE_COMPILE", SWITCH, True,
                     "0: nothing is compiled: functions run eagerly, operations by NumPy"),
-    "debug": Knob("FUSEWIRE_DEBUG", _number(0, max(LADDER)), 0, "what to show on stderr: " + "; "
-                  .join(f"{level}: {what}" for level, what in LADDER.items())
+    "debug": Knob("FUSEWIRE_DEBUG", _number(0, max(DEBUG_LEVELS)), 0,
+                  "what to show on stderr: " + "; "
+                  .join(f"{level}: {what}" for level, what in DEBUG_LEVELS.items())
                   + "; each with all before it"),
     "threads": Knob("FUSEWIRE_NUM_THREADS", _number(0), 0,
                     "threads of compiled code; 0: OMP_NUM_THREADS, or else one per processor"),
@@ -162,7 +163,7 @@ def _value_of(knob: Knob, text: str) -> Any:
 settings = Settings(os.environ)
 
 
-def wanted_threads() -> int:
+def thread_count() -> int:
     """The number of threads by the environment, or else of processors this process may use."""
     if settings.threads:
         return settings.threads

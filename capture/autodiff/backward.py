@@ -289,7 +289,7 @@ class BackwardPlan:
                 joint = call.instantiate(
                     bindings, tuple(_edge_in_call(e, bindings, points) for e in edges),
                     [_edge_in_call(e, bindings, points) for e in saved_edges])
-                for i, kind in enumerate(joint.made):
+                for i, kind in enumerate(joint.result_types):
                     if kind is not None:
                         bindings.parts[number, i] = Part(joint, i, None)
 

@@ -21,7 +21,7 @@ from ...capture.sizes.symbolic_dim import ShapeEnv
 from ...eager import interpreter
 from ...eager.arrays.dtypes import is_small
 from ...eager.arrays.shapes import TensorType
-from ...eager.autograd.engine import given_up, gradients_between
+from ...eager.autograd.engine import freed_tape_error, gradients_between
 from ...eager.autograd.function import Part
 from ...eager.core.op import Op
 from ...eager.core.tape import MODE, Entry, Leaf, set_grad_enabled
@@ -217,7 +217,7 @@ class _LayerEntry(Entry):
 
     def back(self, g: Any, sums: Any, useful: Any, keep: bool, step: Any) -> None:
         if self.arrays is None:
-            raise given_up(self)
+            raise freed_tape_error(self)
         for edge, gx in self._input_gradients(g, useful):
             before = sums.get(edge)
             sums[edge] = gx if before is None else pointwise.add(before, gx)

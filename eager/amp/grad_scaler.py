@@ -70,7 +70,7 @@ class GradScaler:
         self._scale = full((), init_scale, float32)
         self._growth_tracker = full((), 0, int32)  # good steps since the scale was changed
         self._stages: dict[int, str] = {}  # by optimizer: how far it came since the last update
-        self._found: dict[int, Tensor] = {}  # and whether its gradients have inf or nan
+        self._found_inf: dict[int, Tensor] = {}  # and whether its gradients have inf or nan
 
     # ---- a step
     def scale(self, outputs: Any) -> Any:
@@ -113,7 +113,7 @@ class GradScaler:
             if not good:
                 raise GradientError("GradScaler.unscale_: no parameter of the optimizer has a "
                                     "gradient", "call scaler.scale(loss).backward() first")
-            self._found[id(optimizer)] = logical_not(functools.reduce(logical_and, good))
+            self._found_inf[id(optimizer)] = logical_not(functools.reduce(logical_and, good))
             self._stages[id(optimizer)] = _UNSCALED
 
     def step(self, optimizer: Any, *args: Any, **kwargs: Any) -> Any:
@@ -129,7 +129,7 @@ class GradScaler:
         if id(optimizer) not in self._stages:
             self.unscale_(optimizer)
         with Uninterrupted():
-            found, self._stages[id(optimizer)] = self._found[id(optimizer)], _STEPPED
+            found, self._stages[id(optimizer)] = self._found_inf[id(optimizer)], _STEPPED
             if interpreter.STATE.active is not None:
                 return _step_unless(found, optimizer, args, kwargs)
             return None if found.item() else optimizer.step(*args, **kwargs)
@@ -145,14 +145,14 @@ class GradScaler:
             else:
                 self._follow()
             self._stages.clear()
-            self._found.clear()
+            self._found_inf.clear()
 
     def _follow(self) -> None:
         """Changes the scale as the steps since the last update tell."""
-        if not self._found:
+        if not self._found_inf:
             raise GradientError("GradScaler.update: no gradients were looked at since the last one",
                                 "call scaler.step(optimizer) first")
-        found = functools.reduce(logical_or, self._found.values())
+        found = functools.reduce(logical_or, self._found_inf.values())
         good = where(found, 0, self._growth_tracker + 1)
         is_time = equal(good, self._growth_interval)
         larger = self._scale * self._growth_factor

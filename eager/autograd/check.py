@@ -173,7 +173,7 @@ def _differs(i: int, found: Any, expected: Any, outs: list[Tensor], x: Tensor, a
     return GradientError(
         f"gradcheck: the Jacobian of output {number} for input {i} is wrong in "
         f"{int(wrong.sum())} of {wrong.size} entries, most for element "
-        f"{_place(outs[number], inside)} by element {_place(x, column)}: analytical "
+        f"{_element_name(outs[number], inside)} by element {_element_name(x, column)}: analytical "
         f"{found[row, column]:.6g}, numerical {expected[row, column]:.6g}\n"
         f"analytical:\n{_shown(found)}\nnumerical:\n{_shown(expected)}",
         "where the function is not smooth (a kink, a jump) numerical gradients mean nothing; "
@@ -184,7 +184,7 @@ def _shown(jacobian: Any) -> str:
     return np.array2string(jacobian, precision=6, threshold=100, edgeitems=3)
 
 
-def _place(x: Tensor, k: int) -> str:
+def _element_name(x: Tensor, k: int) -> str:
     parts = 2 if x.dtype.kind == "c" else 1
     index = tuple(int(n) for n in np.unravel_index(k // parts, x.shape)) if x.shape else ()
     return f"{index}{('.real', '.imag')[k % 2] if parts == 2 else ''}"

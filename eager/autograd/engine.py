@@ -24,7 +24,7 @@ from ..ops.elementwise import composite, pointwise
 from ..ops.reduction import reduce
 from ..ops.shape import view
 from .anomaly import WATCHING, watched
-from .hooks import accumulated, passed
+from .hooks import run_accumulate_hooks, run_tensor_hooks
 
 __all__ = ["backward", "grad"]
 
@@ -173,7 +173,7 @@ def _walk(
             continue
         kind = type(edge)
         if kind is not Entry and kind is not Leaf:
-            g = passed(edge, g)
+            g = run_tensor_hooks(edge, g)
         if wanted is not None:
             if edge in wanted:
                 found[edge] = g
@@ -200,7 +200,7 @@ def _reached(leaf: Leaf, g: Tensor, create_graph: bool) -> None:
     else:  # a tensor of its own: g may be the gradient of other leaves too
         owner.grad = _value_of(g)
     if type(leaf) is not Leaf:
-        accumulated(leaf, owner)
+        run_accumulate_hooks(leaf, owner)
 
 
 def _accumulate(owner: Tensor, g: Tensor, create_graph: bool) -> None:
@@ -249,7 +249,7 @@ def _step(
     """Takes a gradient through one entry: adds to the sums of its inputs' edges."""
     arrays, edges, params = entry.arrays, entry.edges, entry.params
     if arrays is None:
-        raise given_up(entry)
+        raise freed_tape_error(entry)
     if interpreter.in_use and devices.AMBIENT.device != (place := devices.of(g._data)):
         with devices.making_on(place):  # what the rule makes is to be where its operands are
             return _step(entry, g, sums, useful, keep)
@@ -315,7 +315,7 @@ def _back(
     edge.back(g, sums, useful, keep, _step)
 
 
-def given_up(entry: Entry) -> GradientError:
+def freed_tape_error(entry: Entry) -> GradientError:
     """The error for an entry whose arrays are gone."""
     return GradientError(
         f"backward: the tape of this result was given up by an earlier backward, at its op "

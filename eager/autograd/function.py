@@ -15,7 +15,7 @@ from ..core.tracer import Traced
 from ..errors import DTypeError, FusewireError, GradientError, ShapeError, running_layers
 from ..ops import create
 from ..ops.elementwise import pointwise
-from .engine import given_up, sum_to
+from .engine import freed_tape_error, sum_to
 
 __all__ = ["Function", "once_differentiable"]
 
@@ -26,7 +26,7 @@ class Context:
     def __init__(self, needs_input_grad: tuple[bool, ...]) -> None:
         self.needs_input_grad = needs_input_grad
         self.materialize_grads = True
-        self._given: tuple[Any, ...] = ()
+        self._to_save: tuple[Any, ...] = ()
         self._saved: list[tuple[Any, Any]] | None = []  # array, and its edge or place in `outputs`
         self._dirty: tuple[Any, ...] = ()
         self._constant: tuple[Any, ...] = ()
@@ -38,15 +38,15 @@ class Context:
             if x is not None and not isinstance(x, Tensor):
                 raise DTypeError("save_for_backward: takes tensors or None, not "
                                  f"{type(x).__name__}", "set other values as attributes: ctx.n = n")
-        self._given = tensors
+        self._to_save = tensors
 
     @property
     def saved_tensors(self) -> tuple[Tensor | None, ...]:
         """The tensors that were saved, in their order."""
-        if self._given:
-            return self._given
+        if self._to_save:
+            return self._to_save
         if self._saved is None:
-            raise given_up(self._joint)
+            raise freed_tape_error(self._joint)
         return tuple(None if array is None else Tensor(array, self._edge(array, place))
                      for array, place in self._saved)
 
@@ -61,8 +61,8 @@ class Context:
                     return i
             return next((e for y, e in zip(inputs, edges) if x is y), x.edge)
 
-        self._saved = [(None, None) if x is None else (x._data, place(x)) for x in self._given]
-        self._given = ()
+        self._saved = [(None, None) if x is None else (x._data, place(x)) for x in self._to_save]
+        self._to_save = ()
 
     def mark_dirty(self, *tensors: Tensor) -> None:
         """Says which inputs `forward` changed in place and returns."""
@@ -80,12 +80,12 @@ class Context:
 class Joint(Entry):
     """One call of a Function: collects the gradients of its results, then calls `backward` once."""
 
-    __slots__ = ("ctx", "function", "given", "layers", "made")
+    __slots__ = ("argument_types", "ctx", "function", "layers", "result_types")
     ctx: Context
     layers: list[Any]  # the modules that it was called in, innermost first
     function: Any  # the class
-    given: tuple[TensorType | None, ...]  # types of the arguments
-    made: tuple[TensorType | None, ...]  # and of the results
+    argument_types: tuple[TensorType | None, ...]  # types of the arguments
+    result_types: tuple[TensorType | None, ...]  # and of the results
 
     def back(self, g: Any, sums: Any, useful: Any, keep: bool, step: Callable[..., None]) -> None:
         try:
@@ -96,11 +96,11 @@ class Joint(Entry):
 
     def _back(self, g: Any, sums: Any, useful: Any, keep: bool) -> None:
         if self.arrays is None:
-            raise given_up(self)
-        gradients = [g.get(i) for i in range(len(self.made))]
+            raise freed_tape_error(self)
+        gradients = [g.get(i) for i in range(len(self.result_types))]
         if self.ctx.materialize_grads:
             gradients = [_zeros(t) if x is None and t is not None else x
-                         for x, t in zip(gradients, self.made)]
+                         for x, t in zip(gradients, self.result_types)]
         results = self.function.backward(self.ctx, *gradients)
         for i, gx in enumerate(self._listed(results)):
             edge = self.edges[i]
@@ -122,7 +122,7 @@ class Joint(Entry):
         return found[:n]
 
     def _fitted(self, i: int, g: Any) -> Tensor:
-        wanted: Any = self.given[i]
+        wanted: Any = self.argument_types[i]
         name = f"{self.op.name}.backward"
         if not isinstance(g, Tensor):
             raise DTypeError(f"{name} returned {type(g).__name__} as gradient of argument {i}",
@@ -146,7 +146,7 @@ class Part(Entry):
 
     def back(self, g: Any, sums: Any, useful: Any, keep: bool, step: Callable[..., None]) -> None:
         if self.arrays is None:
-            raise given_up(self)
+            raise freed_tape_error(self)
         collected = sums.setdefault(self.edges[0], {})
         before = collected.get(self.number)
         collected[self.number] = pointwise.alias(g) if before is None else pointwise.add(before, g)
@@ -241,8 +241,8 @@ class Function:
 
 def _joint(cls: Any, ctx: Context, edges: Any, given: Any, outs: tuple[Any, ...]) -> Joint:
     joint = Joint(cls._op, {}, (), edges, None)
-    joint.function, joint.ctx, joint.given, joint.layers = cls, ctx, given, running_layers()
-    joint.made = tuple(None if x is None else TensorType(x._data.shape, x._data.dtype)
+    joint.function, joint.ctx, joint.argument_types, joint.layers = cls, ctx, given, running_layers()
+    joint.result_types = tuple(None if x is None else TensorType(x._data.shape, x._data.dtype)
                        for x in outs)
     return joint
 

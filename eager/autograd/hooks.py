@@ -94,7 +94,7 @@ def _check(name: str, tensor: Tensor, hook: Any) -> None:
                          "as in x.register_hook(lambda g: g * 2)")
 
 
-def passed(edge: Entry | Leaf, g: Any) -> Any:
+def run_tensor_hooks(edge: Entry | Leaf, g: Any) -> Any:
     """The gradient `g` after the hooks of `edge`."""
     extra = getattr(edge, "extra", None)
     if extra is None:
@@ -122,7 +122,7 @@ def _checked(given: Any, g: Tensor) -> Tensor:
     return given
 
 
-def accumulated(leaf: Leaf, owner: Tensor) -> None:
+def run_accumulate_hooks(leaf: Leaf, owner: Tensor) -> None:
     """Calls the hooks that wait for a leaf's `.grad`."""
     for hook in list(extra_of(leaf).accumulated.values()):
         hook(owner)

@@ -27,7 +27,7 @@ from ..ops.products.contract import LETTERS
 from ..ops.shape.join import concat
 from ..ops.shape.view import permute_dims, reshape, slice_axes, take_op
 from . import tree
-from .custom import Call, Mapped, listed, run_forward
+from .custom import Call, Mapped, as_list, run_forward
 from .transform import Level, OfLevel, check_inner, is_of, running, untaped
 
 __all__ = ["vmap"]
@@ -130,7 +130,7 @@ class BatchLevel(Level):
 
     def apply(self, op: Op, inputs: tuple[Any, ...], params: dict[str, Any]) -> Tensor:
         if op.kind == "composite" and op.batch is None:
-            return self._opened(op, inputs, params)
+            return self._apply_composite(op, inputs, params)
         batched = tuple(is_of(x, self) for x in inputs)
         xs = tuple(x._data.current() if b else x for x, b in zip(inputs, batched))
         rule = op.batch or _RULES.get(op.kind, _one_by_one)
@@ -141,7 +141,7 @@ class BatchLevel(Level):
             raise
         return Tensor(Batched(self, value))
 
-    def _opened(self, op: Op, inputs: tuple[Any, ...], params: dict[str, Any]) -> Tensor:
+    def _apply_composite(self, op: Op, inputs: tuple[Any, ...], params: dict[str, Any]) -> Tensor:
         """A composite, by what it is made of; the tape notes it as one op."""
         bare = [Tensor(x._data) if is_of(x, self) else x for x in inputs]
         out = op.meaning(*bare, **params)
@@ -152,7 +152,7 @@ class BatchLevel(Level):
     def call(self, function: Any, ctx: Any, args: tuple[Any, ...]) -> Any:
         inner = [x._data.current() if is_of(x, self) else x for x in args]
         result, kept = run_forward(function, ctx, args, inner)
-        outs = listed(result)
+        outs = as_list(result)
 
         def beneath(xs: Any) -> tuple[list[Any], list[Any]]:
             axes = [0 if is_of(x, self) else None for x in xs]
@@ -288,7 +288,7 @@ def vmap(
         leaves, structure = tree.flatten(args)
         axes = tree.spread("vmap: in_axes", in_axes, structure)
         fronts = [x if axis is None else _front(x, axis, f"argument {place}")
-                  for x, axis, place in zip(leaves, axes, tree.argument_places(structure))]
+                  for x, axis, place in zip(leaves, axes, tree.argument_paths(structure))]
         count, size = _batch_size(fronts, axes, structure)
         batch = Batch(count, size, chunk_size, randomness)
 
@@ -323,7 +323,7 @@ def _batch_size(fronts: Sequence[Any], axes: Sequence[Any], structure: Any
                 ) -> tuple[int, Any]:
     """The number of examples, and as the size to show to user code."""
     sizes = {place: x._data.shape[0] for x, axis, place in
-             zip(fronts, axes, tree.argument_places(structure)) if axis is not None}
+             zip(fronts, axes, tree.argument_paths(structure)) if axis is not None}
     if not sizes:
         raise ShapeError("vmap: no argument has an axis of examples",
                          "in_axes names one for at least one positional argument")
@@ -381,12 +381,12 @@ def _together(paths: list[Path], out_axes: Any) -> Any:
             continue
         values = [p.leaves[n] if p.batched[n] else batching.repeated(p.leaves[n], p.size)
                   for p in paths]
-        value = values[0] if len(values) == 1 else _in_order(concat(values), order)
+        value = values[0] if len(values) == 1 else _restore_order(concat(values), order)
         outs.append(_back(value, axis))
     return tree.unflatten(first.structure, outs)
 
 
-def _in_order(x: Tensor, order: Any) -> Tensor:
+def _restore_order(x: Tensor, order: Any) -> Tensor:
     if np.array_equal(order, np.arange(len(order))):
         return x
     index = interpreter.source(Tensor(np.argsort(order)))
@@ -414,7 +414,7 @@ def _check_alike(a: Path, b: Path) -> None:
     if a.structure != b.structure:
         raise ShapeError(f"{of} {a.structure} and {b.structure}",
                          "every path through the function must return as many tensors")
-    for place, s, t in zip(tree.places(a.structure), _types(a), _types(b)):
+    for place, s, t in zip(tree.leaf_paths(a.structure), _types(a), _types(b)):
         if s != t:
             raise ShapeError(f"{of} {s[1].name} of shape {s[0]} and {t[1].name} of {t[0]}"
                              + (f" at {place}" if place else ""),

@@ -33,7 +33,7 @@ def run_forward(function: Any, ctx: Any, args: tuple[Any, ...], beneath: Sequenc
     return result, kept
 
 
-def listed(result: Any) -> list[Any]:
+def as_list(result: Any) -> list[Any]:
     """The results of a forward, of which there may be one."""
     return list(result) if isinstance(result, (tuple, list)) else [result]
 
@@ -59,10 +59,10 @@ class Call:
         """beneath(tensors): what those are made of, and their axes of examples."""
         self.function, self.vmap = function, vmap
         self.values, self.out_axes = beneath(outs)
-        self.saved, self.saved_axes = beneath(kept._given)
+        self.saved, self.saved_axes = beneath(kept._to_save)
         constant = [any(x is y for y in kept._constant) for x in outs]
         self.constant = [v for v, c in zip(self.values, constant) if c]
-        self.kept, kept._given = kept, ()
+        self.kept, kept._to_save = kept, ()
 
     def forward(self, ctx: Any) -> Any:
         """The results, as tensors beneath."""
@@ -76,8 +76,8 @@ class Call:
         """The gradients of all examples, by the user's backward over the batch."""
         def one(saved: Any, gradients: Any) -> Any:
             ctx = copy.copy(self.kept)
-            ctx._given = tuple(saved)
-            found = listed(self.function.backward(ctx, *gradients))
+            ctx._to_save = tuple(saved)
+            found = as_list(self.function.backward(ctx, *gradients))
             return found[:len(ctx.needs_input_grad)]
 
         mapped = self.vmap(one, in_axes=(self.saved_axes, self.out_axes), randomness="different")

@@ -20,7 +20,7 @@ from ..ops.create import zeros_like
 from ..ops.elementwise.pointwise import alias, cast
 from ..ops.shape.view import expand_to
 from . import tree
-from .custom import listed, run_forward
+from .custom import as_list, run_forward
 from .gradient import Tape
 from .transform import Level, OfLevel, check_inner, is_of, running, tracked, untaped
 
@@ -87,8 +87,8 @@ class ForwardLevel(Level):
         inner = list(primals)
         for i, x in zip(moving, tape.fresh):
             inner[i] = x
-        made, _ = tape.run(lambda: listed(function.apply(*inner)))
-        for n, x in enumerate(listed(result)):
+        made, _ = tape.run(lambda: as_list(function.apply(*inner)))
+        for n, x in enumerate(as_list(result)):
             if x is not None:
                 slope = _transposed_back(tape, made[n], [args[i]._data.tangent for i in moving])
                 value = tape.shown(made[n])
@@ -214,9 +214,9 @@ def _directions(primals: Any, tangents: Any) -> tuple[list[tuple[Tensor, Tensor]
     if structure != other:
         raise ShapeError(f"jvp: primals {structure} and tangents {other} differ in structure",
                          "give one tangent for each primal")
-    xs = tree.tensors("jvp", leaves, structure, "primal ", tree.argument_places)
-    ts = tree.tensors("jvp", steps, other, "tangent ", tree.argument_places)
-    for place, x, t in zip(tree.argument_places(structure), xs, ts):
+    xs = tree.tensors("jvp", leaves, structure, "primal ", tree.argument_paths)
+    ts = tree.tensors("jvp", steps, other, "tangent ", tree.argument_paths)
+    for place, x, t in zip(tree.argument_paths(structure), xs, ts):
         if not is_float(x.dtype) or t.dtype != x.dtype:
             raise DTypeError(f"jvp: primal {place} is {x.dtype.name}, its tangent {t.dtype.name}",
                              "both are of one floating point dtype")

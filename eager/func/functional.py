@@ -16,7 +16,7 @@ from ..ops.shape.join import stack
 __all__ = ["functional_call", "stack_module_state"]
 
 _TABLES = ("_parameters", "_buffers")
-Place = tuple[dict[str, Any], str]  # a module's table, and a name in it
+Slot = tuple[dict[str, Any], str]  # a module's table, and a name in it
 
 
 def functional_call(
@@ -36,7 +36,7 @@ def functional_call(
     tensor([11.])
     """
     given = _merged(parameters_and_buffers)
-    with _replaced(_places(module, given, tie_weights, strict)):
+    with _replaced(_replacements(module, given, tie_weights, strict)):
         return module(*(args if isinstance(args, tuple) else (args,)), **(kwargs or {}))
 
 
@@ -58,8 +58,8 @@ def _merged(given: Any) -> dict[str, Tensor]:
     return merged
 
 
-def _places(module: Module, given: dict[str, Tensor], tie_weights: bool, strict: bool
-            ) -> list[tuple[Place, Tensor]]:
+def _replacements(module: Module, given: dict[str, Tensor], tie_weights: bool, strict: bool
+            ) -> list[tuple[Slot, Tensor]]:
     """Where to put which tensor."""
     own = {(f"{path}." if path else "") + name: (table, name)
            for path, part in module.named_modules(remove_duplicate=False)
@@ -83,7 +83,7 @@ def _places(module: Module, given: dict[str, Tensor], tie_weights: bool, strict:
 
 
 @contextlib.contextmanager
-def _replaced(places: list[tuple[Place, Tensor]]) -> Iterator[None]:
+def _replaced(places: list[tuple[Slot, Tensor]]) -> Iterator[None]:
     before = [(place, place[0][place[1]]) for place, _ in places]
     try:
         for (table, name), value in places:

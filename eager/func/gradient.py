@@ -101,7 +101,7 @@ def value_and_grad(
 
     @functools.wraps(f, updated=())
     def value_and_gradient(*args: Any, **kwargs: Any) -> Any:
-        leaves, structure, place = chosen("grad", args, argnums)
+        leaves, structure, place = select_arguments("grad", args, argnums)
         tape = Tape("grad", leaves)
         made, form = tape.run(lambda: f(*place(tape.fresh), **kwargs))
         result = tree.unflatten(form, made)
@@ -136,7 +136,7 @@ def vjp(f: Callable[..., Any], *primals: Any, has_aux: bool = False) -> tuple[An
     >>> out, back(fw.tensor([1.0, 10.0]))
     (tensor([1., 4.]), (tensor([ 2., 40.]),))
     """
-    leaves, structure, place = chosen("vjp", primals, tuple(range(len(primals))))
+    leaves, structure, place = select_arguments("vjp", primals, tuple(range(len(primals))))
     tape = Tape("vjp", leaves)
     made, form = tape.run(lambda: f(*place(tape.fresh)))
     result, aux = tree.with_aux("vjp", tree.unflatten(form, made), has_aux)
@@ -155,7 +155,7 @@ def vjp(f: Callable[..., Any], *primals: Any, has_aux: bool = False) -> tuple[An
     return (shown, back, tree.tree_map(tape.shown, aux)) if has_aux else (shown, back)
 
 
-def chosen(name: str, args: tuple[Any, ...], argnums: Argnums
+def select_arguments(name: str, args: tuple[Any, ...], argnums: Argnums
            ) -> tuple[list[Tensor], Any, Callable[[Sequence[Any]], list[Any]]]:
     """The leaves of the arguments that `argnums` names, their structure (of one argument, or of a
     tuple of them), and place(leaves): all arguments with others in their place."""
@@ -164,7 +164,7 @@ def chosen(name: str, args: tuple[Any, ...], argnums: Argnums
     picked = tuple(args[n] for n in at)
     leaves, structure = tree.flatten(picked if isinstance(argnums, tuple) else picked[0])
     all_of = structure if isinstance(argnums, tuple) else tree.flatten(picked)[1]
-    where = [f"{n}{place}" for n, sub in zip(at, all_of.items) for place in tree.places(sub)]
+    where = [f"{n}{place}" for n, sub in zip(at, all_of.items) for place in tree.leaf_paths(sub)]
     for x, spot in zip(leaves, where):
         if not isinstance(x, Tensor):
             raise DTypeError(f"{name}: argument {spot} is {type(x).__name__}, not a tensor",

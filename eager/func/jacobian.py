@@ -15,7 +15,7 @@ from ..ops.shape.view import permute_dims, reshape, slice_axes
 from . import tree
 from .batch import vmap
 from .forward import jvp
-from .gradient import Argnums, chosen, vjp
+from .gradient import Argnums, select_arguments, vjp
 
 __all__ = ["hessian", "jacfwd", "jacrev"]
 
@@ -36,7 +36,7 @@ def jacrev(f: Callable[..., Any], argnums: Argnums = 0, has_aux: bool = False
 
     @functools.wraps(f, updated=())
     def jacobian(*args: Any, **kwargs: Any) -> Any:
-        leaves, structure, place = chosen("jacrev", args, argnums)
+        leaves, structure, place = select_arguments("jacrev", args, argnums)
 
         def inner(*xs: Tensor) -> Any:
             return f(*place(xs), **kwargs)
@@ -69,7 +69,7 @@ def jacfwd(f: Callable[..., Any], argnums: Argnums = 0, has_aux: bool = False
 
     @functools.wraps(f, updated=())
     def jacobian(*args: Any, **kwargs: Any) -> Any:
-        leaves, structure, place = chosen("jacfwd", args, argnums)
+        leaves, structure, place = select_arguments("jacfwd", args, argnums)
 
         def inner(*xs: Tensor) -> Any:
             return f(*place(xs), **kwargs)

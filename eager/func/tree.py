@@ -88,18 +88,18 @@ def tree_map(fn: Callable[[Any], Any], tree: Any) -> Any:
     return unflatten(structure, [fn(x) for x in leaves])
 
 
-def places(structure: Any, at: str = "") -> list[str]:
+def leaf_paths(structure: Any, at: str = "") -> list[str]:
     """For each leaf how to get to it: "[0]['x']"."""
     if structure is LEAF:
         return [at]
     by_name = not issubclass(structure.kind, (dict, tuple, list, type(None)))
     return [place for name, item in zip(structure.names, structure.items)
-            for place in places(item, f"{at}.{name}" if by_name else f"{at}[{name!r}]")]
+            for place in leaf_paths(item, f"{at}.{name}" if by_name else f"{at}[{name!r}]")]
 
 
-def argument_places(structure: Any) -> list[str]:
+def argument_paths(structure: Any) -> list[str]:
     """`places` of a tuple of arguments, each beginning with the argument's number: "0['x']"."""
-    return [f"{n}{at}" for n, item in enumerate(structure.items) for at in places(item)]
+    return [f"{n}{at}" for n, item in enumerate(structure.items) for at in leaf_paths(item)]
 
 
 def spread(name: str, prefix: Any, structure: Any) -> list[Any]:
@@ -126,7 +126,7 @@ def _count(structure: Any) -> int:
 
 def tensors(
     name: str, leaves: Sequence[Any], structure: Any, what: str,
-    named: Callable[[Any], list[str]] = places,
+    named: Callable[[Any], list[str]] = leaf_paths,
 ) -> list[Tensor]:
     """`leaves`, all of which are tensors, or a DTypeError that names the first that is not."""
     for place, x in zip(named(structure), leaves):

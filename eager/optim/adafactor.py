@@ -12,7 +12,7 @@ from ..errors import ArgumentError
 from ..ops.elementwise.pointwise import maximum, rsqrt
 from ..ops.reduction.reduce import mean, sum
 from .base.formulas import axpy, lerp, scale
-from .base.optimizer import Optimizer, Settings, given
+from .base.optimizer import Optimizer, Settings, constructor_settings
 from .base.state_dicts import State
 from .base.step_numbers import choose, is_zero, root
 
@@ -36,7 +36,7 @@ class Adafactor(Optimizer):
         # foreach chooses between implementations in PyTorch; here there is one
         if not beta2_decay <= 0:
             raise ArgumentError(f"Adafactor: beta2_decay must be at most 0, got {beta2_decay}")
-        super().__init__(params, given(locals()))
+        super().__init__(params, constructor_settings(locals()))
 
     def _first_state(self, p: Tensor, group: Settings) -> dict[str, Any]:
         names = ("row_var", "col_var") if p.ndim > 1 else ("variance",)

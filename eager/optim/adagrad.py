@@ -7,7 +7,7 @@ from typing import Any
 
 from ..core.tensor import Tensor
 from .base.formulas import adadelta_step, axpy, ema_square, root_step
-from .base.optimizer import Optimizer, Settings, decayed, given
+from .base.optimizer import Optimizer, Settings, apply_weight_decay, constructor_settings
 from .base.state_dicts import State
 
 
@@ -24,13 +24,13 @@ class Adagrad(Optimizer):
         fused: bool | None = None,
     ) -> None:
         # foreach and fused choose between implementations in PyTorch; here there is one
-        super().__init__(params, given(locals()))
+        super().__init__(params, constructor_settings(locals()))
 
     def _first_state(self, p: Tensor, group: Settings) -> dict[str, Any]:
         return {"step": 0.0, "sum": group["initial_accumulator_value"]}
 
     def _stepped(self, p: Tensor, g: Tensor, state: State, group: Settings) -> tuple[Tensor, State]:
-        p, g = decayed(p, g, group)
+        p, g = apply_weight_decay(p, g, group)
         total = state["sum"] + g * g
         rate = group["lr"] / (1 + state["step"] * group["lr_decay"])
         return root_step(p, 1.0, -rate, g, total, 1.0, group["eps"]), {
@@ -49,14 +49,14 @@ class Adadelta(Optimizer):
         maximize: bool = False, differentiable: bool = False,
     ) -> None:
         # foreach and capturable choose between implementations in PyTorch; here there is one
-        super().__init__(params, given(locals()))
+        super().__init__(params, constructor_settings(locals()))
 
     def _first_state(self, p: Tensor, group: Settings) -> dict[str, Any]:
         return {"step": 0.0, "square_avg": 0.0, "acc_delta": 0.0}
 
     def _stepped(self, p: Tensor, g: Tensor, state: State, group: Settings) -> tuple[Tensor, State]:
         rho = group["rho"]
-        p, g = decayed(p, g, group)
+        p, g = apply_weight_decay(p, g, group)
         square = ema_square(state["square_avg"], g, rho, 1 - rho)
         delta = adadelta_step(state["acc_delta"], square, g, group["eps"])
         return axpy(p, -group["lr"], delta), {

@@ -8,7 +8,13 @@ from typing import Any
 from ..core.tensor import Tensor
 from ..ops.elementwise.pointwise import maximum
 from .base.formulas import ema_square, lerp, root_step
-from .base.optimizer import Optimizer, Settings, given, kept, pulled
+from .base.optimizer import (
+    Optimizer,
+    Settings,
+    constructor_settings,
+    decay_factor,
+    regularized_gradient,
+)
 from .base.state_dicts import State
 from .base.step_numbers import correction, root
 
@@ -28,7 +34,7 @@ class Adam(Optimizer):
         fused: bool | None = None, decoupled_weight_decay: bool = False,
     ) -> None:
         # foreach, capturable and fused choose between implementations in PyTorch; here there is one
-        super().__init__(params, given(locals()))
+        super().__init__(params, constructor_settings(locals()))
 
     def _first_state(self, p: Tensor, group: Settings) -> dict[str, Any]:
         state = {"step": 0.0, "exp_avg": 0.0, "exp_avg_sq": 0.0}
@@ -36,7 +42,7 @@ class Adam(Optimizer):
 
     def _stepped(self, p: Tensor, g: Tensor, state: State, group: Settings) -> tuple[Tensor, State]:
         beta1, beta2 = group["betas"]
-        g = pulled(p, g, group)
+        g = regularized_gradient(p, g, group)
         step = state["step"] + 1
         mean = lerp(state["exp_avg"], g, 1 - beta1)
         square = ema_square(state["exp_avg_sq"], g, beta2, 1 - beta2)
@@ -44,7 +50,7 @@ class Adam(Optimizer):
         if group["amsgrad"]:
             square = new["max_exp_avg_sq"] = maximum(state["max_exp_avg_sq"], square)
         rate, scale = group["lr"] / correction(beta1, step), root(correction(beta2, step))
-        return root_step(p, kept(group), -rate, mean, square, scale, group["eps"]), new
+        return root_step(p, decay_factor(group), -rate, mean, square, scale, group["eps"]), new
 
 
 class AdamW(Adam):

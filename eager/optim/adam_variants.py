@@ -9,7 +9,7 @@ from typing import Any
 from ..core.tensor import Tensor
 from ..ops.elementwise.pointwise import where
 from .base.formulas import adamax_norm, axpy, ema_square, lerp, ratio_step, root_step
-from .base.optimizer import Optimizer, Settings, decayed, given
+from .base.optimizer import Optimizer, Settings, apply_weight_decay, constructor_settings
 from .base.state_dicts import State
 from .base.step_numbers import correction, root, single
 
@@ -27,14 +27,14 @@ class Adamax(Optimizer):
         capturable: bool = False,
     ) -> None:
         # foreach and capturable choose between implementations in PyTorch; here there is one
-        super().__init__(params, given(locals()))
+        super().__init__(params, constructor_settings(locals()))
 
     def _first_state(self, p: Tensor, group: Settings) -> dict[str, Any]:
         return {"step": 0.0, "exp_avg": 0.0, "exp_inf": 0.0}
 
     def _stepped(self, p: Tensor, g: Tensor, state: State, group: Settings) -> tuple[Tensor, State]:
         beta1, beta2 = group["betas"]
-        p, g = decayed(p, g, group)
+        p, g = apply_weight_decay(p, g, group)
         step = state["step"] + 1
         mean = lerp(state["exp_avg"], g, 1 - beta1)
         norm = adamax_norm(state["exp_inf"], beta2, g, group["eps"])
@@ -58,7 +58,7 @@ class NAdam(Optimizer):
         differentiable: bool = False,
     ) -> None:
         # foreach and capturable choose between implementations in PyTorch; here there is one
-        super().__init__(params, given(locals()))
+        super().__init__(params, constructor_settings(locals()))
 
     def _first_state(self, p: Tensor, group: Settings) -> dict[str, Any]:
         return {"step": 0.0, "mu_product": 1.0, "exp_avg": 0.0, "exp_avg_sq": 0.0}
@@ -66,7 +66,7 @@ class NAdam(Optimizer):
     def _stepped(self, p: Tensor, g: Tensor, state: State, group: Settings) -> tuple[Tensor, State]:
         beta1, beta2 = group["betas"]
         lr, eps = group["lr"], group["eps"]
-        p, g = decayed(p, g, group)
+        p, g = apply_weight_decay(p, g, group)
         step = state["step"] + 1
         mean = lerp(state["exp_avg"], g, 1 - beta1)
         square = ema_square(state["exp_avg_sq"], g, beta2, 1 - beta2)
@@ -89,14 +89,14 @@ class RAdam(Optimizer):
         maximize: bool = False, capturable: bool = False, differentiable: bool = False,
     ) -> None:
         # foreach and capturable choose between implementations in PyTorch; here there is one
-        super().__init__(params, given(locals()))
+        super().__init__(params, constructor_settings(locals()))
 
     def _first_state(self, p: Tensor, group: Settings) -> dict[str, Any]:
         return {"step": 0.0, "exp_avg": 0.0, "exp_avg_sq": 0.0}
 
     def _stepped(self, p: Tensor, g: Tensor, state: State, group: Settings) -> tuple[Tensor, State]:
         beta1, beta2 = group["betas"]
-        p, g = decayed(p, g, group)
+        p, g = apply_weight_decay(p, g, group)
         step = state["step"] + 1
         mean = lerp(state["exp_avg"], g, 1 - beta1)
         square = ema_square(state["exp_avg_sq"], g, beta2, 1 - beta2)

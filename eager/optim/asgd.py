@@ -7,7 +7,7 @@ from typing import Any
 
 from ..core.tensor import Tensor
 from .base.formulas import axpy, lerp, scale
-from .base.optimizer import Optimizer, Settings, decayed, given
+from .base.optimizer import Optimizer, Settings, apply_weight_decay, constructor_settings
 from .base.state_dicts import State
 from .base.step_numbers import choose, single
 
@@ -27,7 +27,7 @@ class ASGD(Optimizer):
         capturable: bool = False,
     ) -> None:
         # foreach and capturable choose between implementations in PyTorch; here there is one
-        super().__init__(params, given(locals()))
+        super().__init__(params, constructor_settings(locals()))
 
     def _first_state(self, p: Tensor, group: Settings) -> dict[str, Any]:
         return {"step": 0.0, "eta": group["lr"], "mu": 1.0, "ax": 0.0}
@@ -36,7 +36,7 @@ class ASGD(Optimizer):
         lr, lambd = group["lr"], group["lambd"]
         # the first step takes the rate as it is now: a schedule may have changed it
         eta = choose(state["step"] == 0, single(lr), state["eta"])
-        p, g = decayed(p, g, group)
+        p, g = apply_weight_decay(p, g, group)
         step = state["step"] + 1
         p = axpy(scale(p, 1 - lambd * eta), -eta, g)
         mean = lerp(p, state["ax"], 1 - state["mu"])

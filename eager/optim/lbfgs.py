@@ -21,7 +21,7 @@ from ..ops.shape.view import reshape
 from ..uninterrupted import Uninterrupted
 from .base.foreach import gradient, narrowed, widened
 from .base.formulas import axpy
-from .base.optimizer import Optimizer, given
+from .base.optimizer import Optimizer, constructor_settings
 from .base.state_dicts import ParameterState, State
 from .line_search import Point, search
 
@@ -44,7 +44,7 @@ class LBFGS(Optimizer):
     ) -> None:
         check_choice("LBFGS", "line_search_fn", line_search_fn, (None, "strong_wolfe"))
         max_eval = max_iter * 5 // 4 if max_eval is None else max_eval
-        super().__init__(params, given(locals()))
+        super().__init__(params, constructor_settings(locals()))
 
     def add_param_group(self, param_group: dict[str, Any]) -> None:
         """Takes the one group that there is."""
@@ -58,7 +58,7 @@ class LBFGS(Optimizer):
         if closure is None:
             raise ArgumentError("LBFGS: step needs a closure", "a function that clears gradients, "
                                 "computes the loss, calls backward and returns the loss")
-        before = self._held()
+        before = self._snapshot()
         with Uninterrupted() as section:
             try:
                 section.open = True
@@ -68,16 +68,16 @@ class LBFGS(Optimizer):
                 return result
             except BaseException:  # between two of its steps, or at a point that is only tried
                 section.open = False
-                self._put_back(before)
+                self._restore(before)
                 raise
 
-    def _held(self) -> tuple[list[Tensor], State]:
+    def _snapshot(self) -> tuple[list[Tensor], State]:
         """The values of the parameters, and the state: what a step changes."""
         state = self.state[self._all[0]]
         return [p.detach() for p in self._all], {
             name: list(x) if isinstance(x, list) else x for name, x in state.items()}
 
-    def _put_back(self, before: tuple[list[Tensor], State]) -> None:
+    def _restore(self, before: tuple[list[Tensor], State]) -> None:
         values, state = before
         with no_grad():
             for p, value in zip(self._all, values):

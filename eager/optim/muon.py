@@ -16,7 +16,7 @@ from ..ops.products.contract import matmul
 from ..ops.reduction.reduce import sum
 from ..ops.shape.view import transpose
 from .base.formulas import axpy, lerp, scale
-from .base.optimizer import Optimizer, Settings, given
+from .base.optimizer import Optimizer, Settings, constructor_settings
 from .base.state_dicts import State
 from .base.step_numbers import Number
 
@@ -46,7 +46,7 @@ class Muon(Optimizer):
             raise ArgumentError(f"Muon: ns_coefficients are three numbers, got {ns_coefficients}")
         if ns_steps >= 100:
             raise ArgumentError(f"Muon: ns_steps must be below 100, got {ns_steps}", "5 are usual")
-        super().__init__(params, given(locals()))
+        super().__init__(params, constructor_settings(locals()))
 
     def _check_parameter(self, p: Any) -> None:
         super()._check_parameter(p)

@@ -9,8 +9,8 @@ from ..core.tensor import Tensor, as_tensor
 from ..errors import ArgumentError
 from ..ops.create import full_like
 from ..ops.elementwise.pointwise import cast, sign, where
-from .base.formulas import rprop_kept, rprop_size
-from .base.optimizer import Optimizer, Settings, given
+from .base.formulas import rprop_gradient, rprop_size
+from .base.optimizer import Optimizer, Settings, constructor_settings
 from .base.state_dicts import State
 
 
@@ -30,7 +30,7 @@ class Rprop(Optimizer):
         # capturable and foreach choose between implementations in PyTorch; here there is one
         if not 0.0 < etas[0] < 1.0 < etas[1]:
             raise ArgumentError(f"Rprop: etas must be 0 < etas[0] < 1 < etas[1], got {etas}")
-        super().__init__(params, given(locals()))
+        super().__init__(params, constructor_settings(locals()))
 
     def _first_state(self, p: Tensor, group: Settings) -> dict[str, Any]:
         return {"step": 0.0, "prev": 0.0, "step_size": group["lr"]}
@@ -40,7 +40,7 @@ class Rprop(Optimizer):
         before = state["prev"]
         size = _from_rate(state["step"] == 0, group["lr"], state["step_size"])
         size = rprop_size(size, g, before, *group["etas"], *group["step_sizes"])
-        kept = rprop_kept(g, before)
+        kept = rprop_gradient(g, before)
         return p - sign(kept) * size, {"step": state["step"] + 1, "prev": kept, "step_size": size}
 
 

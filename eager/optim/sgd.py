@@ -8,7 +8,7 @@ from typing import Any
 from ..core.tensor import Tensor
 from ..errors import ArgumentError
 from .base.formulas import axpby, axpy
-from .base.optimizer import Optimizer, Settings, decayed, given
+from .base.optimizer import Optimizer, Settings, apply_weight_decay, constructor_settings
 from .base.state_dicts import State
 from .base.step_numbers import choose, is_zero
 
@@ -31,14 +31,14 @@ class SGD(Optimizer):
         if nesterov and (momentum <= 0 or dampening != 0):
             raise ArgumentError(f"SGD: nesterov needs a momentum and no dampening, got momentum="
                                 f"{momentum}, dampening={dampening}")
-        super().__init__(params, given(locals()))
+        super().__init__(params, constructor_settings(locals()))
 
     def _first_state(self, p: Tensor, group: Settings) -> dict[str, Any]:
         return {} if is_zero(group["momentum"]) else {"momentum_buffer": 0.0, "step": 0.0}
 
     def _stepped(self, p: Tensor, g: Tensor, state: State, group: Settings) -> tuple[Tensor, State]:
         momentum = group["momentum"]
-        p, g = decayed(p, g, group)
+        p, g = apply_weight_decay(p, g, group)
         if is_zero(momentum):
             return axpy(p, -group["lr"], g), {}
         share = choose(state["step"] == 0, 1.0, 1.0 - group["dampening"])

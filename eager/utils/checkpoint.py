@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from .. import interpreter
-from ..autograd.engine import given_up
+from ..autograd.engine import freed_tape_error
 from ..core.dispatch import replace
 from ..core.observer import Beneath
 from ..core.op import Op
@@ -40,7 +40,7 @@ def checkpoint(
     if not is_grad_enabled():
         return function(*args, **kwargs)
     region = _Region(function, args, kwargs, preserve_rng_state, determinism_check == "default")
-    with _Forget(region):
+    with _Discard(region):
         return function(*args, **kwargs)
 
 
@@ -91,9 +91,9 @@ class _Region:
         return store.pop(n) if last else store[n]  # type: ignore[no-any-return]
 
     def _run(self, sums: dict[Any, Any]) -> dict[int, Any]:
-        args = [_given(x, sums) for x in self.args]
-        kwargs = {name: _given(x, sums) for name, x in self.kwargs.items()}
-        noted = _Note(self)
+        args = [_recomputed(x, sums) for x in self.args]
+        kwargs = {name: _recomputed(x, sums) for name, x in self.kwargs.items()}
+        noted = _Collect(self)
         with fork_rng(), enable_grad():
             if self.random is not None:
                 replace(default_generator.state, self.random)
@@ -122,27 +122,28 @@ def _held(x: Any, around: list[_Region]) -> Any:
     if not isinstance(x, Tensor):
         return x
     edge = x.edge
-    named = isinstance(edge, Forgotten) and edge.arrays is not None and edge.arrays[0] in around
+    named = isinstance(edge,
+                       RecomputedEntry) and edge.arrays is not None and edge.arrays[0] in around
     return edge if named else Tensor(x._data, edge)
 
 
-def _given(x: Any, sums: dict[Any, Any]) -> Any:
-    if not isinstance(x, Forgotten):
+def _recomputed(x: Any, sums: dict[Any, Any]) -> Any:
+    if not isinstance(x, RecomputedEntry):
         return x
     if x.arrays is None:
-        raise given_up(x)
+        raise freed_tape_error(x)
     region, n = x.arrays
     return Tensor(region.values(n, sums, last=False)[1], x)
 
 
-class Forgotten(Entry):
+class RecomputedEntry(Entry):
     """An entry without values: `arrays` says of which region it is, and which of its ops."""
 
     __slots__ = ()
 
     def back(self, g: Any, sums: Any, useful: Any, keep: bool, step: Callable[..., None]) -> None:
         if self.arrays is None:
-            raise given_up(self)
+            raise freed_tape_error(self)
         region, n = place = self.arrays
         self.arrays, self.out = region.values(n, sums, last=True)
         try:
@@ -172,18 +173,18 @@ class _Inside(Beneath):
         super().__exit__(*error)
 
 
-class _Forget(_Inside):
+class _Discard(_Inside):
     """Takes the values of each entry away as soon as it is made."""
 
     def saw(self, op: Op, inputs: tuple[Any, ...], out: Tensor) -> None:
         entry = out.edge
         if type(entry) is Entry:
-            entry.__class__ = Forgotten
+            entry.__class__ = RecomputedEntry
             entry.arrays, entry.out = (self.region, len(self.region.ops)), None
             self.region.ops.append((op.name, out._data.shape))
 
 
-class _Note(_Inside):
+class _Collect(_Inside):
     """Keeps the values of each entry."""
 
     def __init__(self, region: _Region) -> None:

@@ -48,7 +48,7 @@ def joined(arrays: Sequence[Any]) -> Tensor:
     return Tensor(array)
 
 
-def parted(x: Tensor, targets: Sequence[Tensor]) -> None:
+def split_into(x: Tensor, targets: Sequence[Tensor]) -> None:
     """Gives each of `targets` its part of what `joined` has joined."""
     array, dtype = x._data, targets[0]._data.dtype
     if dtype.kind == "c":

@@ -17,7 +17,7 @@ from ...nn.base.module import clear_gradients
 from ...nn.base.parameter import is_lazy
 from ...ops.create import full
 from ...uninterrupted import Uninterrupted
-from .foreach import batches, gradient, joined, narrowed, parted, widened
+from .foreach import batches, gradient, joined, narrowed, split_into, widened
 from .formulas import axpy, scale
 from .groups import Group, stored
 from .state_dicts import Saving, State, with_hooks
@@ -198,14 +198,14 @@ class Optimizer(Saving):
         p = joined([m._data for m in members])
         g = joined([gradient(m)._data for m in members])
         p, new = self._stepped(p, g, state | counts, settings)
-        parted(p, members)
+        split_into(p, members)
         for name, value in new.items():
             if name in counts:
                 shared = as_count(value)
                 for x in held[name]:
                     x._data = shared._data
             else:
-                parted(value, held[name])
+                split_into(value, held[name])
 
     def _step_each(self, params: list[Tensor], settings: Settings, recorded: bool) -> None:
         """The same parameter by parameter, in ops that a recorder or the tape sees."""
@@ -233,19 +233,19 @@ class Optimizer(Saving):
         return "\n".join([f"{self._name} (" + lines[0], *lines[1:], ")"])
 
 
-def decayed(p: Tensor, g: Tensor, group: Settings) -> tuple[Tensor, Tensor]:
+def apply_weight_decay(p: Tensor, g: Tensor, group: Settings) -> tuple[Tensor, Tensor]:
     """The parameter and the gradient that a step goes on with."""
-    keep = kept(group)
-    return p if is_zero(1.0 - keep) else scale(p, keep), pulled(p, g, group)
+    keep = decay_factor(group)
+    return p if is_zero(1.0 - keep) else scale(p, keep), regularized_gradient(p, g, group)
 
 
-def kept(group: Settings) -> Any:
+def decay_factor(group: Settings) -> Any:
     """What a decoupled decay leaves of a parameter; 1.0 where the decay is not decoupled."""
     decay = group["weight_decay"]
     return 1.0 - group["lr"] * decay if group.get("decoupled_weight_decay") else 1.0
 
 
-def pulled(p: Tensor, g: Tensor, group: Settings) -> Tensor:
+def regularized_gradient(p: Tensor, g: Tensor, group: Settings) -> Tensor:
     """The gradient, turned round where the group maximizes, with a decay that is not decoupled."""
     decay = group["weight_decay"]
     if group.get("maximize"):
@@ -253,7 +253,7 @@ def pulled(p: Tensor, g: Tensor, group: Settings) -> Tensor:
     return g if is_zero(decay) or group.get("decoupled_weight_decay") else axpy(g, decay, p)
 
 
-def given(arguments: dict[str, Any]) -> Settings:
+def constructor_settings(arguments: dict[str, Any]) -> Settings:
     """The settings among the arguments of a constructor, which are its `locals()`."""
     return {k: v for k, v in arguments.items() if k not in ("self", "params", "__class__")}
 

@@ -110,7 +110,7 @@ class Saving:
         given = dict(state_dict)
         for hook in self._hooks_of("before_load"):
             given = hook(self, given) or given
-        found = self._found(given)
+        found = self._match_parameters(given)
         _check(type(self).__name__, [line for one in found for line in self._problems(one)])
         with Uninterrupted(), no_grad():
             for group, old in zip(self.param_groups, given["param_groups"]):
@@ -122,7 +122,7 @@ class Saving:
         for hook in self._hooks_of("after_load"):
             hook(self)
 
-    def _found(self, given: dict[str, Any]) -> list[ParameterState]:
+    def _match_parameters(self, given: dict[str, Any]) -> list[ParameterState]:
         saved = given["param_groups"]
         ours = [len(g["params"]) for g in self.param_groups]
         theirs = [len(g["params"]) for g in saved]

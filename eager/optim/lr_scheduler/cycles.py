@@ -30,11 +30,11 @@ class _Cycling(LRScheduler):
         tops = one_each(self, "max_momentum", optimizer, largest)
         if first:
             for group, base, largest in zip(optimizer.param_groups, bases, tops, strict=True):
-                self._put_momentum(group, largest)
+                self._set_momentum(group, largest)
                 group["max_momentum"], group["base_momentum"] = largest, base
         return bases, tops
 
-    def _put_momentum(self, group: Group, value: float) -> None:
+    def _set_momentum(self, group: Group, value: float) -> None:
         if self.use_beta1:
             group.vary("betas", value, 0)
         else:
@@ -103,7 +103,7 @@ class CyclicLR(_Cycling):
         if self.cycle_momentum:
             for group, least, most in zip(self.optimizer.param_groups, self.base_momentums,
                                           self.max_momentums, strict=True):
-                self._put_momentum(group, most - (most - least) * share * scale)
+                self._set_momentum(group, most - (most - least) * share * scale)
         return [base + (most - base) * share * scale
                 for base, most in zip(self.base_lrs, self.max_lrs, strict=True)]
 
@@ -172,7 +172,7 @@ class OneCycleLR(_Cycling):
 
         if self.cycle_momentum:
             for group in self.optimizer.param_groups:
-                self._put_momentum(group, between(group, "momentum"))
+                self._set_momentum(group, between(group, "momentum"))
         return [between(group, "lr") for group in self.optimizer.param_groups]
 
 

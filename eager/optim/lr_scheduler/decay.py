@@ -278,12 +278,12 @@ class CosineAnnealingWarmRestarts(LRScheduler):
                     self.T_cur, self.T_i = self.T_cur % self.T_i, self.T_i * self.T_mult
             else:
                 epoch = check_at_least(type(self).__name__, "epoch", epoch or 0, 0)
-                self._place(epoch)
+                self._set_cycle(epoch)
             self.last_epoch = math.floor(epoch)
             with self._asking():
                 self._set_rates(self.get_lr())
 
-    def _place(self, epoch: float) -> None:
+    def _set_cycle(self, epoch: float) -> None:
         """Sets the present cycle's length T_i, and T_cur: how far in it `epoch` is."""
         if epoch < self.T_0:
             self.T_i, self.T_cur = self.T_0, epoch

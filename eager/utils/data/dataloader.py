@@ -15,11 +15,11 @@ from ...ops.random.generator import Generator
 from .collate import default_collate, default_convert
 from .dataset import Dataset, IterableDataset
 from .fetch import END, Job
-from .prefetch import Ahead, Pass, State
+from .prefetch import Pass, Prefetcher, State
 from .sampler import BatchSampler, RandomSampler, SequentialSampler, resumable
-from .worker_pool import Crew
-from .worker_processes import Processes
-from .worker_threads import Threads
+from .worker_pool import WorkerPool
+from .worker_processes import ProcessPool
+from .worker_threads import ThreadPool
 
 _T_co = TypeVar("_T_co", covariant=True)
 
@@ -91,7 +91,7 @@ class DataLoader(Generic[_T_co]):
         self.collate_fn = collate_fn or (default_collate if self._batched else default_convert)
         self._pass: Pass | None = None  # the latest one
         self._resumed: State | None = None
-        self._crew: Crew | None = None  # the persistent one, and the loop that uses it
+        self._pool: WorkerPool | None = None  # the persistent one, and the loop that uses it
         self._user: weakref.ref[Any] | None = None
 
     def __len__(self) -> int:
@@ -105,14 +105,14 @@ class DataLoader(Generic[_T_co]):
         run = self._pass = Pass(self._source(), self.generator, state)
         if self.num_workers == 0:
             return self._streamed(run) if self._iterable else self._numbered(run)
-        crew = self._crew_for(run)
+        crew = self._pool_for(run)
         try:  # on their way from now on, not from the first batch on that is asked for
-            ahead = Ahead(run, crew, self.prefetch_factor or 1, self.in_order, self.timeout)
+            ahead = Prefetcher(run, crew, self.prefetch_factor or 1, self.in_order, self.timeout)
         except BaseException:
             self._end(crew)
             raise
         loop = self._loop(ahead, crew)
-        if self._crew is crew:
+        if self._pool is crew:
             self._user = weakref.ref(loop)
         return loop
 
@@ -136,7 +136,7 @@ class DataLoader(Generic[_T_co]):
                 yield batch.pop()  # not kept here while the loop works on it
         run.ended = True
 
-    def _loop(self, ahead: Ahead, crew: Crew) -> Iterator[Any]:
+    def _loop(self, ahead: Prefetcher, crew: WorkerPool) -> Iterator[Any]:
         try:
             yield from ahead.batches()
         except GeneratorExit:  # persistent workers stay when a loop is left, not when it failed
@@ -145,11 +145,11 @@ class DataLoader(Generic[_T_co]):
             self._end(crew)
             raise
         finally:
-            if self._crew is not crew:
+            if self._pool is not crew:
                 crew.close()
 
-    def _end(self, crew: Crew) -> None:
-        self._crew = None if self._crew is crew else self._crew
+    def _end(self, crew: WorkerPool) -> None:
+        self._pool = None if self._pool is crew else self._pool
         crew.close()
 
     def _job(self, run: Pass) -> Job:
@@ -157,15 +157,15 @@ class DataLoader(Generic[_T_co]):
         return Job(self.dataset, self._iterable, size, self.drop_last, self.collate_fn,
                    self.worker_init_fn, self.num_workers, run.seed)
 
-    def _crew_for(self, run: Pass) -> Crew:
+    def _pool_for(self, run: Pass) -> WorkerPool:
         user = None if self._user is None else self._user()
-        if self._crew is not None and (user is None or user.gi_frame is None):
-            return self._crew
+        if self._pool is not None and (user is None or user.gi_frame is None):
+            return self._pool
         job = self._job(run)
-        made = Threads(job) if self.multiprocessing_context is None else Processes(
+        made = ThreadPool(job) if self.multiprocessing_context is None else ProcessPool(
             job, self.multiprocessing_context, self.prefetch_factor or 1)
-        if self.persistent_workers and self._crew is None:
-            self._crew = made
+        if self.persistent_workers and self._pool is None:
+            self._pool = made
         return made
 
     def state_dict(self) -> State:

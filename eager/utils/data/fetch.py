@@ -13,7 +13,7 @@ from .dataset import batch_reader, samples_at
 END: Any = object()  # what a reader gives after the last sample
 
 
-class Left(BaseException):
+class LoopLeft(BaseException):
     """The loop was left while a batch was being read for it."""
 
 
@@ -71,7 +71,7 @@ class _Numbered(Reader):
         try:
             for i in indices:
                 if stop:
-                    raise Left
+                    raise LoopLeft
                 samples.append(dataset[i])
         except BaseException:
             self.failed = i

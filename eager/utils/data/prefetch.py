@@ -10,7 +10,7 @@ from typing import Any
 from ...errors import WorkerError
 from .sampler import drawn_seed, resumable, rewind
 from .worker import BATCH, FAILED, reading
-from .worker_pool import Crew
+from .worker_pool import WorkerPool
 
 State = dict[str, Any]
 
@@ -63,12 +63,13 @@ class Pass:
                 "drained": self.drained, "ended": self.ended}
 
 
-class Ahead:
+class Prefetcher:
     """Keeps `each` batches on their way in every worker, from now on."""
 
-    def __init__(self, run: Pass, crew: Crew, each: int, in_order: bool, timeout: float) -> None:
+    def __init__(self, run: Pass, crew: WorkerPool, each: int, in_order: bool,
+                 timeout: float) -> None:
         crew.passes += 1
-        self.run, self.crew, self.now = run, crew, crew.passes
+        self.run, self.pool, self.now = run, crew, crew.passes
         self.in_order, self.timeout = in_order, timeout
         self.indices = enumerate(run.indices())
         self.workers: dict[int, int] = {}  # number of the batch -> who reads it
@@ -91,7 +92,7 @@ class Ahead:
         if batch is not None and worker is not None:
             number, indices = batch
             self.run.pending[number], self.workers[number] = indices, worker
-            self.crew.give(worker, (self.now, number, indices))
+            self.pool.send(worker, (self.now, number, indices))
 
     def batches(self) -> Iterator[Any]:
         """What the workers have read, in the order of the batches or as it comes."""
@@ -117,7 +118,7 @@ class Ahead:
         run.ended = True
 
     def _take(self) -> None:
-        reply = self.crew.take(self.timeout)
+        reply = self.pool.receive(self.timeout)
         if reply is None:
             number, indices = next(iter(self.run.pending.items()))
             raise WorkerError(

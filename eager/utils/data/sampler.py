@@ -73,7 +73,7 @@ class Resumable(Sampler[int]):
         """The `count` numbers of a block, as an array or a range."""
         raise NotImplementedError
 
-    def _given(self, numbers: Any) -> Sequence[int]:
+    def _samples_of(self, numbers: Any) -> Sequence[int]:
         """The samples that a part of a block stands for."""
         listed: Sequence[int] = numbers if isinstance(numbers, range) else numbers.tolist()
         return listed
@@ -85,7 +85,7 @@ class Resumable(Sampler[int]):
             begin = number * size
             block = self._block(start, number, min(size, total - begin))
             for at in range(max(0, yielded - begin), len(block), BLOCK):
-                yield self._given(block[at:at + BLOCK])
+                yield self._samples_of(block[at:at + BLOCK])
 
     def __iter__(self) -> Iterator[int]:
         state, self._resumed = self._resumed or {"yielded": 0}, None
@@ -226,7 +226,7 @@ class SubsetRandomSampler(_Random):
     def _block(self, start: State, number: int, count: int) -> Any:
         return randperm(count, Generator(start["seed"]))._data
 
-    def _given(self, numbers: Any) -> Sequence[int]:
+    def _samples_of(self, numbers: Any) -> Sequence[int]:
         return [self.indices[i] for i in numbers.tolist()]
 
 

@@ -56,7 +56,7 @@ def _open(path: str, size: int) -> mmap.mmap:
 
 
 # number of a piece, its size, where each part lies in it, pieces that are no longer used
-Placed = tuple[int, int, list[tuple[int, int]], list[int]]
+Record = tuple[int, int, list[tuple[int, int]], list[int]]
 
 
 def _by_name(path: str, size: int) -> mmap.mmap:
@@ -65,44 +65,44 @@ def _by_name(path: str, size: int) -> mmap.mmap:
     return mmap.mmap(-1, size, tagname=name)  # type: ignore[call-arg]
 
 
-class Written:
+class SegmentWriter:
     """A worker's side: the pieces it has made, and those free to be written over."""
 
     def __init__(self, prefix: str) -> None:
         self.prefix, self.count = prefix, 0
-        self.pieces: dict[int, mmap.mmap] = {}
+        self.segments: dict[int, mmap.mmap] = {}
         self.free: list[int] = []
 
-    def place(self, parts: list[memoryview]) -> Placed | None:
+    def write(self, parts: list[memoryview]) -> Record | None:
         """Writes `parts` into one piece; None where there is no memory for it."""
         spans, end = [], 0
         for part in parts:
             spans.append((end, end + part.nbytes))
             end += part.nbytes + -part.nbytes % _LINE
         dropped: list[int] = []
-        number = self._piece(end, dropped)
+        number = self._segment_for(end, dropped)
         if number is None:
             return None
-        piece = self.pieces[number]
+        piece = self.segments[number]
         for (start, stop), part in zip(spans, parts):
             piece[start:stop] = part
         return number, len(piece), spans, dropped
 
-    def _piece(self, size: int, dropped: list[int]) -> int | None:
-        fitting = [n for n in self.free if len(self.pieces[n]) >= size]
+    def _segment_for(self, size: int, dropped: list[int]) -> int | None:
+        fitting = [n for n in self.free if len(self.segments[n]) >= size]
         if fitting:
-            best = min(fitting, key=lambda n: len(self.pieces[n]))
+            best = min(fitting, key=lambda n: len(self.segments[n]))
             self.free.remove(best)
             return best
         while self.free:  # too small now: a larger one takes their place
             dropped.append(self.free.pop())
-            del self.pieces[dropped[-1]]
+            del self.segments[dropped[-1]]
         step = 1 << max(12, size.bit_length() - 3)  # so that batches of about one size fit again
         try:
             made = _create(f"{self.prefix}-{self.count}", -(-size // step) * step)
         except OSError:
             return None
-        self.pieces[self.count] = made
+        self.segments[self.count] = made
         self.count += 1
         return self.count - 1
 
@@ -121,33 +121,33 @@ class _Lease:
         self._back.append(self._number)
 
 
-class Read:
+class SegmentReader:
     """The loop's side of one worker's pieces."""
 
     def __init__(self, prefix: str, most: int) -> None:
         self.prefix, self.most = prefix, most  # how many pieces the loop's arrays may keep
-        self.pieces: dict[int, Any] = {}
+        self.segments: dict[int, Any] = {}
         self.lent = 0
-        self.back: deque[int] = deque()
+        self.returned: deque[int] = deque()
 
-    def parts(self, placed: Placed) -> list[Any]:
+    def parts(self, placed: Record) -> list[Any]:
         """The parts that the worker has placed, as arrays of bytes."""
         number, size, spans, dropped = placed
         for old in dropped:
-            self.pieces.pop(old, None)
-        if number not in self.pieces:
-            self.pieces[number] = np.frombuffer(_open(f"{self.prefix}-{number}", size), np.uint8)
-        whole, stop = self.pieces[number], spans[-1][1]
-        if self.lent - len(self.back) < self.most:
-            array = np.asarray(_Lease(whole, stop, number, self.back))
+            self.segments.pop(old, None)
+        if number not in self.segments:
+            self.segments[number] = np.frombuffer(_open(f"{self.prefix}-{number}", size), np.uint8)
+        whole, stop = self.segments[number], spans[-1][1]
+        if self.lent - len(self.returned) < self.most:
+            array = np.asarray(_Lease(whole, stop, number, self.returned))
         else:  # who keeps many batches gets copies: the worker's memory stays bounded
             array = whole[:stop].copy()
-            self.back.append(number)
+            self.returned.append(number)
         self.lent += 1
         return [array[a:b] for a, b in spans]
 
-    def given_back(self) -> list[int]:
+    def returned_segments(self) -> list[int]:
         """Pieces that the worker may write over; they are not given again."""
-        numbers = [self.back.popleft() for _ in range(len(self.back))]
+        numbers = [self.returned.popleft() for _ in range(len(self.returned))]
         self.lent -= len(numbers)
         return numbers

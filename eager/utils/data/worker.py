@@ -15,7 +15,7 @@ import numpy as np
 from ... import fork_safety, interpreter
 from ...core.tape import MODE
 from ...ops.random.generator import OWN, Generator, default_generator
-from .fetch import END, Job, Left, Reader
+from .fetch import END, Job, LoopLeft, Reader
 from .worker_error import Failure
 
 Task = tuple[int, int, Any]  # the pass, the number of the batch, the numbers of its samples
@@ -115,7 +115,7 @@ def serve(job: Job, number: int, receive: Callable[[], Task | None],
                     reader, at = job.reader(stop), now
                 _answer(reader, task, reply)
                 continue
-        except Left:
+        except LoopLeft:
             return
         except BaseException as error:
             failure = Failure.of(error, f"{what}, {reading(reader, batch, indices)}")

@@ -12,18 +12,18 @@ from .worker import Task
 Reply = tuple[int, int, int, Any]  # the pass, number of the batch, what is in the reply, it
 
 
-class Crew:
+class WorkerPool:
     """`size` workers that take tasks, each its own in turn, and give replies in any order."""
 
     def __init__(self, size: int) -> None:
         self.size, self.passes, self.closed, self._owner = size, 0, False, os.getpid()
         _LIVE.add(self)
 
-    def give(self, worker: int, task: Task) -> None:
+    def send(self, worker: int, task: Task) -> None:
         """Hands a task to a worker."""
         raise NotImplementedError
 
-    def take(self, timeout: float) -> Reply | None:
+    def receive(self, timeout: float) -> Reply | None:
         """The next reply, or None after `timeout` seconds (0: never); WorkerError if one died."""
         raise NotImplementedError
 
@@ -40,7 +40,7 @@ class Crew:
     __del__ = close
 
 
-_LIVE: weakref.WeakSet[Crew] = weakref.WeakSet()
+_LIVE: weakref.WeakSet[WorkerPool] = weakref.WeakSet()
 
 
 @atexit.register

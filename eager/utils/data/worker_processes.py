@@ -16,16 +16,16 @@ from typing import Any
 from ...core.tensor import Tensor
 from ...errors import ArgumentError, WorkerError
 from .fetch import Job
-from .shared_memory import Read, Written, new_folder
+from .shared_memory import SegmentReader, SegmentWriter, new_folder
 from .worker import FAILED, Task, serve
-from .worker_pool import Crew, Reply
+from .worker_pool import Reply, WorkerPool
 
 _INLINE = 1 << 15  # bytes of a reply up to which it goes through the pipe
 _PATIENCE = 0.5    # seconds that a worker gets to finish its batch when the loop is left
 _KEPT = 4          # replies of a worker that the loop may keep without a copy, beside those ahead
 
 
-class Processes(Crew):
+class ProcessPool(WorkerPool):
     """A pipe to each process; small replies come through it, others by shared memory."""
 
     def __init__(self, job: Job, context: Any, ahead: int) -> None:
@@ -34,7 +34,8 @@ class Processes(Crew):
         self.pipes: list[Any] = []
         self.processes: list[Any] = []
         self.sentinels: list[int] = []
-        self.memory = [Read(f"{self.folder}/{i}", ahead + _KEPT) for i in range(job.workers)]
+        self.memory = [SegmentReader(f"{self.folder}/{i}", ahead + _KEPT)
+                       for i in range(job.workers)]
         self.arrived: deque[Reply] = deque()
         self.heard: set[int] = set()  # the workers that have replied
         self.spawned = context.get_start_method() != "fork"
@@ -66,13 +67,13 @@ class Processes(Crew):
         self.processes.append(process)
         self.sentinels.append(process.sentinel)
 
-    def give(self, worker: int, task: Task) -> None:
+    def send(self, worker: int, task: Task) -> None:
         try:
-            self.pipes[worker].send((task, self.memory[worker].given_back()))
+            self.pipes[worker].send((task, self.memory[worker].returned_segments()))
         except OSError:
             raise self._died(worker) from None
 
-    def take(self, timeout: float) -> Reply | None:
+    def receive(self, timeout: float) -> Reply | None:
         from multiprocessing.connection import wait
 
         if not self.arrived:
@@ -145,7 +146,7 @@ def _work(job: Job, number: int, pipe: Any, inherited: list[Any], prefix: str) -
     tasks: SimpleQueue[Any] = SimpleQueue()
     stop: list[bool] = []
     threading.Thread(target=_listen, args=(pipe, tasks, stop, prefix), daemon=True).start()
-    written = Written(prefix)
+    written = SegmentWriter(prefix)
 
     def receive() -> Any:
         task, free = tasks.get()
@@ -181,13 +182,13 @@ class _Pickler(pickle.Pickler):
         return NotImplemented
 
 
-def _packed(written: Written, reply: Any) -> bytes:
+def _packed(written: SegmentWriter, reply: Any) -> bytes:
     """A message of (data, buffers), or (None, where they lie in shared memory)."""
     file = BytesIO()
     buffers: list[pickle.PickleBuffer] = []
     _Pickler(file, 5, buffer_callback=buffers.append).dump(reply)
     parts = [memoryview(file.getbuffer()), *(b.raw() for b in buffers)]
-    placed = written.place(parts) if sum(p.nbytes for p in parts) > _INLINE else None
+    placed = written.write(parts) if sum(p.nbytes for p in parts) > _INLINE else None
     if placed is None:
         # bytearrays, so that the arrays over them can be written to
         return pickle.dumps((file.getvalue(), list(map(bytearray, parts[1:]))), 5)

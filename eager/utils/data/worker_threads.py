@@ -12,12 +12,12 @@ from typing import Any
 
 from .fetch import Job
 from .worker import Task, serve
-from .worker_pool import Crew, Reply
+from .worker_pool import Reply, WorkerPool
 
 _PATIENCE = 1.0  # seconds that the loop waits for threads, which cannot be ended from outside
 
 
-class Threads(Crew):
+class ThreadPool(WorkerPool):
     """A queue of tasks for each thread, one of replies for all."""
 
     def __init__(self, job: Job) -> None:
@@ -32,10 +32,10 @@ class Threads(Crew):
         for thread in self.threads:
             thread.start()
 
-    def give(self, worker: int, task: Task) -> None:
+    def send(self, worker: int, task: Task) -> None:
         self.tasks[worker].put(task)
 
-    def take(self, timeout: float) -> Reply | None:
+    def receive(self, timeout: float) -> Reply | None:
         try:
             return self.replies.get(timeout=timeout or None)
         except Empty:
