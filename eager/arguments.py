@@ -32,7 +32,7 @@ def check_choice(owner: str, name: str, value: Any, choices: tuple[Any, ...]) ->
 
 def per_axis(owner: str, name: str, value: Any, count: int) -> tuple[Any, ...]:
     """`value`, a number or a sequence, as a number for each of `count` axes; else a ShapeError."""
-    given = tuple(value) if isinstance(value, (tuple, list)) else (value,)
-    if len(given) not in (1, count):
+    values = tuple(value) if isinstance(value, (tuple, list)) else (value,)
+    if len(values) not in (1, count):
         raise ShapeError(f"{owner}: {name} must be a number or {count} of them, got {value!r}")
-    return given * count if len(given) == 1 else given
+    return values * count if len(values) == 1 else values

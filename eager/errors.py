@@ -44,13 +44,13 @@ LAYER_CALLS: set[CodeType] = set()  # of methods that run a layer's forward; `nn
 
 def running_layers() -> list[Any]:
     """The modules whose forward runs here, innermost first."""
-    found = []
+    modules = []
     frame: Any = sys._getframe(1)
     while frame is not None:
         if frame.f_code in LAYER_CALLS:
-            found.append(frame.f_locals["self"])
+            modules.append(frame.f_locals["self"])
         frame = frame.f_back
-    return found
+    return modules
 
 
 class FusewireError(Exception):
@@ -67,9 +67,9 @@ class FusewireError(Exception):
             return ""
         inner = self.layers[0]
         names = {id(m): n or "the model itself" for n, m in self.layers[-1].named_modules()}
-        known = next(m for m in self.layers if id(m) in names)
-        path = f"{names[id(known)]} ({type(known).__name__})"
-        if known is not inner:
+        registered = next(m for m in self.layers if id(m) in names)
+        path = f"{names[id(registered)]} ({type(registered).__name__})"
+        if registered is not inner:
             path += f", which calls a {type(inner).__name__} that is not registered in it: lists " \
                     "and dicts of modules are nn.ModuleList and nn.ModuleDict"
         return path

@@ -33,13 +33,14 @@ class Kind:
 
 
 def _number(low: int, high: float = float("inf")) -> Kind:
-    words = f"a number from {low} to {high}" if high < float("inf") else f"a number, {low} or more"
-    return Kind(words, int, lambda v: type(v) is int and low <= v <= high)
+    bounded = high < float("inf")
+    allowed = f"a number from {low} to {high}" if bounded else f"a number, {low} or more"
+    return Kind(allowed, int, lambda v: type(v) is int and low <= v <= high)
 
 
 def _one_of(*values: int) -> Kind:
-    words = ", ".join(map(str, values[:-1])) + f" or {values[-1]}"
-    return Kind(words, int, lambda v: type(v) is int and v in values)
+    allowed = ", ".join(map(str, values[:-1])) + f" or {values[-1]}"
+    return Kind(allowed, int, lambda v: type(v) is int and v in values)
 
 
 SWITCH = Kind("0 or 1", lambda text: {"0": False, "1": True}[text], lambda v: isinstance(v, bool))

@@ -122,17 +122,17 @@ def custom_fwd(
     """
     if fwd is None:
         return functools.partial(custom_fwd, device_type=device_type, cast_inputs=cast_inputs)
-    given: Callable[..., Any] = fwd
+    forward_rule: Callable[..., Any] = fwd
 
-    @functools.wraps(given)
+    @functools.wraps(forward_rule)
     def forward(ctx: Any, *args: Any, **kwargs: Any) -> Any:
         ctx._casting = interpreter.STATE.casting
         if cast_inputs is None or ctx._casting is None:
-            return given(ctx, *args, **kwargs)
+            return forward_rule(ctx, *args, **kwargs)
         ctx._casting = None
         args = tuple(_cast(x, cast_inputs) for x in args)
         with autocast(device_type, enabled=False):
-            return given(ctx, *args, **{k: _cast(x, cast_inputs) for k, x in kwargs.items()})
+            return forward_rule(ctx, *args, **{k: _cast(x, cast_inputs) for k, x in kwargs.items()})
 
     return forward
 
@@ -141,13 +141,13 @@ def custom_bwd(bwd: Callable[..., Any] | None = None, *, device_type: str) -> An
     """Decorates `backward` of an autograd.Function: it runs under the autocast of its forward."""
     if bwd is None:
         return functools.partial(custom_bwd, device_type=device_type)
-    given: Callable[..., Any] = bwd
+    backward_rule: Callable[..., Any] = bwd
 
-    @functools.wraps(given)
+    @functools.wraps(backward_rule)
     def backward(ctx: Any, *args: Any, **kwargs: Any) -> Any:
         before = interpreter.set_casting(ctx._casting)
         try:
-            return given(ctx, *args, **kwargs)
+            return backward_rule(ctx, *args, **kwargs)
         finally:
             interpreter.set_casting(before)
 

@@ -70,7 +70,7 @@ class GradScaler:
         self._scale = full((), init_scale, float32)
         self._growth_tracker = full((), 0, int32)  # good steps since the scale was changed
         self._stages: dict[int, str] = {}  # by optimizer: how far it came since the last update
-        self._found_inf: dict[int, Tensor] = {}  # and whether its gradients have inf or nan
+        self._nonfinite: dict[int, Tensor] = {}  # and whether its gradients have inf or nan
 
     # ---- a step
     def scale(self, outputs: Any) -> Any:
@@ -99,7 +99,7 @@ class GradScaler:
         if stage is not None:
             raise GradientError(f"GradScaler.unscale_: the gradients are {stage} already",
                                 "call it once, before step, and update() after all steps")
-        share, good = 1.0 / self._scale, []
+        inverse, finite = 1.0 / self._scale, []
         with Uninterrupted():
             for p in (p for group in optimizer.param_groups for p in group["params"]):
                 if p.grad is None:
@@ -108,12 +108,12 @@ class GradScaler:
                     raise ArgumentError("GradScaler.unscale_: a gradient is float16, which cannot "
                                         "hold what it is without the scale", "keep the parameters "
                                         "in float32 and compute under fw.autocast")
-                replace(p.grad, p.grad * cast(share, p.grad.dtype))
-                good.append(all(isfinite(p.grad)))
-            if not good:
+                replace(p.grad, p.grad * cast(inverse, p.grad.dtype))
+                finite.append(all(isfinite(p.grad)))
+            if not finite:
                 raise GradientError("GradScaler.unscale_: no parameter of the optimizer has a "
                                     "gradient", "call scaler.scale(loss).backward() first")
-            self._found_inf[id(optimizer)] = logical_not(functools.reduce(logical_and, good))
+            self._nonfinite[id(optimizer)] = logical_not(functools.reduce(logical_and, finite))
             self._stages[id(optimizer)] = _UNSCALED
 
     def step(self, optimizer: Any, *args: Any, **kwargs: Any) -> Any:
@@ -129,10 +129,10 @@ class GradScaler:
         if id(optimizer) not in self._stages:
             self.unscale_(optimizer)
         with Uninterrupted():
-            found, self._stages[id(optimizer)] = self._found_inf[id(optimizer)], _STEPPED
+            nonfinite, self._stages[id(optimizer)] = self._nonfinite[id(optimizer)], _STEPPED
             if interpreter.STATE.active is not None:
-                return _step_unless(found, optimizer, args, kwargs)
-            return None if found.item() else optimizer.step(*args, **kwargs)
+                return _step_unless(nonfinite, optimizer, args, kwargs)
+            return None if nonfinite.item() else optimizer.step(*args, **kwargs)
 
     @no_grad
     def update(self, new_scale: float | Tensor | None = None) -> None:
@@ -145,20 +145,20 @@ class GradScaler:
             else:
                 self._follow()
             self._stages.clear()
-            self._found_inf.clear()
+            self._nonfinite.clear()
 
     def _follow(self) -> None:
         """Changes the scale as the steps since the last update tell."""
-        if not self._found_inf:
+        if not self._nonfinite:
             raise GradientError("GradScaler.update: no gradients were looked at since the last one",
                                 "call scaler.step(optimizer) first")
-        found = functools.reduce(logical_or, self._found_inf.values())
-        good = where(found, 0, self._growth_tracker + 1)
-        is_time = equal(good, self._growth_interval)
+        nonfinite = functools.reduce(logical_or, self._nonfinite.values())
+        good_steps = where(nonfinite, 0, self._growth_tracker + 1)
+        is_time = equal(good_steps, self._growth_interval)
         larger = self._scale * self._growth_factor
         grown = where(logical_and(is_time, isfinite(larger)), larger, self._scale)
-        update(self._scale, where(found, self._scale * self._backoff_factor, grown))
-        update(self._growth_tracker, where(is_time, 0, good))
+        update(self._scale, where(nonfinite, self._scale * self._backoff_factor, grown))
+        update(self._growth_tracker, where(is_time, 0, good_steps))
 
     # ---- settings
     def get_scale(self) -> float:
@@ -217,7 +217,7 @@ class GradScaler:
             self._growth_interval = state_dict["growth_interval"]
 
 
-def _step_unless(found: Tensor, optimizer: Any, args: Any, kwargs: Any) -> Any:
+def _step_unless(nonfinite: Tensor, optimizer: Any, args: Any, kwargs: Any) -> Any:
     """A step that is taken back where `found` holds, for a recording: nothing is asked in Python.
     """
     tensors = [p for group in optimizer.param_groups for p in group["params"]]
@@ -228,5 +228,5 @@ def _step_unless(found: Tensor, optimizer: Any, args: Any, kwargs: Any) -> Any:
     with no_grad():
         for t, old in zip(tensors, before, strict=True):
             if t._data is not old._data:
-                replace(t, where(found, old, t.detach()))
+                replace(t, where(nonfinite, old, t.detach()))
     return result

@@ -101,39 +101,41 @@ def watched(step: Callable[..., None]) -> Callable[..., None]:
     """`step` through an entry, and an error where it makes a gradient with a NaN."""
 
     def checked(edge: Any, g: Any, sums: dict[Any, Any], useful: Any, keep: bool) -> None:
-        held = {e: sums.pop(e) for e in {*edge.edges} if isinstance(sums.get(e), Tensor)}
+        earlier = {e: sums.pop(e) for e in {*edge.edges} if isinstance(sums.get(e), Tensor)}
         arrays, watcher = edge.arrays, WATCHING.watcher
         first = watcher and watcher.first
         step(edge, g, sums, useful, keep)
         if watcher:
             watcher.first = first  # of the forward: nothing that this step has computed
-        for i, used in enumerate(edge.edges):
-            made = sums.get(used)
-            if WATCHING.check_nan and isinstance(made, Tensor) and has_nan(made):
-                raise _error(edge, i, made, g, arrays)
-        for e, before in held.items():
+        for i, input_edge in enumerate(edge.edges):
+            total = sums.get(input_edge)
+            if WATCHING.check_nan and isinstance(total, Tensor) and has_nan(total):
+                raise _error(edge, i, total, g, arrays)
+        for e, before in earlier.items():
             sums[e] = pointwise.add(before, sums[e]) if e in sums else before
 
     return checked
 
 
-def _error(edge: Any, i: int, made: Tensor, g: Any, arrays: Any) -> GradientError:
+def _error(edge: Any, i: int, gradient: Tensor, g: Any, arrays: Any) -> GradientError:
     site = getattr(getattr(edge, "extra", None), "site", "")
-    place = np.unravel_index(int(np.isnan(made._data).argmax()), made._data.shape)
-    at = f", first at index {tuple(map(int, place))}" if made._data.shape else ""
-    shape = made._data.shape
-    values = [x[place].item() for x in arrays or () if getattr(x, "shape", None) == shape]
-    shown = f", where its operands are {', '.join(f'{v:g}' for v in values)}" if values else ""
+    index = np.unravel_index(int(np.isnan(gradient._data).argmax()), gradient._data.shape)
+    position = f", first at index {tuple(map(int, index))}" if gradient._data.shape else ""
+    shape = gradient._data.shape
+    values = [x[index].item() for x in arrays or () if getattr(x, "shape", None) == shape]
+    listed = ", ".join(f"{v:g}" for v in values)
+    operand_values = f", where its operands are {listed}" if values else ""
     text = (f"backward: the gradient of {edge.op.name}{_shapes(arrays or ())} is nan for operand "
-            f"{i}{at}{shown}")
+            f"{i}{position}{operand_values}")
     text += f"\n  forward: {site}" if site else \
         "\n  forward: unknown, it ran outside of detect_anomaly"
     first = WATCHING.watcher.first if WATCHING.watcher else ""
     text += f"\n  first nan of the forward: {first}" if first else ""
-    came = isinstance(g, Tensor) and has_nan(g)
-    return GradientError(text, "the gradient that came to this op was nan already" if came else
-                         "keep the operands away from where the derivative is infinite, before the "
-                         "op: x.clip(1e-6), or fw.where(ok, x, 1.0) inside and outside of it")
+    nan_before = isinstance(g, Tensor) and has_nan(g)
+    return GradientError(
+        text, "the gradient that came to this op was nan already" if nan_before else
+        "keep the operands away from where the derivative is infinite, before the op: "
+        "x.clip(1e-6), or fw.where(ok, x, 1.0) inside and outside of it")
 
 
 def _shapes(operands: Any) -> str:

@@ -32,9 +32,9 @@ def gradcheck(
     >>> fw.autograd.gradcheck(lambda x: x ** 3, x)
     True
     """
-    given = (inputs,) if isinstance(inputs, Tensor) else tuple(inputs)
+    arguments = (inputs,) if isinstance(inputs, Tensor) else tuple(inputs)
     try:
-        _check(func, given, eps, atol, rtol, nondet_tol)
+        _check(func, arguments, eps, atol, rtol, nondet_tol)
     except GradientError:
         if raise_exception:
             raise
@@ -47,20 +47,20 @@ def gradgradcheck(
     atol: float = 1e-5, rtol: float = 1e-3, raise_exception: bool = True, nondet_tol: float = 0.0,
 ) -> bool:
     """Whether the gradients of the gradients of `func(*inputs)` are right, as `gradcheck` does."""
-    given = (inputs,) if isinstance(inputs, Tensor) else tuple(inputs)
-    outs = _outputs(func, given)
+    arguments = (inputs,) if isinstance(inputs, Tensor) else tuple(inputs)
+    outs = _outputs(func, arguments)
     seeds = [_seed(x, i) for i, x in enumerate(outs)] if grad_outputs is None else \
         [grad_outputs] if isinstance(grad_outputs, Tensor) else list(grad_outputs)
     seeds = [pointwise.alias(s.detach()).requires_grad_() for s in seeds]
-    n, wanted = len(given), [i for i, x in enumerate(given) if _varies(x)]
+    n, varying = len(arguments), [i for i, x in enumerate(arguments) if _varies(x)]
 
-    def gradients(*all_of: Any) -> tuple[Any, ...]:
+    def gradients(*arguments_and_seeds: Any) -> tuple[Any, ...]:
         with enable_grad():
-            made = _outputs(func, all_of[:n])
-            return grad(made, [all_of[i] for i in wanted], list(all_of[n:]), create_graph=True,
-                        materialize_grads=True)
+            outputs = _outputs(func, arguments_and_seeds[:n])
+            return grad(outputs, [arguments_and_seeds[i] for i in varying],
+                        list(arguments_and_seeds[n:]), create_graph=True, materialize_grads=True)
 
-    return gradcheck(gradients, (*given, *seeds), eps=eps, atol=atol, rtol=rtol,
+    return gradcheck(gradients, (*arguments, *seeds), eps=eps, atol=atol, rtol=rtol,
                      raise_exception=raise_exception, nondet_tol=nondet_tol)
 
 
@@ -78,35 +78,35 @@ def _varies(x: Any) -> bool:
 
 def _outputs(func: Callable[..., Any], inputs: tuple[Any, ...]) -> list[Tensor]:
     """The results that are floating point tensors."""
-    made = func(*inputs)
-    listed = [made] if isinstance(made, Tensor) else list(made)
-    return [x for x in listed if isinstance(x, Tensor) and kind(x.dtype) in "fc"]
+    result = func(*inputs)
+    results = [result] if isinstance(result, Tensor) else list(result)
+    return [x for x in results if isinstance(x, Tensor) and kind(x.dtype) in "fc"]
 
 
 def _check(
     func: Callable[..., Any], inputs: tuple[Any, ...], eps: float, atol: float, rtol: float,
     nondet_tol: float,
 ) -> None:
-    wanted = [i for i, x in enumerate(inputs) if _varies(x)]
-    if not wanted:
+    varying = [i for i, x in enumerate(inputs) if _varies(x)]
+    if not varying:
         raise GradientError("gradcheck: no input requires a gradient",
                             "make them with requires_grad=True")
-    for i in wanted:
+    for i in varying:
         if inputs[i].dtype not in (float64, np.dtype("complex128")):
             warnings.warn(f"gradcheck: input {i} is {inputs[i].dtype.name}; finite differences are "
                           "only good enough in float64 and complex128", stacklevel=4)
     with enable_grad():
         outs = _outputs(func, inputs)
-        analytical = _analytical(outs, [inputs[i] for i in wanted])
-        again = _analytical(_outputs(func, inputs), [inputs[i] for i in wanted])
-    for i, first, second in zip(wanted, analytical, again):
+        analytical = _analytical(outs, [inputs[i] for i in varying])
+        again = _analytical(_outputs(func, inputs), [inputs[i] for i in varying])
+    for i, first, second in zip(varying, analytical, again):
         if np.abs(first - second).max(initial=0.0) > nondet_tol:
             raise GradientError(f"gradcheck: two calls give different gradients for input {i}",
                                 "seed the random numbers inside of the function, or set nondet_tol")
-    for i, found in zip(wanted, analytical):
+    for i, jacobian in zip(varying, analytical):
         expected = _numerical(func, inputs, i, eps)
-        if not np.allclose(found, expected, rtol=rtol, atol=atol, equal_nan=True):
-            raise _differs(i, found, expected, outs, inputs[i], atol + rtol * np.abs(expected))
+        if not np.allclose(jacobian, expected, rtol=rtol, atol=atol, equal_nan=True):
+            raise _differs(i, jacobian, expected, outs, inputs[i], atol + rtol * np.abs(expected))
 
 
 def _reals(array: Any) -> Any:
@@ -128,8 +128,8 @@ def _analytical(outs: list[Tensor], inputs: list[Tensor]) -> list[Any]:
             unit = np.zeros(n, _reals(out._data).dtype)
             unit[k] = 1
             seed = Tensor(unit.view(out.dtype).reshape(out.shape))
-            found = grad(out, inputs, seed, retain_graph=True, materialize_grads=True)
-            for i, (row, g) in enumerate(zip(rows, found)):
+            gradients = grad(out, inputs, seed, retain_graph=True, materialize_grads=True)
+            for i, (row, g) in enumerate(zip(rows, gradients)):
                 row.append(_reals(_of_type(g, inputs[i], i)._data))
     return [np.array(row).reshape(len(row), len(_reals(x._data))) for row, x in zip(rows, inputs)]
 
@@ -160,9 +160,9 @@ def _numerical(func: Callable[..., Any], inputs: tuple[Any, ...], i: int, eps: f
     return np.array(columns).reshape(len(columns), rows).T
 
 
-def _differs(i: int, found: Any, expected: Any, outs: list[Tensor], x: Tensor, allowed: Any
+def _differs(i: int, jacobian: Any, expected: Any, outs: list[Tensor], x: Tensor, allowed: Any
              ) -> GradientError:
-    off = np.abs(found - expected)
+    off = np.abs(jacobian - expected)
     wrong = ~(off <= allowed)
     row, column = (int(n) for n in np.unravel_index(int(np.argmax(np.where(wrong, off, -1))),
                                                     off.shape))
@@ -174,8 +174,8 @@ def _differs(i: int, found: Any, expected: Any, outs: list[Tensor], x: Tensor, a
         f"gradcheck: the Jacobian of output {number} for input {i} is wrong in "
         f"{int(wrong.sum())} of {wrong.size} entries, most for element "
         f"{_element_name(outs[number], inside)} by element {_element_name(x, column)}: analytical "
-        f"{found[row, column]:.6g}, numerical {expected[row, column]:.6g}\n"
-        f"analytical:\n{_shown(found)}\nnumerical:\n{_shown(expected)}",
+        f"{jacobian[row, column]:.6g}, numerical {expected[row, column]:.6g}\n"
+        f"analytical:\n{_shown(jacobian)}\nnumerical:\n{_shown(expected)}",
         "where the function is not smooth (a kink, a jump) numerical gradients mean nothing; "
         "otherwise its backward is wrong")
 

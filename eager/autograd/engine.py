@@ -51,18 +51,18 @@ def backward(
     """
     keep = create_graph if retain_graph is None else retain_graph
     if isinstance(tensor, Tensor):
-        outs, given = [tensor], [gradient]
+        outs, seeds = [tensor], [gradient]
     else:
         outs = list(tensor)
-        given = _one_for_each("backward", outs, gradient)
+        seeds = _one_for_each("backward", outs, gradient)
     if inputs is None:
-        _run(outs, given, None, keep, create_graph)
+        _run(outs, seeds, None, keep, create_graph)
         return
-    wanted = _with_edges("backward", _listed(inputs))
-    found = _run(outs, given, {x.edge for x in wanted}, keep, create_graph)
-    for x in {id(x): x for x in wanted}.values():
-        if x.edge in found:
-            _accumulate(x, found[x.edge], create_graph)
+    targets = _with_edges("backward", _listed(inputs))
+    gradients = _run(outs, seeds, {x.edge for x in targets}, keep, create_graph)
+    for x in {id(x): x for x in targets}.values():
+        if x.edge in gradients:
+            _accumulate(x, gradients[x.edge], create_graph)
 
 
 def grad(
@@ -84,11 +84,11 @@ def grad(
         raise GradientError("grad: materialize_grads=True and allow_unused=False contradict",
                             "zeros are for the inputs that are not used: leave allow_unused out")
     outs, ins = _listed(outputs), _with_edges("grad", _listed(inputs))
-    given = _one_for_each("grad", outs, grad_outputs)
+    seeds = _one_for_each("grad", outs, grad_outputs)
     keep = create_graph if retain_graph is None else retain_graph
-    found = _run(outs, given, {x.edge for x in ins}, keep, create_graph)
-    given_back = pointwise.alias if create_graph else _value_of  # inputs may share a gradient
-    result = tuple(given_back(found[x.edge]) if x.edge in found else None for x in ins)
+    gradients = _run(outs, seeds, {x.edge for x in ins}, keep, create_graph)
+    detached = pointwise.alias if create_graph else _value_of  # inputs may share a gradient
+    result = tuple(detached(gradients[x.edge]) if x.edge in gradients else None for x in ins)
     if materialize_grads:
         return tuple(create.zeros_like(x) if g is None else g for g, x in zip(result, ins))
     unused = [i for i, g in enumerate(result) if g is None]
@@ -123,11 +123,11 @@ def _listed(tensors: Any) -> list[Any]:
 
 def _one_for_each(name: str, outs: list[Tensor], gradients: Any) -> list[Any]:
     """A gradient, or None, for each of `outs`."""
-    given = [None] * len(outs) if gradients is None else _listed(gradients)
-    if len(given) != len(outs):
-        raise GradientError(f"{name}: {len(outs)} outputs and {len(given)} grad_outputs",
+    seeds = [None] * len(outs) if gradients is None else _listed(gradients)
+    if len(seeds) != len(outs):
+        raise GradientError(f"{name}: {len(outs)} outputs and {len(seeds)} grad_outputs",
                             "give one for each output, or None")
-    return given
+    return seeds
 
 
 def _with_edges(name: str, inputs: list[Any]) -> list[Any]:
@@ -145,38 +145,38 @@ def _described(x: Tensor) -> str:
 
 
 def _run(
-    outputs: list[Tensor], gradients: list[Any], wanted: set[Edge] | None,
+    outputs: list[Tensor], gradients: list[Any], targets: set[Edge] | None,
     keep: bool, create_graph: bool, stop: bool = False,
 ) -> dict[Edge, Tensor]:
     """Gradients of the edges `wanted`, with `stop` not past those; of None: added to all leaves."""
     casting = interpreter.set_casting(None)  # the way back has the dtypes of the way there
     try:
-        return with_tape(create_graph, _walk, outputs, gradients, wanted, keep, create_graph, stop)
+        return with_tape(create_graph, _walk, outputs, gradients, targets, keep, create_graph, stop)
     finally:
         interpreter.set_casting(casting)
 
 
 def _walk(
-    outputs: list[Tensor], gradients: list[Any], wanted: set[Edge] | None,
+    outputs: list[Tensor], gradients: list[Any], targets: set[Edge] | None,
     keep: bool, create_graph: bool, stop: bool,
 ) -> dict[Edge, Tensor]:
     sums: dict[Edge, Any] = {}
-    found: dict[Edge, Tensor] = {}
+    collected: dict[Edge, Tensor] = {}
     for out, g in zip(outputs, gradients):
         _add(sums, out.edge or _no_edge(out), _seed(out, g), out._data)
-    order = _topological(list(sums), wanted if stop else None)
-    useful = None if wanted is None else _leading_to(wanted, order)
+    visits = _topological(list(sums), targets if stop else None)
+    useful = None if targets is None else _leading_to(targets, visits)
     step, back = (watched(_step), watched(_back)) if WATCHING.on else (_step, _back)
-    for edge in order:
+    for edge in visits:
         g = sums.pop(edge, None)
         if g is None:
             continue
         kind = type(edge)
         if kind is not Entry and kind is not Leaf:
             g = run_tensor_hooks(edge, g)
-        if wanted is not None:
-            if edge in wanted:
-                found[edge] = g
+        if targets is not None:
+            if edge in targets:
+                collected[edge] = g
                 if stop:
                     continue
             if edge not in useful:  # type: ignore[operator]
@@ -185,9 +185,9 @@ def _walk(
             step(edge, g, sums, useful, keep)
         elif isinstance(edge, Entry):
             back(edge, g, sums, useful, keep)
-        elif wanted is None:
+        elif targets is None:
             _reached(edge, g, create_graph)
-    return found
+    return collected
 
 
 def _reached(leaf: Leaf, g: Tensor, create_graph: bool) -> None:
@@ -219,9 +219,9 @@ def gradients_between(
 ) -> tuple[Tensor | None, ...]:
     """Gradients at `edges`, without going past them; None at those that nothing leads to."""
     on_tape = [(x, g) for x, g in zip(outputs, gradients) if x.edge is not None]
-    found = _run([x for x, _ in on_tape], [g for _, g in on_tape], set(edges), True, create_graph,
-                 stop=True)
-    return tuple(found.get(edge) for edge in edges)
+    collected = _run([x for x, _ in on_tape], [g for _, g in on_tape], set(edges), True,
+                     create_graph, stop=True)
+    return tuple(collected.get(edge) for edge in edges)
 
 
 def leads_outside(edges: Sequence[Edge], inner: set[Edge], through: set[Edge]) -> bool:
@@ -229,8 +229,8 @@ def leads_outside(edges: Sequence[Edge], inner: set[Edge], through: set[Edge]) -
 
     It ends at each of `inner`: the tensors that a function was called with.
     """
-    order = _topological(list(edges), inner)
-    return any(e in through or (isinstance(e, Leaf) and e not in inner) for e in order)
+    visits = _topological(list(edges), inner)
+    return any(e in through or (isinstance(e, Leaf) and e not in inner) for e in visits)
 
 
 def _gradients_of(
@@ -250,8 +250,8 @@ def _step(
     arrays, edges, params = entry.arrays, entry.edges, entry.params
     if arrays is None:
         raise freed_tape_error(entry)
-    if interpreter.in_use and devices.AMBIENT.device != (place := devices.of(g._data)):
-        with devices.making_on(place):  # what the rule makes is to be where its operands are
+    if interpreter.in_use and devices.AMBIENT.device != (device := devices.of(g._data)):
+        with devices.making_on(device):  # what the rule makes is to be where its operands are
             return _step(entry, g, sums, useful, keep)
     if (not interpreter.in_use or interpreter.STATE.active is None) \
             and (entry.out.size >= SOME or getattr(arrays[0], "size", 0) >= SOME) \
@@ -299,10 +299,10 @@ def _step_at_once(
     edges = entry.edges
     if devices.in_use and isinstance(entry.out, devices.ndarray):
         return False
-    found = back(entry, _needs(edges, useful), g._data)
-    if found is None:
+    input_gradients = back(entry, _needs(edges, useful), g._data)
+    if input_gradients is None:
         return False
-    for edge, array, gx in zip(edges, entry.arrays, found):
+    for edge, array, gx in zip(edges, entry.arrays, input_gradients):
         if gx is not None:
             _add(sums, edge, Tensor(gx), array)
     return True
@@ -345,15 +345,15 @@ def _no_edge(out: Tensor) -> Edge:
 
 def _seed(out: Tensor, gradient: Any) -> Tensor:
     if gradient is not None:
-        given = as_tensor("backward", gradient)
-        if not same(given._data.shape, out._data.shape):
-            raise ShapeError(f"backward: gradient has shape {given.shape}, the tensor {out.shape}",
+        seed = as_tensor("backward", gradient)
+        if not same(seed._data.shape, out._data.shape):
+            raise ShapeError(f"backward: gradient has shape {seed.shape}, the tensor {out.shape}",
                              "pass a gradient of the tensor's shape")
-        if given.dtype != out.dtype:
-            raise DTypeError(f"backward: gradient is {given.dtype.name}, the tensor "
+        if seed.dtype != out.dtype:
+            raise DTypeError(f"backward: gradient is {seed.dtype.name}, the tensor "
                              f"{out.dtype.name}",
                              "cast it: gradient.astype(x.dtype); NumPy's floats are float64")
-        return given
+        return seed
     shape, dtype = out._data.shape, out._data.dtype
     if dtype.kind == "c":
         raise GradientError("backward: grad can be created only for real scalar outputs, this one "
@@ -390,16 +390,16 @@ def sum_to(g: Tensor, to_shape: tuple[Any, ...]) -> Tensor:
 def _topological(roots: list[Edge], stop: set[Edge] | None) -> list[Edge]:
     """Every edge reachable from `roots` without going past `stop`, users before what they use."""
     seen: set[Edge] = set()
-    order: list[Edge] = []
+    visits: list[Edge] = []
     stack: list[Edge] = list(roots)
     while stack:  # in place of recursion, which long chains would exhaust
         edge = stack.pop()
         if edge is None:  # all that the edge below uses is in `order` now
-            order.append(stack.pop())
+            visits.append(stack.pop())
         elif edge not in seen:
             seen.add(edge)
             if stop and edge in stop:
-                order.append(edge)
+                visits.append(edge)
                 continue
             stack += (edge, None)
             for used in edge.edges:
@@ -408,15 +408,15 @@ def _topological(roots: list[Edge], stop: set[Edge] | None) -> list[Edge]:
                         stack.append(used)
                     else:  # a leaf, which uses nothing
                         seen.add(used)
-                        order.append(used)
-    order.reverse()
-    return order
+                        visits.append(used)
+    visits.reverse()
+    return visits
 
 
-def _leading_to(wanted: set[Edge], order: list[Edge]) -> set[Edge]:
+def _leading_to(targets: set[Edge], visits: list[Edge]) -> set[Edge]:
     """The edges of `order` from which the way back comes to one of `wanted`, those included."""
-    leading: set[Edge] = set(wanted)
-    for edge in reversed(order):
+    leading: set[Edge] = set(targets)
+    for edge in reversed(visits):
         for used in edge.edges:
             if used in leading:
                 leading.add(edge)

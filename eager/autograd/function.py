@@ -47,21 +47,21 @@ class Context:
             return self._to_save
         if self._saved is None:
             raise freed_tape_error(self._joint)
-        return tuple(None if array is None else Tensor(array, self._edge(array, place))
-                     for array, place in self._saved)
+        return tuple(None if array is None else Tensor(array, self._edge(array, origin))
+                     for array, origin in self._saved)
 
-    def _edge(self, array: Any, place: Any) -> Any:
-        return Part(self._joint, place, array) if isinstance(place, int) else place
+    def _edge(self, array: Any, origin: Any) -> Any:
+        return Part(self._joint, origin, array) if isinstance(origin, int) else origin
 
     def _keep(self, inputs: tuple[Any, ...], edges: tuple[Any, ...], outs: tuple[Any, ...]) -> None:
         """Arrays and edges in the place of the tensors that were given, which frees the cycle."""
-        def place(x: Tensor) -> Any:
+        def origin(x: Tensor) -> Any:
             for i, out in enumerate(outs):
                 if x is out and not any(x is y for y in self._constant):
                     return i
             return next((e for y, e in zip(inputs, edges) if x is y), x.edge)
 
-        self._saved = [(None, None) if x is None else (x._data, place(x)) for x in self._to_save]
+        self._saved = [(None, None) if x is None else (x._data, origin(x)) for x in self._to_save]
         self._to_save = ()
 
     def mark_dirty(self, *tensors: Tensor) -> None:
@@ -113,26 +113,26 @@ class Joint(Entry):
 
     def _listed(self, results: Any) -> tuple[Any, ...]:
         """What `backward` returned, one for each argument of `forward`."""
-        found = tuple(results) if isinstance(results, (tuple, list)) else (results,)
+        gradients = tuple(results) if isinstance(results, (tuple, list)) else (results,)
         n = len(self.edges)
-        if len(found) < n or any(x is not None for x in found[n:]):
-            raise GradientError(f"{self.op.name}.backward returned {len(found)} gradients for the "
-                                f"{n} arguments of forward",
+        if len(gradients) < n or any(x is not None for x in gradients[n:]):
+            raise GradientError(f"{self.op.name}.backward returned {len(gradients)} gradients for "
+                                f"the {n} arguments of forward",
                                 "return one for each argument, None where there is none")
-        return found[:n]
+        return gradients[:n]
 
     def _fitted(self, i: int, g: Any) -> Tensor:
-        wanted: Any = self.argument_types[i]
+        expected: Any = self.argument_types[i]
         name = f"{self.op.name}.backward"
         if not isinstance(g, Tensor):
             raise DTypeError(f"{name} returned {type(g).__name__} as gradient of argument {i}",
                              "return a tensor, or None where there is no gradient")
         shape = g._data.shape
-        extra = len(shape) - len(wanted.shape)
-        if extra < 0 or any(n not in (1, m) for n, m in zip(wanted.shape, shape[extra:])):
+        extra = len(shape) - len(expected.shape)
+        if extra < 0 or any(n not in (1, m) for n, m in zip(expected.shape, shape[extra:])):
             raise ShapeError(f"{name} returned a gradient of shape {g.shape} for argument {i} of "
-                             f"shape {wanted.shape}", "a gradient has the shape of its argument")
-        return pointwise.cast(sum_to(g, wanted.shape), wanted.dtype)
+                             f"shape {expected.shape}", "a gradient has the shape of its argument")
+        return pointwise.cast(sum_to(g, expected.shape), expected.dtype)
 
 
 class Part(Entry):
@@ -208,8 +208,7 @@ class Function:
     def apply(cls, *args: Any) -> Any:
         """What `forward` returns, on the tape where an argument is."""
         edges = tuple([x.edge if isinstance(x, Tensor) and MODE.enabled else None for x in args])
-        given = tuple([TensorType(x._data.shape, x._data.dtype) if isinstance(x, Tensor) else None
-                       for x in args])
+        argument_types = tuple([_type_of(x) if isinstance(x, Tensor) else None for x in args])
         ctx = Context(tuple([e is not None for e in edges]))
         traced = next((x._data for x in args if isinstance(x, Tensor) and
                        isinstance(x._data, Traced)), None)
@@ -224,11 +223,12 @@ class Function:
             bad = next(x for x in outs if x is not None and not isinstance(x, Tensor))
             raise DTypeError(f"{cls.__name__}.forward returned {type(bad).__name__}",
                              "it returns a tensor, or a tuple of tensors")
-        joint = ctx._joint = _joint(cls, ctx, edges, given, outs) if any(ctx.needs_input_grad) \
-            else None
+        joint = ctx._joint = None
+        if any(ctx.needs_input_grad):
+            joint = ctx._joint = _joint(cls, ctx, edges, argument_types, outs)
         ctx._keep(args, edges, outs)
-        made = tuple(_result(i, x, ctx, args, joint) for i, x in enumerate(outs))
-        return made if many else made[0]
+        tensors = tuple(_result(i, x, ctx, args, joint) for i, x in enumerate(outs))
+        return tensors if many else tensors[0]
 
     @classmethod
     def _forward(cls, ctx: Context, args: tuple[Any, ...]) -> Any:
@@ -239,12 +239,16 @@ class Function:
         return result
 
 
-def _joint(cls: Any, ctx: Context, edges: Any, given: Any, outs: tuple[Any, ...]) -> Joint:
+def _joint(cls: Any, ctx: Context, edges: Any, argument_types: Any, outs: tuple[Any, ...]) -> Joint:
     joint = Joint(cls._op, {}, (), edges, None)
-    joint.function, joint.ctx, joint.argument_types, joint.layers = cls, ctx, given, running_layers()
-    joint.result_types = tuple(None if x is None else TensorType(x._data.shape, x._data.dtype)
-                       for x in outs)
+    joint.function, joint.ctx, joint.layers = cls, ctx, running_layers()
+    joint.argument_types = argument_types
+    joint.result_types = tuple([None if x is None else _type_of(x) for x in outs])
     return joint
+
+
+def _type_of(x: Tensor) -> TensorType:
+    return TensorType(x._data.shape, x._data.dtype)
 
 
 def _result(i: int, x: Any, ctx: Context, args: tuple[Any, ...], joint: Any) -> Any:
@@ -260,8 +264,8 @@ def _result(i: int, x: Any, ctx: Context, args: tuple[Any, ...], joint: Any) -> 
         x.edge = x.edge if constant else Part(joint, i, x._data)
         return x
     with no_grad():
-        own = pointwise.alias(x) if any(x is y for y in args) else x
-    return Tensor(own._data, None if constant else Part(joint, i, own._data))
+        fresh = pointwise.alias(x) if any(x is y for y in args) else x
+    return Tensor(fresh._data, None if constant else Part(joint, i, fresh._data))
 
 
 def _zeros(t: TensorType) -> Tensor:

@@ -101,9 +101,9 @@ def run_tensor_hooks(edge: Entry | Leaf, g: Any) -> Any:
         return g
     for hook in list(extra.hooks.values()):
         g = pointwise.alias(g)  # others may have the same: what a hook changes in place is its own
-        given = hook(g)
-        if given is not None:
-            g = _checked(given, g)
+        replacement = hook(g)
+        if replacement is not None:
+            g = _checked(replacement, g)
     owner = None if extra.retained is None else extra.retained()
     if owner is not None:
         before = owner.grad
@@ -111,15 +111,15 @@ def run_tensor_hooks(edge: Entry | Leaf, g: Any) -> Any:
     return g
 
 
-def _checked(given: Any, g: Tensor) -> Tensor:
-    if not isinstance(given, Tensor):
-        raise DTypeError(f"a hook returned {type(given).__name__} in the place of a gradient",
+def _checked(replacement: Any, g: Tensor) -> Tensor:
+    if not isinstance(replacement, Tensor):
+        raise DTypeError(f"a hook returned {type(replacement).__name__} in the place of a gradient",
                          "it returns a tensor, or None to leave the gradient as it is")
-    if given._data.shape != g._data.shape or given.dtype != g.dtype:
+    if replacement._data.shape != g._data.shape or replacement.dtype != g.dtype:
         raise ShapeError(
-            f"a hook returned a gradient {given.dtype.name} of shape {given.shape} in the place of "
-            f"{g.dtype.name} of shape {g.shape}", "shape and dtype must stay")
-    return given
+            f"a hook returned a gradient {replacement.dtype.name} of shape {replacement.shape} in "
+            f"the place of {g.dtype.name} of shape {g.shape}", "shape and dtype must stay")
+    return replacement
 
 
 def run_accumulate_hooks(leaf: Leaf, owner: Tensor) -> None:

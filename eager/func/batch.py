@@ -119,14 +119,14 @@ class BatchLevel(Level):
 
     def go_on_with_first(self, outcomes: list[Any]) -> None:
         """Limits the run to the examples whose outcome is that of the first one."""
-        places: dict[Any, list[int]] = {}
-        for place, outcome in enumerate(outcomes):
-            places.setdefault(outcome, []).append(place)
-        stay, *others = places.values()
+        members: dict[Any, list[int]] = {}
+        for position, outcome in enumerate(outcomes):
+            members.setdefault(outcome, []).append(position)
+        followers, *others = members.values()
         if others:
             states = self.states[:self.drawn]
             self.others += [Group(self.rows[go], self.chunk, [*states]) for go in others]
-            self.rows = self.rows[stay]
+            self.rows = self.rows[followers]
 
     def apply(self, op: Op, inputs: tuple[Any, ...], params: dict[str, Any]) -> Tensor:
         if op.kind == "composite" and op.batch is None:
@@ -151,15 +151,15 @@ class BatchLevel(Level):
 
     def call(self, function: Any, ctx: Any, args: tuple[Any, ...]) -> Any:
         inner = [x._data.current() if is_of(x, self) else x for x in args]
-        result, kept = run_forward(function, ctx, args, inner)
+        result, saved_ctx = run_forward(function, ctx, args, inner)
         outs = as_list(result)
 
         def beneath(xs: Any) -> tuple[list[Any], list[Any]]:
             axes = [0 if is_of(x, self) else None for x in xs]
             return [x if axis is None else x._data.current() for x, axis in zip(xs, axes)], axes
 
-        made = Mapped.apply(Call(function, kept, outs, beneath, vmap), *inner)
-        for x, value in zip(outs, made):
+        values = Mapped.apply(Call(function, saved_ctx, outs, beneath, vmap), *inner)
+        for x, value in zip(outs, values):
             if x is not None:
                 mapped = is_of(x, self)
                 x._data = Batched(self, value) if mapped else value._data
@@ -190,13 +190,13 @@ class BatchLevel(Level):
                       below: Any) -> Tensor:
         """Numbers for the whole chunk, of which this run takes its own: the same in every run."""
         count = len(self.chunk)
-        part: Any = np.searchsorted(self.chunk, self.rows)
-        places = np.zeros(count, np.int64)
-        places[part] = np.arange(len(part))
-        given = [_taken(x, places) if b else batching.repeated(x, count)
+        own: Any = np.searchsorted(self.chunk, self.rows)
+        sources = np.zeros(count, np.int64)
+        sources[own] = np.arange(len(own))
+        operands = [_taken(x, sources) if b else batching.repeated(x, count)
                  for x, b in zip(xs[1:], batched[1:])]
-        more = {"shape": (count, *params["shape"])} if "shape" in params else {}
-        return _taken(below((xs[0], *given), {**params, **more}), part)
+        shape = {"shape": (count, *params["shape"])} if "shape" in params else {}
+        return _taken(below((xs[0], *operands), {**params, **shape}), own)
 
 
 # ---- rules by kind, for ops that have none of their own
@@ -230,8 +230,9 @@ def _one_by_one(op: Op, xs: tuple[Any, ...], batched: tuple[bool, ...], params: 
     if outs:
         return concat([reshape(out, (1, *out.shape)) for out in outs])
     one = [TensorType(x.shape[1:], x.dtype) if b else type_of(x) for x, b in zip(xs, batched)]
-    made = op.result(*one, **params)
-    return apply(full_op, (), {"shape": (0, *made.shape), "value": 0, "dtype": made.dtype})
+    result_type = op.result(*one, **params)
+    return apply(full_op, (),
+                 {"shape": (0, *result_type.shape), "value": 0, "dtype": result_type.dtype})
 
 
 def _example(x: Tensor, i: int) -> Tensor:
@@ -244,13 +245,13 @@ _RULES: dict[str, batching.Rule] = {
     "scan": batching.shifted("axis")}
 
 
-def _taken(x: Tensor, places: Any) -> Tensor:
+def _taken(x: Tensor, rows: Any) -> Tensor:
     """The examples of `x` at `places`."""
-    count = len(places)
-    if count and np.array_equal(places, np.arange(places[0], places[0] + count)):
-        start = (int(places[0]), *(0,) * (x.ndim - 1))
+    count = len(rows)
+    if count and np.array_equal(rows, np.arange(rows[0], rows[0] + count)):
+        start = (int(rows[0]), *(0,) * (x.ndim - 1))
         return slice_axes(x, start, (1,) * x.ndim, (count, *x.shape[1:]))
-    index = interpreter.source(Tensor(np.asarray(places, np.int64)))
+    index = interpreter.source(Tensor(np.asarray(rows, np.int64)))
     return apply(take_op, (x, index), {"axis": 0})
 
 
@@ -287,8 +288,8 @@ def vmap(
     def mapped(*args: Any, **kwargs: Any) -> Any:
         leaves, structure = tree.flatten(args)
         axes = tree.spread("vmap: in_axes", in_axes, structure)
-        fronts = [x if axis is None else _front(x, axis, f"argument {place}")
-                  for x, axis, place in zip(leaves, axes, tree.argument_paths(structure))]
+        fronts = [x if axis is None else _front(x, axis, f"argument {label}")
+                  for x, axis, label in zip(leaves, axes, tree.argument_paths(structure))]
         count, size = _batch_size(fronts, axes, structure)
         batch = Batch(count, size, chunk_size, randomness)
 
@@ -322,20 +323,21 @@ def _of_rows(x: Tensor, level: BatchLevel) -> Tensor:
 def _batch_size(fronts: Sequence[Any], axes: Sequence[Any], structure: Any
                 ) -> tuple[int, Any]:
     """The number of examples, and as the size to show to user code."""
-    sizes = {place: x._data.shape[0] for x, axis, place in
+    sizes = {label: x._data.shape[0] for x, axis, label in
              zip(fronts, axes, tree.argument_paths(structure)) if axis is not None}
     if not sizes:
         raise ShapeError("vmap: no argument has an axis of examples",
                          "in_axes names one for at least one positional argument")
-    (first, count), *rest = sizes.items()
-    for place, n in rest:
+    (first_label, count), *rest = sizes.items()
+    for label, n in rest:
         if n != count:
-            raise ShapeError(f"vmap: argument {first} has {count} examples, argument {place} {n}",
-                             "all must have as many; None in in_axes for what all examples share")
+            raise ShapeError(
+                f"vmap: argument {first_label} has {count} examples, argument {label} {n}",
+                "all must have as many; pass None in in_axes for arguments that all examples share")
     return count, next(x.shape[0] for x, axis in zip(fronts, axes) if axis is not None)
 
 
-class Path(NamedTuple):
+class PathResult(NamedTuple):
     """What came of a run: for which examples, and the leaves of its result."""
 
     rows: Rows
@@ -345,7 +347,7 @@ class Path(NamedTuple):
     structure: Any
 
 
-def _paths(run: Callable[[BatchLevel], Any], batch: Batch) -> Iterator[Path]:
+def _paths(run: Callable[[BatchLevel], Any], batch: Batch) -> Iterator[PathResult]:
     """Runs the function until every example has a result."""
     every, count = np.arange(batch.examples), max(batch.examples, 1)
     step = batch.chunk_size or count
@@ -363,17 +365,17 @@ def _paths(run: Callable[[BatchLevel], Any], batch: Batch) -> Iterator[Path]:
                     tree.tensors("vmap", leaves, structure, "the result")]
             batched = [is_of(x, level) for x in outs]
             values = [x._data.current() if b else x for x, b in zip(outs, batched)]
-        yield Path(level.rows, level.size, values, batched, structure)
+        yield PathResult(level.rows, level.size, values, batched, structure)
         waiting = level.others + waiting
 
 
-def _together(paths: list[Path], out_axes: Any) -> Any:
+def _together(paths: list[PathResult], out_axes: Any) -> Any:
     """The results of all paths as one, the examples in their order and along `out_axes`."""
     first = paths[0]
     for path in paths[1:]:
         _check_alike(first, path)
     axes = tree.spread("vmap: out_axes", out_axes, first.structure)
-    order = np.concatenate([path.rows for path in paths])
+    rows = np.concatenate([path.rows for path in paths])
     outs = []
     for n, axis in enumerate(axes):
         if axis is None:
@@ -381,19 +383,19 @@ def _together(paths: list[Path], out_axes: Any) -> Any:
             continue
         values = [p.leaves[n] if p.batched[n] else batching.repeated(p.leaves[n], p.size)
                   for p in paths]
-        value = values[0] if len(values) == 1 else _restore_order(concat(values), order)
+        value = values[0] if len(values) == 1 else _sort_by_row(concat(values), rows)
         outs.append(_back(value, axis))
     return tree.unflatten(first.structure, outs)
 
 
-def _restore_order(x: Tensor, order: Any) -> Tensor:
-    if np.array_equal(order, np.arange(len(order))):
+def _sort_by_row(x: Tensor, rows: Any) -> Tensor:
+    if np.array_equal(rows, np.arange(len(rows))):
         return x
-    index = interpreter.source(Tensor(np.argsort(order)))
+    index = interpreter.source(Tensor(np.argsort(rows)))
     return apply(take_op, (x, index), {"axis": 0})
 
 
-def _shared(paths: list[Path], n: int) -> Tensor:
+def _shared(paths: list[PathResult], n: int) -> Tensor:
     if len(paths) > 1 or paths[0].batched[n]:
         raise ShapeError("vmap: a result with out_axes=None differs between the examples",
                          "give the axis that the examples shall have in it")
@@ -402,26 +404,26 @@ def _shared(paths: list[Path], n: int) -> Tensor:
 
 def _back(x: Tensor, axis: Any) -> Tensor:
     """`x` with its first axis at `axis`."""
-    at = axis_of("vmap: out_axes", axis, x.ndim)
-    if at == 0:
+    target = axis_of("vmap: out_axes", axis, x.ndim)
+    if target == 0:
         return x
-    return permute_dims(x, (*range(1, at + 1), 0, *range(at + 1, x.ndim)))
+    return permute_dims(x, (*range(1, target + 1), 0, *range(target + 1, x.ndim)))
 
 
-def _check_alike(a: Path, b: Path) -> None:
+def _check_alike(a: PathResult, b: PathResult) -> None:
     """Raises ShapeError unless the results of two paths can be joined."""
     of = f"vmap: examples {_listed(a.rows)} and {_listed(b.rows)} decide differently and give"
     if a.structure != b.structure:
         raise ShapeError(f"{of} {a.structure} and {b.structure}",
                          "every path through the function must return as many tensors")
-    for place, s, t in zip(tree.leaf_paths(a.structure), _types(a), _types(b)):
+    for label, s, t in zip(tree.leaf_paths(a.structure), _types(a), _types(b)):
         if s != t:
             raise ShapeError(f"{of} {s[1].name} of shape {s[0]} and {t[1].name} of {t[0]}"
-                             + (f" at {place}" if place else ""),
+                             + (f" at {label}" if label else ""),
                              "every path must return tensors of one shape and dtype")
 
 
-def _types(path: Path) -> list[Any]:
+def _types(path: PathResult) -> list[Any]:
     return [(x._data.shape[1:] if b else x._data.shape, x._data.dtype)
             for x, b in zip(path.leaves, path.batched)]
 

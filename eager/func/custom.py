@@ -28,9 +28,9 @@ def run_forward(function: Any, ctx: Any, args: tuple[Any, ...], beneath: Sequenc
     if ctx._dirty:
         raise GradientError(f"{function.__name__}: mark_dirty inside of a transform is not built",
                             "return a new tensor in the place of the one changed")
-    kept = copy.copy(ctx)
+    inner_ctx = copy.copy(ctx)
     ctx.needs_input_grad = needs
-    return result, kept
+    return result, inner_ctx
 
 
 def as_list(result: Any) -> list[Any]:
@@ -54,31 +54,31 @@ class Mapped(Function):
 class Call:
     """What `Mapped` needs: what forward gave and saved, and how to run backward over a batch."""
 
-    def __init__(self, function: Any, kept: Any, outs: list[Any], beneath: Callable[..., Any],
+    def __init__(self, function: Any, ctx: Any, outs: list[Any], beneath: Callable[..., Any],
                  vmap: Callable[..., Any]) -> None:
         """beneath(tensors): what those are made of, and their axes of examples."""
         self.function, self.vmap = function, vmap
         self.values, self.out_axes = beneath(outs)
-        self.saved, self.saved_axes = beneath(kept._to_save)
-        constant = [any(x is y for y in kept._constant) for x in outs]
+        self.saved, self.saved_axes = beneath(ctx._to_save)
+        constant = [any(x is y for y in ctx._constant) for x in outs]
         self.constant = [v for v, c in zip(self.values, constant) if c]
-        self.kept, kept._to_save = kept, ()
+        self.ctx, ctx._to_save = ctx, ()
 
     def forward(self, ctx: Any) -> Any:
         """The results, as tensors beneath."""
         ctx.save_for_backward(*self.saved)
         ctx.mark_non_differentiable(*self.constant)
-        ctx.set_materialize_grads(self.kept.materialize_grads)
+        ctx.set_materialize_grads(self.ctx.materialize_grads)
         values, self.values, self.saved, self.constant = tuple(self.values), [], [], []
         return values
 
     def backward(self, saved: Any, gradients: Any) -> Any:
         """The gradients of all examples, by the user's backward over the batch."""
         def one(saved: Any, gradients: Any) -> Any:
-            ctx = copy.copy(self.kept)
+            ctx = copy.copy(self.ctx)
             ctx._to_save = tuple(saved)
-            found = as_list(self.function.backward(ctx, *gradients))
-            return found[:len(ctx.needs_input_grad)]
+            results = as_list(self.function.backward(ctx, *gradients))
+            return results[:len(ctx.needs_input_grad)]
 
         mapped = self.vmap(one, in_axes=(self.saved_axes, self.out_axes), randomness="different")
         return mapped(list(saved), list(gradients))

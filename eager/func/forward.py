@@ -75,8 +75,8 @@ class ForwardLevel(Level):
         if op.vjp is None or not is_float(out.dtype):
             return out
         tangents = [x._data.tangent if o else None for x, o in zip(inputs, own)]
-        found = _rule(op, out, primals)(op, out, primals, tangents, params)
-        return self._still(out) if found is None else Tensor(Dual(self, out, found))
+        tangent = _rule(op, out, primals)(op, out, primals, tangents, params)
+        return self._still(out) if tangent is None else Tensor(Dual(self, out, tangent))
 
     def call(self, function: Any, ctx: Any, args: tuple[Any, ...]) -> Any:
         """Tangents are the transpose of the user's backward."""
@@ -87,11 +87,11 @@ class ForwardLevel(Level):
         inner = list(primals)
         for i, x in zip(moving, tape.fresh):
             inner[i] = x
-        made, _ = tape.run(lambda: as_list(function.apply(*inner)))
+        outputs, _ = tape.run(lambda: as_list(function.apply(*inner)))
         for n, x in enumerate(as_list(result)):
             if x is not None:
-                slope = _transposed_back(tape, made[n], [args[i]._data.tangent for i in moving])
-                value = tape.shown(made[n])
+                slope = _transposed_back(tape, outputs[n], [args[i]._data.tangent for i in moving])
+                value = tape.shown(outputs[n])
                 x._data = value._data if slope is None else Dual(self, value, slope)
         return result
 
@@ -154,8 +154,8 @@ def _transposed(op: Op, out: Tensor, primals: tuple[Any, ...], tangents: Tangent
         gradients = op.vjp(needs, u, out, *primals, **params)  # type: ignore[misc]
         pairs = [(unbroadcast(g, x), t) for g, x, t in zip(gradients, primals, tangents)
                  if t is not None and g is not None]
-    (found,) = gradients_between([g for g, _ in pairs], [t for _, t in pairs], [u.edge], keep)
-    return found
+    (tangent,) = gradients_between([g for g, _ in pairs], [t for _, t in pairs], [u.edge], keep)
+    return tangent
 
 
 def _transposed_back(tape: Tape, out: Tensor, tangents: Tangents) -> Tensor | None:
@@ -167,8 +167,8 @@ def _transposed_back(tape: Tape, out: Tensor, tangents: Tangents) -> Tensor | No
         u = zeros_like(out)
         u.edge = Leaf(u)
         back = tape.back([out], [u])
-    (found,) = gradients_between(back, tangents, [u.edge], keep)
-    return found
+    (tangent,) = gradients_between(back, tangents, [u.edge], keep)
+    return tangent
 
 
 _RULES: dict[str, Callable[..., Tensor | None]] = {
@@ -194,20 +194,21 @@ def jvp(
         own = [Tensor(Dual(level, alias(x), alias(t))) for x, t in xs]
         result = f(*tree.unflatten(structure, own))
         result, aux = tree.with_aux("jvp", result, has_aux)
-        leaves, made = tree.flatten(result)
-        outs = [check_inner(x, "jvp") for x in tree.tensors("jvp", leaves, made, "the result")]
+        leaves, result_structure = tree.flatten(result)
+        results = tree.tensors("jvp", leaves, result_structure, "the result")
+        outs = [check_inner(x, "jvp") for x in results]
         extra = tree.tree_map(lambda x: x._data.primal if is_of(x, level) else x, aux)
         values = [x._data.primal if is_of(x, level) else x for x in outs]
         slopes = [x._data.tangent if is_of(x, level) else zeros_like(x) for x in outs]
-    both = tree.unflatten(made, values), tree.unflatten(made, slopes)
+    both = tree.unflatten(result_structure, values), tree.unflatten(result_structure, slopes)
     return (*both, extra) if has_aux else both
 
 
 def _directions(primals: Any, tangents: Any) -> tuple[list[tuple[Tensor, Tensor]], Any]:
     """Each primal with its tangent, once they are known to fit."""
-    for what, given in (("primals", primals), ("tangents", tangents)):
-        if not isinstance(given, (tuple, list)):
-            raise DTypeError(f"jvp: {what} is {type(given).__name__}, not a tuple",
+    for what, argument in (("primals", primals), ("tangents", tangents)):
+        if not isinstance(argument, (tuple, list)):
+            raise DTypeError(f"jvp: {what} is {type(argument).__name__}, not a tuple",
                              "one entry for each argument of the function: (x,) for one")
     leaves, structure = tree.flatten(tuple(primals))
     steps, other = tree.flatten(tuple(tangents))
@@ -216,11 +217,11 @@ def _directions(primals: Any, tangents: Any) -> tuple[list[tuple[Tensor, Tensor]
                          "give one tangent for each primal")
     xs = tree.tensors("jvp", leaves, structure, "primal ", tree.argument_paths)
     ts = tree.tensors("jvp", steps, other, "tangent ", tree.argument_paths)
-    for place, x, t in zip(tree.argument_paths(structure), xs, ts):
+    for label, x, t in zip(tree.argument_paths(structure), xs, ts):
         if not is_float(x.dtype) or t.dtype != x.dtype:
-            raise DTypeError(f"jvp: primal {place} is {x.dtype.name}, its tangent {t.dtype.name}",
+            raise DTypeError(f"jvp: primal {label} is {x.dtype.name}, its tangent {t.dtype.name}",
                              "both are of one floating point dtype")
         if t._data.shape != x._data.shape:
-            raise ShapeError(f"jvp: primal {place} has shape {x.shape}, its tangent {t.shape}",
+            raise ShapeError(f"jvp: primal {label} has shape {x.shape}, its tangent {t.shape}",
                              "a tangent has the shape of its primal")
     return list(zip(xs, ts)), structure

@@ -35,19 +35,19 @@ def functional_call(
     >>> fw.func.functional_call(layer, {"weight": fw.tensor([[1.0, 10.0]])}, fw.ones(2))
     tensor([11.])
     """
-    given = _merged(parameters_and_buffers)
-    with _replaced(_replacements(module, given, tie_weights, strict)):
+    tensors = _merged(parameters_and_buffers)
+    with _replaced(_replacements(module, tensors, tie_weights, strict)):
         return module(*(args if isinstance(args, tuple) else (args,)), **(kwargs or {}))
 
 
-def _merged(given: Any) -> dict[str, Tensor]:
+def _merged(dicts: Any) -> dict[str, Tensor]:
     """The dicts that are given, as one of tensors."""
     merged: dict[str, Tensor] = {}
-    for part in given if isinstance(given, (tuple, list)) else (given,):
-        if not isinstance(part, Mapping):
+    for tensors in dicts if isinstance(dicts, (tuple, list)) else (dicts,):
+        if not isinstance(tensors, Mapping):
             raise DTypeError(f"functional_call: takes a dict of names to tensors, not "
-                             f"{type(part).__name__}", "dict(module.named_parameters()) is one")
-        for name, value in part.items():
+                             f"{type(tensors).__name__}", "dict(module.named_parameters()) is one")
+        for name, value in tensors.items():
             if name in merged:
                 raise StateError(f"functional_call: {name!r} is in two of the dicts",
                                  "leave it out of one of them")
@@ -58,35 +58,35 @@ def _merged(given: Any) -> dict[str, Tensor]:
     return merged
 
 
-def _replacements(module: Module, given: dict[str, Tensor], tie_weights: bool, strict: bool
+def _replacements(module: Module, tensors: dict[str, Tensor], tie_weights: bool, strict: bool
             ) -> list[tuple[Slot, Tensor]]:
     """Where to put which tensor."""
     own = {(f"{path}." if path else "") + name: (table, name)
            for path, part in module.named_modules(remove_duplicate=False)
            for table in (part.__dict__[t] for t in _TABLES)
            for name, value in table.items() if value is not None}
-    problems = listed("unexpected", [n for n in given if n not in own], own)
+    problems = listed("unexpected", [n for n in tensors if n not in own], own)
     if strict:
-        problems += listed("missing", [n for n in own if n not in given], given)
+        problems += listed("missing", [n for n in own if n not in tensors], tensors)
     if problems:
         raise StateError(f"functional_call: the names do not fit {type(module).__name__}:\n    "
                          + "\n    ".join(problems), "names are those of named_parameters() and "
                          "named_buffers()")
-    found = []
-    for name, value in given.items():
+    slots = []
+    for name, value in tensors.items():
         table, key = own[name]
-        found.append((own[name], value))
+        slots.append((own[name], value))
         if tie_weights:
-            found += [(place, value) for other, place in own.items()
-                      if other not in given and place[0][place[1]] is table[key]]
-    return found
+            slots += [(slot, value) for other, slot in own.items()
+                      if other not in tensors and slot[0][slot[1]] is table[key]]
+    return slots
 
 
 @contextlib.contextmanager
-def _replaced(places: list[tuple[Slot, Tensor]]) -> Iterator[None]:
-    before = [(place, place[0][place[1]]) for place, _ in places]
+def _replaced(slots: list[tuple[Slot, Tensor]]) -> Iterator[None]:
+    before = [(slot, slot[0][slot[1]]) for slot, _ in slots]
     try:
-        for (table, name), value in places:
+        for (table, name), value in slots:
             table[name] = value
         yield
     finally:

@@ -42,8 +42,8 @@ class Tape:
     def run(self, f: Callable[[], Any]) -> tuple[list[Any], Any]:
         """The leaves of what `f` returns, and their structure."""
         with enable_grad():
-            made = f()
-        leaves, structure = tree.flatten(made)
+            result = f()
+        leaves, structure = tree.flatten(result)
         self.reaches_out = self._outer and leads_outside(
             list(edges_of(*leaves)), set(self.edges), self._from)
         return leaves, structure
@@ -55,8 +55,8 @@ class Tape:
     def back(self, outputs: Sequence[Tensor], gradients: Sequence[Any]) -> list[Tensor]:
         """Gradients at the fresh tensors; zeros where the outputs do not depend on one."""
         keep = is_grad_enabled() and (self.reaches_out or tracked(*gradients))
-        found = gradients_between(outputs, gradients, self.edges, keep)
-        return [zeros_like(x) if g is None else g for x, g in zip(self.leaves, found)]
+        at_edges = gradients_between(outputs, gradients, self.edges, keep)
+        return [zeros_like(x) if g is None else g for x, g in zip(self.leaves, at_edges)]
 
 
 def _fresh(x: Tensor, outer: bool) -> Tensor:
@@ -83,8 +83,8 @@ def grad(f: Callable[..., Any], argnums: Argnums = 0, has_aux: bool = False) -> 
 
     @functools.wraps(f, updated=())
     def gradient(*args: Any, **kwargs: Any) -> Any:
-        value, found = both(*args, **kwargs)
-        return (found, value[1]) if has_aux else found
+        value, gradients = both(*args, **kwargs)
+        return (gradients, value[1]) if has_aux else gradients
 
     return gradient
 
@@ -101,13 +101,13 @@ def value_and_grad(
 
     @functools.wraps(f, updated=())
     def value_and_gradient(*args: Any, **kwargs: Any) -> Any:
-        leaves, structure, place = select_arguments("grad", args, argnums)
+        leaves, structure, substitute = select_arguments("grad", args, argnums)
         tape = Tape("grad", leaves)
-        made, form = tape.run(lambda: f(*place(tape.fresh), **kwargs))
-        result = tree.unflatten(form, made)
+        outputs, result_structure = tape.run(lambda: f(*substitute(tape.fresh), **kwargs))
+        result = tree.unflatten(result_structure, outputs)
         _check_number(tree.with_aux("grad", result, has_aux)[0])
-        shown = tree.unflatten(form, [tape.shown(x) for x in made])
-        return shown, tree.unflatten(structure, tape.back(made[:1], [None]))
+        shown = tree.unflatten(result_structure, [tape.shown(x) for x in outputs])
+        return shown, tree.unflatten(structure, tape.back(outputs[:1], [None]))
 
     return value_and_gradient
 
@@ -136,20 +136,21 @@ def vjp(f: Callable[..., Any], *primals: Any, has_aux: bool = False) -> tuple[An
     >>> out, back(fw.tensor([1.0, 10.0]))
     (tensor([1., 4.]), (tensor([ 2., 40.]),))
     """
-    leaves, structure, place = select_arguments("vjp", primals, tuple(range(len(primals))))
+    leaves, structure, substitute = select_arguments("vjp", primals, tuple(range(len(primals))))
     tape = Tape("vjp", leaves)
-    made, form = tape.run(lambda: f(*place(tape.fresh)))
-    result, aux = tree.with_aux("vjp", tree.unflatten(form, made), has_aux)
+    results, result_structure = tape.run(lambda: f(*substitute(tape.fresh)))
+    result, aux = tree.with_aux("vjp", tree.unflatten(result_structure, results), has_aux)
     outs, out_form = tree.flatten(result)
     roots = [Tensor(x._data, x.edge) for x in tree.tensors("vjp", outs, out_form, "the result")]
 
     def back(cotangents: Any) -> Any:
-        given, found_form = tree.flatten(cotangents)
-        if found_form != out_form:
-            raise ShapeError(f"vjp: the function returned {out_form}, its gradient is {found_form}",
-                             "give one gradient for each result, in the same structure")
-        given = tree.tensors("vjp", given, out_form, "the gradient")
-        return tree.unflatten(structure, tape.back(roots, given))
+        seeds, seed_structure = tree.flatten(cotangents)
+        if seed_structure != out_form:
+            raise ShapeError(
+                f"vjp: the function returned {out_form}, its gradient is {seed_structure}",
+                "give one gradient for each result, in the same structure")
+        seeds = tree.tensors("vjp", seeds, out_form, "the gradient")
+        return tree.unflatten(structure, tape.back(roots, seeds))
 
     shown = tree.unflatten(out_form, [tape.shown(x) for x in outs])
     return (shown, back, tree.tree_map(tape.shown, aux)) if has_aux else (shown, back)
@@ -164,28 +165,28 @@ def select_arguments(name: str, args: tuple[Any, ...], argnums: Argnums
     picked = tuple(args[n] for n in at)
     leaves, structure = tree.flatten(picked if isinstance(argnums, tuple) else picked[0])
     all_of = structure if isinstance(argnums, tuple) else tree.flatten(picked)[1]
-    where = [f"{n}{place}" for n, sub in zip(at, all_of.items) for place in tree.leaf_paths(sub)]
-    for x, spot in zip(leaves, where):
+    labels = [f"{n}{path}" for n, sub in zip(at, all_of.items) for path in tree.leaf_paths(sub)]
+    for x, label in zip(leaves, labels):
         if not isinstance(x, Tensor):
-            raise DTypeError(f"{name}: argument {spot} is {type(x).__name__}, not a tensor",
+            raise DTypeError(f"{name}: argument {label} is {type(x).__name__}, not a tensor",
                              "gradients are taken by tensors: fw.tensor(x), or choose argnums")
         if not is_float(x.dtype):
-            raise DTypeError(f"{name}: argument {spot} is {x.dtype.name}, which has no gradient",
+            raise DTypeError(f"{name}: argument {label} is {x.dtype.name}, which has no gradient",
                              "cast it: x.astype(fw.float32), or choose other argnums")
 
-    def place(others: Sequence[Any]) -> list[Any]:
+    def substitute(others: Sequence[Any]) -> list[Any]:
         full = list(args)
         for n, arg in zip(at, tree.unflatten(all_of, others)):
             full[n] = arg
         return full
 
-    return leaves, structure, place
+    return leaves, structure, substitute
 
 
-def _position(name: str, given: Any, count: int) -> int:
-    number = whole(given)
+def _position(name: str, argnum: Any, count: int) -> int:
+    number = whole(argnum)
     if number is None or not -count <= number < count:
-        raise GradientError(f"{name}: argnums {given!r} of a function called with {count} "
+        raise GradientError(f"{name}: argnums {argnum!r} of a function called with {count} "
                             "positional arguments", "it is the number of one of them, from 0 on, "
                             "or a tuple of such numbers")
     return int(number % count)

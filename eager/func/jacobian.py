@@ -36,21 +36,21 @@ def jacrev(f: Callable[..., Any], argnums: Argnums = 0, has_aux: bool = False
 
     @functools.wraps(f, updated=())
     def jacobian(*args: Any, **kwargs: Any) -> Any:
-        leaves, structure, place = select_arguments("jacrev", args, argnums)
+        leaves, structure, substitute = select_arguments("jacrev", args, argnums)
 
         def inner(*xs: Tensor) -> Any:
-            return f(*place(xs), **kwargs)
+            return f(*substitute(xs), **kwargs)
 
         result, back, *aux = vjp(inner, *leaves, has_aux=has_aux)
-        outs, form = tree.flatten(result)
-        rows = vmap(lambda *gs: back(tree.unflatten(form, gs)))(*_basis(outs))
-        found = []
+        outs, result_structure = tree.flatten(result)
+        rows = vmap(lambda *gs: back(tree.unflatten(result_structure, gs)))(*_basis(outs))
+        jacobians = []
         for n, out in enumerate(outs):
             parts = [_part(g, outs, n) for g in rows]
-            found.append(tree.unflatten(structure, [
+            jacobians.append(tree.unflatten(structure, [
                 reshape(p, (*out.shape, *x.shape)) for p, x in zip(parts, leaves)]))
-        made = tree.unflatten(form, found)
-        return (made, *aux) if has_aux else made
+        jacobian_tree = tree.unflatten(result_structure, jacobians)
+        return (jacobian_tree, *aux) if has_aux else jacobian_tree
 
     return jacobian
 
@@ -69,10 +69,10 @@ def jacfwd(f: Callable[..., Any], argnums: Argnums = 0, has_aux: bool = False
 
     @functools.wraps(f, updated=())
     def jacobian(*args: Any, **kwargs: Any) -> Any:
-        leaves, structure, place = select_arguments("jacfwd", args, argnums)
+        leaves, structure, substitute = select_arguments("jacfwd", args, argnums)
 
         def inner(*xs: Tensor) -> Any:
-            return f(*place(xs), **kwargs)
+            return f(*substitute(xs), **kwargs)
 
         aux: list[Any] = []  # the same for all directions
 
@@ -81,13 +81,14 @@ def jacfwd(f: Callable[..., Any], argnums: Argnums = 0, has_aux: bool = False
             return slope
 
         slopes = vmap(column)(*_basis(leaves))
-        outs, form = tree.flatten(slopes)
-        found = []
+        outs, result_structure = tree.flatten(slopes)
+        jacobians = []
         for out in outs:
             parts = [_part(out, leaves, n) for n in range(len(leaves))]
-            found.append(tree.unflatten(structure, [_columns(p, x) for p, x in zip(parts, leaves)]))
-        made = tree.unflatten(form, found)
-        return (made, *aux) if has_aux else made
+            columns = [_columns(p, x) for p, x in zip(parts, leaves)]
+            jacobians.append(tree.unflatten(structure, columns))
+        jacobian_tree = tree.unflatten(result_structure, jacobians)
+        return (jacobian_tree, *aux) if has_aux else jacobian_tree
 
     return jacobian
 
@@ -106,13 +107,13 @@ def hessian(f: Callable[..., Any], argnums: Argnums = 0) -> Callable[..., Any]:
 def _basis(xs: Sequence[Tensor]) -> list[Tensor]:
     """For each of `xs` a batch: example i is 1 at element i of all elements of `xs`, else 0."""
     ends = list(accumulate(product(x.shape) for x in xs))
-    made = []
+    batches = []
     for x, end in zip(xs, ends):
         shape = (ends[-1], product(x.shape))
         hit = equal(iota(shape, 0, device=x.device),
                     iota(shape, 1, device=x.device) + (end - shape[1]))
-        made.append(reshape(cast(hit, x.dtype), (ends[-1], *x.shape)))
-    return made
+        batches.append(reshape(cast(hit, x.dtype), (ends[-1], *x.shape)))
+    return batches
 
 
 def _part(x: Tensor, of: Sequence[Tensor], n: int) -> Tensor:
@@ -124,5 +125,5 @@ def _part(x: Tensor, of: Sequence[Tensor], n: int) -> Tensor:
 
 def _columns(x: Tensor, leaf: Tensor) -> Tensor:
     """(elements of `leaf`, *out) as (*out, *shape of `leaf`)."""
-    turned = permute_dims(x, (*range(1, x.ndim), 0))
-    return reshape(turned, (*turned.shape[:-1], *leaf.shape))
+    moved = permute_dims(x, (*range(1, x.ndim), 0))
+    return reshape(moved, (*moved.shape[:-1], *leaf.shape))

@@ -168,13 +168,13 @@ class Transforms:
 
 
 def _highest(inputs: tuple[Any, ...]) -> Level | None:
-    found: Level | None = None
+    highest: Level | None = None
     for x in inputs:
         if isinstance(x, Tensor) and isinstance(x._data, OfLevel):
             x._data.check()
-            if found is None or x._data.level.number > found.number:
-                found = x._data.level
-    return found
+            if highest is None or x._data.level.number > highest.number:
+                highest = x._data.level
+    return highest
 
 
 @contextlib.contextmanager

@@ -44,16 +44,16 @@ def parts(tree: Any) -> tuple[tuple[Any, ...], tuple[Any, ...]] | None:
 
 def flatten(tree: Any) -> tuple[list[Any], Any]:
     """The leaves of `tree`, and its structure."""
-    found = parts(tree)
-    if found is None:
+    content = parts(tree)
+    if content is None:
         return [tree], LEAF
     leaves: list[Any] = []
     nodes = []
-    for item in found[1]:
+    for item in content[1]:
         below, node = flatten(item)
         leaves += below
         nodes.append(node)
-    return leaves, Node(type(tree), found[0], tuple(nodes))
+    return leaves, Node(type(tree), content[0], tuple(nodes))
 
 
 def unflatten(structure: Any, leaves: Sequence[Any]) -> Any:
@@ -77,9 +77,9 @@ def _build(node: Any, leaves: Any) -> Any:
 
 
 def _filled(node: Node, items: list[Any]) -> Any:
-    made = node.kind() if node.kind is not dict else {}
-    made.update(zip(node.names, items))
-    return made
+    container = node.kind() if node.kind is not dict else {}
+    container.update(zip(node.names, items))
+    return container
 
 
 def tree_map(fn: Callable[[Any], Any], tree: Any) -> Any:
@@ -88,13 +88,13 @@ def tree_map(fn: Callable[[Any], Any], tree: Any) -> Any:
     return unflatten(structure, [fn(x) for x in leaves])
 
 
-def leaf_paths(structure: Any, at: str = "") -> list[str]:
+def leaf_paths(structure: Any, prefix: str = "") -> list[str]:
     """For each leaf how to get to it: "[0]['x']"."""
     if structure is LEAF:
-        return [at]
+        return [prefix]
     by_name = not issubclass(structure.kind, (dict, tuple, list, type(None)))
-    return [place for name, item in zip(structure.names, structure.items)
-            for place in leaf_paths(item, f"{at}.{name}" if by_name else f"{at}[{name!r}]")]
+    return [path for name, item in zip(structure.names, structure.items)
+            for path in leaf_paths(item, f"{prefix}.{name}" if by_name else f"{prefix}[{name!r}]")]
 
 
 def argument_paths(structure: Any) -> list[str]:
@@ -112,12 +112,12 @@ def spread(name: str, prefix: Any, structure: Any) -> list[Any]:
             raise ShapeError(f"{name}: {prefix!r} stands where there is one tensor",
                              "give an int or None for it")
         return [prefix] * _count(structure)
-    given = prefix if isinstance(prefix, dict) else dict(zip(structure.names, prefix))
-    if len(structure.names) != len(prefix) or set(given) != set(structure.names):
+    entries = prefix if isinstance(prefix, dict) else dict(zip(structure.names, prefix))
+    if len(structure.names) != len(prefix) or set(entries) != set(structure.names):
         raise ShapeError(f"{name}: {prefix!r} does not have the structure of {structure}",
                          "give one int for all, or one entry for each")
     return [entry for key, item in zip(structure.names, structure.items)
-            for entry in spread(name, given[key], item)]
+            for entry in spread(name, entries[key], item)]
 
 
 def _count(structure: Any) -> int:
@@ -129,9 +129,9 @@ def tensors(
     named: Callable[[Any], list[str]] = leaf_paths,
 ) -> list[Tensor]:
     """`leaves`, all of which are tensors, or a DTypeError that names the first that is not."""
-    for place, x in zip(named(structure), leaves):
+    for path, x in zip(named(structure), leaves):
         if not isinstance(x, Tensor):
-            raise DTypeError(f"{name}: {what}{place} is {type(x).__name__}, not a tensor",
+            raise DTypeError(f"{name}: {what}{path} is {type(x).__name__}, not a tensor",
                              "make a tensor of it: fw.tensor(x)")
     return list(leaves)
 

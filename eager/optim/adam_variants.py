@@ -102,19 +102,20 @@ class RAdam(Optimizer):
         square = ema_square(state["exp_avg_sq"], g, beta2, 1 - beta2)
         rate = -group["lr"] / correction(beta1, step)
         new = {"step": step, "exp_avg": mean, "exp_avg_sq": square}
-        length, most = _lengths(beta2, step)  # of the mean of squares, in steps
-        is_known = length > 5
-        if is_known is False:
+        sma, sma_limit = _lengths(beta2, step)  # of the mean of squares, in steps
+        is_tractable = sma > 5
+        if is_tractable is False:
             return axpy(p, rate, mean), new
-        share = root((length - 4) * (length - 2) * most / ((most - 4) * (most - 2) * length))
-        rectified = rate * share * root(correction(beta2, step))
+        rectification = root((sma - 4) * (sma - 2) * sma_limit
+                             / ((sma_limit - 4) * (sma_limit - 2) * sma))
+        rectified = rate * rectification * root(correction(beta2, step))
         adapted = root_step(p, 1.0, rectified, mean, square, 1.0, group["eps"])
-        if is_known is True:
+        if is_tractable is True:
             return adapted, new
-        return where(is_known, adapted, axpy(p, rate, mean)), new
+        return where(is_tractable, adapted, axpy(p, rate, mean)), new
 
 
 def _lengths(beta2: Any, step: Any) -> tuple[Any, Any]:
     """How many steps the mean of squares is made of now, and in the long run."""
-    most = 2 / (1 - beta2) - 1
-    return most - 2 * step * beta2 ** step / correction(beta2, step), most
+    limit = 2 / (1 - beta2) - 1
+    return limit - 2 * step * beta2 ** step / correction(beta2, step), limit

@@ -126,10 +126,10 @@ class LBFGS(Optimizer):
                 replace(p, value)
             return Point(t, loss, g, _dot(g, d))
 
-        found, count = search(evaluate, now, t, _largest(d), group["tolerance_change"],
+        chosen, count = search(evaluate, now, t, _largest(d), group["tolerance_change"],
                               group["max_eval"] - used)
-        self._move(found.t, d)
-        return found, count
+        self._move(chosen.t, d)
+        return chosen, count
 
     # ---- all parameters as one vector
     @property
@@ -159,30 +159,31 @@ class LBFGS(Optimizer):
                       if name in one.saved})
 
 
-def _direction(state: State, g: Tensor, most: int) -> Tensor:
+def _direction(state: State, g: Tensor, history_size: int) -> Tensor:
     """-H g, after what changed since the last step has been noted in `state`."""
     state["n_iter"] += 1
     if state["n_iter"] == 1:
         state.update(old_dirs=[], old_stps=[], ro=[], H_diag=1.0)
         return -g  # type: ignore[operator,no-any-return]
-    gradients, steps, shares = state["old_dirs"], state["old_stps"], state["ro"]
+    gradients, steps, inverse_curvatures = state["old_dirs"], state["old_stps"], state["ro"]
     y, s = g - state["prev_flat_grad"], state["d"] * state["t"]
     curvature = _dot(y, s)
     if curvature > 1e-10:
-        if len(gradients) == most:
-            for kept in (gradients, steps, shares):
-                del kept[0]
+        if len(gradients) == history_size:
+            for history in (gradients, steps, inverse_curvatures):
+                del history[0]
         gradients.append(y)
         steps.append(s)
-        shares.append(1.0 / curvature)
+        inverse_curvatures.append(1.0 / curvature)
         state["H_diag"] = curvature / _dot(y, y)
-    d, parts = -g, []  # type: ignore[operator]
-    for y, s, share in zip(reversed(gradients), reversed(steps), reversed(shares)):
-        parts.append(_dot(s, d) * share)
-        d = axpy(d, -parts[-1], y)
+    d, coefficients = -g, []  # type: ignore[operator]
+    for y, s, inverse in zip(reversed(gradients), reversed(steps), reversed(inverse_curvatures)):
+        coefficients.append(_dot(s, d) * inverse)
+        d = axpy(d, -coefficients[-1], y)
     d = d * state["H_diag"]
-    for y, s, share, part in zip(gradients, steps, shares, reversed(parts)):
-        d = axpy(d, part - _dot(y, d) * share, s)
+    for y, s, inverse, coefficient in zip(gradients, steps, inverse_curvatures,
+                                          reversed(coefficients)):
+        d = axpy(d, coefficient - _dot(y, d) * inverse, s)
     return d
 
 

@@ -40,8 +40,9 @@ class Rprop(Optimizer):
         before = state["prev"]
         size = _from_rate(state["step"] == 0, group["lr"], state["step_size"])
         size = rprop_size(size, g, before, *group["etas"], *group["step_sizes"])
-        kept = rprop_gradient(g, before)
-        return p - sign(kept) * size, {"step": state["step"] + 1, "prev": kept, "step_size": size}
+        gradient = rprop_gradient(g, before)
+        return p - sign(gradient) * size, {
+            "step": state["step"] + 1, "prev": gradient, "step_size": size}
 
 
 def _from_rate(first: Any, lr: Any, size: Tensor) -> Tensor:

@@ -110,11 +110,11 @@ class _Region:
 
 def _regions() -> list[_Region]:
     """The regions that stand around this call."""
-    found, active = [], interpreter.STATE.active
+    regions, active = [], interpreter.STATE.active
     while isinstance(active, _Inside):
-        found.append(active.region)
+        regions.append(active.region)
         active = active.outer
-    return found
+    return regions
 
 
 def _held(x: Any, around: list[_Region]) -> Any:
@@ -144,12 +144,12 @@ class RecomputedEntry(Entry):
     def back(self, g: Any, sums: Any, useful: Any, keep: bool, step: Callable[..., None]) -> None:
         if self.arrays is None:
             raise freed_tape_error(self)
-        region, n = place = self.arrays
+        region, n = origin = self.arrays
         self.arrays, self.out = region.values(n, sums, last=True)
         try:
             step(self, g, sums, useful, True)
         finally:
-            self.arrays, self.out = place, None
+            self.arrays, self.out = origin, None
         if not keep:
             self.arrays = None  # type: ignore[assignment]
 
@@ -196,10 +196,10 @@ class _Collect(_Inside):
         entry, n = out.edge, self.count
         if type(entry) is not Entry:
             return
-        known = self.region.ops[n] if n < len(self.region.ops) else None
-        if known is None or (self.region.check and known != (op.name, out._data.shape)):
+        expected = self.region.ops[n] if n < len(self.region.ops) else None
+        if expected is None or (self.region.check and expected != (op.name, out._data.shape)):
             raise _not_the_same(f"op {n} is {op.name} with a result of shape {out._data.shape}, "
-                                f"in the forward {'nothing' if known is None else known}")
+                                f"in the forward {'nothing' if expected is None else expected}")
         self.store[n] = entry.arrays, entry.out
         self.count += 1
 

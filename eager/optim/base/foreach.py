@@ -22,17 +22,17 @@ from ...ops.shape.join import stack
 SMALL = 1 << 14  # elements; what is copied to and fro for a larger parameter costs more than calls
 
 
-def batches(params: Sequence[Tensor], states: Any, counts: Sequence[str], together: bool
+def batches(params: Sequence[Tensor], states: Any, counts: Sequence[str], may_join: bool
             ) -> Iterator[tuple[list[Tensor], dict[str, float]]]:
     """Parameters that can take a step together, and what they have counted so far."""
-    found: dict[Any, list[Tensor]] = {}
+    groups: dict[Any, list[Tensor]] = {}
     for p in params:
         state, array = states[p], p._data
         counted = tuple([state[name]._data.item() for name in counts if name in state])
-        alone = not together or array.size > SMALL
-        key = array.dtype, p.device, counted, id(p) if alone else 0
-        found.setdefault(key, []).append(p)
-    for (_, _, counted, _), members in found.items():
+        is_alone = not may_join or array.size > SMALL
+        key = array.dtype, p.device, counted, id(p) if is_alone else 0
+        groups.setdefault(key, []).append(p)
+    for (_, _, counted, _), members in groups.items():
         state = states[members[0]]
         yield members, dict(zip([name for name in counts if name in state], counted))
 

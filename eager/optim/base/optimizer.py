@@ -52,11 +52,11 @@ class Optimizer(Saving):
         if hasattr(params, "parameters"):
             raise ArgumentError(f"{self._name}: takes a list of parameters, not a layer",
                                 "pass model.parameters()")
-        given = list(params)
-        if not given:
+        items = list(params)
+        if not items:
             raise ArgumentError(f"{self._name}: got no parameters",
                                 "pass model.parameters(); a generator can be used up only once")
-        for group in given if isinstance(given[0], Mapping) else [{"params": given}]:
+        for group in items if isinstance(items[0], Mapping) else [{"params": items}]:
             self.add_param_group(group)
 
     def __init_subclass__(cls) -> None:
@@ -85,25 +85,25 @@ class Optimizer(Saving):
         self.param_groups.append(group)
         self._begin(group)
 
-    def _parameters(self, given: Any) -> tuple[list[str], list[Tensor]]:
+    def _parameters(self, param_spec: Any) -> tuple[list[str], list[Tensor]]:
         """Names, where there are any, and parameters, each of which is new here."""
-        if isinstance(given, set):
+        if isinstance(param_spec, set):
             raise DTypeError(f"{self._name}: parameters in a set have no order",
                              "pass a list: the order is what a state dict counts them by")
-        items = [given] if isinstance(given, Tensor) else list(given)
+        items = [param_spec] if isinstance(param_spec, Tensor) else list(param_spec)
         names = [item[0] for item in items if isinstance(item, tuple)]
         if names and len(names) < len(items):
             raise ArgumentError(f"{self._name}: {len(items) - len(names)} of {len(items)} "
                                 "parameters have no name", "give all of them names, or none")
         params = [item[1] if isinstance(item, tuple) else item for item in items]
-        known = {id(p) for group in self.param_groups for p in group["params"]}
+        owned = {id(p) for group in self.param_groups for p in group["params"]}
         for i, p in enumerate(params):
             self._check_parameter(p)
-            if id(p) in known:
+            if id(p) in owned:
                 which = f"parameter {i}" + (f" ({names[i]})" if names else "")
                 raise ArgumentError(f"{self._name}: {which} of shape {p.shape} is given twice",
                                     "each belongs to one group; parameters() gives each once")
-            known.add(id(p))
+            owned.add(id(p))
         return names, params
 
     def _check_parameter(self, p: Any) -> None:
@@ -130,7 +130,7 @@ class Optimizer(Saving):
     def _begin(self, group: Group) -> None:
         """Makes the state that parameters lack; equal counts share an array."""
         settings = self._settings(group, False)
-        made: dict[str, Any] = {}
+        counters: dict[str, Any] = {}
         for p in group["params"]:
             if is_lazy(p):  # without a shape yet: its first step makes the state
                 continue
@@ -139,7 +139,7 @@ class Optimizer(Saving):
                 if name in held:
                     continue
                 if name in self.counts:
-                    shared = made.setdefault(name, as_count(value))
+                    shared = counters.setdefault(name, as_count(value))
                     held[name] = interpreter.source(Tensor(shared._data))
                 else:
                     both = 1 + 1j if kind(p.dtype) == "c" else 1  # parts of a complex number

@@ -95,8 +95,8 @@ class Saving:
         state = self.state.get(p, {})
         if isinstance(state.get("step"), Tensor) and state["step"].item() == 0:
             return {}
-        known = self._first_state(p, settings) or state
-        return {k: _snapshot(state[k]) for k in known if k in state and k not in self.hidden}
+        names = self._first_state(p, settings) or state
+        return {k: _snapshot(state[k]) for k in names if k in state and k not in self.hidden}
 
     # ---- loading
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
@@ -107,37 +107,37 @@ class Saving:
         if not isinstance(state_dict, Mapping):
             raise DTypeError(f"load_state_dict takes what state_dict() gave, not "
                              f"{type(state_dict).__name__}", "fw.load(path) reads one from a file")
-        given = dict(state_dict)
+        loaded = dict(state_dict)
         for hook in self._hooks_of("before_load"):
-            given = hook(self, given) or given
-        found = self._match_parameters(given)
-        _check(type(self).__name__, [line for one in found for line in self._problems(one)])
+            loaded = hook(self, loaded) or loaded
+        matches = self._match_parameters(loaded)
+        _check(type(self).__name__, [line for match in matches for line in self._problems(match)])
         with Uninterrupted(), no_grad():
-            for group, old in zip(self.param_groups, given["param_groups"]):
+            for group, old in zip(self.param_groups, loaded["param_groups"]):
                 _load_settings(group, old)
                 self._begin(group)
             shared: dict[Any, Any] = {}
-            for one in found:
-                self._load_state(one, shared)
+            for match in matches:
+                self._load_state(match, shared)
         for hook in self._hooks_of("after_load"):
             hook(self)
 
-    def _match_parameters(self, given: dict[str, Any]) -> list[ParameterState]:
-        saved = given["param_groups"]
+    def _match_parameters(self, loaded: dict[str, Any]) -> list[ParameterState]:
+        saved = loaded["param_groups"]
         ours = [len(g["params"]) for g in self.param_groups]
         theirs = [len(g["params"]) for g in saved]
         if ours != theirs:
             raise StateError(f"{type(self).__name__}: the state was saved for groups of {theirs} "
                              f"parameters, this optimizer has groups of {ours}")
-        found = []
+        matches = []
         for group, old in zip(self.param_groups, saved):
             settings = {k: number(v, False) for k, v in {**group, **old}.items() if k != "params"}
             for p, i in zip(group["params"], old["params"]):
-                state = {k: v for k, v in given["state"].get(i, {}).items() if v is not None}
+                state = {k: v for k, v in loaded["state"].get(i, {}).items() if v is not None}
                 if state:  # a parameter that has a state has made a step
                     state = dict.fromkeys(self.hidden, 1.0) | state
-                found.append(ParameterState(p, i, state, self._first_state(p, settings)))
-        return found
+                matches.append(ParameterState(p, i, state, self._first_state(p, settings)))
+        return matches
 
     def _problems(self, one: ParameterState) -> list[str]:
         """A line for each name of a saved state that does not fit; none where any names may be."""
@@ -148,9 +148,9 @@ class Saving:
         unexpected = [name for name in saved if name not in first]
         lines = listed("missing", missing, unexpected) + listed("unexpected", unexpected, missing)
         for name in first:
-            shape, wanted = tuple(getattr(saved.get(name), "shape", ())), self._shape_of(p, name)
-            if name in saved and shape != wanted:
-                lines.append(f"{name} has shape {shape}, it needs {tuple(wanted)}")
+            shape, expected = tuple(getattr(saved.get(name), "shape", ())), self._shape_of(p, name)
+            if name in saved and shape != expected:
+                lines.append(f"{name} has shape {shape}, it needs {tuple(expected)}")
         return [f"parameter {i} of shape {p.shape}: {line}" for line in lines]
 
     def _load_state(self, one: ParameterState, shared: dict[Any, Any]) -> None:
@@ -221,9 +221,9 @@ def with_hooks(step: Callable[..., Any]) -> Callable[..., Any]:
         if not self._hooks:
             return step(self, *args, **kwargs)
         for hook in self._hooks_of("before_step"):
-            given = hook(self, (self, *args), kwargs)
-            if given is not None:
-                (_, *args), kwargs = given  # type: ignore[assignment]
+            replacement = hook(self, (self, *args), kwargs)
+            if replacement is not None:
+                (_, *args), kwargs = replacement  # type: ignore[assignment]
         out = step(self, *args, **kwargs)
         for hook in self._hooks_of("after_step"):
             hook(self, (self, *args), kwargs)

@@ -183,16 +183,16 @@ _ANNEAL: dict[str, Callable[[float, float, float], float]] = {
 
 
 def _steps(total: Any, epochs: Any, each: Any) -> int:
-    given = {"total_steps": total} if total is not None else {
+    settings = {"total_steps": total} if total is not None else {
         "epochs": epochs, "steps_per_epoch": each}
-    if None in given.values():
+    if None in settings.values():
         raise ArgumentError("OneCycleLR: the number of steps is not known",
                             "pass total_steps, or epochs and steps_per_epoch")
-    for name, value in given.items():
+    for name, value in settings.items():
         if not isinstance(value, int):
             raise ArgumentError(f"OneCycleLR: {name} must be an int, got {value!r}")
         check_at_least("OneCycleLR", name, value, 1)
-    return math.prod(given.values())
+    return math.prod(settings.values())
 
 
 def _phases(up: float, total: int, three: bool) -> list[dict[str, Any]]:

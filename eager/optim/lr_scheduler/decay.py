@@ -295,7 +295,7 @@ class CosineAnnealingWarmRestarts(LRScheduler):
             self.T_cur, self.T_i = epoch - begun, self.T_0 * self.T_mult ** n
 
 
-def cosine(bases: list[Any], least: float, place: float, length: float) -> list[Any]:
+def cosine(bases: list[Any], least: float, epoch: float, length: float) -> list[Any]:
     """From each of `bases` at place 0 down to `least` at `length`, along half a cosine."""
-    height = 1 + cos(math.pi * place / length)
+    height = 1 + cos(math.pi * epoch / length)
     return [least + (base - least) * height / 2 for base in bases]

@@ -105,14 +105,15 @@ class DataLoader(Generic[_T_co]):
         run = self._pass = Pass(self._source(), self.generator, state)
         if self.num_workers == 0:
             return self._streamed(run) if self._iterable else self._numbered(run)
-        crew = self._pool_for(run)
+        pool = self._pool_for(run)
         try:  # on their way from now on, not from the first batch on that is asked for
-            ahead = Prefetcher(run, crew, self.prefetch_factor or 1, self.in_order, self.timeout)
+            prefetcher = Prefetcher(run, pool, self.prefetch_factor or 1, self.in_order,
+                                    self.timeout)
         except BaseException:
-            self._end(crew)
+            self._end(pool)
             raise
-        loop = self._loop(ahead, crew)
-        if self._pool is crew:
+        loop = self._loop(prefetcher, pool)
+        if self._pool is pool:
             self._user = weakref.ref(loop)
         return loop
 
@@ -136,21 +137,21 @@ class DataLoader(Generic[_T_co]):
                 yield batch.pop()  # not kept here while the loop works on it
         run.ended = True
 
-    def _loop(self, ahead: Prefetcher, crew: WorkerPool) -> Iterator[Any]:
+    def _loop(self, prefetcher: Prefetcher, pool: WorkerPool) -> Iterator[Any]:
         try:
-            yield from ahead.batches()
+            yield from prefetcher.batches()
         except GeneratorExit:  # persistent workers stay when a loop is left, not when it failed
             raise
         except BaseException:
-            self._end(crew)
+            self._end(pool)
             raise
         finally:
-            if self._pool is not crew:
-                crew.close()
+            if self._pool is not pool:
+                pool.close()
 
-    def _end(self, crew: WorkerPool) -> None:
-        self._pool = None if self._pool is crew else self._pool
-        crew.close()
+    def _end(self, pool: WorkerPool) -> None:
+        self._pool = None if self._pool is pool else self._pool
+        pool.close()
 
     def _job(self, run: Pass) -> Job:
         size = (self.batch_size or 1) if self._batched else None
@@ -162,11 +163,11 @@ class DataLoader(Generic[_T_co]):
         if self._pool is not None and (user is None or user.gi_frame is None):
             return self._pool
         job = self._job(run)
-        made = ThreadPool(job) if self.multiprocessing_context is None else ProcessPool(
+        pool = ThreadPool(job) if self.multiprocessing_context is None else ProcessPool(
             job, self.multiprocessing_context, self.prefetch_factor or 1)
         if self.persistent_workers and self._pool is None:
-            self._pool = made
-        return made
+            self._pool = pool
+        return pool
 
     def state_dict(self) -> State:
         """Where the latest pass is: what `load_state_dict` takes, in numbers, lists and dicts.
@@ -191,9 +192,9 @@ class DataLoader(Generic[_T_co]):
 
     def load_state_dict(self, state_dict: State) -> None:
         """Makes the next pass go on where `state_dict` was taken, whatever num_workers is."""
-        wanted = {"seed", "yielded", "pending", "drained", "ended"}
-        wanted |= set() if self._iterable else {"sampler"}
-        if missing := sorted(wanted - set(state_dict)):
+        required = {"seed", "yielded", "pending", "drained", "ended"}
+        required |= set() if self._iterable else {"sampler"}
+        if missing := sorted(required - set(state_dict)):
             raise StateError(f"DataLoader: the state lacks {', '.join(missing)}; it has the keys "
                              f"{sorted(state_dict)}", "state_dict() of such a loader gives one")
         self._resumed = dict(state_dict)
@@ -211,15 +212,15 @@ def _prefetch(workers: int, factor: int | None) -> int | None:
     return 2 if factor is None else factor
 
 
-def _context(given: Any) -> Any:
+def _context(method: Any) -> Any:
     """The context of `multiprocessing` to make processes with; None for threads."""
-    if given is None or hasattr(given, "get_start_method"):
-        return given
+    if method is None or hasattr(method, "get_start_method"):
+        return method
     import multiprocessing
 
-    check_choice("DataLoader", "multiprocessing_context", given,
+    check_choice("DataLoader", "multiprocessing_context", method,
                  tuple(multiprocessing.get_all_start_methods()))
-    return multiprocessing.get_context(given)
+    return multiprocessing.get_context(method)
 
 
 def _check_choices(iterable: bool, batch_size: Any, shuffle: Any, sampler: Any,

@@ -56,8 +56,8 @@ class TensorDataset(Dataset[tuple[Tensor, ...]]):
 
     def __getitem__(self, index: Any) -> tuple[Tensor, ...]:
         # past the dispatcher: samples are data, also when a worker reads them in another thread
-        found = [t._data[index] for t in self.tensors]
-        return tuple([Tensor(np.asarray(x) if isinstance(x, np.generic) else x) for x in found])
+        arrays = [t._data[index] for t in self.tensors]
+        return tuple([Tensor(np.asarray(x) if isinstance(x, np.generic) else x) for x in arrays])
 
     def batch(self, indices: Sequence[int]) -> list[Tensor]:
         """The samples at `indices`, stacked: (len(indices), ...) for each of the tensors."""
@@ -113,11 +113,12 @@ class ConcatDataset(Dataset[_T_co]):
         return self.cumulative_sizes[-1]
 
     def __getitem__(self, index: int) -> _T_co:
-        at = index + len(self) if index < 0 else index
-        if not 0 <= at < len(self):
+        position = index + len(self) if index < 0 else index
+        if not 0 <= position < len(self):
             raise IndexingError(f"ConcatDataset: there is no sample {index}, it has {len(self)}")
-        part = bisect.bisect_right(self.cumulative_sizes, at)
-        return self.datasets[part][at - (self.cumulative_sizes[part - 1] if part else 0)]
+        dataset_index = bisect.bisect_right(self.cumulative_sizes, position)
+        start = self.cumulative_sizes[dataset_index - 1] if dataset_index else 0
+        return self.datasets[dataset_index][position - start]
 
 
 class ChainDataset(IterableDataset[Any]):
@@ -170,9 +171,9 @@ def random_split(dataset: Dataset[_T_co], lengths: Sequence[float],
     [8, 2]
     """
     sizes = _sizes(lengths, len(dataset))  # type: ignore[arg-type]
-    order = randperm(len(dataset), generator).tolist()  # type: ignore[arg-type]
+    shuffled = randperm(len(dataset), generator).tolist()  # type: ignore[arg-type]
     stops = itertools.accumulate(sizes)
-    return [Subset(dataset, order[stop - n:stop]) for n, stop in zip(sizes, stops)]
+    return [Subset(dataset, shuffled[stop - n:stop]) for n, stop in zip(sizes, stops)]
 
 
 def _sizes(lengths: Sequence[float], total: int) -> list[int]:

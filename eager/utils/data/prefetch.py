@@ -66,25 +66,25 @@ class Pass:
 class Prefetcher:
     """Keeps `each` batches on their way in every worker, from now on."""
 
-    def __init__(self, run: Pass, crew: WorkerPool, each: int, in_order: bool,
+    def __init__(self, run: Pass, pool: WorkerPool, batches_per_worker: int, in_order: bool,
                  timeout: float) -> None:
-        crew.passes += 1
-        self.run, self.pool, self.now = run, crew, crew.passes
+        pool.passes += 1
+        self.run, self.pool, self.now = run, pool, pool.passes
         self.in_order, self.timeout = in_order, timeout
         self.indices = enumerate(run.indices())
         self.workers: dict[int, int] = {}  # number of the batch -> who reads it
-        self.live = list(range(crew.size))  # who has not come to an end
-        self.turn = 0
+        self.live = list(range(pool.size))  # who has not come to an end
+        self.next_live = 0
         self.done: dict[int, tuple[int, Any]] = {}
-        for _ in range(each * crew.size):
+        for _ in range(batches_per_worker * pool.size):
             self._give(self._next())
 
     def _next(self) -> int | None:
         """The worker whose turn it is, None where all have come to an end."""
         if not self.live:
             return None
-        worker = self.live[self.turn]
-        self.turn = (self.turn + 1) % len(self.live)
+        worker = self.live[self.next_live]
+        self.next_live = (self.next_live + 1) % len(self.live)
         return worker
 
     def _give(self, worker: int | None) -> None:
@@ -102,12 +102,12 @@ class Prefetcher:
             while (number not in done) if self.in_order else not done:
                 self._take()
             number = next(iter(done)) if number is None else number
-            what = done[number][0]
-            if what == FAILED:
+            reply_kind = done[number][0]
+            if reply_kind == FAILED:
                 raise done[number][1].error()
             del run.pending[number]
             worker = self.workers.pop(number)
-            if what == BATCH:
+            if reply_kind == BATCH:
                 self._give(self._next() if self.in_order else worker)
                 if run.passes():
                     yield done.pop(number)[1]
@@ -125,14 +125,14 @@ class Prefetcher:
                 f"DataLoader: no batch came within timeout={self.timeout} seconds; worker "
                 f"{self.workers[number]} is {reading(None, number, indices)}",
                 "one sample may be slow: raise timeout, or look at what the worker does")
-        now, number, what, value = reply
+        now, number, reply_kind, value = reply
         if now == self.now:  # else of a pass that was left
-            self.done[number] = (what, value)
+            self.done[number] = (reply_kind, value)
 
     def _retire(self, worker: int) -> None:
         """A worker has come to the end of its data; the others go on."""
         if worker in self.live:
-            self.turn -= self.live.index(worker) < self.turn
+            self.next_live -= self.live.index(worker) < self.next_live
             self.live.remove(worker)
-            self.turn %= max(1, len(self.live))
+            self.next_live %= max(1, len(self.live))
         self._give(self._next())

@@ -33,19 +33,19 @@ class _Pass:
     """The numbers of one pass, list by list, and how many of them were given."""
 
     def __init__(self, lists: Iterator[Sequence[int]], yielded: int) -> None:
-        self._opened = yielded  # numbers up to the end of the open list
-        self._open: Iterator[int] = iter(())
-        first = next(lists, ())  # drawn now, so that errors come now
+        self._list_end = yielded  # count of numbers up to the end of the list being read
+        self._list: Iterator[int] = iter(())
+        first = next(lists, ())  # read in the constructor, so that errors come early
         self.numbers = chain.from_iterable(self._each(chain([first], lists)))
 
     def _each(self, lists: Iterable[Sequence[int]]) -> Iterator[Iterator[int]]:
         for one in lists:
-            self._opened, self._open = self._opened + len(one), iter(one)
-            yield self._open
+            self._list_end, self._list = self._list_end + len(one), iter(one)
+            yield self._list
 
     @property
     def yielded(self) -> int:
-        return self._opened - length_hint(self._open)
+        return self._list_end - length_hint(self._list)
 
 
 class Resumable(Sampler[int]):
@@ -84,8 +84,8 @@ class Resumable(Sampler[int]):
         for number in range(yielded // max(size, 1), -(-total // max(size, 1))):
             begin = number * size
             block = self._block(start, number, min(size, total - begin))
-            for at in range(max(0, yielded - begin), len(block), BLOCK):
-                yield self._samples_of(block[at:at + BLOCK])
+            for offset in range(max(0, yielded - begin), len(block), BLOCK):
+                yield self._samples_of(block[offset:offset + BLOCK])
 
     def __iter__(self) -> Iterator[int]:
         state, self._resumed = self._resumed or {"yielded": 0}, None
@@ -100,10 +100,10 @@ class Resumable(Sampler[int]):
         """Where the latest pass is, in plain numbers."""
         if self._resumed is not None:
             return dict(self._resumed)
-        found = {"yielded": 0} if self._now is None else \
+        state = {"yielded": 0} if self._now is None else \
             {**self._now[0], "yielded": self._now[1].yielded}
         generator = getattr(self, "generator", None)
-        return found if generator is None else found | {"generator": generator.state.tolist()}
+        return state if generator is None else state | {"generator": generator.state.tolist()}
 
     def load_state_dict(self, state_dict: State) -> None:
         """Makes the next pass go on where `state_dict` was taken."""
@@ -290,8 +290,8 @@ class BatchSampler(Sampler[list[int]]):
         """That of `sampler`: how many numbers went into the batches so far."""
         if self._resumed is not None:
             return dict(self._resumed)
-        found: State = (self._source or resumable(self.sampler)).state_dict()
-        return found
+        state: State = (self._source or resumable(self.sampler)).state_dict()
+        return state
 
     def load_state_dict(self, state_dict: State) -> None:
         """Makes the next pass go on where `state_dict` was taken."""

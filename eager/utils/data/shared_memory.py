@@ -83,10 +83,10 @@ class SegmentWriter:
         number = self._segment_for(end, dropped)
         if number is None:
             return None
-        piece = self.segments[number]
+        segment = self.segments[number]
         for (start, stop), part in zip(spans, parts):
-            piece[start:stop] = part
-        return number, len(piece), spans, dropped
+            segment[start:stop] = part
+        return number, len(segment), spans, dropped
 
     def _segment_for(self, size: int, dropped: list[int]) -> int | None:
         fitting = [n for n in self.free if len(self.segments[n]) >= size]
@@ -99,10 +99,10 @@ class SegmentWriter:
             del self.segments[dropped[-1]]
         step = 1 << max(12, size.bit_length() - 3)  # so that batches of about one size fit again
         try:
-            made = _create(f"{self.prefix}-{self.count}", -(-size // step) * step)
+            segment = _create(f"{self.prefix}-{self.count}", -(-size // step) * step)
         except OSError:
             return None
-        self.segments[self.count] = made
+        self.segments[self.count] = segment
         self.count += 1
         return self.count - 1
 
@@ -130,9 +130,9 @@ class SegmentReader:
         self.lent = 0
         self.returned: deque[int] = deque()
 
-    def parts(self, placed: Record) -> list[Any]:
+    def parts(self, record: Record) -> list[Any]:
         """The parts that the worker has placed, as arrays of bytes."""
-        number, size, spans, dropped = placed
+        number, size, spans, dropped = record
         for old in dropped:
             self.segments.pop(old, None)
         if number not in self.segments:

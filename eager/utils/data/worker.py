@@ -69,14 +69,14 @@ def _prepare(job: Job, number: int, process: bool) -> None:
     fusewire draws without a generator comes from theirs.
     """
     seed = job.seed + number
-    words = np.random.SeedSequence([job.seed, number])
-    rng = Generators(random.Random(seed), Generator(seed), np.random.default_rng(words))
+    seed_sequence = np.random.SeedSequence([job.seed, number])
+    rng = Generators(random.Random(seed), Generator(seed), np.random.default_rng(seed_sequence))
     method = "multiprocessing" if process else "thread"
     info = WorkerInfo(number, job.workers, seed, job.dataset, rng, method)
     if process:
         _leave_the_parents_state()
         random.seed(seed)
-        np.random.seed(words.generate_state(4))
+        np.random.seed(seed_sequence.generate_state(4))
         default_generator.manual_seed(seed)
         _Here.info = info
     else:
@@ -123,8 +123,8 @@ def serve(job: Job, number: int, receive: Callable[[], Task | None],
 
 
 def _answer(reader: Any, task: Task, reply: Callable[[int, int, int, Any], None]) -> None:
-    found = reader(task[2])
-    reply(*task[:2], ENDED if found is END else BATCH, None if found is END else found)
+    batch = reader(task[2])
+    reply(*task[:2], ENDED if batch is END else BATCH, None if batch is END else batch)
 
 
 def reading(reader: Reader | None, batch: int, indices: Any) -> str:

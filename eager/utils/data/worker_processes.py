@@ -146,16 +146,16 @@ def _work(job: Job, number: int, pipe: Any, inherited: list[Any], prefix: str) -
     tasks: SimpleQueue[Any] = SimpleQueue()
     stop: list[bool] = []
     threading.Thread(target=_listen, args=(pipe, tasks, stop, prefix), daemon=True).start()
-    written = SegmentWriter(prefix)
+    writer = SegmentWriter(prefix)
 
     def receive() -> Any:
         task, free = tasks.get()
-        written.free += free
+        writer.free += free
         return task
 
     def reply(now: int, batch: int, kind: int, value: Any) -> None:
         sent = value.sendable() if kind == FAILED else value
-        pipe.send_bytes(_packed(written, (now, batch, kind, sent)))
+        pipe.send_bytes(_packed(writer, (now, batch, kind, sent)))
 
     serve(job, number, receive, reply, stop, process=True)
 
@@ -182,14 +182,14 @@ class _Pickler(pickle.Pickler):
         return NotImplemented
 
 
-def _packed(written: SegmentWriter, reply: Any) -> bytes:
+def _packed(writer: SegmentWriter, reply: Any) -> bytes:
     """A message of (data, buffers), or (None, where they lie in shared memory)."""
     file = BytesIO()
     buffers: list[pickle.PickleBuffer] = []
     _Pickler(file, 5, buffer_callback=buffers.append).dump(reply)
     parts = [memoryview(file.getbuffer()), *(b.raw() for b in buffers)]
-    placed = written.write(parts) if sum(p.nbytes for p in parts) > _INLINE else None
-    if placed is None:
+    record = writer.write(parts) if sum(p.nbytes for p in parts) > _INLINE else None
+    if record is None:
         # bytearrays, so that the arrays over them can be written to
         return pickle.dumps((file.getvalue(), list(map(bytearray, parts[1:]))), 5)
-    return pickle.dumps((None, placed), 5)
+    return pickle.dumps((None, record), 5)

@@ -56,9 +56,9 @@ def _own(job: Job) -> Job:
     return replace(job, dataset=copy.copy(job.dataset)) if job.iterable else job
 
 
-def _work(job: Job, number: int, receive: Callable[[], Any], put: Callable[[Reply], None],
+def _work(job: Job, number: int, receive: Callable[[], Any], send_reply: Callable[[Reply], None],
           stop: list[bool]) -> None:
     def reply(now: int, batch: int, kind: int, value: Any) -> None:
-        put((now, batch, kind, value))
+        send_reply((now, batch, kind, value))
 
     serve(job, number, receive, reply, stop, process=False)
