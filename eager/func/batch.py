@@ -194,7 +194,7 @@ class BatchLevel(Level):
         sources = np.zeros(count, np.int64)
         sources[own] = np.arange(len(own))
         operands = [_taken(x, sources) if b else batching.repeated(x, count)
-                 for x, b in zip(xs[1:], batched[1:])]
+                    for x, b in zip(xs[1:], batched[1:])]
         shape = {"shape": (count, *params["shape"])} if "shape" in params else {}
         return _taken(below((xs[0], *operands), {**params, **shape}), own)
 

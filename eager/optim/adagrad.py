@@ -1,4 +1,4 @@
-"""Adagrad and Adadelta: Duchi, Hazan and Singer, JMLR 12 (2011); Zeiler, arXiv 1212.5701."""
+"""Implements Adagrad (Duchi, Hazan, Singer, JMLR 12, 2011) and Adadelta (Zeiler, arXiv 1212.5701)."""
 
 from __future__ import annotations
 
@@ -12,9 +12,33 @@ from .base.state_dicts import State
 
 
 class Adagrad(Optimizer):
-    """p -= lr / (1 + (t - 1) * lr_decay) * g / (sqrt(s) + eps), s the sum of all g ** 2 so far.
+    """Adagrad: p -= rate * g / (sqrt(s) + eps), with s the sum of all g ** 2 so far.
 
-    g is the gradient plus weight_decay * p, t counts the steps.
+    rate is lr / (1 + (t - 1) * lr_decay) in step t = 1, 2, ... g is the gradient plus weight_decay
+    * p.
+    Source: Duchi, Hazan and Singer, JMLR 12 (2011).
+
+    Args:
+        params: tensors, pairs (name, tensor), or dicts of groups; see `Optimizer`.
+        lr: learning rate, at least 0. Default 1e-2.
+        lr_decay: decay of the rate per step, at least 0. Default 0.
+        weight_decay: factor of p that is added to the gradient. Default 0.
+        initial_accumulator_value: s before the first step, at least 0. Default 0.
+        eps: added to the denominator. Default 1e-10.
+        maximize: negates the gradient. Default False.
+        differentiable: records the step on the tape. Default False.
+        foreach, fused: accepted for PyTorch's signature, without effect.
+
+    Raises:
+        ArgumentError: a negative setting.
+
+    Example:
+        >>> import fusewire as fw
+        >>> p = fw.nn.Parameter(fw.ones(2))
+        >>> (p * p).sum().backward()
+        >>> fw.optim.Adagrad([p], lr=0.5).step()
+        >>> p.tolist()
+        [0.5, 0.5]
     """
 
     def __init__(
@@ -23,7 +47,7 @@ class Adagrad(Optimizer):
         foreach: bool | None = None, *, maximize: bool = False, differentiable: bool = False,
         fused: bool | None = None,
     ) -> None:
-        # foreach and fused choose between implementations in PyTorch; here there is one
+        # foreach and fused choose between implementations in PyTorch; there is one here
         super().__init__(params, constructor_settings(locals()))
 
     def _first_state(self, p: Tensor, group: Settings) -> dict[str, Any]:
@@ -38,9 +62,31 @@ class Adagrad(Optimizer):
 
 
 class Adadelta(Optimizer):
-    """p -= lr * d, with d = sqrt(u + eps) / sqrt(v + eps) * g.
+    """Adadelta: p -= lr * d, with d = sqrt(u + eps) / sqrt(v + eps) * g.
 
-    v and u are the running means of g ** 2 and of d ** 2; g is the gradient plus weight_decay * p.
+    v and u are the running means of g ** 2 and of d ** 2. g is the gradient plus weight_decay * p.
+    Source: Zeiler, arXiv 1212.5701.
+
+    Args:
+        params: tensors, pairs (name, tensor), or dicts of groups; see `Optimizer`.
+        lr: learning rate, at least 0. Default 1.0.
+        rho: share of the old value in the means, in [0, 1]. Default 0.9.
+        eps: added below both roots. Default 1e-6.
+        weight_decay: factor of p that is added to the gradient. Default 0.
+        maximize: negates the gradient. Default False.
+        differentiable: records the step on the tape. Default False.
+        foreach, capturable: accepted for PyTorch's signature, without effect.
+
+    Raises:
+        ArgumentError: a negative setting, or rho outside of [0, 1].
+
+    Example:
+        >>> import fusewire as fw
+        >>> p = fw.nn.Parameter(fw.ones(2))
+        >>> (p * p).sum().backward()
+        >>> fw.optim.Adadelta([p]).step()
+        >>> [round(x, 4) for x in p.tolist()]
+        [0.9968, 0.9968]
     """
 
     def __init__(
@@ -48,7 +94,7 @@ class Adadelta(Optimizer):
         weight_decay: float = 0, foreach: bool | None = None, *, capturable: bool = False,
         maximize: bool = False, differentiable: bool = False,
     ) -> None:
-        # foreach and capturable choose between implementations in PyTorch; here there is one
+        # foreach and capturable choose between implementations in PyTorch; there is one here
         super().__init__(params, constructor_settings(locals()))
 
     def _first_state(self, p: Tensor, group: Settings) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Adam and AdamW: Kingma and Ba, arXiv 1412.6980; Loshchilov and Hutter, arXiv 1711.05101."""
+"""Implements Adam (Kingma and Ba, arXiv 1412.6980) and AdamW (Loshchilov and Hutter, 1711.05101)."""
 
 from __future__ import annotations
 
@@ -20,10 +20,33 @@ from .base.step_numbers import correction, root
 
 
 class Adam(Optimizer):
-    """p -= lr * m / (sqrt(v) + eps), m and v the corrected running means of g and g ** 2.
+    """Adam: p -= lr * m / (sqrt(v) + eps), with m and v the running means of g and g ** 2.
 
-    g is the gradient plus weight_decay * p; with `decoupled_weight_decay` p *= 1 - lr *
-    weight_decay instead. With `amsgrad` v is the largest so far.
+    Both means are corrected for their start at 0. g is the gradient plus weight_decay * p.
+    Source: Kingma and Ba, arXiv 1412.6980.
+
+    Args:
+        params: tensors, pairs (name, tensor), or dicts of groups; see `Optimizer`.
+        lr: learning rate, at least 0. Default 1e-3.
+        betas: share of the old value in m and in v, each in [0, 1). Default (0.9, 0.999).
+        eps: added to the denominator. Default 1e-8.
+        weight_decay: factor of p that is added to the gradient. Default 0.
+        amsgrad: divides by the largest v so far. Default False.
+        maximize: negates the gradient. Default False.
+        decoupled_weight_decay: scales p by 1 - lr * weight_decay instead. Default False.
+        differentiable: records the step on the tape. Default False.
+        foreach, capturable, fused: accepted for PyTorch's signature, without effect.
+
+    Raises:
+        ArgumentError: a negative setting, or a beta outside of [0, 1).
+
+    Example:
+        >>> import fusewire as fw
+        >>> p = fw.nn.Parameter(fw.ones(2))
+        >>> (p * p).sum().backward()
+        >>> fw.optim.Adam([p], lr=0.5).step()
+        >>> [round(x, 4) for x in p.tolist()]
+        [0.5, 0.5]
     """
 
     def __init__(
@@ -33,7 +56,7 @@ class Adam(Optimizer):
         maximize: bool = False, capturable: bool = False, differentiable: bool = False,
         fused: bool | None = None, decoupled_weight_decay: bool = False,
     ) -> None:
-        # foreach, capturable and fused choose between implementations in PyTorch; here there is one
+        # foreach, capturable and fused choose between implementations in PyTorch; there is one here
         super().__init__(params, constructor_settings(locals()))
 
     def _first_state(self, p: Tensor, group: Settings) -> dict[str, Any]:
@@ -54,7 +77,32 @@ class Adam(Optimizer):
 
 
 class AdamW(Adam):
-    """Adam with a decay past the means: p *= 1 - lr * weight_decay before each step."""
+    """Adam with decoupled decay: p *= 1 - lr * weight_decay before each step of `Adam`.
+
+    Source: Loshchilov and Hutter, arXiv 1711.05101.
+
+    Args:
+        params: tensors, pairs (name, tensor), or dicts of groups; see `Optimizer`.
+        lr: learning rate, at least 0. Default 1e-3.
+        betas: share of the old value in the means, each in [0, 1). Default (0.9, 0.999).
+        eps: added to the denominator. Default 1e-8.
+        weight_decay: share of p that a step removes, times lr. Default 1e-2.
+        amsgrad: divides by the largest mean square so far. Default False.
+        maximize: negates the gradient. Default False.
+        differentiable: records the step on the tape. Default False.
+        foreach, capturable, fused: accepted for PyTorch's signature, without effect.
+
+    Raises:
+        ArgumentError: a negative setting, or a beta outside of [0, 1).
+
+    Example:
+        >>> import fusewire as fw
+        >>> p = fw.nn.Parameter(fw.ones(2))
+        >>> p.sum().backward()
+        >>> fw.optim.AdamW([p], lr=0.5, weight_decay=0.5).step()
+        >>> [round(x, 4) for x in p.tolist()]
+        [0.25, 0.25]
+    """
 
     def __init__(
         self, params: Iterable[Any], lr: float | Tensor = 1e-3,

@@ -1,5 +1,8 @@
-"""Variants of Adam: Adamax (Kingma and Ba, arXiv 1412.6980), NAdam (Dozat, ICLR workshop 2016),
-RAdam (Liu et al., arXiv 1908.03265)."""
+"""Implements variants of Adam: Adamax, NAdam and RAdam.
+
+Sources: Adamax: Kingma and Ba, arXiv 1412.6980; NAdam: Dozat, ICLR workshop 2016; RAdam: Liu et
+al., arXiv 1908.03265.
+"""
 
 from __future__ import annotations
 
@@ -15,9 +18,31 @@ from .base.step_numbers import correction, root, single
 
 
 class Adamax(Optimizer):
-    """p -= lr * m / u: m is the corrected running mean of g, u = max(beta2 * u, |g| + eps).
+    """Adam by the largest gradient: p -= lr * m / u, with u = max(beta2 * u, |g| + eps).
 
-    g is the gradient plus weight_decay * p.
+    m is the corrected running mean of g. g is the gradient plus weight_decay * p.
+    Source: Kingma and Ba, arXiv 1412.6980.
+
+    Args:
+        params: tensors, pairs (name, tensor), or dicts of groups; see `Optimizer`.
+        lr: learning rate, at least 0. Default 2e-3.
+        betas: share of the old value in m, and decay of u, each in [0, 1). Default (0.9, 0.999).
+        eps: added to |g|. Default 1e-8.
+        weight_decay: factor of p that is added to the gradient. Default 0.
+        maximize: negates the gradient. Default False.
+        differentiable: records the step on the tape. Default False.
+        foreach, capturable: accepted for PyTorch's signature, without effect.
+
+    Raises:
+        ArgumentError: a negative setting, or a beta outside of [0, 1).
+
+    Example:
+        >>> import fusewire as fw
+        >>> p = fw.nn.Parameter(fw.ones(2))
+        >>> (p * p).sum().backward()
+        >>> fw.optim.Adamax([p], lr=0.5).step()
+        >>> p.tolist()
+        [0.5, 0.5]
     """
 
     def __init__(
@@ -26,7 +51,7 @@ class Adamax(Optimizer):
         foreach: bool | None = None, *, maximize: bool = False, differentiable: bool = False,
         capturable: bool = False,
     ) -> None:
-        # foreach and capturable choose between implementations in PyTorch; here there is one
+        # foreach and capturable choose between implementations in PyTorch; there is one here
         super().__init__(params, constructor_settings(locals()))
 
     def _first_state(self, p: Tensor, group: Settings) -> dict[str, Any]:
@@ -43,9 +68,33 @@ class Adamax(Optimizer):
 
 
 class NAdam(Optimizer):
-    """Adam with Nesterov's momentum: the mean that the next step would use, and the gradient.
+    """Adam with Nesterov's momentum: a step mixes the gradient and the mean of the next step.
 
-    The share of the mean grows over the steps: beta1 * (1 - 0.5 * 0.96 ** (t * momentum_decay)).
+    The share of the mean in step t is beta1 * (1 - 0.5 * 0.96 ** (t * momentum_decay)).
+    Source: Dozat, ICLR workshop 2016.
+
+    Args:
+        params: tensors, pairs (name, tensor), or dicts of groups; see `Optimizer`.
+        lr: learning rate, at least 0. Default 2e-3.
+        betas: share of the old value in the means, each in [0, 1). Default (0.9, 0.999).
+        eps: added to the denominator. Default 1e-8.
+        weight_decay: factor of p that is added to the gradient. Default 0.
+        momentum_decay: speed at which the share of the mean grows, at least 0. Default 4e-3.
+        decoupled_weight_decay: scales p by 1 - lr * weight_decay instead. Default False.
+        maximize: negates the gradient. Default False.
+        differentiable: records the step on the tape. Default False.
+        foreach, capturable: accepted for PyTorch's signature, without effect.
+
+    Raises:
+        ArgumentError: a negative setting, or a beta outside of [0, 1).
+
+    Example:
+        >>> import fusewire as fw
+        >>> p = fw.nn.Parameter(fw.ones(2))
+        >>> (p * p).sum().backward()
+        >>> fw.optim.NAdam([p], lr=0.5).step()
+        >>> [round(x, 4) for x in p.tolist()]
+        [0.4718, 0.4718]
     """
 
     counts = ("step", "mu_product")
@@ -57,7 +106,7 @@ class NAdam(Optimizer):
         foreach: bool | None = None, maximize: bool = False, capturable: bool = False,
         differentiable: bool = False,
     ) -> None:
-        # foreach and capturable choose between implementations in PyTorch; here there is one
+        # foreach and capturable choose between implementations in PyTorch; there is one here
         super().__init__(params, constructor_settings(locals()))
 
     def _first_state(self, p: Tensor, group: Settings) -> dict[str, Any]:
@@ -80,7 +129,33 @@ class NAdam(Optimizer):
 
 
 class RAdam(Optimizer):
-    """Adam whose step is made smaller while the variance is known badly: at first only momentum."""
+    """Adam with a rectified step: momentum alone while the variance of v is intractable.
+
+    v is the running mean of g ** 2; its variance counts as tractable after a few steps.
+    Source: Liu et al., arXiv 1908.03265.
+
+    Args:
+        params: tensors, pairs (name, tensor), or dicts of groups; see `Optimizer`.
+        lr: learning rate, at least 0. Default 1e-3.
+        betas: share of the old value in the means, each in [0, 1). Default (0.9, 0.999).
+        eps: added to the denominator. Default 1e-8.
+        weight_decay: factor of p that is added to the gradient. Default 0.
+        decoupled_weight_decay: scales p by 1 - lr * weight_decay instead. Default False.
+        maximize: negates the gradient. Default False.
+        differentiable: records the step on the tape. Default False.
+        foreach, capturable: accepted for PyTorch's signature, without effect.
+
+    Raises:
+        ArgumentError: a negative setting, or a beta outside of [0, 1).
+
+    Example:
+        >>> import fusewire as fw
+        >>> p = fw.nn.Parameter(fw.ones(2))
+        >>> (p * p).sum().backward()
+        >>> fw.optim.RAdam([p], lr=0.25).step()  # the first step: lr * gradient
+        >>> p.tolist()
+        [0.5, 0.5]
+    """
 
     def __init__(
         self, params: Iterable[Any], lr: float | Tensor = 1e-3,
@@ -88,7 +163,7 @@ class RAdam(Optimizer):
         decoupled_weight_decay: bool = False, *, foreach: bool | None = None,
         maximize: bool = False, capturable: bool = False, differentiable: bool = False,
     ) -> None:
-        # foreach and capturable choose between implementations in PyTorch; here there is one
+        # foreach and capturable choose between implementations in PyTorch; there is one here
         super().__init__(params, constructor_settings(locals()))
 
     def _first_state(self, p: Tensor, group: Settings) -> dict[str, Any]:
@@ -116,6 +191,6 @@ class RAdam(Optimizer):
 
 
 def _lengths(beta2: Any, step: Any) -> tuple[Any, Any]:
-    """How many steps the mean of squares is made of now, and in the long run."""
+    """The lengths, in steps, of the mean of squares at `step` and in the limit."""
     limit = 2 / (1 - beta2) - 1
     return limit - 2 * step * beta2 ** step / correction(beta2, step), limit
