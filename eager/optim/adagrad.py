@@ -1,4 +1,4 @@
-"""Implements Adagrad (Duchi, Hazan, Singer, JMLR 12, 2011) and Adadelta (Zeiler, arXiv 1212.5701)."""
+"""Implements Adagrad (Duchi, Hazan, Singer, JMLR 12, 2011), Adadelta (Zeiler, arXiv 1212.5701)."""
 
 from __future__ import annotations
 

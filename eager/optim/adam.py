@@ -1,4 +1,4 @@
-"""Implements Adam (Kingma and Ba, arXiv 1412.6980) and AdamW (Loshchilov and Hutter, 1711.05101)."""
+"""Implements Adam (Kingma and Ba, arXiv 1412.6980), AdamW (Loshchilov and Hutter, 1711.05101)."""
 
 from __future__ import annotations
 

@@ -131,7 +131,7 @@ class NAdam(Optimizer):
 class RAdam(Optimizer):
     """Adam with a rectified step: momentum alone while the variance of v is intractable.
 
-    v is the running mean of g ** 2; its variance counts as tractable after a few steps.
+    v is the running mean of g ** 2. Its variance is tractable once v averages more than 5 steps.
     Source: Liu et al., arXiv 1908.03265.
 
     Args:

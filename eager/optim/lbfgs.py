@@ -36,7 +36,7 @@ class LBFGS(Optimizer):
 
     Args:
         params: tensors or pairs (name, tensor), or one group; see `Optimizer`.
-        lr: length of a step without line search, at least 0. Default 1.
+        lr: length of a step, or of the first trial of a line search; at least 0. Default 1.
         max_iter: most steps in one call of `step`. Default 20.
         max_eval: most calls of the closure in one call of `step`. Default max_iter * 5 // 4.
         tolerance_grad: see above. Default 1e-7.

@@ -1,4 +1,4 @@
-"""Implements Muon: Jordan et al., "Muon: an optimizer for hidden layers in neural networks", 2024."""
+"""Implements Muon: Jordan et al., "Muon: an optimizer for hidden layers in neural networks"."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What all optimizers share: groups of parameters, state in tensors, and how a step is made."""
+"""Defines the base class of optimizers: groups of parameters, state in tensors, and steps."""
 
 from __future__ import annotations
 
@@ -27,13 +27,36 @@ Settings = dict[str, Any]
 
 
 class Optimizer(Saving):
-    """Changes `params` by their gradients: tensors, pairs of name and tensor, or dicts of groups.
+    """Updates parameters from their gradients; the base class of all optimizers.
 
-    A group is a dict with "params" and the settings in which it differs from `defaults`.
-    `param_groups` holds the groups, `state[p]` the tensors that belong to parameter p: they are
-    made at once and changed in place, so that a recording finds them by their path.
+    `param_groups` holds groups of parameters with their settings, and `state[p]` the state tensors
+    of parameter p. They exist from the start and change in place, so a trace finds them by path. A
+    subclass defines `step`, or `_first_state` and `_stepped`.
 
-    An optimizer of your own defines `step`, or `_first_state` and `_stepped`.
+    Args:
+        params: tensors, pairs (name, tensor), or dicts with "params" and settings of their own.
+        defaults: settings of groups that do not set their own.
+
+    Raises:
+        ArgumentError: no parameters, a layer in their place, a parameter given twice, names for
+            some parameters only, or a setting out of range.
+        DTypeError: a single tensor, a set, or an element that is not a tensor.
+        GradientError: a parameter that was computed from others, unless `differentiable` is set.
+
+    Example:
+        >>> import fusewire as fw
+        >>> class Descent(fw.optim.Optimizer):
+        ...     def __init__(self, params, lr=0.25):
+        ...         super().__init__(params, {"lr": lr})
+        ...     def _first_state(self, p, group):
+        ...         return {}
+        ...     def _stepped(self, p, g, state, group):
+        ...         return p - group["lr"] * g, {}
+        >>> p = fw.nn.Parameter(fw.ones(2))
+        >>> (p * p).sum().backward()
+        >>> Descent([p]).step()
+        >>> p.tolist()
+        [0.5, 0.5]
     """
 
     counts: tuple[str, ...] = ("step",)  # state that is one number, the same for all elements
@@ -69,7 +92,16 @@ class Optimizer(Saving):
 
     # ---- groups
     def add_param_group(self, param_group: dict[str, Any]) -> None:
-        """Adds parameters, with settings that differ from the defaults, and makes their state."""
+        """Adds a group of parameters and creates their state.
+
+        Args:
+            param_group: a dict with "params", and the settings in which it differs from the
+                defaults.
+
+        Raises:
+            DTypeError: no dict with "params".
+            ArgumentError: a group with names beside one without, or a setting out of range.
+        """
         if not isinstance(param_group, Mapping) or "params" not in param_group:
             raise DTypeError(f"{self._name}: a group is a dict with 'params', not "
                              f"{param_group!r:.80}", "as in {'params': tensors, 'lr': 0.1}")
@@ -86,7 +118,7 @@ class Optimizer(Saving):
         self._begin(group)
 
     def _parameters(self, param_spec: Any) -> tuple[list[str], list[Tensor]]:
-        """Names, where there are any, and parameters, each of which is new here."""
+        """The names, if there are any, and the checked parameters of a group."""
         if isinstance(param_spec, set):
             raise DTypeError(f"{self._name}: parameters in a set have no order",
                              "pass a list: the order is what a state dict counts them by")
@@ -121,14 +153,14 @@ class Optimizer(Saving):
     def _stepped(self, p: Tensor, g: Tensor, state: State, group: Settings) -> tuple[Tensor, State]:
         """The parameter and its state after one step with the gradient `g`.
 
-        Counts and settings are Python numbers, or 0-d tensors of float64 while recording; `p` may
-        be several parameters in a row where the optimizer works by element.
+        Counts and settings are Python numbers, or 0-d tensors of float64 in a trace. `p` may hold
+        several parameters in a row if the optimizer works by element.
         """
         raise NotImplementedError(f"{self._name} does not define step")
 
     # ---- state
     def _begin(self, group: Group) -> None:
-        """Makes the state that parameters lack; equal counts share an array."""
+        """Creates the state that parameters lack; equal counts share an array."""
         settings = self._settings(group, False)
         counters: dict[str, Any] = {}
         for p in group["params"]:
@@ -152,9 +184,14 @@ class Optimizer(Saving):
     # ---- what users call
     @with_hooks
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
-        """Changes every parameter that has a gradient; what `closure` returned, if there is one.
+        """Updates every parameter that has a gradient; returns the result of `closure`.
 
-        `closure` computes the loss and calls backward; it runs first, with the tape on.
+        Args:
+            closure: computes the loss and calls backward; runs first, with the tape on. Default
+                None.
+
+        Raises:
+            ShapeError: a gradient whose shape is not that of its parameter.
         """
         loss = None
         if closure is not None:
@@ -168,7 +205,7 @@ class Optimizer(Saving):
         return loss
 
     def zero_grad(self, set_to_none: bool = True) -> None:
-        """Clears the gradient of every parameter: to None, or to zeros."""
+        """Sets the gradient of every parameter to None, or to zeros if not `set_to_none`."""
         for group in self.param_groups:
             clear_gradients(group["params"], set_to_none)
 
@@ -190,7 +227,7 @@ class Optimizer(Saving):
 
     def _step_together(self, members: list[Tensor], counts: dict[str, float], settings: Settings
                        ) -> None:
-        """A step of `members` as one long parameter, with what they have counted so far."""
+        """Steps `members` as one long parameter, with their common counts."""
         names = self._first_state(members[0], settings)
         held = {name: [self.state[m][name] for m in members] for name in names}
         state = {name: joined([x._data for x in held[name]])
@@ -208,7 +245,7 @@ class Optimizer(Saving):
                 split_into(value, held[name])
 
     def _step_each(self, params: list[Tensor], settings: Settings, recorded: bool) -> None:
-        """The same parameter by parameter, in ops that a recorder or the tape sees."""
+        """Steps each parameter by itself, in ops that a tracer or the tape sees."""
         shared: dict[Any, Any] = {}  # counts that have one array have one afterwards
         for p in params:
             dtype, held = p._data.dtype, self.state[p]
@@ -234,19 +271,19 @@ class Optimizer(Saving):
 
 
 def apply_weight_decay(p: Tensor, g: Tensor, group: Settings) -> tuple[Tensor, Tensor]:
-    """The parameter and the gradient that a step goes on with."""
+    """The parameter and the gradient after weight decay, decoupled or not."""
     keep = decay_factor(group)
     return p if is_zero(1.0 - keep) else scale(p, keep), regularized_gradient(p, g, group)
 
 
 def decay_factor(group: Settings) -> Any:
-    """What a decoupled decay leaves of a parameter; 1.0 where the decay is not decoupled."""
+    """The factor of the parameter in decoupled decay; 1.0 if the decay is not decoupled."""
     decay = group["weight_decay"]
     return 1.0 - group["lr"] * decay if group.get("decoupled_weight_decay") else 1.0
 
 
 def regularized_gradient(p: Tensor, g: Tensor, group: Settings) -> Tensor:
-    """The gradient, turned round where the group maximizes, with a decay that is not decoupled."""
+    """The gradient, negated if the group maximizes, plus weight_decay * p if not decoupled."""
     decay = group["weight_decay"]
     if group.get("maximize"):
         g = -g  # type: ignore[operator]
@@ -254,7 +291,7 @@ def regularized_gradient(p: Tensor, g: Tensor, group: Settings) -> Tensor:
 
 
 def constructor_settings(arguments: dict[str, Any]) -> Settings:
-    """The settings among the arguments of a constructor, which are its `locals()`."""
+    """The settings among the arguments of a constructor, from its `locals()`."""
     return {k: v for k, v in arguments.items() if k not in ("self", "params", "__class__")}
 
 
@@ -265,7 +302,7 @@ _SHARES = {"betas": True, "rho": False}  # whether 1 is too much
 
 
 def check_settings(owner: str, group: Mapping[str, Any]) -> None:
-    """ArgumentError for a setting that makes no sense; what a tensor holds may not be known yet."""
+    """Raises an ArgumentError for a setting out of range; values of tensors are not checked."""
     for name, value in group.items():
         if name == "lr" and isinstance(value, Tensor) and value.size != 1:
             raise ArgumentError(f"{owner}: lr is one number, got a tensor of shape {value.shape}",

@@ -1,5 +1,4 @@
-"""State dicts of optimizers: PyTorch's names and shapes, so that either can go on from the other's.
-"""
+"""Saves and loads the state of optimizers under PyTorch's names and shapes."""
 
 from __future__ import annotations
 
@@ -22,7 +21,7 @@ State = dict[str, Any]
 
 
 class ParameterState(NamedTuple):
-    """A parameter, its number in the state dict, what that has for it, and what there should be."""
+    """A parameter, its number in the state dict, its saved state and its first state."""
 
     p: Tensor
     number: Any
@@ -31,7 +30,7 @@ class ParameterState(NamedTuple):
 
 
 class Calls:
-    """What schedulers ask of the past; no part of the state, so recordings do not look at it."""
+    """Tells schedulers whether a step was made. It is no part of the state, so traces ignore it."""
 
     __slots__ = ("stepped",)
     __captured__ = ()
@@ -41,7 +40,7 @@ class Calls:
 
 
 class Saving:
-    """What an optimizer can do beside steps: save and load its state, and call hooks."""
+    """Saves and loads the state of an optimizer, and calls its hooks."""
 
     counts: tuple[str, ...]
     hidden: tuple[str, ...]
@@ -61,20 +60,20 @@ class Saving:
 
     # ---- what an optimizer says of its state
     def _first_state(self, p: Tensor, group: dict[str, Any]) -> dict[str, Any]:
-        """The names of what belongs to `p`, with the numbers they hold before the first step."""
+        """The state of `p` before the first step: names, with the number that fills each tensor."""
         return {}
 
     def _shape_of(self, p: Tensor, name: str) -> Any:
         return () if name in self.counts else p.shape
 
     def _begin(self, group: Any) -> None:
-        """Makes the state that parameters lack."""
+        """Creates the state that parameters lack."""
 
     # ---- saving
     def state_dict(self) -> dict[str, Any]:
-        """{"state": {number of a parameter: its tensors}, "param_groups": settings}, as of now.
+        """A snapshot: {"state": {number of a parameter: its tensors}, "param_groups": settings}.
 
-        Settings are Python's numbers. A parameter that has made no step has no state yet.
+        Settings are Python numbers. A parameter has an entry after its first step.
         """
         for hook in self._hooks_of("before_save"):
             hook(self)
@@ -100,9 +99,13 @@ class Saving:
 
     # ---- loading
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Takes over settings and state, of PyTorch's optimizers too.
+        """Loads settings and state; state dicts of PyTorch's optimizers fit as well.
 
-        StateError, and an optimizer as it was, where groups, names or shapes differ.
+        If it raises, the optimizer is unchanged.
+
+        Raises:
+            DTypeError: not a dict.
+            StateError: groups, names or shapes differ from those of this optimizer.
         """
         if not isinstance(state_dict, Mapping):
             raise DTypeError(f"load_state_dict takes what state_dict() gave, not "
@@ -123,6 +126,7 @@ class Saving:
             hook(self)
 
     def _match_parameters(self, loaded: dict[str, Any]) -> list[ParameterState]:
+        """Pairs each parameter with its entry in a state dict."""
         saved = loaded["param_groups"]
         ours = [len(g["params"]) for g in self.param_groups]
         theirs = [len(g["params"]) for g in saved]
@@ -140,7 +144,7 @@ class Saving:
         return matches
 
     def _problems(self, one: ParameterState) -> list[str]:
-        """A line for each name of a saved state that does not fit; none where any names may be."""
+        """A line for each saved name or shape that does not fit."""
         p, i, saved, first = one
         if not saved or not first:
             return []
@@ -154,9 +158,9 @@ class Saving:
         return [f"parameter {i} of shape {p.shape}: {line}" for line in lines]
 
     def _load_state(self, one: ParameterState, shared: dict[Any, Any]) -> None:
-        """Sets the state of a parameter to what was saved, in place; to its beginning without.
+        """Sets the state of a parameter, in place, to the saved one, or else to the first state.
 
-        Equal counts share an array: what follows from them is then computed once in a recording.
+        Equal counts share an array, so a trace computes once what depends on them.
         """
         state = self.state[one.p]
         for name, value in (one.first or one.saved).items():
@@ -177,43 +181,50 @@ class Saving:
         return RemovableHandle(self._hooks.setdefault(kind, {}), hook, prepend)
 
     def register_step_pre_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
-        """The handle of hook(optimizer, args, kwargs), called before each step.
+        """Registers `hook(optimizer, args, kwargs)` to run before each step; returns its handle.
 
-        The arguments are those of `step`, the optimizer first; it may return others, as a pair.
+        The arguments are those of `step`, the optimizer first. The hook may return another pair
+        (args, kwargs).
         """
         return self._add_hook("before_step", hook)
 
     def register_step_post_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
-        """The handle of hook(optimizer, args, kwargs), called after each step."""
+        """Registers `hook(optimizer, args, kwargs)` to run after each step; returns its handle."""
         return self._add_hook("after_step", hook)
 
     def register_state_dict_pre_hook(
         self, hook: Callable[..., Any], prepend: bool = False
     ) -> RemovableHandle:
-        """The handle of hook(optimizer), called before the state is saved."""
+        """Registers `hook(optimizer)` to run before the state is saved; returns its handle."""
         return self._add_hook("before_save", hook, prepend)
 
     def register_state_dict_post_hook(
         self, hook: Callable[..., Any], prepend: bool = False
     ) -> RemovableHandle:
-        """The handle of hook(optimizer, state_dict), which may return another state dict."""
+        """Registers `hook(optimizer, state_dict)` to run after the state is saved.
+
+        The hook may return another dict. Returns its handle.
+        """
         return self._add_hook("after_save", hook, prepend)
 
     def register_load_state_dict_pre_hook(
         self, hook: Callable[..., Any], prepend: bool = False
     ) -> RemovableHandle:
-        """The handle of hook(optimizer, state_dict), which may return another one to be loaded."""
+        """Registers `hook(optimizer, state_dict)` to run before a state is loaded.
+
+        The hook may return another dict to load. Returns its handle.
+        """
         return self._add_hook("before_load", hook, prepend)
 
     def register_load_state_dict_post_hook(
         self, hook: Callable[..., Any], prepend: bool = False
     ) -> RemovableHandle:
-        """The handle of hook(optimizer), called after a state was loaded."""
+        """Registers `hook(optimizer)` to run after a state was loaded; returns its handle."""
         return self._add_hook("after_load", hook, prepend)
 
 
 def with_hooks(step: Callable[..., Any]) -> Callable[..., Any]:
-    """The method `step` of an optimizer, with the hooks called around it."""
+    """`step`, a method of an optimizer, with the hooks called around it."""
 
     @functools.wraps(step)
     def hooked(self: Saving, *args: Any, **kwargs: Any) -> Any:
@@ -233,7 +244,7 @@ def with_hooks(step: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _snapshot(value: Any) -> Any:
-    """`value` as it is now: tensors change, and lists of them grow."""
+    """A copy of `value` that later steps leave alone: tensors change, and lists of them grow."""
     if isinstance(value, (list, tuple)):
         return type(value)(_snapshot(v) for v in value)
     return value.detach() if isinstance(value, Tensor) else value
