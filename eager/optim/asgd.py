@@ -61,7 +61,7 @@ class ASGD(Optimizer):
 
     def _stepped(self, p: Tensor, g: Tensor, state: State, group: Settings) -> tuple[Tensor, State]:
         lr, lambd = group["lr"], group["lambd"]
-        # the first step takes the rate as it is now: a schedule may have changed it
+        # a schedule may have changed the rate since the constructor stored eta
         eta = choose(state["step"] == 0, single(lr), state["eta"])
         p, g = apply_weight_decay(p, g, group)
         step = state["step"] + 1

@@ -11,7 +11,7 @@ import math
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-DOWN, FLAT = 1e-4, 0.9  # the shares of the slope at the beginning
+SUFFICIENT_DECREASE, CURVATURE = 1e-4, 0.9  # of the slope at the start
 
 
 class Point(NamedTuple):
@@ -70,11 +70,11 @@ def _zoom(
 
 
 def _too_high(now: Point, start: Point) -> bool:
-    return now.loss > start.loss + DOWN * now.t * start.slope
+    return now.loss > start.loss + SUFFICIENT_DECREASE * now.t * start.slope
 
 
 def _is_flat(now: Point, start: Point) -> bool:
-    return abs(now.slope) <= -FLAT * start.slope
+    return abs(now.slope) <= -CURVATURE * start.slope
 
 
 def _lower(bracket: list[Point]) -> int:

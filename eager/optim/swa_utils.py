@@ -153,7 +153,7 @@ class AveragedModel(Module):
         average(before, now, count)
         with Uninterrupted():
             for p, mean, value in zip(mine, before, now, strict=True):
-                # Asked of the tensor, not by `if`, so that a compiled step goes on without Python.
+                # `where`, not `if`: a compiled step must not ask Python for the count.
                 update(p, where(equal(count, 0), value, mean))
             if not self.use_buffers:
                 for b, value in zip(self.module.buffers(), model.buffers(), strict=True):

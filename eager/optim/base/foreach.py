@@ -19,7 +19,7 @@ from ...ops.elementwise.complex import imag, real
 from ...ops.elementwise.pointwise import cast
 from ...ops.shape.join import stack
 
-SMALL = 1 << 14  # elements; what is copied to and fro for a larger parameter costs more than calls
+MAX_JOINED_ELEMENTS = 1 << 14  # copying a larger parameter costs more than its calls
 
 
 def batches(params: Sequence[Tensor], states: Any, counts: Sequence[str], may_join: bool
@@ -29,7 +29,7 @@ def batches(params: Sequence[Tensor], states: Any, counts: Sequence[str], may_jo
     for p in params:
         state, array = states[p], p._data
         counted = tuple([state[name]._data.item() for name in counts if name in state])
-        is_alone = not may_join or array.size > SMALL
+        is_alone = not may_join or array.size > MAX_JOINED_ELEMENTS
         key = array.dtype, p.device, counted, id(p) if is_alone else 0
         groups.setdefault(key, []).append(p)
     for (_, _, counted, _), members in groups.items():

@@ -16,7 +16,7 @@ from ...core.tensor import Tensor, tensor
 from ...interpreter import Symbol
 from ...tensor_methods.methods import update
 
-FOLLOWED = "lr"  # the setting that is stored in a tensor from the start
+TENSOR_SETTING = "lr"  # the setting that is stored in a tensor from the start
 
 
 class Setting:
@@ -35,7 +35,7 @@ class Group(MutableMapping[str, Any]):
     """
 
     __slots__ = ("stored",)
-    stored: dict[str, Any]  # as a step needs them: numbers, and a Setting for what varies
+    stored: dict[str, Any]  # as a step needs them: numbers, and a Setting for each that varies
 
     def __init__(self, settings: Any = ()) -> None:
         self.stored = {}
@@ -45,7 +45,7 @@ class Group(MutableMapping[str, Any]):
         return _read(self.stored[name])
 
     def __setitem__(self, name: str, value: Any) -> None:
-        self.stored[name] = _assigned(self.stored.get(name), value, name == FOLLOWED)
+        self.stored[name] = _assigned(self.stored.get(name), value, name == TENSOR_SETTING)
 
     def __delitem__(self, name: str) -> None:
         del self.stored[name]
@@ -108,7 +108,7 @@ def _assigned(old: Any, value: Any, follow: bool) -> Any:
     if isinstance(value, (np.number, np.ndarray)) and value.ndim == 0:
         value = value.item()
     if type(value) is tuple and type(old) is tuple and len(old) == len(value):
-        # a recording takes a tuple for a constant: numbers in it that change go into tensors
+        # a trace treats a tuple as a constant, so numbers in it that change go into tensors
         return tuple([_assigned(o, v, v is not o and v != o) for o, v in zip(old, value)])
     if isinstance(value, bool) or not isinstance(value, (int, float, Symbol)):
         return value

@@ -60,8 +60,8 @@ class Optimizer(Saving):
     """
 
     counts: tuple[str, ...] = ("step",)  # state that is one number, the same for all elements
-    hidden: tuple[str, ...] = ()  # counts that are no part of the state dict
-    by_element = True  # whether an element is changed by nothing but its own gradient and state
+    hidden: tuple[str, ...] = ()  # counts that the state dict leaves out
+    by_element = True  # True if a new element follows from its own gradient and state alone
     takes_complex = True
 
     def __init__(self, params: Iterable[Any], defaults: Settings) -> None:
@@ -149,7 +149,7 @@ class Optimizer(Saving):
             raise DTypeError(f"{self._name}: takes real parameters, not {p.dtype.name}",
                              "optimize real and imaginary parts as parameters of their own")
 
-    # ---- what an optimizer defines
+    # ---- defined by subclasses
     def _stepped(self, p: Tensor, g: Tensor, state: State, group: Settings) -> tuple[Tensor, State]:
         """The parameter and its state after one step with the gradient `g`.
 
@@ -164,9 +164,9 @@ class Optimizer(Saving):
         settings = self._settings(group, False)
         counters: dict[str, Any] = {}
         for p in group["params"]:
-            if is_lazy(p):  # without a shape yet: its first step makes the state
+            if is_lazy(p):  # its shape is unknown until the first forward
                 continue
-            held = self.state[p]  # there from now on, also when it stays empty
+            held = self.state[p]  # creates the entry, even if it stays empty
             for name, value in self._first_state(p, settings).items():
                 if name in held:
                     continue
@@ -174,14 +174,14 @@ class Optimizer(Saving):
                     shared = counters.setdefault(name, as_count(value))
                     held[name] = interpreter.source(Tensor(shared._data))
                 else:
-                    both = 1 + 1j if kind(p.dtype) == "c" else 1  # parts of a complex number
+                    both = 1 + 1j if kind(p.dtype) == "c" else 1  # fills real and imaginary part
                     held[name] = full(self._shape_of(p, name), value * both, p.dtype, p.device)
 
     def _settings(self, group: Group, recorded: bool) -> Settings:
         return {k: v if type(v) in PLAIN else number(v, recorded)
                 for k, v in stored(group).items() if k != "params"}
 
-    # ---- what users call
+    # ---- called by users
     @with_hooks
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
         """Updates every parameter that has a gradient; returns the result of `closure`.
@@ -246,7 +246,7 @@ class Optimizer(Saving):
 
     def _step_each(self, params: list[Tensor], settings: Settings, recorded: bool) -> None:
         """Steps each parameter by itself, in ops that a tracer or the tape sees."""
-        shared: dict[Any, Any] = {}  # counts that have one array have one afterwards
+        shared: dict[Any, Any] = {}  # counts that share an array still share one afterwards
         for p in params:
             dtype, held = p._data.dtype, self.state[p]
             held = {name: held[name] for name in self._first_state(p, settings)}
@@ -295,10 +295,10 @@ def constructor_settings(arguments: dict[str, Any]) -> Settings:
     return {k: v for k, v in arguments.items() if k not in ("self", "params", "__class__")}
 
 
-# The settings of all optimizers that must not be negative, and those that are shares.
-_LEAST = {"lr": 0.0, "eps": 0.0, "weight_decay": 0.0, "momentum": 0.0, "lr_decay": 0.0,
-          "initial_accumulator_value": 0.0, "momentum_decay": 0.0, "d": 1.0}
-_SHARES = {"betas": True, "rho": False}  # whether 1 is too much
+# Lower bounds of settings of all optimizers, and settings that are fractions (True: below 1).
+_LOWER_BOUNDS = {"lr": 0.0, "eps": 0.0, "weight_decay": 0.0, "momentum": 0.0, "lr_decay": 0.0,
+                 "initial_accumulator_value": 0.0, "momentum_decay": 0.0, "d": 1.0}
+_FRACTIONS = {"betas": True, "rho": False}
 
 
 def check_settings(owner: str, group: Mapping[str, Any]) -> None:
@@ -313,7 +313,7 @@ def check_settings(owner: str, group: Mapping[str, Any]) -> None:
                                 "one for the mean of gradients, one for that of their squares")
         for i, x in enumerate(value if several else [value]):
             which = f"{name}[{i}]" if several else name
-            if name in _LEAST and x is not None and not isinstance(x, Tensor):
-                check_at_least(owner, which, x, _LEAST[name])
-            elif name in _SHARES and not isinstance(x, Tensor):
-                check_fraction(owner, which, x, _SHARES[name])
+            if name in _LOWER_BOUNDS and x is not None and not isinstance(x, Tensor):
+                check_at_least(owner, which, x, _LOWER_BOUNDS[name])
+            elif name in _FRACTIONS and not isinstance(x, Tensor):
+                check_fraction(owner, which, x, _FRACTIONS[name])

@@ -48,7 +48,7 @@ class Saving:
     state: dict[Tensor, State]
 
     def __init__(self) -> None:
-        self._hooks: dict[str, dict[int, Any]] = {}  # by kind, those that there are
+        self._hooks: dict[str, dict[int, Any]] = {}  # by kind, then by the id of their handle
         self.calls = Calls()
 
     def __getstate__(self) -> dict[str, Any]:
@@ -58,7 +58,7 @@ class Saving:
         Saving.__init__(self)
         self.__dict__.update(state)
 
-    # ---- what an optimizer says of its state
+    # ---- defined by optimizers
     def _first_state(self, p: Tensor, group: dict[str, Any]) -> dict[str, Any]:
         """The state of `p` before the first step: names, with the number that fills each tensor."""
         return {}
@@ -108,7 +108,7 @@ class Saving:
             StateError: groups, names or shapes differ from those of this optimizer.
         """
         if not isinstance(state_dict, Mapping):
-            raise DTypeError(f"load_state_dict takes what state_dict() gave, not "
+            raise DTypeError(f"load_state_dict takes a result of state_dict(), not "
                              f"{type(state_dict).__name__}", "fw.load(path) reads one from a file")
         loaded = dict(state_dict)
         for hook in self._hooks_of("before_load"):

@@ -18,7 +18,7 @@ from ...ops.shape.view import reshape
 from .groups import Setting
 
 Number = Any  # float | Tensor
-PLAIN = {float, int, bool, str, type(None)}  # types of settings that are what they are
+PLAIN = {float, int, bool, str, type(None)}  # types of settings that need no conversion
 
 
 def number(value: Any, recorded: bool) -> Any:

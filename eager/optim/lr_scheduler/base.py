@@ -45,7 +45,7 @@ class LRScheduler:
     """
 
     _get_lr_called_within_step = False
-    _is_initial = False  # whether the step that the constructor makes is running
+    _is_initial = False  # True during the step that the constructor makes
     _unsaved: tuple[str, ...] = ("optimizer",)
 
     def __init__(self, optimizer: Optimizer, last_epoch: int = -1) -> None:
@@ -69,7 +69,7 @@ class LRScheduler:
         finally:
             self._is_initial = False
 
-    # ---- what a scheduler defines
+    # ---- defined by subclasses
     def get_lr(self) -> list[Any]:
         """The rate of each group at `last_epoch`; `step` calls it.
 
@@ -82,7 +82,7 @@ class LRScheduler:
         """The rates of a jump to an epoch, from `base_lrs` alone if there is such a form."""
         return self.get_lr()
 
-    # ---- what users call
+    # ---- called by users
     def step(self, epoch: int | None = None) -> None:
         """Sets the rates of the next epoch; call it after the optimizer's steps of an epoch.
 

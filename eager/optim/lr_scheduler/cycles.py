@@ -41,8 +41,8 @@ class _Cycling(LRScheduler):
             group.vary("momentum", value)
 
 
-_SCALES: dict[str, tuple[Callable[[float, float], float], str]] = {  # of mode: a function of x and
-    # gamma, and what x counts
+# By mode: the height as a function of x and gamma, and the unit that x counts.
+_SCALES: dict[str, tuple[Callable[[float, float], float], str]] = {
     "triangular": (lambda x, gamma: 1.0, "cycle"),
     "triangular2": (lambda x, gamma: 1 / 2.0 ** (x - 1), "cycle"),
     "exp_range": (lambda x, gamma: gamma ** x, "iterations"),

@@ -13,7 +13,7 @@ from .base import LRScheduler, check_optimizer, one_each, plain, rates_of, warn_
 
 __all__ = ["ReduceLROnPlateau"]
 
-_BETTER = {  # whether `a` is better than the best so far, by mode and threshold_mode
+_BETTER = {  # by mode and threshold_mode: True if `a` improves on the best so far
     ("min", "rel"): lambda a, best, threshold: a < best * (1.0 - threshold),
     ("min", "abs"): lambda a, best, threshold: a < best - threshold,
     ("max", "rel"): lambda a, best, threshold: a > best * (threshold + 1.0),
