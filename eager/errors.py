@@ -170,7 +170,7 @@ class ViewError(FusewireError, RuntimeError):
 
 
 class WorkerError(FusewireError, RuntimeError):
-    """Raised in the loop if a worker of a DataLoader dies, takes too long, or cannot send its error.
+    """Raised in the loop if a worker of a DataLoader dies, is too slow or cannot send its error.
 
     The message has the worker's own traceback.
     """

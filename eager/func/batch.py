@@ -1,8 +1,9 @@
-"""vmap: a function of one example run over a batch at once.
+"""Implements vmap, which runs a function of one example over a batch at once.
 
-The batch is the first axis of what a `Batched` holds. Where Python decides by a batched value, the
-run goes on with the examples that decide like the first one; the function is run again, from its
-start, for the others. So every path through the function runs once for all the examples on it.
+The data of a batched value is a `Batched`, with the examples along the first axis. If Python
+decides by a batched value, the run continues with the examples that decide like the first one. The
+function runs again, from its start, for the others. So each path through the function runs once,
+for all its examples.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ Rows = Any  # an array of the numbers of examples, in ascending order
 
 
 class Batched(OfLevel):
-    """A value for each example of a level: `value` has them along its first axis."""
+    """Holds a value for each example of a level, along the first axis of `value`."""
 
     __slots__ = ("rows", "value")
     transform = "vmap"
@@ -56,7 +57,7 @@ class Batched(OfLevel):
         return self.value
 
     def current(self) -> Tensor:
-        """The value for the examples that the level now runs for."""
+        """The value for the examples for which the level is running."""
         self.check()
         if self.rows is not self.level.rows:
             with enable_grad():  # where the value has a gradient, so does a part of it
@@ -88,7 +89,7 @@ class Batched(OfLevel):
 
 
 class Group(NamedTuple):
-    """Examples to run together: of which chunk, and which random numbers they start with."""
+    """The examples of a run: their chunk, and the states of the random numbers they start with."""
 
     rows: Rows
     chunk: Rows
@@ -96,7 +97,7 @@ class Group(NamedTuple):
 
 
 class Batch(NamedTuple):
-    """All examples: how many, also as a size that may be symbolic, and how they are to run."""
+    """The number of examples, also as a size that may be symbolic, and the options of vmap."""
 
     examples: int
     size: Any
@@ -105,7 +106,7 @@ class Batch(NamedTuple):
 
 
 class BatchLevel(Level):
-    """A run of the function for some examples."""
+    """Runs the function for some examples."""
 
     def __init__(self, group: Group, batch: Batch) -> None:
         self.rows, self.chunk, self.states = group
@@ -114,7 +115,7 @@ class BatchLevel(Level):
 
     @property
     def size(self) -> Any:
-        """How many examples the run is for."""
+        """The number of examples in this run."""
         return self.batch.size if len(self.rows) == self.batch.examples else len(self.rows)
 
     def go_on_with_first(self, outcomes: list[Any]) -> None:
@@ -142,7 +143,7 @@ class BatchLevel(Level):
         return Tensor(Batched(self, value))
 
     def _apply_composite(self, op: Op, inputs: tuple[Any, ...], params: dict[str, Any]) -> Tensor:
-        """A composite, by what it is made of; the tape notes it as one op."""
+        """The result of a composite, by the ops that define it; the tape notes one op."""
         bare = [Tensor(x._data) if is_of(x, self) else x for x in inputs]
         out = op.meaning(*bare, **params)
         if is_of(out, self):
@@ -180,7 +181,7 @@ class BatchLevel(Level):
         return Tensor(Batched(self, self._each_its_own(xs, batched, params, below)))
 
     def _state(self, state: Tensor) -> Tensor:
-        """The state to draw from: as in the run that this one repeats up to a decision."""
+        """The state to draw from: that of the run which this one repeats up to a decision."""
         if self.drawn == len(self.states):
             self.states.append(state)
         self.drawn += 1
@@ -188,7 +189,7 @@ class BatchLevel(Level):
 
     def _each_its_own(self, xs: tuple[Any, ...], batched: tuple[bool, ...], params: dict[str, Any],
                       below: Any) -> Tensor:
-        """Numbers for the whole chunk, of which this run takes its own: the same in every run."""
+        """Random numbers for this run, taken from those of the whole chunk, so every run agrees."""
         count = len(self.chunk)
         own: Any = np.searchsorted(self.chunk, self.rows)
         sources = np.zeros(count, np.int64)
@@ -207,7 +208,7 @@ def _pointwise(op: Op, xs: tuple[Any, ...], batched: tuple[bool, ...], params: d
 
 
 def _with_axes(x: Tensor, ndim: int) -> Tensor:
-    """`x` with axes of size 1 after the first, so that it has `ndim`."""
+    """`x` with `ndim` axes: axes of size 1 are inserted after the first."""
     return x if x.ndim == ndim else reshape(
         x, (x.shape[0], *(1,) * (ndim - x.ndim), *x.shape[1:]))
 
@@ -222,7 +223,7 @@ def _contract(op: Op, xs: tuple[Any, ...], batched: tuple[bool, ...], params: di
 
 def _one_by_one(op: Op, xs: tuple[Any, ...], batched: tuple[bool, ...], params: dict[str, Any],
                 run: Any = None) -> Tensor:
-    """Runs the op, or run(inputs, params), for each example by itself."""
+    """The result of the op, or of run(inputs, params), computed for each example by itself."""
     run = run or functools.partial(apply, op)
     count = batching.batch_size(xs, batched)
     outs = [run(tuple(_example(x, i) if b else x for x, b in zip(xs, batched)), params)
@@ -246,7 +247,7 @@ _RULES: dict[str, batching.Rule] = {
 
 
 def _taken(x: Tensor, rows: Any) -> Tensor:
-    """The examples of `x` at `places`."""
+    """The examples of `x` with the numbers `rows`."""
     count = len(rows)
     if count and np.array_equal(rows, np.arange(rows[0], rows[0] + count)):
         start = (int(rows[0]), *(0,) * (x.ndim - 1))
@@ -260,22 +261,33 @@ def vmap(
     f: Callable[..., Any], in_axes: Any = 0, out_axes: Any = 0, randomness: str = "error",
     chunk_size: int | None = None,
 ) -> Callable[..., Any]:
-    """`f`, a function of one example, as a function of batches: every tensor has one axis more.
+    """A function that runs `f`, a function of one example, over a batch.
 
-    in_axes: the axis of the examples in each positional argument: one for all or a tuple, nested
-    like the arguments, with None for what all examples share. Keyword arguments are shared.
-    out_axes: where the results have it; None for a result that is the same for all examples.
-    randomness: whether random numbers are "different" or the "same" in all examples, or an "error".
-    chunk_size: how many examples run at once (None: all).
-
-    Where `f` decides by a value (`if`, `while`, `int(x)`), it runs again from its start for the
+    If `f` decides by a value (`if`, `while`, `int(x)`), it runs again from its start for the
     examples that decide otherwise: once for each path that some example takes.
 
-    >>> import fusewire as fw
-    >>> fw.func.vmap(fw.matmul, in_axes=(0, None))(fw.ones(2, 3), fw.tensor([1.0, 2.0, 3.0]))
-    tensor([6., 6.])
-    >>> fw.func.vmap(lambda x: x if x > 0 else -2 * x)(fw.tensor([1.0, -1.0]))
-    tensor([1., 2.])
+    Args:
+        f: takes and returns tensors, or trees (tuples, lists, dicts) of tensors.
+        in_axes: axis of the examples in each positional argument: an int for all, or a tuple,
+            nested like the arguments; None for arguments that all examples share. Keyword arguments
+            are shared. Default 0.
+        out_axes: axis of the examples in each result; None if it is equal for all. Default 0.
+        randomness: "different" draws numbers for each example, "same" draws them once, "error"
+            forbids drawing. Default "error".
+        chunk_size: number of examples that run at once. Default None: all.
+
+    Raises:
+        DTypeError: another randomness, or an argument with an axis that is not a tensor.
+        ShapeError: no argument has an axis, different numbers of examples, a chunk_size below 1, or
+            results of examples that differ in structure, shape or dtype.
+        GradientError: `f` draws random numbers under "error".
+
+    Example:
+        >>> import fusewire as fw
+        >>> fw.func.vmap(fw.matmul, in_axes=(0, None))(fw.ones(2, 3), fw.tensor([1.0, 2.0, 3.0]))
+        tensor([6., 6.])
+        >>> fw.func.vmap(lambda x: x if x > 0 else -2 * x)(fw.tensor([1.0, -1.0]))
+        tensor([1., 2.])
     """
     if randomness not in ("error", "different", "same"):
         raise DTypeError(f"vmap: randomness={randomness!r} is not known",
@@ -303,7 +315,7 @@ def vmap(
 
 
 def _front(x: Any, axis: Any, what: str) -> Tensor:
-    """`x` with its axis of examples in front."""
+    """`x` with its axis of examples first."""
     if not isinstance(x, Tensor):
         raise DTypeError(f"vmap: {what} is {type(x).__name__}, which has no axis of examples",
                          "pass None for it in in_axes, so that all examples share it")
@@ -322,7 +334,7 @@ def _of_rows(x: Tensor, level: BatchLevel) -> Tensor:
 
 def _batch_size(fronts: Sequence[Any], axes: Sequence[Any], structure: Any
                 ) -> tuple[int, Any]:
-    """The number of examples, and as the size to show to user code."""
+    """The number of examples, as an int and as the size that user code sees."""
     sizes = {label: x._data.shape[0] for x, axis, label in
              zip(fronts, axes, tree.argument_paths(structure)) if axis is not None}
     if not sizes:
@@ -338,7 +350,7 @@ def _batch_size(fronts: Sequence[Any], axes: Sequence[Any], structure: Any
 
 
 class PathResult(NamedTuple):
-    """What came of a run: for which examples, and the leaves of its result."""
+    """The result of a run: its examples, and the leaves that the function returned."""
 
     rows: Rows
     size: Any  # how many those are
@@ -348,7 +360,7 @@ class PathResult(NamedTuple):
 
 
 def _paths(run: Callable[[BatchLevel], Any], batch: Batch) -> Iterator[PathResult]:
-    """Runs the function until every example has a result."""
+    """Runs the function until every example has a result; yields a result per run."""
     every, count = np.arange(batch.examples), max(batch.examples, 1)
     step = batch.chunk_size or count
     chunks = [every[i:i + step] for i in range(0, count, step)]
@@ -370,7 +382,7 @@ def _paths(run: Callable[[BatchLevel], Any], batch: Batch) -> Iterator[PathResul
 
 
 def _together(paths: list[PathResult], out_axes: Any) -> Any:
-    """The results of all paths as one, the examples in their order and along `out_axes`."""
+    """The results of all paths joined, with the examples sorted and along `out_axes`."""
     first = paths[0]
     for path in paths[1:]:
         _check_alike(first, path)
@@ -403,7 +415,7 @@ def _shared(paths: list[PathResult], n: int) -> Tensor:
 
 
 def _back(x: Tensor, axis: Any) -> Tensor:
-    """`x` with its first axis at `axis`."""
+    """`x` with its first axis moved to `axis`."""
     target = axis_of("vmap: out_axes", axis, x.ndim)
     if target == 0:
         return x
@@ -411,7 +423,7 @@ def _back(x: Tensor, axis: Any) -> Tensor:
 
 
 def _check_alike(a: PathResult, b: PathResult) -> None:
-    """Raises ShapeError unless the results of two paths can be joined."""
+    """Raises a ShapeError unless the results of two paths can be joined."""
     of = f"vmap: examples {_listed(a.rows)} and {_listed(b.rows)} decide differently and give"
     if a.structure != b.structure:
         raise ShapeError(f"{of} {a.structure} and {b.structure}",

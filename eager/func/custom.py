@@ -1,6 +1,6 @@
-"""Functions whose way back the user wrote (`autograd.Function`), called inside of transforms.
+"""Runs functions with a user's backward (`autograd.Function`) inside of transforms.
 
-The tensors of a level are made of others, for which the user's backward counts as well.
+Tensors of a level consist of inner tensors, for which the user's backward counts as well.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from ..errors import GradientError
 
 def run_forward(function: Any, ctx: Any, args: tuple[Any, ...], beneath: Sequence[Any]
                 ) -> tuple[Any, Any]:
-    """What `forward` gives for `args`, which are made of `beneath`, and a context for those."""
+    """The result of `forward` for `args`, and a context for `beneath`, their inner tensors."""
     on_tape = is_grad_enabled()
     needs = ctx.needs_input_grad
     ctx.needs_input_grad = tuple(
@@ -34,12 +34,12 @@ def run_forward(function: Any, ctx: Any, args: tuple[Any, ...], beneath: Sequenc
 
 
 def as_list(result: Any) -> list[Any]:
-    """The results of a forward, of which there may be one."""
+    """The results of a forward as a list."""
     return list(result) if isinstance(result, (tuple, list)) else [result]
 
 
 class Mapped(Function):
-    """A call over a batch, as one on what the batch is made of."""
+    """A call over a batch, as a Function of the tensors that the batch consists of."""
 
     @staticmethod
     def forward(ctx: Any, call: Any, *beneath: Any) -> Any:
@@ -52,11 +52,11 @@ class Mapped(Function):
 
 
 class Call:
-    """What `Mapped` needs: what forward gave and saved, and how to run backward over a batch."""
+    """Holds the results and saved tensors of a forward, and runs its backward over a batch."""
 
     def __init__(self, function: Any, ctx: Any, outs: list[Any], beneath: Callable[..., Any],
                  vmap: Callable[..., Any]) -> None:
-        """beneath(tensors): what those are made of, and their axes of examples."""
+        """beneath(tensors): their inner tensors, and their axes of examples."""
         self.function, self.vmap = function, vmap
         self.values, self.out_axes = beneath(outs)
         self.saved, self.saved_axes = beneath(ctx._to_save)
@@ -65,7 +65,7 @@ class Call:
         self.ctx, ctx._to_save = ctx, ()
 
     def forward(self, ctx: Any) -> Any:
-        """The results, as tensors beneath."""
+        """The results as inner tensors."""
         ctx.save_for_backward(*self.saved)
         ctx.mark_non_differentiable(*self.constant)
         ctx.set_materialize_grads(self.ctx.materialize_grads)

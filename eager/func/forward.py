@@ -1,7 +1,7 @@
-"""jvp: derivatives carried forward, beside the values.
+"""Implements jvp, which carries derivatives forward beside the values.
 
-The tangent of an op's result follows from its kind, and else from its vjp, whose transpose it is:
-so no op states a rule of its own for it.
+The tangent of a result follows from the kind of its op, or else from the vjp, whose transpose it
+is. So no op has a jvp rule.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ Tangents = Sequence[Tensor | None]
 
 
 class Dual(OfLevel):
-    """A value, `primal`, and how it changes along the direction of a level's jvp: `tangent`."""
+    """A value, `primal`, with its derivative along the direction of a jvp, `tangent`."""
 
     __slots__ = ("primal", "tangent")
     transform = "jvp"
@@ -66,7 +66,7 @@ class Dual(OfLevel):
 
 
 class ForwardLevel(Level):
-    """A run of the function for one direction."""
+    """Runs the function for one direction."""
 
     def apply(self, op: Op, inputs: tuple[Any, ...], params: dict[str, Any]) -> Tensor:
         own = [is_of(x, self) for x in inputs]
@@ -79,7 +79,7 @@ class ForwardLevel(Level):
         return self._still(out) if tangent is None else Tensor(Dual(self, out, tangent))
 
     def call(self, function: Any, ctx: Any, args: tuple[Any, ...]) -> Any:
-        """Tangents are the transpose of the user's backward."""
+        """The result of a Function; tangents are the transpose of the user's backward."""
         moving = [i for i, x in enumerate(args) if is_of(x, self)]
         primals = [x._data.primal if is_of(x, self) else x for x in args]
         result, _ = run_forward(function, ctx, args, primals)
@@ -96,7 +96,7 @@ class ForwardLevel(Level):
         return result
 
     def _still(self, x: Tensor) -> Tensor:
-        """`x`, which does not change along the direction."""
+        """`x` with a tangent of zeros."""
         return Tensor(Dual(self, x, zeros_like(x))) if is_float(x.dtype) else x
 
 
@@ -112,7 +112,7 @@ def _rule(op: Op, out: Tensor, primals: Sequence[Any]) -> Callable[..., Tensor |
 
 def _pointwise(op: Op, out: Tensor, primals: tuple[Any, ...], tangents: Tangents,
                params: dict[str, Any]) -> Tensor | None:
-    """The vjp of one element by one element is a factor: the same forward and back."""
+    """The tangent by the vjp: for single elements it is a factor, the same in both directions."""
     total: Tensor | None = None
     for i, t in enumerate(tangents):
         if t is None:
@@ -127,7 +127,7 @@ def _pointwise(op: Op, out: Tensor, primals: tuple[Any, ...], tangents: Tangents
 
 def _linear(op: Op, out: Tensor, primals: tuple[Any, ...], tangents: Tangents,
             params: dict[str, Any]) -> Tensor:
-    """What only moves or adds elements does the same with tangents; indices are constants."""
+    """The tangent of an op that moves or adds elements: the op of the tangents."""
     xs = []
     for x, t in zip(primals, tangents):
         is_data = isinstance(x, Tensor) and is_float(x.dtype)
@@ -145,7 +145,7 @@ def _bilinear(op: Op, out: Tensor, primals: tuple[Any, ...], tangents: Tangents,
 
 def _transposed(op: Op, out: Tensor, primals: tuple[Any, ...], tangents: Tangents,
                 params: dict[str, Any]) -> Tensor | None:
-    """The vjp is linear in the gradient that it is given: its own gradient is the jvp."""
+    """The tangent as the gradient of the vjp, which is linear in its incoming gradient."""
     keep = is_grad_enabled() and tracked(out, *primals, *tangents)
     needs = tuple(t is not None for t in tangents)
     with enable_grad():
@@ -180,13 +180,22 @@ def jvp(
     f: Callable[..., Any], primals: tuple[Any, ...], tangents: tuple[Any, ...],
     has_aux: bool = False,
 ) -> Any:
-    """f(*primals), and its derivative along `tangents`: (result, its tangent), of equal structure.
+    """f(*primals) and its derivative along `tangents`: (result, tangent), of equal structure.
 
-    has_aux: `f` returns (result, something else), which becomes a third part of what comes back.
+    Args:
+        f: takes and returns tensors, or trees of tensors.
+        primals: a tuple of arguments, in a floating point dtype.
+        tangents: a tuple of the structure, shapes and dtypes of primals.
+        has_aux: `f` returns (result, aux); aux becomes a third element. Default False.
 
-    >>> import fusewire as fw
-    >>> fw.func.jvp(fw.sin, (fw.tensor(0.0),), (fw.tensor(2.0),))
-    (tensor(0.), tensor(2.))
+    Raises:
+        DTypeError: primals or tangents are no tuple, not floating point, or differ in dtype.
+        ShapeError: primals and tangents differ in structure or shape.
+
+    Example:
+        >>> import fusewire as fw
+        >>> fw.func.jvp(fw.sin, (fw.tensor(0.0),), (fw.tensor(2.0),))
+        (tensor(0.), tensor(2.))
     """
     xs, structure = _directions(primals, tangents)
     level = ForwardLevel()
@@ -205,7 +214,7 @@ def jvp(
 
 
 def _directions(primals: Any, tangents: Any) -> tuple[list[tuple[Tensor, Tensor]], Any]:
-    """Each primal with its tangent, once they are known to fit."""
+    """Pairs of a primal and its tangent, checked, and their structure."""
     for what, argument in (("primals", primals), ("tangents", tangents)):
         if not isinstance(argument, (tuple, list)):
             raise DTypeError(f"jvp: {what} is {type(argument).__name__}, not a tuple",

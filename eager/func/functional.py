@@ -1,4 +1,4 @@
-"""Modules as functions of their parameters and buffers."""
+"""Calls modules as functions of their parameters and buffers."""
 
 from __future__ import annotations
 
@@ -25,15 +25,25 @@ def functional_call(
 ) -> Any:
     """module(*args, **kwargs) with other tensors in the place of its parameters and buffers.
 
-    parameters_and_buffers: dotted name -> tensor, or a tuple of such dicts; with `strict` every
-    name of the module, else it keeps its own tensors for the others. The module is as before when
-    this returns. tie_weights: a tensor that the module holds under several names is replaced under
-    all of them. StateError for a name that the module does not have.
+    The module has its own tensors again when the call returns.
 
-    >>> import fusewire as fw
-    >>> layer = fw.nn.Linear(2, 1, bias=False)
-    >>> fw.func.functional_call(layer, {"weight": fw.tensor([[1.0, 10.0]])}, fw.ones(2))
-    tensor([11.])
+    Args:
+        module: the module to call.
+        parameters_and_buffers: a dict of dotted names to tensors, or a tuple of such dicts.
+        args: positional arguments as a tuple, or a single argument. Default ().
+        kwargs: keyword arguments as a dict. Default None.
+        tie_weights: replaces a tensor under all names that the module has for it. Default True.
+        strict: requires a tensor for every name. Default False: others keep their own.
+
+    Raises:
+        StateError: an unknown name, a name in two dicts, or a missing one under `strict`.
+        DTypeError: not a dict, or a value that is not a tensor.
+
+    Example:
+        >>> import fusewire as fw
+        >>> layer = fw.nn.Linear(2, 1, bias=False)
+        >>> fw.func.functional_call(layer, {"weight": fw.tensor([[1.0, 10.0]])}, fw.ones(2))
+        tensor([11.])
     """
     tensors = _merged(parameters_and_buffers)
     with _replaced(_replacements(module, tensors, tie_weights, strict)):
@@ -41,7 +51,7 @@ def functional_call(
 
 
 def _merged(dicts: Any) -> dict[str, Tensor]:
-    """The dicts that are given, as one of tensors."""
+    """One dict of tensors from one or several."""
     merged: dict[str, Tensor] = {}
     for tensors in dicts if isinstance(dicts, (tuple, list)) else (dicts,):
         if not isinstance(tensors, Mapping):
@@ -60,7 +70,7 @@ def _merged(dicts: Any) -> dict[str, Tensor]:
 
 def _replacements(module: Module, tensors: dict[str, Tensor], tie_weights: bool, strict: bool
             ) -> list[tuple[Slot, Tensor]]:
-    """Where to put which tensor."""
+    """Pairs of a slot of the module and the tensor for it."""
     own = {(f"{path}." if path else "") + name: (table, name)
            for path, part in module.named_modules(remove_duplicate=False)
            for table in (part.__dict__[t] for t in _TABLES)
@@ -97,14 +107,24 @@ def _replaced(slots: list[tuple[Slot, Tensor]]) -> Iterator[None]:
 def stack_module_state(models: Sequence[Module]) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
     """The parameters and the buffers of equal modules, each stacked along a new first axis.
 
-    vmap over both runs the models as one: an ensemble. The stacked parameters are leaves.
+    vmap over both runs the models as one ensemble. The stacked parameters are leaves.
 
-    >>> import fusewire as fw
-    >>> layers = [fw.nn.Linear(2, 1) for _ in range(3)]
-    >>> parameters, buffers = fw.func.stack_module_state(layers)
-    >>> one = fw.func.vmap(lambda p, x: fw.func.functional_call(layers[0], p, x), in_axes=(0, None))
-    >>> one(parameters, fw.ones(4, 2)).shape
-    (3, 4, 1)
+    Args:
+        models: modules of one class, with equal names and shapes.
+
+    Raises:
+        ShapeError: no models.
+        DTypeError: models of different classes.
+        StateError: models with different names.
+
+    Example:
+        >>> import fusewire as fw
+        >>> layers = [fw.nn.Linear(2, 1) for _ in range(3)]
+        >>> parameters, buffers = fw.func.stack_module_state(layers)
+        >>> def one(p, x):
+        ...     return fw.func.functional_call(layers[0], p, x)
+        >>> fw.func.vmap(one, in_axes=(0, None))(parameters, fw.ones(4, 2)).shape
+        (3, 4, 1)
     """
     if not models:
         raise ShapeError("stack_module_state: takes one module or more, got none",

@@ -1,8 +1,7 @@
-"""grad, value_and_grad and vjp: derivatives by the tape, as functions of functions.
+"""Implements grad, value_and_grad and vjp by the tape, as functions of functions.
 
-The function runs on fresh tensors, so that only what happens inside of it counts. Gradients are
-themselves on the tape where something outside of the function is: then they can be differentiated
-again, from outside.
+The function runs on fresh tensors, so that only its own ops count. If the function also uses
+tensors on an outer tape, the gradients are on that tape and can be differentiated again.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ Argnums = Any  # an int or a tuple of them
 
 
 class Tape:
-    """A function's run on fresh tensors in the place of `leaves`."""
+    """Runs a function on fresh tensors in the place of `leaves`."""
 
     def __init__(self, name: str, leaves: Sequence[Tensor]) -> None:
         self.name, self.leaves = name, leaves
@@ -40,7 +39,7 @@ class Tape:
         self.reaches_out = False
 
     def run(self, f: Callable[[], Any]) -> tuple[list[Any], Any]:
-        """The leaves of what `f` returns, and their structure."""
+        """The leaves and the structure of the result of `f`."""
         with enable_grad():
             result = f()
         leaves, structure = tree.flatten(result)
@@ -49,18 +48,18 @@ class Tape:
         return leaves, structure
 
     def shown(self, x: Any) -> Any:
-        """A result as the outside sees it: without the tape of the inside where that ends here."""
+        """A result as the caller sees it: off the tape, unless the tape leads outside."""
         return x if self.reaches_out or not isinstance(x, Tensor) else untaped(x)
 
     def back(self, outputs: Sequence[Tensor], gradients: Sequence[Any]) -> list[Tensor]:
-        """Gradients at the fresh tensors; zeros where the outputs do not depend on one."""
+        """The gradients at the fresh tensors; zeros at those that the outputs do not depend on."""
         keep = is_grad_enabled() and (self.reaches_out or tracked(*gradients))
         at_edges = gradients_between(outputs, gradients, self.edges, keep)
         return [zeros_like(x) if g is None else g for x, g in zip(self.leaves, at_edges)]
 
 
 def _fresh(x: Tensor, outer: bool) -> Tensor:
-    """The same value, computed from `x`, or from a leaf where no gradient goes on from there."""
+    """The value of `x` in a new tensor, computed from `x` or from a new leaf."""
     start = Tensor(x._data, x.edge if outer else None)
     if start.edge is None:
         start.edge = Leaf(start)
@@ -68,16 +67,25 @@ def _fresh(x: Tensor, outer: bool) -> Tensor:
 
 
 def grad(f: Callable[..., Any], argnums: Argnums = 0, has_aux: bool = False) -> Callable[..., Any]:
-    """The function that gives the gradient of `f`, whose result is one real number.
+    """A function that returns the gradient of `f`.
 
-    argnums: the positional arguments to differentiate by: one, or a tuple for a tuple of gradients.
-    An argument may be a tree of tensors (tuples, lists, dicts); its gradient has the same form.
-    has_aux: `f` returns (number, something else), and the new function (gradient, something else).
+    Args:
+        f: returns one real number, as a 0-d tensor.
+        argnums: number of the positional argument to differentiate by, or a tuple of them for a
+            tuple of gradients. Default 0. An argument may be a tree of tensors; its gradient has
+            its form.
+        has_aux: `f` returns (number, aux), and the function (gradient, aux). Default False.
 
-    >>> import fusewire as fw
-    >>> slope = fw.func.grad(fw.sin)
-    >>> slope(fw.tensor(0.0)), fw.func.grad(slope)(fw.tensor(0.0))
-    (tensor(1.), tensor(-0.))
+    Raises:
+        DTypeError: a result or an argument without gradient (an integer, no tensor).
+        ShapeError: a result with axes.
+        GradientError: argnums names no positional argument.
+
+    Example:
+        >>> import fusewire as fw
+        >>> slope = fw.func.grad(fw.sin)
+        >>> slope(fw.tensor(0.0)), fw.func.grad(slope)(fw.tensor(0.0))
+        (tensor(1.), tensor(-0.))
     """
     both = value_and_grad(f, argnums, has_aux)
 
@@ -92,11 +100,21 @@ def grad(f: Callable[..., Any], argnums: Argnums = 0, has_aux: bool = False) -> 
 def value_and_grad(
     f: Callable[..., Any], argnums: Argnums = 0, has_aux: bool = False
 ) -> Callable[..., Any]:
-    """The function that gives (what `f` returns, its gradient), as `grad` does.
+    """A function that returns (result of `f`, gradient).
 
-    >>> import fusewire as fw
-    >>> fw.func.value_and_grad(lambda x: (x * x).sum())(fw.tensor([1.0, 2.0]))
-    (tensor(5.), tensor([2., 4.]))
+    Args:
+        f: see `grad`.
+        argnums: see `grad`. Default 0.
+        has_aux: `f` returns (number, aux), and the function ((number, aux), gradient). Default
+            False.
+
+    Raises:
+        DTypeError, ShapeError, GradientError: see `grad`.
+
+    Example:
+        >>> import fusewire as fw
+        >>> fw.func.value_and_grad(lambda x: (x * x).sum())(fw.tensor([1.0, 2.0]))
+        (tensor(5.), tensor([2., 4.]))
     """
 
     @functools.wraps(f, updated=())
@@ -125,16 +143,26 @@ def _check_number(x: Any) -> None:
 
 
 def vjp(f: Callable[..., Any], *primals: Any, has_aux: bool = False) -> tuple[Any, ...]:
-    """(f(*primals), the function that takes gradients of the result back to the primals).
+    """f(*primals), and the function that maps gradients of the result to gradients of the primals.
 
-    That function takes what has the structure of the result, and gives a tuple with one entry for
-    each primal; it can be called often. has_aux: `f` returns (result, something else), which
-    becomes a third part of what comes back.
+    That function takes gradients in the structure of the result, and returns a tuple with one entry
+    per primal. It can be called several times.
 
-    >>> import fusewire as fw
-    >>> out, back = fw.func.vjp(lambda x: x * x, fw.tensor([1.0, 2.0]))
-    >>> out, back(fw.tensor([1.0, 10.0]))
-    (tensor([1., 4.]), (tensor([ 2., 40.]),))
+    Args:
+        f: takes and returns tensors, or trees of tensors.
+        primals: arguments, in a floating point dtype.
+        has_aux: `f` returns (result, aux); aux becomes a third element. Default False.
+
+    Raises:
+        DTypeError: a primal, a result or a gradient is not a tensor, or a primal is not floating
+            point.
+        ShapeError: gradients of another structure than the result.
+
+    Example:
+        >>> import fusewire as fw
+        >>> out, back = fw.func.vjp(lambda x: x * x, fw.tensor([1.0, 2.0]))
+        >>> out, back(fw.tensor([1.0, 10.0]))
+        (tensor([1., 4.]), (tensor([ 2., 40.]),))
     """
     leaves, structure, substitute = select_arguments("vjp", primals, tuple(range(len(primals))))
     tape = Tape("vjp", leaves)
@@ -158,8 +186,11 @@ def vjp(f: Callable[..., Any], *primals: Any, has_aux: bool = False) -> tuple[An
 
 def select_arguments(name: str, args: tuple[Any, ...], argnums: Argnums
            ) -> tuple[list[Tensor], Any, Callable[[Sequence[Any]], list[Any]]]:
-    """The leaves of the arguments that `argnums` names, their structure (of one argument, or of a
-    tuple of them), and place(leaves): all arguments with others in their place."""
+    """The leaves of the arguments in `argnums`, their structure, and substitute(leaves).
+
+    The structure is that of one argument, or of a tuple of them. substitute(leaves) is the list of
+    all arguments with other leaves.
+    """
     numbers = argnums if isinstance(argnums, tuple) else (argnums,)
     at = [_position(name, n, len(args)) for n in numbers]
     picked = tuple(args[n] for n in at)

@@ -1,4 +1,4 @@
-"""Nested tuples, lists, dicts, named tuples and dataclasses of tensors, taken apart and rebuilt."""
+"""Flattens and rebuilds nested tuples, lists, dicts, named tuples and dataclasses of tensors."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ..errors import DTypeError, ShapeError
 
 
 class Node(NamedTuple):
-    """A container: its type, the names of its items, and what each item is; None has no items."""
+    """A container: its type, names of items and their structures; None has no items."""
 
     kind: type
     names: tuple[Any, ...]
@@ -29,7 +29,7 @@ LEAF = "a tensor"  # any object that is no container
 
 
 def parts(tree: Any) -> tuple[tuple[Any, ...], tuple[Any, ...]] | None:
-    """Names and items of a container; None for a leaf."""
+    """The names and the items of a container; None for a leaf."""
     if tree is None:
         return (), ()
     if isinstance(tree, dict):
@@ -57,7 +57,7 @@ def flatten(tree: Any) -> tuple[list[Any], Any]:
 
 
 def unflatten(structure: Any, leaves: Sequence[Any]) -> Any:
-    """The tree of that structure with these leaves."""
+    """The tree of a structure with these leaves."""
     return _build(structure, iter(leaves))
 
 
@@ -89,7 +89,7 @@ def tree_map(fn: Callable[[Any], Any], tree: Any) -> Any:
 
 
 def leaf_paths(structure: Any, prefix: str = "") -> list[str]:
-    """For each leaf how to get to it: "[0]['x']"."""
+    """The path to each leaf as text: "[0]['x']"."""
     if structure is LEAF:
         return [prefix]
     by_name = not issubclass(structure.kind, (dict, tuple, list, type(None)))
@@ -98,14 +98,14 @@ def leaf_paths(structure: Any, prefix: str = "") -> list[str]:
 
 
 def argument_paths(structure: Any) -> list[str]:
-    """`places` of a tuple of arguments, each beginning with the argument's number: "0['x']"."""
+    """The path to each leaf of a tuple of arguments, from the number of the argument: "0['x']"."""
     return [f"{n}{at}" for n, item in enumerate(structure.items) for at in leaf_paths(item)]
 
 
 def spread(name: str, prefix: Any, structure: Any) -> list[Any]:
-    """One entry of `prefix` for each leaf: a tree that may end earlier than the structure does.
+    """The entry of `prefix` for each leaf: a tree that may end earlier than the structure.
 
-    The entry of a whole branch holds for all leaves below it.
+    The entry of a branch holds for all leaves below it.
     """
     if prefix is None or structure is LEAF or not isinstance(prefix, (tuple, list, dict)):
         if isinstance(prefix, (tuple, list, dict)):
@@ -128,7 +128,7 @@ def tensors(
     name: str, leaves: Sequence[Any], structure: Any, what: str,
     named: Callable[[Any], list[str]] = leaf_paths,
 ) -> list[Tensor]:
-    """`leaves`, all of which are tensors, or a DTypeError that names the first that is not."""
+    """`leaves`, which must be tensors; a DTypeError names the first that is not."""
     for path, x in zip(named(structure), leaves):
         if not isinstance(x, Tensor):
             raise DTypeError(f"{name}: {what}{path} is {type(x).__name__}, not a tensor",
@@ -137,7 +137,7 @@ def tensors(
 
 
 def with_aux(name: str, result: Any, has_aux: bool) -> tuple[Any, Any]:
-    """(result, what stands beside it) of what a function returned."""
+    """(result, aux) from the return value of a function; aux is None without `has_aux`."""
     if not has_aux:
         return result, None
     if not isinstance(result, tuple) or len(result) != 2:

@@ -1,4 +1,4 @@
-"""DataLoader: batches of a data set, read ahead by threads or processes where wanted."""
+"""Implements DataLoader, which reads batches of a data set, ahead of the loop if it has workers."""
 
 from __future__ import annotations
 
@@ -25,33 +25,48 @@ _T_co = TypeVar("_T_co", covariant=True)
 
 
 class DataLoader(Generic[_T_co]):
-    """Batches of `dataset`, in order; each pass over the loader is one pass over the data.
+    """Iterates over batches of a data set; each pass over the loader is a pass over the data.
 
-    batch_size None: samples as they are, not batched. num_workers: how many read ahead (0: batches
-    are read when asked for), each of them `prefetch_factor` batches (2).
+    **Workers are threads.** They start at once, and share the data set and the batches with the
+    loop. NumPy, image decoders and files run in parallel in threads; Python code does not. For
+    samples made
+    by Python code pass a multiprocessing_context: workers are then processes. `get_worker_info()`
+    tells a worker its number. Its random numbers follow from the seed of the pass and this number.
+    With an IterableDataset each worker iterates over its own copy (threads: a shallow one).
 
-    **Workers are threads**, which start at once and share the data set and the batches with the
-    loop; NumPy, image decoders and files let threads run side by side, Python code does not. For a
-    data set whose samples are made by Python code pass multiprocessing_context="fork", "spawn",
-    "forkserver" or a context of `multiprocessing`: workers are then processes. Either way
-    `get_worker_info()` says which worker one is in, `worker_init_fn(number)` prepares it, and what
-    it draws at random follows from the seed of the pass and its number. With an IterableDataset
-    each worker goes through a copy of its own (threads: a shallow one) and picks its share.
+    An error in a worker is raised in the loop, with the worker's traceback, and ends the pass.
+    Leaving the loop ends the workers, unless they are persistent.
 
-    An error in a worker is raised by the loop, which then ends, with the worker's own traceback; a
-    dead worker, or one that takes more than `timeout` seconds (0: no limit), is a WorkerError.
-    Leaving the loop ends the workers, unless `persistent_workers` keeps them for the next pass (a
-    thread ends after the sample that it is reading).
+    Args:
+        dataset: samples by index, or an IterableDataset.
+        batch_size: samples per batch; None yields single samples. Default 1.
+        shuffle: draws a random order in each pass. Default None: no.
+        sampler: an iterable of indices, in the place of shuffle. Default None.
+        batch_sampler: an iterable of lists of indices, in the place of batch_size, shuffle, sampler
+            and drop_last. Default None.
+        num_workers: number of workers that read ahead; 0 reads in the loop. Default 0.
+        collate_fn: makes a batch of a list of samples. Default: `default_collate`, or
+            `default_convert` without batches.
+        drop_last: drops a last batch that is too short. Default False.
+        timeout: seconds to wait for a batch of a worker; 0 for no limit. Default 0.
+        worker_init_fn: called with the number of each worker when it starts. Default None.
+        multiprocessing_context: "fork", "spawn", "forkserver", or a context of `multiprocessing`.
+            Default None: threads.
+        generator: source of the order and of the seed. Default None: the default generator.
+        prefetch_factor: batches that each worker reads ahead. Default None: 2.
+        persistent_workers: workers stay for the next pass. Default False.
+        in_order: yields batches in their order; False yields them as they come. Default True.
+        pin_memory, pin_memory_device: accepted for PyTorch's signature, without effect.
 
-    `state_dict()` is the place in the data, in plain numbers and lists, counted in batches that the
-    loop was given; after `load_state_dict` the next pass gives the batches that were left.
+    Raises:
+        ArgumentError: options that exclude each other, or out of range.
+        WorkerError: in the loop, if a worker died or exceeded `timeout`.
 
-    pin_memory and pin_memory_device are taken and mean nothing: there is no memory to pin.
-
-    >>> import fusewire as fw
-    >>> data = fw.utils.data.TensorDataset(fw.arange(5), fw.arange(5) * 10)
-    >>> [y.tolist() for x, y in DataLoader(data, batch_size=2)]
-    [[0, 10], [20, 30], [40]]
+    Example:
+        >>> import fusewire as fw
+        >>> data = fw.utils.data.TensorDataset(fw.arange(5), fw.arange(5) * 10)
+        >>> [y.tolist() for x, y in DataLoader(data, batch_size=2)]
+        [[0, 10], [20, 30], [40]]
     """
 
     def __init__(
@@ -118,7 +133,9 @@ class DataLoader(Generic[_T_co]):
         return loop
 
     def _source(self) -> Any:
-        """What gives the numbers of the samples to be read at a time, if they have any."""
+        """The sampler that yields the indices of a batch, or of a sample; None for an
+        IterableDataset.
+        """
         if self._iterable:
             return None
         return self.batch_sampler if self._batched else self.sampler
@@ -170,12 +187,13 @@ class DataLoader(Generic[_T_co]):
         return pool
 
     def state_dict(self) -> State:
-        """Where the latest pass is: what `load_state_dict` takes, in numbers, lists and dicts.
+        """The position of the latest pass, as numbers, lists and dicts, for `load_state_dict`.
 
-        Between two passes it is the beginning of the next one. Random orders drawn from the default
-        generator need that one's state as well to be the same in later passes:
-        `fw.get_rng_state()`. A sampler of one's own goes on by its own `state_dict` and
-        `load_state_dict`; one without them is expected to give the same order again.
+        It counts the batches that the loop got. Between two passes it is the start of the next.
+        Orders of
+        later passes are equal only if the generator is: save `fw.get_rng_state()` too if it is the
+        default one. A sampler of the user continues by its own `state_dict` and `load_state_dict`;
+        without them it must give the same order again.
         """
         if self._resumed is not None:
             return dict(self._resumed)
@@ -191,7 +209,11 @@ class DataLoader(Generic[_T_co]):
         return state
 
     def load_state_dict(self, state_dict: State) -> None:
-        """Makes the next pass go on where `state_dict` was taken, whatever num_workers is."""
+        """Makes the next pass continue where `state_dict` was taken; num_workers may differ.
+
+        Raises:
+            StateError: a key is missing.
+        """
         required = {"seed", "yielded", "pending", "drained", "ended"}
         required |= set() if self._iterable else {"sampler"}
         if missing := sorted(required - set(state_dict)):
@@ -213,7 +235,7 @@ def _prefetch(workers: int, factor: int | None) -> int | None:
 
 
 def _context(method: Any) -> Any:
-    """The context of `multiprocessing` to make processes with; None for threads."""
+    """The context of `multiprocessing` that makes processes; None for threads."""
     if method is None or hasattr(method, "get_start_method"):
         return method
     import multiprocessing

@@ -1,4 +1,4 @@
-"""Batches read out of a data set, by the loop itself or by a worker."""
+"""Reads batches from a data set, in the loop or in a worker."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ END: Any = object()  # what a reader gives after the last sample
 
 
 class LoopLeft(BaseException):
-    """The loop was left while a batch was being read for it."""
+    """Raised in a worker that reads a batch for a loop that has ended."""
 
 
 @dataclass(frozen=True)
 class Job:
-    """What a worker needs to know."""
+    """Everything that a worker needs to know."""
 
     dataset: Any
     iterable: bool
@@ -31,12 +31,12 @@ class Job:
     seed: int
 
     def reader(self, stop: list[bool]) -> Reader:
-        """A reader of one pass over the data; it gives up once `stop` is not empty."""
+        """A reader of one pass over the data; it stops once `stop` is not empty."""
         return (_Stream if self.iterable else _Numbered)(self, stop)
 
 
 class Reader:
-    """reader(indices) is a batch, or a sample where there are no batches."""
+    """A callable: reader(indices) is a batch, or a sample if there are no batches."""
 
     failed: Any = None  # number of the sample that could not be read
 
@@ -49,7 +49,7 @@ class Reader:
 
 
 class _Numbered(Reader):
-    """Reads samples by their numbers."""
+    """Reads samples by index."""
 
     def __init__(self, job: Job, stop: list[bool]) -> None:
         super().__init__(job, stop)
@@ -80,7 +80,7 @@ class _Numbered(Reader):
 
 
 class _Stream(Reader):
-    """Reads the next samples of a data set that can only be gone through."""
+    """Reads the next samples of an IterableDataset."""
 
     def __init__(self, job: Job, stop: list[bool]) -> None:
         super().__init__(job, stop)

@@ -1,4 +1,4 @@
-"""One pass over a loader's data, and the batches that workers read ahead for it."""
+"""Tracks one pass over a loader's data, and reads its batches ahead in workers."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ State = dict[str, Any]
 
 
 class Pass:
-    """Which samples are still to be read, and what is on its way."""
+    """Holds the batches of a pass that are still to be read, or being read."""
 
     def __init__(self, source: Any, generator: Any, state: State | None) -> None:
-        """`source` gives the numbers of a batch at a time; None: the data set has its own order."""
+        """source: yields the indices of a batch; None if the data set has its own order."""
         self.source = None if source is None else resumable(source)
         self.pending: dict[int, Any] = {}  # given to workers: number of the batch -> its samples
         self.left: deque[Any] = deque()  # were on their way when the state was taken
@@ -44,19 +44,19 @@ class Pass:
         self.drained = state["drained"] and not state["ended"]
 
     def indices(self) -> Iterator[Any]:
-        """The numbers of the samples of each batch, those left over first."""
+        """The indices of each batch; those of a resumed pass first."""
         while self.left:
             yield self.left.popleft()
         yield from self.numbers
         self.drained = True
 
     def passes(self) -> bool:
-        """Counts a batch; whether the loop gets it, not having had it before."""
+        """Counts a batch; True unless the loop got it before the pass was resumed."""
         self.yielded += 1
         return self.yielded > self.skipped
 
     def state_dict(self) -> State:
-        """What is left: what was read ahead is still to come."""
+        """The rest of the pass; batches read ahead are part of it."""
         coming = (*self.pending.values(), *self.left)
         return {"seed": self.seed, "yielded": max(self.yielded, self.skipped),
                 "pending": [] if self.source is None else list(coming),
@@ -64,7 +64,7 @@ class Pass:
 
 
 class Prefetcher:
-    """Keeps `each` batches on their way in every worker, from now on."""
+    """Lets every worker read a number of batches ahead."""
 
     def __init__(self, run: Pass, pool: WorkerPool, batches_per_worker: int, in_order: bool,
                  timeout: float) -> None:
@@ -80,7 +80,7 @@ class Prefetcher:
             self._give(self._next())
 
     def _next(self) -> int | None:
-        """The worker whose turn it is, None where all have come to an end."""
+        """The next worker in rotation; None if all have reached their end."""
         if not self.live:
             return None
         worker = self.live[self.next_live]
@@ -95,7 +95,7 @@ class Prefetcher:
             self.pool.send(worker, (self.now, number, indices))
 
     def batches(self) -> Iterator[Any]:
-        """What the workers have read, in the order of the batches or as it comes."""
+        """The batches from the workers, in their order or as they come."""
         run, done = self.run, self.done
         while run.pending:
             number = next(iter(run.pending)) if self.in_order else None
@@ -130,7 +130,7 @@ class Prefetcher:
             self.done[number] = (reply_kind, value)
 
     def _retire(self, worker: int) -> None:
-        """A worker has come to the end of its data; the others go on."""
+        """Removes a worker that has reached the end of its data; the others continue."""
         if worker in self.live:
             self.next_live -= self.live.index(worker) < self.next_live
             self.live.remove(worker)

@@ -1,9 +1,9 @@
-"""Memory that a worker process writes batches into and the loop reads them from, used again.
+"""Sends batches from a worker process to the loop through segments of memory that both map.
 
-Each piece is a file in a folder of its own, where there is one in memory, whose name is taken away
-as soon as both sides have mapped it. So nothing is left behind however a process ends, no
-descriptor stays open, and, unlike with `multiprocessing.shared_memory`, no process that watches
-over names has to be started.
+A segment is a file in a private folder, in memory if the system has such a folder. Its name is
+removed as soon as both sides have mapped it. So nothing is left behind however a process ends, no
+descriptor stays open, and there is no need of a process that tracks names, as with
+`multiprocessing.shared_memory`. Segments are used again.
 """
 
 from __future__ import annotations
@@ -21,13 +21,15 @@ _LINE = 64
 
 
 def new_folder() -> str:
-    """A folder for the pieces of one loader, which nobody else can read; named by its process."""
+    """A new folder for the segments of one loader, readable by this user only; named by its
+    process.
+    """
     there = os.path.isdir(_IN_MEMORY) and os.access(_IN_MEMORY, os.W_OK)
     return tempfile.mkdtemp(prefix=f"fusewire-{os.getpid()}-", dir=_IN_MEMORY if there else None)
 
 
 def _create(path: str, size: int) -> mmap.mmap:
-    """A new piece; OSError where there is no space for it."""
+    """A new segment; an OSError if there is no space for it."""
     if os.name == "nt":
         return _by_name(path, size)
     number = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
@@ -44,7 +46,7 @@ def _create(path: str, size: int) -> mmap.mmap:
 
 
 def _open(path: str, size: int) -> mmap.mmap:
-    """The piece that another process has created; its name is gone afterwards."""
+    """A segment that another process has created; removes its name."""
     if os.name == "nt":
         return _by_name(path, size)
     number = os.open(path, os.O_RDWR)
@@ -60,13 +62,13 @@ Record = tuple[int, int, list[tuple[int, int]], list[int]]
 
 
 def _by_name(path: str, size: int) -> mmap.mmap:
-    """Windows has memory by names, for as long as somebody has it mapped."""
+    """A segment on Windows, where memory has names for as long as a process maps it."""
     name = path.replace("\\", "/").replace("/", "-")
     return mmap.mmap(-1, size, tagname=name)  # type: ignore[call-arg]
 
 
 class SegmentWriter:
-    """A worker's side: the pieces it has made, and those free to be written over."""
+    """The worker's side: its segments, and those that are free."""
 
     def __init__(self, prefix: str) -> None:
         self.prefix, self.count = prefix, 0
@@ -74,7 +76,7 @@ class SegmentWriter:
         self.free: list[int] = []
 
     def write(self, parts: list[memoryview]) -> Record | None:
-        """Writes `parts` into one piece; None where there is no memory for it."""
+        """Writes `parts` into one segment; returns its record, or None if there is no memory."""
         spans, end = [], 0
         for part in parts:
             spans.append((end, end + part.nbytes))
@@ -108,7 +110,7 @@ class SegmentWriter:
 
 
 class _Lease:
-    """An array's memory, which goes back to the worker when the last array over it is gone."""
+    """The memory of an array; it returns to the worker when the last array over it is gone."""
 
     __slots__ = ("__array_interface__", "_back", "_number", "_whole")
 
@@ -122,7 +124,7 @@ class _Lease:
 
 
 class SegmentReader:
-    """The loop's side of one worker's pieces."""
+    """The loop's side of the segments of one worker."""
 
     def __init__(self, prefix: str, most: int) -> None:
         self.prefix, self.most = prefix, most  # how many pieces the loop's arrays may keep
@@ -131,7 +133,7 @@ class SegmentReader:
         self.returned: deque[int] = deque()
 
     def parts(self, record: Record) -> list[Any]:
-        """The parts that the worker has placed, as arrays of bytes."""
+        """The parts of a record, as arrays of bytes."""
         number, size, spans, dropped = record
         for old in dropped:
             self.segments.pop(old, None)
@@ -147,7 +149,7 @@ class SegmentReader:
         return [array[a:b] for a, b in spans]
 
     def returned_segments(self) -> list[int]:
-        """Pieces that the worker may write over; they are not given again."""
+        """The numbers of segments that the worker may use again; each is returned once."""
         numbers = [self.returned.popleft() for _ in range(len(self.returned))]
         self.lent -= len(numbers)
         return numbers

@@ -1,4 +1,4 @@
-"""An error in a worker, on its way to the loop."""
+"""Carries an error from a worker to the loop."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ...errors import FusewireError, WorkerError
 
 
 class _Text(str):
-    """A text that KeyError, which shows its argument's `repr`, shows as it is."""
+    """A text whose `repr` is the text itself, since KeyError shows the `repr` of its argument."""
 
     __slots__ = ()
     __repr__ = str.__str__
@@ -20,7 +20,7 @@ class _Text(str):
 
 @dataclass
 class Failure:
-    """An error's type and attributes, and a text that says where it came from."""
+    """The type and attributes of an error, and a text with its origin."""
 
     kind: type[BaseException]
     arguments: tuple[Any, ...]
@@ -30,7 +30,7 @@ class Failure:
 
     @classmethod
     def of(cls, error: BaseException, where: str) -> Failure:
-        """What happened in a worker: `where` says in which, and with which samples."""
+        """The failure for `error`; `where` names the worker and its samples."""
         own = "".join(traceback.format_exception(type(error), error, error.__traceback__))
         text = f"{type(error).__name__} in {where}: {error}\n\nThe worker's own traceback:\n{own}"
         attributes = {k: v for k, v in vars(error).items() if k != "layers"}
@@ -40,14 +40,14 @@ class Failure:
         return cls(type(error), arguments, attributes, text.rstrip(), error.__traceback__)
 
     def sendable(self) -> Failure:
-        """This failure without what cannot be pickled."""
+        """This failure without attributes that cannot be pickled."""
         kind = self.kind if _pickles(self.kind) else WorkerError
         arguments = self.arguments if _pickles(self.arguments) else ()
         attributes = {k: v for k, v in self.attributes.items() if _pickles(v)}
         return Failure(kind, arguments, attributes, self.text)
 
     def error(self) -> BaseException:
-        """An error of the same type that says what happened, and where."""
+        """An error of the same type, or else a WorkerError, with the text."""
         try:
             error = self._same_type()
             if issubclass(self.kind, Exception) and self.text in str(error):
@@ -57,7 +57,7 @@ class Failure:
         return WorkerError(self.text).with_traceback(self.traceback)
 
     def _same_type(self) -> BaseException:
-        """Made past `__init__`, which may take anything."""
+        """An error of the same type, made without `__init__`, whose arguments are unknown."""
         kind, arguments, text = self.kind, self.arguments, self.text
         if (issubclass(kind, UnicodeError) and len(arguments) == 5) or issubclass(kind, OSError):
             # their texts come from several arguments, of which one is a text

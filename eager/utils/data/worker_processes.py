@@ -1,4 +1,4 @@
-"""Workers that are processes."""
+"""Implements a pool of worker processes."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _KEPT = 4          # replies of a worker that the loop may keep without a copy, 
 
 
 class ProcessPool(WorkerPool):
-    """A pipe to each process; small replies come through it, others by shared memory."""
+    """A pipe to each process carries tasks and small replies; large replies use shared memory."""
 
     def __init__(self, job: Job, context: Any, ahead: int) -> None:
         super().__init__(job.workers)
@@ -138,7 +138,7 @@ class ProcessPool(WorkerPool):
 
 
 def _work(job: Job, number: int, pipe: Any, inherited: list[Any], prefix: str) -> None:
-    """The whole life of a worker process."""
+    """The main function of a worker process."""
     for other in inherited:  # else this process would keep its siblings' pipes open
         other.close()
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the loop, which then ends us
@@ -161,7 +161,7 @@ def _work(job: Job, number: int, pipe: Any, inherited: list[Any], prefix: str) -
 
 
 def _listen(pipe: Any, tasks: SimpleQueue[Any], stop: list[bool], prefix: str) -> None:
-    """Takes tasks off the pipe at once, so that the loop never waits to hand one over."""
+    """Takes tasks off the pipe at once, so that the loop never waits to send one."""
     try:
         while (message := pipe.recv()) is not None:
             tasks.put(message)
@@ -174,7 +174,7 @@ def _listen(pipe: Any, tasks: SimpleQueue[Any], stop: list[bool], prefix: str) -
 
 
 class _Pickler(pickle.Pickler):
-    """Tensors as their arrays, whose memory stays out of the pickle."""
+    """Pickles tensors as their arrays, whose memory stays outside of the pickle."""
 
     def reducer_override(self, obj: Any) -> Any:
         if type(obj) is Tensor and obj.edge is None:
@@ -183,7 +183,7 @@ class _Pickler(pickle.Pickler):
 
 
 def _packed(writer: SegmentWriter, reply: Any) -> bytes:
-    """A message of (data, buffers), or (None, where they lie in shared memory)."""
+    """A message (data, buffers), or (None, record) if they are in shared memory."""
     file = BytesIO()
     buffers: list[pickle.PickleBuffer] = []
     _Pickler(file, 5, buffer_callback=buffers.append).dump(reply)

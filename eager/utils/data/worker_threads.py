@@ -1,4 +1,4 @@
-"""Workers that are threads of this process."""
+"""Implements a pool of worker threads."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _PATIENCE = 1.0  # seconds that the loop waits for threads, which cannot be ende
 
 
 class ThreadPool(WorkerPool):
-    """A queue of tasks for each thread, one of replies for all."""
+    """A queue of tasks for each thread, and one queue of replies."""
 
     def __init__(self, job: Job) -> None:
         super().__init__(job.workers)
@@ -52,7 +52,7 @@ class ThreadPool(WorkerPool):
 
 
 def _own(job: Job) -> Job:
-    """The job with a copy of a data set that is gone through: each worker changes its own."""
+    """The job with its own shallow copy of an IterableDataset, which iteration may change."""
     return replace(job, dataset=copy.copy(job.dataset)) if job.iterable else job
 
 
