@@ -29,7 +29,7 @@ ELEMENTS = ("eager.core.dispatch", "eager.ops.layers.entropy", "eager.nn.functio
 
 LOWERED: dict[str, dict[str, int]] = {
     **{module: {"LARGE": 1} for module in ELEMENTS},
-    "eager.autograd.engine": {"SOME": 1},
+    "eager.autograd.engine": {"MIN_NATIVE_ELEMENTS": 1},
     "eager.arrays.memory": {"SMALLEST": 64},  # results from this size on begin on a cache line
     "codegen.eager_jit.exact": {"MIN_NUMPY_NANOSECONDS": 0},
     "codegen.eager_jit.row_blocks": {

@@ -1,4 +1,6 @@
-"""Anomaly mode: names the line of the forward whose way back made the first NaN."""
+"""Implements anomaly mode, which names the line of the forward behind the first NaN of a
+backward.
+"""
 
 from __future__ import annotations
 
@@ -31,12 +33,18 @@ WATCHING = _Watching()
 
 
 def is_anomaly_enabled() -> bool:
-    """Whether this thread is inside of `detect_anomaly`."""
+    """True if this thread is inside of `detect_anomaly`.
+
+    Example:
+        >>> import fusewire as fw
+        >>> fw.autograd.is_anomaly_enabled()
+        False
+    """
     return WATCHING.on
 
 
 class _Watcher(Beneath):
-    """Notes the user's line of each entry, and the op that made the first NaN."""
+    """Notes the user's line of each entry, and the op that computed the first NaN."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -52,7 +60,18 @@ class _Watcher(Beneath):
 
 
 class set_detect_anomaly:
-    """Switches anomaly mode on or off: from here on, or as a context in there only."""
+    """Switches anomaly mode on or off from here on, or within a context.
+
+    Args:
+        mode: True for on.
+        check_nan: raises an error for a gradient with a NaN; False only notes lines. Default True.
+
+    Example:
+        >>> import fusewire as fw
+        >>> with fw.autograd.set_detect_anomaly(True):
+        ...     fw.autograd.is_anomaly_enabled()
+        True
+    """
 
     def __init__(self, mode: bool, check_nan: bool = True) -> None:
         self._before = (WATCHING.on, WATCHING.check_nan, WATCHING.watcher)
@@ -75,16 +94,23 @@ class set_detect_anomaly:
 class detect_anomaly(set_detect_anomaly):
     """A context in which a gradient with a NaN is an error that names the line of the forward.
 
-    Slow, for finding a mistake: `check_nan=False` only notes lines. Compiled functions run eagerly.
+    It is slow, for debugging only. Compiled functions run eagerly.
 
-    >>> import fusewire as fw
-    >>> x = fw.tensor(0.0, requires_grad=True)
-    >>> with fw.autograd.detect_anomaly():
-    ...     y = x.sqrt() * 0.0
-    ...     y.backward()
-    Traceback (most recent call last):
-    ...
-    fusewire.eager.errors.GradientError: backward: the gradient of sqrt(float32[]) is nan ...
+    Args:
+        check_nan: False only notes lines. Default True.
+
+    Raises:
+        GradientError: in backward, at the first op whose gradient has a NaN.
+
+    Example:
+        >>> import fusewire as fw
+        >>> x = fw.tensor(0.0, requires_grad=True)
+        >>> with fw.autograd.detect_anomaly():
+        ...     y = x.sqrt() * 0.0
+        ...     y.backward()
+        Traceback (most recent call last):
+        ...
+        fusewire.eager.errors.GradientError: backward: the gradient of sqrt(float32[]) is nan ...
     """
 
     def __init__(self, check_nan: bool = True) -> None:
@@ -93,12 +119,12 @@ class detect_anomaly(set_detect_anomaly):
 
 def _leave() -> None:
     here: Any = interpreter.STATE.active
-    if here is WATCHING.watcher:  # else it is left together with what stands in front of it
+    if here is WATCHING.watcher:  # else the interpreter in front of it leaves it, too
         here.__exit__()
 
 
 def watched(step: Callable[..., None]) -> Callable[..., None]:
-    """`step` through an entry, and an error where it makes a gradient with a NaN."""
+    """`step` through an entry, with an error if it computes a gradient with a NaN."""
 
     def checked(edge: Any, g: Any, sums: dict[Any, Any], useful: Any, keep: bool) -> None:
         earlier = {e: sums.pop(e) for e in {*edge.edges} if isinstance(sums.get(e), Tensor)}
@@ -106,7 +132,7 @@ def watched(step: Callable[..., None]) -> Callable[..., None]:
         first = watcher and watcher.first
         step(edge, g, sums, useful, keep)
         if watcher:
-            watcher.first = first  # of the forward: nothing that this step has computed
+            watcher.first = first  # of the forward; this step may have computed a NaN as well
         for i, input_edge in enumerate(edge.edges):
             total = sums.get(input_edge)
             if WATCHING.check_nan and isinstance(total, Tensor) and has_nan(total):
@@ -145,7 +171,7 @@ def _shapes(operands: Any) -> str:
 
 
 def has_nan(x: Tensor) -> bool:
-    """Whether an element is not a number."""
+    """True if an element is NaN."""
     array = array_of(x._data, "detect_anomaly()")
     return isinstance(array, np.ndarray) and kind(array.dtype) in "fc" \
         and bool(np.isnan(array).any())

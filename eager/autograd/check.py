@@ -1,4 +1,4 @@
-"""Gradients against finite differences, for functions of the user's own."""
+"""Compares gradients with finite differences, for functions of the user."""
 
 from __future__ import annotations
 
@@ -22,15 +22,26 @@ def gradcheck(
     func: Callable[..., Any], inputs: Any, *, eps: float = 1e-6, atol: float = 1e-5,
     rtol: float = 1e-3, raise_exception: bool = True, nondet_tol: float = 0.0,
 ) -> bool:
-    """Whether the gradients of `func(*inputs)` are what finite differences give, for all elements.
+    """True if the gradients of `func(*inputs)` agree with finite differences.
 
-    Inputs that require a gradient should be float64 or complex128. Without `raise_exception` False
-    takes the place of the error.
+    Args:
+        func: returns a tensor or several.
+        inputs: a tensor or a tuple; those that require a gradient should be float64 or complex128.
+        eps: step of the differences. Default 1e-6.
+        atol: absolute tolerance. Default 1e-5.
+        rtol: relative tolerance. Default 1e-3.
+        raise_exception: False returns False in the place of an error. Default True.
+        nondet_tol: tolerance between two runs of `func`. Default 0.
 
-    >>> import fusewire as fw
-    >>> x = fw.tensor([1.0, 2.0], dtype=fw.float64, requires_grad=True)
-    >>> fw.autograd.gradcheck(lambda x: x ** 3, x)
-    True
+    Raises:
+        GradientError: gradients differ from finite differences, from a second run or in type from
+            their input; or no input requires a gradient.
+
+    Example:
+        >>> import fusewire as fw
+        >>> x = fw.tensor([1.0, 2.0], dtype=fw.float64, requires_grad=True)
+        >>> fw.autograd.gradcheck(lambda x: x ** 3, x)
+        True
     """
     arguments = (inputs,) if isinstance(inputs, Tensor) else tuple(inputs)
     try:
@@ -46,7 +57,22 @@ def gradgradcheck(
     func: Callable[..., Any], inputs: Any, grad_outputs: Any = None, *, eps: float = 1e-6,
     atol: float = 1e-5, rtol: float = 1e-3, raise_exception: bool = True, nondet_tol: float = 0.0,
 ) -> bool:
-    """Whether the gradients of the gradients of `func(*inputs)` are right, as `gradcheck` does."""
+    """True if the second gradients of `func(*inputs)` agree with finite differences.
+
+    Args:
+        func, inputs: see `gradcheck`.
+        grad_outputs: gradients of the results. Default None: random numbers.
+        eps, atol, rtol, raise_exception, nondet_tol: see `gradcheck`.
+
+    Raises:
+        GradientError: see `gradcheck`.
+
+    Example:
+        >>> import fusewire as fw
+        >>> x = fw.tensor([1.0, 2.0], dtype=fw.float64, requires_grad=True)
+        >>> fw.autograd.gradgradcheck(lambda x: x ** 3, x)
+        True
+    """
     arguments = (inputs,) if isinstance(inputs, Tensor) else tuple(inputs)
     outs = _outputs(func, arguments)
     seeds = [_seed(x, i) for i, x in enumerate(outs)] if grad_outputs is None else \
@@ -110,13 +136,13 @@ def _check(
 
 
 def _reals(array: Any) -> Any:
-    """The elements as real numbers in one row: two for a complex one."""
+    """The elements as real numbers in one row, two for a complex element."""
     flat = np.ascontiguousarray(array).reshape(-1)
     return flat.view(flat.real.dtype) if flat.dtype.kind == "c" else flat
 
 
 def _analytical(outs: list[Tensor], inputs: list[Tensor]) -> list[Any]:
-    """A Jacobian for each input, by one way back for each number of the results."""
+    """A Jacobian for each input, by one backward for each real number of the results."""
     rows: list[list[Any]] = [[] for _ in inputs]
     for out in outs:
         n = len(_reals(out._data))
@@ -143,7 +169,7 @@ def _of_type(g: Any, x: Tensor, i: int) -> Tensor:
 
 
 def _numerical(func: Callable[..., Any], inputs: tuple[Any, ...], i: int, eps: float) -> Any:
-    """The Jacobian for input `i` by differences to both sides."""
+    """The Jacobian for input `i`, by central differences."""
     start = inputs[i]._data
     columns = []
     for k in range(len(_reals(start))):

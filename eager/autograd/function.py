@@ -1,4 +1,4 @@
-"""Functions whose way back the user writes."""
+"""Implements functions with a backward that the user writes."""
 
 from __future__ import annotations
 
@@ -21,19 +21,27 @@ __all__ = ["Function", "once_differentiable"]
 
 
 class Context:
-    """What `forward` leaves for `backward`: tensors, and any attribute that is set on it."""
+    """Carries tensors and attributes from `forward` to `backward`.
+
+    Attributes:
+        needs_input_grad: a bool for each argument of forward.
+    """
 
     def __init__(self, needs_input_grad: tuple[bool, ...]) -> None:
         self.needs_input_grad = needs_input_grad
         self.materialize_grads = True
         self._to_save: tuple[Any, ...] = ()
-        self._saved: list[tuple[Any, Any]] | None = []  # array, and its edge or place in `outputs`
+        self._saved: list[tuple[Any, Any]] | None = []  # array, and its edge or number as a result
         self._dirty: tuple[Any, ...] = ()
         self._constant: tuple[Any, ...] = ()
         self._joint: Any = None
 
     def save_for_backward(self, *tensors: Tensor | None) -> None:
-        """Keeps tensors for `saved_tensors`, inputs and results with their place on the tape."""
+        """Saves tensors for `saved_tensors`; inputs and results stay on the tape.
+
+        Raises:
+            DTypeError: a value that is neither a tensor nor None.
+        """
         for x in tensors:
             if x is not None and not isinstance(x, Tensor):
                 raise DTypeError("save_for_backward: takes tensors or None, not "
@@ -42,7 +50,7 @@ class Context:
 
     @property
     def saved_tensors(self) -> tuple[Tensor | None, ...]:
-        """The tensors that were saved, in their order."""
+        """The saved tensors, in their order."""
         if self._to_save:
             return self._to_save
         if self._saved is None:
@@ -54,7 +62,7 @@ class Context:
         return Part(self._joint, origin, array) if isinstance(origin, int) else origin
 
     def _keep(self, inputs: tuple[Any, ...], edges: tuple[Any, ...], outs: tuple[Any, ...]) -> None:
-        """Arrays and edges in the place of the tensors that were given, which frees the cycle."""
+        """Replaces the saved tensors by arrays and edges, which breaks the reference cycle."""
         def origin(x: Tensor) -> Any:
             for i, out in enumerate(outs):
                 if x is out and not any(x is y for y in self._constant):
@@ -65,15 +73,17 @@ class Context:
         self._to_save = ()
 
     def mark_dirty(self, *tensors: Tensor) -> None:
-        """Says which inputs `forward` changed in place and returns."""
+        """Marks inputs that `forward` changes in place and returns."""
         self._dirty = tensors
 
     def mark_non_differentiable(self, *tensors: Tensor) -> None:
-        """Says which results have no gradient."""
+        """Marks results without gradient."""
         self._constant = tensors
 
     def set_materialize_grads(self, value: bool) -> None:
-        """Whether `backward` gets zeros (else None) for results that nobody used."""
+        """Chooses zeros (True, the default) or None as the gradient of unused results in
+        `backward`.
+        """
         self.materialize_grads = value
 
 
@@ -82,10 +92,10 @@ class Joint(Entry):
 
     __slots__ = ("argument_types", "ctx", "function", "layers", "result_types")
     ctx: Context
-    layers: list[Any]  # the modules that it was called in, innermost first
+    layers: list[Any]  # the modules around the call, innermost first
     function: Any  # the class
-    argument_types: tuple[TensorType | None, ...]  # types of the arguments
-    result_types: tuple[TensorType | None, ...]  # and of the results
+    argument_types: tuple[TensorType | None, ...]
+    result_types: tuple[TensorType | None, ...]
 
     def back(self, g: Any, sums: Any, useful: Any, keep: bool, step: Callable[..., None]) -> None:
         try:
@@ -112,7 +122,7 @@ class Joint(Entry):
             self.arrays = self.ctx._saved = None  # type: ignore[assignment]
 
     def _listed(self, results: Any) -> tuple[Any, ...]:
-        """What `backward` returned, one for each argument of `forward`."""
+        """The gradients that `backward` returned, one for each argument of `forward`."""
         gradients = tuple(results) if isinstance(results, (tuple, list)) else (results,)
         n = len(self.edges)
         if len(gradients) < n or any(x is not None for x in gradients[n:]):
@@ -136,7 +146,7 @@ class Joint(Entry):
 
 
 class Part(Entry):
-    """A result of a Function: hands its gradient to the joint that it shares with the others."""
+    """A result of a Function: passes its gradient to the joint that all results share."""
 
     __slots__ = ("number",)
 
@@ -155,30 +165,36 @@ class Part(Entry):
 
 
 class Function:
-    """A function with a way back of its own: define `forward` and `backward`, call `apply`.
+    """A function with its own backward: define `forward` and `backward`, call `apply`.
 
-    forward(ctx, *args) -> a tensor or several, run without a tape; or forward(*args) together with
-    setup_context(ctx, inputs, output). backward(ctx, *gradients of the results) -> a gradient, or
-    None, for each argument; made of ops, so that it can be differentiated again.
+    forward(ctx, *args) returns a tensor or several, and runs off the tape; or define forward(*args)
+    and setup_context(ctx, inputs, output). backward(ctx, *gradients of the results) returns a
+    gradient, or None, for each argument. It consists of ops, so it can be differentiated again.
 
-    >>> import fusewire as fw
-    >>> class Cube(fw.autograd.Function):
-    ...     @staticmethod
-    ...     def forward(ctx, x):
-    ...         ctx.save_for_backward(x)
-    ...         return x ** 3
-    ...     @staticmethod
-    ...     def backward(ctx, g):
-    ...         x, = ctx.saved_tensors
-    ...         return g * 3 * x ** 2
-    >>> x = fw.tensor(2.0, requires_grad=True)
-    >>> Cube.apply(x).backward()
-    >>> x.grad
-    tensor(12.)
+    Raises:
+        GradientError: the class is instantiated; `backward` returns a wrong number of gradients.
+        DTypeError: `forward` or `backward` returns something else than tensors.
+        ShapeError: a gradient does not fit the shape of its argument.
+
+    Example:
+        >>> import fusewire as fw
+        >>> class Cube(fw.autograd.Function):
+        ...     @staticmethod
+        ...     def forward(ctx, x):
+        ...         ctx.save_for_backward(x)
+        ...         return x ** 3
+        ...     @staticmethod
+        ...     def backward(ctx, g):
+        ...         x, = ctx.saved_tensors
+        ...         return g * 3 * x ** 2
+        >>> x = fw.tensor(2.0, requires_grad=True)
+        >>> Cube.apply(x).backward()
+        >>> x.grad
+        tensor(12.)
     """
 
     _op: Op
-    generate_vmap_rule = True  # what it does is made of ops, which run over batches by themselves
+    generate_vmap_rule = True  # it consists of ops, which run over batches by themselves
 
     def __init_subclass__(cls, **more: Any) -> None:
         super().__init_subclass__(**more)
@@ -196,7 +212,7 @@ class Function:
 
     @staticmethod
     def setup_context(ctx: Context, inputs: tuple[Any, ...], output: Any) -> None:
-        """Saves what `backward` needs, where `forward` takes no context."""
+        """Saves values for `backward`, if `forward` takes no context."""
         raise NotImplementedError
 
     @staticmethod
@@ -206,7 +222,7 @@ class Function:
 
     @classmethod
     def apply(cls, *args: Any) -> Any:
-        """What `forward` returns, on the tape where an argument is."""
+        """The result of `forward`, on the tape if an argument is."""
         edges = tuple([x.edge if isinstance(x, Tensor) and MODE.enabled else None for x in args])
         argument_types = tuple([_type_of(x) if isinstance(x, Tensor) else None for x in args])
         ctx = Context(tuple([e is not None for e in edges]))
@@ -252,7 +268,7 @@ def _type_of(x: Tensor) -> TensorType:
 
 
 def _result(i: int, x: Any, ctx: Context, args: tuple[Any, ...], joint: Any) -> Any:
-    """Result number `i` as a tensor of its own, or the input that was changed in place."""
+    """Result number `i` as a new tensor, or the input that was changed in place."""
     if x is None:
         return None
     constant = joint is None or x.dtype.kind in "iub" or any(x is y for y in ctx._constant)
@@ -273,7 +289,7 @@ def _zeros(t: TensorType) -> Tensor:
 
 
 class _Once(Entry):
-    """The end of a way back that cannot be differentiated again."""
+    """The end of a backward that cannot be differentiated again."""
 
     __slots__ = ()
 
@@ -284,7 +300,7 @@ class _Once(Entry):
 
 
 def once_differentiable(fn: Callable[..., Any]) -> Callable[..., Any]:
-    """`backward` run without a tape: an error for whoever differentiates its results again."""
+    """`backward` run off the tape; differentiating its results is an error."""
 
     @functools.wraps(fn)
     def backward(ctx: Context, *gradients: Any) -> Any:

@@ -60,7 +60,7 @@ class Batched(OfLevel):
         """The value for the examples for which the level is running."""
         self.check()
         if self.rows is not self.level.rows:
-            with enable_grad():  # where the value has a gradient, so does a part of it
+            with enable_grad():  # the part has a gradient if the value has one
                 self.value = _taken(self.value, np.searchsorted(self.rows, self.level.rows))
             self.rows = self.level.rows
         return self.value
@@ -138,7 +138,7 @@ class BatchLevel(Level):
         try:
             value = rule(op, xs, batched, params)
         except FusewireError:
-            op.result(*map(type_of, inputs), **params)  # if it fails, this error says more
+            op.result(*map(type_of, inputs), **params)  # its error, if any, is more specific
             raise
         return Tensor(Batched(self, value))
 
@@ -200,7 +200,7 @@ class BatchLevel(Level):
         return _taken(below((xs[0], *operands), {**params, **shape}), own)
 
 
-# ---- rules by kind, for ops that have none of their own
+# ---- rules by kind of op, for ops without a rule
 def _pointwise(op: Op, xs: tuple[Any, ...], batched: tuple[bool, ...], params: dict[str, Any]
                ) -> Tensor:
     ndim = max(x.ndim + (not b) for x, b in zip(xs, batched) if isinstance(x, Tensor))
@@ -353,8 +353,8 @@ class PathResult(NamedTuple):
     """The result of a run: its examples, and the leaves that the function returned."""
 
     rows: Rows
-    size: Any  # how many those are
-    leaves: list[Tensor]  # with the examples in front, or as they are where not batched
+    size: Any  # the number of examples
+    leaves: list[Tensor]  # with the examples along the first axis, if batched
     batched: list[bool]
     structure: Any
 
@@ -364,7 +364,7 @@ def _paths(run: Callable[[BatchLevel], Any], batch: Batch) -> Iterator[PathResul
     every, count = np.arange(batch.examples), max(batch.examples, 1)
     step = batch.chunk_size or count
     chunks = [every[i:i + step] for i in range(0, count, step)]
-    shared: list[Tensor] = []  # states of generators, where all examples draw the same numbers
+    shared: list[Tensor] = []  # states of generators, if all examples draw equal numbers
     waiting = [Group(rows, rows, []) for rows in chunks]
     while waiting:
         group = waiting.pop(0)

@@ -106,7 +106,7 @@ def _rule(op: Op, out: Tensor, primals: Sequence[Any]) -> Callable[..., Tensor |
         return _linear if op.meaning.combine == "add" else _transposed
     if op.kind == "pointwise" and any(kind(x.dtype) == "c" for x in (out, *primals)
                                       if isinstance(x, Tensor)):
-        return _transposed  # complex functions need not have a complex derivative
+        return _transposed  # a complex function may have no complex derivative
     return _RULES.get(op.kind, _transposed)
 
 

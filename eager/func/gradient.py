@@ -63,7 +63,7 @@ def _fresh(x: Tensor, outer: bool) -> Tensor:
     start = Tensor(x._data, x.edge if outer else None)
     if start.edge is None:
         start.edge = Leaf(start)
-    return alias(start)  # no leaf itself: the function may change it in place
+    return alias(start)  # the function may change it in place, which a leaf does not allow
 
 
 def grad(f: Callable[..., Any], argnums: Argnums = 0, has_aux: bool = False) -> Callable[..., Any]:

@@ -84,7 +84,7 @@ class OfLevel(Traced):
 class Transforms:
     """The interpreter while transforms run, in front of the one before."""
 
-    can_read_values = False  # for each example another
+    can_read_values = False  # each example has its own
     keeps_layers = False
 
     def __init__(self, outer: interpreter.Interpreter | None) -> None:
@@ -226,5 +226,5 @@ def check_inner(x: Tensor, name: str) -> Tensor:
     """`x`, a result of the function given to `name`; a GradientError if its transform has ended."""
     if isinstance(x._data, OfLevel) and not x._data.level.running:
         raise GradientError(f"{name}: the function returned a tensor of a transform that has ended",
-                            "it was kept from an earlier call; compute it inside of the function")
+                            "it is from an earlier call; compute it inside of the function")
     return x

@@ -1,4 +1,4 @@
-"""Less memory for a second run: what a function computes is not kept, but computed again."""
+"""Saves memory: discards the values that a function saves for the backward, and recomputes them."""
 
 from __future__ import annotations
 
@@ -22,17 +22,26 @@ def checkpoint(
     function: Callable[..., Any], *args: Any, use_reentrant: bool | None = None,
     preserve_rng_state: bool = True, determinism_check: str = "default", **kwargs: Any,
 ) -> Any:
-    """What function(*args, **kwargs) returns; the way back runs it again for the values it needs.
+    """The result of function(*args, **kwargs); the backward runs the function again for its values.
 
-    preserve_rng_state: the second run draws the same random numbers. determinism_check: "default"
-    compares the second run with the first, "none" does not. `use_reentrant` is for calls written
-    for PyTorch: there is one way here.
+    Args:
+        function: must compute the same in both runs.
+        args: positional arguments.
+        use_reentrant: accepted for PyTorch's signature, without effect.
+        preserve_rng_state: both runs draw the same random numbers. Default True.
+        determinism_check: "default" compares the ops of both runs, "none" only counts them.
+        kwargs: keyword arguments.
 
-    >>> import fusewire as fw
-    >>> x = fw.tensor(2.0, requires_grad=True)
-    >>> fw.utils.checkpoint.checkpoint(lambda x: (x * x).exp(), x).backward()
-    >>> x.grad
-    tensor(218.3926)
+    Raises:
+        ArgumentError: another determinism_check.
+        GradientError: in the backward, if the runs differ.
+
+    Example:
+        >>> import fusewire as fw
+        >>> x = fw.tensor(2.0, requires_grad=True)
+        >>> fw.utils.checkpoint.checkpoint(lambda x: (x * x).exp(), x).backward()
+        >>> x.grad
+        tensor(218.3926)
     """
     if determinism_check not in ("default", "none"):
         raise ArgumentError(f"checkpoint: determinism_check {determinism_check!r} is not known",
@@ -47,9 +56,27 @@ def checkpoint(
 def checkpoint_sequential(
     functions: Any, segments: int, input: Any, use_reentrant: bool | None = None, **kwargs: Any
 ) -> Any:
-    """The result of `functions` (a list or a Sequential) in order, in `segments` checkpoints.
+    """The result of `functions` in sequence, run in `segments` checkpoints.
 
-    The last segment keeps its values, since the way back begins with it.
+    The last segment runs without checkpoint, since the backward starts with it.
+
+    Args:
+        functions: a list of functions of one value, or a Sequential.
+        segments: number of segments, from 1 to the number of functions.
+        input: argument of the first function.
+        use_reentrant: accepted for PyTorch's signature, without effect.
+        kwargs: options of `checkpoint`.
+
+    Raises:
+        ArgumentError: segments is out of range.
+
+    Example:
+        >>> import fusewire as fw
+        >>> x = fw.tensor(2.0, requires_grad=True)
+        >>> layers = [fw.exp, fw.log, fw.square]
+        >>> fw.utils.checkpoint.checkpoint_sequential(layers, 2, x).backward()
+        >>> round(x.grad.item(), 4)
+        4.0
     """
     steps = list(functions)
     if not 1 <= segments <= len(steps):
@@ -72,7 +99,7 @@ def _chain(steps: list[Any]) -> Callable[[Any], Any]:
 
 
 class _Region:
-    """A call whose values are not kept: how to run it again."""
+    """A call with discarded values: the arguments to run it again."""
 
     def __init__(self, function: Any, args: Any, kwargs: Any, random: bool, check: bool) -> None:
         self.function, self.check = function, check
@@ -81,10 +108,10 @@ class _Region:
         self.kwargs = {name: _held(x, around) for name, x in kwargs.items()}
         self.random = default_generator.get_state() if random else None
         self.casting = interpreter.STATE.casting
-        self.ops: list[tuple[str, Any]] = []  # name and shape of what was noted on the tape
+        self.ops: list[tuple[str, Any]] = []  # name and shape of each entry on the tape
 
     def values(self, n: int, sums: dict[Any, Any], last: bool) -> tuple[Any, Any]:
-        """Inputs and output of entry `n` as arrays; `last`: they are not asked for again."""
+        """Inputs and output of entry `n` as arrays; `last`: nothing asks for them again."""
         store = sums.get(self)
         if store is None or n not in store:
             store = sums[self] = self._run(sums)
@@ -109,7 +136,7 @@ class _Region:
 
 
 def _regions() -> list[_Region]:
-    """The regions that stand around this call."""
+    """The regions around this call, innermost first."""
     regions, active = [], interpreter.STATE.active
     while isinstance(active, _Inside):
         regions.append(active.region)
@@ -118,7 +145,7 @@ def _regions() -> list[_Region]:
 
 
 def _held(x: Any, around: list[_Region]) -> Any:
-    """An argument as it is now; one that an outer checkpoint computes again is only named."""
+    """An argument as it is now; an argument that an outer checkpoint recomputes, by its entry."""
     if not isinstance(x, Tensor):
         return x
     edge = x.edge
@@ -137,7 +164,7 @@ def _recomputed(x: Any, sums: dict[Any, Any]) -> Any:
 
 
 class RecomputedEntry(Entry):
-    """An entry without values: `arrays` says of which region it is, and which of its ops."""
+    """An entry without values: `arrays` holds its region and the number of its op there."""
 
     __slots__ = ()
 
@@ -155,7 +182,7 @@ class RecomputedEntry(Entry):
 
 
 class _Inside(Beneath):
-    """In front of everything but another checkpoint: the inner one of two has its own values."""
+    """An observer in front of everything except other checkpoints: each has its own values."""
 
     def __init__(self, region: _Region) -> None:
         super().__init__()
@@ -174,7 +201,7 @@ class _Inside(Beneath):
 
 
 class _Discard(_Inside):
-    """Takes the values of each entry away as soon as it is made."""
+    """Discards the values of each entry as soon as it exists."""
 
     def saw(self, op: Op, inputs: tuple[Any, ...], out: Tensor) -> None:
         entry = out.edge
@@ -185,7 +212,7 @@ class _Discard(_Inside):
 
 
 class _Collect(_Inside):
-    """Keeps the values of each entry."""
+    """Collects the values of each entry."""
 
     def __init__(self, region: _Region) -> None:
         super().__init__(region)

@@ -254,7 +254,7 @@ def test_samples_that_do_not_go_together():
     with pytest.raises(ShapeError, match=r"samples with \[1, 2\] parts"):
         default_collate([(1, 2), (1,)])
     for wrong in (object(), np.array(["text"]), np.array([None])):
-        with pytest.raises(DTypeError, match=r"cannot put samples of .* together[^$]*pass collate"):
+        with pytest.raises(DTypeError, match=r"cannot collate samples of[^$]*pass collate"):
             default_collate([wrong])
 
 

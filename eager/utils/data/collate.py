@@ -72,7 +72,7 @@ def default_convert(data: Any) -> Any:
 
 
 def _unfit(what: str) -> DTypeError:
-    return DTypeError(f"default_collate: cannot put samples of {what} together",
+    return DTypeError(f"default_collate: cannot collate samples of {what}",
                       "samples are tensors, arrays, numbers, strings, or dicts and tuples of them; "
                       "for others pass collate_fn")
 
@@ -119,8 +119,8 @@ def _columns(batch: Sequence[Any]) -> Any:
         columns = list(zip(*batch, strict=True))
     except ValueError:
         lengths = sorted({len(x) for x in batch})
-        raise ShapeError(f"default_collate: samples with {lengths} parts cannot be put together",
-                         "every sample must have as many parts as the first") from None
+        raise ShapeError(f"default_collate: cannot collate samples of lengths {lengths}",
+                         "every sample must have the length of the first") from None
     parts = [default_collate(column) for column in columns]
     if hasattr(first, "_fields"):
         return type(first)(*parts)
@@ -133,10 +133,10 @@ def _like(model: Any, parts: Any) -> Any:
         return parts
     try:
         if isinstance(model, (MutableMapping, MutableSequence)):
-            clone = copy.copy(model)  # which keeps what else such a type holds
+            clone = copy.copy(model)  # a copy has the other attributes of such a type as well
             for key, part in parts.items() if isinstance(parts, dict) else enumerate(parts):
                 clone[key] = part
             return clone
         return type(model)(parts)  # type: ignore[call-arg]
-    except TypeError:  # of a type that cannot be made like this, as range
+    except TypeError:  # some types, such as range, cannot be built from items
         return parts

@@ -99,7 +99,7 @@ class DataLoader(Generic[_T_co]):
             sampler = RandomSampler(data, generator=generator) if shuffle else \
                 SequentialSampler(data)
         if batch_size is not None:
-            # of an IterableDataset it checks the size and counts the batches, nothing else
+            # for an IterableDataset it only checks the size and counts the batches
             batch_sampler = BatchSampler(data if self._iterable else sampler, batch_size, drop_last)
         self.batch_size, self.drop_last = batch_size, drop_last
         self.sampler, self.batch_sampler = sampler, batch_sampler
@@ -121,7 +121,7 @@ class DataLoader(Generic[_T_co]):
         if self.num_workers == 0:
             return self._streamed(run) if self._iterable else self._numbered(run)
         pool = self._pool_for(run)
-        try:  # on their way from now on, not from the first batch on that is asked for
+        try:  # workers start to read now, not when the loop asks for the first batch
             prefetcher = Prefetcher(run, pool, self.prefetch_factor or 1, self.in_order,
                                     self.timeout)
         except BaseException:
@@ -151,13 +151,13 @@ class DataLoader(Generic[_T_co]):
         read = self._job(run).reader([])
         while (batch := [read(None)])[0] is not END:
             if run.passes():
-                yield batch.pop()  # not kept here while the loop works on it
+                yield batch.pop()  # drops the reference while the loop works on the batch
         run.ended = True
 
     def _loop(self, prefetcher: Prefetcher, pool: WorkerPool) -> Iterator[Any]:
         try:
             yield from prefetcher.batches()
-        except GeneratorExit:  # persistent workers stay when a loop is left, not when it failed
+        except GeneratorExit:  # persistent workers survive a `break`, but not an error
             raise
         except BaseException:
             self._end(pool)

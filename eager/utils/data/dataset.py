@@ -92,7 +92,7 @@ class TensorDataset(Dataset[tuple[Tensor, ...]]):
         return int(self.tensors[0]._data.shape[0])
 
     def __getitem__(self, index: Any) -> tuple[Tensor, ...]:
-        # past the dispatcher: samples are data, also when a worker reads them in another thread
+        # bypasses the dispatcher: samples are plain data, also in the thread of a worker
         arrays = [t._data[index] for t in self.tensors]
         return tuple([Tensor(np.asarray(x) if isinstance(x, np.generic) else x) for x in arrays])
 
@@ -250,7 +250,7 @@ class Subset(Dataset[_T_co]):
 
     def __getitems__(self, indices: Sequence[int]) -> Sequence[Any]:
         """The samples at `indices`."""
-        if type(self).__getitem__ is not Subset.__getitem__:  # what a subclass overrides counts
+        if type(self).__getitem__ is not Subset.__getitem__:  # a subclass may override it
             return [self[i] for i in indices]
         return samples_at(self.dataset, [self.indices[i] for i in indices])
 

@@ -10,7 +10,7 @@ from typing import Any
 from .collate import default_collate
 from .dataset import batch_reader, samples_at
 
-END: Any = object()  # what a reader gives after the last sample
+END: Any = object()  # returned by a reader after the last sample
 
 
 class LoopLeft(BaseException):
@@ -38,7 +38,7 @@ class Job:
 class Reader:
     """A callable: reader(indices) is a batch, or a sample if there are no batches."""
 
-    failed: Any = None  # number of the sample that could not be read
+    failed: Any = None  # index of the sample that raised an error
 
     def __init__(self, job: Job, stop: list[bool]) -> None:
         self.dataset, self.collate_fn, self.stop = job.dataset, job.collate_fn, stop

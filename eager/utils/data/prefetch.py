@@ -21,10 +21,10 @@ class Pass:
     def __init__(self, source: Any, generator: Any, state: State | None) -> None:
         """source: yields the indices of a batch; None if the data set has its own order."""
         self.source = None if source is None else resumable(source)
-        self.pending: dict[int, Any] = {}  # given to workers: number of the batch -> its samples
-        self.left: deque[Any] = deque()  # were on their way when the state was taken
+        self.pending: dict[int, Any] = {}  # sent to workers: number of the batch -> its indices
+        self.left: deque[Any] = deque()  # indices that were pending when the state was taken
         self.yielded = self.skipped = 0
-        self.drained = self.ended = False  # nothing more to be read, and nothing more to give
+        self.drained = self.ended = False  # no indices left, and no batches left
         if state is not None:
             self._resume(state)
         seed = state["seed"] if state else None
@@ -33,13 +33,13 @@ class Pass:
         self.numbers = repeat(None) if rest is None else iter(rest)
 
     def _resume(self, state: State) -> None:
-        if self.source is None:  # batches that the loop had are read again, and not given
+        if self.source is None:  # batches that the loop had are read again and skipped
             self.skipped = state["yielded"]
             return
         self.yielded = state["yielded"]
         self.left.extend(state["pending"])
         self.source.load_state_dict(state["sampler"])
-        if state["drained"] or state["ended"]:  # and then it is at the end of its pass
+        if state["drained"] or state["ended"]:  # the sampler is at the end of its pass
             rewind(self.source)
         self.drained = state["drained"] and not state["ended"]
 
@@ -72,8 +72,8 @@ class Prefetcher:
         self.run, self.pool, self.now = run, pool, pool.passes
         self.in_order, self.timeout = in_order, timeout
         self.indices = enumerate(run.indices())
-        self.workers: dict[int, int] = {}  # number of the batch -> who reads it
-        self.live = list(range(pool.size))  # who has not come to an end
+        self.workers: dict[int, int] = {}  # number of the batch -> its worker
+        self.live = list(range(pool.size))  # workers that have not reached their end
         self.next_live = 0
         self.done: dict[int, tuple[int, Any]] = {}
         for _ in range(batches_per_worker * pool.size):
@@ -126,7 +126,7 @@ class Prefetcher:
                 f"{self.workers[number]} is {reading(None, number, indices)}",
                 "one sample may be slow: raise timeout, or look at what the worker does")
         now, number, reply_kind, value = reply
-        if now == self.now:  # else of a pass that was left
+        if now == self.now:  # else the reply belongs to an abandoned pass
             self.done[number] = (reply_kind, value)
 
     def _retire(self, worker: int) -> None:

@@ -16,7 +16,7 @@ from ...ops.random.generator import Generator, randint, randperm
 
 _T_co = TypeVar("_T_co", covariant=True)
 State = dict[str, Any]
-BLOCK = 1 << 16  # numbers that are drawn at a time: an order can be longer than memory
+BLOCK = 1 << 16  # indices that are drawn at a time, since an order can exceed memory
 
 
 class Sampler(Generic[_T_co]):
@@ -66,7 +66,7 @@ class Resumable(Sampler[int]):
     alone. So a pass can resume in the middle without drawing the blocks before.
     """
 
-    _now: tuple[State, _Pass] | None = None  # the latest pass, and what its order follows from
+    _now: tuple[State, _Pass] | None = None  # the result of `_start` and the latest pass
     _resumed: State | None = None
 
     def _start(self) -> State:
@@ -285,7 +285,7 @@ class WeightedRandomSampler(_Random):
 
     Raises:
         ArgumentError: num_samples is no int above 0, or replacement is no bool.
-        ShapeError: weights have more than one axis.
+        ShapeError: weights that do not have one axis.
 
     Example:
         >>> import fusewire as fw
@@ -346,7 +346,7 @@ class BatchSampler(Sampler[list[int]]):
         return n // self.batch_size if self.drop_last else -(-n // self.batch_size)
 
     def __iter__(self) -> Iterator[list[Any]]:
-        return self._batches(iter(self._loaded()))  # at once: what is drawn is drawn now
+        return self._batches(iter(self._loaded()))  # draws now, not at the first batch
 
     def _loaded(self) -> Any:
         self._source = resumable(self.sampler)

@@ -16,8 +16,8 @@ from typing import Any
 
 import numpy as np
 
-_IN_MEMORY = "/dev/shm"  # of Linux; elsewhere the system keeps temporary files in its cache
-_LINE = 64
+_IN_MEMORY = "/dev/shm"  # on Linux; other systems hold temporary files in their cache
+_LINE = 64  # bytes; parts start at multiples of it
 
 
 def new_folder() -> str:
@@ -57,7 +57,7 @@ def _open(path: str, size: int) -> mmap.mmap:
         os.close(number)
 
 
-# number of a piece, its size, where each part lies in it, pieces that are no longer used
+# Number of a segment, its size, the span of each part in it, and segments that were dropped.
 Record = tuple[int, int, list[tuple[int, int]], list[int]]
 
 
@@ -96,10 +96,11 @@ class SegmentWriter:
             best = min(fitting, key=lambda n: len(self.segments[n]))
             self.free.remove(best)
             return best
-        while self.free:  # too small now: a larger one takes their place
+        while self.free:  # they are too small: a larger one replaces them
             dropped.append(self.free.pop())
             del self.segments[dropped[-1]]
-        step = 1 << max(12, size.bit_length() - 3)  # so that batches of about one size fit again
+        # Rounded up, so that later batches of about this size fit.
+        step = 1 << max(12, size.bit_length() - 3)
         try:
             segment = _create(f"{self.prefix}-{self.count}", -(-size // step) * step)
         except OSError:
@@ -127,7 +128,7 @@ class SegmentReader:
     """The loop's side of the segments of one worker."""
 
     def __init__(self, prefix: str, most: int) -> None:
-        self.prefix, self.most = prefix, most  # how many pieces the loop's arrays may keep
+        self.prefix, self.most = prefix, most  # most segments that the loop's arrays may hold
         self.segments: dict[int, Any] = {}
         self.lent = 0
         self.returned: deque[int] = deque()
@@ -142,7 +143,7 @@ class SegmentReader:
         whole, stop = self.segments[number], spans[-1][1]
         if self.lent - len(self.returned) < self.most:
             array = np.asarray(_Lease(whole, stop, number, self.returned))
-        else:  # who keeps many batches gets copies: the worker's memory stays bounded
+        else:  # a loop that holds many batches gets copies, which bounds the worker's memory
             array = whole[:stop].copy()
             self.returned.append(number)
         self.lent += 1

@@ -18,8 +18,8 @@ from ...ops.random.generator import OWN, Generator, default_generator
 from .fetch import END, Job, LoopLeft, Reader
 from .worker_error import Failure
 
-Task = tuple[int, int, Any]  # the pass, the number of the batch, the numbers of its samples
-BATCH, FAILED, ENDED = range(3)  # what is in a reply
+Task = tuple[int, int, Any]  # number of the pass, number of the batch, indices of its samples
+BATCH, FAILED, ENDED = range(3)  # kinds of replies
 
 
 @dataclass(frozen=True)

@@ -26,7 +26,7 @@ class Failure:
     arguments: tuple[Any, ...]
     attributes: dict[str, Any]
     text: str
-    traceback: TracebackType | None = None  # from a thread; no process can send its own
+    traceback: TracebackType | None = None  # of a thread; a process cannot send one
 
     @classmethod
     def of(cls, error: BaseException, where: str) -> Failure:
@@ -52,7 +52,7 @@ class Failure:
             error = self._same_type()
             if issubclass(self.kind, Exception) and self.text in str(error):
                 return error.with_traceback(self.traceback)
-        except Exception:  # of a type that cannot be made like this
+        except Exception:  # some types cannot be created like this
             pass
         return WorkerError(self.text).with_traceback(self.traceback)
 
@@ -60,7 +60,7 @@ class Failure:
         """An error of the same type, made without `__init__`, whose arguments are unknown."""
         kind, arguments, text = self.kind, self.arguments, self.text
         if (issubclass(kind, UnicodeError) and len(arguments) == 5) or issubclass(kind, OSError):
-            # their texts come from several arguments, of which one is a text
+            # `str` of these errors is built from several arguments, of which one is a text
             text_position = 4 if issubclass(kind, UnicodeError) else 1
             if len(arguments) <= 1:
                 return kind(text)

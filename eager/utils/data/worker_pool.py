@@ -9,7 +9,7 @@ from typing import Any
 
 from .worker import Task
 
-Reply = tuple[int, int, int, Any]  # the pass, number of the batch, what is in the reply, it
+Reply = tuple[int, int, int, Any]  # number of the pass, number of the batch, kind, content
 
 
 class WorkerPool:

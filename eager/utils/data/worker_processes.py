@@ -20,9 +20,9 @@ from .shared_memory import SegmentReader, SegmentWriter, new_folder
 from .worker import FAILED, Task, serve
 from .worker_pool import Reply, WorkerPool
 
-_INLINE = 1 << 15  # bytes of a reply up to which it goes through the pipe
-_PATIENCE = 0.5    # seconds that a worker gets to finish its batch when the loop is left
-_KEPT = 4          # replies of a worker that the loop may keep without a copy, beside those ahead
+_MAX_PIPE_BYTES = 1 << 15  # larger replies go through shared memory
+_JOIN_SECONDS = 0.5  # time for a worker to finish its batch when the loop ends
+_EXTRA_LEASES = 4  # replies of a worker that the loop may hold uncopied, beside those read ahead
 
 
 class ProcessPool(WorkerPool):
@@ -34,7 +34,7 @@ class ProcessPool(WorkerPool):
         self.pipes: list[Any] = []
         self.processes: list[Any] = []
         self.sentinels: list[int] = []
-        self.memory = [SegmentReader(f"{self.folder}/{i}", ahead + _KEPT)
+        self.memory = [SegmentReader(f"{self.folder}/{i}", ahead + _EXTRA_LEASES)
                        for i in range(job.workers)]
         self.arrived: deque[Reply] = deque()
         self.heard: set[int] = set()  # the workers that have replied
@@ -81,7 +81,7 @@ class ProcessPool(WorkerPool):
             if not ready:
                 return None
             talking = [i for i, pipe in enumerate(self.pipes) if pipe in ready]
-            for worker in talking:  # the last words of a process come before its end
+            for worker in talking:  # replies that a process sent before it ended
                 self._read(worker)
             if not talking:
                 raise self._died(next(i for i, s in enumerate(self.sentinels) if s in ready))
@@ -100,7 +100,7 @@ class ProcessPool(WorkerPool):
 
     def _died(self, worker: int) -> WorkerError:
         process = self.processes[worker]
-        process.join(_PATIENCE)
+        process.join(_JOIN_SECONDS)
         code = process.exitcode
         how, help = f"exited with code {code}", "something in it ended the process: os._exit, exit"
         if code is None:
@@ -118,7 +118,7 @@ class ProcessPool(WorkerPool):
         for pipe in self.pipes:
             try:
                 pipe.send(None)
-            except OSError:  # it is gone already
+            except OSError:  # the process has ended already
                 pass
         self._wait_for_ends()
         for process in self.processes:
@@ -132,16 +132,16 @@ class ProcessPool(WorkerPool):
         shutil.rmtree(self.folder, ignore_errors=True)
 
     def _wait_for_ends(self) -> None:
-        latest = time.monotonic() + _PATIENCE
+        latest = time.monotonic() + _JOIN_SECONDS
         for process in self.processes:
             process.join(max(0.0, latest - time.monotonic()))
 
 
 def _work(job: Job, number: int, pipe: Any, inherited: list[Any], prefix: str) -> None:
     """The main function of a worker process."""
-    for other in inherited:  # else this process would keep its siblings' pipes open
+    for other in inherited:  # else this process would hold its siblings' pipes open
         other.close()
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the loop, which then ends us
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the loop handles Ctrl-C and ends the workers
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     tasks: SimpleQueue[Any] = SimpleQueue()
     stop: list[bool] = []
@@ -168,7 +168,7 @@ def _listen(pipe: Any, tasks: SimpleQueue[Any], stop: list[bool], prefix: str) -
         stop.append(True)
         tasks.put((None, []))
         pipe.recv()
-    except (EOFError, OSError):  # the loop's process is gone, or has done with us
+    except (EOFError, OSError):  # the loop's process has ended, or has closed the pipe
         shutil.rmtree(os.path.dirname(prefix), ignore_errors=True)
         os._exit(1)
 
@@ -188,7 +188,7 @@ def _packed(writer: SegmentWriter, reply: Any) -> bytes:
     buffers: list[pickle.PickleBuffer] = []
     _Pickler(file, 5, buffer_callback=buffers.append).dump(reply)
     parts = [memoryview(file.getbuffer()), *(b.raw() for b in buffers)]
-    record = writer.write(parts) if sum(p.nbytes for p in parts) > _INLINE else None
+    record = writer.write(parts) if sum(p.nbytes for p in parts) > _MAX_PIPE_BYTES else None
     if record is None:
         # bytearrays, so that the arrays over them can be written to
         return pickle.dumps((file.getvalue(), list(map(bytearray, parts[1:]))), 5)

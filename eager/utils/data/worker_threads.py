@@ -14,7 +14,7 @@ from .fetch import Job
 from .worker import Task, serve
 from .worker_pool import Reply, WorkerPool
 
-_PATIENCE = 1.0  # seconds that the loop waits for threads, which cannot be ended from outside
+_JOIN_SECONDS = 1.0  # how long the loop waits for threads, which cannot be killed
 
 
 class ThreadPool(WorkerPool):
@@ -25,7 +25,7 @@ class ThreadPool(WorkerPool):
         self.stop: list[bool] = []
         self.replies: SimpleQueue[Reply] = SimpleQueue()
         self.tasks: list[SimpleQueue[Task | None]] = [SimpleQueue() for _ in range(job.workers)]
-        # daemons: a thread that reads for long must not keep Python from ending
+        # daemons, so that Python can exit while a thread is reading
         self.threads = [threading.Thread(
             target=_work, args=(_own(job), i, self.tasks[i].get, self.replies.put, self.stop),
             name=f"fusewire-loader-{i}", daemon=True) for i in range(job.workers)]
@@ -45,7 +45,7 @@ class ThreadPool(WorkerPool):
         self.stop.append(True)
         for tasks in self.tasks:
             tasks.put(None)
-        latest = time.monotonic() + _PATIENCE
+        latest = time.monotonic() + _JOIN_SECONDS
         for thread in self.threads:
             if thread is not threading.current_thread():  # a batch's last reference may die there
                 thread.join(max(0.0, latest - time.monotonic()))
