@@ -9,7 +9,7 @@ from ..core.tensor import Tensor, as_tensor
 from ..errors import ArgumentError
 from ..ops.create import full_like
 from ..ops.elementwise.pointwise import cast, sign, where
-from .base.formulas import rprop_gradient, rprop_size
+from .base.formulas import rprop_kept, rprop_size
 from .base.optimizer import Optimizer, Settings, constructor_settings
 from .base.state_dicts import State
 
@@ -61,7 +61,7 @@ class Rprop(Optimizer):
         before = state["prev"]
         size = _from_rate(state["step"] == 0, group["lr"], state["step_size"])
         size = rprop_size(size, g, before, *group["etas"], *group["step_sizes"])
-        gradient = rprop_gradient(g, before)
+        gradient = rprop_kept(g, before)
         return p - sign(gradient) * size, {
             "step": state["step"] + 1, "prev": gradient, "step_size": size}
 

@@ -184,7 +184,7 @@ row("rprop_size", lambda size, g: formulas.rprop_size(size, g, fw.ones_like(g), 
     lambda size, g: np.clip(size * np.select([g < 0, g > 0, g == 0], [0.5, 1.2, 1], math.nan),
                             0.1, 0.9), grad=False, label="signs")
 formula("rprop_kept", "tt", lambda g, before: np.where(g * before < 0, 0, g))
-row("rprop_kept", formulas.rprop_gradient, [arrays((4, 3), (4, 3)), special(2)],
+row("rprop_kept", formulas.rprop_kept, [arrays((4, 3), (4, 3)), special(2)],
     lambda g, before: np.where(g * before < 0, 0, g), grad=False, label="signs")
 row("check_index", lambda x: range_checks.check_index(x, 3, "class"),
     [arrays((4, 2), dtypes=i8, low=0, high=2), arrays((0,), dtypes=i8)], lambda x: x, grad=False,

@@ -50,7 +50,7 @@ adadelta_step = _formula("adadelta_step", lambda k, steps, squares, g, eps:
 rprop_size = _formula("rprop_size", lambda k, size, g, before, less, more, least, most:
                       k.minimum(k.maximum(size * _by_sign(k, g * before, less, 1.0, more), least),
                                 most))
-rprop_gradient = _formula("rprop_kept", lambda k, g, before: k.where(g * before < 0, 0.0, g))
+rprop_kept = _formula("rprop_kept", lambda k, g, before: k.where(g * before < 0, 0.0, g))
 
 
 def _by_sign(k: Any, x: Any, below: Any, at: Any, above: Any) -> Any:
