@@ -27,7 +27,7 @@ def run_forward(function: Any, ctx: Any, args: tuple[Any, ...], beneath: Sequenc
         result = function._forward(ctx, args)
     if ctx._dirty:
         raise GradientError(f"{function.__name__}: mark_dirty inside of a transform is not built",
-                            "return a new tensor in the place of the one changed")
+                            "return a new tensor instead")
     inner_ctx = copy.copy(ctx)
     ctx.needs_input_grad = needs
     return result, inner_ctx

@@ -200,7 +200,7 @@ def select_arguments(name: str, args: tuple[Any, ...], argnums: Argnums
     for x, label in zip(leaves, labels):
         if not isinstance(x, Tensor):
             raise DTypeError(f"{name}: argument {label} is {type(x).__name__}, not a tensor",
-                             "gradients are taken by tensors: fw.tensor(x), or choose argnums")
+                             "only tensors have gradients: fw.tensor(x), or choose other argnums")
         if not is_float(x.dtype):
             raise DTypeError(f"{name}: argument {label} is {x.dtype.name}, which has no gradient",
                              "cast it: x.astype(fw.float32), or choose other argnums")

@@ -233,5 +233,5 @@ class _Collect(_Inside):
 
 def _not_the_same(what: str) -> GradientError:
     return GradientError(f"checkpoint: the second run is not like the first: {what}",
-                         "the function must do the same each time: it may not depend on what "
-                         "changes between the forward and the backward")
+                         "the function must compute the same in both runs; it may not depend on "
+                         "values that change between the forward and the backward")

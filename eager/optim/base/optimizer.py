@@ -121,7 +121,7 @@ class Optimizer(Saving):
         """The names, if there are any, and the checked parameters of a group."""
         if isinstance(param_spec, set):
             raise DTypeError(f"{self._name}: parameters in a set have no order",
-                             "pass a list: the order is what a state dict counts them by")
+                             "pass a list: a state dict numbers parameters by their order")
         items = [param_spec] if isinstance(param_spec, Tensor) else list(param_spec)
         names = [item[0] for item in items if isinstance(item, tuple)]
         if names and len(names) < len(items):

@@ -138,7 +138,7 @@ class Saving:
             settings = {k: number(v, False) for k, v in {**group, **old}.items() if k != "params"}
             for p, i in zip(group["params"], old["params"]):
                 state = {k: v for k, v in loaded["state"].get(i, {}).items() if v is not None}
-                if state:  # a parameter that has a state has made a step
+                if state:  # only a parameter that has stepped has a state
                     state = dict.fromkeys(self.hidden, 1.0) | state
                 matches.append(ParameterState(p, i, state, self._first_state(p, settings)))
         return matches

@@ -55,7 +55,7 @@ class LRScheduler:
                 group.setdefault("initial_lr", plain(group["lr"]))
             elif "initial_lr" not in group:
                 raise StateError(
-                    f"{type(self).__name__}: group {i} has no 'initial_lr' to go on from at "
+                    f"{type(self).__name__}: group {i} has no 'initial_lr' to continue from at "
                     f"last_epoch={last_epoch}", "load the optimizer's state dict first; a new "
                     "training has last_epoch=-1, the default")
         self.base_lrs = [plain(group["initial_lr"]) for group in optimizer.param_groups]

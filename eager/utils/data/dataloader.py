@@ -29,10 +29,10 @@ class DataLoader(Generic[_T_co]):
 
     **Workers are threads.** They start at once, and share the data set and the batches with the
     loop. NumPy, image decoders and files run in parallel in threads; Python code does not. For
-    samples made
-    by Python code pass a multiprocessing_context: workers are then processes. `get_worker_info()`
-    tells a worker its number. Its random numbers follow from the seed of the pass and this number.
-    With an IterableDataset each worker iterates over its own copy (threads: a shallow one).
+    samples made by Python code pass a multiprocessing_context: workers are then processes.
+    `get_worker_info()` tells a worker its number. Its random numbers follow from the seed of the
+    pass and this number. With an IterableDataset each worker iterates over its own copy (threads: a
+    shallow one).
 
     An error in a worker is raised in the loop, with the worker's traceback, and ends the pass.
     Leaving the loop ends the workers, unless they are persistent.
@@ -190,10 +190,9 @@ class DataLoader(Generic[_T_co]):
         """The position of the latest pass, as numbers, lists and dicts, for `load_state_dict`.
 
         It counts the batches that the loop got. Between two passes it is the start of the next.
-        Orders of
-        later passes are equal only if the generator is: save `fw.get_rng_state()` too if it is the
-        default one. A sampler of the user continues by its own `state_dict` and `load_state_dict`;
-        without them it must give the same order again.
+        Orders of later passes are equal only if the generator is: save `fw.get_rng_state()` too if
+        it is the default one. A sampler of the user continues by its own `state_dict` and
+        `load_state_dict`; without them it must give the same order again.
         """
         if self._resumed is not None:
             return dict(self._resumed)
@@ -218,7 +217,7 @@ class DataLoader(Generic[_T_co]):
         required |= set() if self._iterable else {"sampler"}
         if missing := sorted(required - set(state_dict)):
             raise StateError(f"DataLoader: the state lacks {', '.join(missing)}; it has the keys "
-                             f"{sorted(state_dict)}", "state_dict() of such a loader gives one")
+                             f"{sorted(state_dict)}", "pass a result of its state_dict()")
         self._resumed = dict(state_dict)
         if self.generator is not None and "generator" in state_dict:
             self.generator.set_state(Tensor(np.array(state_dict["generator"], np.int64)))
@@ -256,6 +255,6 @@ def _check_choices(iterable: bool, batch_size: Any, shuffle: Any, sampler: Any,
         conflict("sampler and shuffle both choose the order: pass one of them")
     doubled = batch_size != 1 or shuffle or sampler is not None or drop_last
     if batch_sampler is not None and doubled:
-        conflict("batch_sampler stands in the place of batch_size, shuffle, sampler and drop_last")
+        conflict("batch_sampler excludes batch_size, shuffle, sampler and drop_last")
     if batch_size is None and drop_last:
         conflict("drop_last needs a batch_size")

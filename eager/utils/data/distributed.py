@@ -17,8 +17,8 @@ class DistributedSampler(Resumable):
     """The share of process `rank` of `num_replicas` processes in a common order of indices.
 
     The order follows from seed + epoch: call `set_epoch` before each pass. All processes get
-    equally
-    many indices: the first ones are repeated, or with `drop_last` the last ones are dropped.
+    equally many indices: the first ones are repeated, or with `drop_last` the last ones are
+    dropped.
 
     Args:
         dataset: an object with a length.

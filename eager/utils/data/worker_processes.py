@@ -47,7 +47,7 @@ class ProcessPool(WorkerPool):
             if self.spawned and isinstance(error, (pickle.PicklingError, TypeError, AttributeError)
                                            ):
                 raise ArgumentError(
-                    "DataLoader: what a worker process needs cannot be sent to it: "
+                    "DataLoader: the work of a worker process cannot be sent to it: "
                     f"{error}", "the dataset, collate_fn and worker_init_fn must pickle: define "
                     "them at the top of a module, not inside a function; thread workers need "
                     "no pickling") from error
