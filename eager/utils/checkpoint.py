@@ -232,6 +232,6 @@ class _Collect(_Inside):
 
 
 def _not_the_same(what: str) -> GradientError:
-    return GradientError(f"checkpoint: the second run is not like the first: {what}",
+    return GradientError(f"checkpoint: the second run differs from the first: {what}",
                          "the function must compute the same in both runs; it may not depend on "
                          "values that change between the forward and the backward")
