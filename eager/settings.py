@@ -24,7 +24,7 @@ DEBUG_LEVELS = {  # the output of FUSEWIRE_DEBUG, by the level from which on it 
 
 
 @dataclass(frozen=True)
-class Kind:
+class ValueKind:
     """A type of settings: a description of the allowed values, a parser, and a check of values."""
 
     allowed: str
@@ -32,21 +32,22 @@ class Kind:
     fits: Callable[[Any], bool]
 
 
-def _number(low: int, high: float = float("inf")) -> Kind:
+def _number(low: int, high: float = float("inf")) -> ValueKind:
     bounded = high < float("inf")
     allowed = f"a number from {low} to {high}" if bounded else f"a number, {low} or more"
-    return Kind(allowed, int, lambda v: type(v) is int and low <= v <= high)
+    return ValueKind(allowed, int, lambda v: type(v) is int and low <= v <= high)
 
 
-def _one_of(*values: int) -> Kind:
+def _one_of(*values: int) -> ValueKind:
     allowed = ", ".join(map(str, values[:-1])) + f" or {values[-1]}"
-    return Kind(allowed, int, lambda v: type(v) is int and v in values)
+    return ValueKind(allowed, int, lambda v: type(v) is int and v in values)
 
 
-SWITCH = Kind("0 or 1", lambda text: {"0": False, "1": True}[text], lambda v: isinstance(v, bool))
-PROCESSOR = Kind("the name of a processor, such as x86-64-v3", str,
+SWITCH = ValueKind("0 or 1", lambda text: {"0": False, "1": True}[text],
+                   lambda v: isinstance(v, bool))
+PROCESSOR = ValueKind("the name of a processor, such as x86-64-v3", str,
                  lambda v: isinstance(v, str) and re.fullmatch(r"[\w.-]*", v, re.ASCII) is not None)
-FOLDER = Kind("the path of a folder", str, lambda v: isinstance(v, str))
+FOLDER = ValueKind("the path of a folder", str, lambda v: isinstance(v, str))
 
 
 @dataclass(frozen=True)
@@ -54,7 +55,7 @@ class Knob:
     """A setting: its variable, kind, default and meaning."""
 
     variable: str
-    kind: Kind
+    kind: ValueKind
     default: Any
     help: str
 

@@ -22,7 +22,7 @@ from ...eager import interpreter
 from ...eager.arrays.dtypes import is_small
 from ...eager.arrays.shapes import TensorType
 from ...eager.autograd.engine import freed_tape_error, gradients_between
-from ...eager.autograd.function import Part
+from ...eager.autograd.function import ResultEntry
 from ...eager.core.op import Op
 from ...eager.core.tape import MODE, Entry, Leaf, set_grad_enabled
 from ...eager.core.tensor import Tensor
@@ -165,7 +165,7 @@ class LayerPrograms:
                                 None)
             entry.programs = self
             for i, tensor in enumerate(tensors):
-                tensor.edge = Part(entry, i, tensor._data)
+                tensor.edge = ResultEntry(entry, i, tensor._data)
         return tensors[0], tuple(tensors[1:])
 
     def backward(self, arrays: Arrays, gradients: dict[int, Tensor], wanted: tuple[bool, ...]

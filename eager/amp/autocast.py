@@ -208,11 +208,25 @@ def custom_fwd(
 def custom_bwd(bwd: Callable[..., Any] | None = None, *, device_type: str) -> Any:
     """Decorates `backward` of an autograd.Function: it runs under the autocast of its forward.
 
-    The forward needs `custom_fwd`, which has an example.
-
     Args:
-        bwd: the backward; None returns a decorator.
+        bwd: the backward; None returns a decorator. The forward needs `custom_fwd`.
         device_type: "cpu" or "cuda".
+
+    Example:
+        >>> import fusewire as fw
+        >>> class Twice(fw.autograd.Function):
+        ...     @staticmethod
+        ...     @fw.amp.custom_fwd(device_type="cpu")
+        ...     def forward(ctx, x):
+        ...         return 2 * x
+        ...     @staticmethod
+        ...     @fw.amp.custom_bwd(device_type="cpu")
+        ...     def backward(ctx, g):
+        ...         return 2 * g
+        >>> x = fw.tensor(1.0, requires_grad=True)
+        >>> Twice.apply(x).backward()
+        >>> x.grad
+        tensor(2.)
     """
     if bwd is None:
         return functools.partial(custom_bwd, device_type=device_type)

@@ -59,7 +59,7 @@ class Context:
                      for array, origin in self._saved)
 
     def _edge(self, array: Any, origin: Any) -> Any:
-        return Part(self._joint, origin, array) if isinstance(origin, int) else origin
+        return ResultEntry(self._joint, origin, array) if isinstance(origin, int) else origin
 
     def _keep(self, inputs: tuple[Any, ...], edges: tuple[Any, ...], outs: tuple[Any, ...]) -> None:
         """Replaces the saved tensors by arrays and edges, which breaks the reference cycle."""
@@ -145,7 +145,7 @@ class Joint(Entry):
         return pointwise.cast(sum_to(g, expected.shape), expected.dtype)
 
 
-class Part(Entry):
+class ResultEntry(Entry):
     """A result of a Function: passes its gradient to the joint that all results share."""
 
     __slots__ = ("number",)
@@ -277,11 +277,11 @@ def _result(i: int, x: Any, ctx: Context, args: tuple[Any, ...], joint: Any) -> 
             raise GradientError(
                 f"{joint.op.name}: a leaf that requires a gradient was changed in place",
                 "give it a copy: x.clone()")
-        x.edge = x.edge if constant else Part(joint, i, x._data)
+        x.edge = x.edge if constant else ResultEntry(joint, i, x._data)
         return x
     with no_grad():
         fresh = pointwise.alias(x) if any(x is y for y in args) else x
-    return Tensor(fresh._data, None if constant else Part(joint, i, fresh._data))
+    return Tensor(fresh._data, None if constant else ResultEntry(joint, i, fresh._data))
 
 
 def _zeros(t: TensorType) -> Tensor:

@@ -28,7 +28,7 @@ from ..ops.products.contract import LETTERS
 from ..ops.shape.join import concat
 from ..ops.shape.view import permute_dims, reshape, slice_axes, take_op
 from . import tree
-from .custom import Call, Mapped, as_list, run_forward
+from .custom import BatchedCall, Mapped, as_list, run_forward
 from .transform import Level, OfLevel, check_inner, is_of, running, untaped
 
 __all__ = ["vmap"]
@@ -88,7 +88,7 @@ class Batched(OfLevel):
         return (self.value,)
 
 
-class Group(NamedTuple):
+class ExampleGroup(NamedTuple):
     """The examples of a run: their chunk, and the states of the random numbers they start with."""
 
     rows: Rows
@@ -108,10 +108,10 @@ class Batch(NamedTuple):
 class BatchLevel(Level):
     """Runs the function for some examples."""
 
-    def __init__(self, group: Group, batch: Batch) -> None:
+    def __init__(self, group: ExampleGroup, batch: Batch) -> None:
         self.rows, self.chunk, self.states = group
         self.batch, self.randomness, self.drawn = batch, batch.randomness, 0
-        self.others: list[Group] = []  # examples that decided otherwise
+        self.others: list[ExampleGroup] = []  # examples that decided otherwise
 
     @property
     def size(self) -> Any:
@@ -126,7 +126,7 @@ class BatchLevel(Level):
         followers, *others = members.values()
         if others:
             states = self.states[:self.drawn]
-            self.others += [Group(self.rows[go], self.chunk, [*states]) for go in others]
+            self.others += [ExampleGroup(self.rows[go], self.chunk, [*states]) for go in others]
             self.rows = self.rows[followers]
 
     def apply(self, op: Op, inputs: tuple[Any, ...], params: dict[str, Any]) -> Tensor:
@@ -159,7 +159,7 @@ class BatchLevel(Level):
             axes = [0 if is_of(x, self) else None for x in xs]
             return [x if axis is None else x._data.current() for x, axis in zip(xs, axes)], axes
 
-        values = Mapped.apply(Call(function, saved_ctx, outs, beneath, vmap), *inner)
+        values = Mapped.apply(BatchedCall(function, saved_ctx, outs, beneath, vmap), *inner)
         for x, value in zip(outs, values):
             if x is not None:
                 mapped = is_of(x, self)
@@ -365,7 +365,7 @@ def _paths(run: Callable[[BatchLevel], Any], batch: Batch) -> Iterator[PathResul
     step = batch.chunk_size or count
     chunks = [every[i:i + step] for i in range(0, count, step)]
     shared: list[Tensor] = []  # states of generators, if all examples draw equal numbers
-    waiting = [Group(rows, rows, []) for rows in chunks]
+    waiting = [ExampleGroup(rows, rows, []) for rows in chunks]
     while waiting:
         group = waiting.pop(0)
         level = BatchLevel(group, batch)

@@ -51,7 +51,7 @@ class Mapped(Function):
         return (None, *ctx.call.backward(ctx.saved_tensors, gradients))
 
 
-class Call:
+class BatchedCall:
     """Holds the results and saved tensors of a forward, and runs its backward over a batch."""
 
     def __init__(self, function: Any, ctx: Any, outs: list[Any], beneath: Callable[..., Any],

@@ -81,7 +81,7 @@ class OfLevel(Traced):
             raise self.outlived()
 
 
-class Transforms:
+class TransformInterpreter:
     """The interpreter while transforms run, in front of the one before."""
 
     can_read_values = False  # each example has its own
@@ -183,7 +183,7 @@ def _highest(inputs: tuple[Any, ...]) -> Level | None:
 def running(level: Level) -> Iterator[None]:
     """A context in which `level` is the innermost transform."""
     before: Any = interpreter.STATE.active
-    active = before if isinstance(before, Transforms) else Transforms(before)
+    active = before if isinstance(before, TransformInterpreter) else TransformInterpreter(before)
     _DEPTH.number += 1
     level.number, level.running = _DEPTH.number, True
     active.levels.append(level)

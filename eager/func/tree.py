@@ -10,7 +10,7 @@ from ..core.tensor import Tensor
 from ..errors import DTypeError, ShapeError
 
 
-class Node(NamedTuple):
+class Container(NamedTuple):
     """A container: its type, names of items and their structures; None has no items."""
 
     kind: type
@@ -53,7 +53,7 @@ def flatten(tree: Any) -> tuple[list[Any], Any]:
         below, node = flatten(item)
         leaves += below
         nodes.append(node)
-    return leaves, Node(type(tree), content[0], tuple(nodes))
+    return leaves, Container(type(tree), content[0], tuple(nodes))
 
 
 def unflatten(structure: Any, leaves: Sequence[Any]) -> Any:
@@ -76,7 +76,7 @@ def _build(node: Any, leaves: Any) -> Any:
     return node.kind(**dict(zip(node.names, items)))
 
 
-def _filled(node: Node, items: list[Any]) -> Any:
+def _filled(node: Container, items: list[Any]) -> Any:
     container = node.kind() if node.kind is not dict else {}
     container.update(zip(node.names, items))
     return container

@@ -20,13 +20,13 @@ from ...uninterrupted import Uninterrupted
 from .foreach import batches, gradient, joined, narrowed, split_into, widened
 from .formulas import axpy, scale
 from .groups import Group, stored
-from .state_dicts import Saving, State, with_hooks
+from .state_dicts import State, StateDictMixin, with_hooks
 from .step_numbers import PLAIN, as_count, is_zero, number
 
 Settings = dict[str, Any]
 
 
-class Optimizer(Saving):
+class Optimizer(StateDictMixin):
     """Updates parameters from their gradients; the base class of all optimizers.
 
     `param_groups` holds groups of parameters with their settings, and `state[p]` the state tensors

@@ -39,7 +39,7 @@ class Calls:
         self.stepped = False
 
 
-class Saving:
+class StateDictMixin:
     """Saves and loads the state of an optimizer, and calls its hooks."""
 
     counts: tuple[str, ...]
@@ -55,7 +55,7 @@ class Saving:
         return {k: v for k, v in self.__dict__.items() if k != "_hooks"}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        Saving.__init__(self)
+        StateDictMixin.__init__(self)
         self.__dict__.update(state)
 
     # ---- defined by optimizers
@@ -227,7 +227,7 @@ def with_hooks(step: Callable[..., Any]) -> Callable[..., Any]:
     """`step`, a method of an optimizer, with the hooks called around it."""
 
     @functools.wraps(step)
-    def hooked(self: Saving, *args: Any, **kwargs: Any) -> Any:
+    def hooked(self: StateDictMixin, *args: Any, **kwargs: Any) -> Any:
         self.calls.stepped = True
         if not self._hooks:
             return step(self, *args, **kwargs)

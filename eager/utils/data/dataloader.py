@@ -14,7 +14,7 @@ from ...errors import ArgumentError, StateError
 from ...ops.random.generator import Generator
 from .collate import default_collate, default_convert
 from .dataset import Dataset, IterableDataset
-from .fetch import END, Job
+from .fetch import END, ReadJob
 from .prefetch import Pass, Prefetcher, State
 from .sampler import BatchSampler, RandomSampler, SequentialSampler, resumable
 from .worker_pool import WorkerPool
@@ -170,10 +170,10 @@ class DataLoader(Generic[_T_co]):
         self._pool = None if self._pool is pool else self._pool
         pool.close()
 
-    def _job(self, run: Pass) -> Job:
+    def _job(self, run: Pass) -> ReadJob:
         size = (self.batch_size or 1) if self._batched else None
-        return Job(self.dataset, self._iterable, size, self.drop_last, self.collate_fn,
-                   self.worker_init_fn, self.num_workers, run.seed)
+        return ReadJob(self.dataset, self._iterable, size, self.drop_last, self.collate_fn,
+                       self.worker_init_fn, self.num_workers, run.seed)
 
     def _pool_for(self, run: Pass) -> WorkerPool:
         user = None if self._user is None else self._user()

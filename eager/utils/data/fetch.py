@@ -18,7 +18,7 @@ class LoopLeft(BaseException):
 
 
 @dataclass(frozen=True)
-class Job:
+class ReadJob:
     """Everything that a worker needs to know."""
 
     dataset: Any
@@ -40,7 +40,7 @@ class Reader:
 
     failed: Any = None  # index of the sample that raised an error
 
-    def __init__(self, job: Job, stop: list[bool]) -> None:
+    def __init__(self, job: ReadJob, stop: list[bool]) -> None:
         self.dataset, self.collate_fn, self.stop = job.dataset, job.collate_fn, stop
         self.batch_size, self.drop_last = job.batch_size, job.drop_last
 
@@ -51,7 +51,7 @@ class Reader:
 class _Numbered(Reader):
     """Reads samples by index."""
 
-    def __init__(self, job: Job, stop: list[bool]) -> None:
+    def __init__(self, job: ReadJob, stop: list[bool]) -> None:
         super().__init__(job, stop)
         self.at_once = batch_reader(job.dataset) \
             if job.batch_size is not None and job.collate_fn is default_collate else None
@@ -82,7 +82,7 @@ class _Numbered(Reader):
 class _Stream(Reader):
     """Reads the next samples of an IterableDataset."""
 
-    def __init__(self, job: Job, stop: list[bool]) -> None:
+    def __init__(self, job: ReadJob, stop: list[bool]) -> None:
         super().__init__(job, stop)
         self.samples = iter(job.dataset)
         self.ended = False

@@ -204,7 +204,7 @@ class RandomSampler(_Random):
 
     Raises:
         DTypeError: replacement is no bool.
-        ArgumentError: num_samples is no int above 0.
+        ArgumentError: num_samples, or the length of the data, is not an int above 0.
 
     Example:
         >>> import fusewire as fw

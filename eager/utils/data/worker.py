@@ -15,7 +15,7 @@ import numpy as np
 from ... import fork_safety, interpreter
 from ...core.tape import MODE
 from ...ops.random.generator import OWN, Generator, default_generator
-from .fetch import END, Job, LoopLeft, Reader
+from .fetch import END, LoopLeft, Reader, ReadJob
 from .worker_error import Failure
 
 Task = tuple[int, int, Any]  # number of the pass, number of the batch, indices of its samples
@@ -84,7 +84,7 @@ def get_worker_info() -> WorkerInfo | None:
     return _HERE.info
 
 
-def _prepare(job: Job, number: int, process: bool) -> None:
+def _prepare(job: ReadJob, number: int, process: bool) -> None:
     """Seeds the random numbers of this worker, sets its info, and calls the user's init function.
 
     `random` and `numpy.random` have one state per process, so only processes seed them. A thread
@@ -119,7 +119,7 @@ def _leave_the_parents_state() -> None:
     MODE.enabled, MODE.inference = True, False
 
 
-def serve(job: Job, number: int, receive: Callable[[], Task | None],
+def serve(job: ReadJob, number: int, receive: Callable[[], Task | None],
           reply: Callable[[int, int, int, Any], None], stop: list[bool], process: bool) -> None:
     """Runs worker `number`: replies to each task, until it receives None or `stop` is not empty."""
     reader: Reader | None = None

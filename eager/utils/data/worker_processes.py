@@ -15,7 +15,7 @@ from typing import Any
 
 from ...core.tensor import Tensor
 from ...errors import ArgumentError, WorkerError
-from .fetch import Job
+from .fetch import ReadJob
 from .shared_memory import SegmentReader, SegmentWriter, new_folder
 from .worker import FAILED, Task, serve
 from .worker_pool import Reply, WorkerPool
@@ -28,7 +28,7 @@ _EXTRA_LEASES = 4  # replies of a worker that the loop may hold uncopied, beside
 class ProcessPool(WorkerPool):
     """A pipe to each process carries tasks and small replies; large replies use shared memory."""
 
-    def __init__(self, job: Job, context: Any, ahead: int) -> None:
+    def __init__(self, job: ReadJob, context: Any, ahead: int) -> None:
         super().__init__(job.workers)
         self.folder = new_folder()
         self.pipes: list[Any] = []
@@ -53,7 +53,7 @@ class ProcessPool(WorkerPool):
                     "no pickling") from error
             raise
 
-    def _start(self, job: Job, number: int, context: Any) -> None:
+    def _start(self, job: ReadJob, number: int, context: Any) -> None:
         ours, theirs = context.Pipe()
         self.pipes.append(ours)
         inherited = [] if self.spawned else list(self.pipes)
@@ -137,7 +137,7 @@ class ProcessPool(WorkerPool):
             process.join(max(0.0, latest - time.monotonic()))
 
 
-def _work(job: Job, number: int, pipe: Any, inherited: list[Any], prefix: str) -> None:
+def _work(job: ReadJob, number: int, pipe: Any, inherited: list[Any], prefix: str) -> None:
     """The main function of a worker process."""
     for other in inherited:  # else this process would hold its siblings' pipes open
         other.close()

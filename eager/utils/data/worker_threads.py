@@ -10,7 +10,7 @@ from dataclasses import replace
 from queue import Empty, SimpleQueue
 from typing import Any
 
-from .fetch import Job
+from .fetch import ReadJob
 from .worker import Task, serve
 from .worker_pool import Reply, WorkerPool
 
@@ -20,7 +20,7 @@ _JOIN_SECONDS = 1.0  # how long the loop waits for threads, which cannot be kill
 class ThreadPool(WorkerPool):
     """A queue of tasks for each thread, and one queue of replies."""
 
-    def __init__(self, job: Job) -> None:
+    def __init__(self, job: ReadJob) -> None:
         super().__init__(job.workers)
         self.stop: list[bool] = []
         self.replies: SimpleQueue[Reply] = SimpleQueue()
@@ -51,12 +51,13 @@ class ThreadPool(WorkerPool):
                 thread.join(max(0.0, latest - time.monotonic()))
 
 
-def _own(job: Job) -> Job:
+def _own(job: ReadJob) -> ReadJob:
     """The job with its own shallow copy of an IterableDataset, which iteration may change."""
     return replace(job, dataset=copy.copy(job.dataset)) if job.iterable else job
 
 
-def _work(job: Job, number: int, receive: Callable[[], Any], send_reply: Callable[[Reply], None],
+def _work(job: ReadJob, number: int, receive: Callable[[], Any],
+          send_reply: Callable[[Reply], None],
           stop: list[bool]) -> None:
     def reply(now: int, batch: int, kind: int, value: Any) -> None:
         send_reply((now, batch, kind, value))
