@@ -35,7 +35,8 @@ class DataLoader(Generic[_T_co]):
     shallow one).
 
     An error in a worker is raised in the loop, with the worker's traceback, and ends the pass.
-    Leaving the loop ends the workers, unless they are persistent.
+    Leaving the loop ends the workers, unless they are persistent; a thread finishes its sample
+    first.
 
     Args:
         dataset: samples by index, or an IterableDataset.
