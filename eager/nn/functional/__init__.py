@@ -1,4 +1,4 @@
-"""The layers as functions, in PyTorch's signatures."""
+"""Layers as functions: they take inputs and parameters, in PyTorch's signatures."""
 
 from .activation import *
 from .affine import *
@@ -13,5 +13,6 @@ from .losses import *
 from .losses_of_classes import *
 from .losses_of_pairs import *
 from .normalization import *
+from .piecewise import *
 from .pooling import *
 from .softmaxes import *

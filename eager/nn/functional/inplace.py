@@ -1,4 +1,4 @@
-"""The `inplace` argument of functions, and their forms with an underscore."""
+"""Implements the `inplace` argument of functions, and their forms with an underscore."""
 
 from __future__ import annotations
 
@@ -9,8 +9,12 @@ from ...errors import DTypeError
 __all__: list[str] = []
 
 
-def placed(name: str, input: Tensor, out: Tensor, inplace: bool = True) -> Tensor:
-    """`out`; with `inplace` as the value of `input`, which is given back."""
+def store_inplace(name: str, input: Tensor, out: Tensor, inplace: bool = True) -> Tensor:
+    """`out`, or with `inplace` the tensor `input`, which then has the value of `out`.
+
+    A leaf that requires a gradient raises a GradientError while the tape is on, and a view of a
+    living tensor a ViewError.
+    """
     if not inplace:
         return out
     if out.dtype != input.dtype:

@@ -1,5 +1,4 @@
-"""What functions of layers have in common: inputs with or without an axis of samples, of integers.
-"""
+"""Prepares the inputs of layer functions: adds an axis of samples, and checks for integers."""
 
 from __future__ import annotations
 
@@ -12,7 +11,7 @@ __all__: list[str] = []
 
 
 def with_samples(name: str, x: Tensor, d: int) -> Tensor:
-    """(n, channels, *space) as it is, (channels, *space) with an n of 1; else a ShapeError.
+    """`x` as (n, channels, *space), with n = 1 for (channels, *space); else a ShapeError.
 
     d: the number of axes of space.
     """
@@ -24,13 +23,13 @@ def with_samples(name: str, x: Tensor, d: int) -> Tensor:
     return x if x.ndim == d + 2 else expand_dims(x, 0)
 
 
-def as_given(out: Tensor, input: Tensor) -> Tensor:
-    """`out` without the axis of samples where `input` had none."""
+def like_input(out: Tensor, input: Tensor) -> Tensor:
+    """`out` without its axis of samples where `input` has one axis fewer."""
     return out if out.ndim == input.ndim else reshape(out, out.shape[1:])
 
 
 def check_integers(name: str, what: str, x: Tensor) -> None:
-    """A DTypeError unless the tensor `x` holds integers; `what` they are."""
+    """Raises a DTypeError unless the tensor `x` holds integers; `what` names them."""
     if kind(x.dtype) not in "iu":
         raise DTypeError(f"{name}: {what} must be integers, not {x.dtype.name}",
                          "cast them: x.astype(fw.int64)")

@@ -23,7 +23,7 @@ from ...ops.random import generator
 from ...ops.range_checks import check_index
 from ...ops.reduction.reduce import floating, mean, widened
 from ...ops.shape.view import expand_to, flatten, reshape, take
-from .inputs import as_given, with_samples
+from .inputs import like_input, with_samples
 
 __all__ = [
     "adaptive_avg_pool1d", "adaptive_avg_pool2d", "adaptive_avg_pool3d", "adaptive_max_pool1d",
@@ -78,8 +78,8 @@ def _largest(name: str, d: int, input: Any, window: tuple[Any, ...], ceil: bool,
     kernel, stride, dilation, pad = _window(name, d, *window)
     how = kernel, stride, dilation, pad, bool(ceil)
     if not places:
-        return as_given(pool.max_pool(x, *how), given)
-    return tuple(as_given(out, given) for out in pool.max_pool_places(x, *how))
+        return like_input(pool.max_pool(x, *how), given)
+    return tuple(like_input(out, given) for out in pool.max_pool_places(x, *how))
 
 
 def _max_pools(d: int) -> Any:
@@ -130,7 +130,7 @@ def _unpools(d: int) -> Any:
         lead = x.shape[:2]
         places = check_index(flatten(at, 2, -1), product(space), f"{name}: index")
         empty = full((*lead, product(space)), 0, x.dtype, x.device)
-        return as_given(reshape(scatter(empty, 2, places, flatten(x, 2, -1)), (*lead, *space)),
+        return like_input(reshape(scatter(empty, 2, places, flatten(x, 2, -1)), (*lead, *space)),
                          input)
 
     return _named(d, max_unpool)
@@ -170,7 +170,7 @@ def _mean_of_windows(
         same = not ceil and (with_pad or not any(pad))
         share = product(kernel) if same else _counts(total, x.shape[2:], kernel, stride, pad,
                                                      with_pad)
-    return as_given(cast(total / share, x.dtype), given)
+    return like_input(cast(total / share, x.dtype), given)
 
 
 def _counts(total: Tensor, space: Sizes, kernel: Sizes, stride: Sizes, pad: Sizes, with_pad: bool
@@ -255,7 +255,7 @@ def _adaptive_avg_pools(d: int) -> Any:
             if out.shape[axis] is not size and out.shape[axis] != size:
                 out = pool.stretch_sums(out, axis, size) / pool.stretch_lengths(
                     out.shape[axis], size, (1,) * (d + 1 - axis), out.dtype, out.device)
-        return as_given(cast(out, x.dtype), given)
+        return like_input(cast(out, x.dtype), given)
 
     return _named(d, adaptive_avg_pool)
 
@@ -315,7 +315,7 @@ def _chosen(x: Tensor, values: Tensor, numbers: Tensor, sizes: Sizes, given: Ten
     """The largest of `values` (n, c, windows, elements), whose places in space are `numbers`."""
     index = pool.largest(values, numbers, product(x.shape[2:]), (3,))
     out = along(flatten(x, 2, -1), index, 2)
-    found = [as_given(reshape(r, (*x.shape[:2], *sizes)), given) for r in (out, index)]
+    found = [like_input(reshape(r, (*x.shape[:2], *sizes)), given) for r in (out, index)]
     return tuple(found) if places else found[0]
 
 
