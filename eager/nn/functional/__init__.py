@@ -8,6 +8,7 @@ from .ctc import *
 from .distance import *
 from .dropouts import *
 from .embeddings import *
+from .fractional_pooling import *
 from .image import *
 from .losses import *
 from .losses_of_classes import *

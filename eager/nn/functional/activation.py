@@ -15,7 +15,7 @@ from ...ops.elementwise.pointwise import abs, cast, expm1, minimum, where
 from ...ops.reduction.reduce import floating, widened
 from ...ops.shape.join import unstack
 from ...ops.shape.view import reshape
-from .inplace import store_inplace
+from .inputs import store_inplace
 
 __all__ = [
     "celu", "celu_", "elu", "elu_", "gelu", "glu", "logsigmoid", "mish", "selu", "selu_", "sigmoid",

@@ -116,7 +116,7 @@ def conv_transpose1d(
     input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Any = 1, padding: Any = 0,
     output_padding: Any = 0, groups: int = 1, dilation: Any = 1,
 ) -> Tensor:
-    """Transposed convolution: (n, c, l) and (c, f / groups, k) to (n, f, l').
+    """Transposed convolution: (n, c, l), (c, f / groups, k) to (n, f, l').
 
     It is the gradient of `conv1d` with respect to its input: each element times the weight is added
     to the result, `stride` apart.
@@ -151,7 +151,7 @@ def conv_transpose2d(
     input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Any = 1, padding: Any = 0,
     output_padding: Any = 0, groups: int = 1, dilation: Any = 1,
 ) -> Tensor:
-    """Transposed convolution: (n, c, h, w) and (c, f / groups, kh, kw) to (n, f, h', w').
+    """Transposed convolution: (n, c, h, w), (c, f / groups, kh, kw) to (n, f, h', w').
 
     It is the gradient of `conv2d` with respect to its input: each element times the weight is added
     to the result, `stride` apart.
@@ -186,7 +186,7 @@ def conv_transpose3d(
     input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Any = 1, padding: Any = 0,
     output_padding: Any = 0, groups: int = 1, dilation: Any = 1,
 ) -> Tensor:
-    """Transposed convolution: (n, c, d, h, w) and (c, f / groups, kd, kh, kw) to (n, f, d', h', w').
+    """Transposed convolution: (n, c, d, h, w), (c, f / groups, kd, kh, kw) to (n, f, d', h', w').
 
     It is the gradient of `conv3d` with respect to its input: each element times the weight is added
     to the result, `stride` apart.

@@ -11,7 +11,7 @@ from ...errors import ShapeError
 from ...ops.elementwise.pointwise import cast, greater_equal
 from ...ops.random import generator
 from .activation import SELU_ALPHA, SELU_SCALE
-from .inplace import store_inplace
+from .inputs import store_inplace
 
 __all__ = ["alpha_dropout", "dropout", "dropout1d", "dropout2d", "dropout3d",
            "feature_alpha_dropout"]

@@ -1,8 +1,9 @@
-"""Prepares the inputs of layer functions: adds an axis of samples, and checks for integers."""
+"""Prepares inputs and results of layer functions: samples, integers, and `inplace`."""
 
 from __future__ import annotations
 
 from ...arrays.dtypes import kind
+from ...core.dispatch import replace
 from ...core.tensor import Tensor
 from ...errors import DTypeError, ShapeError
 from ...ops.shape.view import expand_dims, reshape
@@ -33,3 +34,17 @@ def check_integers(name: str, what: str, x: Tensor) -> None:
     if kind(x.dtype) not in "iu":
         raise DTypeError(f"{name}: {what} must be integers, not {x.dtype.name}",
                          "cast them: x.astype(fw.int64)")
+
+
+def store_inplace(name: str, input: Tensor, out: Tensor, inplace: bool = True) -> Tensor:
+    """`out`, or with `inplace` the tensor `input`, which then has the value of `out`.
+
+    A leaf that requires a gradient raises a GradientError while the tape is on, and a view of a
+    living tensor a ViewError.
+    """
+    if not inplace:
+        return out
+    if out.dtype != input.dtype:
+        raise DTypeError(f"{name}: the result is {out.dtype.name}, which does not fit back into "
+                         f"the input, {input.dtype.name}", "leave out inplace")
+    return replace(input, out)

@@ -9,7 +9,7 @@ from ...ops.elementwise.casting import lowered
 from ...ops.elementwise.pointwise import abs, cast, where
 from ...ops.random.generator import rand
 from ...ops.shape.view import reshape
-from .inplace import store_inplace
+from .inputs import store_inplace
 
 __all__ = [
     "hardshrink", "hardsigmoid", "hardswish", "hardtanh", "hardtanh_", "leaky_relu", "leaky_relu_",
