@@ -89,7 +89,7 @@ def softplus(input: Tensor, beta: float = 1.0, threshold: float = 20.0) -> Tenso
     scaled = input if beta == 1 else input * beta
     out = activation.softplus(scaled)
     out = out if beta == 1 else out / beta
-    # Above 20 a float32 softplus equals its argument anyway, so the choice need not be made.
+    # Above 20 a float32 softplus equals its argument anyway, so no choice is needed.
     if threshold >= 20 and input.dtype != float64:
         return out
     return where(scaled > threshold, input, out)

@@ -74,7 +74,7 @@ def pad(input: Tensor, pad: Any, mode: str = "constant", value: Any = None) -> T
     widths += [(counts[i], counts[i + 1]) for i in range(len(counts) - 2, -1, -2)]
     added = [(max(a, 0), max(b, 0)) for a, b in widths]
     cut = [(min(a, 0), min(b, 0)) for a, b in widths]
-    if mode == "circular":  # what is cut off is not repeated either
+    if mode == "circular":  # elements that are cut off are not repeated
         return padding.pad(_cut(input, cut, counts), added, mode)
     return _cut(padding.pad(input, added, mode, 0 if value is None else value), cut, counts)
 
@@ -154,7 +154,7 @@ def fold(input: Tensor, output_size: Any, kernel_size: Any, dilation: Any = 1, p
     apart = reshape(x, (x.shape[0], x.shape[1] // area, *kernel, *out))
     dilation, padding, stride = rest
     images = window.fold(permute_dims(apart, (0, 1, 4, 5, 2, 3)), size, kernel, stride, dilation,
-                       padding, (1, 1))
+                         padding, (1, 1))
     return images if x is input else reshape(images, images.shape[1:])
 
 

@@ -274,7 +274,7 @@ def batch_norm(
 
 
 def _with_statistics(x: Tensor, mean: Tensor | None, var: Tensor | None, weight: Tensor | None,
-              bias: Tensor | None, eps: float, dtype: Any) -> Tensor:
+                     bias: Tensor | None, eps: float, dtype: Any) -> Tensor:
     """`x` normalized with the statistics of channels: one product and one sum."""
     if mean is None or var is None:
         raise ArgumentError("batch_norm: needs running_mean and running_var where it is not "

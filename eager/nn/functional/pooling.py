@@ -162,7 +162,7 @@ def _unpools(d: int) -> Any:
         index = check_index(flatten(at, 2, -1), product(space), f"{name}: index")
         empty = full((*lead, product(space)), 0, x.dtype, x.device)
         return like_input(reshape(scatter(empty, 2, index, flatten(x, 2, -1)), (*lead, *space)),
-                         input)
+                          input)
 
     return with_rank_in_name(d, max_unpool)
 
