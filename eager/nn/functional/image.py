@@ -117,9 +117,9 @@ def unfold(input: Tensor, kernel_size: Any, dilation: Any = 1, padding: Any = 0,
                              stride=stride)
     out = _counts("unfold", x.shape[2:], kernel, *rest)
     dilation, padding, stride = rest
-    found = permute_dims(window.window(x, kernel, out, stride, dilation, padding),
-                         (0, 1, 4, 5, 2, 3))
-    columns = reshape(found, (x.shape[0], x.shape[1] * kernel[0] * kernel[1], out[0] * out[1]))
+    windows = permute_dims(window.window(x, kernel, out, stride, dilation, padding),
+                           (0, 1, 4, 5, 2, 3))
+    columns = reshape(windows, (x.shape[0], x.shape[1] * kernel[0] * kernel[1], out[0] * out[1]))
     return columns if x is input else reshape(columns, columns.shape[1:])
 
 
