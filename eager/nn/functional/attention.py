@@ -189,13 +189,11 @@ def multi_head_attention_forward(
 ) -> tuple[Tensor, Tensor | None]:
     """The result and the weights of `nn.MultiheadAttention`, from its parameters.
 
-    Returns (l, n, embed_dim), and weights (n, l, s), or None without `need_weights`. Query, key and
-    value may all lack the axis of samples n.
+    Returns (l, n, embed_dim), and weights (n, l, s), or None without `need_weights`. All inputs may
+    lack the axis of samples n.
 
     Args:
-        query: (l, n, embed_dim).
-        key: (s, n, features).
-        value: (s, n, features).
+        query, key, value: (l, n, embed_dim), (s, n, features) and (s, n, features).
         embed_dim_to_check: the expected last axis of `query`.
         num_heads: the number of heads, which divides embed_dim.
         in_proj_weight, in_proj_bias: the projections of query, key and value in one:
@@ -207,11 +205,10 @@ def multi_head_attention_forward(
         training: False turns dropout off. Default True.
         key_padding_mask: (n, s): True hides a key, or numbers that are added. Default None.
         need_weights: False returns None for the weights. Default True.
-        attn_mask: (l, s) or (n * num_heads, l, s): True hides a key from a query, or numbers that
-            are added. Default None.
+        attn_mask: (l, s) or (n * num_heads, l, s), as `key_padding_mask`. Default None.
         use_separate_proj_weight: True takes the next three in the place of `in_proj_weight`.
         q_proj_weight, k_proj_weight, v_proj_weight: (embed_dim, features). Default None.
-        static_k, static_v: (n * num_heads, s, embed_dim // num_heads), used in the place of the
+        static_k, static_v: (n * num_heads, s, embed_dim // num_heads), in the place of the
             projected key and value. Default None.
         average_attn_weights: False returns the weights of each head, (n, num_heads, l, s).
         is_causal: says that `attn_mask` is causal, and needs one. Default False.

@@ -256,7 +256,8 @@ def _bags(input: Tensor, offsets: Any, closed: bool) -> _Even | _Ragged:
 
 
 def _sums(bags: Any, rows: Tensor, valid: Tensor | None) -> Tensor:
-    return bags.sum(rows if valid is None else where(valid, rows, 0.0))  # type: ignore[no-any-return]
+    counted = rows if valid is None else where(valid, rows, 0.0)
+    return bags.sum(counted)  # type: ignore[no-any-return]
 
 
 def _sizes(bags: Any, rows: Tensor, valid: Tensor | None) -> Tensor:
