@@ -344,6 +344,5 @@ def selu_(input: Tensor) -> Tensor:
 
 
 def _wide(name: str, input: Tensor) -> Tensor:
-    """`input` in the dtype of intermediate results; a DTypeError unless it is real floating point.
-    """
+    """`input` in the dtype of intermediate results; a DTypeError unless it holds real floats."""
     return widened(floating(name, input, "f"))

@@ -265,8 +265,8 @@ def multi_head(
     """`multi_head_attention_forward` with the batch in axis 0 or 1."""
     _check_inputs(heads, query, key, value, batch_axis)
     if is_causal and attn_mask is None:
-        raise ArgumentError("MultiheadAttention: is_causal=True says what attn_mask is, and that "
-                            "was not given", "pass attn_mask=nn.Transformer."
+        raise ArgumentError("MultiheadAttention: is_causal=True needs attn_mask, which is None",
+                            "pass attn_mask=nn.Transformer."
                             "generate_square_subsequent_mask(length) as well")
     if query.ndim == 2:
         if key_padding_mask is not None:

@@ -90,7 +90,7 @@ def pdist(input: Tensor, p: float = 2.0) -> Tensor:
     """
     if input.ndim != 2:
         raise ShapeError(f"pdist: takes rows (n, d), got {input.shape}",
-                         "flatten what belongs to one row: x.flatten(1)")
+                         "make each sample one row: x.flatten(1)")
     first, second = (_constant(i) for i in np.triu_indices(input.shape[0], 1))
     return vector_norm(take(input, first, axis=0) - take(input, second, axis=0), -1, ord=p)
 

@@ -369,8 +369,7 @@ def affine_grid(theta: Tensor, size: Any, align_corners: bool | None = None) -> 
 
 
 def _base(count: int, align_corners: bool, like: Tensor) -> Tensor:
-    """The coordinates of the middles of `count` pixels: -1 to 1 spans the outer middles or edges.
-    """
+    """Coordinates of the middles of `count` pixels: -1 to 1 spans their middles or edges."""
     at = arange(count, dtype=like.dtype, device=like.device)
     if align_corners:
         return at * (2 / (count - 1)) - 1 if count > 1 else at * 0

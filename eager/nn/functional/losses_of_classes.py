@@ -85,7 +85,7 @@ def cross_entropy(
     share = None if weight is None else where(valid, take(weight, safe), 0.0)
     losses = losses if share is None else losses * share
     if label_smoothing:
-        even = where(valid, _evenly(rows, weight), 0.0)
+        even = where(valid, _uniform_losses(rows, weight), 0.0)
         losses = losses * (1 - label_smoothing) + even * label_smoothing
     return _averaged(losses, share, labels, ignore_index, target.shape, reduction)
 
@@ -168,7 +168,7 @@ def linear_cross_entropy(
     if input.ndim not in (1, 2) or linear_weight.ndim < 2:
         raise ShapeError(f"linear_cross_entropy: takes input (n, n_in) or (n_in,) and a weight "
                          f"(classes, ..., n_in), got {input.shape} and {linear_weight.shape}",
-                         "flatten what belongs to one sample: x.flatten(1)")
+                         "make each sample one row: x.flatten(1)")
     sizes = linear_weight.shape[:-1]
     bias = None if linear_bias is None else reshape(linear_bias, (product(sizes),))
     flat = reshape(linear_weight, (product(sizes), linear_weight.shape[-1]))
@@ -208,8 +208,7 @@ def _entropies(function: Callable[..., Tensor], rows: Tensor, labels: Tensor, ig
     try:
         return function(rows, labels, ignore_index)
     except IndexingError as error:
-        error.help += (f"; targets that are to count for nothing are {ignore_index}, or what "
-                       "ignore_index says")
+        error.help += f"; targets equal to ignore_index, {ignore_index}, do not count"
         raise
 
 
@@ -219,7 +218,7 @@ def _counted_labels(labels: Tensor, ignore_index: int) -> tuple[Tensor, Tensor]:
     return valid, where(valid, labels, 0)
 
 
-def _evenly(rows: Tensor, weight: Tensor | None) -> Tensor:
+def _uniform_losses(rows: Tensor, weight: Tensor | None) -> Tensor:
     """The cross entropy of each row against equal shares of all classes: (rows,)."""
     logs = log_softmax(rows, 1)
     return -mean(logs if weight is None else logs * weight, 1)

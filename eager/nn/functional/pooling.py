@@ -178,7 +178,7 @@ def _unpooled(name: str, out: Sizes, kernel: Sizes, stride: Sizes, pad: Sizes, s
     fits = len(size) in (d, d + 2) and all(
         abs(n - u) < s for n, u, s in zip(sizes, usual, stride, strict=True))
     if not fits:
-        raise ShapeError(f"{name}: output_size {tuple(size)} is not what {out} could come from",
+        raise ShapeError(f"{name}: output_size {tuple(size)} cannot be pooled to {out}",
                          f"its last sizes must be less than {stride} away from {usual}")
     return sizes
 

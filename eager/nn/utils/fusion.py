@@ -88,7 +88,7 @@ def fuse_linear_bn_eval(linear: Any, bn: Any) -> Any:
     """
     _check("fuse_linear_bn_eval", linear, bn)
     if linear.out_features != bn.num_features and bn.num_features != 1:
-        raise ArgumentError(f"fuse_linear_bn_eval: the layer gives {linear.out_features} features, "
+        raise ArgumentError(f"fuse_linear_bn_eval: the layer has {linear.out_features} features, "
                             f"the batch norm takes {bn.num_features}", "the last axis of the "
                             "layer's result has to be the one that is normalized")
     fused = copy.deepcopy(linear)

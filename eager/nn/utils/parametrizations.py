@@ -143,7 +143,7 @@ class _SpectralNorm(Module):
         return weight / total(self._u * (matrix @ self._v))
 
     def right_inverse(self, value: Tensor) -> Tensor:
-        return value  # of this size or another: what comes out is the same
+        return value  # its multiples have the same result
 
 
 def spectral_norm(

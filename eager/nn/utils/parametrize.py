@@ -91,11 +91,11 @@ class ParametrizationList(ModuleList):
                              f"{type(new).__name__}", "it returns a tensor, or a tuple of tensors")
         self.ntensors = 1 if isinstance(new, Tensor) else len(new)
         shape, dtype = original.shape, original.dtype
-        self._keep(original, new)
+        self._store_originals(original, new)
         if not unsafe:
             _check_same("forward", self(), shape, dtype)
 
-    def _keep(self, original: Tensor, new: Any) -> None:
+    def _store_originals(self, original: Tensor, new: Any) -> None:
         if self.is_tensor:
             if not self.unsafe and new.dtype != original.dtype:
                 raise _not_same("right_inverse", "dtype", new.dtype.name, original.dtype.name)
@@ -120,7 +120,7 @@ class ParametrizationList(ModuleList):
                 if not hasattr(module, "right_inverse"):
                     raise StateError(f"{type(module).__name__} has no right_inverse, so the tensor "
                                      "it computes cannot be set", "define right_inverse(value), or "
-                                     "set what it is computed from: parametrizations.NAME.original")
+                                     "set its original: parametrizations.NAME.original")
                 new = module.right_inverse(new)
             parts = [new] if self.is_tensor else list(new)
             for own, part in zip(self._originals(), parts, strict=True):
@@ -331,7 +331,7 @@ def remove_parametrizations(
                             "has no other value", "leave out leave_parametrized=False")
     tensor = held._originals()[0]
     if leave_parametrized:
-        tensor = _as_it_is(tensor, getattr(module, tensor_name), held.is_tensor)
+        tensor = _with_value(tensor, getattr(module, tensor_name), held.is_tensor)
     del module.parametrizations[tensor_name]
     names = list(module.parametrizations)
     if names:
@@ -343,7 +343,7 @@ def remove_parametrizations(
     return module
 
 
-def _as_it_is(original: Tensor, value: Tensor, same: bool) -> Tensor:
+def _with_value(original: Tensor, value: Tensor, same: bool) -> Tensor:
     """A tensor with `value`: the original itself if there is one, since optimizers hold it."""
     if same:
         _set(original, value)

@@ -76,7 +76,7 @@ def _hook_of(module: Module, kind: type[_Weight], name: str) -> Any:
     return next((h for h in hooks if isinstance(h, kind) and h.name == name), None)
 
 
-def _begin(what: str, kind: type[_Weight], module: Module, name: str) -> Parameter:
+def _take_parameter(what: str, kind: type[_Weight], module: Module, name: str) -> Parameter:
     """The parameter of that name, removed from `module`."""
     parameter = module._parameters.get(name)
     if _hook_of(module, kind, name) is not None or parameter is None:
@@ -87,12 +87,12 @@ def _begin(what: str, kind: type[_Weight], module: Module, name: str) -> Paramet
     return parameter
 
 
-def _removed(what: str, kind: type[_Weight], module: Module, name: str) -> Any:
+def _remove_hook(what: str, kind: type[_Weight], module: Module, name: str) -> Any:
     hook = _hook_of(module, kind, name)
     if hook is None:
         raise StateError(f"remove_{what}: {type(module).__name__} has no {what} of {name!r}",
-                         f"nn.utils.{what} makes one; those of nn.utils.parametrizations are taken "
-                         "away by parametrize.remove_parametrizations")
+                         f"nn.utils.{what} makes one; parametrize.remove_parametrizations removes "
+                         "those of nn.utils.parametrizations")
     hook.handle.remove()
     delattr(module, name)
     return hook
@@ -117,7 +117,7 @@ def weight_norm(module: Module, name: str = "weight", dim: int | None = 0) -> Mo
         >>> list(fw.nn.utils.weight_norm(fw.nn.Linear(3, 2)).state_dict())
         ['bias', 'weight_g', 'weight_v']
     """
-    weight, hook = _begin("weight_norm", _WeightNorm, module, name), _WeightNorm(name, dim)
+    weight, hook = _take_parameter("weight_norm", _WeightNorm, module, name), _WeightNorm(name, dim)
     module.register_parameter(f"{name}_g", Parameter(norm_except(weight.detach(), hook.dim)))
     module.register_parameter(f"{name}_v", Parameter(weight))
     hook(module, ())
@@ -140,7 +140,7 @@ def remove_weight_norm(module: Module, name: str = "weight") -> Module:
         >>> list(fw.nn.utils.remove_weight_norm(layer).state_dict())
         ['bias', 'weight']
     """
-    hook = _removed("weight_norm", _WeightNorm, module, name)
+    hook = _remove_hook("weight_norm", _WeightNorm, module, name)
     with no_grad():
         weight = Parameter(hook.of(module))
     delattr(module, f"{name}_g")
@@ -177,7 +177,7 @@ def spectral_norm(
     """
     hook = _SpectralNorm(name, n_power_iterations, eps,
                          transposed_axis(module) if dim is None else dim)
-    weight = _begin("spectral_norm", _SpectralNorm, module, name)
+    weight = _take_parameter("spectral_norm", _SpectralNorm, module, name)
     with no_grad():
         u, v = (unit(randn(n).to(weight.dtype), eps)
                 for n in as_matrix(weight.detach(), hook.dim).shape)
@@ -204,7 +204,7 @@ def remove_spectral_norm(module: Module, name: str = "weight") -> Module:
         >>> list(fw.nn.utils.remove_spectral_norm(layer).state_dict())
         ['bias', 'weight']
     """
-    hook = _removed("spectral_norm", _SpectralNorm, module, name)
+    hook = _remove_hook("spectral_norm", _SpectralNorm, module, name)
     with no_grad():
         weight = Parameter(hook.computed(module, False))
     for part in ("u", "v", "orig"):
