@@ -16,7 +16,7 @@ from ..arrays.shapes import product
 from ..core.tensor import Tensor, tensor
 from ..nn import functional as F
 from ..nn.base.module import Module
-from ..nn.functional.inputs import as_given, with_samples
+from ..nn.functional.inputs import like_input, with_samples
 from ..nn.layers.conv import Conv1d, Conv2d, Conv3d, _Conv
 from ..nn.layers.embedding import Embedding
 from ..nn.layers.linear import Linear
@@ -125,7 +125,7 @@ class QuantizedConv(_Product):
             x, pads = F.pad(x, self._around, self.padding_mode), ((0, 0),) * self.axes
         out = quantized_conv(*self._factors(x), stride=self.stride, dilation=self.dilation,
                              pad=pads, groups=self.groups)
-        return as_given(out, input)
+        return like_input(out, input)
 
     def _pads(self) -> tuple[tuple[int, int], ...]:
         pairs = list(zip(self._around[::2], self._around[1::2]))
