@@ -1,8 +1,7 @@
-"""Recurrent layers over sequences, and their cells, which make one step."""
+"""Recurrent layers over sequences."""
 
 from __future__ import annotations
 
-import math
 import warnings
 from collections.abc import Sequence
 from typing import Any
@@ -11,58 +10,19 @@ from ...arguments import check_at_least, check_choice, check_fraction
 from ...core.tensor import Tensor
 from ...errors import ArgumentError, ShapeError
 from ...ops.create import zeros
-from ...ops.layers.recurrent import KINDS, State, Weights, of_inputs, stepper
+from ...ops.layers.recurrent import KINDS, State, Weights
 from ...ops.shape.join import concat, stack
 from ...ops.shape.view import expand_dims, permute_dims, reshape, squeeze, take, transpose
 from .. import functional as F
-from ..base import init
-from ..base.module import Module
 from ..base.parameter import Parameter
 from ..functional.recurrence import run, stays_whole, whole
+from .base import Recurrent
 from .packed_sequence import PackedSequence
 
-__all__ = ["GRU", "LSTM", "RNN", "GRUCell", "LSTMCell", "RNNBase", "RNNCell", "RNNCellBase"]
+__all__ = ["GRU", "LSTM", "RNN", "RNNBase"]
 
 
-class _Recurrent(Module):
-    """What layers and cells share."""
-
-    mode: str  # of `KINDS`
-    input_size: int
-    hidden_size: int
-
-    def reset_parameters(self) -> None:
-        """Draws everything evenly from +-1 / sqrt(hidden_size)."""
-        bound = 1 / math.sqrt(self.hidden_size)
-        for p in self.parameters():
-            init.uniform_(p, -bound, bound)
-
-    def _make(self, shapes: dict[str, tuple[int, ...]], device: Any, dtype: Any) -> None:
-        for name, shape in shapes.items():
-            setattr(self, name, Parameter(zeros(shape, dtype=dtype, device=device)))
-
-    def _check_width(self, shape: Any) -> None:
-        if shape[-1] != self.input_size:
-            raise ShapeError(f"{type(self).__name__}: input {shape} ends in {shape[-1]}, but "
-                             f"input_size is {self.input_size}",
-                             "the last axis of the input holds the features of one step")
-
-    def _as_state(self, hx: Any) -> State | None:
-        """`hx` as a tuple: of one tensor, or of two for an LSTM."""
-        count = KINDS[self.mode].states
-        if hx is None:
-            return None
-        given = (hx,) if isinstance(hx, Tensor) else tuple(hx)
-        if len(given) != count:
-            raise ShapeError(f"{type(self).__name__}: hx is {'(h, c)' if count == 2 else 'h'}, got "
-                             f"{len(given)} tensors")
-        return given
-
-    def _as_hx(self, state: State) -> Any:
-        return state if len(state) == 2 else state[0]
-
-
-class RNNBase(_Recurrent):
+class RNNBase(Recurrent):
     """What RNN, LSTM and GRU share: `mode` is "RNN_TANH", "RNN_RELU", "LSTM" or "GRU"."""
 
     def __init__(
@@ -279,102 +239,3 @@ class GRU(RNNBase):
     ) -> None:
         super().__init__("GRU", input_size, hidden_size, num_layers, bias, batch_first, dropout,
                          bidirectional, device=device, dtype=dtype)
-
-
-# ---- cells
-class RNNCellBase(_Recurrent):
-    """What RNNCell, LSTMCell and GRUCell share: weights for `num_chunks` gates."""
-
-    weight_ih: Parameter
-    weight_hh: Parameter
-    bias_ih: Parameter | None
-    bias_hh: Parameter | None
-
-    def __init__(self, input_size: int, hidden_size: int, bias: bool, num_chunks: int,
-                 device: Any = None, dtype: Any = None) -> None:
-        super().__init__()
-        owner = type(self).__name__
-        self.input_size = check_at_least(owner, "input_size", input_size, 1)
-        self.hidden_size = check_at_least(owner, "hidden_size", hidden_size, 1)
-        self.bias = bias
-        rows = num_chunks * hidden_size
-        self._make({"weight_ih": (rows, input_size), "weight_hh": (rows, hidden_size)}, device,
-                   dtype)
-        for name in ("bias_ih", "bias_hh"):
-            made = Parameter(zeros(rows, dtype=dtype, device=device)) if bias else None
-            self.register_parameter(name, made)
-        self.reset_parameters()
-
-    def _next(self, input: Tensor, hx: Any) -> Any:
-        state = self._as_state(hx)
-        if input.ndim not in (1, 2):
-            raise ShapeError(f"{type(self).__name__}: takes (batch, features) or (features,), got "
-                             f"shape {input.shape}", "a cell makes one step")
-        self._check_width(input.shape)
-        shape = (*input.shape[:-1], self.hidden_size)
-        if state is None:
-            zero = zeros(shape, dtype=input.dtype, device=input.device)
-            state = (zero,) * KINDS[self.mode].states
-        for s in state:
-            if s.shape != shape:
-                raise ShapeError(f"{type(self).__name__}: for the input {input.shape} each tensor "
-                                 f"of hx must be {shape}, got {s.shape}")
-        kind, rows = KINDS[self.mode], (-1, self.hidden_size)
-        weights = Weights(self.weight_ih, self.weight_hh, self.bias_ih, self.bias_hh)
-        given = of_inputs(kind, reshape(input, (-1, self.input_size)), weights)
-        made = stepper(kind, weights)(given, tuple(reshape(s, rows) for s in state))
-        return self._as_hx(tuple(reshape(s, shape) for s in made))
-
-    def extra_repr(self) -> str:
-        return f"{self.input_size}, {self.hidden_size}" + ("" if self.bias else ", bias=False")
-
-
-class RNNCell(RNNCellBase):
-    """One step of RNN: input (batch, input_size) and hx to h, both (batch, hidden_size)."""
-
-    def __init__(
-        self, input_size: int, hidden_size: int, bias: bool = True, nonlinearity: str = "tanh",
-        device: Any = None, dtype: Any = None,
-    ) -> None:
-        check_choice("RNNCell", "nonlinearity", nonlinearity, ("tanh", "relu"))
-        super().__init__(input_size, hidden_size, bias, 1, device, dtype)
-        self.nonlinearity = nonlinearity
-
-    @property
-    def mode(self) -> str:  # type: ignore[override]
-        return f"RNN_{self.nonlinearity.upper()}"
-
-    def forward(self, input: Tensor, hx: Tensor | None = None) -> Tensor:
-        return self._next(input, hx)  # type: ignore[no-any-return]
-
-    def extra_repr(self) -> str:
-        return super().extra_repr() + (
-            "" if self.nonlinearity == "tanh" else f", nonlinearity={self.nonlinearity}")
-
-
-class LSTMCell(RNNCellBase):
-    """One step of LSTM: input (batch, input_size) and hx = (h, c) to (h, c)."""
-
-    mode = "LSTM"
-
-    def __init__(self, input_size: int, hidden_size: int, bias: bool = True, device: Any = None,
-                 dtype: Any = None) -> None:
-        super().__init__(input_size, hidden_size, bias, 4, device, dtype)
-
-    def forward(
-        self, input: Tensor, hx: tuple[Tensor, Tensor] | None = None
-    ) -> tuple[Tensor, Tensor]:
-        return self._next(input, hx)  # type: ignore[no-any-return]
-
-
-class GRUCell(RNNCellBase):
-    """One step of GRU: input (batch, input_size) and hx to h, both (batch, hidden_size)."""
-
-    mode = "GRU"
-
-    def __init__(self, input_size: int, hidden_size: int, bias: bool = True, device: Any = None,
-                 dtype: Any = None) -> None:
-        super().__init__(input_size, hidden_size, bias, 3, device, dtype)
-
-    def forward(self, input: Tensor, hx: Tensor | None = None) -> Tensor:
-        return self._next(input, hx)  # type: ignore[no-any-return]

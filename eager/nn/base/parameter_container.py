@@ -1,0 +1,190 @@
+"""Modules that hold parameters, in order or by name."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from ...core.tensor import Tensor
+from ...errors import StateError
+from .container_base import NamedContainer, listed_values, named_pairs, position
+from .module import Module
+from .parameter import Parameter
+
+__all__ = ["ParameterDict", "ParameterList"]
+
+
+class _Values(Module):
+    """Values as attributes of a module: tensors become its parameters, others stay as they are."""
+
+    def _named_values(self) -> Iterable[tuple[Any, Any]]:
+        raise NotImplementedError
+
+    def extra_repr(self) -> str:
+        return "\n".join(f"  ({name}): {_described(value)}" for name, value in self._named_values())
+
+
+class ParameterList(_Values):
+    """A list of parameters that are part of the model; tensors become parameters in it."""
+
+    def __init__(self, values: Iterable[Any] | None = None) -> None:
+        super().__init__()
+        self._size = 0
+        self.extend(() if values is None else values)
+
+    def __len__(self) -> int:
+        return self._size
+
+    def __iter__(self) -> Iterator[Any]:
+        return (getattr(self, str(i)) for i in range(len(self)))
+
+    def __getitem__(self, idx: Any) -> Any:
+        if isinstance(idx, slice):
+            return type(self)(list(self)[idx])
+        return getattr(self, str(position(self, idx)))
+
+    def __setitem__(self, idx: int, param: Any) -> None:
+        setattr(self, str(position(self, idx)), _parameter(param))
+
+    def append(self, value: Any) -> ParameterList:
+        """This list with `value` added at the end."""
+        setattr(self, str(self._size), _parameter(value))
+        self._size += 1
+        return self
+
+    def extend(self, values: Iterable[Any]) -> ParameterList:
+        """This list with each of `values` added at the end."""
+        for value in listed_values(self, "extend", values):
+            self.append(value)
+        return self
+
+    def __iadd__(self, parameters: Iterable[Any]) -> ParameterList:
+        return self.extend(parameters)
+
+    def _named_values(self) -> Iterable[tuple[Any, Any]]:
+        return enumerate(self)
+
+
+class ParameterDict(_Values, NamedContainer):
+    """Parameters by name that are part of the model; tensors become parameters in it."""
+
+    def __init__(self, parameters: Any = None) -> None:
+        super().__init__()
+        self._keys: dict[str, None] = {}
+        if parameters is not None:
+            self.update(parameters)
+
+    def __getitem__(self, key: str) -> Any:
+        if key not in self._keys:
+            raise StateError(f"ParameterDict has no parameter {key!r}", f"it has {[*self._keys]}")
+        return getattr(self, key)
+
+    def __setitem__(self, key: str, value: Any) -> None:
+        if key not in self._keys:
+            self._check_free(key, "_parameters")
+        self._keys[key] = None
+        setattr(self, key, _parameter(value))
+
+    def __delitem__(self, key: str) -> None:
+        self[key]  # an error of its own for a key that is not there
+        del self._keys[key]
+        delattr(self, key)
+
+    def __len__(self) -> int:
+        return len(self._keys)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._keys)
+
+    def __reversed__(self) -> Iterator[str]:
+        return reversed(self._keys)
+
+    def __contains__(self, key: object) -> bool:
+        return key in self._keys
+
+    def copy(self) -> ParameterDict:
+        """A new dict with the same parameters."""
+        return ParameterDict(list(self.items()))
+
+    def setdefault(self, key: str, default: Any = None) -> Any:
+        """The parameter under `key`, which is `default` where there was none."""
+        if key not in self:
+            self[key] = default
+        return self[key]
+
+    def clear(self) -> None:
+        """Takes all parameters out."""
+        for key in list(self):
+            del self[key]
+
+    def pop(self, key: str) -> Any:
+        """The parameter under `key`, which is taken out."""
+        found = self[key]
+        del self[key]
+        return found
+
+    def popitem(self) -> tuple[str, Any]:
+        """The name and the parameter that were added last, which are taken out."""
+        if not self._keys:
+            raise StateError("ParameterDict.popitem: it is empty")
+        key = list(self)[-1]
+        return key, self.pop(key)
+
+    def get(self, key: str, default: Any = None) -> Any:
+        """The parameter under `key`, or `default`."""
+        return self[key] if key in self else default
+
+    def fromkeys(self, keys: Iterable[str], default: Any = None) -> ParameterDict:
+        """A new dict with `default` under each of `keys`."""
+        return ParameterDict([(key, default) for key in keys])
+
+    def keys(self) -> Iterable[str]:
+        """The names."""
+        return self._keys.keys()
+
+    def items(self) -> Iterable[tuple[str, Any]]:
+        """Pairs of a name and a parameter."""
+        return ((key, self[key]) for key in self._keys)
+
+    def values(self) -> Iterable[Any]:
+        """The parameters."""
+        return (self[key] for key in self._keys)
+
+    def update(self, parameters: Any) -> None:
+        """Adds the values of a dict or of pairs, in the place of those with the same names."""
+        pairs = named_pairs(self, parameters)
+        if isinstance(parameters, dict) and not isinstance(parameters, OrderedDict):
+            # As in PyTorch: optimizers save the state of parameters by their order.
+            pairs = sorted(pairs, key=lambda pair: pair[0])
+        for key, value in pairs:
+            self[key] = value
+
+    def __or__(self, other: Any) -> ParameterDict:
+        made = self.copy()
+        made.update(other)
+        return made
+
+    def __ror__(self, other: Any) -> Any:
+        made = other.copy()
+        made.update(self)
+        return made
+
+    def __ior__(self, other: Any) -> ParameterDict:
+        self.update(other)
+        return self
+
+    def _named_values(self) -> Iterable[tuple[Any, Any]]:
+        return self.items()
+
+
+def _parameter(value: Any) -> Any:
+    plain = isinstance(value, Tensor) and not isinstance(value, Parameter)
+    return Parameter(value) if plain else value
+
+
+def _described(value: Any) -> str:
+    if not isinstance(value, Tensor):
+        return f"Object of type: {type(value).__name__}"
+    kind = "Parameter" if isinstance(value, Parameter) else "Tensor"
+    return f"{kind} containing: [{value.dtype.name} of size {'x'.join(map(str, value.shape))}]"
