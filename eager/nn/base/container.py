@@ -14,7 +14,7 @@ __all__ = ["ModuleDict", "ModuleList", "Sequential"]
 
 
 class _Ordered(Module):
-    """Children under the names '0', '1', ..., or names of their own, read by position."""
+    """Base of containers in order: children have the names '0', '1', ..., or their own."""
 
     def __len__(self) -> int:
         return len(self._modules)
@@ -43,7 +43,7 @@ class _Ordered(Module):
         self._number(list(self))
 
     def _number(self, modules: list[Any]) -> None:
-        """Makes `modules` the children, under new numbers."""
+        """Replaces the children by `modules`, under new numbers."""
         self._modules.clear()
         self._modules.update((str(i), m) for i, m in enumerate(modules))
 
@@ -67,13 +67,13 @@ class _Ordered(Module):
         self._number(modules)
 
     def pop(self, key: Any) -> Any:
-        """What stood at position `key`, which is taken out."""
-        found = self[key]
+        """The module at position `key`, which is removed."""
+        module = self[key]
         del self[key]
-        return found
+        return module
 
     def _from(self, children: dict[str, Any]) -> Any:
-        """A new container of the same kind with a part of the children."""
+        """A new container of this kind with `children`."""
         raise NotImplementedError
 
     def __add__(self, other: Iterable[Module]) -> Any:
@@ -110,7 +110,12 @@ class Sequential(_Ordered):
         return input
 
     def insert(self, index: int, module: Module) -> Sequential:
-        """This container, `module` put before position `index`."""
+        """This container with `module` inserted before position `index`.
+
+        Raises:
+            IndexingError: index is outside -len to len.
+            DTypeError: module is not a Module.
+        """
         if not -len(self) <= index <= len(self):
             raise out_of_range(self, index)
         self._insert(index, module)
@@ -142,14 +147,14 @@ class ModuleList(_Ordered):
         self.extend(() if modules is None else modules)
 
     def insert(self, index: int, module: Module) -> None:
-        """Puts `module` before position `index`, which may lie outside, as with Python's lists."""
+        """Inserts `module` before position `index`, which may lie outside, as in Python's lists."""
         self._insert(index, module)
 
     def _from(self, children: dict[str, Any]) -> Any:
         return type(self)(children.values())
 
     def __repr__(self) -> str:
-        """As every module, but equal neighbours in one entry: (0-2): 3 x ReLU()."""
+        """The text of the module; equal neighbours share an entry, as in (0-2): 3 x ReLU()."""
         runs: list[list[Any]] = []  # first position, last, text
         for i, text in enumerate(map(repr, self)):
             if runs and runs[-1][2] == text:
@@ -191,14 +196,14 @@ class ModuleDict(NamedContainer):
         return key in self._modules
 
     def clear(self) -> None:
-        """Takes all modules out."""
+        """Removes all modules."""
         self._modules.clear()
 
     def pop(self, key: str) -> Any:
-        """The module under `key`, which is taken out."""
-        found = self[key]
+        """The module under `key`, which is removed; a StateError if there is none."""
+        module = self[key]
         del self._modules[key]
-        return found
+        return module
 
     def keys(self) -> Iterable[str]:
         """The names."""
@@ -213,6 +218,6 @@ class ModuleDict(NamedContainer):
         return self._modules.values()
 
     def update(self, modules: Any) -> None:
-        """Adds the modules of a dict or of pairs, in the place of those with the same names."""
+        """Adds the modules of a dict or of pairs (name, module); equal names are replaced."""
         for key, module in named_pairs(self, modules):
             self[key] = module

@@ -1,4 +1,4 @@
-"""Checks of the indices and values that containers take."""
+"""Reads the indices and values that containers take, and raises the errors for wrong ones."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class NamedContainer(Module):
 
 
 def position(container: Any, index: Any) -> int:
-    """`index`, which may count from the end, as a position from the beginning."""
+    """`index`, which may count from the end, as a position from the start; else IndexingError."""
     i, n = operator.index(index), len(container)
     if not -n <= i < n:
         raise out_of_range(container, i)
@@ -28,12 +28,13 @@ def position(container: Any, index: Any) -> int:
 
 
 def out_of_range(container: Any, index: int) -> IndexingError:
+    """The error for an index outside of `container`."""
     return IndexingError(f"index {index} is out of range for a {type(container).__name__} of "
                          f"{len(container)}")
 
 
 def listed_values(container: Any, method: str, values: Any) -> list[Any]:
-    """The elements of what `method` was called with, in a list: it may be the container itself."""
+    """The argument `values` of `method` as a new list, since it may be the container itself."""
     if isinstance(values, Tensor) or not isinstance(values, Iterable):
         raise DTypeError(f"{type(container).__name__}.{method}: takes a list or another iterable, "
                          f"not {type(values).__name__}", "put it into a list: [x]")
@@ -41,7 +42,7 @@ def listed_values(container: Any, method: str, values: Any) -> list[Any]:
 
 
 def named_pairs(container: Any, values: Any) -> Iterable[tuple[str, Any]]:
-    """The names and values of a dict, a container with names, or of pairs."""
+    """The (name, value) pairs of a dict, a container with names, or an iterable of pairs."""
     if isinstance(values, (Mapping, NamedContainer)):
         return list(values.items())
     pairs = listed_values(container, "update", values)

@@ -1,4 +1,4 @@
-"""Initial values: each function sets a tensor in place, off the tape, and returns it."""
+"""Initializers: each function sets a tensor in place, off the tape, and returns it."""
 
 from __future__ import annotations
 
@@ -140,9 +140,9 @@ def sparse_(tensor: Tensor, sparsity: float, std: float = 0.01, generator: Gener
     check_fraction("sparse_", "sparsity", sparsity)
     zeros = math.ceil(sparsity * tensor.shape[0])
     with no_grad():
-        order = argsort(rand(tensor.shape, generator=generator), 0)  # of each column by itself
+        ranks = argsort(rand(tensor.shape, generator=generator), 0)  # of each column by itself
         draws = randn(tensor.shape, dtype=tensor.dtype, generator=generator) * std
-        return update(tensor, where(order < zeros, 0.0, draws))
+        return update(tensor, where(ranks < zeros, 0.0, draws))
 
 
 def xavier_uniform_(tensor: Tensor, gain: float = 1.0,

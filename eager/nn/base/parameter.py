@@ -1,4 +1,4 @@
-"""Tensors that a module counts as its own: parameters, which optimizers change, and buffers."""
+"""Defines the tensors of modules: parameters, buffers, and both without a shape yet."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class Parameter(Tensor):
     """A leaf with the values of `data` that requires a gradient; modules register it."""
 
     __slots__ = ()
-    __module__ = "fusewire.nn"  # pickles name the class by its public place
+    __module__ = "fusewire.nn"  # pickles name the class by its public path
 
     def __init__(self, data: Any = None, requires_grad: bool = True) -> None:
         super().__init__(_values(data))
@@ -49,7 +49,7 @@ def _values(data: Any) -> Any:
 
 
 class Unknown:
-    """The place of an array whose shape is not known yet: whatever asks for more gets an error."""
+    """Stands for an array without a shape yet: every access but dtype and device is an error."""
 
     def __init__(self, dtype: Any, device: Any = None) -> None:
         self.dtype, self.device = dtype, placed(device)
@@ -63,23 +63,29 @@ class Unknown:
 
 
 class _Uninitialized(Tensor):
-    """What tensors without a shape can do."""
+    """Base of tensors without a shape."""
 
     __slots__ = ()
     cls_to_become: type[Tensor] = Tensor
 
     def materialize(self, shape: Any, device: Any = None, dtype: Any = None) -> None:
-        """Gives this tensor `shape`, from when on it is one as all others; its values are 0."""
-        if interpreter.STATE.active is not None:  # a run that gives shapes is no one to replay
+        """Gives this tensor a shape and zeros as values; it becomes an ordinary tensor.
+
+        Args:
+            shape: the sizes.
+            device: None is the device of this tensor.
+            dtype: None is the dtype of this tensor.
+        """
+        if interpreter.STATE.active is not None:  # a run that sets shapes must not be replayed
             interpreter.STATE.active.leaves(self, "materialize()")
-        made = empty(tuple(shape), dtype=self._data.dtype if dtype is None else as_dtype(dtype),
+        array = empty(tuple(shape), dtype=self._data.dtype if dtype is None else as_dtype(dtype),
                      device=self._data.device if device is None else device)
-        self._data = made._data
+        self._data = array._data
         self.__class__ = self.cls_to_become  # type: ignore[assignment]
 
     @property
     def device(self) -> str:
-        """The name of the device that its elements will be on."""
+        """The name of the device of its future elements."""
         return self._data.device  # type: ignore[no-any-return]
 
     def __repr__(self) -> str:
@@ -113,5 +119,5 @@ class UninitializedBuffer(_Uninitialized):
 
 
 def is_lazy(x: Any) -> bool:
-    """Whether `x` is a parameter or a buffer without a shape, as those of lazy modules."""
+    """True if `x` is a parameter or a buffer without a shape, as lazy modules have."""
     return isinstance(x, _Uninitialized)

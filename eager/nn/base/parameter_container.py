@@ -16,13 +16,14 @@ __all__ = ["ParameterDict", "ParameterList"]
 
 
 class _Values(Module):
-    """Values as attributes of a module: tensors become its parameters, others stay as they are."""
+    """Base of containers of parameters: tensors become parameters, other values do not change."""
 
     def _named_values(self) -> Iterable[tuple[Any, Any]]:
         raise NotImplementedError
 
     def extra_repr(self) -> str:
-        return "\n".join(f"  ({name}): {_described(value)}" for name, value in self._named_values())
+        return "\n".join(f"  ({name}): {_description(value)}"
+                         for name, value in self._named_values())
 
 
 class ParameterList(_Values):
@@ -87,7 +88,7 @@ class ParameterDict(_Values, NamedContainer):
         setattr(self, key, _parameter(value))
 
     def __delitem__(self, key: str) -> None:
-        self[key]  # an error of its own for a key that is not there
+        self[key]  # raises the StateError of a missing key
         del self._keys[key]
         delattr(self, key)
 
@@ -108,24 +109,24 @@ class ParameterDict(_Values, NamedContainer):
         return ParameterDict(list(self.items()))
 
     def setdefault(self, key: str, default: Any = None) -> Any:
-        """The parameter under `key`, which is `default` where there was none."""
+        """The parameter under `key`; a missing one is set to `default` first."""
         if key not in self:
             self[key] = default
         return self[key]
 
     def clear(self) -> None:
-        """Takes all parameters out."""
+        """Removes all parameters."""
         for key in list(self):
             del self[key]
 
     def pop(self, key: str) -> Any:
-        """The parameter under `key`, which is taken out."""
-        found = self[key]
+        """The parameter under `key`, which is removed; a StateError if there is none."""
+        parameter = self[key]
         del self[key]
-        return found
+        return parameter
 
     def popitem(self) -> tuple[str, Any]:
-        """The name and the parameter that were added last, which are taken out."""
+        """The name and the parameter added last, which are removed; a StateError if empty."""
         if not self._keys:
             raise StateError("ParameterDict.popitem: it is empty")
         key = list(self)[-1]
@@ -152,7 +153,7 @@ class ParameterDict(_Values, NamedContainer):
         return (self[key] for key in self._keys)
 
     def update(self, parameters: Any) -> None:
-        """Adds the values of a dict or of pairs, in the place of those with the same names."""
+        """Adds the values of a dict or of pairs (name, value); equal names are replaced."""
         pairs = named_pairs(self, parameters)
         if isinstance(parameters, dict) and not isinstance(parameters, OrderedDict):
             # As in PyTorch: optimizers save the state of parameters by their order.
@@ -161,14 +162,14 @@ class ParameterDict(_Values, NamedContainer):
             self[key] = value
 
     def __or__(self, other: Any) -> ParameterDict:
-        made = self.copy()
-        made.update(other)
-        return made
+        merged = self.copy()
+        merged.update(other)
+        return merged
 
     def __ror__(self, other: Any) -> Any:
-        made = other.copy()
-        made.update(self)
-        return made
+        merged = other.copy()
+        merged.update(self)
+        return merged
 
     def __ior__(self, other: Any) -> ParameterDict:
         self.update(other)
@@ -183,7 +184,7 @@ def _parameter(value: Any) -> Any:
     return Parameter(value) if plain else value
 
 
-def _described(value: Any) -> str:
+def _description(value: Any) -> str:
     if not isinstance(value, Tensor):
         return f"Object of type: {type(value).__name__}"
     kind = "Parameter" if isinstance(value, Parameter) else "Tensor"

@@ -66,7 +66,7 @@ class Softplus(ActivationLayer):
     _shown = ("beta", "threshold")
 
     def __init__(self, beta: float = 1.0, threshold: float = 20.0) -> None:
-        self._keep(beta=beta, threshold=threshold)
+        self._set(beta=beta, threshold=threshold)
 
     def forward(self, input: Tensor) -> Tensor:
         return F.softplus(input, self.beta, self.threshold)
@@ -79,7 +79,7 @@ class GELU(ActivationLayer):
 
     def __init__(self, approximate: str = "none") -> None:
         check_choice("GELU", "approximate", approximate, ("none", "tanh"))
-        self._keep(approximate=approximate)
+        self._set(approximate=approximate)
 
     def forward(self, input: Tensor) -> Tensor:
         return F.gelu(input, self.approximate)
@@ -105,7 +105,7 @@ class GLU(ActivationLayer):
     _shown = ("dim",)
 
     def __init__(self, dim: int = -1) -> None:
-        self._keep(dim=dim)
+        self._set(dim=dim)
 
     def forward(self, input: Tensor) -> Tensor:
         return F.glu(input, self.dim)
@@ -117,7 +117,7 @@ class ELU(InPlaceActivation):
     _shown = ("alpha",)
 
     def __init__(self, alpha: float = 1.0, inplace: bool = False) -> None:
-        self._keep(alpha=alpha, inplace=inplace)
+        self._set(alpha=alpha, inplace=inplace)
 
     def forward(self, input: Tensor) -> Tensor:
         return F.elu(input, self.alpha, self.inplace)
@@ -129,7 +129,7 @@ class CELU(InPlaceActivation):
     _shown = ("alpha",)
 
     def __init__(self, alpha: float = 1.0, inplace: bool = False) -> None:
-        self._keep(alpha=alpha, inplace=inplace)
+        self._set(alpha=alpha, inplace=inplace)
 
     def forward(self, input: Tensor) -> Tensor:
         return F.celu(input, self.alpha, self.inplace)

@@ -8,12 +8,12 @@ from ..base.module import Module
 
 
 class ActivationLayer(Module):
-    """Prints those settings, which are its attributes, that are named in `_shown`."""
+    """Base of activation layers: prints the attributes whose names are in `_shown`."""
 
     _shown: tuple[str, ...] = ()
 
-    def _keep(self, **settings: Any) -> None:
-        """What a constructor does: the settings become attributes."""
+    def _set(self, **settings: Any) -> None:
+        """Initializes the module and sets an attribute for each setting."""
         Module.__init__(self)
         for name, value in settings.items():
             setattr(self, name, value)
@@ -23,12 +23,12 @@ class ActivationLayer(Module):
 
 
 class InPlaceActivation(ActivationLayer):
-    """One with the setting `inplace`: whether x itself is changed. It is printed where it is on."""
+    """Base of layers with the setting `inplace`, which is printed if it is True."""
 
     inplace: bool
 
     def __init__(self, inplace: bool = False) -> None:
-        self._keep(inplace=inplace)
+        self._set(inplace=inplace)
 
     def extra_repr(self) -> str:
         return ", ".join(filter(None, [super().extra_repr(), "inplace=True" * self.inplace]))

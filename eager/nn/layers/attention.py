@@ -1,4 +1,4 @@
-"""The layer of attention with several heads."""
+"""The multi-head attention layer and the names of PyTorch's attention backends."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ __all__ = ["MultiheadAttention"]
 
 
 class NonDynamicallyQuantizableLinear(Linear):
-    """A Linear, under the name that it is printed with as a part of an attention layer."""
+    """A Linear under the class name that attention layers print for their output projection."""
 
 
 class MultiheadAttention(Module):
@@ -55,24 +55,24 @@ class MultiheadAttention(Module):
             raise ArgumentError(f"MultiheadAttention: embed_dim {embed_dim} is not divisible by "
                                 f"num_heads {num_heads}")
 
-        def made(*shape: int, when: bool = True) -> Parameter | None:
-            return Parameter(zeros(shape, dtype=dtype, device=device)) if when else None
+        def parameter_of(*shape: int, exists: bool = True) -> Parameter | None:
+            return Parameter(zeros(shape, dtype=dtype, device=device)) if exists else None
 
         packed = self.kdim == self.vdim == embed_dim
         parameters = {
-            "q_proj_weight": made(embed_dim, embed_dim, when=not packed),
-            "k_proj_weight": made(embed_dim, self.kdim, when=not packed),
-            "v_proj_weight": made(embed_dim, self.vdim, when=not packed),
-            "in_proj_weight": made(3 * embed_dim, embed_dim, when=packed),
-            "in_proj_bias": made(3 * embed_dim, when=bias)}
+            "q_proj_weight": parameter_of(embed_dim, embed_dim, exists=not packed),
+            "k_proj_weight": parameter_of(embed_dim, self.kdim, exists=not packed),
+            "v_proj_weight": parameter_of(embed_dim, self.vdim, exists=not packed),
+            "in_proj_weight": parameter_of(3 * embed_dim, embed_dim, exists=packed),
+            "in_proj_bias": parameter_of(3 * embed_dim, exists=bias)}
         for name, parameter in parameters.items():
             self.register_parameter(name, parameter)
         self.out_proj = NonDynamicallyQuantizableLinear(embed_dim, embed_dim, bias, device, dtype)
-        self.bias_k, self.bias_v = (made(1, 1, embed_dim, when=add_bias_kv) for _ in "kv")
+        self.bias_k, self.bias_v = (parameter_of(1, 1, embed_dim, exists=add_bias_kv) for _ in "kv")
         self._reset_parameters()
 
     def _reset_parameters(self) -> None:
-        """Draws the weights evenly after Glorot; biases are 0, those of k and v drawn normally."""
+        """Draws weights by xavier_uniform_ and bias_k, bias_v by xavier_normal_; zeros biases."""
         for name in ("in_proj_weight", "q_proj_weight", "k_proj_weight", "v_proj_weight"):
             weight = self._parameters[name]
             if weight is not None:
@@ -102,7 +102,7 @@ class MultiheadAttention(Module):
 
 
 class SDPBackend(enum.Enum):
-    """PyTorch's ways to compute attention, between which there is nothing to choose here."""
+    """Names of PyTorch's attention backends; the choice has no effect here."""
 
     ERROR = -1
     MATH = 0
@@ -114,5 +114,5 @@ class SDPBackend(enum.Enum):
 
 @contextmanager
 def sdpa_kernel(backends: Any, set_priority: bool = False) -> Iterator[None]:
-    """A context in which attention is computed as everywhere."""
+    """A context without effect: there is one implementation of attention."""
     yield

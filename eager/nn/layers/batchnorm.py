@@ -1,4 +1,4 @@
-"""Normalization by statistics per channel, of the batch or of each sample, which are remembered."""
+"""Batch and instance normalization layers, with running statistics for each channel."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ __all__ = [
 
 
 class _ChannelNorm(Scaled):
-    """Base of what has weight, bias and running statistics per channel."""
+    """Base of layers with weight, bias and running statistics for each channel."""
 
-    dimensions: tuple[int, ...]  # how many axes an input may have
+    dimensions: tuple[int, ...]  # the numbers of axes that an input may have
     bias: Parameter | None
     running_mean: Tensor | None
     running_var: Tensor | None
@@ -37,14 +37,14 @@ class _ChannelNorm(Scaled):
         super().__init__()
         self.num_features, self.eps, self.momentum = num_features, eps, momentum
         self.affine, self.track_running_stats = affine, track_running_stats
-        how = {"device": device, "dtype": dtype}
-        self.weight = Parameter(ones(num_features, **how)) if affine else None
-        self.bias = Parameter(zeros(num_features, **how)) if affine and bias else None
-        kept = track_running_stats
-        self.register_buffer("running_mean", zeros(num_features, **how) if kept else None)
-        self.register_buffer("running_var", ones(num_features, **how) if kept else None)
-        counted = zeros((), dtype=int64, device=device) if kept else None
-        self.register_buffer("num_batches_tracked", counted)
+        options = {"device": device, "dtype": dtype}
+        self.weight = Parameter(ones(num_features, **options)) if affine else None
+        self.bias = Parameter(zeros(num_features, **options)) if affine and bias else None
+        tracked = track_running_stats
+        self.register_buffer("running_mean", zeros(num_features, **options) if tracked else None)
+        self.register_buffer("running_var", ones(num_features, **options) if tracked else None)
+        batch_count = zeros((), dtype=int64, device=device) if tracked else None
+        self.register_buffer("num_batches_tracked", batch_count)
         self.reset_parameters()
 
     def reset_running_stats(self) -> None:
@@ -55,7 +55,7 @@ class _ChannelNorm(Scaled):
                 buffer.fill_(value)
 
     def reset_parameters(self) -> None:
-        """Sets the weight to 1 and the bias to 0, and the running statistics to their start."""
+        """Sets the weight to 1, the bias to 0 and resets the running statistics."""
         self.reset_running_stats()
         super().reset_parameters()
 
@@ -90,15 +90,16 @@ class _BatchNorm(_ChannelNorm):
 
     def forward(self, input: Tensor) -> Tensor:
         self._check_input_dim(input)
-        share = self._counted() if self.training else 0.0
-        known = self.running_mean is not None and self.running_var is not None
-        kept = self.track_running_stats or not self.training
+        momentum = self._count_batch() if self.training else 0.0
+        has_running = self.running_mean is not None and self.running_var is not None
+        uses_running = self.track_running_stats or not self.training
         return F.batch_norm(
-            input, self.running_mean if kept else None, self.running_var if kept else None,
-            self.weight, self.bias, self.training or not known, share, self.eps)
+            input, self.running_mean if uses_running else None,
+            self.running_var if uses_running else None, self.weight, self.bias,
+            self.training or not has_running, momentum, self.eps)
 
-    def _counted(self) -> Any:
-        """The share that the next batch has in the running statistics; the batch is counted."""
+    def _count_batch(self) -> Any:
+        """The weight of the next batch in the running statistics; increments the batch counter."""
         count = self.num_batches_tracked
         if count is not None and self.track_running_stats:
             with_tape(False, count.add_, 1)
@@ -146,17 +147,20 @@ class SyncBatchNorm(_BatchNorm):
 
     @classmethod
     def convert_sync_batchnorm(cls, module: Module, process_group: Any = None) -> Module:
-        """`module` with every batch normalization in it replaced by one of this class."""
-        made = module
+        """`module` with every batch normalization replaced by one of this class.
+
+        The new layers share the parameters and buffers of the old ones.
+        """
+        converted = module
         if isinstance(module, _BatchNorm):
-            made = cls(module.num_features, module.eps, module.momentum, module.affine,
+            converted = cls(module.num_features, module.eps, module.momentum, module.affine,
                        module.track_running_stats, process_group, bias=module.bias is not None)
             for name in ("weight", "bias", "running_mean", "running_var", "num_batches_tracked"):
-                setattr(made, name, getattr(module, name))
-            made.training = module.training
+                setattr(converted, name, getattr(module, name))
+            converted.training = module.training
         for name, child in module.named_children():
-            made.add_module(name, cls.convert_sync_batchnorm(child, process_group))
-        return made
+            converted.add_module(name, cls.convert_sync_batchnorm(child, process_group))
+        return converted
 
 
 # ---- within each sample
@@ -171,12 +175,12 @@ class _InstanceNorm(_ChannelNorm):
 
     def forward(self, input: Tensor) -> Tensor:
         self._check_input_dim(input)
-        alone = input.ndim == self.dimensions[0]
+        unbatched = input.ndim == self.dimensions[0]
         out = F.instance_norm(
-            input[None] if alone else input, self.running_mean, self.running_var, self.weight,
+            input[None] if unbatched else input, self.running_mean, self.running_var, self.weight,
             self.bias, self.training or not self.track_running_stats,
             0.0 if self.momentum is None else self.momentum, self.eps)
-        return out[0] if alone else out
+        return out[0] if unbatched else out
 
 
 class InstanceNorm1d(_InstanceNorm):

@@ -1,4 +1,4 @@
-"""Convolution layers: one class for any number of axes, and one for transposed convolution."""
+"""Convolution layers and transposed convolution layers for one, two and three axes."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _MODES = ("zeros", "reflect", "replicate", "circular")
 
 
 class _Conv(Module):
-    """What all convolutions have: sizes as tuples of a number for each axis, weight and bias."""
+    """Base of convolutions: sizes are tuples with one number for each axis."""
 
     axes: int  # of space
     function: Callable[..., Tensor]
@@ -80,19 +80,19 @@ class _Conv(Module):
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        """Draws weight and bias evenly from +-1 / sqrt(the elements of one filter)."""
+        """Draws weight and bias uniformly from +-1 / sqrt(the number of elements of one filter)."""
         init.kaiming_uniform_(self.weight, a=math.sqrt(5))
         init.bias_uniform_(self.bias, self.weight)
 
     def forward(self, input: Tensor) -> Tensor:
         x, padding = input, self.padding
         if self.padding_mode != "zeros":
-            x, padding = F.pad(input, self._around(), self.padding_mode), "valid"
+            x, padding = F.pad(input, self._pad_widths(), self.padding_mode), "valid"
         return type(self).function(x, self.weight, self.bias, self.stride, padding, self.dilation,
                                    self.groups)
 
-    def _around(self) -> list[int]:
-        """What `F.pad` adds: (before, after) of the last axis, then of those before."""
+    def _pad_widths(self) -> list[int]:
+        """The widths for `F.pad`: (before, after) of the last axis, then of the axes before it."""
         if self.padding == "valid":
             pads = [(0, 0)] * self.axes
         elif self.padding == "same":
@@ -104,11 +104,11 @@ class _Conv(Module):
     def extra_repr(self) -> str:
         text = (f"{self.in_channels}, {self.out_channels}, kernel_size={self.kernel_size}, "
                 f"stride={self.stride}")
-        usual = {"padding": (0,) * self.axes, "dilation": (1,) * self.axes,
+        defaults = {"padding": (0,) * self.axes, "dilation": (1,) * self.axes,
                  "output_padding": (0,) * self.axes, "groups": 1}
-        for name, value in usual.items():
-            given = getattr(self, name)
-            text += f", {name}={given}" if given != value else ""
+        for name, value in defaults.items():
+            current = getattr(self, name)
+            text += f", {name}={current}" if current != value else ""
         text += "" if self.bias is not None else ", bias=False"
         return text + (f", padding_mode={self.padding_mode}" if self.padding_mode != "zeros"
                        else "")
@@ -149,7 +149,10 @@ class Conv3d(_Conv):
 
 
 class _ConvTranspose(_Conv):
-    """What a convolution's gradient is by its input; weight (in, out / groups, *kernel_size)."""
+    """Base of transposed convolutions, the gradients of convolutions with respect to the input.
+
+    The weight is (in_channels, out_channels / groups, *kernel_size).
+    """
 
     transposed = True
 
@@ -161,8 +164,8 @@ class _ConvTranspose(_Conv):
         Module.__init__(self)
         name = type(self).__name__
         if padding_mode != "zeros":
-            raise ArgumentError(f"{name}: padding_mode {padding_mode!r} is not there",
-                                "padding takes away from the result here: use 'zeros'")
+            raise ArgumentError(f"{name}: padding_mode {padding_mode!r} is not supported",
+                                "padding shortens the result here: use 'zeros'")
         self._set_channels(in_channels, out_channels, groups)
         self._set_sizes(kernel_size=kernel_size, stride=stride, dilation=dilation, padding=padding,
                         output_padding=output_padding)
@@ -170,25 +173,26 @@ class _ConvTranspose(_Conv):
         self._make(bias, device, dtype)
 
     def forward(self, input: Tensor, output_size: Sequence[int] | None = None) -> Tensor:
-        more = self.output_padding if output_size is None else self._more(input, output_size)
-        return type(self).function(input, self.weight, self.bias, self.stride, self.padding, more,
+        added = self.output_padding if output_size is None else \
+            self._padding_for(input, output_size)
+        return type(self).function(input, self.weight, self.bias, self.stride, self.padding, added,
                                    self.groups, self.dilation)
 
-    def _more(self, input: Tensor, output_size: Sequence[int]) -> tuple[int, ...]:
-        """The output padding that makes space of `output_size`."""
+    def _padding_for(self, input: Tensor, output_size: Sequence[int]) -> tuple[int, ...]:
+        """The output padding that leads to `output_size`."""
         d, name = self.axes, type(self).__name__
         if len(output_size) not in (d, input.ndim):
             raise ShapeError(f"{name}: output_size {tuple(output_size)} for an input "
                              f"{input.shape}: needs {d} sizes of space, or all {input.ndim}")
-        wanted = tuple(output_size)[-d:]
-        least = tuple((n - 1) * s - 2 * p + r * (k - 1) + 1 for n, s, p, r, k in zip(
+        target = tuple(output_size)[-d:]
+        smallest = tuple((n - 1) * s - 2 * p + r * (k - 1) + 1 for n, s, p, r, k in zip(
             input.shape[-d:], self.stride, self.padding, self.dilation, self.kernel_size))
-        most = tuple(n + s - 1 for n, s in zip(least, self.stride))
-        if any(not low <= n <= high for low, n, high in zip(least, wanted, most)):
-            raise ShapeError(f"{name}: output_size {wanted} for an input {input.shape}: sizes go "
-                             f"from {least} to {most}",
+        largest = tuple(n + s - 1 for n, s in zip(smallest, self.stride))
+        if any(not low <= n <= high for low, n, high in zip(smallest, target, largest)):
+            raise ShapeError(f"{name}: output_size {target} for an input {input.shape}: sizes go "
+                             f"from {smallest} to {largest}",
                              "other strides or paddings make other sizes")
-        return tuple(n - low for n, low in zip(wanted, least))
+        return tuple(n - low for n, low in zip(target, smallest))
 
 
 class ConvTranspose1d(_ConvTranspose):

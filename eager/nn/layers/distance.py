@@ -1,4 +1,4 @@
-"""Layers that compare two batches of vectors."""
+"""Layers that compare vectors of two tensors."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Dropout layers: while training they drop parts of a tensor at random, else they give it back."""
+"""Dropout layers: they zero elements or channels at random, in training mode only."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Layers that look vectors up by numbers."""
+"""Embedding layers: they look up rows of a weight by integer indices."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ __all__ = ["Embedding", "EmbeddingBag"]
 
 
 class _Table(Module):
-    """What layers with a vector for each number share."""
+    """Base of layers that hold one vector for each index."""
 
     weight: Parameter
     padding_idx: int | None
@@ -41,7 +41,7 @@ class _Table(Module):
         self.weight = Parameter(values, not frozen)
 
     def reset_parameters(self) -> None:
-        """Draws the weight normally; the row of padding_idx is 0."""
+        """Draws the weight from the standard normal distribution; the row padding_idx is 0."""
         init.normal_(self.weight)
         if self.padding_idx is not None:
             with no_grad():
@@ -84,7 +84,11 @@ class Embedding(_Table):
         max_norm: float | None = None, norm_type: float = 2.0, scale_grad_by_freq: bool = False,
         sparse: bool = False,
     ) -> Embedding:
-        """A layer whose weight is `embeddings` (rows, dim), not trained where `freeze`."""
+        """A layer with the weight `embeddings` (rows, dim), without gradient if `freeze`.
+
+        Raises:
+            ShapeError: embeddings does not have two axes.
+        """
         rows, dim = _matrix("Embedding", embeddings)
         return cls(rows, dim, padding_idx, max_norm, norm_type, scale_grad_by_freq, sparse,
                    _weight=embeddings, _freeze=freeze)
@@ -132,12 +136,16 @@ class EmbeddingBag(_Table):
         norm_type: float = 2.0, scale_grad_by_freq: bool = False, mode: str = "mean",
         sparse: bool = False, include_last_offset: bool = False, padding_idx: int | None = None,
     ) -> EmbeddingBag:
-        """A layer whose weight is `embeddings` (rows, dim), not trained where `freeze`."""
+        """A layer with the weight `embeddings` (rows, dim), without gradient if `freeze`.
+
+        Raises:
+            ShapeError: embeddings does not have two axes.
+        """
         rows, dim = _matrix("EmbeddingBag", embeddings)
-        made = cls(rows, dim, max_norm, norm_type, scale_grad_by_freq, mode, sparse, embeddings,
+        layer = cls(rows, dim, max_norm, norm_type, scale_grad_by_freq, mode, sparse, embeddings,
                    include_last_offset, padding_idx)
-        made.weight.requires_grad_(not freeze)
-        return made
+        layer.weight.requires_grad_(not freeze)
+        return layer
 
     def extra_repr(self) -> str:
         text = f"{self.num_embeddings}, {self.embedding_dim}"

@@ -1,4 +1,4 @@
-"""Layers that change shapes only."""
+"""Layers that flatten axes into one, or split one axis into several."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Layers between images and the columns of their windows."""
+"""Layers that convert images into columns of windows and back."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Modules whose sizes come from their first input: a mixin, and the layers made with it."""
+"""Lazy layers, which take sizes from their first input, and their mixin."""
 
 from __future__ import annotations
 
@@ -54,30 +54,30 @@ class LazyModuleMixin:
         self._initialize_hook = own.register_forward_pre_hook(_initialize, with_kwargs=True)
 
     def has_uninitialized_params(self) -> bool:
-        """Whether some parameter or buffer has no shape yet."""
+        """True if a parameter or buffer has no shape yet."""
         own: Any = self
         return any(is_lazy(x) for x in (*own._parameters.values(), *own._buffers.values()))
 
 
 def _initialize(module: Any, args: Any, kwargs: Any) -> None:
-    """Before the first forward: gives all shapes, and makes the module an ordinary one."""
+    """Forward pre-hook: initializes all shapes and converts the module to `cls_to_become`."""
     with no_grad():
         module.initialize_parameters(*args, **kwargs)
     name = type(module).__name__
     if module.has_uninitialized_params():
         raise StateError(f"{name}.initialize_parameters left parameters or buffers without a shape",
-                         "it calls materialize(shape) on each of them")
+                         "call materialize(shape) on each of them there")
     module._load_hook.remove()
     module._initialize_hook.remove()
     del module._load_hook, module._initialize_hook
     if not any(vars(module._hooks).values()):
-        del module._hooks  # calls of a module without hooks take a shorter way
+        del module._hooks  # calls of a module without hooks are faster
     if module.cls_to_become is not None:
         module.__class__ = module.cls_to_become
 
 
 def _take_shapes(module: Any, state_dict: Any, prefix: str, *_: Any) -> None:
-    """Before a state dict is loaded: the shapes of its values for what has none."""
+    """Load hook: parameters and buffers without a shape take the shapes in the state dict."""
     for name, x in (*module._parameters.items(), *module._buffers.items()):
         value = state_dict.get(prefix + name)
         if value is not None and is_lazy(x) and not is_lazy(value):
@@ -97,15 +97,15 @@ class LazyLinear(LazyModuleMixin, Linear):
         self.bias = UninitializedParameter(device=device, dtype=dtype) if bias else None
 
     def reset_parameters(self) -> None:
-        """Nothing before the shapes are known; then as Linear does."""
+        """Draws weight and bias as Linear does, once they have shapes."""
         if not self.has_uninitialized_params() and self.in_features:
             super().reset_parameters()
 
     def initialize_parameters(self, input: Any) -> None:
-        """Takes in_features from `input`."""
-        fresh = self.has_uninitialized_params()
-        self.in_features = input.shape[-1] if fresh else self.weight.shape[-1]
-        if fresh:
+        """Sets in_features to the last size of `input` and draws the parameters."""
+        uninitialized = self.has_uninitialized_params()
+        self.in_features = input.shape[-1] if uninitialized else self.weight.shape[-1]
+        if uninitialized:
             _materialize(self.weight, (self.out_features, self.in_features))
             _materialize(self.bias, (self.out_features,))
             self.reset_parameters()
@@ -118,7 +118,7 @@ def _materialize(x: Any, shape: tuple[int, ...]) -> None:
 
 # ---- convolutions
 class _LazyChannels(LazyModuleMixin):
-    """Convolutions whose in_channels are the size of an input's axis of channels."""
+    """Base of convolutions that take in_channels from the first input."""
 
     axes: int
 
@@ -127,9 +127,9 @@ class _LazyChannels(LazyModuleMixin):
         self.bias: Any = UninitializedParameter(device=device, dtype=dtype) if bias else None
 
     def initialize_parameters(self, input: Any, *args: Any, **kwargs: Any) -> None:
-        """Takes in_channels from `input`."""
+        """Sets in_channels to the number of channels of `input` and draws the parameters."""
         own: Any = self
-        if not self.has_uninitialized_params():  # a state dict has given the shapes
+        if not self.has_uninitialized_params():  # a state dict set the shapes
             channels = self.weight.shape[0] if own.transposed else self.weight.shape[1] * own.groups
             own.in_channels = channels
             return
@@ -198,7 +198,7 @@ class LazyConvTranspose3d(_LazyConvTranspose, ConvTranspose3d):
 
 # ---- norms of channels
 class _LazyNorm(LazyModuleMixin):
-    """Norms whose num_features are the size of an input's axis of channels."""
+    """Base of normalization layers that take num_features from the first input."""
 
     dimensions: Any
 
@@ -209,28 +209,29 @@ class _LazyNorm(LazyModuleMixin):
     ) -> None:
         super().__init__(0, eps, momentum, False, False, device, dtype)
         self.affine, self.track_running_stats = affine, track_running_stats
-        how = {"device": device, "dtype": dtype}
-        self.weight: Any = UninitializedParameter(**how) if affine else None
-        self.bias: Any = UninitializedParameter(**how) if affine and bias else None
+        options = {"device": device, "dtype": dtype}
+        self.weight: Any = UninitializedParameter(**options) if affine else None
+        self.bias: Any = UninitializedParameter(**options) if affine and bias else None
         if track_running_stats:
-            self.running_mean: Any = UninitializedBuffer(**how)
-            self.running_var: Any = UninitializedBuffer(**how)
+            self.running_mean: Any = UninitializedBuffer(**options)
+            self.running_var: Any = UninitializedBuffer(**options)
             self.num_batches_tracked: Any = zeros((), dtype=int64, device=device)
 
     def initialize_parameters(self, input: Any) -> None:
-        """Takes num_features from `input`."""
+        """Sets num_features to the number of channels of `input` and resets the layer."""
         own: Any = self
         own._check_input_dim(input)
-        fresh = self.has_uninitialized_params()
-        known = next((x for x in (self.weight, self.running_mean) if x is not None), None)
-        own.num_features = self._channels(input) if fresh or known is None else known.shape[0]
-        if fresh:
+        uninitialized = self.has_uninitialized_params()
+        loaded = next((x for x in (self.weight, self.running_mean) if x is not None), None)
+        own.num_features = self._channels(input) if uninitialized or loaded is None \
+            else loaded.shape[0]
+        if uninitialized:
             for x in (self.weight, self.bias, self.running_mean, self.running_var):
                 _materialize(x, (own.num_features,))
             own.reset_parameters()
 
     def reset_parameters(self) -> None:
-        """Nothing before the shapes are known; then as the layer does."""
+        """Resets the layer, once its parameters have shapes."""
         if not self.has_uninitialized_params():
             super().reset_parameters()  # type: ignore[misc]
 
@@ -258,8 +259,8 @@ class LazyBatchNorm3d(_LazyNorm, BatchNorm3d):
 
 class _LazyInstanceNorm(_LazyNorm):
     def _channels(self, input: Any) -> Any:
-        alone = input.ndim == self.dimensions[0]  # one sample, without the axis of samples
-        return input.shape[0 if alone else 1]
+        unbatched = input.ndim == self.dimensions[0]  # one sample, without the axis of samples
+        return input.shape[0 if unbatched else 1]
 
 
 class LazyInstanceNorm1d(_LazyInstanceNorm, InstanceNorm1d):

@@ -1,4 +1,4 @@
-"""Affine layers, and one that does nothing."""
+"""Linear, bilinear and identity layers."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Linear(Module):
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        """Draws weight and bias evenly from +-1 / sqrt(in_features)."""
+        """Draws weight and bias uniformly from +-1 / sqrt(in_features)."""
         init.kaiming_uniform_(self.weight, a=math.sqrt(5))
         init.bias_uniform_(self.bias, self.weight)
 
@@ -59,7 +59,7 @@ class Bilinear(Module):
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        """Draws weight and bias evenly from +-1 / sqrt(in1_features)."""
+        """Draws weight and bias uniformly from +-1 / sqrt(in1_features)."""
         bound = 1 / math.sqrt(self.in1_features)
         for parameter in (self.weight, self.bias):
             if parameter is not None:

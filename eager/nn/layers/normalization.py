@@ -1,4 +1,4 @@
-"""Normalization within each sample: along the last axes, in groups of channels, over neighbours."""
+"""Layers that normalize each sample: over axes, groups of channels or neighbouring channels."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ __all__ = ["CrossMapLRN2d", "GroupNorm", "LayerNorm", "LocalResponseNorm", "RMSN
 
 
 class Scaled(Module):
-    """Base of what multiplies with a weight, at first 1, and adds a bias, at first 0."""
+    """Base of layers with a weight that starts as 1 and a bias that starts as 0."""
 
     weight: Parameter | None
 
@@ -46,10 +46,10 @@ class LayerNorm(Scaled):
         super().__init__()
         self.normalized_shape = sizes_of("LayerNorm", normalized_shape)
         self.eps, self.elementwise_affine = eps, elementwise_affine
-        how = {"device": device, "dtype": dtype}
+        options = {"device": device, "dtype": dtype}
         shape = self.normalized_shape
-        self.weight = Parameter(ones(shape, **how)) if elementwise_affine else None
-        self.bias = Parameter(zeros(shape, **how)) if elementwise_affine and bias else None
+        self.weight = Parameter(ones(shape, **options)) if elementwise_affine else None
+        self.bias = Parameter(zeros(shape, **options)) if elementwise_affine and bias else None
 
     def forward(self, input: Tensor) -> Tensor:
         return F.layer_norm(input, self.normalized_shape, self.weight, self.bias, self.eps)
@@ -100,9 +100,9 @@ class GroupNorm(Scaled):
                              "num_groups must divide num_channels")
         self.num_groups, self.num_channels = num_groups, num_channels
         self.eps, self.affine = eps, affine
-        how = {"device": device, "dtype": dtype}
-        self.weight = Parameter(ones(num_channels, **how)) if affine else None
-        self.bias = Parameter(zeros(num_channels, **how)) if affine and bias else None
+        options = {"device": device, "dtype": dtype}
+        self.weight = Parameter(ones(num_channels, **options)) if affine else None
+        self.bias = Parameter(zeros(num_channels, **options)) if affine and bias else None
 
     def forward(self, input: Tensor) -> Tensor:
         return F.group_norm(input, self.num_groups, self.weight, self.bias, self.eps)
@@ -140,10 +140,10 @@ class CrossMapLRN2d(Module):
     def forward(self, input: Tensor) -> Tensor:
         if input.ndim != 4:
             raise ShapeError(f"CrossMapLRN2d: takes (n, channels, h, w), got shape {input.shape}")
-        aside = (self.size - 1) // 2
-        sums = sums_of_squares(input, 2 * aside + 1, aside)
-        # As in PyTorch, where the first channel stays in all later sums.
-        later = iota((1, input.shape[1], 1, 1), 1) > aside
+        reach = (self.size - 1) // 2
+        sums = sums_of_squares(input, 2 * reach + 1, reach)
+        # As in PyTorch, whose sliding sums never drop the first channel.
+        later = iota((1, input.shape[1], 1, 1), 1) > reach
         sums = sums + where(later, square(input[:, :1]), 0.0)
         return input * (sums * (self.alpha / self.size) + self.k) ** -self.beta
 

@@ -1,4 +1,4 @@
-"""Padding layers: elements added around the last axes, in any number of axes."""
+"""Padding layers: they add elements around the last one, two or three axes."""
 
 from __future__ import annotations
 
@@ -17,8 +17,7 @@ __all__ = [
 
 
 class _Pad(Module):
-    """x (..., *space) with elements added: padding is one number, or (before, after) of the last
-    axis, then of those before."""
+    """Base of padding layers: `padding` is (before, after) for each axis, the last axis first."""
 
     axes: int
     mode: str

@@ -30,7 +30,7 @@ class Threshold(InPlaceActivation):
     _shown = ("threshold", "value")
 
     def __init__(self, threshold: float, value: float, inplace: bool = False) -> None:
-        self._keep(threshold=threshold, value=value, inplace=inplace)
+        self._set(threshold=threshold, value=value, inplace=inplace)
 
     def forward(self, input: Tensor) -> Tensor:
         return F.threshold(input, self.threshold, self.value, self.inplace)
@@ -42,7 +42,7 @@ class LeakyReLU(InPlaceActivation):
     _shown = ("negative_slope",)
 
     def __init__(self, negative_slope: float = 1e-2, inplace: bool = False) -> None:
-        self._keep(negative_slope=negative_slope, inplace=inplace)
+        self._set(negative_slope=negative_slope, inplace=inplace)
 
     def forward(self, input: Tensor) -> Tensor:
         return F.leaky_relu(input, self.negative_slope, self.inplace)
@@ -55,7 +55,7 @@ class PReLU(ActivationLayer):
 
     def __init__(self, num_parameters: int = 1, init: float = 0.25, device: Any = None,
                  dtype: Any = None) -> None:
-        self._keep(num_parameters=num_parameters, init=init)
+        self._set(num_parameters=num_parameters, init=init)
         self.weight = Parameter(zeros(num_parameters, dtype=dtype, device=device))
         self.reset_parameters()
 
@@ -74,7 +74,7 @@ class RReLU(InPlaceActivation):
 
     def __init__(self, lower: float = 1.0 / 8, upper: float = 1.0 / 3, inplace: bool = False
                  ) -> None:
-        self._keep(lower=lower, upper=upper, inplace=inplace)
+        self._set(lower=lower, upper=upper, inplace=inplace)
 
     def forward(self, input: Tensor) -> Tensor:
         return F.rrelu(input, self.lower, self.upper, self.training, self.inplace)
@@ -86,7 +86,7 @@ class Hardtanh(InPlaceActivation):
     _shown: tuple[str, ...] = ("min_val", "max_val")
 
     def __init__(self, min_val: float = -1.0, max_val: float = 1.0, inplace: bool = False) -> None:
-        self._keep(min_val=min_val, max_val=max_val, inplace=inplace)
+        self._set(min_val=min_val, max_val=max_val, inplace=inplace)
 
     def forward(self, input: Tensor) -> Tensor:
         return F.hardtanh(input, self.min_val, self.max_val, self.inplace)
@@ -105,7 +105,7 @@ class Hardsigmoid(ActivationLayer):
     """x / 6 + 1 / 2, limited to between 0 and 1; of the shape of x."""
 
     def __init__(self, inplace: bool = False) -> None:
-        self._keep(inplace=inplace)
+        self._set(inplace=inplace)
 
     def forward(self, input: Tensor) -> Tensor:
         return F.hardsigmoid(input, self.inplace)
@@ -115,7 +115,7 @@ class Hardswish(ActivationLayer):
     """x * Hardsigmoid(x), of the shape of x."""
 
     def __init__(self, inplace: bool = False) -> None:
-        self._keep(inplace=inplace)
+        self._set(inplace=inplace)
 
     def forward(self, input: Tensor) -> Tensor:
         return F.hardswish(input, self.inplace)
@@ -123,7 +123,7 @@ class Hardswish(ActivationLayer):
 
 class _Shrink(ActivationLayer):
     def __init__(self, lambd: float = 0.5) -> None:
-        self._keep(lambd=lambd)
+        self._set(lambd=lambd)
 
     def extra_repr(self) -> str:
         return str(self.lambd)

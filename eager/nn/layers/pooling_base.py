@@ -10,7 +10,7 @@ from ..base.module import Module
 
 
 class Pool(Module):
-    """Base of pooling layers: `function` of F, whose name ends in the number of `axes`."""
+    """Base of pooling layers, which call `function` of F for their number of `axes`."""
 
     axes: int
     function: str

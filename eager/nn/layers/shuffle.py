@@ -1,4 +1,4 @@
-"""Layers that move elements between channels and pixels."""
+"""Layers that move elements between channels and pixels, or permute channels."""
 
 from __future__ import annotations
 

@@ -11,12 +11,12 @@ __all__ = ["LogSoftmax", "Softmax", "Softmax2d", "Softmin"]
 
 
 class _AlongAxis(ActivationLayer):
-    """One that works along the axis `dim`."""
+    """Base of layers that normalize along the axis `dim`."""
 
     _shown = ("dim",)
 
     def __init__(self, dim: int | None = None) -> None:
-        self._keep(dim=dim)
+        self._set(dim=dim)
 
 
 class Softmax(_AlongAxis):

@@ -1,4 +1,4 @@
-"""Layers that change the size of images."""
+"""Upsampling layers: they resize images and other tensors with channels."""
 
 from __future__ import annotations
 
@@ -37,9 +37,9 @@ class Upsample(Module):
                              self.recompute_scale_factor)
 
     def extra_repr(self) -> str:
-        given = f"size={self.size}" if self.scale_factor is None else \
+        target = f"size={self.size}" if self.scale_factor is None else \
             f"scale_factor={self.scale_factor}"
-        return f"{given}, mode={self.mode!r}"
+        return f"{target}, mode={self.mode!r}"
 
 
 class UpsamplingNearest2d(Upsample):

@@ -11,7 +11,9 @@ from ..functional.losses import REDUCTIONS
 
 
 class Loss(Module):
-    reductions: tuple[str, ...] = REDUCTIONS  # those that there are
+    """Base of loss layers: checks `reduction` and sets an attribute for each setting."""
+
+    reductions: tuple[str, ...] = REDUCTIONS  # the choices of this loss
 
     def __init__(self, reduction: str = "mean", **settings: Any) -> None:
         super().__init__()
@@ -22,7 +24,7 @@ class Loss(Module):
 
 
 class WeightedLoss(Loss):
-    """One with a buffer `weight`: how much each class, or each element, counts."""
+    """Base of losses with a buffer `weight`: a factor for each class or each element."""
 
     weight: Tensor | None
 

@@ -15,19 +15,19 @@ from ..base.parameter import Parameter
 
 
 class Recurrent(Module):
-    """What layers and cells share."""
+    """Base of layers and cells: the size checks and the form of the state."""
 
     mode: str  # of `KINDS`
     input_size: int
     hidden_size: int
 
     def reset_parameters(self) -> None:
-        """Draws everything evenly from +-1 / sqrt(hidden_size)."""
+        """Draws all parameters uniformly from +-1 / sqrt(hidden_size)."""
         bound = 1 / math.sqrt(self.hidden_size)
         for p in self.parameters():
             init.uniform_(p, -bound, bound)
 
-    def _make(self, shapes: dict[str, tuple[int, ...]], device: Any, dtype: Any) -> None:
+    def _create(self, shapes: dict[str, tuple[int, ...]], device: Any, dtype: Any) -> None:
         for name, shape in shapes.items():
             setattr(self, name, Parameter(zeros(shape, dtype=dtype, device=device)))
 
@@ -38,15 +38,15 @@ class Recurrent(Module):
                              "the last axis of the input holds the features of one step")
 
     def _as_state(self, hx: Any) -> State | None:
-        """`hx` as a tuple: of one tensor, or of two for an LSTM."""
+        """`hx` as a tuple of one tensor, or of two for an LSTM; None stays None."""
         count = KINDS[self.mode].states
         if hx is None:
             return None
-        given = (hx,) if isinstance(hx, Tensor) else tuple(hx)
-        if len(given) != count:
+        state = (hx,) if isinstance(hx, Tensor) else tuple(hx)
+        if len(state) != count:
             raise ShapeError(f"{type(self).__name__}: hx is {'(h, c)' if count == 2 else 'h'}, got "
-                             f"{len(given)} tensors")
-        return given
+                             f"{len(state)} tensors")
+        return state
 
     def _as_hx(self, state: State) -> Any:
         return state if len(state) == 2 else state[0]

@@ -32,18 +32,18 @@ class RNNCellBase(Recurrent):
         self.hidden_size = check_at_least(owner, "hidden_size", hidden_size, 1)
         self.bias = bias
         rows = num_chunks * hidden_size
-        self._make({"weight_ih": (rows, input_size), "weight_hh": (rows, hidden_size)}, device,
+        self._create({"weight_ih": (rows, input_size), "weight_hh": (rows, hidden_size)}, device,
                    dtype)
         for name in ("bias_ih", "bias_hh"):
-            made = Parameter(zeros(rows, dtype=dtype, device=device)) if bias else None
-            self.register_parameter(name, made)
+            parameter = Parameter(zeros(rows, dtype=dtype, device=device)) if bias else None
+            self.register_parameter(name, parameter)
         self.reset_parameters()
 
     def _next(self, input: Tensor, hx: Any) -> Any:
         state = self._as_state(hx)
         if input.ndim not in (1, 2):
             raise ShapeError(f"{type(self).__name__}: takes (batch, features) or (features,), got "
-                             f"shape {input.shape}", "a cell makes one step")
+                             f"shape {input.shape}", "a cell computes one step")
         self._check_width(input.shape)
         shape = (*input.shape[:-1], self.hidden_size)
         if state is None:
@@ -55,9 +55,9 @@ class RNNCellBase(Recurrent):
                                  f"of hx must be {shape}, got {s.shape}")
         kind, rows = KINDS[self.mode], (-1, self.hidden_size)
         weights = Weights(self.weight_ih, self.weight_hh, self.bias_ih, self.bias_hh)
-        given = of_inputs(kind, reshape(input, (-1, self.input_size)), weights)
-        made = stepper(kind, weights)(given, tuple(reshape(s, rows) for s in state))
-        return self._as_hx(tuple(reshape(s, shape) for s in made))
+        from_input = of_inputs(kind, reshape(input, (-1, self.input_size)), weights)
+        next_state = stepper(kind, weights)(from_input, tuple(reshape(s, rows) for s in state))
+        return self._as_hx(tuple(reshape(s, shape) for s in next_state))
 
     def extra_repr(self) -> str:
         return f"{self.input_size}, {self.hidden_size}" + ("" if self.bias else ", bias=False")

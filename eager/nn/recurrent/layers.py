@@ -43,11 +43,11 @@ class RNNBase(Recurrent):
             raise ArgumentError(f"{owner}: proj_size {proj_size} must be below hidden_size "
                                 f"{hidden_size}, and is for LSTM only")
         if dropout and num_layers == 1:
-            warnings.warn(f"{owner}: dropout={dropout} comes between layers, and num_layers is 1",
+            warnings.warn(f"{owner}: dropout={dropout} acts between layers, but num_layers is 1",
                           stacklevel=3)
         for layer, suffix in enumerate(self._suffixes()):
             below = layer // self._directions
-            self._make(self._shapes(suffix, self._width * self._directions if below else
+            self._create(self._shapes(suffix, self._width * self._directions if below else
                                     input_size), device, dtype)
         self.reset_parameters()
 
@@ -57,13 +57,13 @@ class RNNBase(Recurrent):
 
     @property
     def _width(self) -> int:
-        """Features of h."""
+        """The number of features of h."""
         return self.proj_size or self.hidden_size
 
     def _suffixes(self) -> list[str]:
-        """What names of parameters end in, for each layer and direction."""
-        return [f"_l{layer}{way}" for layer in range(self.num_layers)
-                for way in ("", "_reverse")[:self._directions]]
+        """The suffix of parameter names, for each layer and direction."""
+        return [f"_l{layer}{direction}" for layer in range(self.num_layers)
+                for direction in ("", "_reverse")[:self._directions]]
 
     def _shapes(self, suffix: str, features: int) -> dict[str, tuple[int, ...]]:
         rows = KINDS[self.mode].gates * self.hidden_size
@@ -77,17 +77,17 @@ class RNNBase(Recurrent):
 
     def _weights(self, suffix: str) -> Weights:
         names = ("weight_ih", "weight_hh", "bias_ih", "bias_hh", "weight_hr")
-        found: list[Any] = [self._parameters.get(name + suffix) for name in names]
-        return Weights(*found)
+        parameters: list[Any] = [self._parameters.get(name + suffix) for name in names]
+        return Weights(*parameters)
 
     @property
     def all_weights(self) -> list[list[Parameter]]:
-        """The parameters of each layer and direction."""
+        """Lists of parameters, one list for each layer and direction."""
         return [[p for p in self._weights(suffix) if p is not None]  # type: ignore[misc]
                 for suffix in self._suffixes()]
 
     def flatten_parameters(self) -> None:
-        """Nothing: where parameters lie in memory makes no difference here."""
+        """Has no effect: the memory layout of parameters makes no difference here."""
 
     # ---- sequences
     def forward(self, input: Any, hx: Any = None) -> Any:
@@ -111,7 +111,7 @@ class RNNBase(Recurrent):
         return squeeze(out, 1), self._as_hx(tuple(squeeze(s, 1) for s in last))
 
     def _padded(self, x: Tensor, state: State | None) -> tuple[Tensor, State]:
-        """Of sequences of one length, (steps, batch, features)."""
+        """Output and final state for sequences of one length, (steps, batch, features)."""
         self._check_width(x.shape)
         steps, batch = x.shape[:2]
         if not steps:
@@ -125,33 +125,33 @@ class RNNBase(Recurrent):
     def _packed(self, input: PackedSequence, state: State | None) -> tuple[PackedSequence, Any]:
         self._check_width(input.data.shape)
         sizes = input.batch_sizes.tolist()
-        state = _picked(self._initial(state, sizes[0], input.data), input.sorted_indices)
+        state = _permuted(self._initial(state, sizes[0], input.data), input.sorted_indices)
         out, last = self._layers(input.data, sizes, state)
         return (PackedSequence(out, *input[1:]),
-                self._as_hx(_picked(last, input.unsorted_indices)))
+                self._as_hx(_permuted(last, input.unsorted_indices)))
 
     def _initial(self, state: State | None, batch: int, like: Tensor) -> State:
-        """`state`, checked; zeros for None."""
-        lead = (self.num_layers * self._directions, batch)
-        wanted = [(*lead, self._width), (*lead, self.hidden_size)][:KINDS[self.mode].states]
+        """`state` with its shapes checked, or zeros for None."""
+        leading = (self.num_layers * self._directions, batch)
+        shapes = [(*leading, self._width), (*leading, self.hidden_size)][:KINDS[self.mode].states]
         if state is None:
-            return tuple(zeros(shape, dtype=like.dtype, device=like.device) for shape in wanted)
-        for s, shape, name in zip(state, wanted, "hc"):
+            return tuple(zeros(shape, dtype=like.dtype, device=like.device) for shape in shapes)
+        for s, shape, name in zip(state, shapes, "hc"):
             if s.shape != shape:
                 raise ShapeError(f"{type(self).__name__}: {name} of hx must be (layers * directions"
                                  f", batch, features) = {shape}, got {s.shape}")
         return state
 
     def _layers(self, x: Tensor, sizes: Sequence[int], state: State) -> tuple[Tensor, State]:
-        """All layers over packed rows: what the last one gives, and the last state of each."""
+        """The output of the last layer over packed rows, and the final state of every layer."""
         last: list[State] = []
         for layer in range(self.num_layers):
             outputs = []
-            for way in range(self._directions):
+            for direction in range(self._directions):
                 n = len(last)
                 start: Any = tuple(s[n] for s in state)  # type: ignore[misc]
                 out, end = run(KINDS[self.mode], x, sizes, start,
-                               self._weights(self._suffixes()[n]), reverse=way == 1)
+                               self._weights(self._suffixes()[n]), reverse=direction == 1)
                 outputs.append(out)
                 last.append(end)
             x = concat(outputs, 1)
@@ -160,7 +160,7 @@ class RNNBase(Recurrent):
         return x, tuple(stack(ends) for ends in zip(*last))
 
     def _whole(self, x: Tensor, state: State) -> tuple[Tensor, State]:
-        """`_padded` with each layer as one op; no state: zeros."""
+        """As `_padded`, with each layer as one op; an empty state stands for zeros."""
         (steps, batch), count, last = x.shape[:2], self._directions, []
         for layer in range(self.num_layers):
             first = layer * count
@@ -175,14 +175,14 @@ class RNNBase(Recurrent):
 
     def extra_repr(self) -> str:
         text = f"{self.input_size}, {self.hidden_size}"
-        usual = {"proj_size": 0, "num_layers": 1, "bias": True, "batch_first": False,
+        defaults = {"proj_size": 0, "num_layers": 1, "bias": True, "batch_first": False,
                  "dropout": 0, "bidirectional": False}
-        return text + "".join(f", {name}={getattr(self, name)}" for name, value in usual.items()
+        return text + "".join(f", {name}={getattr(self, name)}" for name, value in defaults.items()
                               if getattr(self, name) != value)
 
 
-def _picked(state: State, order: Tensor | None) -> State:
-    return state if order is None else tuple(take(s, order, 1) for s in state)
+def _permuted(state: State, indices: Tensor | None) -> State:
+    return state if indices is None else tuple(take(s, indices, 1) for s in state)
 
 
 class RNN(RNNBase):
