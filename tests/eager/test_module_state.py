@@ -180,4 +180,4 @@ def test_what_is_no_state_dict() -> None:
         "load_state_dict takes a dict of names to tensors, not str\n"
         "  help: fw.load(path) reads one from a file")
     assert message(lambda: model.load_state_dict(model)).endswith(
-        "help: pass its state: given.state_dict()")
+        "help: pass its state_dict()")

@@ -356,5 +356,5 @@ def _common_prefix(names: list[str]) -> str:
 
 def _whole_object(value: Any) -> str:
     if hasattr(value, "state_dict"):
-        return "pass its state: the result of its state_dict()"
+        return "pass its state_dict()"
     return "fw.load(path) reads one from a file" if isinstance(value, str) else ""

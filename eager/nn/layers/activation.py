@@ -26,42 +26,93 @@ __all__ = [
 
 # ---- sigmoids and gates
 class Sigmoid(ActivationLayer):
-    """1 / (1 + exp(-x)), of the shape of x."""
+    """1 / (1 + exp(-x)) of each element; the result has the shape of x.
+
+    Example:
+        >>> import fusewire as fw
+        >>> fw.nn.Sigmoid()(fw.tensor([-1.0, 0.0, 1.0]))
+        tensor([0.2689414, 0.5      , 0.7310586])
+    """
 
     def forward(self, input: Tensor) -> Tensor:
         return F.sigmoid(input)
 
 
 class LogSigmoid(ActivationLayer):
-    """log(Sigmoid(x)), of the shape of x."""
+    """log(1 / (1 + exp(-x))) of each element; the result has the shape of x.
+
+    It does not underflow for large negative x.
+
+    Raises:
+        DTypeError: x is bool.
+
+    Example:
+        >>> import fusewire as fw
+        >>> fw.nn.LogSigmoid()(fw.tensor([-100.0, 0.0]))
+        tensor([-100.       ,   -0.6931472])
+    """
 
     def forward(self, input: Tensor) -> Tensor:
         return F.logsigmoid(input)
 
 
 class Tanh(ActivationLayer):
-    """tanh(x), of the shape of x."""
+    """tanh(x) of each element; the result has the shape of x.
+
+    Example:
+        >>> import fusewire as fw
+        >>> fw.nn.Tanh()(fw.tensor([-1.0, 0.0, 1.0]))
+        tensor([-0.7615942,  0.       ,  0.7615942])
+    """
 
     def forward(self, input: Tensor) -> Tensor:
         return F.tanh(input)
 
 
 class Tanhshrink(ActivationLayer):
-    """x - tanh(x), of the shape of x."""
+    """x - tanh(x) of each element; the result has the shape and dtype of x.
+
+    Raises:
+        DTypeError: x is not of a floating point dtype.
+
+    Example:
+        >>> import fusewire as fw
+        >>> fw.nn.Tanhshrink()(fw.tensor([-1.0, 0.0, 1.0]))
+        tensor([-0.23840582,  0.        ,  0.23840582])
+    """
 
     def forward(self, input: Tensor) -> Tensor:
         return F.tanhshrink(input)
 
 
 class Softsign(ActivationLayer):
-    """x / (1 + |x|), of the shape of x."""
+    """x / (1 + |x|) of each element; the result has the shape and dtype of x.
+
+    Raises:
+        DTypeError: x is not of a floating point dtype.
+
+    Example:
+        >>> import fusewire as fw
+        >>> fw.nn.Softsign()(fw.tensor([-1.0, 0.0, 3.0]))
+        tensor([-0.5 ,  0.  ,  0.75])
+    """
 
     def forward(self, input: Tensor) -> Tensor:
         return F.softsign(input)
 
 
 class Softplus(ActivationLayer):
-    """log(1 + exp(beta * x)) / beta, of the shape of x; x itself above `threshold` / beta."""
+    """log(1 + exp(beta * x)) / beta of each element; the result has the shape of x.
+
+    Args:
+        beta: sharpness of the bend at 0. Default 1.0.
+        threshold: the result is x itself where beta * x is above it. Default 20.0.
+
+    Example:
+        >>> import fusewire as fw
+        >>> fw.nn.Softplus()(fw.tensor([-1.0, 0.0, 30.0]))
+        tensor([ 0.31326163,  0.6931472 , 30.        ])
+    """
 
     _shown = ("beta", "threshold")
 
@@ -73,7 +124,19 @@ class Softplus(ActivationLayer):
 
 
 class GELU(ActivationLayer):
-    """x times the normal distribution function of x ("tanh": an approximation of it)."""
+    """x times the normal distribution function of x; the result has the shape of x.
+
+    Args:
+        approximate: "none", or "tanh" for an approximation by tanh. Default "none".
+
+    Raises:
+        ArgumentError: another approximate.
+
+    Example:
+        >>> import fusewire as fw
+        >>> fw.nn.GELU()(fw.tensor([-1.0, 0.0, 1.0]))
+        tensor([-0.15865526,  0.        ,  0.8413447 ])
+    """
 
     _shown = ("approximate",)
 
@@ -86,21 +149,57 @@ class GELU(ActivationLayer):
 
 
 class SiLU(InPlaceActivation):
-    """x * sigmoid(x), of the shape of x."""
+    """x / (1 + exp(-x)), that is x * sigmoid(x); the result has the shape of x.
+
+    Args:
+        inplace: True writes the result into x and returns x. Default False.
+
+    Example:
+        >>> import fusewire as fw
+        >>> fw.nn.SiLU()(fw.tensor([-1.0, 0.0, 1.0]))
+        tensor([-0.2689414,  0.       ,  0.7310586])
+    """
 
     def forward(self, input: Tensor) -> Tensor:
         return F.silu(input, self.inplace)
 
 
 class Mish(InPlaceActivation):
-    """x * tanh(softplus(x)), of the shape of x."""
+    """x * tanh(softplus(x)) of each element; the result has the shape of x.
+
+    Misra, arXiv 1908.08681.
+
+    Args:
+        inplace: True writes the result into x and returns x. Default False.
+
+    Example:
+        >>> import fusewire as fw
+        >>> fw.nn.Mish()(fw.tensor([-1.0, 0.0, 1.0]))
+        tensor([-0.3034014,  0.       ,  0.8650984])
+    """
 
     def forward(self, input: Tensor) -> Tensor:
         return F.mish(input, self.inplace)
 
 
 class GLU(ActivationLayer):
-    """The first half of x along `dim` times the sigmoid of the second half."""
+    """The first half of x along `dim` times the sigmoid of the second half.
+
+    (..., 2 * k, ...) -> (..., k, ...). Dauphin et al., arXiv 1612.08083.
+
+    Args:
+        dim: the axis that is halved. Default -1.
+
+    Raises:
+        ShapeError: the size of axis dim is odd.
+        AxisError: x has no axis dim.
+        DTypeError: x is not of a floating point dtype.
+
+    Example:
+        >>> import fusewire as fw
+        >>> fw.nn.GLU()(fw.tensor([[1.0, 2.0, 0.0, 0.0]]))
+        tensor([[0.5, 1. ]])
+    """
 
     _shown = ("dim",)
 
@@ -112,7 +211,17 @@ class GLU(ActivationLayer):
 
 # ---- exponentials below 0
 class ELU(InPlaceActivation):
-    """x where it is positive, else alpha * (exp(x) - 1); of the shape of x."""
+    """x where it is positive, else alpha * (exp(x) - 1); the result has the shape of x.
+
+    Args:
+        alpha: the result approaches -alpha for large negative x. Default 1.0.
+        inplace: True writes the result into x and returns x. Default False.
+
+    Example:
+        >>> import fusewire as fw
+        >>> fw.nn.ELU()(fw.tensor([-2.0, 0.5, 3.0]))
+        tensor([-0.86466473,  0.5       ,  3.        ])
+    """
 
     _shown = ("alpha",)
 
@@ -124,7 +233,23 @@ class ELU(InPlaceActivation):
 
 
 class CELU(InPlaceActivation):
-    """x where it is positive, else alpha * (exp(x / alpha) - 1); of the shape of x."""
+    """x where it is positive, else alpha * (exp(x / alpha) - 1), of the shape of x.
+
+    Barron, arXiv 1704.07483.
+
+    Args:
+        alpha: the result approaches -alpha for large negative x; not 0. Default 1.0.
+        inplace: True writes the result into x and returns x. Default False.
+
+    Raises:
+        ArgumentError: alpha is 0 (raised by the call).
+        DTypeError: x is not of a floating point dtype.
+
+    Example:
+        >>> import fusewire as fw
+        >>> fw.nn.CELU(2.0)(fw.tensor([-2.0, 0.5, 3.0]))
+        tensor([-1.2642411,  0.5      ,  3.       ])
+    """
 
     _shown = ("alpha",)
 
@@ -136,7 +261,21 @@ class CELU(InPlaceActivation):
 
 
 class SELU(InPlaceActivation):
-    """1.0507 times ELU(alpha=1.6733), of the shape of x: mean 0 and variance 1 stay."""
+    """scale * ELU(x, alpha), which preserves mean 0 and variance 1; of the shape of x.
+
+    scale is 1.0507 and alpha 1.6733. Klambauer et al., arXiv 1706.02515.
+
+    Args:
+        inplace: True writes the result into x and returns x. Default False.
+
+    Raises:
+        DTypeError: x is not of a floating point dtype.
+
+    Example:
+        >>> import fusewire as fw
+        >>> fw.nn.SELU()(fw.tensor([-2.0, 0.5, 3.0]))
+        tensor([-1.5201665,  0.5253505,  3.152103 ])
+    """
 
     def forward(self, input: Tensor) -> Tensor:
         return F.selu(input, self.inplace)

@@ -14,7 +14,29 @@ __all__ = [
 
 
 class AvgPool1d(Pool):
-    """The mean of each window: (n, c, length) or (c, length) to (..., out)."""
+    """The mean of each window: (n, c, l) -> (n, c, l_out).
+
+    The input may lack n. A size s of space becomes (s + 2 * padding - kernel_size) // stride + 1.
+
+    Args:
+        kernel_size: size of a window.
+        stride: step between windows. Default None: kernel_size.
+        padding: number of zeros added at both ends of each axis; at most half of kernel_size.
+            Default 0.
+        ceil_mode: True rounds the division up, so that a last window may reach beyond the end.
+            Default False.
+        count_include_pad: True counts the padding in the means. Default True.
+
+    Raises:
+        ShapeError: the input has other axes, or is smaller than a window.
+        ArgumentError: padding is more than half of kernel_size, or a size is below 1.
+        DTypeError: the input is not of a real floating point dtype.
+
+    Example:
+        >>> import fusewire as fw
+        >>> fw.nn.AvgPool1d(2)(fw.tensor([[1.0, 5.0, 2.0, 0.0]]))
+        tensor([[3., 1.]])
+    """
 
     axes, function = 1, "avg_pool"
 
@@ -59,13 +81,62 @@ class _AvgPool(Pool):
 
 
 class AvgPool2d(_AvgPool):
-    """The mean of each window: (n, c, h, w) or (c, h, w) to (..., h_out, w_out)."""
+    """The mean of each window: (n, c, h, w) -> (n, c, h_out, w_out).
+
+    The input may lack n. A size s of space becomes (s + 2 * padding - kernel_size) // stride + 1.
+
+    Args:
+        kernel_size: size of a window; one number, or 2 of them.
+        stride: step between windows. Default None: kernel_size.
+        padding: number of zeros added at both ends of each axis; at most half of kernel_size.
+            Default 0.
+        ceil_mode: True rounds the division up, so that a last window may reach beyond the end.
+            Default False.
+        count_include_pad: True counts the padding in the means. Default True.
+        divisor_override: divisor of the sums. Default None: the number of elements.
+
+    Raises:
+        ShapeError: the input has other axes, or is smaller than a window.
+        ArgumentError: padding is more than half of kernel_size, or a size is below 1, or
+            divisor_override is 0.
+        DTypeError: the input is not of a real floating point dtype.
+
+    Example:
+        >>> import fusewire as fw
+        >>> fw.nn.AvgPool2d(2)(fw.arange(16.0).reshape(1, 4, 4))
+        tensor([[[ 2.5,  4.5],
+                 [10.5, 12.5]]])
+    """
 
     axes = 2
 
 
 class AvgPool3d(_AvgPool):
-    """The mean of each window: (n, c, d, h, w) or (c, d, h, w) to (..., *out)."""
+    """The mean of each window: (n, c, d, h, w) -> (n, c, d_out, h_out, w_out).
+
+    The input may lack n. A size s of space becomes (s + 2 * padding - kernel_size) // stride + 1.
+
+    Args:
+        kernel_size: size of a window; one number, or 3 of them.
+        stride: step between windows. Default None: kernel_size.
+        padding: number of zeros added at both ends of each axis; at most half of kernel_size.
+            Default 0.
+        ceil_mode: True rounds the division up, so that a last window may reach beyond the end.
+            Default False.
+        count_include_pad: True counts the padding in the means. Default True.
+        divisor_override: divisor of the sums. Default None: the number of elements.
+
+    Raises:
+        ShapeError: the input has other axes, or is smaller than a window.
+        ArgumentError: padding is more than half of kernel_size, or a size is below 1, or
+            divisor_override is 0.
+        DTypeError: the input is not of a real floating point dtype.
+
+    Example:
+        >>> import fusewire as fw
+        >>> fw.nn.AvgPool3d((1, 2, 2))(fw.zeros(1, 8, 4, 6, 6)).shape
+        (1, 8, 4, 3, 3)
+    """
 
     axes = 3
 
@@ -91,19 +162,83 @@ class _LPPool(Pool):
 
 
 class LPPool1d(_LPPool):
-    """The p-norm of each window: (n, c, length) or (c, length) to (..., out)."""
+    """sum(x ** p) ** (1 / p) of each window: (n, c, l) -> (n, c, l_out).
+
+    The p-norm of elements that are not negative. The input may lack n. A size s of space becomes (s
+    - kernel_size) // stride + 1.
+
+    Args:
+        norm_type: p.
+        kernel_size: size of a window.
+        stride: step between windows. Default None: kernel_size.
+        ceil_mode: True rounds the division up, so that a last window may reach beyond the end.
+            Default False.
+
+    Raises:
+        ShapeError: the input has other axes, or is smaller than a window.
+        ArgumentError: a size is below 1.
+        DTypeError: the input is not of a real floating point dtype.
+
+    Example:
+        >>> import fusewire as fw
+        >>> fw.nn.LPPool1d(2, kernel_size=2)(fw.tensor([[3.0, 4.0, 0.0, 1.0]]))
+        tensor([[5., 1.]])
+    """
 
     axes = 1
 
 
 class LPPool2d(_LPPool):
-    """The p-norm of each window: (n, c, h, w) or (c, h, w) to (..., h_out, w_out)."""
+    """sum(x ** p) ** (1 / p) of each window: (n, c, h, w) -> (n, c, h_out, w_out).
+
+    The p-norm of elements that are not negative. The input may lack n. A size s of space becomes (s
+    - kernel_size) // stride + 1.
+
+    Args:
+        norm_type: p.
+        kernel_size: size of a window; one number, or 2 of them.
+        stride: step between windows. Default None: kernel_size.
+        ceil_mode: True rounds the division up, so that a last window may reach beyond the end.
+            Default False.
+
+    Raises:
+        ShapeError: the input has other axes, or is smaller than a window.
+        ArgumentError: a size is below 1.
+        DTypeError: the input is not of a real floating point dtype.
+
+    Example:
+        >>> import fusewire as fw
+        >>> fw.nn.LPPool2d(1, kernel_size=2)(fw.ones(1, 4, 4))
+        tensor([[[4., 4.],
+                 [4., 4.]]])
+    """
 
     axes = 2
 
 
 class LPPool3d(_LPPool):
-    """The p-norm of each window: (n, c, d, h, w) or (c, d, h, w) to (..., *out)."""
+    """sum(x ** p) ** (1 / p) of each window: (n, c, d, h, w) -> (n, c, d_out, h_out, w_out).
+
+    The p-norm of elements that are not negative. The input may lack n. A size s of space becomes (s
+    - kernel_size) // stride + 1.
+
+    Args:
+        norm_type: p.
+        kernel_size: size of a window; one number, or 3 of them.
+        stride: step between windows. Default None: kernel_size.
+        ceil_mode: True rounds the division up, so that a last window may reach beyond the end.
+            Default False.
+
+    Raises:
+        ShapeError: the input has other axes, or is smaller than a window.
+        ArgumentError: a size is below 1.
+        DTypeError: the input is not of a real floating point dtype.
+
+    Example:
+        >>> import fusewire as fw
+        >>> fw.nn.LPPool3d(2, kernel_size=2)(fw.zeros(1, 8, 4, 6, 6)).shape
+        (1, 8, 2, 3, 3)
+    """
 
     axes = 3
 
@@ -124,21 +259,71 @@ class _AdaptiveAvgPool(Pool):
 
 
 class AdaptiveAvgPool1d(_AdaptiveAvgPool):
-    """The means of `output_size` windows: (n, c, length) or (c, length) to (..., output_size)."""
+    """The mean of each of output_size windows: (n, c, l) -> (n, c, output_size).
+
+    The input may lack n. Window i of m along an axis of size s goes from floor(i * s / m) to
+    ceil((i + 1) * s / m).
+
+    Args:
+        output_size: size of the result; None keeps the size of the input.
+
+    Raises:
+        ShapeError: the input has other axes.
+        ArgumentError: output_size is below 1.
+        DTypeError: the input is not of a real floating point dtype.
+
+    Example:
+        >>> import fusewire as fw
+        >>> fw.nn.AdaptiveAvgPool1d(2)(fw.tensor([[1.0, 2.0, 3.0]]))
+        tensor([[1.5, 2.5]])
+    """
 
     axes = 1
 
 
 class AdaptiveAvgPool2d(_AdaptiveAvgPool):
-    """The means of so many windows: (n, c, h, w) or (c, h, w) to (..., *output_size).
+    """The mean of each of output_size windows: (n, c, h, w) -> (n, c, *output_size).
 
-    `output_size` is a number or one for each axis; None keeps the size of the input.
+    The input may lack n. Window i of m along an axis of size s goes from floor(i * s / m) to
+    ceil((i + 1) * s / m).
+
+    Args:
+        output_size: sizes of the result; one number, or 2 of them; None keeps the size of an axis.
+
+    Raises:
+        ShapeError: the input has other axes.
+        ArgumentError: output_size is below 1.
+        DTypeError: the input is not of a real floating point dtype.
+
+    Example:
+        >>> import fusewire as fw
+        >>> fw.nn.AdaptiveAvgPool2d(1)(fw.arange(8.0).reshape(2, 2, 2))
+        tensor([[[1.5]],
+        <BLANKLINE>
+                [[5.5]]])
     """
 
     axes = 2
 
 
 class AdaptiveAvgPool3d(_AdaptiveAvgPool):
-    """The means of so many windows: (n, c, d, h, w) or (c, d, h, w) to (..., *output_size)."""
+    """The mean of each of output_size windows: (n, c, d, h, w) -> (n, c, *output_size).
+
+    The input may lack n. Window i of m along an axis of size s goes from floor(i * s / m) to
+    ceil((i + 1) * s / m).
+
+    Args:
+        output_size: sizes of the result; one number, or 3 of them; None keeps the size of an axis.
+
+    Raises:
+        ShapeError: the input has other axes.
+        ArgumentError: output_size is below 1.
+        DTypeError: the input is not of a real floating point dtype.
+
+    Example:
+        >>> import fusewire as fw
+        >>> fw.nn.AdaptiveAvgPool3d((2, None, 1))(fw.zeros(1, 8, 5, 6, 7)).shape
+        (1, 8, 2, 6, 1)
+    """
 
     axes = 3

@@ -115,13 +115,40 @@ class _Conv(Module):
 
 
 class Conv1d(_Conv):
-    """x (n, in_channels, l), or one without n, to (n, out_channels, l_out).
+    """Cross-correlation: (n, in_channels, l) -> (n, out_channels, l_out).
 
-    weight is (out_channels, in_channels / groups, kernel_size), bias (out_channels,).
+    The input may lack n. A size s of space becomes (s + 2 * padding - dilation * (kernel_size - 1)
+    - 1) // stride + 1.
 
-    >>> import fusewire as fw
-    >>> fw.nn.Conv1d(2, 4, 3, padding="same", groups=2)(fw.zeros(1, 2, 5)).shape
-    (1, 4, 5)
+    The parameters are weight, (out_channels, in_channels / groups, kernel_size), and bias,
+    (out_channels,). Both are drawn uniformly from +-1 / sqrt(m), where m is the number of elements
+    of weight[0].
+
+    Args:
+        in_channels: channels of the input.
+        out_channels: channels of the result.
+        kernel_size: size of the kernel.
+        stride: step between windows. Default 1.
+        padding: number of elements added at both ends of each axis, "valid" for 0, or "same" for
+            results as large as the input. Default 0.
+        dilation: distance between the elements of a window. Default 1.
+        groups: number of groups of channels that are convolved separately. Default 1.
+        bias: adds a learned number to each channel of the result. Default True.
+        padding_mode: values of the padding: "zeros", "reflect", "replicate" or "circular". Default
+            "zeros".
+        device, dtype: of the parameters. Default None: the default device, float32.
+
+    Raises:
+        ShapeError: the input has other axes or channels, or is smaller than the kernel.
+        ArgumentError: groups does not divide both numbers of channels, padding="same" with a stride
+            other than 1, or an unknown padding or padding_mode.
+        DTypeError: the input does not have the dtype of the weight.
+
+    Example:
+        >>> import fusewire as fw
+        >>> layer = fw.nn.Conv1d(2, 4, 3, padding="same", groups=2)
+        >>> layer(fw.zeros(1, 2, 5)).shape, layer.weight.shape
+        ((1, 4, 5), (4, 1, 3))
     """
 
     axes = 1
@@ -129,9 +156,40 @@ class Conv1d(_Conv):
 
 
 class Conv2d(_Conv):
-    """x (n, in_channels, h, w), or one without n, to (n, out_channels, h_out, w_out).
+    """Cross-correlation: (n, in_channels, h, w) -> (n, out_channels, h_out, w_out).
 
-    weight is (out_channels, in_channels / groups, *kernel_size), bias (out_channels,).
+    The input may lack n. A size s of space becomes (s + 2 * padding - dilation * (kernel_size - 1)
+    - 1) // stride + 1.
+
+    The parameters are weight, (out_channels, in_channels / groups, *kernel_size), and bias,
+    (out_channels,). Both are drawn uniformly from +-1 / sqrt(m), where m is the number of elements
+    of weight[0].
+
+    Args:
+        in_channels: channels of the input.
+        out_channels: channels of the result.
+        kernel_size: size of the kernel; one number, or 2 of them.
+        stride: step between windows; one number, or 2 of them. Default 1.
+        padding: number of elements added at both ends of each axis, "valid" for 0, or "same" for
+            results as large as the input. Default 0.
+        dilation: distance between the elements of a window. Default 1.
+        groups: number of groups of channels that are convolved separately. Default 1.
+        bias: adds a learned number to each channel of the result. Default True.
+        padding_mode: values of the padding: "zeros", "reflect", "replicate" or "circular". Default
+            "zeros".
+        device, dtype: of the parameters. Default None: the default device, float32.
+
+    Raises:
+        ShapeError: the input has other axes or channels, or is smaller than the kernel.
+        ArgumentError: groups does not divide both numbers of channels, padding="same" with a stride
+            other than 1, or an unknown padding or padding_mode.
+        DTypeError: the input does not have the dtype of the weight.
+
+    Example:
+        >>> import fusewire as fw
+        >>> layer = fw.nn.Conv2d(3, 8, kernel_size=3, stride=2, padding=1)
+        >>> layer(fw.zeros(1, 3, 32, 32)).shape, layer.weight.shape
+        ((1, 8, 16, 16), (8, 3, 3, 3))
     """
 
     axes = 2
@@ -139,9 +197,40 @@ class Conv2d(_Conv):
 
 
 class Conv3d(_Conv):
-    """x (n, in_channels, d, h, w), or one without n, to (n, out_channels, d_out, h_out, w_out).
+    """Cross-correlation: (n, in_channels, d, h, w) -> (n, out_channels, d_out, h_out, w_out).
 
-    weight is (out_channels, in_channels / groups, *kernel_size), bias (out_channels,).
+    The input may lack n. A size s of space becomes (s + 2 * padding - dilation * (kernel_size - 1)
+    - 1) // stride + 1.
+
+    The parameters are weight, (out_channels, in_channels / groups, *kernel_size), and bias,
+    (out_channels,). Both are drawn uniformly from +-1 / sqrt(m), where m is the number of elements
+    of weight[0].
+
+    Args:
+        in_channels: channels of the input.
+        out_channels: channels of the result.
+        kernel_size: size of the kernel; one number, or 3 of them.
+        stride: step between windows; one number, or 3 of them. Default 1.
+        padding: number of elements added at both ends of each axis, "valid" for 0, or "same" for
+            results as large as the input. Default 0.
+        dilation: distance between the elements of a window. Default 1.
+        groups: number of groups of channels that are convolved separately. Default 1.
+        bias: adds a learned number to each channel of the result. Default True.
+        padding_mode: values of the padding: "zeros", "reflect", "replicate" or "circular". Default
+            "zeros".
+        device, dtype: of the parameters. Default None: the default device, float32.
+
+    Raises:
+        ShapeError: the input has other axes or channels, or is smaller than the kernel.
+        ArgumentError: groups does not divide both numbers of channels, padding="same" with a stride
+            other than 1, or an unknown padding or padding_mode.
+        DTypeError: the input does not have the dtype of the weight.
+
+    Example:
+        >>> import fusewire as fw
+        >>> layer = fw.nn.Conv3d(1, 2, kernel_size=(1, 3, 3))
+        >>> layer(fw.zeros(1, 1, 4, 8, 8)).shape, layer.weight.shape
+        ((1, 2, 4, 6, 6), (2, 1, 1, 3, 3))
     """
 
     axes = 3
@@ -196,9 +285,41 @@ class _ConvTranspose(_Conv):
 
 
 class ConvTranspose1d(_ConvTranspose):
-    """x (n, in_channels, l), or one without n, to (n, out_channels, l_out).
+    """Transposed convolution: (n, in_channels, l) -> (n, out_channels, l_out).
 
-    weight is (in_channels, out_channels / groups, kernel_size), bias (out_channels,).
+    The gradient of Conv1d with respect to its input. The input may lack n. A size s of space
+    becomes (s - 1) * stride - 2 * padding + dilation * (kernel_size - 1) + output_padding + 1. The
+    call takes output_size, the sizes of space or the whole shape, in the place of output_padding.
+
+    The parameters are weight, (in_channels, out_channels / groups, kernel_size), and bias,
+    (out_channels,). Both are drawn uniformly from +-1 / sqrt(m), where m is the number of elements
+    of weight[0].
+
+    Args:
+        in_channels: channels of the input.
+        out_channels: channels of the result.
+        kernel_size: size of the kernel.
+        stride: distance between the kernels of neighbouring elements. Default 1.
+        padding: number of elements removed at both ends of each axis. Default 0.
+        output_padding: number of elements added at the end of each axis; less than stride or
+            dilation. Default 0.
+        groups: number of groups of channels that are convolved separately. Default 1.
+        bias: adds a learned number to each channel of the result. Default True.
+        dilation: distance between the elements of the kernel. Default 1.
+        padding_mode: only "zeros". Default "zeros".
+        device, dtype: of the parameters. Default None: the default device, float32.
+
+    Raises:
+        ShapeError: the input has other axes or channels, or output_size is not possible.
+        ArgumentError: groups does not divide both numbers of channels, output_padding is too large,
+            or padding_mode is not "zeros".
+        DTypeError: the input does not have the dtype of the weight.
+
+    Example:
+        >>> import fusewire as fw
+        >>> layer = fw.nn.ConvTranspose1d(2, 4, 3, stride=2)
+        >>> layer(fw.zeros(1, 2, 5)).shape, layer.weight.shape
+        ((1, 4, 11), (2, 4, 3))
     """
 
     axes = 1
@@ -206,14 +327,43 @@ class ConvTranspose1d(_ConvTranspose):
 
 
 class ConvTranspose2d(_ConvTranspose):
-    """x (n, in_channels, h, w), or one without n, to (n, out_channels, h_out, w_out).
+    """Transposed convolution: (n, in_channels, h, w) -> (n, out_channels, h_out, w_out).
 
-    weight is (in_channels, out_channels / groups, *kernel_size), bias (out_channels,).
+    The gradient of Conv2d with respect to its input. The input may lack n. A size s of space
+    becomes (s - 1) * stride - 2 * padding + dilation * (kernel_size - 1) + output_padding + 1. The
+    call takes output_size, the sizes of space or the whole shape, in the place of output_padding.
 
-    >>> import fusewire as fw
-    >>> up = fw.nn.ConvTranspose2d(8, 4, 3, stride=2, padding=1)
-    >>> up(fw.zeros(1, 8, 5, 5)).shape, up(fw.zeros(1, 8, 5, 5), output_size=(10, 10)).shape
-    ((1, 4, 9, 9), (1, 4, 10, 10))
+    The parameters are weight, (in_channels, out_channels / groups, *kernel_size), and bias,
+    (out_channels,). Both are drawn uniformly from +-1 / sqrt(m), where m is the number of elements
+    of weight[0].
+
+    Args:
+        in_channels: channels of the input.
+        out_channels: channels of the result.
+        kernel_size: size of the kernel; one number, or 2 of them.
+        stride: distance between the kernels of neighbouring elements; one number, or 2 of them.
+            Default 1.
+        padding: number of elements removed at both ends of each axis. Default 0.
+        output_padding: number of elements added at the end of each axis; less than stride or
+            dilation. Default 0.
+        groups: number of groups of channels that are convolved separately. Default 1.
+        bias: adds a learned number to each channel of the result. Default True.
+        dilation: distance between the elements of the kernel. Default 1.
+        padding_mode: only "zeros". Default "zeros".
+        device, dtype: of the parameters. Default None: the default device, float32.
+
+    Raises:
+        ShapeError: the input has other axes or channels, or output_size is not possible.
+        ArgumentError: groups does not divide both numbers of channels, output_padding is too large,
+            or padding_mode is not "zeros".
+        DTypeError: the input does not have the dtype of the weight.
+
+    Example:
+        >>> import fusewire as fw
+        >>> layer = fw.nn.ConvTranspose2d(8, 4, 3, stride=2, padding=1)
+        >>> x = fw.zeros(1, 8, 5, 5)
+        >>> layer(x).shape, layer(x, output_size=(10, 10)).shape
+        ((1, 4, 9, 9), (1, 4, 10, 10))
     """
 
     axes = 2
@@ -221,9 +371,43 @@ class ConvTranspose2d(_ConvTranspose):
 
 
 class ConvTranspose3d(_ConvTranspose):
-    """x (n, in_channels, d, h, w), or one without n, to (n, out_channels, d_out, h_out, w_out).
+    """Transposed convolution of volumes (n, in_channels, d, h, w).
 
-    weight is (in_channels, out_channels / groups, *kernel_size), bias (out_channels,).
+    The result is (n, out_channels, d_out, h_out, w_out). The gradient of Conv3d with respect to its
+    input. The input may lack n. A size s of space becomes (s - 1) * stride - 2 * padding + dilation
+    * (kernel_size - 1) + output_padding + 1. The call takes output_size, the sizes of space or the
+    whole shape, in the place of output_padding.
+
+    The parameters are weight, (in_channels, out_channels / groups, *kernel_size), and bias,
+    (out_channels,). Both are drawn uniformly from +-1 / sqrt(m), where m is the number of elements
+    of weight[0].
+
+    Args:
+        in_channels: channels of the input.
+        out_channels: channels of the result.
+        kernel_size: size of the kernel; one number, or 3 of them.
+        stride: distance between the kernels of neighbouring elements; one number, or 3 of them.
+            Default 1.
+        padding: number of elements removed at both ends of each axis. Default 0.
+        output_padding: number of elements added at the end of each axis; less than stride or
+            dilation. Default 0.
+        groups: number of groups of channels that are convolved separately. Default 1.
+        bias: adds a learned number to each channel of the result. Default True.
+        dilation: distance between the elements of the kernel. Default 1.
+        padding_mode: only "zeros". Default "zeros".
+        device, dtype: of the parameters. Default None: the default device, float32.
+
+    Raises:
+        ShapeError: the input has other axes or channels, or output_size is not possible.
+        ArgumentError: groups does not divide both numbers of channels, output_padding is too large,
+            or padding_mode is not "zeros".
+        DTypeError: the input does not have the dtype of the weight.
+
+    Example:
+        >>> import fusewire as fw
+        >>> layer = fw.nn.ConvTranspose3d(2, 1, 2, stride=2)
+        >>> layer(fw.zeros(1, 2, 3, 4, 4)).shape
+        (1, 1, 6, 8, 8)
     """
 
     axes = 3

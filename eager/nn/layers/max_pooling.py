@@ -37,27 +37,93 @@ class _MaxPool(Pool):
 
 
 class MaxPool1d(_MaxPool):
-    """The largest element of each window: (n, c, length) or (c, length) to (..., out).
+    """The largest element of each window: (n, c, l) -> (n, c, l_out).
 
-    With `return_indices` also where each stands in its row, as MaxUnpool1d takes it.
+    The input may lack n. A size s of space becomes (s + 2 * padding - dilation * (kernel_size - 1)
+    - 1) // stride + 1.
+
+    Args:
+        kernel_size: size of a window.
+        stride: step between windows. Default None: kernel_size.
+        padding: number of elements added at both ends of each axis, which are never the largest; at
+            most half of the window. Default 0.
+        dilation: distance between the elements of a window. Default 1.
+        return_indices: True also returns the int64 positions of the results along l. Default False.
+        ceil_mode: True rounds the division up, so that a last window may reach beyond the end.
+            Default False.
+
+    Raises:
+        ShapeError: the input has other axes, or is smaller than a window.
+        ArgumentError: padding is more than half of the window, or a size is below 1.
+        DTypeError: the input is bool or complex.
+
+    Example:
+        >>> import fusewire as fw
+        >>> fw.nn.MaxPool1d(2, return_indices=True)(fw.tensor([[1.0, 5.0, 2.0, 0.0]]))
+        (tensor([[5., 2.]]), tensor([[1, 2]]))
     """
 
     axes = 1
 
 
 class MaxPool2d(_MaxPool):
-    """The largest element of each window: (n, c, h, w) or (c, h, w) to (..., h_out, w_out).
+    """The largest element of each window: (n, c, h, w) -> (n, c, h_out, w_out).
 
-    With `return_indices` also where each stands in its plane, as MaxUnpool2d takes it.
+    The input may lack n. A size s of space becomes (s + 2 * padding - dilation * (kernel_size - 1)
+    - 1) // stride + 1.
+
+    Args:
+        kernel_size: size of a window; one number, or 2 of them.
+        stride: step between windows. Default None: kernel_size.
+        padding: number of elements added at both ends of each axis, which are never the largest; at
+            most half of the window. Default 0.
+        dilation: distance between the elements of a window. Default 1.
+        return_indices: True also returns the int64 positions of the results, in row-major order of
+            space. Default False.
+        ceil_mode: True rounds the division up, so that a last window may reach beyond the end.
+            Default False.
+
+    Raises:
+        ShapeError: the input has other axes, or is smaller than a window.
+        ArgumentError: padding is more than half of the window, or a size is below 1.
+        DTypeError: the input is bool or complex.
+
+    Example:
+        >>> import fusewire as fw
+        >>> fw.nn.MaxPool2d(2)(fw.arange(16.0).reshape(1, 4, 4))
+        tensor([[[ 5.,  7.],
+                 [13., 15.]]])
     """
 
     axes = 2
 
 
 class MaxPool3d(_MaxPool):
-    """The largest element of each window: (n, c, d, h, w) or (c, d, h, w) to (..., *out).
+    """The largest element of each window: (n, c, d, h, w) -> (n, c, d_out, h_out, w_out).
 
-    With `return_indices` also where each stands in its volume, as MaxUnpool3d takes it.
+    The input may lack n. A size s of space becomes (s + 2 * padding - dilation * (kernel_size - 1)
+    - 1) // stride + 1.
+
+    Args:
+        kernel_size: size of a window; one number, or 3 of them.
+        stride: step between windows. Default None: kernel_size.
+        padding: number of elements added at both ends of each axis, which are never the largest; at
+            most half of the window. Default 0.
+        dilation: distance between the elements of a window. Default 1.
+        return_indices: True also returns the int64 positions of the results, in row-major order of
+            space. Default False.
+        ceil_mode: True rounds the division up, so that a last window may reach beyond the end.
+            Default False.
+
+    Raises:
+        ShapeError: the input has other axes, or is smaller than a window.
+        ArgumentError: padding is more than half of the window, or a size is below 1.
+        DTypeError: the input is bool or complex.
+
+    Example:
+        >>> import fusewire as fw
+        >>> fw.nn.MaxPool3d((1, 2, 2))(fw.zeros(1, 8, 4, 6, 6)).shape
+        (1, 8, 4, 3, 3)
     """
 
     axes = 3
@@ -82,19 +148,80 @@ class _MaxUnpool(Pool):
 
 
 class MaxUnpool1d(_MaxUnpool):
-    """What MaxPool1d gave, (n, c, out), put back to its indices: (n, c, length), 0 elsewhere."""
+    """The inverse of MaxPool1d, with 0 for lost elements: (n, c, l_out) -> (n, c, l).
+
+    The call takes the results and the indices of MaxPool1d, and optionally output_size, the sizes
+    of space or the whole shape. By default a size s of space becomes (s - 1) * stride - 2 * padding
+    + kernel_size.
+
+    Args:
+        kernel_size: size of a window.
+        stride: step between windows. Default None: kernel_size.
+        padding: the padding of MaxPool1d. Default 0.
+
+    Raises:
+        ShapeError: input and indices differ in shape, or output_size is not possible.
+        IndexingError: an index is outside of the result.
+
+    Example:
+        >>> import fusewire as fw
+        >>> y, i = fw.nn.MaxPool1d(2, return_indices=True)(fw.tensor([[1.0, 5.0, 2.0, 0.0]]))
+        >>> fw.nn.MaxUnpool1d(2)(y, i)
+        tensor([[0., 5., 2., 0.]])
+    """
 
     axes = 1
 
 
 class MaxUnpool2d(_MaxUnpool):
-    """What MaxPool2d gave, (n, c, h_out, w_out), put back to its indices: (n, c, h, w)."""
+    """The inverse of MaxPool2d, with 0 for lost elements: (n, c, h_out, w_out) -> (n, c, h, w).
+
+    The call takes the results and the indices of MaxPool2d, and optionally output_size, the sizes
+    of space or the whole shape. By default a size s of space becomes (s - 1) * stride - 2 * padding
+    + kernel_size.
+
+    Args:
+        kernel_size: size of a window; one number, or 2 of them.
+        stride: step between windows. Default None: kernel_size.
+        padding: the padding of MaxPool2d. Default 0.
+
+    Raises:
+        ShapeError: input and indices differ in shape, or output_size is not possible.
+        IndexingError: an index is outside of the result.
+
+    Example:
+        >>> import fusewire as fw
+        >>> y, i = fw.nn.MaxPool2d(2, return_indices=True)(fw.arange(4.0).reshape(1, 2, 2))
+        >>> fw.nn.MaxUnpool2d(2)(y, i)
+        tensor([[[0., 0.],
+                 [0., 3.]]])
+    """
 
     axes = 2
 
 
 class MaxUnpool3d(_MaxUnpool):
-    """What MaxPool3d gave, (n, c, *out), put back to its indices: (n, c, d, h, w)."""
+    """The inverse of MaxPool3d, with 0 for lost elements.
+
+    (n, c, d_out, h_out, w_out) -> (n, c, d, h, w). The call takes the results and the indices of
+    MaxPool3d, and optionally output_size, the sizes of space or the whole shape. By default a size
+    s of space becomes (s - 1) * stride - 2 * padding + kernel_size.
+
+    Args:
+        kernel_size: size of a window; one number, or 3 of them.
+        stride: step between windows. Default None: kernel_size.
+        padding: the padding of MaxPool3d. Default 0.
+
+    Raises:
+        ShapeError: input and indices differ in shape, or output_size is not possible.
+        IndexingError: an index is outside of the result.
+
+    Example:
+        >>> import fusewire as fw
+        >>> y, i = fw.nn.MaxPool3d(2, return_indices=True)(fw.zeros(1, 4, 4, 4))
+        >>> fw.nn.MaxUnpool3d(2)(y, i).shape
+        (1, 4, 4, 4)
+    """
 
     axes = 3
 
@@ -114,22 +241,75 @@ class _AdaptiveMaxPool(Pool):
 
 
 class AdaptiveMaxPool1d(_AdaptiveMaxPool):
-    """The largest of each of `output_size` windows: (n, c, length) to (n, c, output_size)."""
+    """The largest of each of output_size windows: (n, c, l) -> (n, c, output_size).
+
+    The input may lack n. Window i of m along an axis of size s goes from floor(i * s / m) to
+    ceil((i + 1) * s / m).
+
+    Args:
+        output_size: size of the result; None keeps the size of the input.
+        return_indices: True also returns the int64 positions of the results along l. Default False.
+
+    Raises:
+        ShapeError: the input has other axes.
+        ArgumentError: output_size is below 1.
+        DTypeError: the input is bool or complex.
+
+    Example:
+        >>> import fusewire as fw
+        >>> fw.nn.AdaptiveMaxPool1d(2)(fw.tensor([[1.0, 5.0, 2.0]]))
+        tensor([[5., 5.]])
+    """
 
     axes = 1
 
 
 class AdaptiveMaxPool2d(_AdaptiveMaxPool):
-    """The largest of each of so many windows: (n, c, h, w) to (n, c, *output_size).
+    """The largest of each of output_size windows: (n, c, h, w) -> (n, c, *output_size).
 
-    `output_size` is a number or one for each axis; None keeps the size of the input.
+    The input may lack n. Window i of m along an axis of size s goes from floor(i * s / m) to
+    ceil((i + 1) * s / m).
+
+    Args:
+        output_size: sizes of the result; one number, or 2 of them; None keeps the size of an axis.
+        return_indices: True also returns the int64 positions of the results, in row-major order of
+            space. Default False.
+
+    Raises:
+        ShapeError: the input has other axes.
+        ArgumentError: output_size is below 1.
+        DTypeError: the input is bool or complex.
+
+    Example:
+        >>> import fusewire as fw
+        >>> fw.nn.AdaptiveMaxPool2d((3, None))(fw.zeros(1, 8, 7, 5)).shape
+        (1, 8, 3, 5)
     """
 
     axes = 2
 
 
 class AdaptiveMaxPool3d(_AdaptiveMaxPool):
-    """The largest of each of so many windows: (n, c, d, h, w) to (n, c, *output_size)."""
+    """The largest of each of output_size windows: (n, c, d, h, w) -> (n, c, *output_size).
+
+    The input may lack n. Window i of m along an axis of size s goes from floor(i * s / m) to
+    ceil((i + 1) * s / m).
+
+    Args:
+        output_size: sizes of the result; one number, or 3 of them; None keeps the size of an axis.
+        return_indices: True also returns the int64 positions of the results, in row-major order of
+            space. Default False.
+
+    Raises:
+        ShapeError: the input has other axes.
+        ArgumentError: output_size is below 1.
+        DTypeError: the input is bool or complex.
+
+    Example:
+        >>> import fusewire as fw
+        >>> fw.nn.AdaptiveMaxPool3d(2)(fw.zeros(1, 8, 5, 6, 7)).shape
+        (1, 8, 2, 2, 2)
+    """
 
     axes = 3
 
@@ -163,15 +343,56 @@ class _FractionalMaxPool(Pool):
 
 
 class FractionalMaxPool2d(_FractionalMaxPool):
-    """The largest of windows that begin at random places: (n, c, h, w) to (n, c, *out).
+    """The largest of windows at random positions: (n, c, h, w) -> (n, c, *output_size).
 
-    Graham, arXiv 1412.6071.
+    The input may lack n. Every call draws new positions. Graham, arXiv 1412.6071.
+
+    Args:
+        kernel_size: size of a window; one number, or 2 of them.
+        output_size: sizes of the result; one number, or 2 of them. Default None: output_ratio.
+        output_ratio: sizes of the result as fractions of those of the input, between 0 and 1.
+            Default None: output_size.
+        return_indices: True also returns the int64 positions of the results, in row-major order of
+            space. Default False.
+
+    Raises:
+        ArgumentError: output_size and output_ratio are both None or both set, or a ratio is not
+            between 0 and 1.
+        ShapeError: the input has other axes, or output_size + kernel_size - 1 is above its sizes.
+        DTypeError: the input is not of a real floating point dtype.
+
+    Example:
+        >>> import fusewire as fw
+        >>> fw.nn.FractionalMaxPool2d(2, output_ratio=0.5)(fw.zeros(1, 8, 6, 8)).shape
+        (1, 8, 3, 4)
     """
 
     axes = 2
 
 
 class FractionalMaxPool3d(_FractionalMaxPool):
-    """The largest of windows that begin at random places: (n, c, d, h, w) to (n, c, *out)."""
+    """The largest of windows at random positions: (n, c, d, h, w) -> (n, c, *output_size).
+
+    The input may lack n. Every call draws new positions. Graham, arXiv 1412.6071.
+
+    Args:
+        kernel_size: size of a window; one number, or 3 of them.
+        output_size: sizes of the result; one number, or 3 of them. Default None: output_ratio.
+        output_ratio: sizes of the result as fractions of those of the input, between 0 and 1.
+            Default None: output_size.
+        return_indices: True also returns the int64 positions of the results, in row-major order of
+            space. Default False.
+
+    Raises:
+        ArgumentError: output_size and output_ratio are both None or both set, or a ratio is not
+            between 0 and 1.
+        ShapeError: the input has other axes, or output_size + kernel_size - 1 is above its sizes.
+        DTypeError: the input is not of a real floating point dtype.
+
+    Example:
+        >>> import fusewire as fw
+        >>> fw.nn.FractionalMaxPool3d(2, output_ratio=0.5)(fw.zeros(1, 8, 6, 8, 10)).shape
+        (1, 8, 3, 4, 5)
+    """
 
     axes = 3

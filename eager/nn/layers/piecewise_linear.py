@@ -18,14 +18,40 @@ __all__ = [
 
 
 class ReLU(InPlaceActivation):
-    """max(x, 0), of the shape of x; with `inplace` x itself is changed to that."""
+    """max(x, 0) of each element; the result has the shape and dtype of x.
+
+    Args:
+        inplace: True writes the result into x and returns x. Default False.
+
+    Raises:
+        DTypeError: x is bool or complex.
+
+    Example:
+        >>> import fusewire as fw
+        >>> fw.nn.ReLU()(fw.tensor([-2.0, 0.5, 3.0]))
+        tensor([0. , 0.5, 3. ])
+    """
 
     def forward(self, input: Tensor) -> Tensor:
         return F.relu(input, self.inplace)
 
 
 class Threshold(InPlaceActivation):
-    """x where it is above `threshold`, else `value`; of the shape of x."""
+    """x where it is above `threshold`, else `value`; the result has the shape of x.
+
+    Args:
+        threshold: the limit that x is compared with.
+        value: replaces elements up to the threshold.
+        inplace: True writes the result into x and returns x. Default False.
+
+    Raises:
+        DTypeError: x is complex.
+
+    Example:
+        >>> import fusewire as fw
+        >>> fw.nn.Threshold(1.0, 20.0)(fw.tensor([-2.0, 0.5, 3.0]))
+        tensor([20., 20.,  3.])
+    """
 
     _shown = ("threshold", "value")
 
@@ -37,7 +63,17 @@ class Threshold(InPlaceActivation):
 
 
 class LeakyReLU(InPlaceActivation):
-    """x where it is positive, else negative_slope * x; of the shape of x."""
+    """x where it is positive, else negative_slope * x; the result has the shape of x.
+
+    Args:
+        negative_slope: factor of elements below 0. Default 0.01.
+        inplace: True writes the result into x and returns x. Default False.
+
+    Example:
+        >>> import fusewire as fw
+        >>> fw.nn.LeakyReLU(0.5)(fw.tensor([-2.0, 0.5, 3.0]))
+        tensor([-1. ,  0.5,  3. ])
+    """
 
     _shown = ("negative_slope",)
 
@@ -49,7 +85,25 @@ class LeakyReLU(InPlaceActivation):
 
 
 class PReLU(ActivationLayer):
-    """x where it is positive, else weight * x: weight (num_parameters,), one for each channel."""
+    """x where it is positive, else weight * x; the result has the shape of x.
+
+    The slopes `weight`, (num_parameters,), are learned. He et al., "Delving deep into rectifiers"
+    (2015).
+
+    Args:
+        num_parameters: 1 for one slope, or the number of channels, axis 1 of x. Default 1.
+        init: initial value of every slope. Default 0.25.
+        device, dtype: of the parameters. Default None: the default device, float32.
+
+    Raises:
+        ShapeError: num_parameters is neither 1 nor the number of channels of x.
+
+    Example:
+        >>> import fusewire as fw
+        >>> layer = fw.nn.PReLU(2, init=0.5)
+        >>> layer(fw.tensor([[-2.0, 3.0]]))
+        tensor([[-1.,  3.]], grad_fn=<where>)
+    """
 
     _shown = ("num_parameters",)
 
@@ -68,7 +122,24 @@ class PReLU(ActivationLayer):
 
 
 class RReLU(InPlaceActivation):
-    """x where it is positive, else x times a slope: random while training, else their mean."""
+    """x where it is positive, else x times a slope; the result has the shape of x.
+
+    In training each element draws its slope uniformly from [lower, upper). In evaluation the slope
+    is (lower + upper) / 2. Xu et al., arXiv 1505.00853.
+
+    Args:
+        lower: smallest slope. Default 0.125.
+        upper: largest slope. Default 1 / 3.
+        inplace: True writes the result into x and returns x. Default False.
+
+    Raises:
+        ArgumentError: lower is above upper (raised by the call).
+
+    Example:
+        >>> import fusewire as fw
+        >>> fw.nn.RReLU(0.1, 0.3).eval()(fw.tensor([-10.0, 5.0]))
+        tensor([-2.,  5.])
+    """
 
     _shown = ("lower", "upper")
 
@@ -81,7 +152,23 @@ class RReLU(InPlaceActivation):
 
 
 class Hardtanh(InPlaceActivation):
-    """x limited to between `min_val` and `max_val`; of the shape of x."""
+    """x limited to [min_val, max_val]; the result has the shape of x.
+
+    The gradient is 0 at and beyond the limits.
+
+    Args:
+        min_val: lower limit. Default -1.0.
+        max_val: upper limit. Default 1.0.
+        inplace: True writes the result into x and returns x. Default False.
+
+    Raises:
+        ArgumentError: min_val is above max_val (raised by the call).
+
+    Example:
+        >>> import fusewire as fw
+        >>> fw.nn.Hardtanh()(fw.tensor([-2.0, 0.5, 3.0]))
+        tensor([-1. ,  0.5,  1. ])
+    """
 
     _shown: tuple[str, ...] = ("min_val", "max_val")
 
@@ -93,7 +180,18 @@ class Hardtanh(InPlaceActivation):
 
 
 class ReLU6(Hardtanh):
-    """x limited to between 0 and 6; of the shape of x."""
+    """x limited to [0, 6]; the result has the shape of x.
+
+    The gradient is 0 at and beyond the limits.
+
+    Args:
+        inplace: True writes the result into x and returns x. Default False.
+
+    Example:
+        >>> import fusewire as fw
+        >>> fw.nn.ReLU6()(fw.tensor([-1.0, 5.0, 7.0]))
+        tensor([0., 5., 6.])
+    """
 
     _shown = ()
 
@@ -102,7 +200,16 @@ class ReLU6(Hardtanh):
 
 
 class Hardsigmoid(ActivationLayer):
-    """x / 6 + 1 / 2, limited to between 0 and 1; of the shape of x."""
+    """x / 6 + 1 / 2 limited to [0, 1]; the result has the shape of x.
+
+    Args:
+        inplace: True writes the result into x and returns x. Default False.
+
+    Example:
+        >>> import fusewire as fw
+        >>> fw.nn.Hardsigmoid()(fw.tensor([-3.0, 0.0, 1.5]))
+        tensor([0.  , 0.5 , 0.75])
+    """
 
     def __init__(self, inplace: bool = False) -> None:
         self._set(inplace=inplace)
@@ -112,7 +219,18 @@ class Hardsigmoid(ActivationLayer):
 
 
 class Hardswish(ActivationLayer):
-    """x * Hardsigmoid(x), of the shape of x."""
+    """x * Hardsigmoid(x) of each element; the result has the shape of x.
+
+    Howard et al., "Searching for MobileNetV3" (2019).
+
+    Args:
+        inplace: True writes the result into x and returns x. Default False.
+
+    Example:
+        >>> import fusewire as fw
+        >>> fw.nn.Hardswish()(fw.tensor([-3.0, 0.0, 1.5]))
+        tensor([-0.   ,  0.   ,  1.125])
+    """
 
     def __init__(self, inplace: bool = False) -> None:
         self._set(inplace=inplace)
@@ -130,14 +248,39 @@ class _Shrink(ActivationLayer):
 
 
 class Hardshrink(_Shrink):
-    """x where it is farther than `lambd` from 0, else 0; of the shape of x."""
+    """x where |x| is above `lambd`, else 0; the result has the shape of x.
+
+    Args:
+        lambd: the limit of |x|. Default 0.5.
+
+    Raises:
+        DTypeError: x is bool.
+
+    Example:
+        >>> import fusewire as fw
+        >>> fw.nn.Hardshrink(1.0)(fw.tensor([-2.0, 0.5, 3.0]))
+        tensor([-2.,  0.,  3.])
+    """
 
     def forward(self, input: Tensor) -> Tensor:
         return F.hardshrink(input, self.lambd)
 
 
 class Softshrink(_Shrink):
-    """x moved by `lambd` towards 0, and 0 where it is not farther away; of the shape of x."""
+    """x moved by `lambd` towards 0, or 0 where |x| <= lambd; the result has the shape of x.
+
+    Args:
+        lambd: the distance, at least 0. Default 0.5.
+
+    Raises:
+        ArgumentError: lambd is negative (raised by the call).
+        DTypeError: x is complex.
+
+    Example:
+        >>> import fusewire as fw
+        >>> fw.nn.Softshrink(1.0)(fw.tensor([-2.0, 0.5, 3.0]))
+        tensor([-1.,  0.,  2.])
+    """
 
     def forward(self, input: Tensor) -> Tensor:
         return F.softshrink(input, self.lambd)
