@@ -109,30 +109,139 @@ class _BatchNorm(_ChannelNorm):
 
 
 class BatchNorm1d(_BatchNorm):
-    """(n, c) or (n, c, length) with mean 0 and variance 1 for each channel; then weight and bias.
+    """Batch normalization for each channel of (n, c) or (n, c, l); of the shape of the input.
 
-    Ioffe and Szegedy, arXiv 1502.03167. Training uses the statistics of the batch, and moves the
-    running ones by a share of `momentum` (None: to the average of all batches); otherwise these
-    are used.
+    (x - mean) / sqrt(variance + eps) * weight + bias over the batch, with weight and bias (c,).
+    Training uses the statistics of the batch and updates running = (1 - momentum) * running +
+    momentum * batch, with the variance divided by count - 1. Evaluation uses the running
+    statistics. Ioffe and Szegedy, arXiv 1502.03167.
+
+    Args:
+        num_features: the number of channels c.
+        eps: added to the variance. Default 1e-05.
+        momentum: weight of the new statistics in the running ones; None averages over all batches.
+            Default 0.1.
+        affine: adds a learned weight and bias. Default True.
+        track_running_stats: keeps running statistics for the evaluation; with False every call uses
+            those of the batch. Default True.
+        device, dtype: of the parameters. Default None: the default device, float32.
+        bias: False leaves out the bias. Default True.
+
+    Raises:
+        ShapeError: the input does not have 2 or 3 axes or c channels, or in training one value per
+            channel.
+        DTypeError: the input is not of a real floating point dtype.
+
+    Example:
+        >>> import fusewire as fw
+        >>> layer = fw.nn.BatchNorm1d(1, eps=0.0)
+        >>> layer(fw.tensor([[1.0], [3.0]])).detach()
+        tensor([[-1.],
+                [ 1.]])
+        >>> layer.running_mean, layer.num_batches_tracked
+        (tensor([0.2]), tensor(1))
     """
 
     dimensions = (2, 3)
 
 
 class BatchNorm2d(_BatchNorm):
-    """(n, c, h, w) with mean 0 and variance 1 for each channel: see BatchNorm1d."""
+    """Batch normalization for each channel of (n, c, h, w); of the shape of the input.
+
+    (x - mean) / sqrt(variance + eps) * weight + bias over the batch and space, with weight and bias
+    (c,). Training uses the statistics of the batch and updates running = (1 - momentum) * running +
+    momentum * batch, with the variance divided by count - 1. Evaluation uses the running
+    statistics. Ioffe and Szegedy, arXiv 1502.03167.
+
+    Args:
+        num_features: the number of channels c.
+        eps: added to the variance. Default 1e-05.
+        momentum: weight of the new statistics in the running ones; None averages over all batches.
+            Default 0.1.
+        affine: adds a learned weight and bias. Default True.
+        track_running_stats: keeps running statistics for the evaluation; with False every call uses
+            those of the batch. Default True.
+        device, dtype: of the parameters. Default None: the default device, float32.
+        bias: False leaves out the bias. Default True.
+
+    Raises:
+        ShapeError: the input does not have 4 axes or c channels, or in training one value per
+            channel.
+        DTypeError: the input is not of a real floating point dtype.
+
+    Example:
+        >>> import fusewire as fw
+        >>> layer = fw.nn.BatchNorm2d(3)
+        >>> layer(fw.ones(2, 3, 4, 4)).shape, layer.weight.shape
+        ((2, 3, 4, 4), (3,))
+    """
 
     dimensions = (4,)
 
 
 class BatchNorm3d(_BatchNorm):
-    """(n, c, d, h, w) with mean 0 and variance 1 for each channel: see BatchNorm1d."""
+    """Batch normalization for each channel of (n, c, d, h, w); of the shape of the input.
+
+    (x - mean) / sqrt(variance + eps) * weight + bias over the batch and space, with weight and bias
+    (c,). Training uses the statistics of the batch and updates running = (1 - momentum) * running +
+    momentum * batch, with the variance divided by count - 1. Evaluation uses the running
+    statistics. Ioffe and Szegedy, arXiv 1502.03167.
+
+    Args:
+        num_features: the number of channels c.
+        eps: added to the variance. Default 1e-05.
+        momentum: weight of the new statistics in the running ones; None averages over all batches.
+            Default 0.1.
+        affine: adds a learned weight and bias. Default True.
+        track_running_stats: keeps running statistics for the evaluation; with False every call uses
+            those of the batch. Default True.
+        device, dtype: of the parameters. Default None: the default device, float32.
+        bias: False leaves out the bias. Default True.
+
+    Raises:
+        ShapeError: the input does not have 5 axes or c channels, or in training one value per
+            channel.
+        DTypeError: the input is not of a real floating point dtype.
+
+    Example:
+        >>> import fusewire as fw
+        >>> layer = fw.nn.BatchNorm3d(3)
+        >>> layer(fw.ones(2, 3, 4, 4, 4)).shape, layer.weight.shape
+        ((2, 3, 4, 4, 4), (3,))
+    """
 
     dimensions = (5,)
 
 
 class SyncBatchNorm(_BatchNorm):
-    """(n, c, ...) with mean 0 and variance 1 for each channel, in one process: see BatchNorm1d."""
+    """Batch normalization for each channel of (n, c, ...), with 0 to 3 axes of space.
+
+    As BatchNorm1d, BatchNorm2d and BatchNorm3d: the statistics are those of this process.
+
+    Args:
+        num_features: the number of channels c.
+        eps: added to the variance. Default 1e-05.
+        momentum: weight of the new statistics in the running ones; None averages over all batches.
+            Default 0.1.
+        affine: adds a learned weight and bias. Default True.
+        track_running_stats: keeps running statistics for the evaluation; with False every call uses
+            those of the batch. Default True.
+        device, dtype: of the parameters. Default None: the default device, float32.
+        bias: False leaves out the bias. Default True.
+        process_group: stored, but without effect. Default None.
+
+    Raises:
+        ShapeError: the input does not have 2 to 5 axes or c channels, or in training one value per
+            channel.
+        DTypeError: the input is not of a real floating point dtype.
+
+    Example:
+        >>> import fusewire as fw
+        >>> model = fw.nn.Sequential(fw.nn.BatchNorm2d(3))
+        >>> model = fw.nn.SyncBatchNorm.convert_sync_batchnorm(model)
+        >>> type(model[0]).__name__, model(fw.ones(2, 3, 4, 4)).shape
+        ('SyncBatchNorm', (2, 3, 4, 4))
+    """
 
     dimensions = (2, 3, 4, 5)
 
@@ -184,22 +293,96 @@ class _InstanceNorm(_ChannelNorm):
 
 
 class InstanceNorm1d(_InstanceNorm):
-    """(n, c, length) or (c, length) with mean 0 and variance 1 for each channel of each sample.
+    """Normalization of each channel of each sample: (n, c, l) or (c, l).
 
-    Ulyanov, Vedaldi and Lempitsky, arXiv 1607.08022. With `affine` times a weight plus a bias per
-    channel; with `track_running_stats` running statistics are used where it is not training.
+    The result has the shape of the input: (x - mean) / sqrt(variance + eps) over space, with affine
+    times weight plus bias, both (c,). With track_running_stats, training updates running statistics
+    by the means over the samples, and evaluation uses them. Ulyanov, Vedaldi and Lempitsky, arXiv
+    1607.08022.
+
+    Args:
+        num_features: the number of channels c.
+        eps: added to the variance. Default 1e-05.
+        momentum: weight of the new statistics in the running ones. Default 0.1.
+        affine: adds a learned weight and bias. Default False.
+        track_running_stats: keeps running statistics for the evaluation; with False every call uses
+            those of the sample. Default False.
+        device, dtype: of the parameters. Default None: the default device, float32.
+        bias: False leaves out the bias. Default True.
+
+    Raises:
+        ShapeError: the input does not have 2 or 3 axes, it has one value per channel, or with
+            affine other channels.
+        DTypeError: the input is not of a real floating point dtype.
+
+    Example:
+        >>> import fusewire as fw
+        >>> fw.nn.InstanceNorm1d(1, eps=0.0)(fw.tensor([[1.0, 3.0]]))
+        tensor([[-1.,  1.]])
     """
 
     dimensions = (2, 3)
 
 
 class InstanceNorm2d(_InstanceNorm):
-    """(n, c, h, w) or (c, h, w) with mean 0 and variance 1 for each channel of each sample."""
+    """Normalization of each channel of each sample: (n, c, h, w) or (c, h, w).
+
+    The result has the shape of the input: (x - mean) / sqrt(variance + eps) over space, with affine
+    times weight plus bias, both (c,). With track_running_stats, training updates running statistics
+    by the means over the samples, and evaluation uses them. Ulyanov, Vedaldi and Lempitsky, arXiv
+    1607.08022.
+
+    Args:
+        num_features: the number of channels c.
+        eps: added to the variance. Default 1e-05.
+        momentum: weight of the new statistics in the running ones. Default 0.1.
+        affine: adds a learned weight and bias. Default False.
+        track_running_stats: keeps running statistics for the evaluation; with False every call uses
+            those of the sample. Default False.
+        device, dtype: of the parameters. Default None: the default device, float32.
+        bias: False leaves out the bias. Default True.
+
+    Raises:
+        ShapeError: the input does not have 3 or 4 axes, it has one value per channel, or with
+            affine other channels.
+        DTypeError: the input is not of a real floating point dtype.
+
+    Example:
+        >>> import fusewire as fw
+        >>> fw.nn.InstanceNorm2d(3, affine=True)(fw.ones(2, 3, 4, 4)).shape
+        (2, 3, 4, 4)
+    """
 
     dimensions = (3, 4)
 
 
 class InstanceNorm3d(_InstanceNorm):
-    """(n, c, d, h, w) or (c, d, h, w), each channel of each sample with mean 0 and variance 1."""
+    """Normalization of each channel of each sample: (n, c, d, h, w) or (c, d, h, w).
+
+    The result has the shape of the input: (x - mean) / sqrt(variance + eps) over space, with affine
+    times weight plus bias, both (c,). With track_running_stats, training updates running statistics
+    by the means over the samples, and evaluation uses them. Ulyanov, Vedaldi and Lempitsky, arXiv
+    1607.08022.
+
+    Args:
+        num_features: the number of channels c.
+        eps: added to the variance. Default 1e-05.
+        momentum: weight of the new statistics in the running ones. Default 0.1.
+        affine: adds a learned weight and bias. Default False.
+        track_running_stats: keeps running statistics for the evaluation; with False every call uses
+            those of the sample. Default False.
+        device, dtype: of the parameters. Default None: the default device, float32.
+        bias: False leaves out the bias. Default True.
+
+    Raises:
+        ShapeError: the input does not have 4 or 5 axes, it has one value per channel, or with
+            affine other channels.
+        DTypeError: the input is not of a real floating point dtype.
+
+    Example:
+        >>> import fusewire as fw
+        >>> fw.nn.InstanceNorm3d(3)(fw.ones(2, 3, 4, 4, 4)).shape
+        (2, 3, 4, 4, 4)
+    """
 
     dimensions = (4, 5)

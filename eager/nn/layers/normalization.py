@@ -34,9 +34,27 @@ class Scaled(Module):
 
 
 class LayerNorm(Scaled):
-    """x (..., *normalized_shape) with mean 0 and variance 1 along these axes.
+    """Normalization over the last axes: (..., *normalized_shape), of the shape of the input.
 
-    Ba, Kiros and Hinton, arXiv 1607.06450. Then times weight plus bias, of `normalized_shape`.
+    (x - mean) / sqrt(variance + eps) * weight + bias, with weight and bias of normalized_shape. Ba,
+    Kiros and Hinton, arXiv 1607.06450.
+
+    Args:
+        normalized_shape: the sizes of the last axes; an int for one axis.
+        eps: added to the variance. Default 1e-05.
+        elementwise_affine: adds a learned weight and bias. Default True.
+        bias: False leaves out the bias. Default True.
+        device, dtype: of the parameters. Default None: the default device, float32.
+
+    Raises:
+        ShapeError: normalized_shape is not made of integers, or the input does not end in it.
+        DTypeError: the input is not of a real floating point dtype.
+
+    Example:
+        >>> import fusewire as fw
+        >>> fw.nn.LayerNorm(2, eps=0.0)(fw.tensor([[1.0, 3.0], [5.0, 1.0]])).detach()
+        tensor([[-1.,  1.],
+                [ 1., -1.]])
     """
 
     def __init__(
@@ -60,9 +78,26 @@ class LayerNorm(Scaled):
 
 
 class RMSNorm(Scaled):
-    """x (..., *normalized_shape) divided by the root of the mean of its squares along these axes.
+    """x divided by its root mean square over the last axes; of the shape of x.
 
-    Zhang and Sennrich, arXiv 1910.07467. Then times weight, of `normalized_shape`.
+    x / sqrt(mean(x ** 2) + eps) * weight, with x (..., *normalized_shape) and weight of
+    normalized_shape. Zhang and Sennrich, arXiv 1910.07467.
+
+    Args:
+        normalized_shape: the sizes of the last axes; an int for one axis.
+        eps: added to the mean of the squares. Default None: the precision (finfo.eps) of the dtype
+            of the computation.
+        elementwise_affine: adds a learned weight. Default True.
+        device, dtype: of the parameters. Default None: the default device, float32.
+
+    Raises:
+        ShapeError: normalized_shape is not made of integers, or the input does not end in it.
+        DTypeError: the input is not of a real floating point dtype.
+
+    Example:
+        >>> import fusewire as fw
+        >>> fw.nn.RMSNorm(2)(fw.tensor([[3.0, -3.0]])).detach()
+        tensor([[ 1., -1.]])
     """
 
     def __init__(
@@ -84,9 +119,30 @@ class RMSNorm(Scaled):
 
 
 class GroupNorm(Scaled):
-    """(n, num_channels, ...) with mean 0 and variance 1 within each of `num_groups` of channels.
+    """Normalization of each group of channels of each sample of (n, num_channels, ...).
 
-    Wu and He, arXiv 1803.08494. Then times weight plus bias, of (num_channels,).
+    The result has the shape of the input: (x - mean) / sqrt(variance + eps) * weight + bias over a
+    group of num_channels / num_groups channels and space, with weight and bias (num_channels,). Wu
+    and He, arXiv 1803.08494.
+
+    Args:
+        num_groups: the number of groups.
+        num_channels: the number of channels.
+        eps: added to the variance. Default 1e-05.
+        affine: adds a learned weight and bias. Default True.
+        device, dtype: of the parameters. Default None: the default device, float32.
+        bias: False leaves out the bias. Default True.
+
+    Raises:
+        ShapeError: num_groups does not divide num_channels, or the input has other channels.
+        ArgumentError: num_groups is below 1.
+        DTypeError: the input is not of a real floating point dtype.
+
+    Example:
+        >>> import fusewire as fw
+        >>> layer = fw.nn.GroupNorm(2, 6)
+        >>> layer(fw.ones(4, 6, 8, 8)).shape, layer.weight.shape
+        ((4, 6, 8, 8), (6,))
     """
 
     def __init__(
@@ -113,10 +169,28 @@ class GroupNorm(Scaled):
 
 
 class LocalResponseNorm(Module):
-    """(n, c, *space), each element / (k + alpha * mean of squares of `size` channels) ** beta.
+    """x / (k + alpha * m) ** beta, where m is the mean square of `size` channels around each.
 
-    Krizhevsky, Sutskever and Hinton, "ImageNet classification with deep convolutional neural
-    networks" (2012).
+    x is (n, c, ...) with at least one axis of space; the result has its shape. Channels outside
+    count as 0. Krizhevsky, Sutskever and Hinton, "ImageNet classification with deep convolutional
+    neural networks" (2012).
+
+    Args:
+        size: the number of channels, size // 2 of them before each.
+        alpha: factor of the mean square. Default 0.0001.
+        beta: exponent. Default 0.75.
+        k: constant term. Default 1.0.
+
+    Raises:
+        ShapeError: x has less than 3 axes.
+        ArgumentError: size is below 1.
+        DTypeError: x is not of a real floating point dtype.
+
+    Example:
+        >>> import fusewire as fw
+        >>> fw.nn.LocalResponseNorm(2, alpha=2.0, beta=1.0, k=0.0)(fw.ones(1, 2, 1))
+        tensor([[[1. ],
+                 [0.5]]])
     """
 
     def __init__(self, size: int, alpha: float = 1e-4, beta: float = 0.75, k: float = 1.0) -> None:
@@ -131,7 +205,25 @@ class LocalResponseNorm(Module):
 
 
 class CrossMapLRN2d(Module):
-    """(n, c, h, w) as LocalResponseNorm, over as many channels before as after: an odd number."""
+    """x / (k + alpha / size * s) ** beta, where s is a sum of squares of channels around each.
+
+    x is (n, c, h, w); the result has its shape. s adds (size - 1) // 2 channels before and after
+    each channel. As in PyTorch, the first channel is added to all later sums.
+
+    Args:
+        size: the number of channels, an odd number.
+        alpha: factor of the sum, divided by size. Default 0.0001.
+        beta: exponent. Default 0.75.
+        k: constant term. Default 1.
+
+    Raises:
+        ShapeError: x does not have 4 axes.
+
+    Example:
+        >>> import fusewire as fw
+        >>> fw.nn.CrossMapLRN2d(3, alpha=1.5, beta=1.0)(fw.ones(1, 2, 1, 1)).flatten()
+        tensor([0.5, 0.5])
+    """
 
     def __init__(self, size: int, alpha: float = 1e-4, beta: float = 0.75, k: float = 1) -> None:
         super().__init__()
