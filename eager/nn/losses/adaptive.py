@@ -28,11 +28,34 @@ class _Scored(NamedTuple):
 
 
 class AdaptiveLogSoftmaxWithLoss(Module):
-    """Log probabilities of targets among n_classes, in order of frequency, and their mean loss.
+    """Log probabilities of targets among n_classes, and their mean loss: (n, in_features), (n,).
 
-    Classes below cutoffs[0] are scored by the head; each further cluster by one score in the head
-    and by a projection of its own, div_value times narrower than that before: Grave et al.,
-    "Efficient softmax approximation for GPUs" (2017). x (n, in_features), target (n,).
+    The result is a named tuple: output (n,) and loss (). Classes are numbered by falling frequency.
+    The head scores classes below cutoffs[0] directly, and each further cluster by one score and a
+    projection of its own. input and target may both lack n. log_prob(input) and predict(input) give
+    all log probabilities, (n, n_classes), and the best class, (n,). Grave et al., "Efficient
+    softmax approximation for GPUs" (2017).
+
+    Args:
+        in_features: size of the last axis of the input.
+        n_classes: the number of classes.
+        cutoffs: increasing integers from 1 to n_classes - 1, the first class of each cluster.
+        div_value: each cluster has a projection div_value times narrower than the one before.
+            Default 4.0.
+        head_bias: adds a learned bias to the scores of the head. Default False.
+        device, dtype: of the parameters. Default None: the default device, float32.
+
+    Raises:
+        ArgumentError: cutoffs are empty, do not increase, or are out of range.
+        ShapeError: the target does not fit the input.
+        IndexingError: a target is not a class.
+
+    Example:
+        >>> import fusewire as fw
+        >>> loss = fw.nn.AdaptiveLogSoftmaxWithLoss(8, n_classes=20, cutoffs=[4, 10])
+        >>> result = loss(fw.ones(3, 8), fw.tensor([0, 5, 19]))
+        >>> result.output.shape, result.loss.shape, loss.log_prob(fw.ones(3, 8)).shape
+        ((3,), (), (3, 20))
     """
 
     def __init__(

@@ -22,9 +22,30 @@ __all__ = [
 
 
 class CrossEntropyLoss(WeightedLoss):
-    """-log softmax(input)[target], averaged: input (n, classes, ...), target (n, ...) of integers.
+    """The mean of -log softmax(input)[target], for logits (n, classes, ...).
 
-    A floating point target of the shape of input holds a probability for each class instead.
+    input is (n, classes, ...), and target (n, ...) holds integers; input (classes,) with target ()
+    is one row. A floating point target of the shape of the input holds the probability of each
+    class. "mean" divides by the sum of the weights of the targets; without weight, or for
+    probabilities, by the number of rows.
+
+    Args:
+        weight: (classes,), the factor of each class. Default None.
+        ignore_index: a class number; targets equal to it do not count. Default -100.
+        reduction: "mean" or "sum" of the losses, or "none" for all of them. Default "mean".
+        label_smoothing: share of the target that is spread over all classes, in [0, 1]. Default
+            0.0.
+
+    Raises:
+        ArgumentError: an unknown reduction or, by the call, label_smoothing not in [0, 1], or an
+            ignore_index with probabilities.
+        ShapeError: the target does not have the shape of the input without classes.
+        IndexingError: a target is neither a class nor ignore_index.
+
+    Example:
+        >>> import fusewire as fw
+        >>> fw.nn.CrossEntropyLoss()(fw.tensor([[100.0, 0.0], [100.0, 0.0]]), fw.tensor([0, 1]))
+        tensor(50.)
     """
 
     def __init__(
@@ -40,7 +61,27 @@ class CrossEntropyLoss(WeightedLoss):
 
 
 class NLLLoss(WeightedLoss):
-    """-input[target], averaged: input (n, classes, ...) of log probabilities, target (n, ...)."""
+    """The mean of -input[target], for log probabilities (n, classes, ...).
+
+    input is (n, classes, ...), and target (n, ...) holds integers; input (classes,) with target ()
+    is one row. "mean" divides by the sum of the weights of the targets, or by their number.
+
+    Args:
+        weight: (classes,), the factor of each class. Default None.
+        ignore_index: a class number; targets equal to it do not count. Default -100.
+        reduction: "mean" or "sum" of the losses, or "none" for all of them. Default "mean".
+
+    Raises:
+        ArgumentError: an unknown reduction.
+        ShapeError: the target does not have the shape of the input without classes.
+        IndexingError: a target is neither a class nor ignore_index.
+        DTypeError: the target does not hold integers.
+
+    Example:
+        >>> import fusewire as fw
+        >>> fw.nn.NLLLoss()(fw.tensor([[-1.0, -2.0], [-3.0, -4.0]]), fw.tensor([0, 1]))
+        tensor(2.5)
+    """
 
     def __init__(self, weight: Tensor | None = None, ignore_index: int = NOTHING,
                  reduction: str = "mean") -> None:
@@ -51,9 +92,33 @@ class NLLLoss(WeightedLoss):
 
 
 class LinearCrossEntropyLoss(WeightedLoss):
-    """The cross entropy of a linear map of input (n, in_features) with a weight of its own.
+    """The cross entropy of a learned linear map of the input (n, in_features).
 
-    target (n, *out_features) of class numbers, or (n, num_classes, *out_features) of probabilities.
+    The logits are (n, num_classes, *out_features). The target is (n, *out_features) of class
+    numbers, or has the shape of the logits and holds probabilities. input may lack n.
+
+    Args:
+        in_features: size of the last axis of the input.
+        num_classes: the number of classes.
+        out_features: sizes of further axes of the logits. Default ().
+        bias: adds a learned bias to the map. Default False.
+        device, dtype: of the parameters. Default None: the default device, float32.
+        reduction: "mean" or "sum" of the losses, or "none" for all of them. Default "mean".
+        weight: (num_classes,), the factor of each class. Default None.
+        ignore_index: a class number; targets equal to it do not count. Default None: -100.
+        label_smoothing: share of the target that is spread over all classes, in [0, 1]. Default
+            0.0.
+        options: accepted for PyTorch's sake, without effect. Default None.
+
+    Raises:
+        ArgumentError: an unknown reduction, or label_smoothing is not in [0, 1].
+        ShapeError: weight is not (num_classes,), or input or target have other shapes.
+
+    Example:
+        >>> import fusewire as fw
+        >>> loss = fw.nn.LinearCrossEntropyLoss(8, num_classes=5)
+        >>> loss(fw.ones(4, 8), fw.tensor([0, 1, 2, 3])).shape, loss.linear.weight.shape
+        ((), (5, 8))
     """
 
     def __init__(
@@ -88,7 +153,27 @@ class LinearCrossEntropyLoss(WeightedLoss):
 
 
 class MultiMarginLoss(WeightedLoss):
-    """The mean over rows of sum_i max(0, margin - input[target] + input[i]) ** p / classes."""
+    """The mean over rows of sum_i max(0, margin - input[target] + input[i]) ** p / classes.
+
+    i runs over all classes but the target. input is (n, classes) and target (n,) of integers, or
+    (classes,) and ().
+
+    Args:
+        p: 1 or 2. Default 1.
+        margin: the difference that costs nothing. Default 1.0.
+        weight: (classes,), the factor of each class. Default None.
+        reduction: "mean" or "sum" of the losses, or "none" for all of them. Default "mean".
+
+    Raises:
+        ArgumentError: an unknown reduction, or p is neither 1 nor 2.
+        ShapeError: the target does not have the shape of the input without classes.
+        IndexingError: a target is not a class.
+
+    Example:
+        >>> import fusewire as fw
+        >>> fw.nn.MultiMarginLoss()(fw.tensor([[1.0, 0.5, -1.0, 0.0]]), fw.tensor([0]))
+        tensor(0.125)
+    """
 
     def __init__(self, p: int = 1, margin: float = 1.0, weight: Tensor | None = None,
                  reduction: str = "mean") -> None:
@@ -100,8 +185,26 @@ class MultiMarginLoss(WeightedLoss):
 
 
 class MultiLabelMarginLoss(Loss):
-    """The mean over rows of sum_ij max(0, 1 - input[target[j]] + input[i]) / classes, for class
-    numbers up to the first negative one of target, which has the shape of input."""
+    """The mean over rows of sum_ij max(0, 1 - input[target[j]] + input[i]) / classes.
+
+    input and target are (n, classes) or (classes,). A row of target lists class numbers up to its
+    first negative number; j runs over them, and i over all other classes.
+
+    Args:
+        reduction: "mean" or "sum" of the losses, or "none" for all of them. Default "mean".
+
+    Raises:
+        ArgumentError: an unknown reduction.
+        ShapeError: input and target differ in shape.
+        DTypeError: the target does not hold integers.
+        IndexingError: a class number is too large.
+
+    Example:
+        >>> import fusewire as fw
+        >>> loss = fw.nn.MultiLabelMarginLoss()
+        >>> loss(fw.tensor([0.5, 0.25, 0.0, 0.25]), fw.tensor([0, -1, 0, 0]))
+        tensor(0.5)
+    """
 
     def __init__(self, reduction: str = "mean") -> None:
         super().__init__(reduction)
@@ -111,7 +214,24 @@ class MultiLabelMarginLoss(Loss):
 
 
 class MultiLabelSoftMarginLoss(WeightedLoss):
-    """The mean over rows and classes of the cross entropy of sigmoid(input) and target."""
+    """The mean over rows and classes of the cross entropy of sigmoid(input) and target.
+
+    input and target are (..., classes). With reduction "none" the result is (...,).
+
+    Args:
+        weight: (classes,), the factor of each class. Default None.
+        reduction: "mean" or "sum" of the losses, or "none" for all of them. Default "mean".
+
+    Raises:
+        ArgumentError: an unknown reduction.
+        ShapeError: input and target differ in shape.
+
+    Example:
+        >>> import fusewire as fw
+        >>> loss = fw.nn.MultiLabelSoftMarginLoss()
+        >>> loss(fw.tensor([[100.0, 100.0]]), fw.tensor([[1.0, 0.0]]))
+        tensor(50.)
+    """
 
     def __init__(self, weight: Tensor | None = None, reduction: str = "mean") -> None:
         super().__init__(weight, reduction)
@@ -121,7 +241,31 @@ class MultiLabelSoftMarginLoss(WeightedLoss):
 
 
 class CTCLoss(Loss):
-    """-log of the probability of targets: log_probs (time, n, classes), targets (n, s)."""
+    """-log of the probability of label sequences: log_probs (time, n, classes) -> ().
+
+    The call takes log_probs, the logarithms of probabilities; targets, (n, s) or all in one,
+    (sum(target_lengths),); input_lengths (n,) and target_lengths (n,). log_probs (time, classes) is
+    one sequence. "mean" is the mean of losses divided by target lengths. The loss is inf for a
+    target that its input is too short for. Graves et al., "Connectionist temporal classification"
+    (2006).
+
+    Args:
+        blank: the class number of the blank. Default 0.
+        reduction: "mean" or "sum" of the losses, or "none" for all of them. Default "mean".
+        zero_infinity: True replaces infinite losses by 0. Default False.
+
+    Raises:
+        ArgumentError: an unknown reduction, blank is negative or, by the call, not a class.
+        ShapeError: log_probs, targets and lengths do not fit together.
+        IndexingError: a label or a length is out of range.
+
+    Example:
+        >>> import fusewire as fw
+        >>> log_probs = fw.nn.functional.log_softmax(fw.zeros(4, 2, 3), dim=2)
+        >>> loss = fw.nn.CTCLoss(reduction="none")
+        >>> loss(log_probs, fw.tensor([[1, 2], [1, 1]]), [4, 4], [2, 2]).shape
+        (2,)
+    """
 
     def __init__(self, blank: int = 0, reduction: str = "mean", zero_infinity: bool = False
                  ) -> None:

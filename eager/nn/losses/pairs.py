@@ -17,7 +17,25 @@ __all__ = [
 
 
 class MarginRankingLoss(Loss):
-    """The mean of max(0, -target * (input1 - input2) + margin), for targets 1 and -1."""
+    """The mean of max(0, -target * (input1 - input2) + margin).
+
+    The target is 1 where input1 should be larger, -1 where input2 should. All have one shape. The
+    result is a number, or with reduction "none" has their shape.
+
+    Args:
+        margin: the difference that costs nothing. Default 0.0.
+        reduction: "mean" or "sum" of the losses, or "none" for all of them. Default "mean".
+
+    Raises:
+        ArgumentError: an unknown reduction.
+        ShapeError: the inputs and the target differ in shape.
+
+    Example:
+        >>> import fusewire as fw
+        >>> loss = fw.nn.MarginRankingLoss(margin=1.0)
+        >>> loss(fw.tensor([3.0, 2.0]), fw.tensor([1.0, 2.0]), fw.tensor([1.0, 1.0]))
+        tensor(0.5)
+    """
 
     def __init__(self, margin: float = 0.0, reduction: str = "mean") -> None:
         super().__init__(reduction, margin=margin)
@@ -27,7 +45,24 @@ class MarginRankingLoss(Loss):
 
 
 class HingeEmbeddingLoss(Loss):
-    """The mean of input, a distance, where target is 1, and of max(0, margin - input) where -1."""
+    """The mean of distances where target is 1, of max(0, margin - distance) where it is -1.
+
+    input holds distances; it and target have one shape. The result is a number, or with reduction
+    "none" has their shape.
+
+    Args:
+        margin: the distance that costs nothing for target -1. Default 1.0.
+        reduction: "mean" or "sum" of the losses, or "none" for all of them. Default "mean".
+
+    Raises:
+        ArgumentError: an unknown reduction.
+        ShapeError: input and target differ in shape.
+
+    Example:
+        >>> import fusewire as fw
+        >>> fw.nn.HingeEmbeddingLoss()(fw.tensor([2.0, 0.5]), fw.tensor([1.0, -1.0]))
+        tensor(1.25)
+    """
 
     def __init__(self, margin: float = 1.0, reduction: str = "mean") -> None:
         super().__init__(reduction, margin=margin)
@@ -37,7 +72,25 @@ class HingeEmbeddingLoss(Loss):
 
 
 class CosineEmbeddingLoss(Loss):
-    """The mean of 1 - cos(input1, input2) where target is 1, of max(0, cos - margin) where -1."""
+    """The mean of 1 - cos where target is 1, of max(0, cos - margin) where it is -1.
+
+    cos is the cosine of the angle between rows of input1 and input2, (n, d), and target is (n,); or
+    they are (d,) and (). With reduction "none" the result has the shape of the target.
+
+    Args:
+        margin: the cosine that costs nothing for target -1. Default 0.0.
+        reduction: "mean" or "sum" of the losses, or "none" for all of them. Default "mean".
+
+    Raises:
+        ArgumentError: an unknown reduction.
+        ShapeError: the inputs differ in shape, or the target does not fit.
+
+    Example:
+        >>> import fusewire as fw
+        >>> loss = fw.nn.CosineEmbeddingLoss()
+        >>> loss(fw.tensor([[1.0, 0.0]]), fw.tensor([[0.0, 1.0]]), fw.tensor([1.0]))
+        tensor(1.)
+    """
 
     def __init__(self, margin: float = 0.0, reduction: str = "mean") -> None:
         super().__init__(reduction, margin=margin)
@@ -47,7 +100,29 @@ class CosineEmbeddingLoss(Loss):
 
 
 class TripletMarginLoss(Loss):
-    """The mean of max(0, margin + |anchor - positive|_p - |anchor - negative|_p), of rows."""
+    """The mean of max(0, margin + |anchor - positive|_p - |anchor - negative|_p).
+
+    anchor, positive and negative are (n, d), or (d,). With reduction "none" the result is (n,).
+
+    Args:
+        margin: the difference of distances that costs nothing. Default 1.0.
+        p: order of the norm. Default 2.0.
+        eps: added to the differences. Default 1e-06.
+        swap: True takes the smaller distance of the negative, to the anchor or to the positive:
+            Balntas et al., "Learning local feature descriptors with triplets" (2016). Default
+            False.
+        reduction: "mean" or "sum" of the losses, or "none" for all of them. Default "mean".
+
+    Raises:
+        ArgumentError: an unknown reduction, or margin is not above 0.
+        ShapeError: the inputs differ in the number of axes, or do not broadcast.
+
+    Example:
+        >>> import fusewire as fw
+        >>> loss = fw.nn.TripletMarginLoss(eps=0.0)
+        >>> loss(fw.tensor([[0.0]]), fw.tensor([[2.0]]), fw.tensor([[1.0]]))
+        tensor(2.)
+    """
 
     def __init__(self, margin: float = 1.0, p: float = 2.0, eps: float = 1e-6, swap: bool = False,
                  reduction: str = "mean") -> None:
@@ -60,7 +135,28 @@ class TripletMarginLoss(Loss):
 
 
 class TripletMarginWithDistanceLoss(Loss):
-    """TripletMarginLoss with a `distance_function` of two tensors, by default PairwiseDistance."""
+    """The mean of max(0, margin + f(anchor, positive) - f(anchor, negative)).
+
+    f is distance_function. anchor, positive and negative are (n, d), or (d,). With reduction "none"
+    the result has the shape of the distances.
+
+    Args:
+        distance_function: a function of two tensors. Default None: PairwiseDistance().
+        margin: the difference of distances that costs nothing. Default 1.0.
+        swap: True takes the smaller distance of the negative, to the anchor or to the positive.
+            Default False.
+        reduction: "mean" or "sum" of the losses, or "none" for all of them. Default "mean".
+
+    Raises:
+        ArgumentError: an unknown reduction, or margin is not above 0.
+        ShapeError: the inputs differ in the number of axes, or do not broadcast.
+
+    Example:
+        >>> import fusewire as fw
+        >>> loss = fw.nn.TripletMarginWithDistanceLoss(distance_function=fw.nn.PairwiseDistance(1, 0.0))
+        >>> loss(fw.tensor([[0.0]]), fw.tensor([[2.0]]), fw.tensor([[1.0]]))
+        tensor(2.)
+    """
 
     def __init__(
         self, *, distance_function: Callable[[Tensor, Tensor], Tensor] | None = None,
