@@ -26,8 +26,8 @@ class CrossEntropyLoss(WeightedLoss):
 
     input is (n, classes, ...), and target (n, ...) holds integers; input (classes,) with target ()
     is one row. A floating point target of the shape of the input holds the probability of each
-    class. "mean" divides by the sum of the weights of the targets; without weight, or for
-    probabilities, by the number of rows.
+    class. "mean" divides by the sum of the weights (1 without weight) of the targets that count;
+    for probabilities by the number of rows.
 
     Args:
         weight: (classes,), the factor of each class. Default None.
@@ -64,7 +64,8 @@ class NLLLoss(WeightedLoss):
     """The mean of -input[target], for log probabilities (n, classes, ...).
 
     input is (n, classes, ...), and target (n, ...) holds integers; input (classes,) with target ()
-    is one row. "mean" divides by the sum of the weights of the targets, or by their number.
+    is one row. "mean" divides by the sum of the weights (1 without weight) of the targets that
+    count.
 
     Args:
         weight: (classes,), the factor of each class. Default None.

@@ -153,7 +153,8 @@ class TripletMarginWithDistanceLoss(Loss):
 
     Example:
         >>> import fusewire as fw
-        >>> loss = fw.nn.TripletMarginWithDistanceLoss(distance_function=fw.nn.PairwiseDistance(1, 0.0))
+        >>> distance = fw.nn.PairwiseDistance(p=1.0, eps=0.0)
+        >>> loss = fw.nn.TripletMarginWithDistanceLoss(distance_function=distance)
         >>> loss(fw.tensor([[0.0]]), fw.tensor([[2.0]]), fw.tensor([[1.0]]))
         tensor(2.)
     """
