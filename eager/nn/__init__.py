@@ -19,6 +19,8 @@ from .layers.embedding import *
 from .layers.flatten import *
 from .layers.fold import *
 from .layers.lazy import *
+from .layers.lazy_conv import *
+from .layers.lazy_norm import *
 from .layers.linear import *
 from .layers.max_pooling import *
 from .layers.normalization import *

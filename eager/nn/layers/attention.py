@@ -25,19 +25,41 @@ class NonDynamicallyQuantizableLinear(Linear):
 
 
 class MultiheadAttention(Module):
-    """For each query a mixture of values, of `num_heads` heads side by side (Vaswani et al. 2017).
+    """Attention of `num_heads` heads: query (l, n, embed_dim) -> (l, n, embed_dim), and weights.
 
-    query (l, n, embed_dim), key (s, n, kdim) and value (s, n, vdim) to the output (l, n, embed_dim)
-    and the weights (n, l, s), the mean of all heads, or (n, num_heads, l, s) with
-    average_attn_weights=False, None with need_weights=False. batch_first: n comes first; n may be
-    left out. attn_mask (l, s) or (n * num_heads, l, s) and key_padding_mask (n, s): True where a
-    query must not look at a key, or numbers to add. A query that may look at nothing gives 0.
+    The call takes query, key (s, n, kdim) and value (s, n, vdim), with n first for batch_first, or
+    all without n. It returns the output and the weights: (n, l, s), averaged over the heads, or (n,
+    num_heads, l, s) with average_attn_weights=False, or None with need_weights=False. Vaswani et
+    al. 2017.
 
-    >>> import fusewire as fw
-    >>> x = fw.zeros(2, 5, 8)
-    >>> output, weights = fw.nn.MultiheadAttention(8, 2, batch_first=True)(x, x, x)
-    >>> output.shape, weights.shape
-    ((2, 5, 8), (2, 5, 5))
+    attn_mask is (l, s) or (n * num_heads, l, s), and key_padding_mask (n, s). True excludes a key;
+    numbers are added to the scores. is_causal=True declares that attn_mask is causal. A query
+    without any key gives attention 0.
+
+    Args:
+        embed_dim: features of query and output, a multiple of num_heads.
+        num_heads: the number of heads.
+        dropout: probability that a weight becomes 0 in training. Default 0.0.
+        bias: adds learned biases to the projections. Default True.
+        add_bias_kv: adds one learned key and value to the sequences. Default False.
+        add_zero_attn: adds a key and a value of zeros to the sequences. Default False.
+        kdim: features of the key. Default None: embed_dim.
+        vdim: features of the value. Default None: embed_dim.
+        batch_first: axis 0 of query, key, value and output is n. Default False.
+        device, dtype: of the parameters. Default None: the default device, float32.
+
+    Raises:
+        ArgumentError: embed_dim or num_heads is below 1, num_heads does not divide embed_dim, or
+            is_causal comes without attn_mask.
+        ShapeError: query, key, value or a mask have other shapes.
+        DTypeError: a mask holds integers.
+
+    Example:
+        >>> import fusewire as fw
+        >>> x = fw.zeros(2, 5, 8)
+        >>> output, weights = fw.nn.MultiheadAttention(8, 2, batch_first=True)(x, x, x)
+        >>> output.shape, weights.shape
+        ((2, 5, 8), (2, 5, 5))
     """
 
     def __init__(

@@ -85,11 +85,33 @@ def _attention(
 
 
 class TransformerEncoderLayer(_Layer):
-    """src (s, n, d_model), (n, s, d_model) with batch_first, or without n, to the same shape.
+    """A layer of self-attention and two linear layers: src (s, n, d_model), of its shape.
 
-    Attention to itself, then two products, linear2(activation(linear1(x))); each is added to its
-    input and followed by a norm, or comes after one with norm_first. Masks are those of
-    MultiheadAttention; is_causal says that src_mask is causal.
+    With batch_first src is (n, s, d_model); it may lack n. The blocks are attention and
+    linear2(activation(linear1(x))); each adds its input and has a norm. The call takes src_mask (s,
+    s) and src_key_padding_mask (n, s). True in a mask excludes a position; numbers are added to the
+    scores. is_causal=True declares that src_mask is causal.
+
+    Args:
+        d_model: features of a position.
+        nhead: heads of each attention.
+        dim_feedforward: features between the two linear layers. Default 2048.
+        dropout: probability of every dropout. Default 0.1.
+        activation: "relu", "gelu" or a function. Default relu.
+        layer_norm_eps: eps of the norms. Default 1e-05.
+        batch_first: axis 0 of inputs and output is n. Default False.
+        norm_first: True normalizes before each block, False after its sum. Default False.
+        bias: adds learned biases to all layers. Default True.
+        device, dtype: of the parameters. Default None: the default device, float32.
+
+    Raises:
+        ArgumentError: nhead does not divide d_model, or an unknown activation.
+
+    Example:
+        >>> import fusewire as fw
+        >>> layer = fw.nn.TransformerEncoderLayer(d_model=16, nhead=4, dim_feedforward=32)
+        >>> layer(fw.zeros(7, 2, 16)).shape
+        (7, 2, 16)
     """
 
     ATTENTIONS = ("self_attn",)
@@ -103,9 +125,33 @@ class TransformerEncoderLayer(_Layer):
 
 
 class TransformerDecoderLayer(_Layer):
-    """tgt (t, n, d_model) and memory (s, n, d_model) to the shape of tgt.
+    """TransformerEncoderLayer with an attention to memory: tgt (t, n, d_model), of its shape.
 
-    As TransformerEncoderLayer, with an attention to `memory` between the two parts.
+    The call takes tgt and memory (s, n, d_model), with n first for batch_first, or without n;
+    tgt_mask (t, t), memory_mask (t, s), tgt_key_padding_mask (n, t) and memory_key_padding_mask (n,
+    s). True in a mask excludes a position; numbers are added to the scores. tgt_is_causal and
+    memory_is_causal declare that a mask is causal.
+
+    Args:
+        d_model: features of a position.
+        nhead: heads of each attention.
+        dim_feedforward: features between the two linear layers. Default 2048.
+        dropout: probability of every dropout. Default 0.1.
+        activation: "relu", "gelu" or a function. Default relu.
+        layer_norm_eps: eps of the norms. Default 1e-05.
+        batch_first: axis 0 of inputs and output is n. Default False.
+        norm_first: True normalizes before each block, False after its sum. Default False.
+        bias: adds learned biases to all layers. Default True.
+        device, dtype: of the parameters. Default None: the default device, float32.
+
+    Raises:
+        ArgumentError: nhead does not divide d_model, or an unknown activation.
+
+    Example:
+        >>> import fusewire as fw
+        >>> layer = fw.nn.TransformerDecoderLayer(d_model=16, nhead=4, dim_feedforward=32)
+        >>> layer(fw.zeros(5, 2, 16), fw.zeros(7, 2, 16)).shape
+        (5, 2, 16)
     """
 
     ATTENTIONS = ("self_attn", "multihead_attn")
@@ -141,9 +187,23 @@ class _Stack(Module):
 
 
 class TransformerEncoder(_Stack):
-    """`num_layers` copies of `encoder_layer`, with the same initial values, and `norm`.
+    """A sequence of copies of `encoder_layer`, then `norm`: src (s, n, d_model), of its shape.
 
-    is_causal says that `mask` is causal.
+    The copies start with equal parameters. The call takes src, mask (s, s), src_key_padding_mask
+    (n, s) and is_causal, which declares that mask is causal.
+
+    Args:
+        encoder_layer: the layer that is copied.
+        num_layers: the number of copies.
+        norm: the last module. Default None: no norm.
+        enable_nested_tensor: stored, but without effect. Default True.
+        mask_check: stored, but without effect. Default True.
+
+    Example:
+        >>> import fusewire as fw
+        >>> layer = fw.nn.TransformerEncoderLayer(d_model=16, nhead=4, dim_feedforward=32)
+        >>> fw.nn.TransformerEncoder(layer, num_layers=2)(fw.zeros(7, 2, 16)).shape
+        (7, 2, 16)
     """
 
     def __init__(
@@ -163,7 +223,23 @@ class TransformerEncoder(_Stack):
 
 
 class TransformerDecoder(_Stack):
-    """`num_layers` copies of `decoder_layer`, with the same initial values, and `norm`."""
+    """A sequence of copies of `decoder_layer`, then `norm`: tgt (t, n, d_model), of its shape.
+
+    The copies start with equal parameters. The call takes the arguments of TransformerDecoderLayer,
+    which go to each copy.
+
+    Args:
+        decoder_layer: the layer that is copied.
+        num_layers: the number of copies.
+        norm: the last module. Default None: no norm.
+
+    Example:
+        >>> import fusewire as fw
+        >>> layer = fw.nn.TransformerDecoderLayer(d_model=16, nhead=4, dim_feedforward=32)
+        >>> decoder = fw.nn.TransformerDecoder(layer, num_layers=2)
+        >>> decoder(fw.zeros(5, 2, 16), fw.zeros(7, 2, 16)).shape
+        (5, 2, 16)
+    """
 
     def __init__(self, decoder_layer: Module, num_layers: int, norm: Module | None = None) -> None:
         super().__init__(decoder_layer, num_layers, norm)
@@ -182,16 +258,40 @@ class TransformerDecoder(_Stack):
 
 
 class Transformer(Module):
-    """src (s, n, d_model) and tgt (t, n, d_model) to the shape of tgt: an encoder and a decoder.
+    """An encoder and a decoder: src (s, n, d_model), tgt (t, n, d_model), of the shape of tgt.
 
-    batch_first: n comes first; n may be left out. Masks are True where a position must not look at
-    another one, or numbers to add; key padding masks are (n, s) and (n, t).
+    With batch_first n is axis 0; src and tgt may lack n. The call takes src_mask (s, s), tgt_mask
+    (t, t), memory_mask (t, s), src_key_padding_mask and memory_key_padding_mask (n, s), and
+    tgt_key_padding_mask (n, t). True in a mask excludes a position; numbers are added to the
+    scores. src_is_causal, tgt_is_causal and memory_is_causal declare that a mask is causal. Vaswani
+    et al. 2017.
 
-    >>> import fusewire as fw
-    >>> model = fw.nn.Transformer(16, 4, num_encoder_layers=1, num_decoder_layers=1)
-    >>> mask = model.generate_square_subsequent_mask(5)
-    >>> model(fw.zeros(7, 2, 16), fw.zeros(5, 2, 16), tgt_mask=mask).shape
-    (5, 2, 16)
+    Args:
+        d_model: features of a position. Default 512.
+        nhead: heads of each attention. Default 8.
+        num_encoder_layers: layers of the encoder. Default 6.
+        num_decoder_layers: layers of the decoder. Default 6.
+        dim_feedforward: features between the two linear layers. Default 2048.
+        dropout: probability of every dropout. Default 0.1.
+        activation: "relu", "gelu" or a function. Default relu.
+        custom_encoder: replaces the encoder. Default None.
+        custom_decoder: replaces the decoder. Default None.
+        layer_norm_eps: eps of the norms. Default 1e-05.
+        batch_first: axis 0 of inputs and output is n. Default False.
+        norm_first: True normalizes before each block, False after its sum. Default False.
+        bias: adds learned biases to all layers. Default True.
+        device, dtype: of the parameters. Default None: the default device, float32.
+
+    Raises:
+        ArgumentError: nhead does not divide d_model, or an unknown activation.
+        ShapeError: src and tgt have other axes, batches or features.
+
+    Example:
+        >>> import fusewire as fw
+        >>> model = fw.nn.Transformer(16, 4, num_encoder_layers=1, num_decoder_layers=1)
+        >>> mask = model.generate_square_subsequent_mask(5)
+        >>> model(fw.zeros(7, 2, 16), fw.zeros(5, 2, 16), tgt_mask=mask).shape
+        (5, 2, 16)
     """
 
     def __init__(

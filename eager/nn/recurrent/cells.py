@@ -17,7 +17,26 @@ __all__ = ["GRUCell", "LSTMCell", "RNNCell", "RNNCellBase"]
 
 
 class RNNCellBase(Recurrent):
-    """What RNNCell, LSTMCell and GRUCell share: weights for `num_chunks` gates."""
+    """Base of RNNCell, LSTMCell and GRUCell, with weights for `num_chunks` gates.
+
+    A subclass defines `mode` and forward. weight_ih is (num_chunks * hidden_size, input_size),
+    weight_hh (num_chunks * hidden_size, hidden_size).
+
+    Args:
+        input_size: features of the input.
+        hidden_size: features of the state h.
+        bias: adds learned biases.
+        num_chunks: the number of gates.
+        device, dtype: of the parameters. Default None: the default device, float32.
+
+    Raises:
+        ArgumentError: a size is below 1.
+
+    Example:
+        >>> import fusewire as fw
+        >>> fw.nn.RNNCellBase(3, 5, bias=True, num_chunks=4).weight_ih.shape
+        (20, 3)
+    """
 
     weight_ih: Parameter
     weight_hh: Parameter
@@ -64,7 +83,27 @@ class RNNCellBase(Recurrent):
 
 
 class RNNCell(RNNCellBase):
-    """One step of RNN: input (batch, input_size) and hx to h, both (batch, hidden_size)."""
+    """The next h of an RNN: input (batch, input_size), hx = h -> (batch, hidden_size).
+
+    input and h are (batch, input_size) and (batch, hidden_size), or both lack batch. hx is 0 by
+    default.
+
+    Args:
+        input_size: features of the input.
+        hidden_size: features of the state h.
+        bias: adds learned biases. Default True.
+        nonlinearity: "tanh" or "relu". Default "tanh".
+        device, dtype: of the parameters. Default None: the default device, float32.
+
+    Raises:
+        ArgumentError: a size is below 1, or an unknown nonlinearity.
+        ShapeError: input or hx have other shapes.
+
+    Example:
+        >>> import fusewire as fw
+        >>> fw.nn.RNNCell(3, 5)(fw.zeros(4, 3), fw.zeros(4, 5)).shape
+        (4, 5)
+    """
 
     def __init__(
         self, input_size: int, hidden_size: int, bias: bool = True, nonlinearity: str = "tanh",
@@ -87,7 +126,26 @@ class RNNCell(RNNCellBase):
 
 
 class LSTMCell(RNNCellBase):
-    """One step of LSTM: input (batch, input_size) and hx = (h, c) to (h, c)."""
+    """The next (h, c) of an LSTM: input (batch, input_size), hx = (h, c) -> (h, c).
+
+    h and c are (batch, hidden_size), or both and the input lack batch. hx is 0 by default.
+
+    Args:
+        input_size: features of the input.
+        hidden_size: features of the state h.
+        bias: adds learned biases. Default True.
+        device, dtype: of the parameters. Default None: the default device, float32.
+
+    Raises:
+        ArgumentError: a size is below 1.
+        ShapeError: input or hx have other shapes.
+
+    Example:
+        >>> import fusewire as fw
+        >>> h, c = fw.nn.LSTMCell(3, 5)(fw.zeros(4, 3))
+        >>> h.shape, c.shape
+        ((4, 5), (4, 5))
+    """
 
     mode = "LSTM"
 
@@ -102,7 +160,26 @@ class LSTMCell(RNNCellBase):
 
 
 class GRUCell(RNNCellBase):
-    """One step of GRU: input (batch, input_size) and hx to h, both (batch, hidden_size)."""
+    """The next h of a GRU: input (batch, input_size), hx = h -> (batch, hidden_size).
+
+    input and h are (batch, input_size) and (batch, hidden_size), or both lack batch. hx is 0 by
+    default.
+
+    Args:
+        input_size: features of the input.
+        hidden_size: features of the state h.
+        bias: adds learned biases. Default True.
+        device, dtype: of the parameters. Default None: the default device, float32.
+
+    Raises:
+        ArgumentError: a size is below 1.
+        ShapeError: input or hx have other shapes.
+
+    Example:
+        >>> import fusewire as fw
+        >>> fw.nn.GRUCell(3, 5)(fw.zeros(4, 3), fw.zeros(4, 5)).shape
+        (4, 5)
+    """
 
     mode = "GRU"
 

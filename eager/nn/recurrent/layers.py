@@ -23,7 +23,33 @@ __all__ = ["GRU", "LSTM", "RNN", "RNNBase"]
 
 
 class RNNBase(Recurrent):
-    """What RNN, LSTM and GRU share: `mode` is "RNN_TANH", "RNN_RELU", "LSTM" or "GRU"."""
+    """Base of RNN, LSTM and GRU, which may also be built by its name in `mode`.
+
+    See RNN, LSTM and GRU for shapes.
+
+    Args:
+        mode: "RNN_TANH", "RNN_RELU", "LSTM" or "GRU".
+        input_size: features of a step.
+        hidden_size: features of the state h.
+        num_layers: the number of layers, each of which reads the output of the one before. Default
+            1.
+        bias: adds learned biases. Default True.
+        batch_first: input and output are (batch, steps, ...). Default False.
+        dropout: probability of dropout in training, between layers. Default 0.0.
+        bidirectional: adds layers that read from the last step to the first. Default False.
+        proj_size: size of h after a learned projection; 0 for none. Default 0.
+        device, dtype: of the parameters. Default None: the default device, float32.
+
+    Raises:
+        ArgumentError: an unknown mode, a size below 1, dropout not in [0, 1], or proj_size not
+            below hidden_size or with another mode than "LSTM".
+
+    Example:
+        >>> import fusewire as fw
+        >>> output, h = fw.nn.RNNBase("GRU", 3, 5)(fw.zeros(7, 4, 3))
+        >>> output.shape, h.shape
+        ((7, 4, 5), (1, 4, 5))
+    """
 
     def __init__(
         self, mode: str, input_size: int, hidden_size: int, num_layers: int = 1, bias: bool = True,
@@ -188,15 +214,36 @@ def _permuted(state: State, indices: Tensor | None) -> State:
 class RNN(RNNBase):
     """h = tanh(x @ weight_ih.T + bias_ih + h @ weight_hh.T + bias_hh) at every step (Elman 1990).
 
-    input (steps, batch, input_size) to (steps, batch, directions * hidden_size), and the last h of
-    every layer and direction, (layers * directions, batch, hidden_size), which is what `hx` is.
-    batch_first: (batch, steps, features); without batch (steps, features); a PackedSequence gives
-    one. nonlinearity: "tanh" or "relu".
+    The call takes input (steps, batch, input_size), or (batch, steps, input_size) with batch_first,
+    or (steps, input_size), or a PackedSequence; and optionally hx, the first h, which is 0 by
+    default. It returns the output, (steps, batch, directions * hidden_size) or a PackedSequence,
+    and the last h of every layer and direction, (num_layers * directions, batch, hidden_size).
+    directions is 2 for bidirectional, else 1.
 
-    >>> import fusewire as fw
-    >>> output, h = fw.nn.RNN(3, 5, num_layers=2, bidirectional=True)(fw.zeros(7, 4, 3))
-    >>> output.shape, h.shape
-    ((7, 4, 10), (4, 4, 5))
+    weight_ih_l0 is (hidden_size, input_size), weight_hh_l0 (hidden_size, hidden_size), and so on
+    for each layer and direction. All parameters are drawn uniformly from +-1 / sqrt(hidden_size).
+
+    Args:
+        input_size: features of a step.
+        hidden_size: features of the state h.
+        num_layers: the number of layers, each of which reads the output of the one before. Default
+            1.
+        nonlinearity: "tanh" or "relu". Default "tanh".
+        bias: adds learned biases. Default True.
+        batch_first: input and output are (batch, steps, ...). Default False.
+        dropout: probability of dropout in training, between layers. Default 0.0.
+        bidirectional: adds layers that read from the last step to the first. Default False.
+        device, dtype: of the parameters. Default None: the default device, float32.
+
+    Raises:
+        ArgumentError: a size is below 1, or dropout is not in [0, 1], or an unknown nonlinearity.
+        ShapeError: input or hx have other shapes, or there are no steps.
+
+    Example:
+        >>> import fusewire as fw
+        >>> output, h = fw.nn.RNN(3, 5, num_layers=2, bidirectional=True)(fw.zeros(7, 4, 3))
+        >>> output.shape, h.shape
+        ((7, 4, 10), (4, 4, 5))
     """
 
     def __init__(
@@ -211,10 +258,42 @@ class RNN(RNNBase):
 
 
 class LSTM(RNNBase):
-    """Gates i, f, g, o of x and h at every step: c = f * c + i * g, h = o * tanh(c).
+    """c = f * c + i * g and h = o * tanh(c) at every step, with gates i, f, g, o of x and h.
 
-    As RNN, but `hx` and the second result are (h, c). proj_size: h is o * tanh(c) @ weight_hr.T, of
-    that size (Sak et al. 2014). Hochreiter and Schmidhuber 1997; Gers et al. 2000.
+    The call takes input (steps, batch, input_size), or (batch, steps, input_size) with batch_first,
+    or (steps, input_size), or a PackedSequence; and optionally hx = (h, c), the first state, which
+    is 0 by default. It returns the output, (steps, batch, directions * hidden_size) or a
+    PackedSequence, and the last (h, c) of every layer and direction, each (num_layers * directions,
+    batch, hidden_size). directions is 2 for bidirectional, else 1. With proj_size h is o * tanh(c)
+    @ weight_hr.T, and h and the output have proj_size in the place of hidden_size.
+
+    weight_ih_l0 is (4 * hidden_size, input_size), weight_hh_l0 (4 * hidden_size, hidden_size), and
+    so on for each layer and direction. All parameters are drawn uniformly from +-1 /
+    sqrt(hidden_size). Hochreiter and Schmidhuber 1997; Gers et al. 2000; projection: Sak et al.
+    2014.
+
+    Args:
+        input_size: features of a step.
+        hidden_size: features of the state h.
+        num_layers: the number of layers, each of which reads the output of the one before. Default
+            1.
+        bias: adds learned biases. Default True.
+        batch_first: input and output are (batch, steps, ...). Default False.
+        dropout: probability of dropout in training, between layers. Default 0.0.
+        bidirectional: adds layers that read from the last step to the first. Default False.
+        proj_size: size of h after a learned projection; 0 for none. Default 0.
+        device, dtype: of the parameters. Default None: the default device, float32.
+
+    Raises:
+        ArgumentError: a size is below 1, or dropout is not in [0, 1], or proj_size is not below
+            hidden_size.
+        ShapeError: input or hx have other shapes, or there are no steps.
+
+    Example:
+        >>> import fusewire as fw
+        >>> output, (h, c) = fw.nn.LSTM(3, 5, proj_size=2)(fw.zeros(7, 4, 3))
+        >>> output.shape, h.shape, c.shape
+        ((7, 4, 2), (1, 4, 2), (1, 4, 5))
     """
 
     def __init__(
@@ -227,9 +306,38 @@ class LSTM(RNNBase):
 
 
 class GRU(RNNBase):
-    """Gates r, z and n of x and h at every step: h = (1 - z) * n + z * h, as RNN otherwise.
+    """h = (1 - z) * n + z * h at every step, with gates r, z and n of x and h.
 
-    Cho et al. 2014, with r applied after the product with h, as in cuDNN.
+    The call takes input (steps, batch, input_size), or (batch, steps, input_size) with batch_first,
+    or (steps, input_size), or a PackedSequence; and optionally hx, the first h, which is 0 by
+    default. It returns the output, (steps, batch, directions * hidden_size) or a PackedSequence,
+    and the last h of every layer and direction, (num_layers * directions, batch, hidden_size).
+    directions is 2 for bidirectional, else 1.
+
+    weight_ih_l0 is (3 * hidden_size, input_size), weight_hh_l0 (3 * hidden_size, hidden_size), and
+    so on for each layer and direction. All parameters are drawn uniformly from +-1 /
+    sqrt(hidden_size). Cho et al. 2014, with r applied after the product with h, as in cuDNN.
+
+    Args:
+        input_size: features of a step.
+        hidden_size: features of the state h.
+        num_layers: the number of layers, each of which reads the output of the one before. Default
+            1.
+        bias: adds learned biases. Default True.
+        batch_first: input and output are (batch, steps, ...). Default False.
+        dropout: probability of dropout in training, between layers. Default 0.0.
+        bidirectional: adds layers that read from the last step to the first. Default False.
+        device, dtype: of the parameters. Default None: the default device, float32.
+
+    Raises:
+        ArgumentError: a size is below 1, or dropout is not in [0, 1].
+        ShapeError: input or hx have other shapes, or there are no steps.
+
+    Example:
+        >>> import fusewire as fw
+        >>> output, h = fw.nn.GRU(3, 5)(fw.zeros(7, 4, 3))
+        >>> output.shape, h.shape
+        ((7, 4, 5), (1, 4, 5))
     """
 
     def __init__(
