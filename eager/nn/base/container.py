@@ -84,11 +84,22 @@ class _Ordered(Module):
 
 
 class Sequential(_Ordered):
-    """y = last(...second(first(x))); made of modules, or of one dict of names to modules.
+    """A sequence of modules: x -> last(...second(first(x))).
 
-    >>> import fusewire as fw
-    >>> fw.nn.Sequential(fw.nn.Linear(3, 4), fw.nn.ReLU())(fw.ones(2, 3)).shape
-    (2, 4)
+    Indices and slices read it as a list; append, extend, insert, pop, + and * change or combine it.
+
+    Args:
+        *args: the modules, or one dict of names to modules.
+
+    Raises:
+        DTypeError: the argument is a list of modules, or not a module.
+        IndexingError: an index is out of range.
+
+    Example:
+        >>> import fusewire as fw
+        >>> model = fw.nn.Sequential(fw.nn.Linear(3, 4), fw.nn.ReLU())
+        >>> model(fw.ones(2, 3)).shape, len(model), model[1]
+        ((2, 4), 2, ReLU())
     """
 
     def __init__(self, *args: Any) -> None:
@@ -140,7 +151,26 @@ class Sequential(_Ordered):
 
 
 class ModuleList(_Ordered):
-    """A list of modules that are part of the model; call them in the forward of your own."""
+    """A list of modules that belong to the model; it has no forward of its own.
+
+    Indices and slices read it as a list; append, extend, insert, pop and + change or combine it.
+
+    Args:
+        modules: the modules. Default None: empty.
+
+    Raises:
+        DTypeError: an element is not a module.
+        IndexingError: an index is out of range.
+
+    Example:
+        >>> import fusewire as fw
+        >>> layers = fw.nn.ModuleList([fw.nn.ReLU(), fw.nn.ReLU(), fw.nn.Tanh()])
+        >>> layers
+        ModuleList(
+          (0-1): 2 x ReLU()
+          (2): Tanh()
+        )
+    """
 
     def __init__(self, modules: Iterable[Module] | None = None) -> None:
         super().__init__()
@@ -168,7 +198,25 @@ class ModuleList(_Ordered):
 
 
 class ModuleDict(NamedContainer):
-    """Modules by name that are part of the model, in the order they were added in."""
+    """Modules by name that belong to the model, in the order in which they were added.
+
+    It reads as a dict: [], in, len, keys, values, items, update, pop and clear.
+
+    Args:
+        modules: a dict, or pairs of a name and a module. Default None: empty.
+
+    Raises:
+        StateError: there is no module of a name, or the name is empty, has a dot or is an
+            attribute.
+        DTypeError: a value is not a module.
+
+    Example:
+        >>> import fusewire as fw
+        >>> heads = fw.nn.ModuleDict({"a": fw.nn.ReLU()})
+        >>> heads["b"] = fw.nn.Tanh()
+        >>> list(heads), heads["b"]
+        (['a', 'b'], Tanh())
+    """
 
     def __init__(self, modules: Any = None) -> None:
         super().__init__()

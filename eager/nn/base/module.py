@@ -32,7 +32,29 @@ class _Forward(Protocol[_Arguments, _Result]):
 
 
 class Module(Stateful, Convertible):
-    """Base of all layers: assign parameters and modules in __init__, compute in `forward`."""
+    """Base of layers and models: assign parameters and modules in __init__, compute in `forward`.
+
+    Attributes that are a Parameter, a Buffer or a Module are registered under their names; plain
+    tensors are not. Calling the module runs forward and its hooks. `training` is True at first;
+    train() and eval() set it in all modules below, too.
+
+    Raises:
+        AttributeError: a parameter or module is assigned before super().__init__().
+        DTypeError: a registered name gets a value of another kind, or forward does not take the
+            arguments of a call.
+
+    Example:
+        >>> import fusewire as fw
+        >>> class Scale(fw.nn.Module):
+        ...     def __init__(self):
+        ...         super().__init__()
+        ...         self.factor = fw.nn.Parameter(fw.tensor([2.0]))
+        ...     def forward(self, x):
+        ...         return x * self.factor
+        >>> model = Scale()
+        >>> model(fw.ones(2)).detach(), [name for name, _ in model.named_parameters()]
+        (tensor([2., 2.]), ['factor'])
+    """
 
     training: bool
     _parameters: dict[str, Parameter | None]

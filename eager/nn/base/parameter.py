@@ -15,7 +15,21 @@ __all__ = ["Buffer", "Parameter", "UninitializedBuffer", "UninitializedParameter
 
 
 class Parameter(Tensor):
-    """A leaf with the values of `data` that requires a gradient; modules register it."""
+    """A leaf tensor of the values of `data`, which modules register when it is assigned.
+
+    Args:
+        data: a tensor, an array or numbers. Default None: a tensor of shape (0,).
+        requires_grad: the parameter gets a gradient. Default True.
+
+    Example:
+        >>> import fusewire as fw
+        >>> p = fw.nn.Parameter(fw.ones(2))
+        >>> p.requires_grad, p.is_leaf
+        (True, True)
+        >>> p
+        Parameter containing:
+        tensor([1., 1.], requires_grad=True)
+    """
 
     __slots__ = ()
     __module__ = "fusewire.nn"  # pickles name the class by its public path
@@ -29,9 +43,20 @@ class Parameter(Tensor):
 
 
 class Buffer(Tensor):
-    """A tensor with the values of `data` that a module registers as a buffer where it is assigned.
+    """A tensor of the values of `data`, which modules register as a buffer when it is assigned.
 
-    It is in the state dict where `persistent`.
+    Buffers are state that is not trained.
+
+    Args:
+        data: a tensor, an array or numbers. Default None: a tensor of shape (0,).
+        persistent: the buffer is part of the state dict. Default True.
+
+    Example:
+        >>> import fusewire as fw
+        >>> model = fw.nn.Module()
+        >>> model.mean = fw.nn.Buffer(fw.zeros(2))
+        >>> model.state_dict()["mean"], model.mean.requires_grad
+        (tensor([0., 0.]), False)
     """
 
     __slots__ = ("persistent",)
@@ -96,7 +121,25 @@ class _Uninitialized(Tensor):
 
 
 class UninitializedParameter(_Uninitialized, Parameter):
-    """A parameter whose shape is not known before `materialize(shape)`."""
+    """A parameter without a shape until `materialize(shape)` makes it a Parameter.
+
+    Lazy modules have them before their first call.
+
+    Args:
+        requires_grad: the tensor gets a gradient. Default True.
+        device: its device. None: the default device.
+        dtype: its dtype. None: float32.
+
+    Raises:
+        StateError: its values or its shape are read before.
+
+    Example:
+        >>> import fusewire as fw
+        >>> p = fw.nn.UninitializedParameter()
+        >>> p.materialize((2, 3))
+        >>> type(p).__name__, p.shape
+        ('Parameter', (2, 3))
+    """
 
     __slots__ = ()
     __module__ = "fusewire.nn"
@@ -108,7 +151,26 @@ class UninitializedParameter(_Uninitialized, Parameter):
 
 
 class UninitializedBuffer(_Uninitialized):
-    """A buffer whose shape is not known before `materialize(shape)`."""
+    """A buffer without a shape until `materialize(shape)` makes it a Tensor.
+
+    Lazy modules have them before their first call.
+
+    Args:
+        requires_grad: accepted, without effect. Default False.
+        device: its device. None: the default device.
+        dtype: its dtype. None: float32.
+        persistent: accepted, without effect: register_buffer decides. Default True.
+
+    Raises:
+        StateError: its values or its shape are read before.
+
+    Example:
+        >>> import fusewire as fw
+        >>> b = fw.nn.UninitializedBuffer()
+        >>> b.materialize((2, 3))
+        >>> type(b).__name__, b.shape
+        ('Tensor', (2, 3))
+    """
 
     __slots__ = ()
     __module__ = "fusewire.nn"

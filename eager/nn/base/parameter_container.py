@@ -27,7 +27,24 @@ class _Values(Module):
 
 
 class ParameterList(_Values):
-    """A list of parameters that are part of the model; tensors become parameters in it."""
+    """A list of parameters that belong to the model.
+
+    Tensors become parameters, other values do not change. Indices and slices read it as a list;
+    append, extend and += add to it.
+
+    Args:
+        values: the values. Default None: empty.
+
+    Raises:
+        IndexingError: an index is out of range.
+        DTypeError: values is not an iterable, or one tensor.
+
+    Example:
+        >>> import fusewire as fw
+        >>> weights = fw.nn.ParameterList([fw.ones(2), fw.zeros(3)])
+        >>> len(weights), [p.shape for p in weights.parameters()]
+        (2, [(2,), (3,)])
+    """
 
     def __init__(self, values: Iterable[Any] | None = None) -> None:
         super().__init__()
@@ -68,7 +85,24 @@ class ParameterList(_Values):
 
 
 class ParameterDict(_Values, NamedContainer):
-    """Parameters by name that are part of the model; tensors become parameters in it."""
+    """Parameters by name that belong to the model.
+
+    Tensors become parameters, other values do not change. It reads as a dict: [], in, len, keys,
+    values, items, get, setdefault, update, pop, popitem, copy, fromkeys, clear and |. update sorts
+    the names of a plain dict, as PyTorch does.
+
+    Args:
+        parameters: a dict, or pairs of a name and a value. Default None: empty.
+
+    Raises:
+        StateError: there is no value of a name, or the name is empty, has a dot or is an attribute.
+
+    Example:
+        >>> import fusewire as fw
+        >>> weights = fw.nn.ParameterDict({"b": fw.ones(2), "a": fw.zeros(3)})
+        >>> list(weights), weights["b"].requires_grad
+        (['a', 'b'], True)
+    """
 
     def __init__(self, parameters: Any = None) -> None:
         super().__init__()

@@ -117,22 +117,34 @@ def summary(
 ) -> Summary:
     """The layers of `model` with output shapes, parameters and multiply-adds; print it.
 
-    input_size: the shape of the input, its batch included, or a list of shapes, or a dict of names
-    to shapes; or, in its place or as input_data, the tensors themselves. dtypes: of inputs made
-    from shapes, float32 if not given; one or a list. depth: of layers shown. mode: "eval" or
-    "train". kwargs: passed to forward. The model runs once, and is as before after it.
+    The model runs once without gradients; afterwards its mode, values, hooks and the random numbers
+    are as before.
 
-    >>> import fusewire as fw
-    >>> fw.nn.summary(fw.nn.Sequential(fw.nn.Linear(3, 4), fw.nn.ReLU()), (2, 3))
-    layer         output shape  parameters  mult-adds
-    -------------------------------------------------
-    Sequential    (2, 4)                 -          -
-      0 (Linear)  (2, 4)                16         24
-      1 (ReLU)    (2, 4)                 -          -
-    -------------------------------------------------
-    parameters: 16 (16 trainable, 0 fixed)
-    mult-adds: 24
-    memory: input 24 bytes, outputs 64 bytes, parameters 64 bytes, buffers 0 bytes
+    Args:
+        model: the module.
+        input_size: the shape of the input with its batch, a list of shapes, or a dict of names to
+            shapes; or the tensors themselves. None: input_data, or no inputs.
+        input_data: tensors, in the place of input_size. Default None.
+        dtypes: of inputs made from shapes, one or a list. Default None: float32.
+        depth: of the layers shown; deeper ones are added to theirs. Default None: all.
+        mode: "eval" or "train". Default "eval".
+        **kwargs: passed to forward.
+
+    Raises:
+        ArgumentError: an unknown mode, another input, or a list of dtypes of another length.
+
+    Example:
+        >>> import fusewire as fw
+        >>> fw.nn.summary(fw.nn.Sequential(fw.nn.Linear(3, 4), fw.nn.ReLU()), (2, 3))
+        layer         output shape  parameters  mult-adds
+        -------------------------------------------------
+        Sequential    (2, 4)                 -          -
+          0 (Linear)  (2, 4)                16         24
+          1 (ReLU)    (2, 4)                 -          -
+        -------------------------------------------------
+        parameters: 16 (16 trainable, 0 fixed)
+        mult-adds: 24
+        memory: input 24 bytes, outputs 64 bytes, parameters 64 bytes, buffers 0 bytes
     """
     check_choice("summary", "mode", mode, ("eval", "train"))
     args, named = _inputs(input_size if input_data is None else input_data, dtypes)
