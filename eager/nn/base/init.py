@@ -285,7 +285,7 @@ def sparse_(tensor: Tensor, sparsity: float, std: float = 0.01, generator: Gener
     check_fraction("sparse_", "sparsity", sparsity)
     zeros = math.ceil(sparsity * tensor.shape[0])
     with no_grad():
-        permutation = argsort(rand(tensor.shape, generator=generator), 0)  # of each column by itself
+        permutation = argsort(rand(tensor.shape, generator=generator), 0)  # of each column
         draws = randn(tensor.shape, dtype=tensor.dtype, generator=generator) * std
         return update(tensor, where(permutation < zeros, 0.0, draws))
 

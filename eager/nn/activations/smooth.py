@@ -5,7 +5,7 @@ from __future__ import annotations
 from ...arguments import check_choice
 from ...core.tensor import Tensor
 from .. import functional as F
-from .activation_base import ActivationLayer, InPlaceActivation
+from .base import ActivationLayer, InPlaceActivation
 
 __all__ = [
     "CELU",

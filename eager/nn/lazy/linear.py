@@ -9,7 +9,7 @@ from ...core.tape import no_grad
 from ...errors import StateError
 from ..base.module import Module
 from ..base.parameter import UninitializedParameter, is_lazy
-from .linear import Linear
+from ..layers.linear import Linear
 
 __all__ = ["LazyLinear", "LazyModuleMixin"]
 

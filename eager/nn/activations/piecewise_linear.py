@@ -9,7 +9,7 @@ from ...ops.create import zeros
 from .. import functional as F
 from ..base import init
 from ..base.parameter import Parameter
-from .activation_base import ActivationLayer, InPlaceActivation
+from .base import ActivationLayer, InPlaceActivation
 
 __all__ = [
     "Hardshrink", "Hardsigmoid", "Hardswish", "Hardtanh", "LeakyReLU", "PReLU", "RReLU", "ReLU",

@@ -6,8 +6,8 @@ from typing import Any
 
 from ..base.parameter import UninitializedParameter
 from ..functional.inputs import with_samples
-from .conv import Conv1d, Conv2d, Conv3d, ConvTranspose1d, ConvTranspose2d, ConvTranspose3d
-from .lazy import LazyModuleMixin, materialize
+from ..layers.conv import Conv1d, Conv2d, Conv3d, ConvTranspose1d, ConvTranspose2d, ConvTranspose3d
+from .linear import LazyModuleMixin, materialize
 
 __all__ = [
     "LazyConv1d", "LazyConv2d", "LazyConv3d", "LazyConvTranspose1d", "LazyConvTranspose2d",

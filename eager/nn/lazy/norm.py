@@ -7,7 +7,7 @@ from typing import Any
 from ...arrays.dtypes import int64
 from ...ops.create import zeros
 from ..base.parameter import UninitializedBuffer, UninitializedParameter
-from .batchnorm import (
+from ..layers.batchnorm import (
     BatchNorm1d,
     BatchNorm2d,
     BatchNorm3d,
@@ -15,7 +15,7 @@ from .batchnorm import (
     InstanceNorm2d,
     InstanceNorm3d,
 )
-from .lazy import LazyModuleMixin, materialize
+from .linear import LazyModuleMixin, materialize
 
 __all__ = [
     "LazyBatchNorm1d", "LazyBatchNorm2d", "LazyBatchNorm3d", "LazyInstanceNorm1d",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from ...core.tensor import Tensor
 from ...errors import ShapeError
 from .. import functional as F
-from .activation_base import ActivationLayer
+from .base import ActivationLayer
 
 __all__ = ["LogSoftmax", "Softmax", "Softmax2d", "Softmin"]
 
