@@ -116,7 +116,7 @@ class QuantizedConv(_Product):
         for name in ("axes", "in_channels", "out_channels", "kernel_size", "stride", "padding",
                      "dilation", "groups", "padding_mode"):
             setattr(self, name, getattr(layer, name))
-        self._around = layer._around()
+        self._around = layer._pad_widths()
 
     def forward(self, input: Tensor) -> Tensor:
         x = with_samples("QuantizedConv", input, self.axes)
