@@ -26,6 +26,11 @@ from .tape import Entry, Leaf
 from .tracer import Traced
 from .views import linked
 
+if TYPE_CHECKING:  # at run time the methods are copied to Tensor: the ops import it
+    from ..tensor_methods.methods import TensorMethods
+else:
+    TensorMethods = object
+
 __all__ = ["Tensor", "from_numpy", "tensor"]
 
 _ndarray = np.ndarray
@@ -34,7 +39,7 @@ _ndarray = np.ndarray
 STANDARDS = ("2021.12", "2022.12", "2023.12", "2024.12", "2025.12")
 
 
-class Tensor:
+class Tensor(TensorMethods):
     """An n-dimensional array with a dtype, and optionally a gradient. Make one with `fw.tensor`."""
 
     __slots__ = ("__weakref__", "_base", "_data", "_grad", "edge")
@@ -50,17 +55,6 @@ class Tensor:
         self._data = data if type(data) is _ndarray else held_by(self, data)
         self.edge = edge
         self._grad = self._base = None
-
-    if TYPE_CHECKING:  # operators and methods are bound in `methods.py`, from the ops' functions
-        def __getattr__(self, name: str) -> Any: ...
-        def _binary(self, other: Any) -> Tensor: ...
-        def _unary(self) -> Tensor: ...
-        __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = _binary
-        __truediv__ = __rtruediv__ = __floordiv__ = __rfloordiv__ = __mod__ = __rmod__ = _binary
-        __pow__ = __rpow__ = __matmul__ = __rmatmul__ = __and__ = __or__ = __xor__ = _binary
-        __lshift__ = __rshift__ = __lt__ = __le__ = __gt__ = __ge__ = __getitem__ = _binary
-        __neg__ = __pos__ = __abs__ = __invert__ = _unary
-        def __setitem__(self, index: Any, value: Any) -> None: ...
 
     @property
     def shape(self) -> tuple[Any, ...]:
@@ -134,7 +128,7 @@ class Tensor:
             device, target = target, None
         given = target if dtype is None else dtype
         wanted = self.dtype if given is None else given
-        out: Tensor = self.astype(wanted, device=device)  # type: ignore[attr-defined]
+        out: Tensor = self.astype(wanted, device=device)
         if out.dtype == self.dtype and out.device == self.device:
             out._base = ref(self) if self._base is None else linked(self)  # in PyTorch this tensor
         return out
@@ -263,10 +257,10 @@ class Tensor:
 
     def __iter__(self) -> Iterator[Tensor]:
         rows = interpreter.rows and interpreter.rows(self, sys._getframe(1))
-        return rows or (self[i] for i in range(len(self)))  # type: ignore[index]
+        return rows or (self[i] for i in range(len(self)))
 
     def __contains__(self, value: Any) -> bool:
-        return bool((self == value).any())  # type: ignore[attr-defined]
+        return bool((self == value).any())
 
     __hash__ = object.__hash__
 
