@@ -13,10 +13,9 @@ from collections.abc import Callable
 from types import ModuleType
 from typing import Any, NoReturn
 
-from .. import amp, autograd, func, linalg, nn, optim, utils
 from ..core.tensor import Tensor
 from ..errors import FusewireError
-from ..namespaces import cuda, fft, random, special
+from .public_modules import MODULES, show_public_names
 
 __all__ = ["MissingNameError"]
 
@@ -154,19 +153,16 @@ class Missing:
         raise MissingNameError("a tensor", self.name, lambda: f"use {self.hint}")
 
 
-def install(package: Any) -> None:
-    """Makes the modules of `package`, and tensors, say what to use instead of missing names."""
-    inner = {"amp": amp, "autograd": autograd, "cuda": cuda, "fft": fft, "func": func,
-             "linalg": linalg, "nn": nn, "nn.functional": nn.functional, "nn.init": nn.init,
-             "nn.utils": nn.utils,
-             "nn.utils.rnn": nn.utils.rnn, "optim": optim, "random": random,
-             "optim.lr_scheduler": optim.lr_scheduler, "optim.swa_utils": optim.swa_utils,
-             "special": special, "utils": utils, "utils.data": utils.data}
+def install(package: Any, **modules: Any) -> None:
+    """Makes `package`, its public modules and tensors say what to use instead of missing names.
+
+    `modules` are those that lie above `eager`, by name. `dir` of all of them lists public names.
+    """
+    inner = {**MODULES, **modules}
     SPACES.update({"fw": package, **{f"fw.{path}": module for path, module in inner.items()}})
     for path, module in SPACES.items():
         module.__getattr__ = _getattr(path, module)
-        if not hasattr(module, "__path__"):  # a file shows what it offers, not what it imports
-            module.__dir__ = lambda module=module: sorted(module.__all__)
+    show_public_names(list(SPACES.values()))
     for name, hint in METHODS.items():
         setattr(Tensor, name, Missing(name, hint))
     Tensor.__dir__ = _names  # type: ignore[assignment, method-assign]
