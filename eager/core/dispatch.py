@@ -176,7 +176,7 @@ def function_of_one(op: Op, kinds: str, otherwise: Callable[[Any], Any]) -> Call
     direct, differentiable = implementation(op, 1), op.vjp is not None
     usual = _FLOAT32 if "f" in kinds else None  # known by identity, without a look at its kind
 
-    def function(x: Any) -> Any:
+    def function(x: Tensor | complex) -> Tensor:
         if interpreter.in_use or not isinstance(x, Tensor):
             return otherwise(x)
         array = x._data
@@ -208,7 +208,7 @@ def function_of_two(
     direct, differentiable = implementation(op, 2), op.vjp is not None
     usual = _FLOAT32 if "f" in kinds else None
 
-    def function(x: Any, y: Any) -> Any:
+    def function(x: Tensor | complex, y: Tensor | complex) -> Tensor:
         if interpreter.in_use or not isinstance(x, Tensor) or not isinstance(y, Tensor):
             return otherwise(x, y)
         left, right = x._data, y._data
