@@ -59,10 +59,10 @@ def in_place(fn: Callable[..., Tensor], name: str) -> Binary:
     return method
 
 
-class _CountsReferences:
+class _InPlaceProbe:
     """An operand of `+=` that appends to a list how many references to itself it sees."""
 
-    def __iadd__(self, counts: list[int]) -> _CountsReferences:
+    def __iadd__(self, counts: list[int]) -> _InPlaceProbe:
         counts.append(sys.getrefcount(self))
         return self
 
@@ -70,8 +70,8 @@ class _CountsReferences:
 class _NewItems(dict[int, Any]):
     """A dict that returns a new object for every key."""
 
-    def __getitem__(self, key: int) -> _CountsReferences:
-        return _CountsReferences()
+    def __getitem__(self, key: int) -> _InPlaceProbe:
+        return _InPlaceProbe()
 
 
 def _references_to_item() -> int:
@@ -80,7 +80,7 @@ def _references_to_item() -> int:
     -1 for a Python in which an item in a variable has the same count.
     """
     counts: list[int] = []
-    variable = _CountsReferences()
+    variable = _InPlaceProbe()
     variable += counts
     items: dict[int, Any] = _NewItems()
     items[0] += counts
