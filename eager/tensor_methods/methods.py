@@ -13,7 +13,7 @@ from weakref import ref
 
 from .. import interpreter
 from ..autograd import engine, hooks
-from ..core.dispatch import known, replace
+from ..core.dispatch import replace, with_data
 from ..core.tensor import Tensor, tensor
 from ..core.views import linked
 from ..errors import ShapeError
@@ -58,7 +58,7 @@ def _transposed(self: Tensor) -> Tensor:
                          "use .mT for the last two axes, or permute_dims")
     if interpreter.in_use:
         return view.transpose(self, 0, 1)
-    out = known(view.permute_op, self, self._data.T, {"axes": (1, 0)})
+    out = with_data(view.permute_op, self, self._data.T, {"axes": (1, 0)})
     out._base = ref(self) if self._base is None else linked(self)
     return out
 

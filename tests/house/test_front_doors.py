@@ -73,13 +73,20 @@ def test_there_is_a_docstring_for_every_name() -> None:
     assert len(own) > 700
 
 
-@pytest.mark.parametrize("name", [name for name, value in EVERY.items() if hasattr(value, "op")])
-def test_functions_of_declared_ops(name: str) -> None:
-    """They are made by a factory, so that the tests of docstrings do not see them."""
+OF_OPS = [name for name, value in EVERY.items() if hasattr(value, "op")]
+
+
+@pytest.mark.parametrize("name", OF_OPS)
+def test_functions_of_declared_ops_have_their_names(name: str) -> None:
     function = EVERY[name]
     assert function.__name__ == function.__qualname__ == function.op.name
     assert function.__doc__.splitlines()[0].endswith(".")
-    text = doctest.DocTestParser().get_doctest(function.__doc__, {}, name, None, None)
+
+
+@pytest.mark.parametrize("name", ["fw.Tensor", *OF_OPS])
+def test_examples(name: str) -> None:
+    """A factory makes these functions, so that doctest does not see them in their modules."""
+    text = doctest.DocTestParser().get_doctest(EVERY[name].__doc__, {}, name, None, None)
     assert text.examples, "no example"
     result = doctest.DocTestRunner(optionflags=doctest.NORMALIZE_WHITESPACE).run(text)
     assert result.failed == 0, "the differences are in the captured output"
