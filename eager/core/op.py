@@ -49,8 +49,8 @@ class Op:
     batch: Callable[..., Any] | None = None  # runs a whole batch, see ops/batching.py; None: by
     # kind, or example by example
     rows: Callable[..., tuple[int, ...]] | None = None  # rows(*types, **params): of
-    # each input the number of leading axes that are independent rows; they lead the result too
-    precision: str = ""  # under autocast: "low", its dtype; "full", float32; empty, that of operands
+    # each input the number of leading axes that are independent rows; the result has them too
+    precision: str = ""  # under autocast: "low", its dtype; "full", float32; "", the operands'
     work: Callable[..., float] | None = None  # work(*types, **params): about the nanoseconds that
     # NumPy takes, for an op that gets native code for its exact sizes if they are many
     passes: int = 1  # over memory in NumPy, about: native code pays early for an op of many
