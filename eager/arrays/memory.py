@@ -25,7 +25,7 @@ SMALLEST = 1 << 18  # bytes; the C library recycles smaller ones well enough
 
 
 class _Raw(np.ndarray[Any, Any]):
-    """The bytes of a block, which serve many results. It has its own type, as NumPy collapses a chain
+    """The bytes of a block, which serve many results. It has its own type: NumPy collapses a chain
     of bases of one type, and a result must refer to its block."""
 
     __slots__ = ("start",)
@@ -34,7 +34,7 @@ class _Raw(np.ndarray[Any, Any]):
 
 
 class Block(np.ndarray[Any, Any]):
-    """The memory of a large array; its bytes return to the cache when the last array over it dies."""
+    """The memory of a large array; its bytes return to the cache when no array uses it."""
 
     __slots__ = ()
 

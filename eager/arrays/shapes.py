@@ -43,8 +43,8 @@ def product(sizes: Iterable[Any]) -> Any:
 
 
 def same(a: Sequence[Any], b: Sequence[Any]) -> bool:
-    """True if two shapes are equal. Lengths are compared first: Python compares elements before them,
-    and each comparison of symbolic sizes is a decision of the trace."""
+    """True if two shapes are equal. Lengths come first: Python compares elements before them, and
+    each comparison of symbolic sizes is a decision of the trace."""
     return len(a) == len(b) and a == b
 
 
