@@ -259,7 +259,6 @@ def ifftn(x: Tensor, s: Sequence[int] | None = None, axes: Sequence[int] | None 
 
 
 # ---- transforms of real numbers: half of the spectrum, as the other half mirrors it
-
 def rfft(x: Tensor, n: int | None = None, axis: int = -1, norm: str | None = None) -> Tensor:
     """The first half of the transforms of real numbers along `axis`.
 
@@ -382,7 +381,6 @@ def ihfft(x: Tensor, n: int | None = None, axis: int = -1, norm: str | None = No
 
 
 # ---- two axes
-
 _LAST_TWO = (-2, -1)
 
 
@@ -411,7 +409,6 @@ def irfft2(x: Tensor, s: Sequence[int] | None = None, axes: Sequence[int] = _LAS
 
 
 # ---- frequencies
-
 def fftfreq(n: int, d: float = 1.0, dtype: Any = None, device: Any = None) -> Tensor:
     """The frequency of each element of `fft`, in cycles per unit.
 
