@@ -1,4 +1,4 @@
-"""An interpreter that stands in front of another one, sees what passes, and changes nothing."""
+"""Defines an interpreter that observes all ops and passes them on unchanged."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from .tensor import Tensor
 
 
 class Beneath:
-    """Hands every call to the interpreter that was active before, or to eager, and then looks."""
+    """Passes every call to the formerly active interpreter, or to eager, and reports each op."""
 
     def __init__(self) -> None:
         self.below: Any = None
@@ -25,7 +25,7 @@ class Beneath:
         interpreter.STATE.active = self.below
 
     def saw(self, op: Op, inputs: tuple[Any, ...], out: Tensor) -> None:
-        """An op has run."""
+        """Called after each op with its inputs and its result."""
         raise NotImplementedError
 
     def apply(self, op: Op, inputs: tuple[Any, ...], params: dict[str, Any]) -> Tensor:

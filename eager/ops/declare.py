@@ -15,19 +15,20 @@ from ..core.dispatch import apply, function_of_one, function_of_two
 from ..core.op import Op, define, each
 from ..core.tensor import Tensor, as_tensor, tensor
 from ..errors import DTypeError
+from .docstrings import docstring
 
-# what an op takes: kinds of NumPy dtypes, and their names in an error
+# What an op takes: kinds of NumPy dtypes, their names in an error, and in a docstring.
 TAKES = {
-    "any": ("biufc", "all dtypes"),
-    "float": ("fc", "floating point numbers"),
-    "real float": ("f", "real floating point numbers"),
-    "complex": ("c", "complex numbers"),
-    "real": ("biuf", "real numbers and bool"),
-    "numeric": ("iufc", "numbers"),
-    "real numeric": ("iuf", "real numbers"),
-    "bits": ("biu", "integers and bool"),
-    "whole": ("iu", "integers"),
-    "bool": ("b", "bool"),
+    "any": ("biufc", "all dtypes", "of any dtype"),
+    "float": ("fc", "floating point numbers", "real or complex; integers and bool become float32"),
+    "real float": ("f", "real floating point numbers", "real; integers and bool become float32"),
+    "complex": ("c", "complex numbers", "complex"),
+    "real": ("biuf", "real numbers and bool", "real or bool"),
+    "numeric": ("iufc", "numbers", "real or complex, not bool"),
+    "real numeric": ("iuf", "real numbers", "real, not bool"),
+    "bits": ("biu", "integers and bool", "integer or bool"),
+    "whole": ("iu", "integers", "integer"),
+    "bool": ("b", "bool", "of any dtype; 0 is False, any other number True"),
 }
 OPERANDS = (Tensor, *SCALARS, np.ndarray, np.generic)  # what may stand beside a tensor
 
@@ -94,7 +95,7 @@ def _to(x: Any, dtype: DType) -> Any:
 def _accept(name: str, dtype: DType, takes: str) -> DType:
     if takes == "bool":
         return dtypes.bool
-    kinds, names = TAKES[takes]
+    kinds, names, _ = TAKES[takes]
     if takes.endswith("float") and dtypes.kind(dtype) in "biu":
         return dtypes.DEFAULT_FLOAT
     if dtypes.kind(dtype) not in kinds:
@@ -113,14 +114,16 @@ def _cast_hint(kinds: str, dtype: DType) -> str:
 def pointwise(
     name: str, formula: Callable[..., Any], *vjp: Any, takes: str = "any", gives: str = "same",
     impl: Callable[..., Any] | None = None, onnx: str = "", no_onnx: str = "", keeps: str = "",
-    passes: int = 1, **why: str,
+    passes: int = 1, doc: str = "", example: tuple[str, ...] = (), space: str = "fw",
+    **why: str,
 ) -> Callable[..., Tensor]:
     """Declares a pointwise op and returns its function of tensors and numbers.
 
     takes: a key of TAKES; "float" and "real float" cast integers to float32, "bool" casts all.
     gives: same as the operands, real (the parts of complex numbers), complex (whose parts they
     are) or bool. keeps: kinds of dtypes that a function of one gives back as they are. no_onnx
-    and `why` hold reasons for facts left out.
+    and `why` hold reasons for facts left out. doc, of a public function: one line on its result.
+    example: operands and result, see `docstring`. space: the module in which users find it.
     """
     if no_onnx:
         why["onnx"] = no_onnx
@@ -138,8 +141,24 @@ def pointwise(
             op, TAKES[takes][0], lambda x, y: apply(op, _pair(name, x, y, takes)))
     function.__name__ = function.__qualname__ = name
     function.__module__ = formula.__module__  # where it is found by that name, as pickles look
+    if doc:
+        function.__doc__ = docstring(f"{space}.{name}", doc, _taken(takes, keeps),
+                                     _result_dtype(takes, gives), example)
     function.op, function.takes = op, takes
     return function  # type: ignore[no-any-return]
+
+
+def _taken(takes: str, keeps: str) -> str:
+    """The dtypes that a function takes, in words."""
+    text = TAKES[takes][2]
+    if keeps:
+        return text.replace("and bool become float32", "are returned as they are, bool as float32")
+    return text
+
+
+def _result_dtype(takes: str, gives: str) -> str:
+    """The dtype of a function's result, or empty for that of its operands."""
+    return "bool" if takes == "bool" else "" if gives == "same" else gives
 
 
 def _of_any(op: Op, takes: str, keeps: str) -> Callable[[Any], Tensor]:

@@ -7,7 +7,7 @@ from typing import Any
 
 from ...arrays.shapes import TensorType
 from ...core.dispatch import apply
-from ...core.on_device import opened
+from ...core.on_device import run_decomposition
 from ...core.op import Op, define
 from ...core.tape import Leaf, enable_grad
 from ...core.tensor import Tensor
@@ -41,7 +41,7 @@ def composite(
 
 
 def _run(decompose: Callable[..., Tensor]) -> Callable[..., Any]:
-    return lambda xp, *arrays, **params: opened(decompose, arrays, params)
+    return lambda xp, *arrays, **params: run_decomposition(decompose, arrays, params)
 
 
 def derived(decompose: Callable[..., Tensor]) -> Callable[..., Any]:

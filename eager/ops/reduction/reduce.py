@@ -13,7 +13,7 @@ from ... import interpreter
 from ...arrays import cpu_kernels, dtypes, sums
 from ...arrays.shapes import TensorType, axes_of, product, reduced
 from ...core import dispatch
-from ...core.dispatch import apply, known
+from ...core.dispatch import apply, with_data
 from ...core.op import Op, Reduction, define, each
 from ...core.tensor import Tensor, as_tensor
 from ...errors import DTypeError, ShapeError
@@ -61,7 +61,8 @@ def spread(g: Tensor, x: Tensor, axis: tuple[int, ...], keepdims: bool) -> Tenso
     """`g`, a value per reduced slice of `x`, repeated to the shape of `x`."""
     shape = x.shape
     if not g._data.shape and not interpreter.in_use:  # of a loss
-        return known(broadcast_op, g, cpu_kernels.broadcast_to(g._data, shape), {"shape": shape})
+        data = cpu_kernels.broadcast_to(g._data, shape)
+        return with_data(broadcast_op, g, data, {"shape": shape})
     if not keepdims and len(axis) != len(shape) and axis != tuple(range(len(axis))):
         g = reshape(g, reduced(shape, axis, True))  # leading axes come back by themselves
     return expand_to(g, shape)
@@ -186,7 +187,7 @@ def sum(x: Tensor, axis: Axis = None, keepdims: bool = False, dtype: Any = None)
         array = x._data
         if array.dtype is dtypes.float32 and array.size < dispatch.LARGE:
             try:  # a loss, most often
-                return known(sum_op, x, np.asarray(sums.total(array)), _ALL[array.ndim])
+                return with_data(sum_op, x, np.asarray(sums.total(array)), _ALL[array.ndim])
             except RuntimeWarning:
                 pass  # inf or nan where warnings are errors: not so in `apply`
     return _reduce(sum_op, accumulated("sum", x, dtype), axis, keepdims)

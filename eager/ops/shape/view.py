@@ -17,7 +17,7 @@ from ... import interpreter
 from ...arrays import shapes
 from ...arrays.dtypes import int64
 from ...arrays.shapes import TensorType, axis_of, product
-from ...core.dispatch import apply, known
+from ...core.dispatch import apply, with_data
 from ...core.op import Op, Source, define, each
 from ...core.tensor import Tensor, as_tensor
 from ...core.views import linked, view_of
@@ -78,7 +78,7 @@ def reshape(x: Tensor, shape: Any, copy: bool | None = None) -> Tensor:
         else:  # NumPy takes None, and any negative size for -1
             if shape == -1 if type(shape) is int else type(shape) is tuple and (
                     data.shape == shape or min(shape) == -1):
-                out = known(reshape_op, x, data, {"shape": data.shape})
+                out = with_data(reshape_op, x, data, {"shape": data.shape})
                 if data.base is x._data or data.base is x._data.base is not None:  # no copy
                     out._base = ref(x) if x._base is None else linked(x)
                 return out

@@ -104,15 +104,12 @@ def _digamma_vjp(g: Tensor, out: Tensor, x: Tensor) -> Tensor:
     return g * polygamma(1, x)
 
 
-lgamma = smooth("lgamma", lgamma_formula, _lgamma_vjp)
-lgamma.__doc__ = """The logarithm of the absolute value of the gamma function, of the shape of `x`.
-
-    >>> import fusewire as fw
-    >>> fw.lgamma(fw.tensor([1.0, 5.0, -0.5]))
-    tensor([0.       , 3.1780539, 1.2655121])
-    """
-digamma = smooth("digamma", _digamma, _digamma_vjp)
-digamma.__doc__ = """The derivative of `lgamma`, of the shape of `x`; nan at -1, -2, ..."""
+lgamma = smooth("lgamma", lgamma_formula, _lgamma_vjp,
+                doc="log(|gamma(x)|) of the gamma function; inf at 0, -1, -2, ...",
+                example=("[1.0, 5.0, 0.0]", "[0.       , 3.1780539,       inf]"))
+digamma = smooth("digamma", _digamma, _digamma_vjp,
+                 doc="The derivative of lgamma; nan at -1, -2, ...",
+                 example=("[1.0, -1.0]", "[-0.5772157,        nan]"))
 
 
 # ---- Hurwitz's zeta function and the derivatives of digamma

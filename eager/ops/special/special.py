@@ -52,9 +52,11 @@ def polynomial(x: Any, coefficients: Sequence[float]) -> Any:
     return total
 
 
-def smooth(name: str, formula: Formula, vjp: Any) -> Callable[..., Tensor]:
+def smooth(name: str, formula: Formula, vjp: Any, doc: str, example: tuple[str, ...],
+           ) -> Callable[..., Tensor]:
     """Declares a pointwise function of one real floating point number."""
-    return pointwise(name, in_float64(formula), vjp, takes="real float")
+    return pointwise(name, in_float64(formula), vjp, takes="real float", doc=doc, example=example,
+                     space="fw.special")
 
 
 # ---- the error function's complement
@@ -91,10 +93,12 @@ def erfcx_formula(k: Any, x: Any) -> Any:
     return k.where(k.abs(x) <= _SMALL, small, k.where(x < 0, 2.0 * grown - tail, tail))
 
 
-erfc = smooth("erfc", erfc_formula, lambda g, out, x: g * (exp(-x * x) * (-2 / _SQRT_PI)))
-erfc.__doc__ = """1 - erf(x), exact also where it is small; of the shape of `x`."""
-erfcx = smooth("erfcx", erfcx_formula, lambda g, out, x: g * (out * x * 2 - 2 / _SQRT_PI))
-erfcx.__doc__ = """exp(x * x) * erfc(x), of the shape of `x`."""
+erfc = smooth("erfc", erfc_formula, lambda g, out, x: g * (exp(-x * x) * (-2 / _SQRT_PI)),
+              doc="1 - erf(x), exact also where it is small.",
+              example=("[0.0, 1.0]", "[1.       , 0.1572992]"))
+erfcx = smooth("erfcx", erfcx_formula, lambda g, out, x: g * (out * x * 2 - 2 / _SQRT_PI),
+               doc="exp(x * x) * erfc(x), exact also where erfc(x) is 0 in its dtype.",
+               example=("[0.0, 10.0]", "[1.        , 0.05614099]"))
 
 # ---- inverses. Coefficients of M. J. Wichura, "Algorithm AS 241" (1988), routine PPND16.
 _CENTRE_P = (2.5090809287301226727e3, 3.3430575583588128105e4, 6.7265770927008700853e4,
@@ -138,11 +142,13 @@ def _ndtri(k: Any, p: Any) -> Any:
     return _normal_quantile(k, p - 0.5, k.minimum(p, 1.0 - p))
 
 
-erfinv = smooth("erfinv", _erfinv, lambda g, out, x: g * (exp(out * out) * (_SQRT_PI / 2)))
-erfinv.__doc__ = """The number whose error function is `x`: inf at 1, nan beyond; shape of `x`."""
+erfinv = smooth("erfinv", _erfinv, lambda g, out, x: g * (exp(out * out) * (_SQRT_PI / 2)),
+                doc="The numbers whose error function is x; inf at 1, nan beyond.",
+                example=("[0.0, 0.5, 1.0]", "[0.        , 0.47693628,        inf]"))
 ndtri = smooth("ndtri", _ndtri,
-               lambda g, out, x: g * (exp(out * out * 0.5) * math.sqrt(2 * math.pi)))
-ndtri.__doc__ = """The quantiles of the normal distribution: what `ndtr` undoes; shape of `x`."""
+               lambda g, out, x: g * (exp(out * out * 0.5) * math.sqrt(2 * math.pi)),
+               doc="The quantiles of the normal distribution, the inverse of ndtr.",
+               example=("[0.5, 0.975]", "[0.       , 1.9599644]"))
 
 
 # ---- the normal distribution function
@@ -161,11 +167,13 @@ def _log_ndtr(k: Any, x: Any) -> Any:
 
 
 ndtr = smooth("ndtr", ndtr_formula,
-              lambda g, out, x: g * (exp(x * x * -0.5) * math.sqrt(0.5 / math.pi)))
-ndtr.__doc__ = """The probability that a standard normal number is below `x`; shape of `x`."""
+              lambda g, out, x: g * (exp(x * x * -0.5) * math.sqrt(0.5 / math.pi)),
+              doc="The probabilities that a standard normal number is below x.",
+              example=("[0.0, 1.0]", "[0.5      , 0.8413448]"))
 log_ndtr = smooth("log_ndtr", _log_ndtr, lambda g, out, x: g * (
-    math.sqrt(2 / math.pi) / erfcx(x * -math.sqrt(0.5))))
-log_ndtr.__doc__ = """log(ndtr(x)), also where ndtr(x) is too small for its dtype; shape of `x`."""
+    math.sqrt(2 / math.pi) / erfcx(x * -math.sqrt(0.5))),
+    doc="log(ndtr(x)), also where ndtr(x) is too small for its dtype.",
+    example=("[0.0, -50.0]", "[-6.9314718e-01, -1.2548314e+03]"))
 
 
 # ---- sin(pi x) / (pi x) and its derivatives
@@ -309,14 +317,15 @@ def _of_arrays(formula: Formula) -> Formula:
 xlogy = pointwise(
     "xlogy", _times_log("log"),
     lambda g, out, x, y: g * where((x == 0) & (y <= 0), 0.0, log(y)),
-    lambda g, out, x, y: g * (x / y), takes="real float", impl=_of_arrays(_times_log("log")))
-xlogy.__doc__ = """x * log(y), and 0 where x is 0; nan where y is."""
+    lambda g, out, x, y: g * (x / y), takes="real float", impl=_of_arrays(_times_log("log")),
+    doc="x * log(y); 0 where x is 0, nan where y is.",
+    example=("[0.0, 2.0]", "[0.0, 1.0]", "[0., 0.]"), space="fw.special")
 xlog1py = pointwise(
     "xlog1py", _times_log("log1p"),
     lambda g, out, x, y: g * where((x == 0) & (y <= -1), 0.0, log1p(y)),
     lambda g, out, x, y: g * (x / (y + 1)), takes="real float",
-    impl=_of_arrays(_times_log("log1p")))
-xlog1py.__doc__ = """x * log(1 + y), and 0 where x is 0; nan where y is."""
+    impl=_of_arrays(_times_log("log1p")), doc="x * log(1 + y); 0 where x is 0, nan where y is.",
+    example=("[0.0, 2.0]", "[-1.0, 0.0]", "[0., 0.]"), space="fw.special")
 
 
 @in_float32
@@ -324,5 +333,6 @@ def _entr(k: Any, x: Any) -> Any:
     return k.where(x == 0, 0.0, k.where(x < 0, -math.inf, -x * k.log(x)))
 
 
-entr = pointwise("entr", _entr, lambda g, out, x: g * (-log(x) - 1), takes="real float")
-entr.__doc__ = """-x * log(x), 0 at 0 and -inf below; of the shape of `x`."""
+entr = pointwise("entr", _entr, lambda g, out, x: g * (-log(x) - 1), takes="real float",
+                 doc="-x * log(x); 0 at 0 and -inf below.", example=("[0.0, -1.0]", "[  0., -inf]"),
+                 space="fw.special")
