@@ -122,8 +122,8 @@ def eigvalsh(x: Tensor) -> Tensor:
 
 def _eig(x: Any) -> Any:
     values, vectors = np.linalg.eig(x)
-    made = dtypes.complex_of(x.dtype)
-    return pack(x.shape[:-2], values.astype(made), vectors.astype(made))
+    dtype = dtypes.complex_of(x.dtype)
+    return pack(x.shape[:-2], values.astype(dtype), vectors.astype(dtype))
 
 
 def _eig_vjp(g: Tensor, out: Tensor, x: Tensor) -> Tensor:
@@ -131,12 +131,12 @@ def _eig_vjp(g: Tensor, out: Tensor, x: Tensor) -> Tensor:
     length 1, which takes the real part of diag(V^H gV) out. The gradient of a real matrix is real.
     """
     (gw, gv), (w, v) = unpack(g, *_shapes(x)), unpack(out, *_shapes(x))
-    turned = adjoint(v)
-    inner = turned @ gv
-    inner = inner - turned @ v * columns(without_imag(diagonal(inner)))
+    vh = adjoint(v)
+    inner = vh @ gv
+    inner = inner - vh @ v * columns(without_imag(diagonal(inner)))
     inner = with_diagonal(inner / conj_of(_differences(w)), gw)
-    made = solve(turned, inner @ turned)
-    return made if x.dtype.kind == "c" else pointwise.cast(real(made), x.dtype)
+    gx = solve(vh, inner @ vh)
+    return gx if x.dtype.kind == "c" else pointwise.cast(real(gx), x.dtype)
 
 
 eig_op = lapack("eig", lambda x: packed_type(x, dtypes.complex_of(x.dtype), *_shapes(x)), _eig,

@@ -21,12 +21,12 @@ __all__ = ["QRResult", "cholesky", "qr"]
 
 def _cholesky_vjp(g: Tensor, out: Tensor, x: Tensor) -> Tensor:
     """I. Murray, "Differentiation of the Cholesky decomposition" (2016), for A = L L^H."""
-    turned = adjoint(out)
-    inner = triangle(turned @ g, upper=False)
+    upper = adjoint(out)
+    inner = triangle(upper @ g, upper=False)
     inner = with_diagonal(inner, diagonal(inner) * 0.5)
-    half = solve_triangular(turned, inner, upper=True)  # L^-H inner
-    made = solve_triangular(turned, adjoint(half), upper=True)  # the adjoint of half L^-1
-    return (made + adjoint(made)) * 0.5
+    half = solve_triangular(upper, inner, upper=True)  # L^-H inner
+    full = solve_triangular(upper, adjoint(half), upper=True)  # the adjoint of half L^-1
+    return (full + adjoint(full)) * 0.5
 
 
 cholesky_op = lapack(

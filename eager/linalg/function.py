@@ -100,11 +100,11 @@ def _matrix_exp_vjp(g: Tensor, out: Tensor, x: Tensor) -> Tensor:
 
     R. Mathias, "A chain rule for matrix functions" (1996).
     """
-    n, turned = x.shape[-1], adjoint(x)
-    upper = concat([turned, g], axis=-1)
-    lower = concat([full_like(turned, 0), turned], axis=-1)
-    made = matrix_exp(concat([upper, lower], axis=-2))
-    return made[..., :n, n:]
+    n, xh = x.shape[-1], adjoint(x)
+    upper = concat([xh, g], axis=-1)
+    lower = concat([full_like(xh, 0), xh], axis=-1)
+    block = matrix_exp(concat([upper, lower], axis=-2))
+    return block[..., :n, n:]
 
 
 exp_op = lapack("matrix_exp", lambda x: x, _matrix_exp, each(_matrix_exp_vjp),
@@ -146,8 +146,8 @@ def multi_dot(xs: Sequence[Tensor]) -> Tensor:
     chain = [expand_dims(first, 0) if first.ndim == 1 else first, *tensors[1:-1],
              expand_dims(last, -1) if last.ndim == 1 else last]
     sizes = [*[x.shape[0] for x in chain], chain[-1].shape[1]]
-    known = tuple(n if type(n) is int else _VARIES for n in sizes)
-    out = _product(chain, _splits(known), 0, len(chain))
+    sample_sizes = tuple(n if type(n) is int else _VARIES for n in sizes)
+    out = _product(chain, _splits(sample_sizes), 0, len(chain))
     shape = (*first.shape[:-1], *last.shape[1:])
     return out if out.ndim == len(shape) else reshape(out, shape)
 

@@ -33,9 +33,9 @@ def _eliminate(a: Any) -> tuple[Any, Any]:
     rows, left = _eliminate(a[..., :h])
     right = np.take_along_axis(a[..., h:], rows[..., None], -2)
     upper = substitute(left[..., :k, :k], right[..., :k, :], upper=False, unit=True)
-    order, rest = _eliminate(right[..., k:, :] - left[..., k:, :k] @ upper)
-    below = np.take_along_axis(left[..., k:, :], order[..., None], -2)
-    rows = np.concatenate([rows[..., :k], np.take_along_axis(rows[..., k:], order, -1)], -1)
+    rest_rows, rest = _eliminate(right[..., k:, :] - left[..., k:, :k] @ upper)
+    below = np.take_along_axis(left[..., k:, :], rest_rows[..., None], -2)
+    rows = np.concatenate([rows[..., :k], np.take_along_axis(rows[..., k:], rest_rows, -1)], -1)
     return rows, np.concatenate([np.concatenate([left[..., :k, :], below], -2),
                                  np.concatenate([upper, rest], -2)], -1)
 
@@ -53,8 +53,8 @@ def _first_column(a: Any, rows: Any) -> tuple[Any, Any]:
 
 
 def _lu(x: Any) -> Any:
-    rows, made = _eliminate(x)
-    return pack(x.shape[:-2], made, rows.astype(x.dtype))
+    rows, factors = _eliminate(x)
+    return pack(x.shape[:-2], factors, rows.astype(x.dtype))
 
 
 def _shapes(x: Any) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
@@ -66,8 +66,8 @@ def _lu_vjp(g: Tensor, out: Tensor, x: Tensor) -> Tensor:
     columns beside it: rows of L are A / U, columns of U are L \\ A."""
     m, n = x.shape[-2:]
     k = min(m, n)
-    g, made = unpack(g, *_shapes(x))[0], unpack(out, *_shapes(x))[0]
-    square = made[..., :k, :k]
+    g, factors = unpack(g, *_shapes(x))[0], unpack(out, *_shapes(x))[0]
+    square = factors[..., :k, :k]
     lower, upper = triangle(square, upper=False, strict=True) + eye_like(square), \
         triangle(square, upper=True)
     lh, uh = adjoint(lower), adjoint(upper)
@@ -75,11 +75,11 @@ def _lu_vjp(g: Tensor, out: Tensor, x: Tensor) -> Tensor:
     parts = []
     if m > n:
         below = adjoint(solve_triangular(upper, adjoint(g[..., k:, :]), upper=True))
-        g_upper = g_upper - adjoint(made[..., k:, :]) @ below
+        g_upper = g_upper - adjoint(factors[..., k:, :]) @ below
         parts = [below]
     elif n > m:
         beside = solve_triangular(lh, g[..., k:], upper=True, unitriangular=True)
-        g_lower = g_lower - beside @ adjoint(made[..., k:])
+        g_lower = g_lower - beside @ adjoint(factors[..., k:])
         parts = [beside]
     inner = triangle(lh @ triangle(g_lower, upper=False, strict=True), upper=False, strict=True) \
         + triangle(triangle(g_upper, upper=True) @ uh, upper=True)
@@ -93,8 +93,8 @@ def _permutation(packed: Tensor, x: Tensor) -> Tensor:
     """The matrices (..., m, m) that bring rows in the order of L @ U back to that of `x`."""
     m = x.shape[-2]
     rows = expand_dims(unpack(packed, *_shapes(x))[1].detach(), -2)
-    place = pointwise.cast(iota((m, m), 0, device=x.device), rows.dtype)
-    return pointwise.cast(pointwise.equal(place, rows), x.dtype)
+    column = pointwise.cast(iota((m, m), 0, device=x.device), rows.dtype)
+    return pointwise.cast(pointwise.equal(column, rows), x.dtype)
 
 
 lu_op = lapack("lu", lambda x: packed_type(x, x.dtype, *_shapes(x)), _lu, each(_lu_vjp),
@@ -125,8 +125,8 @@ def lu(x: Tensor) -> LUResult:
     x = matrices("lu", x)
     k = min(x.shape[-2:])
     packed = apply(lu_op, (x,))
-    made = unpack(packed, *_shapes(x))[0]
-    low = triangle(made[..., :k], upper=False, strict=True)
+    factors = unpack(packed, *_shapes(x))[0]
+    low = triangle(factors[..., :k], upper=False, strict=True)
     rows, columns = (iota(low.shape[-2:], axis, device=x.device) for axis in (0, 1))
     ones = pointwise.cast(pointwise.equal(rows, columns), x.dtype)
-    return LUResult(_permutation(packed, x), low + ones, triangle(made[..., :k, :], upper=True))
+    return LUResult(_permutation(packed, x), low + ones, triangle(factors[..., :k, :], upper=True))

@@ -108,10 +108,10 @@ def norm(x: Tensor, ord: Any = None, axis: Any = None, keepdims: bool = False) -
     if axis is None and x.ndim > 2:
         raise ShapeError(f"norm: order {ord!r} of a tensor with axes {x.shape}",
                          "name one axis for vectors, two for matrices")
-    given = tuple(range(x.ndim)) if axis is None else axis
-    if not isinstance(given, (tuple, list)) or len(given) != 2:
-        return vector_norm(x, given, keepdims, ord)
-    i, j = (axis_of("norm", a, x.ndim) for a in given)
+    axes = tuple(range(x.ndim)) if axis is None else axis
+    if not isinstance(axes, (tuple, list)) or len(axes) != 2:
+        return vector_norm(x, axes, keepdims, ord)
+    i, j = (axis_of("norm", a, x.ndim) for a in axes)
     rest = tuple(a for a in range(x.ndim) if a not in (i, j))
     out = matrix_norm(permute_dims(x, (*rest, i, j)), ord=ord)
     return reshape(out, reduced(x.shape, (i, j), True)) if keepdims else out

@@ -69,20 +69,20 @@ def _svd_vjp(g: Tensor, out: Tensor, x: Tensor, full: bool) -> Tensor:
     gaps = (by_column - by_row) * (by_column + by_row) + eye_like(u[..., :k, :])
     left, right = (from_u - adjoint(from_u)) / gaps, (from_v - adjoint(from_v)) / gaps
     inner = left * by_column + by_row * right
-    made = u @ with_diagonal(inner, without_imag(gs) + _phase(from_u, s)) @ vh
+    gx = u @ with_diagonal(inner, without_imag(gs) + _phase(from_u, s)) @ vh
     if m > k:
-        made = made + (gu - u @ from_u) / by_column @ vh
+        gx = gx + (gu - u @ from_u) / by_column @ vh
     if n > k:
-        made = made + u / by_column @ (gvh - adjoint(from_v) @ vh)
-    return made
+        gx = gx + u / by_column @ (gvh - adjoint(from_v) @ vh)
+    return gx
 
 
 def _phase(from_u: Tensor, s: Tensor) -> Any:
     """What turning the phases of U and V together adds on the diagonal; 0 for real matrices."""
     if s.dtype.kind != "c":
         return 0.0
-    turn = imag(diagonal(from_u)) / real(s)
-    return pointwise.cast(turn, s.dtype) * 1j
+    angles = imag(diagonal(from_u)) / real(s)
+    return pointwise.cast(angles, s.dtype) * 1j
 
 
 svd_op = lapack("svd", lambda x, full: packed_type(x, x.dtype, *_shapes(x, full)), _svd,
@@ -170,9 +170,9 @@ def _pinv(x: Any, rtol: Any) -> Any:
 def _pinv_vjp(g: Tensor, out: Tensor, x: Tensor, rtol: Tensor) -> Tensor:
     """G. Golub and V. Pereyra (1973), for matrices whose rank stays what it is."""
     p, ph, gh = out, adjoint(out), adjoint(g)
-    made = -(ph @ g @ ph)
-    made = made + (gh - x @ (p @ gh)) @ p @ ph
-    return made + ph @ p @ (gh - (gh @ p) @ x)
+    gx = -(ph @ g @ ph)
+    gx = gx + (gh - x @ (p @ gh)) @ p @ ph
+    return gx + ph @ p @ (gh - (gh @ p) @ x)
 
 
 pinv_op = lapack(

@@ -57,9 +57,9 @@ def _of_vectors(a: Tensor, b: Tensor) -> Tensor:
 
 def _as_columns(a: Tensor, b: Tensor) -> Tensor:
     lead = tuple(range(b.ndim - 2))
-    turned = permute_dims(b, (b.ndim - 2, *lead, b.ndim - 1))
-    flat = reshape(turned, (turned.shape[0], b.size // b.shape[-2] if b.shape[-2] else 0))
-    out = reshape(apply(solve_op, (a, flat)), turned.shape)
+    rows_first = permute_dims(b, (b.ndim - 2, *lead, b.ndim - 1))
+    flat = reshape(rows_first, (rows_first.shape[0], b.size // b.shape[-2] if b.shape[-2] else 0))
+    out = reshape(apply(solve_op, (a, flat)), rows_first.shape)
     return permute_dims(out, (*[i + 1 for i in lead], 0, b.ndim - 1))
 
 
@@ -160,7 +160,7 @@ def _cofactors(x: Any) -> Any:
         pass
     u, s, vh = np.linalg.svd(x)
     others = np.where(_diagonal(s), 1, s[..., None, :]).prod(-1)
-    return _turned_back(u, vh, _diagonal(s) * others[..., None, :]).astype(x.dtype)
+    return _times_cofactors(u, vh, _diagonal(s) * others[..., None, :]).astype(x.dtype)
 
 
 def _diagonal(s: Any) -> Any:
@@ -169,7 +169,7 @@ def _diagonal(s: Any) -> Any:
     return i[:, None] == i
 
 
-def _turned_back(u: Any, vh: Any, inner: Any) -> Any:
+def _times_cofactors(u: Any, vh: Any, inner: Any) -> Any:
     """The cofactors of u, times `inner`, times those of vh: the inverses of both are adjoints."""
     sign = np.linalg.det(u) * np.linalg.det(vh)
     return u.conj() @ inner @ vh.conj() * sign[..., None, None]
@@ -184,7 +184,7 @@ def _det_hessian(x: Any, t: Any) -> Any:
     pairs = np.where(same, 0, _before(rest) * _before(rest[..., ::-1])[..., ::-1])
     inside = u.conj().mT @ t @ vh.conj().mT
     own = pairs @ np.diagonal(inside, axis1=-2, axis2=-1)[..., None]
-    return _turned_back(u, vh, np.where(same, own, -pairs * inside.mT)).astype(x.dtype)
+    return _times_cofactors(u, vh, np.where(same, own, -pairs * inside.mT)).astype(x.dtype)
 
 
 def _before(x: Any) -> Any:

@@ -108,8 +108,8 @@ def taken(op: Op, xs: tuple[Any, ...], batched: tuple[bool, ...], params: dict[s
     flat = _moved(x, axis + 1, 1)
     flat = _changed("reshape", flat, shape=(count * size, *flat.shape[2:]))
     out = apply(op, (flat, _offset("take", i, size)), {"axis": 0})  # (batch, *indices, *others)
-    order = (0, *range(i.ndim, i.ndim + axis), *range(1, i.ndim), *range(i.ndim + axis, out.ndim))
-    return _changed("permute_dims", out, axes=order)
+    axes = (0, *range(i.ndim, i.ndim + axis), *range(1, i.ndim), *range(i.ndim + axis, out.ndim))
+    return _changed("permute_dims", out, axes=axes)
 
 
 def added_at(op: Op, xs: tuple[Any, ...], batched: tuple[bool, ...], params: dict[str, Any]
@@ -120,9 +120,9 @@ def added_at(op: Op, xs: tuple[Any, ...], batched: tuple[bool, ...], params: dic
         return apply(op, xs, {"axis": axis + 1, "size": size})
     values, i = all_batched(xs, batched)
     count, width = i.shape[0], i.ndim - 1
-    order = (0, *range(1 + axis, 1 + axis + width), *range(1, 1 + axis),
-             *range(1 + axis + width, values.ndim))
-    front = _changed("permute_dims", values, axes=order)  # (batch, *indices, *others)
+    axes = (0, *range(1 + axis, 1 + axis + width), *range(1, 1 + axis),
+            *range(1 + axis + width, values.ndim))
+    front = _changed("permute_dims", values, axes=axes)  # (batch, *indices, *others)
     out = apply(op, (front, _offset("add_at", i, size)), {"axis": 0, "size": count * size})
     out = _changed("reshape", out, shape=(count, size, *out.shape[1:]))
     return _moved(out, 1, axis + 1)

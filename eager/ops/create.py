@@ -63,11 +63,11 @@ def full(shape: Any, fill_value: Any, dtype: Any = None, device: Any = None) -> 
     tensor([[7, 7],
             [7, 7]])
     """
-    place = placed(device)
+    device_name = placed(device)
     if isinstance(fill_value, interpreter.Symbol):
         one = fill_value.__tensor__(dtype)
         if one is not None:  # -0.0 is what changes nothing when it is added
-            return full(shape, -0.0 if one.dtype.kind == "f" else 0, one.dtype, place) + one
+            return full(shape, -0.0 if one.dtype.kind == "f" else 0, one.dtype, device_name) + one
     value = fill_value.item() if hasattr(fill_value, "item") else fill_value
     default = dtypes.of_scalar(value)  # also refuses what is not a number
     chosen = default if dtype is None else dtypes.as_dtype(dtype)
@@ -78,7 +78,7 @@ def full(shape: Any, fill_value: Any, dtype: Any = None, device: Any = None) -> 
         raise DTypeError(f"full: {chosen.name} does not hold {value!r}: {error}",
                          "choose a dtype that does") from None
     params = {"shape": _shape(shape, "full"), "value": held, "dtype": chosen}
-    return create(full_op, params, place)
+    return create(full_op, params, device_name)
 
 
 def zeros(shape: Any = (), *more: int, dtype: Any = None, device: Any = None) -> Tensor:
@@ -148,7 +148,7 @@ def arange(
     >>> fw.arange(3), fw.arange(0, 1, 0.25)
     (tensor([0, 1, 2]), tensor([0.  , 0.25, 0.5 , 0.75]))
     """
-    place = placed(device)
+    device_name = placed(device)
     start, stop = (0, start) if stop is None else (start, stop)
     start, stop, step = (v.item() if hasattr(v, "item") else v for v in (start, stop, step))
     whole = not any(isinstance(v, float) for v in (start, stop, step))
@@ -157,7 +157,7 @@ def arange(
     if step == 0:
         raise ShapeError("arange: step is 0", "use fw.full for equal numbers")
     count = -((start - stop) // step) if whole else math.ceil((stop - start) / step)
-    return counted(count if count >= 0 else 0, start, step, whole, chosen, place)
+    return counted(count if count >= 0 else 0, start, step, whole, chosen, device_name)
 
 
 def counted(
@@ -195,19 +195,19 @@ def asarray(
     >>> fw.asarray([1, 2.5]), fw.asarray(bytearray(b"ab"))
     (tensor([1. , 2.5]), tensor([97, 98], dtype=uint8))
     """
-    wanted = None if dtype is None else dtypes.as_dtype(dtype)
+    chosen = None if dtype is None else dtypes.as_dtype(dtype)
     if not isinstance(obj, (Tensor, np.ndarray)):
         obj = _buffer(obj)
-    here = obj.device if isinstance(obj, Tensor) else devices.CPU
-    place = here if device is None else placed(device)
-    shared = isinstance(obj, (Tensor, np.ndarray)) and wanted in (None, obj.dtype) \
-        and place == here
+    source = obj.device if isinstance(obj, Tensor) else devices.CPU
+    target = source if device is None else placed(device)
+    shared = isinstance(obj, (Tensor, np.ndarray)) and chosen in (None, obj.dtype) \
+        and target == source
     if copy is False and not shared:
         raise ShapeError(f"asarray: {type(obj).__name__} cannot become a tensor without a copy",
                          "leave copy=False out")
     if isinstance(obj, Tensor):
-        return obj if copy is False else obj.astype(wanted or obj.dtype, device=place)
-    return from_numpy(obj) if copy is False else tensor(obj, wanted, place)
+        return obj if copy is False else obj.astype(chosen or obj.dtype, device=target)
+    return from_numpy(obj) if copy is False else tensor(obj, chosen, target)
 
 
 def _buffer(obj: Any) -> Any:

@@ -24,9 +24,9 @@ def _result(x: TensorType, size: Any) -> TensorType:
     return TensorType((size,), dtypes.int64)
 
 
-places_op = define(Op("places", "opaque", _result,
-                      lambda xp, mask, size: np.flatnonzero(mask).astype(np.int64, copy=False),
-                      why=_WHY))
+true_indices_op = define(Op(
+    "places", "opaque", _result,
+    lambda xp, mask, size: np.flatnonzero(mask).astype(np.int64, copy=False), why=_WHY))
 
 
 def _repeats(xp: Any, times: Any, size: Any) -> Any:
@@ -46,7 +46,7 @@ def where_true(mask: Tensor) -> Tensor:
     >>> where_true(fw.tensor([True, False, True]))
     tensor([0, 2])
     """
-    return _measured(places_op, mask)
+    return _measured(true_indices_op, mask)
 
 
 def repeated(times: Tensor) -> Tensor:
@@ -63,9 +63,9 @@ def _measured(op: Op, x: Tensor) -> Tensor:
     """The result of `op`: one whose size is a symbol where an interpreter can follow that, else the
     values leave for NumPy."""
     active = interpreter.STATE.active
-    made = None if active is None else active.measure(op, x)
-    if made is not None:
-        return made  # type: ignore[no-any-return]
+    measured = None if active is None else active.measure(op, x)
+    if measured is not None:
+        return measured  # type: ignore[no-any-return]
     array = devices.host(x._data) if x.is_cuda else x.numpy()
     return beside(interpreter.source(Tensor(run(op, array))), x)
 

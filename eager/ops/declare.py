@@ -34,8 +34,8 @@ OPERANDS = (Tensor, *SCALARS, np.ndarray, np.generic)  # what may stand beside a
 
 def dtype_of_operands(types: tuple[Any, ...]) -> DType:
     """The dtype that the operands share; a leading bool is the condition of `where`."""
-    found = [t.dtype for t in types if isinstance(t, TensorType)]
-    return found[-1]  # type: ignore[no-any-return]
+    operand_dtypes = [t.dtype for t in types if isinstance(t, TensorType)]
+    return operand_dtypes[-1]  # type: ignore[no-any-return]
 
 
 def result_rule(name: str, gives: str) -> Callable[..., TensorType]:
@@ -106,8 +106,8 @@ def _accept(name: str, dtype: DType, takes: str) -> DType:
 def _cast_hint(kinds: str, dtype: DType) -> str:
     if dtypes.kind(dtype) == "c":
         return "compute with a part of it: fw.real(x), fw.imag(x) or x.abs()"
-    wanted = "float32" if "f" in kinds else "int64" if "i" in kinds else "bool"
-    return f"cast the operands first, as with x.astype(fw.{wanted})"
+    target = "float32" if "f" in kinds else "int64" if "i" in kinds else "bool"
+    return f"cast the operands first, as with x.astype(fw.{target})"
 
 
 def pointwise(

@@ -37,19 +37,19 @@ class ProjectedAttention(MultiheadAttention):
 
 
 def _linear(weight: Any, bias: Any) -> Linear:
-    made = Linear(weight.shape[1], weight.shape[0], bias is not None)
-    made.weight = Parameter(weight.detach())
-    made.bias = None if bias is None else Parameter(bias.detach())
-    return made
+    linear = Linear(weight.shape[1], weight.shape[0], bias is not None)
+    linear.weight = Parameter(weight.detach())
+    linear.bias = None if bias is None else Parameter(bias.detach())
+    return linear
 
 
-def opens(layer: Module) -> bool:
+def is_splittable_attention(layer: Module) -> bool:
     """Whether a layer is attention whose projections can be made small."""
     return type(layer) is MultiheadAttention and layer.out_proj.weight.dtype == dtypes.float32
 
 
-def opened(layer: Any) -> Module:
+def with_linear_projections(layer: Any) -> Module:
     """An attention layer as one whose projections are layers."""
-    made = ProjectedAttention(layer)
-    carry_hooks(layer, made)
-    return made
+    projected = ProjectedAttention(layer)
+    carry_hooks(layer, projected)
+    return projected

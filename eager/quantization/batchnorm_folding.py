@@ -22,7 +22,7 @@ from ..nn.layers.conv import (
 )
 from ..nn.layers.linear import Identity, Linear
 from ..nn.utils.fusion import fuse_conv_bn_weights, fuse_linear_bn_weights
-from .calibration import given
+from .calibration import layer_input
 
 _CONVOLUTIONS = (Conv1d, Conv2d, Conv3d)
 _TRANSPOSED = (ConvTranspose1d, ConvTranspose2d, ConvTranspose3d)
@@ -46,7 +46,7 @@ class Readers:
 
     def run(self, call: Any) -> Any:
         """What `call()` gives, looked at."""
-        handles = [x.register_forward_hook(self._made) for x in self._layers]
+        handles = [x.register_forward_hook(self._note_result) for x in self._layers]
         handles += [x.register_forward_pre_hook(self._enter, with_kwargs=True) for x in self._norms]
         handles += [x.register_forward_hook(self._leave) for x in self._norms]
         before, interpreter.STATE.active = interpreter.STATE.active, self
@@ -62,16 +62,16 @@ class Readers:
 
     def pairs(self) -> dict[Module, Module]:
         """The layer of each batch norm that reads all of its results, alone."""
-        return {norm: layer for norm, found in self.read.items()
-                for layer in found if layer is not None and len(found) == 1
+        return {norm: layer for norm, producers in self.read.items()
+                for layer in producers if layer is not None and len(producers) == 1
                 and self.readers.get(layer) == {norm}}
 
-    def _made(self, layer: Module, args: Any, out: Tensor) -> None:
+    def _note_result(self, layer: Module, args: Any, out: Tensor) -> None:
         if not isinstance(layer, Linear) or out.ndim == 2:  # else its channels are not the last
             self._from[id(out)] = (out, layer)
 
     def _enter(self, norm: Module, args: Any, kwargs: Any) -> None:
-        x = given(args, kwargs)
+        x = layer_input(args, kwargs)
         self.read.setdefault(norm, set()).add(self._from.get(id(x), (x, None))[1])
         self._within = norm
 

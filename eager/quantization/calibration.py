@@ -45,7 +45,7 @@ def called(model: Module, batch: Any) -> Any:
 
 
 @contextlib.contextmanager
-def looking(layers: Iterable[Module], look: Look) -> Iterator[None]:
+def observing(layers: Iterable[Module], look: Look) -> Iterator[None]:
     """A context in which `look` is called after each call of one of these layers."""
     handles = [layer.register_forward_hook(
         lambda module, args, kwargs, out: look(module, args, kwargs, out), with_kwargs=True)
@@ -63,6 +63,6 @@ def carry_hooks(old: Module, new: Module) -> None:
         object.__setattr__(new, "_hooks", old._hooks)
 
 
-def given(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Tensor:
+def layer_input(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Tensor:
     """The input of a layer of one input."""
     return args[0] if args else kwargs["input"]  # type: ignore[no-any-return]

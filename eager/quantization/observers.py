@@ -37,8 +37,8 @@ class Seen:
     def count(self, x: Any) -> None:
         """Counts numbers of a range that is known by now."""
         if self.low < self.high:
-            found, _ = np.histogram(x.astype(np.float64), _BINS, (self.low, self.high))
-            self.counts += found
+            counts, _ = np.histogram(x.astype(np.float64), _BINS, (self.low, self.high))
+            self.counts += counts
 
     @property
     def middles(self) -> Any:

@@ -22,8 +22,8 @@ class Grid(NamedTuple):
     def nearest(self, x: Any) -> Any:
         """The floats of the grid that stand for those of `x`."""
         low, high = limits(self.dtype)
-        found = np.clip(np.rint(x / self.scale) + self.zero, low, high)
-        return (found - self.zero) * self.scale
+        codes = np.clip(np.rint(x / self.scale) + self.zero, low, high)
+        return (codes - self.zero) * self.scale
 
 
 def grid_over(low: float, high: float, symmetric: bool) -> Grid:
@@ -54,8 +54,8 @@ def weight_codes(weight: Any, per_channel: bool, least: Any = 0.0) -> tuple[Any,
 
 def bias_codes(bias: Any, unit: Any) -> Any:
     """A bias in int32, as numbers of `unit`, that of its channel."""
-    found = np.rint(bias.astype(np.float64) / unit)
-    return np.clip(found, -LARGEST_BIAS, LARGEST_BIAS).astype(np.int32)
+    codes = np.rint(bias.astype(np.float64) / unit)
+    return np.clip(codes, -LARGEST_BIAS, LARGEST_BIAS).astype(np.int32)
 
 
 def least_scale(bias: Any, input_scale: float) -> Any:

@@ -17,9 +17,9 @@ from ..nn.base.results import tensors_in
 from ..nn.layers.embedding import Embedding
 from ..ops.elementwise.pointwise import isfinite
 from . import half_layers, layers
-from .attention import opened, opens
+from .attention import is_splittable_attention, with_linear_projections
 from .batchnorm_folding import Readers, fold
-from .calibration import Batches, called, carry_hooks, given, looking
+from .calibration import Batches, called, carry_hooks, layer_input, observing
 from .observers import OBSERVERS, Seen
 from .qparams import Grid
 from .report import Difference, LayerReport, Report
@@ -123,16 +123,16 @@ def quantize(
 
 def _quantized(plain: Module, batches: Batches | None, settings: _Settings, skipped: Skipped
                ) -> Quantized:
-    found, kept = _chosen(plain, settings, skipped)
+    targets, reasons = _chosen(plain, settings, skipped)
     folded, seen = dict[str, str](), dict[str, Seen]()
     if batches is not None:
-        folded, seen = _look(plain, found, batches, settings, skipped)
-    made = _made(found, seen, kept, settings)
-    small = replaced(plain, {found[name]: layer for name, layer in made.items()})
-    report = _report(plain, small, made, found, settings)
-    report.kept, report.folded = {n: w for n, w in kept.items() if n not in folded}, folded
+        folded, seen = _look(plain, targets, batches, settings, skipped)
+    forms = _quantized_layers(targets, seen, reasons, settings)
+    small = replaced(plain, {targets[name]: layer for name, layer in forms.items()})
+    report = _report(plain, small, forms, targets, settings)
+    report.kept, report.folded = {n: w for n, w in reasons.items() if n not in folded}, folded
     if batches is not None:
-        _compare(plain, small, report, made, found, batches)
+        _compare(plain, small, report, forms, targets, batches)
     return Quantized(small, report)
 
 
@@ -146,14 +146,15 @@ def plain_copy(model: Module) -> Module:
         if kind(x.dtype) != "f":
             raise ArgumentError(f"quantize: the parameter {name!r} is {x.dtype.name}",
                                 "it takes a model of floats: model.to(fw.float32)")
-    made = copy.deepcopy(model).eval()
-    for module in made.modules():
+    copied = copy.deepcopy(model).eval()
+    for module in copied.modules():
         if hasattr(module.__dict__.get("forward"), "original"):
             del module.__dict__["forward"]
-    if hasattr(made, "with_layers"):  # a loaded model computes by functions
-        made = made.with_layers()
-    attentions = {layer: opened(layer) for layer in made.modules() if opens(layer)}
-    return replaced(made, attentions)
+    if hasattr(copied, "with_layers"):  # a loaded model computes by functions
+        copied = copied.with_layers()
+    attentions = {layer: with_linear_projections(layer) for layer in copied.modules()
+                  if is_splittable_attention(layer)}
+    return replaced(copied, attentions)
 
 
 def replaced(model: Module, layers: Mapping[Module, Module]) -> Module:
@@ -165,28 +166,28 @@ def _chosen(model: Module, settings: _Settings, skipped: Skipped
             ) -> tuple[dict[str, Module], dict[str, str]]:
     types, why_not = (tuple(layers.FORMS), layers.why_not) if settings.is_whole else \
         (half_layers.HALVED, half_layers.why_not)
-    found, kept = chosen(model, types, why_not, skipped)
-    if not found:
-        why = "; ".join(f"{name or 'the model itself'}: {w}" for name, w in kept.items())
+    targets, reasons = chosen(model, types, why_not, skipped)
+    if not targets:
+        why = "; ".join(f"{name or 'the model itself'}: {w}" for name, w in reasons.items())
         raise ArgumentError(f"quantize: there is no layer to bring to {settings.to} in "
                             f"{type(model).__name__}", why or "it has no parameters")
-    return found, kept
+    return targets, reasons
 
 
 # ---- a look at the float model
-def _look(model: Module, found: Layers, batches: Batches, settings: _Settings, skipped: Skipped
+def _look(model: Module, targets: Layers, batches: Batches, settings: _Settings, skipped: Skipped
           ) -> tuple[dict[str, str], dict[str, Seen]]:
     """Batch norms taken into layers of `model`, and what each layer was given."""
-    readers, names = Readers(model), {layer: name for name, layer in found.items()}
-    seen = {name: Seen() for name in found}
+    readers, names = Readers(model), {layer: name for name, layer in targets.items()}
+    seen = {name: Seen() for name in targets}
 
     def look(number: int, layer: Module, args: Any, kwargs: Any, out: Any) -> None:
         where = f"batch {number} of the data, at the input of " + (
             repr(names[layer]) if names[layer] else "the model")
-        seen[names[layer]].look(given(args, kwargs).detach().numpy(), where)
+        seen[names[layer]].look(layer_input(args, kwargs).detach().numpy(), where)
 
     for number, batch in enumerate(batches.items("ranges")):
-        with looking(names if settings.needs_ranges else (), functools.partial(look, number)):
+        with observing(names if settings.needs_ranges else (), functools.partial(look, number)):
             readers.run(functools.partial(called, model, batch))
     folded = fold(model, {norm: layer for norm, layer in readers.pairs().items()
                           if not skipped.has(model, norm) and not skipped.has(model, layer)})
@@ -199,32 +200,32 @@ def _count(model: Module, names: Mapping[Module, str], seen: Mapping[str, Seen],
            ) -> None:
     """How many numbers lie where, in ranges that are known by now."""
     def look(layer: Module, args: Any, kwargs: Any, out: Any) -> None:
-        seen[names[layer]].count(given(args, kwargs).detach().numpy())
+        seen[names[layer]].count(layer_input(args, kwargs).detach().numpy())
 
-    with looking(names, look):
+    with observing(names, look):
         for batch in batches.items("histograms"):
             called(model, batch)
 
 
 # ---- small layers
-def _made(found: Layers, seen: Mapping[str, Seen], kept: dict[str, str], settings: _Settings
-          ) -> dict[str, Module]:
-    """The small form of each layer; those that cannot have one are noted in `kept`."""
-    made = dict[str, Module]()
-    for name, layer in found.items():
+def _quantized_layers(targets: Layers, seen: Mapping[str, Seen], reasons: dict[str, str],
+                      settings: _Settings) -> dict[str, Module]:
+    """The small form of each layer; those that cannot have one are noted in `reasons`."""
+    forms = dict[str, Module]()
+    for name, layer in targets.items():
         _check_finite(name, layer)
         if not settings.is_whole:
-            made[name] = half_layers.InSmallFloats(copy.deepcopy(layer), as_dtype(settings.to))
+            forms[name] = half_layers.InSmallFloats(copy.deepcopy(layer), as_dtype(settings.to))
         elif isinstance(layer, Embedding):
-            made[name] = layers.QuantizedEmbedding(layer, settings.per_channel)
+            forms[name] = layers.QuantizedEmbedding(layer, settings.per_channel)
         elif settings.needs_ranges and not seen[name].any:
-            kept[name] = "no batch of the data calls it"
+            reasons[name] = "no batch of the data calls it"
             continue
         else:
             grid = settings.grid(seen[name]) if settings.needs_ranges else None
-            made[name] = layers.FORMS[type(layer)](layer, grid, settings.per_channel)
-        carry_hooks(layer, made[name])
-    return made
+            forms[name] = layers.FORMS[type(layer)](layer, grid, settings.per_channel)
+        carry_hooks(layer, forms[name])
+    return forms
 
 
 def _check_finite(name: str, layer: Module) -> None:
@@ -235,10 +236,10 @@ def _check_finite(name: str, layer: Module) -> None:
 
 
 # ---- what it costs
-def _report(plain: Module, small: Module, made: Layers, found: Layers, settings: _Settings
+def _report(plain: Module, small: Module, forms: Layers, targets: Layers, settings: _Settings
             ) -> Report:
-    rows = [LayerReport(name, type(found[name]).__name__, _bytes(found[name]), _bytes(layer))
-            for name, layer in made.items()]
+    rows = [LayerReport(name, type(targets[name]).__name__, _bytes(targets[name]), _bytes(layer))
+            for name, layer in forms.items()]
     return Report(settings.to, rows, {}, {}, Difference(), _bytes(plain), _bytes(small))
 
 
@@ -247,18 +248,18 @@ def _bytes(module: Module) -> int:
     return sum(x.nbytes for each in held for x in each())
 
 
-def _compare(plain: Module, small: Module, report: Report, made: Layers, found: Layers,
+def _compare(plain: Module, small: Module, report: Report, forms: Layers, targets: Layers,
              batches: Batches) -> None:
     """Measures each small layer on what its float layer is given, and both models in the end."""
-    rows = {found[row.name]: row for row in report.layers}
+    rows = {targets[row.name]: row for row in report.layers}
 
     def look(layer: Module, args: Any, kwargs: Any, out: Any) -> None:
         row = rows[layer]
-        row.difference.add(out, made[row.name].forward(*args, **kwargs))
+        row.difference.add(out, forms[row.name].forward(*args, **kwargs))
 
     for batch in batches.items("comparison"):
-        with looking(rows, look):
-            wanted = called(plain, batch)
-        for x, y in zip(tensors_in(wanted), tensors_in(called(small, batch))):
+        with observing(rows, look):
+            expected = called(plain, batch)
+        for x, y in zip(tensors_in(expected), tensors_in(called(small, batch))):
             if kind(x.dtype) == "f":
                 report.output.add(x, y)

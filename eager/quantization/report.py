@@ -20,9 +20,9 @@ class Difference:
     largest: float = 0.0
     numbers: int = 0
 
-    def add(self, wanted: Tensor, got: Tensor) -> None:
+    def add(self, expected: Tensor, actual: Tensor) -> None:
         """Takes in what was wanted, and what was computed."""
-        x, y = (t.detach().numpy().astype(np.float64) for t in (wanted, got))
+        x, y = (t.detach().numpy().astype(np.float64) for t in (expected, actual))
         if not x.size:
             return
         apart = np.abs(y - x)

@@ -33,18 +33,18 @@ def load_quantized(model: Module, state: Mapping[str, Any]) -> Module:
     )
     """
     plain = plain_copy(model)
-    made: dict[Module, Module] = {}
+    forms: dict[Module, Module] = {}
     for name, layer in plain.named_modules():
         own = {key[len(name) + 1 if name else 0:]: value for key, value in state.items()
                if key.startswith(f"{name}." if name else "")}
         form = _form(layer, own)
         if form is not None:
-            made[layer] = form
-    if all(isinstance(layer, Identity) for layer in made.values()):
+            forms[layer] = form
+    if all(isinstance(layer, Identity) for layer in forms.values()):
         raise ArgumentError("load_quantized: the state is not that of a quantized model",
                             "it is the state_dict() of what fw.quantize(...).model gave; states of "
                             "float models go into model.load_state_dict")
-    small = replaced(plain, made)
+    small = replaced(plain, forms)
     small.load_state_dict(state)
     return small
 
@@ -69,5 +69,5 @@ def _form(layer: Any, state: Mapping[str, Any]) -> Module | None:
 
 def _channels(layer: Any) -> int:
     """How many channels the result of a layer has."""
-    found: int = layer.out_features if isinstance(layer, Linear) else layer.out_channels
-    return found
+    count: int = layer.out_features if isinstance(layer, Linear) else layer.out_channels
+    return count

@@ -55,16 +55,16 @@ def chosen(model: Module, types: Iterable[type], why_not: Any, skip: Skipped
 
     A class of one's own made from a layer may compute anything: it stays.
     """
-    known, found, kept = set(types), dict[str, Module](), dict[str, str]()
+    supported, targets, reasons = set(types), dict[str, Module](), dict[str, str]()
     for name, layer in model.named_modules():
         if not any(p is not None for p in layer._parameters.values()):
             continue
         if skip(name, layer):
-            kept[name] = "as it is in `skip`"
-        elif type(layer) not in known:
-            kept[name] = f"there is no small form of {type(layer).__name__}"
+            reasons[name] = "as it is in `skip`"
+        elif type(layer) not in supported:
+            reasons[name] = f"there is no small form of {type(layer).__name__}"
         elif why_not(layer):
-            kept[name] = why_not(layer)
+            reasons[name] = why_not(layer)
         else:
-            found[name] = layer
-    return found, kept
+            targets[name] = layer
+    return targets, reasons

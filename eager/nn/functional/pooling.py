@@ -79,7 +79,7 @@ def _largest(name: str, d: int, input: Any, window: tuple[Any, ...], ceil: bool,
     how = kernel, stride, dilation, pad, bool(ceil)
     if not places:
         return as_given(pool.max_pool(x, *how), given)
-    return tuple(as_given(out, given) for out in pool.max_pool_places(x, *how))
+    return tuple(as_given(out, given) for out in pool.max_pool_indices(x, *how))
 
 
 def _max_pools(d: int) -> Any:
@@ -303,7 +303,7 @@ def _adaptive_largest(name: str, d: int, input: Any, output_size: Any, places: b
     # For each window its elements, as places in all of space.
     table = iota((1, 1), 0, device=x.device)
     for n, size in zip(space, sizes, strict=True):
-        inside = pool.places_of_stretches(n, size, x.device)
+        inside = pool.stretch_indices(n, size, x.device)
         both = reshape(table, (-1, 1, table.shape[1], 1)) * n + reshape(inside, (1, size, 1, -1))
         table = reshape(both, (-1, table.shape[1] * inside.shape[1]))
     values = take(flatten(x.detach(), 2, -1), table, 2)

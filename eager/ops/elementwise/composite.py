@@ -49,19 +49,19 @@ def derived(decompose: Callable[..., Tensor]) -> Callable[..., Any]:
 
     def vjp(needs: Any, g: Tensor, out: Tensor, *inputs: Any, **params: Any) -> Any:
         with enable_grad():
-            fresh = [_begun(x) if need else x for x, need in zip(inputs, needs)]
+            fresh = [_on_tape(x) if need else x for x, need in zip(inputs, needs)]
             again = decompose(*fresh, **params)
-        found = iter(gradients.of(again, [x for x, n in zip(fresh, needs) if n], g))
-        return [next(found) if need else None for need in needs]
+        grads = iter(gradients.of(again, [x for x, n in zip(fresh, needs) if n], g))
+        return [next(grads) if need else None for need in needs]
 
     return vjp
 
 
-def _begun(x: Tensor) -> Tensor:
+def _on_tape(x: Tensor) -> Tensor:
     """`x` as a tensor of its own on the tape, also where `x` is not, as in a forward mode."""
-    made = alias(x)
-    made.edge = made.edge or Leaf(made)
-    return made
+    copy = alias(x)
+    copy.edge = copy.edge or Leaf(copy)
+    return copy
 
 
 class _Gradients:

@@ -400,14 +400,14 @@ def astype(x: Tensor, dtype: Any, /, *, copy: bool = True, device: Any = None) -
     >>> fw.tensor([-1.5, 2.5]).astype(fw.int64)
     tensor([-1,  2])
     """
-    x, wanted = as_tensor("astype", x), dtypes.as_dtype(dtype)
+    x, target = as_tensor("astype", x), dtypes.as_dtype(dtype)
     if device is not None and devices.placed(device) != x.device:
         if x.is_cuda:
-            return cast(transfer(x, devices.placed(device)), wanted)
-        return transfer(cast(x, wanted), devices.placed(device))
-    if x.dtype == wanted:
+            return cast(transfer(x, devices.placed(device)), target)
+        return transfer(cast(x, target), devices.placed(device))
+    if x.dtype == target:
         return alias(x) if copy else x
-    return cast(x, wanted)
+    return cast(x, target)
 
 
 def clip(x: Tensor, /, min: Any = None, max: Any = None) -> Tensor:

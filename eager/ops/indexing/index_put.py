@@ -33,7 +33,7 @@ def _put_vjp(needs: Any, g: Tensor, out: Tensor, x: Tensor, v: Tensor, i: Tensor
     return [gx, where(counts, apply(take_op, (g, i), {"axis": 0}), 0.0), None]
 
 
-put_places_op = define(Op(
+index_put_op = define(Op(
     "index_put", "put", lambda x, v, i: TensorType(x.shape, x.dtype), _put_impl, None, _put_vjp,
     why={"onnx": "ONNX leaves open which of several values written to one place counts"},
     bounds=lambda x, v, i: ((2, x.shape[0]),), batch=put_at))
@@ -44,4 +44,4 @@ def index_put(x: Tensor, v: Tensor, i: Tensor) -> Tensor:
 
     `v` broadcasts to the shape of `i` and that of the elements of `x`.
     """
-    return apply(put_places_op, (x, expand_to(v, (*i.shape, *x.shape[1:])), i))
+    return apply(index_put_op, (x, expand_to(v, (*i.shape, *x.shape[1:])), i))

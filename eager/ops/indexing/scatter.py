@@ -30,11 +30,11 @@ __all__ = [
 
 # ---- one element read for each index
 def _along_result(x: TensorType, i: TensorType, axis: int) -> TensorType:
-    _check_places("take_along_axis", x, i, axis)
+    _check_index_shape("take_along_axis", x, i, axis)
     return TensorType(i.shape, x.dtype)
 
 
-def _check_places(name: str, x: Any, i: Any, axis: int) -> None:
+def _check_index_shape(name: str, x: Any, i: Any, axis: int) -> None:
     """ShapeError unless the indices reach no further than `x` along the axes beside `axis`."""
     if len(i.shape) != len(x.shape):
         raise ShapeError(f"{name}: a tensor with {len(x.shape)} axes {x.shape} and indices with "
@@ -60,9 +60,9 @@ def _in_range(name: str, i: Any, n: int, axis: int) -> Any:
 
 
 def _along_impl(xp: Any, x: Any, i: Any, axis: int) -> Any:
-    _check_places("take_along_axis", x, i, axis)
-    places = _in_range("take_along_axis", i, x.shape[axis], axis)
-    return np.take_along_axis(_leading(x, i, axis), places, axis)
+    _check_index_shape("take_along_axis", x, i, axis)
+    indices = _in_range("take_along_axis", i, x.shape[axis], axis)
+    return np.take_along_axis(_leading(x, i, axis), indices, axis)
 
 
 def _along_read(k: Any, index: Any, types: Any, at: Any, axis: int) -> list[Source]:
@@ -89,7 +89,7 @@ def take_along_axis(x: Tensor, indices: Tensor, /, *, axis: int = -1) -> Tensor:
     x, i = as_tensor("take_along_axis", x), as_tensor("take_along_axis", indices)
     at = axis_of("take_along_axis", axis, x.ndim)
     if i.ndim != x.ndim:
-        _check_places("take_along_axis", x, i, at)
+        _check_index_shape("take_along_axis", x, i, at)
     rest = broadcast("take_along_axis", *[(*s[:at], 1, *s[at + 1:]) for s in (x.shape, i.shape)])
     x, i = (broadcast_to(t, (*rest[:at], t.shape[at], *rest[at + 1:])) for t in (x, i))
     return along(x, from_front("take_along_axis", i, x.shape[at]), at)
@@ -104,7 +104,7 @@ def gather(x: Tensor, axis: int, index: Tensor) -> Tensor:
     """
     x, index = as_tensor("gather", x), as_tensor("gather", index)
     at = axis_of("gather", axis, x.ndim)
-    _check_places("gather", x, index, at)
+    _check_index_shape("gather", x, index, at)
     return along(x, from_front("gather", index, x.shape[at]), at)
 
 
@@ -120,7 +120,7 @@ _COMBINE: dict[str | None, str] = {"add": "add", "prod": "multiply", "amax": "ma
 
 def _scatter_result(x: TensorType, i: TensorType, src: TensorType, axis: int, reduce: Any
                     ) -> TensorType:
-    _check_places("scatter", x, i, axis)
+    _check_index_shape("scatter", x, i, axis)
     if src.shape != i.shape:
         raise ShapeError(f"scatter: values {src.shape} and indices {i.shape} differ in shape",
                          "give one value for each index")
@@ -129,10 +129,10 @@ def _scatter_result(x: TensorType, i: TensorType, src: TensorType, axis: int, re
 
 def _scatter_impl(xp: Any, x: Any, i: Any, src: Any, axis: int, reduce: Any) -> Any:
     _scatter_result(x, i, src, axis, reduce)
-    places = _flat(xp, _in_range("scatter", i, x.shape[axis], axis), x.shape, axis)
+    flat_indices = _flat(xp, _in_range("scatter", i, x.shape[axis], axis), x.shape, axis)
     out = x.astype(dtypes.summed_in(x.dtype), order="C")
     values = src.reshape(-1).astype(out.dtype)  # much faster over one axis than over several
-    xp.scatter(_COMBINE[reduce], out.reshape(-1), places, values)
+    xp.scatter(_COMBINE[reduce], out.reshape(-1), flat_indices, values)
     return out.astype(x.dtype, copy=False)
 
 
@@ -171,47 +171,47 @@ def _multiplied_vjp(needs: Any, g: Tensor, out: Tensor, x: Tensor, i: Tensor, sr
     to_x = g * conj_of(_scatter(ones_like(x), i, src, axis, "prod"))
     if not needs[2]:
         return to_x, None
-    order = tuple(a for a in range(x.ndim) if a != axis) + (axis,)
-    back = tuple(order.index(a) for a in range(x.ndim))
-    places, values = permute_dims(i, order), permute_dims(src, order)
-    others = permute_dims(_others_of_place(places, values), back)
+    axes = tuple(a for a in range(x.ndim) if a != axis) + (axis,)
+    inverse = tuple(axes.index(a) for a in range(x.ndim))
+    indices, values = permute_dims(i, axes), permute_dims(src, axes)
+    others = permute_dims(_products_of_same_index(indices, values), inverse)
     return to_x, along(g * conj_of(x), i, axis) * conj_of(others)
 
 
-def _others_of_place(places: Tensor, values: Tensor) -> Tensor:
+def _products_of_same_index(indices: Tensor, values: Tensor) -> Tensor:
     """For each value the product of the others with its place, along the last axis."""
-    last = places.ndim - 1
-    order = sorting(places, last)
-    alike = along(places, order, last)
-    others = products_of_others(along(values, order, last), alike)
-    return along(others, sorting(order, last), last)
+    last = indices.ndim - 1
+    permutation = sorting(indices, last)
+    sorted_indices = along(indices, permutation, last)
+    others = products_of_others(along(values, permutation, last), sorted_indices)
+    return along(others, sorting(permutation, last), last)
 
 
 def _extreme_vjp(needs: Any, g: Tensor, out: Tensor, x: Tensor, i: Tensor, src: Tensor, axis: int
                  ) -> tuple[Tensor, Tensor]:
     """Those that are the extreme value of their place share its gradient."""
-    kept = cast(equal(x, out), x.dtype)
-    came = cast(equal(src, along(out, i, axis)), x.dtype)
-    part = g / _scatter(kept, i, came, axis, "add")
-    return kept * part, came * along(part, i, axis)
+    from_x = cast(equal(x, out), x.dtype)
+    from_src = cast(equal(src, along(out, i, axis)), x.dtype)
+    share = g / _scatter(from_x, i, from_src, axis, "add")
+    return from_x * share, from_src * along(share, i, axis)
 
 
 _SCATTER_VJPS: dict[str | None, Any] = {
     None: _replaced_vjp, "add": _added_vjp, "prod": _multiplied_vjp, "amax": _extreme_vjp,
     "amin": _extreme_vjp}
 
-def _added_instead(x: Tensor, i: Tensor, src: Tensor, axis: int, reduce: str) -> Tensor:
+def _by_add_at(x: Tensor, i: Tensor, src: Tensor, axis: int, reduce: str) -> Tensor:
     wide = dtypes.summed_in(x.dtype)
-    sums = add_at(reshape(cast(src, wide), (-1,)), _flat_places(x, i, axis), x.size)
+    sums = add_at(reshape(cast(src, wide), (-1,)), _flat_indices(x, i, axis), x.size)
     return cast(cast(x, wide) + reshape(sums, x.shape), x.dtype)
 
 
-def _put_instead(x: Tensor, i: Tensor, src: Tensor, axis: int, reduce: None) -> Tensor:
-    out = index_put(reshape(x, (-1,)), reshape(src, (-1,)), _flat_places(x, i, axis))
+def _by_index_put(x: Tensor, i: Tensor, src: Tensor, axis: int, reduce: None) -> Tensor:
+    out = index_put(reshape(x, (-1,)), reshape(src, (-1,)), _flat_indices(x, i, axis))
     return reshape(out, x.shape)
 
 
-def _flat_places(x: Tensor, i: Tensor, axis: int) -> Tensor:
+def _flat_indices(x: Tensor, i: Tensor, axis: int) -> Tensor:
     """The places in row-major order that the indices `i` along an axis of `x` stand for; counts
     are made wherever they are read."""
     inside = cast(check_index(i, x.shape[axis], "scatter: index"), dtypes.int64)
@@ -222,11 +222,11 @@ def _flat_places(x: Tensor, i: Tensor, axis: int) -> Tensor:
     return reshape(flat, (-1,))
 
 
-_INSTEAD: dict[str | None, Any] = {"add": _added_instead, None: _put_instead}
+_DECOMPOSITIONS: dict[str | None, Any] = {"add": _by_add_at, None: _by_index_put}
 
 scatter_op = define(Op(
-    "scatter", "opaque", _scatter_result, _scatter_impl, lambda axis, reduce: _INSTEAD.get(reduce),
-    _scatter_vjp, "ScatterElements",
+    "scatter", "opaque", _scatter_result, _scatter_impl,
+    lambda axis, reduce: _DECOMPOSITIONS.get(reduce), _scatter_vjp, "ScatterElements",
     why={"meaning": "several values may go to one place, known only at run time",
          "fast cupy": "it adds values in no fixed order, or in many passes over them"},
     bounds=lambda x, i, src, axis, reduce: ((1, x.shape[axis]),), batch=shifted("axis")))
@@ -256,10 +256,10 @@ def scatter(
         raise DTypeError(f"scatter: complex numbers have no order, got {x.dtype.name}",
                          "compare their absolute values: x.abs()")
     at = axis_of("scatter", axis, x.ndim)
-    places = from_front("scatter", index, x.shape[at])
-    given = _fitting("scatter", x, src)
-    values = given if given.ndim else broadcast_to(given, index.shape)
-    return _scatter(x, places, values, at, reduce)
+    indices = from_front("scatter", index, x.shape[at])
+    source = _fitting("scatter", x, src)
+    values = source if source.ndim else broadcast_to(source, index.shape)
+    return _scatter(x, indices, values, at, reduce)
 
 
 def scatter_add(x: Tensor, axis: int, index: Tensor, src: Any) -> Tensor:
@@ -271,15 +271,15 @@ def _fitting(name: str, x: Tensor, src: Any) -> Tensor:
     """`src`, a tensor or a number, in the dtype of `x`, or a DTypeError where that loses its kind.
     """
     if not isinstance(src, dtypes.SCALARS):
-        given = as_tensor(name, src)
-        if dtypes.holds(x.dtype, given.dtype):
-            return cast(given, x.dtype)
-        kept = given.dtype.name
+        values = as_tensor(name, src)
+        if dtypes.holds(x.dtype, values.dtype):
+            return cast(values, x.dtype)
+        source = values.dtype.name
     elif dtypes.promote_scalar(x.dtype, src) == x.dtype:
         return full((), src, x.dtype, x.device)
     else:
-        kept = type(src).__name__
-    raise DTypeError(f"{name}: values of {kept} do not fit into {x.dtype.name}",
+        source = type(src).__name__
+    raise DTypeError(f"{name}: values of {source} do not fit into {x.dtype.name}",
                      "cast the tensor first, as with x.astype(fw.float32)")
 
 
@@ -352,13 +352,13 @@ def _sorting_impl(xp: Any, x: Any, axis: int, descending: bool, count: int) -> A
     x = x.astype(np.float32) if x.dtype == dtypes.bfloat16 else x
     n = x.shape[axis]
     if 0 < count <= n // 4 and n > 64 and not (x.dtype.kind == "f" and np.isnan(x).any()):
-        turned = x if not descending else -x if x.dtype.kind == "f" else ~x
-        return np.moveaxis(_first(np.moveaxis(turned, axis, -1), count), -1, axis)
+        keys = x if not descending else -x if x.dtype.kind == "f" else ~x
+        return np.moveaxis(_first(np.moveaxis(keys, axis, -1), count), -1, axis)
     if not descending:
-        order = x.argsort(axis, kind="stable")
+        indices = x.argsort(axis, kind="stable")
     else:  # turned round twice, so that equal elements stay in order
-        order = n - 1 - np.flip(np.flip(x, axis).argsort(axis, kind="stable"), axis)
-    return order[tuple(slice(count) if a == axis else slice(None) for a in range(x.ndim))]
+        indices = n - 1 - np.flip(np.flip(x, axis).argsort(axis, kind="stable"), axis)
+    return indices[tuple(slice(count) if a == axis else slice(None) for a in range(x.ndim))]
 
 
 def _first(x: Any, count: int) -> Any:
@@ -366,10 +366,10 @@ def _first(x: Any, count: int) -> Any:
     limit = np.partition(x, count - 1, -1)[..., count - 1:count]
     below, at = x < limit, x == limit
     room = count - below.sum(-1, keepdims=True)
-    kept = below | (at & (at.cumsum(-1) <= room))
-    places = kept.nonzero()[-1].reshape(*x.shape[:-1], count)
-    order = np.take_along_axis(x, places, -1).argsort(-1, kind="stable")
-    return np.take_along_axis(places, order, -1)
+    selected = below | (at & (at.cumsum(-1) <= room))
+    indices = selected.nonzero()[-1].reshape(*x.shape[:-1], count)
+    ranks = np.take_along_axis(x, indices, -1).argsort(-1, kind="stable")
+    return np.take_along_axis(indices, ranks, -1)
 
 
 def _sorting_result(x: TensorType, axis: int, descending: bool, count: Any) -> TensorType:

@@ -82,10 +82,10 @@ def _first_extreme(name: str, x: Tensor, axis: Any, keepdims: bool) -> Tensor:
     if flat.shape[at] == 0:
         raise ShapeError(f"{name}: axis {at} of shape {x.shape} is empty",
                          "test x.size before looking for an extreme value")
-    found = call(argmax_op, flat, axis=at)
+    index = call(argmax_op, flat, axis=at)
     if not keepdims:
-        return found
-    return reshape(found, (1,) * x.ndim) if axis is None else expand_dims(found, at)
+        return index
+    return reshape(index, (1,) * x.ndim) if axis is None else expand_dims(index, at)
 
 
 def ordered(name: str, x: Any) -> Tensor:
@@ -119,11 +119,11 @@ def nonzero(x: Tensor) -> tuple[Tensor, ...]:
     if x.ndim == 0:
         raise ShapeError("nonzero: a 0-d tensor has no axes to give indices for",
                          "ask x.item() != 0, or reshape it to (1,)")
-    at, found = where_true(flatten(cast(x, dtypes.bool))), []
+    at, indices = where_true(flatten(cast(x, dtypes.bool))), []
     for n in reversed(x.shape[1:]):
-        found.append(remainder(at, n or 1))  # where n is 0 there is nothing to divide
+        indices.append(remainder(at, n or 1))  # where n is 0 there is nothing to divide
         at = floor_divide(at, n or 1)
-    return (at, *reversed(found))
+    return (at, *reversed(indices))
 
 
 def argwhere(x: Tensor) -> Tensor:
@@ -154,20 +154,20 @@ def _search(x: Tensor, values: Tensor, right: bool) -> Tensor:
     What comes before a nan is all that is none, on its right side the nans as well.
     """
     n = x.shape[0]
-    place = full((), 0, device=x.device) if not values.ndim else \
+    position = full((), 0, device=x.device) if not values.ndim else \
         iota(values.shape, 0, device=x.device) * 0
     step = 1 << (n.bit_length() if type(n) is int else _MOST_BITS) >> 1
     while step:
-        probe = place + step
+        probe = position + step
         seen = apply(take_op, (x, minimum(probe, n) - 1), {"axis": 0})
         before = less_equal(seen, values) if right else less(seen, values)
         if dtypes.kind(x.dtype) == "f":
-            lost = isnan(values)
-            first = lost if right else logical_and(lost, logical_not(isnan(seen)))
+            is_nan = isnan(values)
+            first = is_nan if right else logical_and(is_nan, logical_not(isnan(seen)))
             before = logical_or(before, first)
-        place = where(logical_and(before, less_equal(probe, n)), probe, place)
+        position = where(logical_and(before, less_equal(probe, n)), probe, position)
         step //= 2
-    return place
+    return position
 
 
 def _search_impl(xp: Any, x: Any, values: Any, right: bool) -> Any:

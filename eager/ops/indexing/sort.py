@@ -50,21 +50,21 @@ def _sort_impl(xp: Any, x: Any, axis: int, descending: bool) -> Any:
     array = x.astype(np.float32) if x.dtype == dtypes.bfloat16 else x
     array = np.flip(array, axis) if descending else array
     stable = array.dtype.kind == "f" and not array.all()
-    made = np.sort(array, axis, kind="stable" if stable else None)
-    return (np.flip(made, axis) if descending else made).astype(x.dtype, copy=False)
+    result = np.sort(array, axis, kind="stable" if stable else None)
+    return (np.flip(result, axis) if descending else result).astype(x.dtype, copy=False)
 
 
 def _sort_vjp(g: Tensor, out: Tensor, x: Tensor, axis: int, descending: bool) -> Tensor:
-    order = sorting(x, axis, descending)
-    return apply(scatter_op, (zeros_like(x), order, g), {"axis": axis, "reduce": "add"})
+    indices = sorting(x, axis, descending)
+    return apply(scatter_op, (zeros_like(x), indices, g), {"axis": axis, "reduce": "add"})
 
 
-def _in_order(x: Tensor, axis: int, descending: bool) -> Tensor:
+def _by_argsort(x: Tensor, axis: int, descending: bool) -> Tensor:
     return along(x, sorting(x, axis, descending), axis)
 
 
 sort_op = define(Op(
-    "sort", "opaque", lambda x, axis, descending: x, _sort_impl, lambda **params: _in_order,
+    "sort", "opaque", lambda x, axis, descending: x, _sort_impl, lambda **params: _by_argsort,
     each(_sort_vjp), "TopK",
     why={"meaning": "NumPy sorts values in vectors, faster than places are found"},
     batch=shifted("axis")))
@@ -103,15 +103,15 @@ def topk(x: Tensor, k: int, axis: int = -1, largest: bool = True, sorted: bool =
 def kthvalue(x: Tensor, k: int, axis: int = -1, keepdims: bool = False) -> Picked:
     """The `k`-th smallest element (counted from 1) along `axis`, as (values, indices)."""
     x = ordered("kthvalue", x)
-    at, place = axis_of("kthvalue", axis, x.ndim), whole(k)
-    if place is None or not 1 <= place <= x.shape[at]:
+    at, rank = axis_of("kthvalue", axis, x.ndim), whole(k)
+    if rank is None or not 1 <= rank <= x.shape[at]:
         raise ShapeError(f"kthvalue: k={k!r} of axis {at} of shape {x.shape}",
                          f"k goes from 1 to {x.shape[at]}")
-    found = _part(x, at, False, place - 1, 1)
+    picked = _part(x, at, False, rank - 1, 1)
     if keepdims:
-        return found
+        return picked
     shape = (*x.shape[:at], *x.shape[at + 1:])
-    return Picked(reshape(found.values, shape), reshape(found.indices, shape))
+    return Picked(reshape(picked.values, shape), reshape(picked.indices, shape))
 
 
 def _part(x: Tensor, axis: int, descending: bool, first: int, count: int) -> Picked:

@@ -104,32 +104,33 @@ def _result(query: TensorType, key: TensorType, value: TensorType, *mask: Tensor
     return TensorType((*query.shape[:-1], value.shape[-1]), query.dtype)
 
 
-def _back(g: Tensor, out: Tensor, query: Tensor, key: Tensor, value: Tensor, *mask: Tensor,
-          causal: bool, scale: float, groups: int) -> Tensor:
+def _backward(g: Tensor, out: Tensor, query: Tensor, key: Tensor, value: Tensor, *mask: Tensor,
+              causal: bool, scale: float, groups: int) -> Tensor:
     weights, some = weights_of(query, key, mask[0] if mask else None, causal, scale, groups)
     g = g if some is None else where(some, g, 0.0)
     along = sum_of(g * out, -1, keepdims=True)
     of_weights = _of_groups(g, matrix_transpose(value), groups)
     of_scores = weights * (of_weights - along) * scale
-    found = (_of_groups(of_scores, key, groups),
+    grads = (_of_groups(of_scores, key, groups),
              matmul(matrix_transpose(_together(of_scores, groups)), _together(query, groups)),
              matmul(matrix_transpose(_together(weights, groups)), _together(g, groups)))
-    return concat([reshape(x, (x.size,)) for x in found])
+    return concat([reshape(x, (x.size,)) for x in grads])
 
 
-def _back_result(g: TensorType, out: TensorType, *given: TensorType, **params: Any) -> TensorType:
-    return TensorType((sum(x.size for x in given[:3]),), g.dtype)
+def _backward_result(g: TensorType, out: TensorType, *inputs: TensorType, **params: Any
+                     ) -> TensorType:
+    return TensorType((sum(x.size for x in inputs[:3]),), g.dtype)
 
 
 def _vjp(needs: tuple[bool, ...], g: Tensor, out: Tensor, *inputs: Tensor, **params: Any) -> Any:
-    known = all(isinstance(n, int) for x in inputs for n in x.shape)
-    if any(needs[3:]) or not known:
+    fixed_sizes = all(isinstance(n, int) for x in inputs for n in x.shape)
+    if any(needs[3:]) or not fixed_sizes:
         return _by_its_ops(needs, g, out, *inputs, **params)
-    given = inputs[:3]
-    parts = split(call(back_op, g, out, *inputs, **params), [x.size for x in given])
-    found = [reshape(part, x.shape) if need else None
-             for part, x, need in zip(parts, given, needs)]
-    return [*found, *[None] * len(inputs[3:])]
+    operands = inputs[:3]
+    parts = split(call(backward_op, g, out, *inputs, **params), [x.size for x in operands])
+    grads = [reshape(part, x.shape) if need else None
+             for part, x, need in zip(parts, operands, needs)]
+    return [*grads, *[None] * len(inputs[3:])]
 
 
 def _work(query: TensorType, key: TensorType, value: TensorType, *mask: TensorType, **params: Any
@@ -145,7 +146,7 @@ _by_its_ops = derived(_attention)
 
 # the gradients of query, key and value, one after the other, of that of the result, which comes
 # first, and the result
-back_op = composite("attention_back", _back, _back_result, whole=True,
-                    work=lambda g, out, *given, **params: 2 * _work(*given))
+backward_op = composite("attention_back", _backward, _backward_result, whole=True,
+                        work=lambda g, out, *inputs, **params: 2 * _work(*inputs))
 # of query, key, value and perhaps a mask: True where a query may look, or numbers that are added
 attention_op = composite("attention", _attention, _result, vjp=_vjp, whole=True, work=_work)

@@ -13,7 +13,7 @@ from __future__ import annotations
 import functools
 import operator
 from collections.abc import Callable, Iterator
-from itertools import product as places
+from itertools import product as cartesian
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -42,7 +42,7 @@ Pads = tuple[tuple[Any, Any], ...]  # elements added before and after each axis
 # ---- shapes
 def _sizes(x: Any, kernel: Any, stride: Any, dilation: Any, pad: Pads) -> tuple[Any, ...]:
     """How many windows there are along each axis of space."""
-    found = []
+    counts = []
     for n, k, s, r, (before, after) in zip(x.shape[2:], kernel, stride, dilation, pad):
         reach = r * (k - 1) + 1
         count = (n + before + after - reach) // s + 1
@@ -50,8 +50,8 @@ def _sizes(x: Any, kernel: Any, stride: Any, dilation: Any, pad: Pads) -> tuple[
             raise ShapeError(f"conv: a window of {reach} does not fit into an axis of size {n} "
                              f"padded by {before} and {after}",
                              "use a smaller kernel or more padding")
-        found.append(count)
-    return tuple(found)
+        counts.append(count)
+    return tuple(counts)
 
 
 def _conv_result(x: TensorType, w: TensorType, stride: Any, dilation: Any, pad: Pads, groups: int
@@ -116,25 +116,25 @@ def _contracted(left: Tensor, right: Tensor, spec: str, groups: int, result: Ten
 
 
 def _conv(x: Tensor, w: Tensor, stride: Any, dilation: Any, pad: Pads, groups: int) -> Tensor:
-    made = _conv_result(x, w, stride, dilation, pad, groups)  # type: ignore[arg-type]
-    windows = window(_grouped(x, 1, groups), w.shape[2:], made.shape[2:], stride, dilation,
+    result = _conv_result(x, w, stride, dilation, pad, groups)  # type: ignore[arg-type]
+    windows = window(_grouped(x, 1, groups), w.shape[2:], result.shape[2:], stride, dilation,
                      _before(pad))
-    return _contracted(windows, _grouped(w, 0, groups), "ngcok,gfck->ngfo", groups, made)
+    return _contracted(windows, _grouped(w, 0, groups), "ngcok,gfck->ngfo", groups, result)
 
 
 def _conv_transpose(y: Tensor, w: Tensor, stride: Any, dilation: Any, pad: Pads, groups: int,
                     space: Any) -> Tensor:
     """Every element gathers from the windows it stands in, with holes in y for the stride; or,
     where nothing is put between elements, from those windows alone that reach it."""
-    made = _transpose_result(y, w, space, groups)  # type: ignore[arg-type]
-    known = all(type(n) is int for n in (*space, *w.shape[2:], *y.shape[2:]))
-    if max(stride) > 1 and set(dilation) == {1} and groups == 1 and known:
+    result = _transpose_result(y, w, space, groups)  # type: ignore[arg-type]
+    fixed_sizes = all(type(n) is int for n in (*space, *w.shape[2:], *y.shape[2:]))
+    if max(stride) > 1 and set(dilation) == {1} and groups == 1 and fixed_sizes:
         return _without_holes(y, w, stride, pad, space)
     kernel, d = w.shape[2:], len(stride)
     windows = window(_grouped(y, 1, groups), kernel, space, (1,) * d, dilation,
-                     _back(kernel, dilation, pad), spread=stride)
-    turned = _grouped(flip(w, tuple(range(2, 2 + d))), 0, groups)
-    return _contracted(windows, turned, "ngfok,gfck->ngco", groups, made)
+                     _transposed_pads(kernel, dilation, pad), spread=stride)
+    mirrored = _grouped(flip(w, tuple(range(2, 2 + d))), 0, groups)
+    return _contracted(windows, mirrored, "ngfok,gfck->ngco", groups, result)
 
 
 class _Shares:
@@ -151,15 +151,15 @@ class _Shares:
 
     def reached(self, windows: int) -> list[_Share]:
         """The shares that any of so many windows has, and where these stand."""
-        found = []
+        shares = []
         for share in range(self.reach):
             first = self.ahead - share  # the window at the first element
             before, start = max(0, -first), max(0, first)
             stop = min(windows, self.count + first)
             if start < stop:
                 after = self.count - before - (stop - start)
-                found.append(_Share(share, slice(start, stop), (before, after)))
-        return found
+                shares.append(_Share(share, slice(start, stop), (before, after)))
+        return shares
 
 
 class _Share(NamedTuple):
@@ -178,7 +178,7 @@ def _without_holes(y: Tensor, w: Tensor, stride: Any, pad: Pads, space: Any) -> 
     shares = [a.reached(n) for a, n in zip(axes, y.shape[2:])]
     exact = dtypes.summed_in(y.dtype) == y.dtype  # or what is added up would be rounded twice
     own = exact and all(shares) and (filled - 1) * w.shape[0] >= _SPARED
-    out = _added_up(y, w, axes, shares) if own else _side_by_side(y, w, axes)
+    out = _sum_of_products(y, w, axes, shares) if own else _side_by_side(y, w, axes)
     joined = reshape(out, (*out.shape[:2], *(a.count * a.stride for a in axes)))
     inner: Any = (..., *(slice(0, n) for n in space))
     return joined[inner] if tuple(joined.shape[2:]) != tuple(space) else joined
@@ -187,25 +187,26 @@ def _without_holes(y: Tensor, w: Tensor, stride: Any, pad: Pads, space: Any) -> 
 def _side_by_side(y: Tensor, w: Tensor, axes: list[_Shares]) -> Tensor:
     """All elements by one contraction, each with its own share of the weight."""
     d = len(axes)
-    turned = flip(_shared(w, 2, axes), tuple(range(2, 2 + 2 * d, 2)))
+    mirrored = flip(_shared(w, 2, axes), tuple(range(2, 2 + 2 * d, 2)))
     before = [a.reach - 1 - a.ahead for a in axes]
     windows = window(y, [a.reach for a in axes], [a.count for a in axes], (1,) * d, (1,) * d,
                      before)
     inside = "".join(a + b for a, b in zip(_KERNEL[:d], _SHARE))
     apart = "".join(a + b for a, b in zip(_SPACE[:d], _SHARE))
-    return contract(windows, turned, f"nf{_SPACE[:d]}{_KERNEL[:d]},fc{inside}->nc{apart}")
+    return contract(windows, mirrored, f"nf{_SPACE[:d]}{_KERNEL[:d]},fc{inside}->nc{apart}")
 
 
-def _added_up(y: Tensor, w: Tensor, axes: list[_Shares], shares: list[list[_Share]]) -> Tensor:
+def _sum_of_products(y: Tensor, w: Tensor, axes: list[_Shares], shares: list[list[_Share]]
+                     ) -> Tensor:
     """Every window by the whole weight, and then the sums of these where they stand."""
     d, every = len(axes), slice(None)
     u, k = _SPACE[:d], _KERNEL[:d]
     products = _shared(contract(y, w, f"nf{u},fc{k}->nc{k}{u}"), 2, axes)
     moved = []
-    for found in places(*shares):
-        index: Any = (every, every, *(i for share in found for i in (share.number, every)),
-                      *(share.windows for share in found))
-        around = [(0, 0)] * (2 + d) + [share.around for share in found]
+    for combination in cartesian(*shares):
+        index: Any = (every, every, *(i for share in combination for i in (share.number, every)),
+                      *(share.windows for share in combination))
+        around = [(0, 0)] * (2 + d) + [share.around for share in combination]
         moved.append(pad_with(products[index], around))
     total = functools.reduce(operator.add, moved)
     return permute_dims(total, (0, 1, *(n for a in range(d) for n in (2 + d + a, 2 + a))))
@@ -222,16 +223,16 @@ def _shared(w: Tensor, first: int, axes: list[_Shares]) -> Tensor:
 
 def _conv_weight(x: Tensor, y: Tensor, stride: Any, dilation: Any, pad: Pads, groups: int,
                  kernel: Any) -> Tensor:
-    made = _weight_result(x, y, kernel, stride, dilation, pad, groups)  # type: ignore[arg-type]
+    result = _weight_result(x, y, kernel, stride, dilation, pad, groups)  # type: ignore[arg-type]
     windows = window(_grouped(x, 1, groups), kernel, y.shape[2:], stride, dilation, _before(pad))
-    return _contracted(_grouped(y, 1, groups), windows, "ngfo,ngcok->gfck", groups, made)
+    return _contracted(_grouped(y, 1, groups), windows, "ngfo,ngcok->gfck", groups, result)
 
 
 def _before(pad: Pads) -> tuple[Any, ...]:
     return tuple(before for before, _ in pad)
 
 
-def _back(kernel: Any, dilation: Any, pad: Pads) -> tuple[Any, ...]:
+def _transposed_pads(kernel: Any, dilation: Any, pad: Pads) -> tuple[Any, ...]:
     """What stands before the elements that a transposed convolution reads."""
     return tuple(r * (k - 1) - p for r, k, p in zip(dilation, kernel, _before(pad)))
 
@@ -258,15 +259,16 @@ def _columns(x: Any, kernel: Any, out: Any, stride: Any, dilation: Any, pad: Pad
              ) -> Any:
     """The windows of `x` with the axes n, c, k, o; or with c, k, n, o where c is `first`."""
     d = len(kernel)
-    found = window_op.impl(cpu_kernels, x, kernel, out, stride, dilation, _before(pad), (1,) * d, 0)
+    windows = window_op.impl(cpu_kernels, x, kernel, out, stride, dilation, _before(pad),
+                             (1,) * d, 0)
     inside, outside = range(2 + d, 2 + 2 * d), range(2, 2 + d)
-    found = found.transpose(0, 1, *inside, *outside) if first == "n" else \
-        found.transpose(1, *inside, 0, *outside)
+    windows = windows.transpose(0, 1, *inside, *outside) if first == "n" else \
+        windows.transpose(1, *inside, 0, *outside)
     if product(kernel) == 1:  # each window is one element: nothing is repeated
-        return found
-    made = memory.empty(found.shape, x.dtype)
-    np.copyto(made, found)
-    return made
+        return windows
+    copy = memory.empty(windows.shape, x.dtype)
+    np.copyto(copy, windows)
+    return copy
 
 
 @_in_float32
@@ -275,11 +277,11 @@ def _conv_impl(x: Any, w: Any, stride: Any, dilation: Any, pad: Pads, groups: in
     out = _sizes(x, kernel, stride, dilation, pad)
     size = product(out)
     rows = w.reshape(groups, filters // groups, depth)
-    made = memory.empty((n, groups, filters // groups, size), x.dtype)
+    result = memory.empty((n, groups, filters // groups, size), x.dtype)
     for part in _blocks(n, groups * depth * size):
         columns = _columns(x[part], kernel, out, stride, dilation, pad, "n")
-        np.matmul(rows, columns.reshape(len(columns), groups, depth, size), out=made[part])
-    return made.reshape(n, filters, *out)
+        np.matmul(rows, columns.reshape(len(columns), groups, depth, size), out=result[part])
+    return result.reshape(n, filters, *out)
 
 
 @_in_float32
@@ -290,25 +292,25 @@ def _transpose_impl(y: Any, w: Any, stride: Any, dilation: Any, pad: Pads, group
     channels, out, size = w.shape[1] * groups, y.shape[2:], product(y.shape[2:])
     w = w.reshape(groups, filters // groups, *w.shape[1:]).swapaxes(1, 2)
     if set(stride) == {1} and filters <= channels:  # to gather moves no more than to add
-        turned = np.flip(w, tuple(range(3, w.ndim))).reshape(
+        mirrored = np.flip(w, tuple(range(3, w.ndim))).reshape(
             channels, filters // groups, *kernel)
-        back = tuple((p, 0) for p in _back(kernel, dilation, pad))
-        pad = _exact(space, kernel, out, stride, dilation, back)
-        return _conv_impl(cpu_kernels, y, turned, stride=stride, dilation=dilation, pad=pad,
+        gather_pads = tuple((p, 0) for p in _transposed_pads(kernel, dilation, pad))
+        pad = _exact(space, kernel, out, stride, dilation, gather_pads)
+        return _conv_impl(cpu_kernels, y, mirrored, stride=stride, dilation=dilation, pad=pad,
                           groups=groups)
     columns = np.moveaxis(w, 2, -1).reshape(groups, depth, filters // groups)
     y = y.reshape(n, groups, filters // groups, size)
     times = np.multiply if filters == groups else np.matmul
-    made = memory.empty((n, channels, *space), y.dtype)
-    made[...] = 0
+    result = memory.empty((n, channels, *space), y.dtype)
+    result[...] = 0
     for part in _blocks(n, groups * depth * size):
-        found = memory.empty((len(made[part]), groups, depth, size), y.dtype)
-        times(columns, y[part], out=found)
-        apart = found.reshape(len(found), channels, *kernel, *out)
-        for k in places(*map(range, kernel)):
+        products = memory.empty((len(result[part]), groups, depth, size), y.dtype)
+        times(columns, y[part], out=products)
+        apart = products.reshape(len(products), channels, *kernel, *out)
+        for k in cartesian(*map(range, kernel)):
             into, taken = _overlap(k, out, stride, dilation, pad, space)
-            made[part][into] += apart[taken]
-    return made
+            result[part][into] += apart[taken]
+    return result
 
 
 def _overlap(k: Any, out: Any, stride: Any, dilation: Any, pad: Pads, space: Any) -> Any:
@@ -329,13 +331,13 @@ def _weight_impl(x: Any, y: Any, stride: Any, dilation: Any, pad: Pads, groups: 
                  ) -> Any:
     n, filters, out, size = x.shape[0], y.shape[1], y.shape[2:], product(y.shape[2:])
     depth = x.shape[1] // groups * product(kernel)
-    made = np.zeros((groups, filters // groups, depth), x.dtype)
+    result = np.zeros((groups, filters // groups, depth), x.dtype)
     for part in _blocks(n, groups * depth * size):
         columns = _columns(x[part], kernel, out, stride, dilation, pad, "c")
         rows = y[part].reshape(-1, filters, size).swapaxes(0, 1)
-        made += np.matmul(rows.reshape(groups, filters // groups, -1),
-                          columns.reshape(groups, depth, rows[0].size).swapaxes(1, 2))
-    return made.reshape(filters, x.shape[1] // groups, *kernel)
+        result += np.matmul(rows.reshape(groups, filters // groups, -1),
+                            columns.reshape(groups, depth, rows[0].size).swapaxes(1, 2))
+    return result.reshape(filters, x.shape[1] // groups, *kernel)
 
 
 # ---- how long that takes
@@ -356,8 +358,8 @@ def _work(out: TensorType, w: TensorType) -> float:
     """Nanoseconds for windows written to memory, and for their products with the weight."""
     if dtypes.kind(out.dtype) != "f":
         return 0.0
-    places = product(w.shape[1:]) * product(out.shape[2:]) * out.shape[0]  # in all windows
-    return places * out.dtype.itemsize * (out.shape[1] / _MULTIPLIED + 1 / _WRITTEN)
+    elements = product(w.shape[1:]) * product(out.shape[2:]) * out.shape[0]  # in all windows
+    return elements * out.dtype.itemsize * (out.shape[1] / _MULTIPLIED + 1 / _WRITTEN)
 
 
 # ---- the ops

@@ -36,10 +36,10 @@ def _hits(x: Tensor, target: Tensor) -> Tensor:
 
 
 def _rows(x: Tensor, target: Tensor, ignore: int) -> Tensor:
-    kept = not_equal(target, ignore)
-    target = check_index(where(kept, target, 0), x.shape[1], "cross_entropy: target")
-    found = reduce.sum(where(_hits(x, target), log_softmax(x, 1), 0.0), 1)
-    return where(kept, -found, 0.0)
+    counts = not_equal(target, ignore)
+    target = check_index(where(counts, target, 0), x.shape[1], "cross_entropy: target")
+    log_probs = reduce.sum(where(_hits(x, target), log_softmax(x, 1), 0.0), 1)
+    return where(counts, -log_probs, 0.0)
 
 
 def _rows_impl(xp: Any, x: Any, target: Any, ignore: int) -> Any:
@@ -48,7 +48,7 @@ def _rows_impl(xp: Any, x: Any, target: Any, ignore: int) -> Any:
 
 def _losses(x: Any, target: Any, ignore: int) -> tuple[Any, Any]:
     """The loss of each row, and which rows are ignored, or None."""
-    target, ignored = _kept(target, x.shape[1], ignore)
+    target, ignored = _valid_targets(target, x.shape[1], ignore)
     shifted = _shifted(x)
     picked = shifted[np.arange(len(x)), target]
     losses = np.log(total(np.exp(shifted, shifted), (1,))) - picked
@@ -60,7 +60,7 @@ def _shifted(x: Any) -> Any:
     return (x - _LARGEST(x, 1, None, None, True)).astype(summed_in(x.dtype), copy=False)
 
 
-def _kept(target: Any, classes: int, ignore: int) -> tuple[Any, Any]:
+def _valid_targets(target: Any, classes: int, ignore: int) -> tuple[Any, Any]:
     """Class numbers that are there, and which rows are ignored, or None."""
     if _are_classes(target, classes) and not 0 <= ignore < classes:
         return target, None
@@ -88,7 +88,7 @@ def _rows_grad(g: Tensor, x: Tensor, target: Tensor, ignore: int) -> Tensor:
 
 
 def _rows_grad_impl(xp: Any, g: Any, x: Any, target: Any, ignore: int) -> Any:
-    target, ignored = _kept(target, x.shape[1], ignore)
+    target, ignored = _valid_targets(target, x.shape[1], ignore)
     slope = _shifted(x)
     slope = np.exp(slope, slope)
     slope /= total(slope, (1,), True)

@@ -39,7 +39,7 @@ def _normalize(x: Tensor, axes: Axes, eps: float, centred: bool) -> Tensor:
     return _scaled(x, axes, eps, centred)[0]
 
 
-def _back(g: Tensor, x: Tensor, axes: Axes, eps: float, centred: bool) -> Tensor:
+def _backward(g: Tensor, x: Tensor, axes: Axes, eps: float, centred: bool) -> Tensor:
     """What of `g` is left without its parts along the result and, if `centred`, along its mean."""
     out, factor = _scaled(x, axes, eps, centred)
     rest = g - out * reduce.mean(g * out, axes, keepdims=True)
@@ -66,7 +66,7 @@ def _normalize_impl(xp: Any, x: Any, axes: Axes, eps: float, centred: bool) -> A
     return _scaled_arrays(x, axes, eps, centred)[0]
 
 
-def _back_impl(xp: Any, g: Any, x: Any, axes: Axes, eps: float, centred: bool) -> Any:
+def _backward_impl(xp: Any, g: Any, x: Any, axes: Axes, eps: float, centred: bool) -> Any:
     out, factor, count, free = _scaled_arrays(x, axes, eps, centred)
     np.multiply(g, out, out=free)
     out *= _mean(free, axes, count)
@@ -81,11 +81,11 @@ def _first(x: TensorType, axes: Axes, **rest: Any) -> tuple[int, ...]:
     return (min(axes),)
 
 
-back_op = composite("normalize_back", _back, impl=_back_impl, batch=shifted("axes"),
-                    rows=lambda g, x, axes, **rest: (min(axes),) * 2)
+backward_op = composite("normalize_back", _backward, impl=_backward_impl, batch=shifted("axes"),
+                        rows=lambda g, x, axes, **rest: (min(axes),) * 2)
 normalize_op = composite(
     "normalize", _normalize, impl=_normalize_impl, batch=shifted("axes"), rows=_first,
-    vjp=each(lambda g, out, x, **how: call(back_op, g, x, **how)))
+    vjp=each(lambda g, out, x, **how: call(backward_op, g, x, **how)))
 
 
 # ---- times a weight, plus a bias: one op where nothing records
@@ -108,7 +108,9 @@ def _affine_impl(xp: Any, x: Any, *values: Any, axes: Axes, eps: float, centred:
 def _affine_vjp(needs: tuple[bool, ...], g: Tensor, out: Tensor, x: Tensor, *values: Tensor,
                 axes: Axes, eps: float, centred: bool, shape: Axes) -> list[Any]:
     weight = reshape(values[0], shape)
-    first = call(back_op, g * weight, x, axes=axes, eps=eps, centred=centred) if needs[0] else None
+    first = None
+    if needs[0]:
+        first = call(backward_op, g * weight, x, axes=axes, eps=eps, centred=centred)
     parts = [g * normalize(x, axes, eps, centred) if needs[1] else g, g]
     return [first, *[_summed(part, value, shape) if need else None
                      for part, value, need in zip(parts, values, needs[1:])]]

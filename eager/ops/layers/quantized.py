@@ -48,9 +48,9 @@ def limits(dtype: Any) -> tuple[int, int]:
 def _rounded(k: Any, x: Any, scale: Any, zero: Any) -> Any:
     """Half to even, and what lies outside to the nearest limit; nan to the least."""
     low, high = limits(zero.dtype)
-    found = k.round(x / scale) + k.cast(zero, x.dtype)
-    found = k.where(found > low, found, float(low))
-    return k.cast(k.minimum(found, float(high)), zero.dtype)
+    rounded = k.round(x / scale) + k.cast(zero, x.dtype)
+    rounded = k.where(rounded > low, rounded, float(low))
+    return k.cast(k.minimum(rounded, float(high)), zero.dtype)
 
 
 def _rounded_result(x: TensorType, scale: TensorType, zero: TensorType) -> TensorType:
@@ -175,8 +175,8 @@ def _linear_result(q: TensorType, scale: TensorType, zero: TensorType, w: Tensor
 def _conv_result(q: TensorType, scale: TensorType, zero: TensorType, w: TensorType,
                  w_scale: TensorType, *bias: TensorType, **how: Any) -> TensorType:
     _check("quantized_conv", q, w, w_scale, *bias)
-    made = conv_op.result(TensorType(q.shape, w.dtype), w, **how)
-    return TensorType(made.shape, scale.dtype)
+    result = conv_op.result(TensorType(q.shape, w.dtype), w, **how)
+    return TensorType(result.shape, scale.dtype)
 
 
 def _check(name: str, q: TensorType, w: TensorType, *by_channel: TensorType) -> None:

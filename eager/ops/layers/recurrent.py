@@ -96,14 +96,16 @@ def stepper(kind: Kind, w: Weights) -> Callable[[Tensor, State], State]:
 
 
 def stepwise(
-    kind: Kind, given: Tensor, sizes: Sequence[int], state: State, w: Weights, reverse: bool
+    kind: Kind, inputs: Tensor, sizes: Sequence[int], state: State, w: Weights, reverse: bool
 ) -> tuple[Tensor, State]:
     """The h of every step, packed, and each sequence's last state.
 
-    given: `of_inputs` of packed inputs; sizes: how many sequences go on at each step; reverse: from
-    the end.
+    Args:
+        inputs: `of_inputs` of the packed inputs.
+        sizes: number of sequences that have each step.
+        reverse: runs from the last step to the first.
     """
-    step, parts = stepper(kind, w), packed_rows(given, [0, *accumulate(sizes)])
+    step, parts = stepper(kind, w), packed_rows(inputs, [0, *accumulate(sizes)])
     if reverse:
         return _backwards(step, parts, sizes, state)
     outputs, ended = [], []
@@ -164,29 +166,29 @@ def beginning(kind: Kind, x: Tensor, r: Tensor, directions: int) -> State:
 # ---- a layer as one op, all directions, with its weights as the operators of ONNX have them
 def stored(kind: Kind, directions: Sequence[Weights]) -> list[Tensor]:
     """W (directions, gates * hidden, input), R (.., hidden) and, if any, B (.., 2 * .. hidden)."""
-    found = [[_in_order(x, kind.order) for x in w if x is not None] for w in directions]
-    each = [[w, r, concat_same_dtype(bias, 0)] if bias else [w, r] for w, r, *bias in found]
+    reordered = [[_reordered(x, kind.order) for x in w if x is not None] for w in directions]
+    each = [[w, r, concat_same_dtype(bias, 0)] if bias else [w, r] for w, r, *bias in reordered]
     return [stack(parts) for parts in zip(*each)]
 
 
 def taken(kind: Kind, number: int, w: Tensor, r: Tensor, b: Tensor | None = None) -> Weights:
     """The weights of a direction of what is stored so."""
-    order = [kind.order.index(k) for k in range(len(kind.order))]
-    w_ih, w_hh = (_in_order(of_direction(x, number), order) for x in (w, r))
+    gates = [kind.order.index(k) for k in range(len(kind.order))]
+    w_ih, w_hh = (_reordered(of_direction(x, number), gates) for x in (w, r))
     if b is None:
         return Weights(w_ih, w_hh, None, None)
     both, n = of_direction(b, number), w.shape[1]
-    b_ih, b_hh = (_in_order(slice_axes(both, (k * n,), (1,), (n,)), order) for k in range(2))
+    b_ih, b_hh = (_reordered(slice_axes(both, (k * n,), (1,), (n,)), gates) for k in range(2))
     return Weights(w_ih, w_hh, b_ih, b_hh)
 
 
-def _in_order(x: Tensor, order: Sequence[int]) -> Tensor:
+def _reordered(x: Tensor, gates: Sequence[int]) -> Tensor:
     """The gates of `x` along axis 0, in this order."""
-    n, rest = x.shape[0] // len(order), x.shape[1:]
-    if list(order) == sorted(order):
+    n, rest = x.shape[0] // len(gates), x.shape[1:]
+    if list(gates) == sorted(gates):
         return x
     none, each = (0,) * len(rest), (1,) * x.ndim
-    return concat_same_dtype([slice_axes(x, (k * n, *none), each, (n, *rest)) for k in order], 0)
+    return concat_same_dtype([slice_axes(x, (k * n, *none), each, (n, *rest)) for k in gates], 0)
 
 
 def of_direction(x: Tensor, number: int) -> Tensor:
@@ -199,15 +201,15 @@ def _layer(x: Tensor, w: Tensor, r: Tensor, *rest: Tensor, kind: str, ways: tupl
            bias: bool, part: str) -> Tensor:
     k, (steps, batch, features) = KINDS[kind], x.shape
     assert type(steps) is int, "an exporter has to refuse this"
-    rows, made = reshape(x, (-1, features)), []
+    rows, results = reshape(x, (-1, features)), []
     first = rest[bias:] or beginning(k, x, r, len(ways))
-    for number, way in enumerate(ways):
-        own = taken(k, number, w, r, *rest[:bias])
+    for number, direction in enumerate(ways):
+        weights = taken(k, number, w, r, *rest[:bias])
         start = tuple(of_direction(s, number) for s in first)
-        out, last = stepwise(k, of_inputs(k, rows, own), [batch] * steps, start, own,
-                             way == "reverse")
-        made.append((reshape(out, (steps, batch, r.shape[2])), *last)[PARTS.index(part)])
-    return stack(made, 1 if part == "y" else 0)
+        out, last = stepwise(k, of_inputs(k, rows, weights), [batch] * steps, start, weights,
+                             direction == "reverse")
+        results.append((reshape(out, (steps, batch, r.shape[2])), *last)[PARTS.index(part)])
+    return stack(results, 1 if part == "y" else 0)
 
 
 def _layer_type(x: TensorType, w: TensorType, r: TensorType, *rest: TensorType, kind: str,

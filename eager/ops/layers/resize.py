@@ -40,8 +40,9 @@ def resize_axis(x: Tensor, axis: int, size: int, mode: str, align_corners: bool,
         return _averaged(x, axis, _averages(n, size, mode, align_corners, scale, work))
     if mode == "linear" and scale is not None and size == n:
         scale = None  # an axis that keeps its size is kept as it is, also by a scale of 1.1
-    places = _centres(n, size, align_corners, scale, work)
-    return _weighted(x, axis, size, _cubic(places, n) if mode == "cubic" else _linear(places, n))
+    positions = _centres(n, size, align_corners, scale, work)
+    taps = _cubic(positions, n) if mode == "cubic" else _linear(positions, n)
+    return _weighted(x, axis, size, taps)
 
 
 def _centres(n: int, size: int, align_corners: bool, scale: float | None, work: Any) -> Any:
@@ -79,16 +80,16 @@ def as_tensor(values: Any, like: Tensor) -> Tensor:
     return values if varies(values) else tensor(values, device=like.device)
 
 
-def _linear(places: Any, n: int) -> Taps:
-    places = np.maximum(places, 0)
-    low = np.minimum(places.astype(np.int64), n - 1)
-    share = np.minimum(np.maximum(places - low.astype(places.dtype), 0), 1)
+def _linear(positions: Any, n: int) -> Taps:
+    positions = np.maximum(positions, 0)
+    low = np.minimum(positions.astype(np.int64), n - 1)
+    share = np.minimum(np.maximum(positions - low.astype(positions.dtype), 0), 1)
     return [(low, 1 - share), (np.minimum(low + 1, n - 1), share)]
 
 
-def _cubic(places: Any, n: int) -> Taps:
-    low = np.floor(places)
-    t = places - low
+def _cubic(positions: Any, n: int) -> Taps:
+    low = np.floor(positions)
+    t = positions - low
     return [(np.minimum(np.maximum(low.astype(np.int64) + offset, 0), n - 1), weight)
             for offset, weight in zip(range(-1, 3), cubic_weights(t))]
 
@@ -137,8 +138,8 @@ def _weighted(x: Tensor, axis: int, size: int, taps: Taps) -> Tensor:
     source = cast(x, dtypes.float32) if small else x
     wide = tuple(size if a == axis else 1 for a in range(x.ndim))
     total: Any = None
-    for places, weights in taps:
-        part = take(source, as_tensor(places, x), axis) * as_tensor(
+    for indices, weights in taps:
+        part = take(source, as_tensor(indices, x), axis) * as_tensor(
             weights.reshape(wide).astype(source.dtype), x)
         total = part if total is None else total + part
     return cast(total, x.dtype)
@@ -165,12 +166,12 @@ def _nearest(x: Tensor, axis: int, size: int, scale: float | None, exact: bool) 
     if is_zero(n % size) and scale in (None, n // size):
         start = tuple(n // size // 2 if exact and a == axis else 0 for a in range(x.ndim))
         step = tuple(n // size if a == axis else 1 for a in range(x.ndim))
-        kept = (*x.shape[:axis], size, *x.shape[axis + 1:])
-        return slice_axes(x, start, step, kept)
+        shape = (*x.shape[:axis], size, *x.shape[axis + 1:])
+        return slice_axes(x, start, step, shape)
     at = numbered(size, np.float32) + np.float32(0.5 if exact else 0.0)
     apart = _step(n, size, False, scale, np.float32)
-    places = np.minimum(np.floor(at * apart).astype(np.int64), n - 1)
-    return take(x, as_tensor(places, x), axis)
+    indices = np.minimum(np.floor(at * apart).astype(np.int64), n - 1)
+    return take(x, as_tensor(indices, x), axis)
 
 
 def is_zero(rest: Any) -> bool:
@@ -193,6 +194,6 @@ def _average(x: Tensor, axis: int, size: int) -> Tensor:
         return _weighted(x, axis, size, [
             (np.minimum(first + j, n - 1), (first + j < last) / (last - first))
             for j in range(int((last - first).max()))])
-    place, first, last = arange(n), first[:, None], last[:, None]
-    inside = (place >= first) & (place < last)
+    index, first, last = arange(n), first[:, None], last[:, None]
+    inside = (index >= first) & (index < last)
     return _averaged(x, axis, inside.astype(np.float64) / (last - first))

@@ -66,27 +66,27 @@ def _product(spec: str) -> Product:
     if max(len(rows), len(columns), len(summed)) > 1:
         return _flattened(left, right, out, [batch, rows, columns, summed])
     if rows and columns and [*batch, *columns, *rows] == [*out]:  # the product of the transposes
-        turned = _direct(right, left, batch, columns, rows, summed)
-        return lambda x, y: turned(y, x)
-    return _turned(_direct(left, right, batch, rows, columns, summed), [*batch, *rows, *columns],
-                   out)
+        swapped = _direct(right, left, batch, columns, rows, summed)
+        return lambda x, y: swapped(y, x)
+    return _permuted(_direct(left, right, batch, rows, columns, summed), [*batch, *rows, *columns],
+                     out)
 
 
 def _direct(left: str, right: str, batch: Any, rows: Any, columns: Any, summed: Any) -> Product:
     """Of (batches of) matrices and vectors, as they are or as views with axes exchanged."""
-    turn_x = _order(left, [*batch, *rows, *summed])
-    turn_y = _order(right, [*batch, *summed, *columns])
+    axes_x = _permutation(left, [*batch, *rows, *summed])
+    axes_y = _permutation(right, [*batch, *summed, *columns])
     if not batch:  # `dot` of two axes costs half of what `matmul` does
-        return _DOTS[turn_x is not None, turn_y is not None]
+        return _DOTS[axes_x is not None, axes_y is not None]
     if not rows and not columns:
-        return lambda x, y: _vecdot(_view(x, turn_x), _view(y, turn_y))
+        return lambda x, y: _vecdot(_view(x, axes_x), _view(y, axes_y))
     if not rows:
-        return lambda x, y: np.matmul(_view(x, turn_x)[..., None, :], _view(y, turn_y))[..., 0, :]
+        return lambda x, y: np.matmul(_view(x, axes_x)[..., None, :], _view(y, axes_y))[..., 0, :]
     if not columns:
-        return lambda x, y: np.matmul(_view(x, turn_x), _view(y, turn_y)[..., None])[..., 0]
-    if turn_x is None and turn_y is None:
+        return lambda x, y: np.matmul(_view(x, axes_x), _view(y, axes_y)[..., None])[..., 0]
+    if axes_x is None and axes_y is None:
         return np.matmul
-    return lambda x, y: np.matmul(_view(x, turn_x), _view(y, turn_y))
+    return lambda x, y: np.matmul(_view(x, axes_x), _view(y, axes_y))
 
 
 _DOTS: dict[tuple[bool, bool], Product] = {
@@ -99,19 +99,19 @@ def _vecdot(x: Any, y: Any) -> Any:
     return xp.vecdot(x, y)
 
 
-def _order(letters: str, wanted: list[str]) -> list[int] | None:
-    """The order of axes that makes `letters` `wanted`; None where they are."""
-    return None if [*letters] == wanted else [letters.index(c) for c in wanted]
+def _permutation(letters: str, target: list[str]) -> list[int] | None:
+    """The order of axes that makes `letters` `target`; None where they are."""
+    return None if [*letters] == target else [letters.index(c) for c in target]
 
 
-def _view(x: Any, order: list[int] | None) -> Any:
-    return x if order is None else x.transpose(order)
+def _view(x: Any, axes: list[int] | None) -> Any:
+    return x if axes is None else x.transpose(axes)
 
 
-def _turned(product: Product, made: list[str], out: str) -> Product:
-    """`product`, its axes `made` in the order `out`."""
-    order = _order("".join(made), [*out])
-    return product if order is None else lambda x, y: product(x, y).transpose(order)
+def _permuted(product: Product, letters: list[str], out: str) -> Product:
+    """`product`, its axes `letters` in the order `out`."""
+    axes = _permutation("".join(letters), [*out])
+    return product if axes is None else lambda x, y: product(x, y).transpose(axes)
 
 
 def _outer(left: str, right: str, out: str) -> Product:
@@ -127,8 +127,8 @@ def _flattened(left: str, right: str, out: str, groups: list[list[str]]) -> Prod
     batch, rows, columns, summed = groups
     to_left = [left.index(c) for c in (*batch, *rows, *summed)]
     to_right = [right.index(c) for c in (*batch, *summed, *columns)]
-    made = [*batch, *rows, *columns]
-    to_out = [made.index(c) for c in out]
+    letters = [*batch, *rows, *columns]
+    to_out = [letters.index(c) for c in out]
 
     def run(x: Any, y: Any) -> Any:
         size = dict(zip(left, x.shape)) | dict(zip(right, y.shape))
@@ -144,13 +144,13 @@ def _flattened(left: str, right: str, out: str, groups: list[list[str]]) -> Prod
 # ---- the op
 
 def _left_vjp(g: Tensor, out: Tensor, x: Tensor, y: Tensor, spec: str) -> Tensor:
-    left, right, made = parts(spec)
-    return contract(g, conj_of(y), f"{made},{right}->{left}")
+    left, right, result = parts(spec)
+    return contract(g, conj_of(y), f"{result},{right}->{left}")
 
 
 def _right_vjp(g: Tensor, out: Tensor, x: Tensor, y: Tensor, spec: str) -> Tensor:
-    left, right, made = parts(spec)
-    return contract(conj_of(x), g, f"{left},{made}->{right}")
+    left, right, result = parts(spec)
+    return contract(conj_of(x), g, f"{left},{result}->{right}")
 
 
 def _work(x: TensorType, y: TensorType, spec: str) -> float:
@@ -226,12 +226,12 @@ def factors(name: str, x: Any, y: Any) -> tuple[Tensor, Tensor]:
 
 def _inner_sizes_differ(left: Any, right: Any) -> ShapeError:
     n = right[-2 if len(right) > 1 else 0]
-    turn = "T" if len(left) < 3 > len(right) else "mT"
+    attribute = "T" if len(left) < 3 > len(right) else "mT"
     hint = "the last size of the left must equal the second to last of the right"
     if len(right) > 1 and right[-1] == left[-1]:
-        hint = f"the right side looks transposed: pass y.{turn}"
+        hint = f"the right side looks transposed: pass y.{attribute}"
     elif len(left) > 1 and left[-2] == n:
-        hint = f"the left side looks transposed: pass x.{turn}"
+        hint = f"the left side looks transposed: pass x.{attribute}"
     return ShapeError(
         f"matmul: inner sizes differ: left {left} ends in {left[-1]}, right {right} needs {n}",
         hint)
@@ -266,11 +266,11 @@ def _pairs(x: Tensor, y: Tensor, axes: Any) -> tuple[list[int], list[int]]:
     if count is not None and 0 <= count <= min(x.ndim, y.ndim):
         return list(range(x.ndim - count, x.ndim)), list(range(count))
     if count is None and isinstance(axes, (tuple, list)) and len(axes) == 2:
-        given = [[a] if whole(a) is not None else list(a) for a in axes]
-        found = [[axis_of("tensordot", a, t.ndim) for a in named]
-                 for named, t in zip(given, (x, y))]
-        if len(found[0]) == len(found[1]) and all(len(set(f)) == len(f) for f in found):
-            return found[0], found[1]
+        named = [[a] if whole(a) is not None else list(a) for a in axes]
+        mine, others = ([axis_of("tensordot", a, t.ndim) for a in group]
+                        for group, t in zip(named, (x, y)))
+        if len(mine) == len(others) and all(len(set(f)) == len(f) for f in (mine, others)):
+            return mine, others
     raise ShapeError(f"tensordot: axes {axes!r} for shapes {x.shape} and {y.shape}",
                      "it is how many axes are summed over, no more than either side has, or a pair "
                      "of sequences of equally many axes, each named once")

@@ -36,9 +36,9 @@ def einsum(spec: str, *operands: Any) -> Tensor:
     tensor([[3., 3.],
             [3., 3.]])
     """
-    given = operands[0] if len(operands) == 1 and isinstance(operands[0], (list, tuple)) \
+    arrays = operands[0] if len(operands) == 1 and isinstance(operands[0], (list, tuple)) \
         else operands
-    tensors = _same_dtype([as_tensor("einsum", x) for x in given])
+    tensors = _same_dtype([as_tensor("einsum", x) for x in arrays])
     if len(tensors) == 2:
         product = _product(spec, (tensors[0].ndim, tensors[1].ndim))
         if product and _fit(product, tensors[0].shape, tensors[1].shape):
@@ -126,11 +126,11 @@ def _sizes(spec: str, names: Sequence[str], shapes: list[Any]) -> dict[str, Any]
     sizes: dict[str, Any] = {}
     for letters, shape in zip(names, shapes):
         for c, n in zip(letters, shape):
-            known = sizes.setdefault(c, n)
-            if type(known) is int and known == 1:
+            size = sizes.setdefault(c, n)
+            if type(size) is int and size == 1:
                 sizes[c] = n
-            elif known is not n and not (type(n) is int and n == 1) and known != n:
-                raise ShapeError(f"einsum {spec!r}: axis {c!r} is {known} in one place and {n} in "
+            elif size is not n and not (type(n) is int and n == 1) and size != n:
+                raise ShapeError(f"einsum {spec!r}: axis {c!r} is {size} in one place and {n} in "
                                  f"another, for shapes {', '.join(map(str, shapes))}",
                                  "axes of one letter must be equally long, or of size 1")
     return sizes
@@ -147,10 +147,10 @@ def _term(x: Tensor, letters: str, sizes: dict[str, Any]) -> Term:
             rest = [a for a in range(x.ndim) if a not in (i, j)]
             x = diagonal(permute_dims(x, (*rest, i, j)))
             letters = "".join(letters[a] for a in rest) + c
-    kept = [a for a, c in enumerate(letters) if x.shape[a] is sizes[c] or x.shape[a] == sizes[c]]
-    if len(kept) < len(letters):
-        x = reshape(x, tuple(x.shape[a] for a in kept))
-    return x, "".join(letters[a] for a in kept)
+    axes = [a for a, c in enumerate(letters) if x.shape[a] is sizes[c] or x.shape[a] == sizes[c]]
+    if len(axes) < len(letters):
+        x = reshape(x, tuple(x.shape[a] for a in axes))
+    return x, "".join(letters[a] for a in axes)
 
 
 def _path(terms: tuple[str, ...], out: str, sizes: dict[str, Any]) -> list[tuple[int, ...]]:
@@ -167,26 +167,26 @@ def _cheapest(terms: tuple[str, ...], out: str, sizes: tuple[tuple[str, int], ..
     one = np.empty(())
     stand_ins = [np.broadcast_to(one, tuple(size[c] for c in term)) for term in terms]
     kind = "optimal" if len(terms) <= 5 else "greedy"
-    known = "".join(dict.fromkeys("".join(terms)))
-    return list(np.einsum_path(f"{','.join(terms)}->{''.join(c for c in out if c in known)}",
+    letters = "".join(dict.fromkeys("".join(terms)))
+    return list(np.einsum_path(f"{','.join(terms)}->{''.join(c for c in out if c in letters)}",
                                *stand_ins, optimize=kind)[0][1:])
 
 
 def _multiply(terms: list[Term], others: list[str], out: str) -> Term:
     """The product of `terms`, summed over letters that neither `others` nor the result have."""
-    made = terms[0]
+    product = terms[0]
     for i, following in enumerate(terms[1:], 2):
         needed = {*out, *"".join(others), *"".join(t[1] for t in terms[i:])}
-        made = _pair(made, following, needed)
-    return _summed(made, {*out, *"".join(others)})
+        product = _pair(product, following, needed)
+    return _summed(product, {*out, *"".join(others)})
 
 
 def _pair(a: Term, b: Term, needed: set[str]) -> Term:
     (x, left), (y, right) = _summed(a, needed | {*b[1]}), _summed(b, needed | {*a[1]})
-    made = "".join(c for c in dict.fromkeys(left + right) if c in needed)
-    both = [c for c in made if c in left and c in right]
-    made = "".join((*both, *[c for c in made if c not in both]))
-    return contract(x, y, f"{left},{right}->{made}"), made
+    letters = "".join(c for c in dict.fromkeys(left + right) if c in needed)
+    both = [c for c in letters if c in left and c in right]
+    letters = "".join((*both, *[c for c in letters if c not in both]))
+    return contract(x, y, f"{left},{right}->{letters}"), letters
 
 
 def _summed(term: Term, needed: set[str]) -> Term:

@@ -25,16 +25,16 @@ from .generator import Generator, _blocks, drawn_from
 
 __all__ = ["binomial", "poisson"]
 
-_FEW = 10.0  # up to this mean, counting up from 0 takes few steps
+_INVERSION_MAX_MEAN = 10.0  # up to this mean, counting up from 0 takes few steps
 _WHY = {"vjp": "counts do not change smoothly with a parameter",
         "meaning": "rejected numbers are drawn again until all are accepted",
         "onnx": "a model's random numbers would not be these",
         "cupy": "rejected numbers are drawn again until all are accepted"}
 
 
-def _two_even(state: Any, elements: Any, turn: int) -> tuple[Any, Any]:
+def _two_even(state: Any, elements: Any, round_number: int) -> tuple[Any, Any]:
     """Two numbers in [0, 1) for each of `elements` in this round."""
-    a, b, c, d = _blocks(cpu_kernels, int(state[0]), int(state[1]), elements + (turn << 40))
+    a, b, c, d = _blocks(cpu_kernels, int(state[0]), int(state[1]), elements + (round_number << 40))
     return ((a >> 5) * 2.0 ** 26 + (b >> 6)) * 2.0 ** -53, \
         ((c >> 5) * 2.0 ** 26 + (d >> 6)) * 2.0 ** -53
 
@@ -65,19 +65,19 @@ def _rejected_until_accepted(
     state: Any, elements: Any, proposal: Callable[..., tuple[Any, Any]]
 ) -> Any:
     """The first accepted proposal(places, u, v) -> (count, accepted) of each element."""
-    out, places, turn = np.zeros(len(elements)), np.arange(len(elements)), 1
-    while len(places):
-        k, accepted = proposal(places, *_two_even(state, elements[places], turn))
-        out[places[accepted]] = k[accepted]
-        places = places[~accepted]
-        turn += 1
+    out, pending, round_number = np.zeros(len(elements)), np.arange(len(elements)), 1
+    while len(pending):
+        k, accepted = proposal(pending, *_two_even(state, elements[pending], round_number))
+        out[pending[accepted]] = k[accepted]
+        pending = pending[~accepted]
+        round_number += 1
     return out
 
 
 def _of_both(mean: Any, few: Callable[[Any], Any], many: Callable[[Any], Any]) -> Any:
     """few(elements) where the mean is small, many(elements) elsewhere."""
     out = np.zeros(len(mean))
-    for mask, draw in ((mean < _FEW, few), (mean >= _FEW, many)):
+    for mask, draw in ((mean < _INVERSION_MAX_MEAN, few), (mean >= _INVERSION_MAX_MEAN, many)):
         elements = np.flatnonzero(mask)
         if len(elements):
             out[elements] = draw(elements)
@@ -97,8 +97,8 @@ def _poisson_impl(xp: Any, state: Any, rate: Any) -> Any:
 
 
 def _poisson_proposal(every_mu: Any) -> Callable[..., tuple[Any, Any]]:
-    def propose(places: Any, u: Any, v: Any) -> tuple[Any, Any]:
-        mu = every_mu[places]
+    def propose(elements: Any, u: Any, v: Any) -> tuple[Any, Any]:
+        mu = every_mu[elements]
         b = 0.931 + 2.53 * np.sqrt(mu)
         a = -0.059 + 0.02483 * b
         u = u - 0.5
@@ -142,8 +142,8 @@ def _binomial_impl(xp: Any, state: Any, count: Any, p: Any) -> Any:
 
 
 def _binomial_proposal(every_n: Any, every_q: Any) -> Callable[..., tuple[Any, Any]]:
-    def propose(places: Any, u: Any, v: Any) -> tuple[Any, Any]:
-        n, q = every_n[places], every_q[places]
+    def propose(elements: Any, u: Any, v: Any) -> tuple[Any, Any]:
+        n, q = every_n[elements], every_q[elements]
         deviation = np.sqrt(n * q * (1 - q))
         b = 1.15 + 2.53 * deviation
         a = -0.0873 + 0.0248 * b + 0.01 * q

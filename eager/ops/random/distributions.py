@@ -51,17 +51,17 @@ class Draw:
 
     def __init__(self, name: str, parameters: tuple[Any, ...], size: Any, dtype: Any,
                  generator: Generator | None, device: Any) -> None:
-        given = [operand(name, p) for p in parameters]
-        places = [p.device for p in given if isinstance(p, Tensor)]
-        self.device = places[0] if device is None and places else placed(device)
-        found: Any = None
-        for p in given:
+        operands = [operand(name, p) for p in parameters]
+        tensor_devices = [p.device for p in operands if isinstance(p, Tensor)]
+        self.device = tensor_devices[0] if device is None and tensor_devices else placed(device)
+        common: Any = None
+        for p in operands:
             if isinstance(p, Tensor) and dtypes.kind(p.dtype) == "f":
-                found = p.dtype if found is None else dtypes.promote(found, p.dtype)
-        self.dtype = float_dtype(name, found if dtype is None else dtype)
+                common = p.dtype if common is None else dtypes.promote(common, p.dtype)
+        self.dtype = float_dtype(name, common if dtype is None else dtype)
         self.work = dtypes.float64 if self.dtype == dtypes.float64 else dtypes.float32
         self.parameters = [cast(p, self.work) if isinstance(p, Tensor) else
-                           full((), p, self.work, self.device) for p in given]
+                           full((), p, self.work, self.device) for p in operands]
         shapes = [p.shape for p in self.parameters]
         self.shape = broadcast(name, *shapes) if size is None else sizes_of(name, size)
         if size is not None and broadcast(name, *shapes, self.shape) != self.shape:
@@ -226,8 +226,8 @@ def choice(x: Any, size: Any = (), replace: bool = True, p: Any = None, *,
         picked = randint(n, size=(count,), generator=generator)
     else:
         picked = randperm(n, generator)[:count]
-    places = picked.reshape(sizes)  # type: ignore[attr-defined]
-    return places if isinstance(x, int) else take(x, places, 0)
+    indices = picked.reshape(sizes)  # type: ignore[attr-defined]
+    return indices if isinstance(x, int) else take(x, indices, 0)
 
 
 def shuffle(x: Tensor, axis: int = 0, *, generator: Generator | None = None) -> Tensor:

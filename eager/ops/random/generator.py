@@ -141,17 +141,17 @@ def _all_words(xp: Any, state: Any, before: Any, shape: Any, count: int) -> list
         positions += groups[0] * 16
 
     def words(start: int) -> Any:
-        found = _blocks(xp, seed, counter, positions + start).reshape(4, -1, 16)
-        return found.transpose(1, 0, 2).reshape(-1)[:size].reshape(shape)
+        blocks = _blocks(xp, seed, counter, positions + start).reshape(4, -1, 16)
+        return blocks.transpose(1, 0, 2).reshape(-1)[:size].reshape(shape)
 
     return [words(start) for start in _STARTS[:count]]
 
 
 def _uniform_impl(xp: Any, state: Any, *before: Any, shape: Any, dtype: Any) -> Any:
     if dtype.itemsize <= 4:
-        kept = _bits(dtype)
+        bits = _bits(dtype)
         (word,) = _all_words(xp, state, before, shape, 1)
-        return (word >> (32 - kept)).astype(dtype) * dtype.type(2.0 ** -kept)
+        return (word >> (32 - bits)).astype(dtype) * dtype.type(2.0 ** -bits)
     high, low = _all_words(xp, state, before, shape, 2)
     return ((high >> 5).astype(dtype) * 2.0 ** 26 + (low >> 6).astype(dtype)) * 2.0 ** -53
 
@@ -169,14 +169,14 @@ def _scaled(words: list[Any], count: int, const: Any) -> Any:
 
     Multiplied by hand, digit by digit, in uint64 that never overflow: `words` are uint64.
     """
-    places = [const(0)] * (len(words) + 3)  # of the product, the lowest digit first
+    digits = [const(0)] * (len(words) + 3)  # of the product, the lowest digit first
     for i, factor in enumerate((count & _LOW, (count >> 32) & _LOW, count >> 64)):
         carry = const(0)
         for j, word in enumerate(reversed(words)):
-            total = word * factor + places[i + j] + carry
-            places[i + j], carry = total & _LOW, total >> 32
-        places[i + len(words)] = carry
-    return places[len(words)] + (places[len(words) + 1] << 32)
+            total = word * factor + digits[i + j] + carry
+            digits[i + j], carry = total & _LOW, total >> 32
+        digits[i + len(words)] = carry
+    return digits[len(words)] + (digits[len(words) + 1] << 32)
 
 
 def _digits(count: int) -> int:
@@ -258,9 +258,9 @@ class Generator:
 
     def clone(self) -> Generator:
         """A generator of its own in the same state: both give the same numbers."""
-        made = Generator(device=self.device)
-        made.set_state(self.get_state())
-        return made
+        copy = Generator(device=self.device)
+        copy.set_state(self.get_state())
+        return copy
 
     def split(self, n: int = 2) -> list[Generator]:
         """`n` generators whose streams are independent of each other and of this one.
@@ -355,8 +355,8 @@ def drawn_from(generator: Generator | None, device: Any) -> Tensor:
     """
     owner = generator or default()
     state = owner.next()
-    place = owner.device if device is None and owner.device != CPU else placed(device)
-    return state if place == CPU else transfer(state, place)
+    target = owner.device if device is None and owner.device != CPU else placed(device)
+    return state if target == CPU else transfer(state, target)
 
 
 def rand(*shape: Any, dtype: Any = None, generator: Generator | None = None,
@@ -374,8 +374,8 @@ def scaled(draws: Tensor, factor: float, offset: float) -> Tensor:
         return draws * factor + offset
     array = draws._data
     number = array.dtype.type
-    found = np.multiply(array, number(factor), out=array if is_whole(array) else None)
-    return Tensor(np.add(found, number(offset), out=found))
+    product = np.multiply(array, number(factor), out=array if is_whole(array) else None)
+    return Tensor(np.add(product, number(offset), out=product))
 
 
 def float_dtype(name: str, dtype: Any) -> Any:
@@ -442,8 +442,8 @@ def randint(low: int, high: int | None = None, size: Any = (), generator: Genera
 def randint_like(x: Tensor, low: int, high: int | None = None, dtype: Any = None,
                  generator: Generator | None = None) -> Tensor:
     """Whole numbers drawn evenly from low to high - 1, with the shape of `x`; int64 by default."""
-    kept = x.dtype if x.dtype.kind in "iu" else None
-    return randint(low, high, x.shape, generator, dtype or kept, x.device)
+    own_dtype = x.dtype if x.dtype.kind in "iu" else None
+    return randint(low, high, x.shape, generator, dtype or own_dtype, x.device)
 
 
 def randperm(n: int, generator: Generator | None = None, dtype: Any = None, device: Any = None

@@ -77,37 +77,37 @@ def _extreme_vjp(g: Tensor, out: Tensor, x: Tensor, axis: tuple[int, ...], keepd
 def _prod_vjp(g: Tensor, out: Tensor, x: Tensor, axis: tuple[int, ...], keepdims: bool) -> Tensor:
     """Product of all others, by products from the left and the right: zeros need no division."""
     rest = tuple(i for i in range(x.ndim) if i not in axis)
-    order = (*rest, *axis)
-    turned = permute_dims(x, order)
-    flat = reshape(turned, (*turned.shape[:len(rest)], product(x.shape[i] for i in axis)))
-    others = reshape(conj_of(products_of_others(flat)), turned.shape)
-    back = tuple(order.index(i) for i in range(x.ndim))
-    return spread(g, x, axis, keepdims) * permute_dims(others, back)
+    axes = (*rest, *axis)
+    permuted = permute_dims(x, axes)
+    flat = reshape(permuted, (*permuted.shape[:len(rest)], product(x.shape[i] for i in axis)))
+    others = reshape(conj_of(products_of_others(flat)), permuted.shape)
+    inverse = tuple(axes.index(i) for i in range(x.ndim))
+    return spread(g, x, axis, keepdims) * permute_dims(others, inverse)
 
 
-def products_of_others(x: Tensor, places: Tensor | None = None) -> Tensor:
+def products_of_others(x: Tensor, groups: Tensor | None = None) -> Tensor:
     """For each element the product of all others along the last axis; 1 for none.
 
-    With `places`, sorted integers from 0 on: of those with its place.
+    With `groups`, sorted integers from 0 on: of those with its place.
     """
-    return _before(x, 1, places) * _before(x, -1, places)
+    return _before(x, 1, groups) * _before(x, -1, groups)
 
 
-def _before(x: Tensor, way: int, places: Tensor | None) -> Tensor:
+def _before(x: Tensor, sign: int, groups: Tensor | None) -> Tensor:
     """For each element the product of those before it (way 1) or after it (-1), on the last axis.
 
     After the turn with `step`, an element holds the product of up to 2 * step neighbours.
     """
-    out, step = _beside(x, way, places), 1
+    out, step = _beside(x, sign, groups), 1
     while step < x.shape[-1]:
-        out, step = out * _beside(out, way * step, places), 2 * step
+        out, step = out * _beside(out, sign * step, groups), 2 * step
     return out
 
 
-def _beside(x: Tensor, by: int, places: Tensor | None) -> Tensor:
+def _beside(x: Tensor, by: int, groups: Tensor | None) -> Tensor:
     """The element `by` places before; 1 where there is none, or none with the same place."""
     moved = shift(x, by, 1)
-    return moved if places is None else where(equal(places, shift(places, by, -1)), moved, 1)
+    return moved if groups is None else where(equal(groups, shift(groups, by, -1)), moved, 1)
 
 
 

@@ -46,8 +46,8 @@ def _concat_read(k: Any, index: Any, types: Any, at: Any, axis: int) -> list[Sou
     sources, start = [], 0
     for n, t in enumerate(types):
         stop = start + t.shape[axis]
-        place = (*index[:axis], index[axis] - start, *index[axis + 1:])
-        sources.append(Source(n, place, (index[axis] >= start) & (index[axis] < stop)))
+        position = (*index[:axis], index[axis] - start, *index[axis + 1:])
+        sources.append(Source(n, position, (index[axis] >= start) & (index[axis] < stop)))
         start = stop
     return sources
 

@@ -28,7 +28,7 @@ def linspace(
     >>> fw.linspace(0, 1, 5), fw.linspace(0, 1, 5, endpoint=False)
     (tensor([0.  , 0.25, 0.5 , 0.75, 1.  ]), tensor([0. , 0.2, 0.4, 0.6, 0.8]))
     """
-    place = placed(device)
+    device_name = placed(device)
     start, stop = (v.item() if hasattr(v, "item") else v for v in (start, stop))
     parts = "c" in (dtypes.of_scalar(start).kind, dtypes.of_scalar(stop).kind)
     default = dtypes.complex64 if parts else dtypes.float32
@@ -38,13 +38,13 @@ def linspace(
         raise ShapeError(f"linspace: num is a whole number and not negative, got {num!r}",
                          "fw.arange takes the step instead")
     if not parts:
-        return cast(_steps(start, stop, count, endpoint, place), chosen)
+        return cast(_steps(start, stop, count, endpoint, device_name), chosen)
     if chosen.kind != "c":
         raise DTypeError(f"linspace: {chosen.name} does not hold complex numbers",
                          "leave dtype out, or use fw.complex128")
     start, stop = 0j + start, 0j + stop
-    return cast(complex(_steps(start.real, stop.real, count, endpoint, place),
-                        _steps(start.imag, stop.imag, count, endpoint, place)), chosen)
+    return cast(complex(_steps(start.real, stop.real, count, endpoint, device_name),
+                        _steps(start.imag, stop.imag, count, endpoint, device_name)), chosen)
 
 
 def _steps(start: Any, stop: Any, num: Any, endpoint: bool, device: str) -> Tensor:
@@ -124,10 +124,10 @@ def meshgrid(*arrays: Tensor, indexing: str = "xy") -> tuple[Tensor, ...]:
                          "'ij' keeps the order of the vectors")
     vectors = [as_tensor("meshgrid", x) for x in arrays]
     n = len(vectors)
-    places = [1, 0, *range(2, n)] if indexing == "xy" and n > 1 else list(range(n))
+    grid_axes = [1, 0, *range(2, n)] if indexing == "xy" and n > 1 else list(range(n))
     for x in vectors:
         if x.ndim > 1:
             raise ShapeError(f"meshgrid: takes vectors, got shape {x.shape}", "x.flatten() is one")
-    shape = tuple(vectors[at].size for at in places)  # each exchange is its own way back
+    shape = tuple(vectors[at].size for at in grid_axes)  # each exchange is its own way back
     return tuple(broadcast_to(reshape(x, tuple(x.size if a == at else 1 for a in range(n))), shape)
-                 for x, at in zip(vectors, places))
+                 for x, at in zip(vectors, grid_axes))

@@ -135,11 +135,11 @@ def split(x: Tensor, sizes: int | Sequence[int], axis: int = 0) -> tuple[Tensor,
         if size < 1:
             raise ShapeError(f"split: a size of {size}", "sizes of parts are positive")
         return _between(x, [*range(0, n, size), n] if n else [0, 0], at)
-    given = [whole(s) for s in sizes]  # type: ignore[union-attr]
-    if None in given or any(s < 0 for s in given) or builtins.sum(given) != n:
+    counts = [whole(s) for s in sizes]  # type: ignore[union-attr]
+    if None in counts or any(s < 0 for s in counts) or builtins.sum(counts) != n:
         raise ShapeError(f"split: sizes {sizes!r} do not make up axis {at} of shape {x.shape}",
                          f"they are whole numbers that add up to {n}; tensor_split takes places")
-    return _between(x, list(accumulate(given, initial=0)), at)
+    return _between(x, list(accumulate(counts, initial=0)), at)
 
 
 def tensor_split(x: Tensor, parts: int | Sequence[int], axis: int = 0) -> tuple[Tensor, ...]:
@@ -154,8 +154,8 @@ def tensor_split(x: Tensor, parts: int | Sequence[int], axis: int = 0) -> tuple[
     at = axis_of("tensor_split", axis, x.ndim)
     n, count = x.shape[at], whole(parts)
     if count is None:
-        places = [slice(p, None).indices(n)[0] for p in parts]  # type: ignore[union-attr]
-        return _between(x, [0, *places, n], at)
+        positions = [slice(p, None).indices(n)[0] for p in parts]  # type: ignore[union-attr]
+        return _between(x, [0, *positions, n], at)
     if count < 1:
         raise ShapeError(f"tensor_split: {count} parts", "ask for one part or more")
     return _between(x, [i * (n // count) + min(i, n % count) for i in range(count + 1)], at)

@@ -52,15 +52,15 @@ def moveaxis(x: Tensor, source: Any, destination: Any) -> Tensor:
     (3, 4, 2)
     """
     x = as_tensor("moveaxis", x)
-    given, places = ([axis_of("moveaxis", a, x.ndim) for a in shapes.listed("moveaxis", axes)]
-                     for axes in (source, destination))
-    for axes in (given, places):
-        if len(set(axes)) != len(given) or len(axes) != len(given):
+    sources, targets = ([axis_of("moveaxis", a, x.ndim) for a in shapes.listed("moveaxis", axes)]
+                        for axes in (source, destination))
+    for axes in (sources, targets):
+        if len(set(axes)) != len(sources) or len(axes) != len(sources):
             raise ShapeError(f"moveaxis: the axes {source!r} cannot go to {destination!r}",
                              "give as many places as axes, each once")
-    rest = iter(a for a in range(x.ndim) if a not in given)
-    goes = dict(zip(places, given))
-    return permute_dims(x, [goes[i] if i in goes else next(rest) for i in range(x.ndim)])
+    rest = iter(a for a in range(x.ndim) if a not in sources)
+    source_at = dict(zip(targets, sources))
+    return permute_dims(x, [source_at[i] if i in source_at else next(rest) for i in range(x.ndim)])
 
 
 def roll(x: Tensor, shift: Any, axis: Any = None) -> Tensor:
@@ -90,8 +90,8 @@ def roll(x: Tensor, shift: Any, axis: Any = None) -> Tensor:
 def _rolled(x: Tensor, by: int, axis: int) -> Tensor:
     n = x.shape[axis]
     if type(n) is not int:  # not known whether `by` is more than once around
-        places = remainder(iota((n,), 0, device=x.device) - by, n)
-        return apply(take_op, (x, places), {"axis": axis})
+        indices = remainder(iota((n,), 0, device=x.device) - by, n)
+        return apply(take_op, (x, indices), {"axis": axis})
     last = by % n if n else 0
     if last == 0:
         return x
@@ -165,5 +165,5 @@ def unflatten(x: Tensor, axis: int, sizes: Sequence[int]) -> Tensor:
     """
     x = as_tensor("unflatten", x)
     at = axis_of("unflatten", axis, x.ndim)
-    made = shapes.resolve_reshape((x.shape[at],), shapes.sizes_of("unflatten", sizes))
-    return reshape(x, (*x.shape[:at], *made, *x.shape[at + 1:]))
+    inner = shapes.resolve_reshape((x.shape[at],), shapes.sizes_of("unflatten", sizes))
+    return reshape(x, (*x.shape[:at], *inner, *x.shape[at + 1:]))

@@ -83,13 +83,14 @@ def reshape(x: Tensor, shape: Any, copy: bool | None = None) -> Tensor:
                     out._base = ref(x) if x._base is None else linked(x)
                 return out
     x = as_tensor("reshape", x)
-    wanted = shapes.resolve_reshape(x.shape, shapes.sizes_of("reshape", shape))
-    out = alias(x) if shapes.same(wanted, x.shape) else apply(reshape_op, (x,), {"shape": wanted})
+    new_shape = shapes.resolve_reshape(x.shape, shapes.sizes_of("reshape", shape))
+    out = alias(x) if shapes.same(new_shape, x.shape) else \
+        apply(reshape_op, (x,), {"shape": new_shape})
     if not isinstance(out._data, np.ndarray) or _shares(out._data, x._data):
         view_of(x, out)
     if copy is False and x.size and isinstance(x._data, np.ndarray) and \
             not np.may_share_memory(x._data, out._data):
-        raise ShapeError(f"reshape: {x.shape} to {wanted} needs a copy of these elements",
+        raise ShapeError(f"reshape: {x.shape} to {new_shape} needs a copy of these elements",
                          "leave copy=False away")
     return out
 
@@ -110,10 +111,10 @@ def expand_dims(x: Tensor, axis: Any = 0) -> Tensor:
     if shapes.whole(axis) is not None:
         at = axis_of("expand_dims", axis, x.ndim + 1)
         return reshape(x, (*x.shape[:at], 1, *x.shape[at:]))
-    given = shapes.listed("expand_dims", axis)
-    new = shapes.axes_of("expand_dims", given, x.ndim + len(given))
+    listed = shapes.listed("expand_dims", axis)
+    new = shapes.axes_of("expand_dims", listed, x.ndim + len(listed))
     sizes = iter(x.shape)
-    return reshape(x, tuple(1 if i in new else next(sizes) for i in range(x.ndim + len(given))))
+    return reshape(x, tuple(1 if i in new else next(sizes) for i in range(x.ndim + len(listed))))
 
 
 def squeeze(x: Tensor, axis: Any = None) -> Tensor:
@@ -153,22 +154,22 @@ permute_op = define(Op(
 
 def permute_dims(x: Tensor, axes: Sequence[int]) -> Tensor:
     """`x` with its axes in the order `axes`: axis i of the result is axis axes[i] of `x`."""
-    x, given = as_tensor("permute_dims", x), shapes.listed("permute_dims", axes)
-    order = tuple(axis_of("permute_dims", a, x.ndim) for a in given)
-    if sorted(order) != list(range(x.ndim)):
-        raise ShapeError(f"permute_dims: {given} is not an order of the {x.ndim} axes of shape "
+    x, listed = as_tensor("permute_dims", x), shapes.listed("permute_dims", axes)
+    checked = tuple(axis_of("permute_dims", a, x.ndim) for a in listed)
+    if sorted(checked) != list(range(x.ndim)):
+        raise ShapeError(f"permute_dims: {listed} is not an order of the {x.ndim} axes of shape "
                          f"{x.shape}", "name every axis once")
-    same = order == tuple(range(x.ndim))
-    return view_of(x, alias(x) if same else apply(permute_op, (x,), {"axes": order}))
+    same = checked == tuple(range(x.ndim))
+    return view_of(x, alias(x) if same else apply(permute_op, (x,), {"axes": checked}))
 
 
 def transpose(x: Tensor, axis0: int, axis1: int) -> Tensor:
     """`x` with two axes exchanged."""
     x = as_tensor("transpose", x)
     a, b = (axis_of("transpose", i, x.ndim) for i in (axis0, axis1))
-    order = list(range(x.ndim))
-    order[a], order[b] = b, a
-    return permute_dims(x, order)
+    axes = list(range(x.ndim))
+    axes[a], axes[b] = b, a
+    return permute_dims(x, axes)
 
 
 def matrix_transpose(x: Tensor) -> Tensor:
@@ -206,11 +207,11 @@ broadcast_op = define(Op(
 
 def broadcast_to(x: Tensor, shape: Sequence[Any]) -> Tensor:
     """`x` repeated along axes of size 1 and new leading axes to `shape`."""
-    x, wanted = as_tensor("broadcast_to", x), shapes.sizes_of("broadcast_to", shape)
-    if shapes.same(wanted, x.shape):
+    x, new_shape = as_tensor("broadcast_to", x), shapes.sizes_of("broadcast_to", shape)
+    if shapes.same(new_shape, x.shape):
         return view_of(x, alias(x))
-    _broadcast_result(TensorType(x.shape, x.dtype), wanted)
-    return view_of(x, apply(broadcast_op, (x,), {"shape": wanted}))
+    _broadcast_result(TensorType(x.shape, x.dtype), new_shape)
+    return view_of(x, apply(broadcast_op, (x,), {"shape": new_shape}))
 
 
 def expand_to(x: Tensor, shape: tuple[Any, ...]) -> Tensor:
@@ -313,8 +314,8 @@ def shift(x: Tensor, by: int, fill: Any) -> Tensor:
     n = x.shape[-1]
     size = (*x.shape[:-1], n - abs(by) if n > abs(by) else 0)
     origin = (0,) * (x.ndim - 1)
-    kept = slice_axes(x, (*origin, max(-by, 0)), (1,) * x.ndim, size)
-    return unslice(kept, x.shape, (*origin, max(by, 0)), (1,) * x.ndim, fill)
+    part = slice_axes(x, (*origin, max(-by, 0)), (1,) * x.ndim, size)
+    return unslice(part, x.shape, (*origin, max(by, 0)), (1,) * x.ndim, fill)
 
 
 # ---- elements picked by a tensor of indices
@@ -417,28 +418,29 @@ def add_at(values: Tensor, indices: Tensor, size: Any, axis: int = 0) -> Tensor:
 
 
 # ---- a slice replaced
-def _put_read(k: Any, index: Any, types: Any, at: Any, start: Any, step: Any, **rest: Any) -> Any:
+def _put_slice_read(k: Any, index: Any, types: Any, at: Any, start: Any, step: Any, **rest: Any
+                    ) -> Any:
     inner = _unslice_read(k, index, [types[1]], at, types[0].shape, start, step, 0)[0]
     return [Source(1, inner.index, inner.mask), Source(0, tuple(index))]
 
 
-def _put_impl(xp: Any, x: Any, v: Any, start: Any, step: Any) -> Any:
+def _put_slice_impl(xp: Any, x: Any, v: Any, start: Any, step: Any) -> Any:
     out = x.copy()
     out[tuple(_as_slice(b, s, n) for b, s, n in zip(start, step, v.shape))] = v
     return out
 
 
-def _put_vjp(needs: Any, g: Tensor, out: Tensor, x: Tensor, v: Tensor, start: Any, step: Any
-             ) -> Any:
+def _put_slice_vjp(needs: Any, g: Tensor, out: Tensor, x: Tensor, v: Tensor, start: Any, step: Any
+                   ) -> Any:
     return [put_slice(g, zeros_like(v), start, step) if needs[0] else None,
             slice_axes(g, start, step, v.shape) if needs[1] else None]
 
 
-put_op = define(Op(
-    "put_slice", "view", lambda x, v, start, step: x, _put_impl, _put_read, _put_vjp,
-    batch=prefixed(("start",), ("step",))))
+put_slice_op = define(Op(
+    "put_slice", "view", lambda x, v, start, step: x, _put_slice_impl, _put_slice_read,
+    _put_slice_vjp, batch=prefixed(("start",), ("step",))))
 
 
 def put_slice(x: Tensor, v: Tensor, start: Any, step: Any) -> Tensor:
     """`x` with the slice of the shape of `v` that `start` and `step` name replaced by `v`."""
-    return apply(put_op, (x, v), {"start": tuple(start), "step": tuple(step)})
+    return apply(put_slice_op, (x, v), {"start": tuple(start), "step": tuple(step)})

@@ -34,15 +34,15 @@ def _read(k: Any, index: Any, types: Any, at: Any, kernel: Any, out: Any, stride
           dilation: Any, pad: Any, spread: Any, fill: Any) -> list[Source]:
     d = len(kernel)
     lead, o, w = index[:-2 * d], index[-2 * d:-d], index[-d:]
-    place, mask = [], None
+    source, mask = [], None
     for a in range(d):
         position = o[a] * stride[a] + w[a] * dilation[a] - pad[a]
         size = types[0].shape[-d + a]
         inside = position_mask(position, size, spread[a], always=_never_outside(
             out[a], kernel[a], stride[a], dilation[a], pad[a], size, spread[a]))
-        place.append(position // spread[a] if spread[a] != 1 else position)
+        source.append(position // spread[a] if spread[a] != 1 else position)
         mask = inside if mask is None else (mask if inside is None else mask & inside)
-    return [Source(0, (*lead, *place), mask)]
+    return [Source(0, (*lead, *source), mask)]
 
 
 def _never_outside(out: Any, kernel: Any, stride: Any, dilation: Any, pad: Any, size: Any,
@@ -74,7 +74,7 @@ def _impl(xp: Any, x: Any, kernel: Any, out: Any, stride: Any, dilation: Any, pa
 
 def _spread_and_padded(xp: Any, x: Any, need: Any, pad: Any, spread: Any, fill: Any) -> Any:
     d = len(need)
-    made = xp.full((*x.shape[:-d], *need), fill, x.dtype)
+    result = xp.full((*x.shape[:-d], *need), fill, x.dtype)
     into: list[Any] = [...]
     taken: list[Any] = [...]
     for a in range(d):
@@ -85,8 +85,8 @@ def _spread_and_padded(xp: Any, x: Any, need: Any, pad: Any, spread: Any, fill: 
         end = begin + (last - first) * s + 1 if last >= first else begin
         into.append(slice(begin, end, s))
         taken.append(slice(first, last + 1))
-    made[tuple(into)] = x[tuple(taken)]
-    return made
+    result[tuple(into)] = x[tuple(taken)]
+    return result
 
 
 def _unwindow_result(g: TensorType, size: Any, kernel: Any, **rest: Any) -> TensorType:
@@ -99,13 +99,13 @@ def _unwindow_read(k: Any, index: Any, types: Any, at: Any, kernel: Any, size: A
     d = len(kernel)
     lead, y, w = index[:-2 * d], index[-2 * d:-d], index[-d:]
     outs = types[0].shape[-2 * d:-d]
-    place, mask = [], None
+    source, mask = [], None
     for a in range(d):
         position = y[a] * spread[a] + pad[a] - w[a] * dilation[a]
         inside = position_mask(position, outs[a], stride[a])
-        place.append(position // stride[a] if stride[a] != 1 else position)
+        source.append(position // stride[a] if stride[a] != 1 else position)
         mask = inside if mask is None else mask & inside
-    return [Source(0, (*lead, *place, *w), mask)]
+    return [Source(0, (*lead, *source, *w), mask)]
 
 
 def _unwindow_impl(xp: Any, g: Any, kernel: Any, size: Any, stride: Any, dilation: Any, pad: Any,
@@ -157,9 +157,9 @@ def _rewindow_vjp(g: Tensor, out: Tensor, x: Tensor, /, kernel: Any, stride: Any
 
 def _rewindow_read(k: Any, index: Any, types: Any, at: Any, kernel: Any, out: Any, stride: Any,
                    dilation: Any, pad: Any, spread: Any) -> list[Source]:
-    found = _read(k, index, [TensorType(types[0].shape[:-len(kernel)], types[0].dtype)], at, kernel,
-                  out, stride, dilation, pad, spread, 0)[0]
-    return [Source(0, (*found.index, *index[-len(kernel):]), found.mask)]
+    source = _read(k, index, [TensorType(types[0].shape[:-len(kernel)], types[0].dtype)], at,
+                   kernel, out, stride, dilation, pad, spread, 0)[0]
+    return [Source(0, (*source.index, *index[-len(kernel):]), source.mask)]
 
 
 def _rewindow_result(x: TensorType, kernel: Any, out: Any, **rest: Any) -> TensorType:
@@ -169,14 +169,14 @@ def _rewindow_result(x: TensorType, kernel: Any, out: Any, **rest: Any) -> Tenso
 def _rewindow_impl(xp: Any, x: Any, kernel: Any, out: Any, stride: Any, dilation: Any, pad: Any,
                    spread: Any) -> Any:
     d = len(kernel)
-    made = xp.zeros((*x.shape[:-2 * d], *out, *kernel), x.dtype)
+    result = xp.zeros((*x.shape[:-2 * d], *out, *kernel), x.dtype)
     size = x.shape[-2 * d:-d]
     for w in np.ndindex(*kernel):
-        source, target = _overlap(made, w, size, stride, dilation, pad, spread)
+        source, target = _overlap(result, w, size, stride, dilation, pad, spread)
         if source is not None:
             into, taken = (..., *source, *w), (..., *target, *w)
-            made[into] = x[taken]
-    return made
+            result[into] = x[taken]
+    return result
 
 
 _WHY = {"onnx": "standing alone it has no operator; Conv and the pools are written whole"}
@@ -231,16 +231,16 @@ def fold(g: Tensor, size: Any, kernel: Any, stride: Any, dilation: Any, pad: Any
                 for k, s, r, p, q in zip(kernel, stride, dilation, pad, spread))
     if apart:
         return _side_by_side(g, size, d)
-    back = unwindow(g, size, kernel, stride, dilation, pad, spread)
-    return back.sum(axis=tuple(range(-d, 0)))  # type: ignore[attr-defined,no-any-return]
+    spread_windows = unwindow(g, size, kernel, stride, dilation, pad, spread)
+    return spread_windows.sum(axis=tuple(range(-d, 0)))  # type: ignore[attr-defined,no-any-return]
 
 
 def _side_by_side(g: Tensor, size: Any, d: int) -> Tensor:
     """`fold` of windows that neither overlap nor leave holes: only axes move, nothing is added."""
     lead = g.ndim - 2 * d
-    order = [*range(lead), *(a for i in range(d) for a in (lead + i, lead + d + i))]
+    axes = [*range(lead), *(a for i in range(d) for a in (lead + i, lead + d + i))]
     covered = tuple(g.shape[lead + i] * g.shape[lead + d + i] for i in range(d))
-    joined = reshape(permute_dims(g, order), (*g.shape[:lead], *covered))
+    joined = reshape(permute_dims(g, axes), (*g.shape[:lead], *covered))
     if any(c > n for n, c in zip(size, covered)):  # the last windows reach beyond the end
         inside: Any = (..., *(slice(0, n) for n in size))
         joined = joined[inside]
@@ -262,6 +262,6 @@ def unfold(x: Tensor, axis: int, size: int, step: int) -> Tensor:
         raise ShapeError(f"unfold: size {size} and step {step} must be at least 1")
     count = window_count(x.shape[at], size, step, 1, 0, "unfold")
     others = tuple(i for i in range(x.ndim) if i != at)
-    found = window(permute_dims(x, (*others, at)), (size,), (count,), (step,), (1,), (0,))
+    windows = window(permute_dims(x, (*others, at)), (size,), (count,), (step,), (1,), (0,))
     return view_of(
-        x, permute_dims(found, (*range(at), x.ndim - 1, *range(at, x.ndim - 1), x.ndim)))
+        x, permute_dims(windows, (*range(at), x.ndim - 1, *range(at, x.ndim - 1), x.ndim)))

@@ -155,11 +155,11 @@ def _polygamma(k: Any, x: Any, n: int) -> Any:
 
 def _cotangent_derivative(n: int) -> list[float]:
     """The n-th derivative of cot(pi x), as a polynomial in cot(pi x)."""
-    found = [0.0, 1.0]
+    coefficients = [0.0, 1.0]
     for _ in range(n):
-        slopes = [-math.pi * i * c for i, c in enumerate(found)][1:]
-        found = [a + b for a, b in zip([*slopes, 0.0, 0.0], [0.0, 0.0, *slopes])]
-    return found
+        slopes = [-math.pi * i * c for i, c in enumerate(coefficients)][1:]
+        coefficients = [a + b for a, b in zip([*slopes, 0.0, 0.0], [0.0, 0.0, *slopes])]
+    return coefficients
 
 
 def _polygamma_vjp(g: Tensor, out: Tensor, x: Tensor, n: int) -> Tensor:

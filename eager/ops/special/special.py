@@ -181,11 +181,11 @@ def _sinc(k: Any, x: Any, order: int) -> Any:
     whole = k.round(x_wide)
     sign = 1.0 - 2.0 * (whole - 2.0 * k.floor(whole * 0.5))  # exact zeros at whole numbers
     angle = (x_wide - whole) * math.pi
-    turns = (k.sin(angle) * sign, k.cos(angle) * sign)
+    waves = (k.sin(angle) * sign, k.cos(angle) * sign)
     divisor = k.where(near_zero, 1.0, x_wide)
-    far = turns[0] / (divisor * math.pi)
+    far = waves[0] / (divisor * math.pi)
     for n in range(1, order + 1):
-        wave = turns[n % 2] * (-1.0 if n % 4 in (2, 3) else 1.0)
+        wave = waves[n % 2] * (-1.0 if n % 4 in (2, 3) else 1.0)
         far = (wave * math.pi ** (n - 1) - far * float(n)) / divisor
     return rounded_to(k, k.where(near_zero, near, far), x.dtype)
 
@@ -235,10 +235,10 @@ def _bessel_i(k: Any, x: Any, order: int, scaled: bool) -> Any:
 
 def _hankel(order: int) -> list[float]:
     """The first coefficients of the expansion of sqrt(2 pi x) exp(-x) I(x) in powers of 1 / x."""
-    found = [1.0]
+    coefficients = [1.0]
     for j in range(1, 31):
-        found.append(found[-1] * -(4 * order * order - (2 * j - 1) ** 2) / (8 * j))
-    return found
+        coefficients.append(coefficients[-1] * -(4 * order * order - (2 * j - 1) ** 2) / (8 * j))
+    return coefficients
 
 
 def _bessel_i_vjp(g: Tensor, out: Tensor, x: Tensor, order: int, scaled: bool) -> Tensor:

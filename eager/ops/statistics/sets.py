@@ -67,36 +67,36 @@ def unique_all(x: Tensor) -> UniqueAll:
     """
     x = as_tensor("unique_all", x)
     flat = reshape(x, (product(x.shape),))
-    order = _order(flat.detach())
-    inorder = _at(flat.detach(), order)
-    number = iota(order.shape, 0, device=order.device)
-    new = logical_or(number == 0, not_equal(inorder, _at(inorder, maximum(number - 1, 0))))
+    sorting = _argsort(flat.detach())
+    ordered = _at(flat.detach(), sorting)
+    number = iota(sorting.shape, 0, device=sorting.device)
+    new = logical_or(number == 0, not_equal(ordered, _at(ordered, maximum(number - 1, 0))))
     first = where_true(new)  # of each run of equal elements in order
     group = cumulative_sum(cast(new, dtypes.int64)) - 1
-    inverse = add_at(group, order, order.shape[0])
+    inverse = add_at(group, sorting, sorting.shape[0])
     counts = add_at(ones_like(group), group, first.shape[0])
-    indices = _at(order, first)
+    indices = _at(sorting, first)
     return UniqueAll(_at(flat, indices), indices, reshape(inverse, x.shape), counts)
 
 
-def _order(x: Tensor) -> Tensor:
+def _argsort(x: Tensor) -> Tensor:
     """The indices that sort a vector, equal elements in their order."""
     if dtypes.kind(x.dtype) == "c":  # by real and then imaginary parts, as NumPy does
         array = devices.host(x._data) if x.is_cuda else x.numpy()
-        order = source(Tensor(array.argsort(kind="stable").astype(np.int64, copy=False)))
-        return beside(order, x)
+        indices = source(Tensor(array.argsort(kind="stable").astype(np.int64, copy=False)))
+        return beside(indices, x)
     return argsort(x)
 
 
-def _at(x: Tensor, places: Tensor) -> Tensor:
+def _at(x: Tensor, indices: Tensor) -> Tensor:
     """The elements of a vector at places that are known to be in it."""
-    return apply(take_op, (x, places), {"axis": 0})
+    return apply(take_op, (x, indices), {"axis": 0})
 
 
 def unique_counts(x: Tensor) -> UniqueCounts:
     """The distinct elements of `x`, in order, and how many there are of each."""
-    found = unique_all(as_tensor("unique_counts", x))
-    return UniqueCounts(found.values, found.counts)
+    unique = unique_all(as_tensor("unique_counts", x))
+    return UniqueCounts(unique.values, unique.counts)
 
 
 def unique_inverse(x: Tensor) -> UniqueInverse:
@@ -107,8 +107,8 @@ def unique_inverse(x: Tensor) -> UniqueInverse:
     >>> found.values[found.inverse_indices]
     tensor([5, 3, 5])
     """
-    found = unique_all(as_tensor("unique_inverse", x))
-    return UniqueInverse(found.values, found.inverse_indices)
+    unique = unique_all(as_tensor("unique_inverse", x))
+    return UniqueInverse(unique.values, unique.inverse_indices)
 
 
 def unique_values(x: Tensor) -> Tensor:
@@ -128,10 +128,10 @@ def isin(x1: Any, x2: Any, invert: bool = False) -> Tensor:
     >>> fw.isin(fw.tensor([1, 2, 3]), fw.tensor([3, 1]))
     tensor([ True, False,  True])
     """
-    given = prepare("isin", (x1, x2), "any")
-    one = next(x for x in given if isinstance(x, Tensor))
+    operands = prepare("isin", (x1, x2), "any")
+    one = next(x for x in operands if isinstance(x, Tensor))
     x, among = (v.detach() if isinstance(v, Tensor) else full((), v, one.dtype, one.device)
-                for v in given)
+                for v in operands)
     among = reshape(among, (-1,))
     hit = _is_one_of(x, among)
     return logical_not(hit) if invert else hit
@@ -143,6 +143,6 @@ def _is_one_of(x: Tensor, among: Tensor) -> Tensor:
         return full(x.shape, False, device=x.device)
     if dtypes.kind(x.dtype) == "c":  # without an order: each with each
         return reduce.any(equal(expand_dims(x, -1), among), -1)
-    inorder = sort(among)
-    place = minimum(searchsorted(inorder, x), n - 1)
-    return equal(apply(take_op, (inorder, place), {"axis": 0}), x)
+    ordered = sort(among)
+    index = minimum(searchsorted(ordered, x), n - 1)
+    return equal(apply(take_op, (ordered, index), {"axis": 0}), x)

@@ -99,8 +99,8 @@ def _nan_extreme(name: str, extreme: Callable[..., Tensor], least: Callable[[Any
     if not dtypes.is_float(x.dtype):
         return extreme(x, axis, keepdims)
     missing = isnan(x)
-    found = extreme(where(missing, least(x.dtype), x), axis, keepdims)
-    return where(reduce.all(missing, axis, keepdims), float("nan"), found)
+    value = extreme(where(missing, least(x.dtype), x), axis, keepdims)
+    return where(reduce.all(missing, axis, keepdims), float("nan"), value)
 
 
 def nanvar(x: Tensor, axis: Axis = None, correction: float = 0.0, keepdims: bool = False
@@ -121,28 +121,28 @@ def nanstd(x: Tensor, axis: Axis = None, correction: float = 0.0, keepdims: bool
            ) -> Tensor:
     """The standard deviation along `axis` of the elements that are not nan."""
     x = reduce.floating("nanstd", x, "f")
-    found = _variance_of_rest(reduce.widened(x), axis, correction, keepdims)
-    return cast(reduce.root(found), x.dtype)
+    variance = _variance_of_rest(reduce.widened(x), axis, correction, keepdims)
+    return cast(reduce.root(variance), x.dtype)
 
 
 # ---- quantiles: an element of the sorted ones, or a mixture of two neighbours
-Place = Callable[[Tensor, Tensor], Tensor]  # of n and q: where in the n sorted ones, from 0 on
+RankRule = Callable[[Tensor, Tensor], Tensor]  # of n and q: where in the n sorted ones, from 0 on
 
 
-def _between(alpha: float, beta: float) -> Place:
+def _between(alpha: float, beta: float) -> RankRule:
     """The place of Hyndman and Fan's family of interpolated quantiles."""
     return lambda n, q: n * q + (alpha + q * (1.0 - alpha - beta)) - 1.0
 
 
-def _stepped(offset: float, at_step: Callable[[Tensor], Any]) -> Place:
+def _stepped(offset: float, at_step: Callable[[Tensor], Any]) -> RankRule:
     """The element at or above n * q + offset; where that is whole, as `at_step` of it says."""
 
-    def place(n: Tensor, q: Tensor) -> Tensor:
+    def rank(n: Tensor, q: Tensor) -> Tensor:
         exact = n * q + offset
         below = floor(exact)
         return where(equal(exact, below), below + at_step(below), below + 1.0)
 
-    return place
+    return rank
 
 
 def _nearest(n: Tensor, q: Tensor) -> Tensor:
@@ -154,7 +154,7 @@ def _nearest(n: Tensor, q: Tensor) -> Tensor:
 
 
 # Hyndman and Fan, "Sample quantiles in statistical packages" (1996), and four simpler ones.
-_PLACES: dict[str, Place] = {
+_RANKS: dict[str, RankRule] = {
     "inverted_cdf": _stepped(-1.0, lambda below: 0.0),
     "averaged_inverted_cdf": _stepped(-1.0, lambda below: 0.5),
     "closest_observation": _stepped(-1.5, lambda below: 1.0 - remainder(below, 2.0)),
@@ -211,9 +211,9 @@ def nanmedian(x: Tensor, axis: Axis = None, keepdims: bool = False) -> Tensor:
 def _quantile(name: str, x: Any, q: Any, axis: Axis, keepdims: bool, method: str, skip: bool
               ) -> Tensor:
     x = reduce.floating(name, x, "f")
-    if method not in _PLACES:
+    if method not in _RANKS:
         raise ArgumentError(f"{name}: method={method!r} is not known",
-                            f"the methods are {', '.join(_PLACES)}")
+                            f"the methods are {', '.join(_RANKS)}")
     fractions = _fractions(name, q, x.device)
     axes = axes_of(name, axis, x.ndim)
     rest = [i for i in range(x.ndim) if i not in axes]
@@ -223,18 +223,19 @@ def _quantile(name: str, x: Any, q: Any, axis: Axis, keepdims: bool, method: str
                          "test x.size before looking for a quantile")
     shape = tuple(x.shape[i] for i in rest)
     rows = reshape(permute_dims(x, (*rest, *axes)), (product(shape), n))
-    found = _of_rows(rows, reshape(fractions, (1, -1)), _PLACES[method], skip)
-    turned = permute_dims(found, (1, 0))
-    kept = reduced(x.shape, axes, True) if keepdims else shape
-    return reshape(turned, (*fractions.shape, *kept))
+    values = _of_rows(rows, reshape(fractions, (1, -1)), _RANKS[method], skip)
+    by_fraction = permute_dims(values, (1, 0))
+    result_shape = reduced(x.shape, axes, True) if keepdims else shape
+    return reshape(by_fraction, (*fractions.shape, *result_shape))
 
 
 def _fractions(name: str, q: Any, device: str) -> Tensor:
-    """`q` in float64: its rounding would show in which elements are taken."""
-    made = cast(q if isinstance(q, Tensor) else tensor(q, dtypes.float64, device), dtypes.float64)
+    """`q` in float64, since a rounded fraction can select another element."""
+    values = q if isinstance(q, Tensor) else tensor(q, dtypes.float64, device)
+    fractions = cast(values, dtypes.float64)
     if interpreter.answers() and not _are_fractions(q):
         raise ArgumentError(f"{name}: q={q!r} is no fraction", "fractions go from 0 to 1")
-    return made
+    return fractions
 
 
 def _are_fractions(q: Any) -> bool:
@@ -245,19 +246,19 @@ def _are_fractions(q: Any) -> bool:
     return bool(np.all((q >= 0) & (q <= 1)))
 
 
-def _of_rows(rows: Tensor, q: Tensor, place: Place, skip: bool) -> Tensor:
+def _of_rows(rows: Tensor, q: Tensor, rank: RankRule, skip: bool) -> Tensor:
     """The quantiles (rows, q) of each row of (rows, n)."""
-    lost = isnan(rows)
-    missing = reduce.sum(lost, 1, keepdims=True)
-    inorder = sort(where(lost, float("inf"), rows))  # after all that are looked for
+    is_nan = isnan(rows)
+    missing = reduce.sum(is_nan, 1, keepdims=True)
+    ordered_rows = sort(where(is_nan, float("inf"), rows))  # after all that are looked for
     n = rows.shape[1] - (missing if skip else missing * 0)
     last = cast(maximum(n - 1, 0), dtypes.float64)
-    at = minimum(maximum(place(cast(n, dtypes.float64), q), 0.0), last)
+    at = minimum(maximum(rank(cast(n, dtypes.float64), q), 0.0), last)
     below = floor(at.detach())
     part = cast(at - below, rows.dtype)
     low = cast(below, dtypes.int64)
     high = low + cast(greater(part, 0), dtypes.int64)
-    a, b = (take_along_axis(inorder, i, axis=1) for i in (low, high))
+    a, b = (take_along_axis(ordered_rows, i, axis=1) for i in (low, high))
     alike = logical_and(equal(a, b), isinf(a))
     value = a + where(alike, 0.0, b - where(alike, 0.0, a)) * part
     return where(equal(n, 0) if skip else greater(missing, 0), float("nan"), value)
@@ -282,11 +283,12 @@ def bincount(x: Tensor, weights: Tensor | None = None, minlength: int = 0) -> Te
         raise ArgumentError("bincount: negative integers have no place in the result",
                             "shift them first: x - x.min()")
     size = largest + 1 if largest >= minlength else minlength
-    given = full(x.shape, 1, device=x.device) if weights is None else as_tensor("bincount", weights)
-    if given.shape != x.shape:
-        raise ShapeError(f"bincount: weights {given.shape} for integers {x.shape}",
+    counted = full(x.shape, 1, device=x.device) if weights is None else \
+        as_tensor("bincount", weights)
+    if counted.shape != x.shape:
+        raise ShapeError(f"bincount: weights {counted.shape} for integers {x.shape}",
                          "give one weight for each")
-    return add_at(given, x, size)
+    return add_at(counted, x, size)
 
 
 class Histogram(NamedTuple):
@@ -312,15 +314,15 @@ def histogram(x: Tensor, bins: Any = 10, range: tuple[float, float] | None = Non
     x = x if dtypes.is_float(x.dtype) else cast(x, dtypes.DEFAULT_FLOAT)
     edges = _edges(x.detach(), bins, range)
     count = edges.shape[0] - 1
-    place = searchsorted(edges, x, side="right") - 1
-    place = where(equal(x, edges[-1]), count - 1, place)  # type: ignore[index]
-    inside = logical_and(greater_equal(place, 0), place < count)
-    given = full(x.shape, 1, device=x.device) if weights is None else \
+    index = searchsorted(edges, x, side="right") - 1
+    index = where(equal(x, edges[-1]), count - 1, index)  # type: ignore[index]
+    inside = logical_and(greater_equal(index, 0), index < count)
+    counted = full(x.shape, 1, device=x.device) if weights is None else \
         flatten(as_tensor("histogram", weights))
-    if given.shape != x.shape:
-        raise ShapeError(f"histogram: {given.size} weights for {x.size} elements",
+    if counted.shape != x.shape:
+        raise ShapeError(f"histogram: {counted.size} weights for {x.size} elements",
                          "give one weight for each")
-    sums = add_at(where(inside, given, 0), where(inside, place, 0), count)
+    sums = add_at(where(inside, counted, 0), where(inside, index, 0), count)
     if density:
         width = edges[1:] - edges[:-1]  # type: ignore[index]
         sums = sums / (width * reduce.sum(sums))
@@ -389,15 +391,17 @@ def _weights(rows: Tensor, correction: float, fweights: Any, aweights: Any
     """The weight of each observation, and what the sum of products is divided by."""
     real = dtypes.real_of(rows.dtype)
     weights = ones((rows.shape[1],), dtype=real, device=rows.device)
-    given = [cast(as_tensor("cov", w), real) for w in (fweights, aweights) if w is not None]
-    for w in given:
+    factors = [cast(as_tensor("cov", w), real) for w in (fweights, aweights) if w is not None]
+    for w in factors:
         if w.shape != weights.shape:
             raise ShapeError(f"cov: weights {w.shape} for {rows.shape[1]} observations",
                              "give one weight for each observation")
         weights = weights * w
     total = reduce.sum(weights)
-    again = total if aweights is None else reduce.sum(weights * given[-1]) / total * correction
-    left = total - (correction if aweights is None else again)
+    weighted_correction: Any = correction
+    if aweights is not None:
+        weighted_correction = reduce.sum(weights * factors[-1]) / total * correction
+    left = total - weighted_correction
     return weights, where(left > 0, left, 0.0)
 
 
