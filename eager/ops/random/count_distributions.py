@@ -21,7 +21,8 @@ from ...errors import ArgumentError
 from ..shape.view import expand_to
 from ..special.gamma import lgamma_formula
 from .distributions import Draw
-from .generator import Generator, _blocks, drawn_from
+from .generator import Generator, drawn_from
+from .philox import blocks
 
 __all__ = ["binomial", "poisson"]
 
@@ -34,7 +35,7 @@ _WHY = {"vjp": "counts do not change smoothly with a parameter",
 
 def _two_even(state: Any, elements: Any, round_number: int) -> tuple[Any, Any]:
     """Two numbers in [0, 1) for each of `elements` in this round."""
-    a, b, c, d = _blocks(cpu_kernels, int(state[0]), int(state[1]), elements + (round_number << 40))
+    a, b, c, d = blocks(cpu_kernels, int(state[0]), int(state[1]), elements + (round_number << 40))
     return ((a >> 5) * 2.0 ** 26 + (b >> 6)) * 2.0 ** -53, \
         ((c >> 5) * 2.0 ** 26 + (d >> 6)) * 2.0 ** -53
 

@@ -24,7 +24,6 @@ from ...core.views import linked, view_of
 from ...errors import IndexingError, ShapeError
 from .. import batching
 from ..batching import permuted, prefixed
-from ..create import zeros_like
 from ..elementwise.pointwise import alias, cast, where
 
 __all__ = [
@@ -225,10 +224,10 @@ def _slice_read(k: Any, index: Any, types: Any, at: Any, start: Any, step: Any, 
 
 
 def _slice_impl(xp: Any, x: Any, start: Any, step: Any, size: Any) -> Any:
-    return x[tuple(_as_slice(b, s, n) for b, s, n in zip(start, step, size))]
+    return x[tuple(as_slice(b, s, n) for b, s, n in zip(start, step, size))]
 
 
-def _as_slice(start: int, step: int, size: int) -> slice:
+def as_slice(start: int, step: int, size: int) -> slice:
     if size == 0:  # a negative start would count from the end
         return slice(0, 0)
     stop = start + step * size
@@ -253,7 +252,7 @@ def slice_axes(x: Tensor, start: Any, step: Any, size: Any) -> Tensor:
     return view_of(x, apply(slice_op, (x,), params))
 
 
-def _unslice_read(k: Any, index: Any, types: Any, at: Any, shape: Any, start: Any, step: Any,
+def unslice_read(k: Any, index: Any, types: Any, at: Any, shape: Any, start: Any, step: Any,
                   fill: Any) -> list[Source]:
     where, mask = [], None
     for i, b, s, n in zip(index, start, step, types[0].shape):
@@ -269,13 +268,13 @@ def _unslice_read(k: Any, index: Any, types: Any, at: Any, shape: Any, start: An
 
 def _unslice_impl(xp: Any, x: Any, shape: Any, start: Any, step: Any, fill: Any) -> Any:
     out = xp.full(shape, fill, x.dtype)
-    out[tuple(_as_slice(b, s, n) for b, s, n in zip(start, step, x.shape))] = x
+    out[tuple(as_slice(b, s, n) for b, s, n in zip(start, step, x.shape))] = x
     return out
 
 
 unslice_op = define(Op(
     "unslice", "view", lambda x, shape, start, step, fill: TensorType(tuple(shape), x.dtype),
-    _unslice_impl, _unslice_read,
+    _unslice_impl, unslice_read,
     each(lambda g, out, x, shape, start, step, fill: slice_axes(g, start, step, x.shape)),
     batch=prefixed(("start",), ("step",), ("shape",))))
 
@@ -415,32 +414,3 @@ def add_at(values: Tensor, indices: Tensor, size: Any, axis: int = 0) -> Tensor:
         raise ShapeError(f"add_at: values {values.shape} do not have the shape of the indices "
                          f"{indices.shape} from axis {at} on", "give one value for each index")
     return apply(scatter_op, (values, indices), {"size": size, "axis": at})
-
-
-# ---- a slice replaced
-def _put_slice_read(k: Any, index: Any, types: Any, at: Any, start: Any, step: Any, **rest: Any
-                    ) -> Any:
-    inner = _unslice_read(k, index, [types[1]], at, types[0].shape, start, step, 0)[0]
-    return [Source(1, inner.index, inner.mask), Source(0, tuple(index))]
-
-
-def _put_slice_impl(xp: Any, x: Any, v: Any, start: Any, step: Any) -> Any:
-    out = x.copy()
-    out[tuple(_as_slice(b, s, n) for b, s, n in zip(start, step, v.shape))] = v
-    return out
-
-
-def _put_slice_vjp(needs: Any, g: Tensor, out: Tensor, x: Tensor, v: Tensor, start: Any, step: Any
-                   ) -> Any:
-    return [put_slice(g, zeros_like(v), start, step) if needs[0] else None,
-            slice_axes(g, start, step, v.shape) if needs[1] else None]
-
-
-put_slice_op = define(Op(
-    "put_slice", "view", lambda x, v, start, step: x, _put_slice_impl, _put_slice_read,
-    _put_slice_vjp, batch=prefixed(("start",), ("step",))))
-
-
-def put_slice(x: Tensor, v: Tensor, start: Any, step: Any) -> Tensor:
-    """`x` with the slice of the shape of `v` that `start` and `step` name replaced by `v`."""
-    return apply(put_slice_op, (x, v), {"start": tuple(start), "step": tuple(step)})
