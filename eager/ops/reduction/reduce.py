@@ -19,7 +19,8 @@ from ...core.tensor import Tensor, as_tensor
 from ...errors import DTypeError, ShapeError
 from ..elementwise.complex import conj_of, imag, real
 from ..elementwise.pointwise import alias, cast, equal, sqrt, where
-from ..shape.view import broadcast_op, expand_to, permute_dims, reshape, shift
+from ..shape.rearrange import shift
+from ..shape.view import broadcast_op, expand_to, permute_dims, reshape
 
 __all__ = ["all", "any", "max", "mean", "min", "prod", "std", "sum", "var"]
 

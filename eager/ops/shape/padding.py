@@ -1,4 +1,4 @@
-"""Elements added around a tensor: constant ones, or its own, mirrored, repeated or wrapped."""
+"""Pads a tensor with a constant, or with its own elements mirrored, repeated or wrapped."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ __all__ = ["pad"]
 
 
 def _reflected(i: int, n: int) -> int:
-    """Mirrored at the middle of the last element, which is not repeated."""
+    """The index mirrored at the middle of the last element, which is not repeated."""
     offset = i % (2 * n - 2) if n > 1 else 0
     return offset if offset < n else 2 * n - 2 - offset
 
 
 def _symmetric(i: int, n: int) -> int:
-    """Mirrored at the edge: the last element is repeated once."""
+    """The index mirrored at the edge, so that the last element is repeated once."""
     offset = i % (2 * n)
     return offset if offset < n else 2 * n - 1 - offset
 
@@ -32,20 +32,28 @@ _SOURCE_INDEX: dict[str, Callable[[int, int], int]] = {
     "reflect": _reflected, "symmetric": _symmetric,
     "edge": lambda i, n: min(max(i, 0), n - 1), "wrap": lambda i, n: i % n,
 }
-# PyTorch's names
+# Under PyTorch's names:
 _SOURCE_INDEX |= {"replicate": _SOURCE_INDEX["edge"], "circular": _SOURCE_INDEX["wrap"]}
 
 
 def pad(x: Tensor, width: Any, mode: str = "constant", value: Any = 0) -> Tensor:
-    """`x` with `width` = (before, after) elements added along each axis.
+    """`x` with elements added before and after each axis.
 
-    width: one number or one pair for all axes, or a pair for each. mode: "constant" adds `value`;
-    "reflect" and "symmetric" mirror x without and with its last element, "edge" repeats that
-    ("replicate" for PyTorch), "wrap" goes on from the other side ("circular").
+    Args:
+        width: (before, after) for each axis; or one pair, or one number, for all axes.
+        mode: "constant" adds `value`. "reflect" mirrors without the last element, "symmetric" with
+            it. "edge" repeats the last element, "wrap" continues from the other side. "replicate"
+            and "circular" are PyTorch's names of the last two. Default "constant".
+        value: of the added elements. Default 0.
 
-    >>> import fusewire as fw
-    >>> fw.pad(fw.tensor([1, 2, 3]), (2, 1), mode="reflect")
-    tensor([3, 2, 1, 2, 3, 2])
+    Raises:
+        ArgumentError: `mode` has another value.
+        ShapeError: `width` does not fit the axes, or an empty axis has no elements to repeat.
+
+    Example:
+        >>> import fusewire as fw
+        >>> fw.pad(fw.tensor([1, 2, 3]), (2, 1), mode="reflect")
+        tensor([3, 2, 1, 2, 3, 2])
     """
     x = as_tensor("pad", x)
     widths = _widths(x, width)
@@ -82,7 +90,7 @@ def _widths(x: Tensor, width: Any) -> list[tuple[int, int]]:
 
 
 def picked(x: Tensor, axis: int, indices: Sequence[int]) -> Tensor:
-    """The elements of `x` at `indices`, known now, along `axis`: as slices, joined."""
+    """The elements of `x` at `indices`, a list of ints, along `axis`: slices joined together."""
     return concat_same_dtype([_run(x, axis, *run) for run in _runs(indices)], axis)
 
 

@@ -34,5 +34,5 @@ put_slice_op = define(Op(
 
 
 def put_slice(x: Tensor, v: Tensor, start: Any, step: Any) -> Tensor:
-    """`x` with the slice of the shape of `v` that `start` and `step` name replaced by `v`."""
+    """`x` with the slice from `start` on, every `step`-th element, replaced by `v` of its shape."""
     return apply(put_slice_op, (x, v), {"start": tuple(start), "step": tuple(step)})

@@ -22,8 +22,8 @@ from ..indexing.sort import Picked
 from ..reduction.reduce import accumulated, floating, highest, lowest
 from ..shape.concat import concat_same_dtype
 from ..shape.join import concat
-from ..shape.rearrange import moveaxis
-from ..shape.view import flip, shift, slice_axes
+from ..shape.rearrange import moveaxis, shift
+from ..shape.view import flip, slice_axes
 
 __all__ = [
     "cummax", "cummin", "cumprod", "cumsum", "cumulative_prod", "cumulative_sum", "diff",
