@@ -1,5 +1,4 @@
-"""Ops whose result has a size that only its values tell: an axis of `size` elements, not known
-before."""
+"""Computes index vectors whose size only values tell: one axis of `size` elements."""
 
 from __future__ import annotations
 
@@ -16,7 +15,7 @@ from ..errors import ShapeError
 from .transfer import beside
 
 _WHY = {"vjp": "integers have no gradient",
-        "meaning": "how many elements there are is known only at run time",
+        "meaning": "only run time tells the number of elements",
         "onnx": "a model's sizes follow from those of its inputs"}
 
 
@@ -40,28 +39,32 @@ repeats_op = define(Op("repeats", "opaque", _result, _repeats, why=_WHY))
 
 
 def where_true(mask: Tensor) -> Tensor:
-    """Where `mask` holds, counted in row-major order: int64.
+    """The indices at which `mask` is True, in row-major order: int64.
 
-    >>> import fusewire as fw
-    >>> where_true(fw.tensor([True, False, True]))
-    tensor([0, 2])
+    Example:
+        >>> import fusewire as fw
+        >>> where_true(fw.tensor([True, False, True]))
+        tensor([0, 2])
     """
     return _measured(true_indices_op, mask)
 
 
 def repeated(times: Tensor) -> Tensor:
-    """The indices 0 to len(times) - 1, each as many times as the vector `times` says: int64.
+    """The indices 0 to len(times) - 1, each repeated as the vector `times` says: int64.
 
-    >>> import fusewire as fw
-    >>> repeated(fw.tensor([2, 0, 1]))
-    tensor([0, 0, 2])
+    Example:
+        >>> import fusewire as fw
+        >>> repeated(fw.tensor([2, 0, 1]))
+        tensor([0, 0, 2])
     """
     return _measured(repeats_op, times)
 
 
 def _measured(op: Op, x: Tensor) -> Tensor:
-    """The result of `op`: one whose size is a symbol where an interpreter can follow that, else the
-    values leave for NumPy."""
+    """The result of `op`.
+
+    Its size is a symbol if an interpreter can record that. Otherwise NumPy computes the result.
+    """
     active = interpreter.STATE.active
     measured = None if active is None else active.measure(op, x)
     if measured is not None:
@@ -71,5 +74,5 @@ def _measured(op: Op, x: Tensor) -> Tensor:
 
 
 def run(op: Op, array: Any) -> Any:
-    """What such an op makes of an array."""
+    """The result of such an op for a NumPy array."""
     return op.impl(cpu_kernels, array, size=None)
