@@ -36,7 +36,24 @@ __all__ = [
 ]
 
 class Generator:
-    """The state of a stream of random numbers: a tensor [seed, counter] of int64."""
+    """A stream of random numbers. Its state is a tensor [seed, counter] of int64.
+
+    Equal seeds give equal numbers, on every device, eager and compiled.
+
+    Args:
+        seed: any int, of which the lowest 64 bits count. Default 0.
+        device: of the numbers drawn without a `device` of their own. Default: the current device.
+
+    Raises:
+        DTypeError: the seed is not a whole number.
+
+    Example:
+        >>> import fusewire as fw
+        >>> generator = fw.Generator(3)
+        >>> x = fw.rand(2, generator=generator)
+        >>> generator
+        Generator(seed=3, counter=1)
+    """
 
     def __init__(self, seed: int = 0, device: Any = None) -> None:
         self.device = placed(device)
@@ -44,7 +61,7 @@ class Generator:
         self.manual_seed(seed)
 
     def manual_seed(self, seed: int) -> Generator:
-        """This generator, put to the start of the stream that belongs to `seed`."""
+        """This generator, reset to the start of the stream of `seed`."""
         if isinstance(seed, float) or not hasattr(seed, "__index__"):
             raise DTypeError(f"manual_seed: a seed is a whole number, not {seed!r:.80}",
                              "any int is taken, by its lowest 64 bits")
@@ -53,7 +70,7 @@ class Generator:
         return self
 
     def next(self) -> Tensor:
-        """The present state, for one random op; the counter moves on."""
+        """The present state, for one random op; the counter advances by one."""
         now = Tensor(self.state._data)
         with_tape(False, self._move_on)
         return now
@@ -66,37 +83,42 @@ class Generator:
         return Tensor(self.state._data)
 
     def set_state(self, state: Tensor) -> None:
-        """Goes on from a state that `get_state` gave."""
+        """Continues from a state that `get_state` returned.
+
+        Raises:
+            ShapeError: the state is no vector of two int64.
+        """
         if state.shape != (2,) or state.dtype != dtypes.int64:
             raise ShapeError(f"set_state: takes a state (2,) of int64, got {state.shape} of "
-                             f"{state.dtype.name}", "get_state() gives one")
+                             f"{state.dtype.name}", "get_state() returns one")
         replace(self.state, state.cpu() if state.is_cuda else state)
 
     def initial_seed(self) -> int:
-        """The seed that the stream belongs to, as a number from 0 to 2**64 - 1."""
+        """The seed of the stream, from 0 to 2**64 - 1."""
         return int(self.state.tolist()[0]) % 2 ** 64
 
     def seed(self) -> int:
-        """A seed from the operating system, to whose stream this generator is put."""
+        """A seed from the operating system, to whose stream this generator is reset."""
         drawn = int.from_bytes(os.urandom(8), "little")
         self.manual_seed(drawn)
         return drawn
 
     def clone(self) -> Generator:
-        """A generator of its own in the same state: both give the same numbers."""
+        """A new generator in the same state, which draws the same numbers."""
         copy = Generator(device=self.device)
         copy.set_state(self.get_state())
         return copy
 
     def split(self, n: int = 2) -> list[Generator]:
-        """`n` generators whose streams are independent of each other and of this one.
+        """`n` generators with independent streams.
 
-        Their seeds are drawn from this generator, which moves on by one call.
+        Their seeds are drawn from this generator, which advances by one call.
 
-        >>> import fusewire as fw
-        >>> first, second = fw.Generator(0).split()
-        >>> bool((fw.rand(4, generator=first) == fw.rand(4, generator=second)).any())
-        False
+        Example:
+            >>> import fusewire as fw
+            >>> first, second = fw.Generator(0).split()
+            >>> bool((fw.rand(4, generator=first) == fw.rand(4, generator=second)).any())
+            False
         """
         seeds = randint(-2 ** 63, 2 ** 63, (n,), generator=self)
         return [Generator(s, self.device) for s in seeds.tolist()]
@@ -114,7 +136,7 @@ default_generator = Generator(int.from_bytes(os.urandom(4), "little"))
 
 
 class _Own(threading.local):
-    """The generator that stands in the place of the default one in this thread, if any."""
+    """The generator that replaces the default one in this thread, if any."""
 
     generator: Generator | None = None
 
@@ -123,48 +145,97 @@ OWN = _Own()
 
 
 def default() -> Generator:
-    """The generator of what is drawn without one: a loader's threads have their own."""
+    """The generator for calls without one. The threads of a data loader have their own."""
     return OWN.generator or default_generator
 
 
 def manual_seed(seed: int) -> Generator:
-    """Puts the default generator to the start of the stream that belongs to `seed`.
+    """The default generator, reset to the start of the stream of `seed`.
 
-    >>> import fusewire as fw
-    >>> _ = fw.manual_seed(3)
-    >>> first = fw.rand(2)
-    >>> _ = fw.manual_seed(3)
-    >>> bool((fw.rand(2) == first).all())
-    True
+    Args:
+        seed: any int, of which the lowest 64 bits count.
+
+    Raises:
+        DTypeError: the seed is not a whole number.
+
+    Example:
+        >>> import fusewire as fw
+        >>> _ = fw.manual_seed(3)
+        >>> first = fw.rand(2)
+        >>> _ = fw.manual_seed(3)
+        >>> bool((fw.rand(2) == first).all())
+        True
     """
     return default().manual_seed(seed)
 
 
 def seed() -> int:
-    """A seed from the operating system, to whose stream the default generator is put."""
+    """A seed from the operating system, to whose stream the default generator is reset.
+
+    Example:
+        >>> import fusewire as fw
+        >>> fw.seed() == fw.initial_seed()
+        True
+    """
     return default().seed()
 
 
 def initial_seed() -> int:
-    """The seed of the default generator."""
+    """The seed of the default generator, from 0 to 2**64 - 1.
+
+    Example:
+        >>> import fusewire as fw
+        >>> _ = fw.manual_seed(7)
+        >>> fw.initial_seed()
+        7
+    """
     return default().initial_seed()
 
 
 def get_rng_state() -> Tensor:
-    """A copy of the default generator's state."""
+    """A copy of the default generator's state: [seed, counter], int64.
+
+    Example:
+        >>> import fusewire as fw
+        >>> _ = fw.manual_seed(7)
+        >>> fw.get_rng_state()
+        tensor([7, 0])
+    """
     return default().get_state()
 
 
 def set_rng_state(state: Tensor) -> None:
-    """Makes the default generator go on from a state that `get_rng_state` gave."""
+    """Continues the default generator from a state that `get_rng_state` returned.
+
+    Raises:
+        ShapeError: the state is no vector of two int64.
+
+    Example:
+        >>> import fusewire as fw
+        >>> state = fw.get_rng_state()
+        >>> first = fw.rand(2)
+        >>> fw.set_rng_state(state)
+        >>> bool((fw.rand(2) == first).all())
+        True
+    """
     default().set_state(state)
 
 
 @contextlib.contextmanager
 def fork_rng(devices: Any = None, enabled: bool = True) -> Iterator[None]:
-    """A context that leaves the default generator as it was, whatever happens inside.
+    """A context that restores the state of the default generator at its end.
 
-    `devices` is there for programs written for PyTorch: only the CPU has a generator.
+    Args:
+        devices: ignored; PyTorch has a generator for each device.
+        enabled: False restores nothing. Default True.
+
+    Example:
+        >>> import fusewire as fw
+        >>> state = fw.get_rng_state()
+        >>> with fw.fork_rng():
+        ...     x = fw.rand(2)
+        >>> bool((fw.get_rng_state() == state).all())
+        True
     """
     before = default().get_state()
     try:
@@ -175,9 +246,9 @@ def fork_rng(devices: Any = None, enabled: bool = True) -> Iterator[None]:
 
 
 def drawn_from(generator: Generator | None, device: Any) -> Tensor:
-    """The state that numbers on a device are drawn from: a generator's, which moves on.
+    """The state from which to draw numbers on a device: that of a generator, which advances.
 
-    A generator of a GPU is for numbers there, which are those of the CPU.
+    A generator of a GPU draws the numbers of the CPU, on the GPU.
     """
     owner = generator or default()
     state = owner.next()
@@ -187,15 +258,35 @@ def drawn_from(generator: Generator | None, device: Any) -> Tensor:
 
 def rand(*shape: Any, dtype: Any = None, generator: Generator | None = None,
          device: Any = None) -> Tensor:
-    """A tensor of `shape` of numbers drawn evenly from [0, 1)."""
+    """A tensor of `shape` with uniform random numbers from [0, 1).
+
+    Args:
+        shape: sizes of the axes, as a tuple or as several arguments.
+        dtype: of the result, a real float. Default float32.
+        generator: Default: the default generator.
+        device: of the result. Default: that of the generator, else the current device.
+
+    Raises:
+        DTypeError: `dtype` is no real float.
+        ShapeError: a size is negative or not a whole number.
+
+    Example:
+        >>> import fusewire as fw
+        >>> x = fw.rand(2, 3)
+        >>> x.shape, bool((x >= 0).all()), bool((x < 1).all())
+        ((2, 3), True, True)
+    """
     sizes = _shape(shape[0] if len(shape) == 1 else shape, "rand")
     state = drawn_from(generator, device)
     return apply(uniform_op, (state,), {"shape": sizes, "dtype": float_dtype("rand", dtype)})
 
 
 def scaled(draws: Tensor, factor: float, offset: float) -> Tensor:
-    """draws * factor + offset, of a tensor that nobody else has: eagerly in its own memory, by
-    NumPy however large it is, as two kinds of code would take longer to make than to use once."""
+    """draws * factor + offset, for a tensor that has no other reference.
+
+    Eager, NumPy writes it to the memory of `draws`. Native code for two steps would take longer to
+    compile than to use once.
+    """
     if interpreter.in_use or draws.edge is not None:
         return draws * factor + offset
     array = draws._data
@@ -205,7 +296,7 @@ def scaled(draws: Tensor, factor: float, offset: float) -> Tensor:
 
 
 def float_dtype(name: str, dtype: Any) -> Any:
-    """The dtype of random numbers that are real; DTypeError for another kind."""
+    """The dtype of real random numbers; DTypeError for another kind."""
     chosen = dtypes.as_dtype(dtypes.DEFAULT_FLOAT if dtype is None else dtype)
     if dtypes.kind(chosen) != "f":
         raise DTypeError(f"{name}: numbers from 0 to 1 are real floating point, not {chosen.name}"
@@ -217,13 +308,35 @@ def float_dtype(name: str, dtype: Any) -> Any:
 
 def rand_like(x: Tensor, dtype: Any = None, generator: Generator | None = None,
               device: Any = None) -> Tensor:
-    """Numbers drawn evenly from [0, 1), with the shape, dtype and device of `x`."""
+    """Uniform random numbers from [0, 1), of the shape of `x`.
+
+    Args:
+        dtype: of the result, a real float. Default: that of `x`.
+        generator: Default: the default generator.
+        device: of the result. Default: that of `x`.
+
+    Raises:
+        DTypeError: the dtype is no real float.
+
+    Example:
+        >>> import fusewire as fw
+        >>> fw.rand_like(fw.zeros(2, 3)).shape
+        (2, 3)
+    """
     return rand(x.shape, dtype=dtype or x.dtype, generator=generator, device=device or x.device)
 
 
 def randn(*shape: Any, dtype: Any = None, generator: Generator | None = None,
           device: Any = None) -> Tensor:
-    """A tensor of `shape` of normally distributed numbers, by Box and Muller's transform."""
+    """A tensor of `shape` with standard normal random numbers, by Box and Muller's transform.
+
+    The parameters and errors are those of `rand`.
+
+    Example:
+        >>> import fusewire as fw
+        >>> fw.randn(2, 3).shape
+        (2, 3)
+    """
     sizes = _shape(shape[0] if len(shape) == 1 else shape, "randn")
     chosen = float_dtype("randn", dtype)
     drawn = dtypes.float64 if chosen == dtypes.float64 else dtypes.float32
@@ -234,17 +347,36 @@ def randn(*shape: Any, dtype: Any = None, generator: Generator | None = None,
 
 def randn_like(x: Tensor, dtype: Any = None, generator: Generator | None = None,
                device: Any = None) -> Tensor:
-    """Normally distributed numbers, with the shape, dtype and device of `x`."""
+    """Standard normal random numbers of the shape of `x`; the parameters are those of `rand_like`.
+
+    Example:
+        >>> import fusewire as fw
+        >>> fw.randn_like(fw.zeros(2, 3)).shape
+        (2, 3)
+    """
     return randn(x.shape, dtype=dtype or x.dtype, generator=generator, device=device or x.device)
 
 
 def randint(low: int, high: int | None = None, size: Any = (), generator: Generator | None = None,
             dtype: Any = None, device: Any = None) -> Tensor:
-    """A tensor of `size` of whole numbers drawn evenly from low to high - 1 (or 0 to low - 1).
+    """A tensor of shape `size` with uniform random integers from low to high - 1.
 
-    >>> import fusewire as fw
-    >>> bool((fw.randint(1, 7, (100,)) <= 6).all())
-    True
+    Args:
+        low: the smallest integer. With `high` None, integers go from 0 to low - 1.
+        high: the end, which is not drawn. Default None.
+        size: of the result. Default (): a 0-d tensor.
+        generator: Default: the default generator.
+        dtype: of the result, an integer. Default int64.
+        device: of the result. Default: that of the generator, else the current device.
+
+    Raises:
+        ShapeError: `low` is not below `high`.
+        DTypeError: `dtype` is no integer, or does not hold the range.
+
+    Example:
+        >>> import fusewire as fw
+        >>> bool((fw.randint(1, 7, (100,)) <= 6).all())
+        True
     """
     if high is None:
         low, high = 0, low
@@ -267,14 +399,33 @@ def randint(low: int, high: int | None = None, size: Any = (), generator: Genera
 
 def randint_like(x: Tensor, low: int, high: int | None = None, dtype: Any = None,
                  generator: Generator | None = None) -> Tensor:
-    """Whole numbers drawn evenly from low to high - 1, with the shape of `x`; int64 by default."""
+    """Uniform random integers from low to high - 1, of the shape of `x`.
+
+    The parameters are those of `randint`; `dtype` is that of `x` by default, or int64 for floats.
+
+    Example:
+        >>> import fusewire as fw
+        >>> fw.randint_like(fw.zeros(2, 3), 10).shape
+        (2, 3)
+    """
     own_dtype = x.dtype if x.dtype.kind in "iu" else None
     return randint(low, high, x.shape, generator, dtype or own_dtype, x.device)
 
 
 def randperm(n: int, generator: Generator | None = None, dtype: Any = None, device: Any = None
              ) -> Tensor:
-    """A tensor of the whole numbers from 0 to n - 1 in random order."""
+    """The integers from 0 to n - 1 in random order, as a vector.
+
+    Args:
+        generator: Default: the default generator.
+        dtype: of the result. Default int64.
+        device: of the result. Default: that of the generator, else the current device.
+
+    Example:
+        >>> import fusewire as fw
+        >>> fw.randperm(5).sort()
+        tensor([0, 1, 2, 3, 4])
+    """
     draws = rand(n, dtype=dtypes.float64, generator=generator, device=device)
     return cast(argsort(draws), dtypes.as_dtype(dtypes.DEFAULT_INT if dtype is None else dtype))
 
@@ -282,17 +433,18 @@ def randperm(n: int, generator: Generator | None = None, dtype: Any = None, devi
 # ---- methods that fill a tensor
 def uniform_(self: Tensor, low: float = 0.0, high: float = 1.0, *,
              generator: Generator | None = None) -> Tensor:
-    """This tensor, filled with numbers drawn evenly from `low` to `high`."""
+    """This tensor, filled with uniform random numbers from `low` (default 0) to `high` (default 1).
+    """
     return replace(self, scaled(rand_like(self, generator=generator), high - low, low))
 
 
 def normal_(self: Tensor, mean: float = 0.0, std: float = 1.0, *,
             generator: Generator | None = None) -> Tensor:
-    """This tensor, filled with normal numbers."""
+    """This tensor, filled with normal random numbers; `mean` is 0 and `std` 1 by default."""
     return replace(self, scaled(randn_like(self, generator=generator), std, mean))
 
 
 def bernoulli_(self: Tensor, p: float = 0.5, *, generator: Generator | None = None) -> Tensor:
-    """This tensor, filled with 1 with probability `p` and 0 otherwise."""
+    """This tensor, filled with 1 with probability `p` (default 0.5), else with 0."""
     drawn = rand(self.shape, generator=generator, device=self.device)
     return replace(self, cast(drawn < p, self.dtype))

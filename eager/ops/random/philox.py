@@ -42,7 +42,7 @@ def philox(k: Any, block: list[Any], key: list[Any]) -> list[Any]:
 
 
 def _uniform_value(k: Any, index: Any, state: Any, *before: Any, shape: Any, dtype: Any) -> Any:
-    """One number in [0, 1), as even as its dtype allows."""
+    """A uniform number in [0, 1), with as many random bits as its dtype holds."""
     if dtype.itemsize <= 4:
         (word,) = _words(k, index, state, before, shape, 1)
         bits = _bits(dtype)
@@ -52,7 +52,7 @@ def _uniform_value(k: Any, index: Any, state: Any, *before: Any, shape: Any, dty
 
 
 def _bits(dtype: Any) -> int:
-    """As many random bits as a number below 1 of this dtype can hold."""
+    """The number of random bits that a number below 1 of this dtype can hold."""
     return {dtypes.float32: 24, dtypes.float16: 11, dtypes.bfloat16: 8}[dtype]
 
 
@@ -60,8 +60,10 @@ _STARTS = (0, 2 ** 62, 2 ** 61, 2 ** 62 + 2 ** 61)  # of the first, second, ... 
 
 
 def _words(k: Any, index: Any, state: Any, before: Any, shape: Any, count: int) -> list[Any]:
-    """The first `count` random words of the element at `index`, `before` which stand that many
-    times 64 others, where it is given."""
+    """The first `count` random words of the element at `index`.
+
+    `before`: if present, the number of groups of 64 elements before the first one.
+    """
     flat = flatten_index(index, shape)
     block = flat // 64 * 16 + flat % 16
     for groups in before:
@@ -78,14 +80,14 @@ def _word(k: Any, block: Any, counter: Any, seed: Any, word: Any) -> Any:
 
 
 class _Words:
-    """The builder that runs `philox` on whole arrays, for eager tensors."""
+    """Runs `philox` on whole arrays, for eager tensors."""
 
     @staticmethod
     def mulhi(x: Any, y: int) -> Any:
         return ((x.astype(np.uint64) * np.uint64(y)) >> np.uint64(32)).astype(np.uint32)
 
 
-_CHUNK = 1 << 13  # blocks at a time: what a round reads and writes stays in the innermost caches
+_BLOCKS_PER_PASS = 1 << 13  # the data of a round stays in the innermost caches
 
 
 def blocks(xp: Any, seed: int, counter: int, positions: Any) -> Any:
@@ -93,7 +95,7 @@ def blocks(xp: Any, seed: int, counter: int, positions: Any) -> Any:
     count = len(positions)
     out = xp.empty((4, count), np.uint32)
     key = [np.uint32(half) for half in _halves(seed)]
-    step = _CHUNK if xp is cpu_kernels else max(count, 1)  # a GPU has all of them at once
+    step = _BLOCKS_PER_PASS if xp is cpu_kernels else max(count, 1)  # a GPU takes all at once
     with np.errstate(over="ignore"):
         for start in range(0, count, step):
             at = positions[start:start + step]
@@ -109,7 +111,7 @@ def _halves(value: int) -> tuple[int, int]:
 
 
 def _all_words(xp: Any, state: Any, before: Any, shape: Any, count: int) -> list[Any]:
-    """`_words` of all elements at once, as arrays of `shape`."""
+    """The `_words` of all elements, as arrays of `shape`."""
     size = int(np.prod(shape, dtype=np.int64))
     seed, counter = int(state[0]), int(state[1])
     positions = xp.arange(-(-size // 64) * 16, dtype=np.int64)
@@ -133,7 +135,7 @@ def _uniform_impl(xp: Any, state: Any, *before: Any, shape: Any, dtype: Any) -> 
 
 
 _WHY = {"vjp": "does not depend on its input smoothly",
-        "onnx": "a model's random numbers would not be these; dropout is left out in eval mode"}
+        "onnx": "a model would draw other random numbers; dropout does nothing in eval mode"}
 uniform_op = define(Op(
     "uniform", "create", lambda state, *before, shape, dtype: TensorType(tuple(shape), dtype),
     _uniform_impl, _uniform_value, why=_WHY, draws=True))
@@ -141,9 +143,9 @@ uniform_op = define(Op(
 
 # ---- whole numbers
 def _scaled(words: list[Any], count: int, const: Any) -> Any:
-    """floor(count * r), for the fraction r < 1 whose digits to the base 2**32 are `words`.
+    """floor(count * r), where `words` are the digits of the fraction r < 1 to the base 2**32.
 
-    Multiplied by hand, digit by digit, in uint64 that never overflow: `words` are uint64.
+    It multiplies digit by digit in uint64, which cannot overflow. `words` are uint64.
     """
     digits = [const(0)] * (len(words) + 3)  # of the product, the lowest digit first
     for i, factor in enumerate((count & _LOW, (count >> 32) & _LOW, count >> 64)):
@@ -156,7 +158,7 @@ def _scaled(words: list[Any], count: int, const: Any) -> Any:
 
 
 def _digits(count: int) -> int:
-    """How many words an even choice among `count` numbers takes: 32 bits more than it needs."""
+    """The number of words for a uniform choice among `count` numbers: 32 bits more than needed."""
     return 2 if count <= 2 ** 32 else 4
 
 
