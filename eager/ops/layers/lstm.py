@@ -1,7 +1,8 @@
-"""All steps of an LSTM as one op: eagerly, a step is so small that ops take longer than numbers.
+"""Runs all steps of an LSTM as one op, since eager steps are too small for ops of their own.
 
-What the gates depend on beside the state before is one product over all steps; so is, on the way
-back, what the gates were, and what follows for the weight. Only the recurrence goes step by step.
+One product over all steps computes the part of the gates that does not depend on the state. In the
+backward, one product recomputes the gates, and one gives the gradient of the weight. Only the
+recurrence runs step by step.
 """
 
 from __future__ import annotations
@@ -26,12 +27,12 @@ def _rows(x: Tensor, step: int, size: int) -> Tensor:
 
 
 def columns(x: Tensor, first: int, count: int, size: int) -> Tensor:
-    """`count` gates of (n, gates * size), from the gate `first` on."""
+    """`count` gates of (n, gates * size), beginning with the gate `first`."""
     return slice_axes(x, (0, first * size), (1, 1), (x.shape[0], count * size))
 
 
 def lstm_step(gates: Tensor, c: Tensor) -> tuple[Tensor, Tensor]:
-    """The next (h, c), by gates i, f, g, o (n, 4 * hidden) before their sigmoid or tanh.
+    """The next (h, c), from the gates i, f, g, o (n, 4 * hidden) before their sigmoid or tanh.
 
     Hochreiter and Schmidhuber 1997, with the forget gate of Gers et al. 2000.
     """
@@ -64,7 +65,7 @@ def _forward_arrays(inputs: Any, w: Any, h: Any, c: Any) -> Any:
 
 
 def _activated(gates: Any, n: int) -> tuple[Any, ...]:
-    """i, f, g and o; i, f and o in the place of what they are made of."""
+    """The activated gates i, f, g and o; i, f and o overwrite their inputs."""
     parts = tuple(gates[:, k * n:(k + 1) * n] for k in range(4))
     new = np.tanh(parts[2])
     np.negative(gates, out=gates)
@@ -123,7 +124,7 @@ def _backward_arrays(g: Any, out: Any, inputs: Any, w: Any, h: Any, c: Any) -> A
 
 
 def _in_float32(formula: Callable[..., Any]) -> Callable[..., Any]:
-    """`formula` of arrays; numbers of 16 bits are rounded once, at its end."""
+    """`formula` of arrays, with 16-bit floats rounded once, at its end."""
     def impl(xp: Any, *arrays: Any) -> Any:
         dtype = arrays[0].dtype
         if dtype.itemsize > 2:
@@ -156,10 +157,12 @@ lstm_op = composite("lstm", _forward, lambda inputs, w, h, c: _wide(2, inputs, c
 
 
 def lstm(inputs: Tensor, w: Tensor, h: Tensor, c: Tensor) -> tuple[Tensor, Tensor]:
-    """The h and the c of every step, (steps * n, hidden) each, from a state (n, hidden) on.
+    """The h and the c of every step, (steps * n, hidden) each, starting from a state (n, hidden).
 
-    inputs: what inputs and biases give to the gates i, f, g, o at every step, (steps * n,
-    4 * hidden); w: (4 * hidden, hidden), for what h gives.
+    Args:
+        inputs: the part of the gates i, f, g, o that inputs and biases give at every step,
+            (steps * n, 4 * hidden).
+        w: the weight of h for the gates, (4 * hidden, hidden).
     """
     both, n = call(lstm_op, inputs, w, h, c), c.shape[1]
     return columns(both, 0, 1, n), columns(both, 1, 1, n)

@@ -1,8 +1,8 @@
-"""Pooling: windows over the last axes of (n, channels, *space), each to one element.
+"""Pools windows over the last axes of (n, channels, *space), each to one element.
 
-`at` of a window is the place of one of its elements, counted in row-major order. `pick` reads those
-elements, `put` brings values back to where they were read; each is the other's gradient. A sum of
-windows is its own gradient's kind: what was the stride is holes there, see `ops/window.py`.
+`at` of a window is the index of one of its elements in row-major order. `pick` reads these
+elements, `unpool` writes values back to them; each is the gradient of the other. The gradient of a
+sum of windows is such a sum again, with holes in the place of the stride: see `shape/window.py`.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ Sizes = Any  # a number for each axis of space
 
 def pool_count(name: str, size: Any, kernel: int, stride: int, dilation: int, pad: int, ceil: bool
                ) -> Any:
-    """How many windows there are along an axis; `ceil`: also one that reaches beyond the end."""
+    """The number of windows along an axis; `ceil` counts one that extends beyond the end, too."""
     if not ceil:
         return window_count(size, kernel, stride, dilation, pad, name)
     reach = dilation * (kernel - 1) + 1
     count = (size + 2 * pad - reach + stride - 1) // stride + 1
-    count = count - 1 if (count - 1) * stride >= size + pad else count  # it would begin outside
+    count = count - 1 if (count - 1) * stride >= size + pad else count  # drops one outside
     if count < 1:
         raise ShapeError(f"{name}: no window of {reach} begins in an axis of size {size} padded by "
                          f"{pad}", "use a smaller kernel or more padding")
@@ -47,7 +47,7 @@ def _result(x: TensorType, kernel: Sizes, out: Sizes, **rest: Any) -> TensorType
 
 def _parts(x: Any, kernel: Sizes, out: Sizes, stride: Sizes, dilation: Sizes, pad: Sizes,
            fill: Any, spread: Any = None) -> Any:
-    """For each place in a window the elements that all windows have there: an array."""
+    """For each position in a window, an array of the elements that all windows have there."""
     windows = window_op.impl(cpu_kernels, x, kernel, out, stride, dilation, pad,
                              spread or (1,) * len(kernel), fill)
     offsets = [(..., *offset) for offset in np.ndindex(*kernel)]
@@ -60,17 +60,17 @@ def _inner(kernel: Sizes) -> tuple[int, ...]:
 
 
 def _numbers(windows: Tensor, kernel: Sizes) -> Tensor:
-    """For each element of windows (..., *kernel) its place, in row-major order."""
+    """For each element of windows (..., *kernel), its index in the window, in row-major order."""
     indices = [iota(windows.shape, a, device=windows.device) for a in _inner(kernel)]
     return flatten_index(indices, kernel)  # type: ignore[no-any-return]
 
 
 def _apart(x: Tensor, kernel: Sizes) -> Tensor:
-    """`x`, a value per window, repeated to all elements of the windows."""
+    """`x`, one value for each window, repeated to all elements of the windows."""
     return expand_to(reshape(x, (*x.shape, *(1,) * len(kernel))), (*x.shape, *kernel))
 
 
-# ---- the largest element, and its place
+# ---- the largest element, and its index
 def _max(x: Tensor, **how: Any) -> Tensor:
     return reduce.max(window(x, **how, fill=reduce.lowest(x.dtype)), _inner(how["kernel"]))
 
@@ -84,7 +84,8 @@ def _max_impl(xp: Any, x: Any, **how: Any) -> Any:
 
 
 def largest(values: Tensor, numbers: Tensor, count: Any, axes: tuple[int, ...]) -> Tensor:
-    """Of `numbers` along `axes`, that of the first largest of `values`, or of the last nan."""
+    """The element of `numbers` along `axes` at the first largest of `values`, or at the last nan.
+    """
     top = expand_to(reduce.max(values, axes, keepdims=True), values.shape)
     candidates = where(equal(values, top), numbers, count)
     if dtypes.kind(values.dtype) != "f":
@@ -105,7 +106,7 @@ def _at(x: Tensor, **how: Any) -> Tensor:
 
 def _begin(index: Tensor, kernel: Sizes, out: Sizes, stride: Sizes, dilation: Sizes, pad: Sizes
            ) -> Tensor:
-    """The first place of each window that is not padding: chosen where all else is -inf."""
+    """The first index of each window outside the padding, for windows in which all else is -inf."""
     outside = [pad[a] - iota(index.shape, a - len(kernel)) * stride[a] for a in range(len(kernel))]
     steps = [(n + (r - 1)) // r for n, r in zip(outside, dilation, strict=True)]
     return flatten_index([maximum(n, 0) for n in steps], kernel)  # type: ignore[no-any-return]
@@ -124,7 +125,7 @@ def _at_impl(xp: Any, x: Any, **how: Any) -> Any:
     return at
 
 
-# ---- elements by their places
+# ---- elements by their index
 def _pick_result(x: TensorType, at: TensorType, **how: Any) -> TensorType:
     return TensorType(at.shape, x.dtype)
 
@@ -172,7 +173,7 @@ def _max_vjp(g: Tensor, out: Tensor, x: Tensor, /, **how: Any) -> Tensor:
 
 
 def _max_backward(g: Tensor, x: Tensor, **how: Any) -> Tensor:
-    """The gradient goes to the first largest element of each window."""
+    """The gradient, which goes to the first largest element of each window."""
     return _to_input(g, call(at_op, x, **how), x, how)
 
 
@@ -186,13 +187,13 @@ def _to_input(g: Tensor, at: Tensor, x: Tensor, how: Any) -> Tensor:
 
 
 def _planes(*types: TensorType, kernel: Sizes, **rest: Any) -> tuple[int, ...]:
-    """Each channel of each sample is a row."""
+    """The axes of rows: each channel of each sample is a row."""
     return tuple(t.ndim - len(kernel) for t in types)
 
 
 max_pool_op = composite("max_pool", _max, _result, _max_impl, each(_max_vjp), onnx="MaxPool",
                         batch=folded, rows=_planes, alike=True)
-_WHY = "places in windows are what gradients need, and return_indices"
+_WHY = "only gradients and return_indices need indices in windows"
 at_op = composite("pool_argmax", _at, _at_result, _at_impl, each(None), batch=folded,
                   rows=_planes, unwritten=_WHY, alike=True)
 pick_op = composite(
@@ -238,19 +239,18 @@ sum_op = composite("pool_sum", _sum, _result, _sum_impl, each(_sum_vjp), batch=f
                  rows=_planes)
 
 
-# ---- sums of stretches that follow from the sizes
+# ---- sums of stretches: windows whose ends follow from both sizes
 def stretches(n: int, size: int) -> Any:
-    """The places in an axis of `n` of `size` stretches, (size, longest): the last one repeated.
+    """The indices of `size` stretches in an axis of `n`: (size, longest), the last one repeated.
 
-    Stretch i is what the i-th of `size` equal parts touches, from floor(i n / size) to
-    ceil((i + 1) n / size).
+    Stretch i covers the i-th of `size` equal parts: floor(i n / size) to ceil((i + 1) n / size).
     """
     begin, end = _ends(n, size)
     return np.minimum(begin[:, None] + np.arange((end - begin).max()), end[:, None] - 1)
 
 
 def stretch_indices(n: int, size: int, device: str) -> Tensor:
-    """`stretches` as a tensor that is computed, so that recordings know where it comes from."""
+    """`stretches` as a tensor that ops compute, so that traces know its origin."""
     begin, end = _ends(n, size)
     at = iota((size, 1), 0, device=device)
     last = (at * n + n + size - 1) // size - 1
@@ -264,7 +264,7 @@ def _ends(n: int, size: int) -> tuple[Any, Any]:
 
 
 def stretch_lengths(n: int, size: int, after: tuple[int, ...], dtype: Any, device: str) -> Tensor:
-    """How many elements each stretch has: (size, *after)."""
+    """The number of elements of each stretch: (size, *after)."""
     begin, end = _ends(n, size)
     return tensor((end - begin).reshape(-1, *after).astype(dtype), device=device)
 
@@ -279,7 +279,7 @@ def _stretch_sums(x: Tensor, axis: int, size: int) -> Tensor:
 
 
 def _stretch_vjp(g: Tensor, out: Tensor, x: Tensor, /, axis: int, size: int) -> Tensor:
-    """An element belongs to those stretches that touch it, which is what it touches of them."""
+    """The sums over the stretches that touch each element, which are stretches themselves."""
     return call(stretch_op, g, axis=axis, size=x.shape[axis])
 
 
@@ -294,7 +294,7 @@ def stretch_sums(x: Tensor, axis: int, size: int) -> Tensor:
     return call(stretch_op, x, axis=axis, size=size)
 
 
-# ---- what layers call
+# ---- functions for layers
 def max_pool(x: Tensor, kernel: Sizes, stride: Sizes, dilation: Sizes, pad: Sizes,
              ceil: bool = False) -> Tensor:
     """The largest element of each window of x (n, c, *space): (n, c, *out)."""
@@ -303,7 +303,7 @@ def max_pool(x: Tensor, kernel: Sizes, stride: Sizes, dilation: Sizes, pad: Size
 
 def max_pool_indices(x: Tensor, kernel: Sizes, stride: Sizes, dilation: Sizes, pad: Sizes,
                      ceil: bool = False) -> tuple[Tensor, Tensor]:
-    """The largest elements, and where each stands in its (*space), in row-major order."""
+    """The largest elements, and the index of each in its (*space), in row-major order."""
     how = _described(x, kernel, stride, dilation, pad, ceil)
     at, d = call(at_op, x.detach(), **how), len(kernel)
     inside = unflatten_index(at, kernel)
