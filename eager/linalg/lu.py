@@ -1,4 +1,4 @@
-"""The LU factors of matrices, with rows exchanged so that the largest elements divide."""
+"""Computes LU factors with row exchanges."""
 
 from __future__ import annotations
 
@@ -20,8 +20,10 @@ __all__ = ["LUResult", "lu"]
 
 
 def _eliminate(a: Any) -> tuple[Any, Any]:
-    """The order of rows (..., m), and L below the diagonal of U (..., m, n): by halves of columns,
-    so that most of the work is products of matrices."""
+    """The order of rows (..., m), and L below the diagonal of U (..., m, n).
+
+    It halves the columns, so that most of the work is in products of matrices.
+    """
     m, n = a.shape[-2:]
     rows = np.broadcast_to(np.arange(m), a.shape[:-1])
     if m == 0 or n == 0:
@@ -41,8 +43,10 @@ def _eliminate(a: Any) -> tuple[Any, Any]:
 
 
 def _first_column(a: Any, rows: Any) -> tuple[Any, Any]:
-    """Of a single column: the row with the largest element exchanged with the first. Complex ones
-    are compared by |re| + |im|, as LAPACK does."""
+    """The factors of a single column: its largest element is exchanged with the first.
+
+    Complex elements are compared by |re| + |im|, as in LAPACK.
+    """
     largest = (np.abs(a.real) + np.abs(a.imag))[..., 0].argmax(-1)
     np.put_along_axis(rows, largest[..., None], 0, -1)
     rows[..., 0] = largest
@@ -62,8 +66,10 @@ def _shapes(x: Any) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
 
 
 def _lu_vjp(g: Tensor, out: Tensor, x: Tensor) -> Tensor:
-    """Of the leading square A = L U, and of what the triangles make of the rows below, or of the
-    columns beside it: rows of L are A / U, columns of U are L \\ A."""
+    """The gradient of the leading square A = L U, and of the rows below or the columns beside it.
+
+    These rows of L are A / U, these columns of U are L \\ A.
+    """
     m, n = x.shape[-2:]
     k = min(m, n)
     g, factors = unpack(g, *_shapes(x))[0], unpack(out, *_shapes(x))[0]
@@ -90,7 +96,7 @@ def _lu_vjp(g: Tensor, out: Tensor, x: Tensor) -> Tensor:
 
 
 def _permutation(packed: Tensor, x: Tensor) -> Tensor:
-    """The matrices (..., m, m) that bring rows in the order of L @ U back to that of `x`."""
+    """The matrices (..., m, m) that permute the rows of L @ U to the order of `x`."""
     m = x.shape[-2]
     rows = expand_dims(unpack(packed, *_shapes(x))[1].detach(), -2)
     column = pointwise.cast(iota((m, m), 0, device=x.device), rows.dtype)
@@ -110,17 +116,21 @@ class LUResult(NamedTuple):
 
 
 def lu(x: Tensor) -> LUResult:
-    """P (..., m, m), L (..., m, k) and U (..., k, n) with P @ L @ U = x; k is the smaller of m, n.
+    """The factors P @ L @ U = x of matrices (..., m, n); k is the smaller of m and n.
 
-    P exchanges rows, L has ones on its diagonal and zeros above, U is an upper triangle.
-    The gradient needs the first k columns to be independent.
+    P (..., m, m) exchanges rows, L (..., m, k) has ones on its diagonal and zeros above, U (..., k,
+    n) is an upper triangle. The gradient needs the first k columns to be independent.
 
-    >>> import fusewire as fw
-    >>> p, l, u = fw.linalg.lu(fw.tensor([[1.0, 2.0], [2.0, 2.0]]))
-    >>> l, u
-    (tensor([[1. , 0. ],
-            [0.5, 1. ]]), tensor([[2., 2.],
-            [0., 1.]]))
+    Raises:
+        ShapeError: `x` has fewer than two axes.
+
+    Example:
+        >>> import fusewire as fw
+        >>> p, l, u = fw.linalg.lu(fw.tensor([[1.0, 2.0], [2.0, 2.0]]))
+        >>> l, u
+        (tensor([[1. , 0. ],
+                [0.5, 1. ]]), tensor([[2., 2.],
+                [0., 1.]]))
     """
     x = matrices("lu", x)
     k = min(x.shape[-2:])
