@@ -1,4 +1,5 @@
-"""Quantized models from their state: the layers are made anew, and take their numbers from it."""
+"""Restores a quantized model from a state dict: quantizes its layers again and loads their numbers.
+"""
 
 from __future__ import annotations
 
@@ -21,16 +22,23 @@ __all__ = ["load_quantized"]
 
 
 def load_quantized(model: Module, state: Mapping[str, Any]) -> Module:
-    """A copy of the float `model` made small as the one was that `state` is the state dict of.
+    """A quantized copy of the float `model`, with the numbers of `state`.
 
-    StateError where the state does not fit, ArgumentError where it is not of a quantized model.
+    Args:
+        model: a model of the structure that was quantized; it is unchanged.
+        state: the state_dict() of `fw.quantize(...).model`.
 
-    >>> import fusewire as fw
-    >>> small = fw.quantize(fw.nn.Sequential(fw.nn.Linear(4, 2)), activations="dynamic").model
-    >>> fw.load_quantized(fw.nn.Sequential(fw.nn.Linear(4, 2)), small.state_dict())
-    Sequential(
-      (0): QuantizedLinear(4, 2, dynamic)
-    )
+    Raises:
+        StateError: the state does not fit the model.
+        ArgumentError: the state is not that of a quantized model.
+
+    Example:
+        >>> import fusewire as fw
+        >>> small = fw.quantize(fw.nn.Sequential(fw.nn.Linear(4, 2)), activations="dynamic").model
+        >>> fw.load_quantized(fw.nn.Sequential(fw.nn.Linear(4, 2)), small.state_dict())
+        Sequential(
+          (0): QuantizedLinear(4, 2, dynamic)
+        )
     """
     plain = plain_copy(model)
     forms: dict[Module, Module] = {}
@@ -50,7 +58,7 @@ def load_quantized(model: Module, state: Mapping[str, Any]) -> Module:
 
 
 def _form(layer: Any, state: Mapping[str, Any]) -> Module | None:
-    """The small form that a layer had when its state was taken; None where it had none."""
+    """The quantized form that a layer had when its state was saved; None if it had none."""
     if type(layer) in NORMS and not state:
         return Identity()
     if {"shift", "layer.bias"} & {*state} and layer.bias is None:  # that of a batch norm
@@ -68,6 +76,6 @@ def _form(layer: Any, state: Mapping[str, Any]) -> Module | None:
 
 
 def _channels(layer: Any) -> int:
-    """How many channels the result of a layer has."""
+    """The number of channels of a layer's result."""
     count: int = layer.out_features if isinstance(layer, Linear) else layer.out_channels
     return count
