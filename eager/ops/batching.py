@@ -127,7 +127,7 @@ def added_at(op: Op, xs: tuple[Any, ...], batched: tuple[bool, ...], params: dic
     return _moved(out, 1, axis + 1)
 
 
-def put_at(op: Op, xs: tuple[Any, ...], batched: tuple[bool, ...], params: dict[str, Any]
+def written_at(op: Op, xs: tuple[Any, ...], batched: tuple[bool, ...], params: dict[str, Any]
            ) -> Tensor:
     """The rule of index_put: with the examples joined to one axis, indices get an offset."""
     x, values, i = all_batched(xs, batched)

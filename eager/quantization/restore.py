@@ -50,7 +50,7 @@ def load_quantized(model: Module, state: Mapping[str, Any]) -> Module:
             forms[layer] = form
     if all(isinstance(layer, Identity) for layer in forms.values()):
         raise ArgumentError("load_quantized: the state is not that of a quantized model",
-                            "it is the state_dict() of what fw.quantize(...).model gave; states of "
+                            "pass the state_dict() of fw.quantize(...).model; states of "
                             "float models go into model.load_state_dict")
     small = replaced(plain, forms)
     small.load_state_dict(state)

@@ -54,7 +54,7 @@ def chosen(model: Module, types: Iterable[type], why_not: Any, skip: Skipped
     """The layers of exactly these types, by name, and the reasons that exclude the others.
 
     Layers without parameters are in neither. A subclass of these types may compute anything, so
-    that it is excluded.
+    it is excluded.
     """
     supported, targets, reasons = set(types), dict[str, Module](), dict[str, str]()
     for name, layer in model.named_modules():

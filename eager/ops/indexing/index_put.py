@@ -8,20 +8,20 @@ from ...arrays.shapes import TensorType, product
 from ...core.dispatch import apply
 from ...core.op import Op, define
 from ...core.tensor import Tensor
-from ..batching import put_at
+from ..batching import written_at
 from ..create import iota, zeros_like
 from ..elementwise.pointwise import equal, where
 from ..shape.view import _check_indices, expand_to, reshape, take_op
 
 
-def _put_impl(xp: Any, x: Any, v: Any, i: Any) -> Any:
+def _impl(xp: Any, x: Any, v: Any, i: Any) -> Any:
     _check_indices("index_put", i, x.shape[0], 0)
     out = x.copy()
     xp.put(out, i, v)
     return out
 
 
-def _put_vjp(needs: Any, g: Tensor, out: Tensor, x: Tensor, v: Tensor, i: Tensor) -> list[Any]:
+def _vjp(needs: Any, g: Tensor, out: Tensor, x: Tensor, v: Tensor, i: Tensor) -> list[Any]:
     """The gradients of `x` and `v`. Overwritten elements of either have the gradient 0."""
     gx = index_put(g, zeros_like(v), i) if needs[0] else None
     if not needs[1]:
@@ -34,9 +34,9 @@ def _put_vjp(needs: Any, g: Tensor, out: Tensor, x: Tensor, v: Tensor, i: Tensor
 
 
 index_put_op = define(Op(
-    "index_put", "put", lambda x, v, i: TensorType(x.shape, x.dtype), _put_impl, None, _put_vjp,
+    "index_put", "put", lambda x, v, i: TensorType(x.shape, x.dtype), _impl, None, _vjp,
     why={"onnx": "ONNX does not define which of several values for one index stays"},
-    bounds=lambda x, v, i: ((2, x.shape[0]),), batch=put_at))
+    bounds=lambda x, v, i: ((2, x.shape[0]),), batch=written_at))
 
 
 def index_put(x: Tensor, v: Tensor, i: Tensor) -> Tensor:

@@ -128,7 +128,7 @@ logcumsumexp_op = scan(
     why={"onnx": "ONNX has scans of sums only"})
 
 
-# ---- what users call
+# ---- public functions
 def _scanned(
     name: str, op: Op, x: Any, axis: int | None, dtype: Any, first: Any = None
 ) -> Tensor:
