@@ -140,6 +140,8 @@ def log_normal(mean: Any = 0.0, std: Any = 1.0, size: Any = None, *, dtype: Any 
                generator: Generator | None = None, device: Any = None) -> Tensor:
     """Random numbers whose logarithm is normal with `mean` (default 0) and `std` (default 1).
 
+    The other parameters and errors are those of `normal`.
+
     Example:
         >>> import fusewire as fw
         >>> bool((fw.random.log_normal(size=(100,)) > 0).all())
@@ -154,6 +156,8 @@ def truncated_normal(mean: Any = 0.0, std: Any = 1.0, low: Any = -2.0, high: Any
                      size: Any = None, *, dtype: Any = None, generator: Generator | None = None,
                      device: Any = None) -> Tensor:
     """Normal random numbers, on the condition that they lie in the range from `low` to `high`.
+
+    The other parameters and errors are those of `normal`.
 
     Args:
         mean, std: of the normal distribution before truncation. Default 0 and 1.
@@ -177,6 +181,8 @@ def exponential(scale: Any = 1.0, size: Any = None, *, dtype: Any = None,
                 generator: Generator | None = None, device: Any = None) -> Tensor:
     """Exponentially distributed random numbers with mean `scale` (default 1).
 
+    The other parameters and errors are those of `uniform`.
+
     Example:
         >>> import fusewire as fw
         >>> fw.random.exponential(2.0, (3,)).shape
@@ -194,7 +200,7 @@ def laplace(loc: Any = 0.0, scale: Any = 1.0, size: Any = None, *, dtype: Any = 
             generator: Generator | None = None, device: Any = None) -> Tensor:
     """Laplace-distributed random numbers around `loc` (default 0) with scale `scale` (default 1).
 
-    They are differences of two exponential numbers.
+    They are differences of two exponential numbers. The other parameters are those of `uniform`.
 
     Example:
         >>> import fusewire as fw
@@ -210,7 +216,7 @@ def cauchy(loc: Any = 0.0, scale: Any = 1.0, size: Any = None, *, dtype: Any = N
            generator: Generator | None = None, device: Any = None) -> Tensor:
     """Cauchy-distributed random numbers around `loc` (default 0) with scale `scale` (default 1).
 
-    They are tangents of uniform angles.
+    They are tangents of uniform angles. The other parameters are those of `uniform`.
 
     Example:
         >>> import fusewire as fw
@@ -226,7 +232,7 @@ def gumbel(loc: Any = 0.0, scale: Any = 1.0, size: Any = None, *, dtype: Any = N
            generator: Generator | None = None, device: Any = None) -> Tensor:
     """Gumbel-distributed random numbers with mode `loc` (default 0) and scale `scale` (default 1).
 
-    They are -log of exponential numbers.
+    They are -log of exponential numbers. The other parameters are those of `uniform`.
 
     Example:
         >>> import fusewire as fw
@@ -365,7 +371,7 @@ def gamma(concentration: Any, scale: Any = 1.0, size: Any = None, *, dtype: Any 
           generator: Generator | None = None, device: Any = None) -> Tensor:
     """Gamma-distributed random numbers with mean concentration * scale, of shape `size`.
 
-    Gradients flow to `scale`.
+    Gradients flow to `scale` (default 1). The other parameters are those of `uniform`.
 
     Raises:
         GradientError: `concentration` requires a gradient.
@@ -381,7 +387,9 @@ def gamma(concentration: Any, scale: Any = 1.0, size: Any = None, *, dtype: Any 
 
 def beta(a: Any, b: Any, size: Any = None, *, dtype: Any = None,
          generator: Generator | None = None, device: Any = None) -> Tensor:
-    """Beta-distributed random numbers from 0 to 1, of shape `size`.
+    """Beta-distributed random numbers from 0 to 1 with the parameters `a` and `b`, of shape `size`.
+
+    The other parameters are those of `uniform`.
 
     Raises:
         GradientError: `a` or `b` requires a gradient.
@@ -426,7 +434,8 @@ def student_t(df: Any, loc: Any = 0.0, scale: Any = 1.0, size: Any = None, *, dt
               generator: Generator | None = None, device: Any = None) -> Tensor:
     """Random numbers of Student's t distribution with `df` degrees of freedom, of shape `size`.
 
-    Gradients flow to `loc` (default 0) and `scale` (default 1).
+    Gradients flow to `loc` (default 0) and `scale` (default 1). The other parameters are those of
+    `uniform`.
 
     Raises:
         GradientError: `df` requires a gradient.

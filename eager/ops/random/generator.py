@@ -434,17 +434,35 @@ def randperm(n: int, generator: Generator | None = None, dtype: Any = None, devi
 def uniform_(self: Tensor, low: float = 0.0, high: float = 1.0, *,
              generator: Generator | None = None) -> Tensor:
     """This tensor, filled with uniform random numbers from `low` (default 0) to `high` (default 1).
+
+    Example:
+        >>> import fusewire as fw
+        >>> x = fw.zeros(100).uniform_(2.0, 3.0)
+        >>> bool((x >= 2).all()), bool((x <= 3).all())
+        (True, True)
     """
     return replace(self, scaled(rand_like(self, generator=generator), high - low, low))
 
 
 def normal_(self: Tensor, mean: float = 0.0, std: float = 1.0, *,
             generator: Generator | None = None) -> Tensor:
-    """This tensor, filled with normal random numbers; `mean` is 0 and `std` 1 by default."""
+    """This tensor, filled with normal random numbers; `mean` is 0 and `std` 1 by default.
+
+    Example:
+        >>> import fusewire as fw
+        >>> fw.zeros(2, 3).normal_().shape
+        (2, 3)
+    """
     return replace(self, scaled(randn_like(self, generator=generator), std, mean))
 
 
 def bernoulli_(self: Tensor, p: float = 0.5, *, generator: Generator | None = None) -> Tensor:
-    """This tensor, filled with 1 with probability `p` (default 0.5), else with 0."""
+    """This tensor, filled with 1 with probability `p` (default 0.5), else with 0.
+
+    Example:
+        >>> import fusewire as fw
+        >>> fw.zeros(3).bernoulli_(1.0)
+        tensor([1., 1., 1.])
+    """
     drawn = rand(self.shape, generator=generator, device=self.device)
     return replace(self, cast(drawn < p, self.dtype))

@@ -271,17 +271,35 @@ def i0(x: Tensor) -> Tensor:
 
 
 def i0e(x: Tensor) -> Tensor:
-    """exp(-|x|) * i0(x), of the shape of `x`."""
+    """exp(-|x|) * i0(x), of the shape of `x`; it does not overflow.
+
+    Example:
+        >>> import fusewire as fw
+        >>> fw.special.i0e(fw.tensor([0.0, 1.0]))
+        tensor([1.       , 0.4657596])
+    """
     return _bessel(x, 0, True)
 
 
 def i1(x: Tensor) -> Tensor:
-    """The modified Bessel function of the first kind of order 1, of the shape of `x`."""
+    """The modified Bessel function of the first kind of order 1, of the shape of `x`.
+
+    Example:
+        >>> import fusewire as fw
+        >>> fw.special.i1(fw.tensor([0.0, 1.0]))
+        tensor([0.       , 0.5651591])
+    """
     return _bessel(x, 1, False)
 
 
 def i1e(x: Tensor) -> Tensor:
-    """exp(-|x|) * i1(x), of the shape of `x`."""
+    """exp(-|x|) * i1(x), of the shape of `x`; it does not overflow.
+
+    Example:
+        >>> import fusewire as fw
+        >>> fw.special.i1e(fw.tensor([0.0, 1.0]))
+        tensor([0.        , 0.20791042])
+    """
     return _bessel(x, 1, True)
 
 
