@@ -47,6 +47,7 @@ from .eager.ops.shape.rearrange import *
 from .eager.ops.shape.view import *
 from .eager.ops.special.gamma import *
 from .eager.ops.special.special import *
+from .eager.ops.statistics.covariance import *
 from .eager.ops.statistics.cumulative import *
 from .eager.ops.statistics.sets import *
 from .eager.ops.statistics.statistics import *

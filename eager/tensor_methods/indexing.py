@@ -22,12 +22,12 @@ from ..ops.data_dependent import where_true
 from ..ops.elementwise.pointwise import alias, cast, where
 from ..ops.indexing.index_put import index_put
 from ..ops.range_checks import check_index
+from ..ops.shape.put_slice import put_slice
 from ..ops.shape.view import (
     broadcast_to,
     expand_to,
     from_front,
     permute_dims,
-    put_slice,
     reshape,
     slice_axes,
     take_op,

@@ -16,7 +16,8 @@ from fusewire import nn
 from fusewire.capture.sizes.symbolic_dim import ShapeEnv
 from fusewire.eager.errors import GraphError
 from fusewire.eager.ops.shape.concat import concat_same_dtype
-from fusewire.eager.ops.shape.view import put_slice, slice_axes, unslice
+from fusewire.eager.ops.shape.put_slice import put_slice
+from fusewire.eager.ops.shape.view import slice_axes, unslice
 from fusewire.export.onnx import export
 from fusewire.export.onnx.verify import compare, verify
 

@@ -77,7 +77,7 @@ def _largest(name: str, d: int, input: Any, window: tuple[Any, ...], ceil: bool,
     how = kernel, stride, dilation, pad, bool(ceil)
     if not with_indices:
         return like_input(pool.max_pool(x, *how), original)
-    return tuple(like_input(out, original) for out in pool.max_pool_places(x, *how))
+    return tuple(like_input(out, original) for out in pool.max_pool_indices(x, *how))
 
 
 def _max_pools(d: int) -> Any:
@@ -419,7 +419,7 @@ def _adaptive_largest(name: str, d: int, input: Any, output_size: Any, with_indi
     # For each window the indices of its elements in all of space.
     table = iota((1, 1), 0, device=x.device)
     for n, size in zip(space, sizes, strict=True):
-        inside = pool.places_of_stretches(n, size, x.device)
+        inside = pool.stretch_indices(n, size, x.device)
         both = reshape(table, (-1, 1, table.shape[1], 1)) * n + reshape(inside, (1, size, 1, -1))
         table = reshape(both, (-1, table.shape[1] * inside.shape[1]))
     values = take(flatten(x.detach(), 2, -1), table, 2)

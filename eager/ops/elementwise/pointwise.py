@@ -1,6 +1,7 @@
-"""Ops on one element at a time: a scalar formula, its derivative, its ONNX name.
+"""Declares the ops on single elements: a scalar formula, its derivative and its ONNX name.
 
-Gradients of complex numbers: see `complex.py`. `conj_of` leaves real numbers as they are.
+`complex.py` has the convention for gradients of complex numbers; `conj_of` returns real ones
+unchanged.
 """
 
 from __future__ import annotations
@@ -54,12 +55,13 @@ abs = pointwise("abs", lambda k, x: k.abs(x), lambda g, out, x: g * _sign_of(x),
 
 
 def _sign_of(x: Tensor) -> Tensor:
-    """The sign of a real number is constant; that of a complex one turns with it."""
+    """The sign of x; that of a real number is constant, that of a complex one depends on x."""
     return sign(x if x._data.dtype.kind == "c" else x.detach())
 
 
 def _sign_vjp(g: Tensor, out: Tensor, x: Tensor) -> Tensor:
-    """Of z / |z|, the part of g across z, made smaller by |z|; 0 at 0 and for real numbers."""
+    """The part of g across z, divided by |z|, since sign is z / |z|; 0 at 0 and for real numbers.
+    """
     if x.dtype.kind != "c":
         return g * 0.0
     size = abs(x)
@@ -73,12 +75,21 @@ sign = pointwise("sign", lambda k, x: k.sign(x), _sign_vjp, takes="numeric", onn
 
 
 def positive(x: Tensor, /) -> Tensor:
-    """The numbers `x` as they are."""
+    """`x` unchanged, as a new tensor.
+
+    Raises:
+        DTypeError: `x` is bool.
+
+    Example:
+        >>> import fusewire as fw
+        >>> fw.positive(fw.tensor([-1, 2]))
+        tensor([-1,  2])
+    """
     return alias(*prepare("positive", (x,), "numeric"))
 
 
 def _floor_divide(k: Any, x: Any, y: Any) -> Any:
-    """The quotient, rounded down. With infinity it is that of the signs, where fmod gives nan."""
+    """The quotient rounded down. With infinity it is x / y, since fmod gives nan."""
     tensors = [v for v in (x, y) if hasattr(v, "dtype")]
     if dtypes.kind(tensors[0].dtype) != "f":
         return k.floor_divide(x, y)
@@ -127,11 +138,11 @@ def _real_of(x: Tensor) -> Tensor:
 
 
 def _pow(k: Any, x: Any, y: Any) -> Any:
-    """x ** y; a whole number to a negative power is 0, but for 1 and -1."""
+    """x ** y; an integer to a negative power is 0, except for 1 and -1."""
     dtype = x.dtype if hasattr(x, "dtype") else y.dtype
     if dtype.kind != "i":
         return k.pow(x, y)
-    if isinstance(x, int):  # of numbers alone a choice would have no dtype
+    if isinstance(x, int):  # `where` of numbers alone would have no dtype
         inverse = 1 - 2 * (y & 1) if x == -1 else int(x == 1)
         return k.where(y < 0, inverse, k.pow(x, k.maximum(y, 0)))
     unit = k.where(y % 2 == 0, x * x, x) if isinstance(y, int) else k.where(y & 1 == 0, x * x, x)
@@ -164,9 +175,9 @@ minimum = pointwise("minimum", lambda k, x, y: k.minimum(x, y),
 
 
 def _share(g: Tensor, x: Any, y: Any) -> Tensor:
-    """The part of `g` that goes to x where the larger of x and y counts: ties are halved.
+    """The part of `g` that goes to x if the larger of x and y counts: ties are halved.
 
-    Where one of them is nan both have all of it. A number is a bound: a tensor at it has all.
+    If one of them is nan, both get all of it. A number is a bound: a tensor equal to it gets all.
     """
     if not (isinstance(x, Tensor) and isinstance(y, Tensor)):
         return where(greater_equal(x, y), g, 0.0)
@@ -209,7 +220,7 @@ hypot = pointwise("hypot", lambda k, x, y: k.hypot(x, y), lambda g, out, x, y: g
 
 
 def _logaddexp(k: Any, x: Any, y: Any) -> Any:
-    """The larger, and what the smaller adds to it; equal ones, endless among them, double."""
+    """max(x, y) + log1p(exp(-|x - y|)); equal operands, even infinite ones, give x + log(2)."""
     dtype = x.dtype if hasattr(x, "dtype") else y.dtype
     if dtypes.is_small(dtype):  # rounded once, as by NumPy
         wide = [k.cast(v, dtypes.float32) for v in (x, y)]
@@ -280,7 +291,7 @@ tanh = pointwise("tanh", lambda k, x: k.tanh(x), lambda g, out, x: g * conj_of(1
 asinh = pointwise("asinh", lambda k, x: k.asinh(x),
                   lambda g, out, x: g * conj_of(rsqrt(x * x + 1)), takes="float", onnx="Asinh",
                   doc="The inverse hyperbolic sines.", example=("[0.0, fw.inf]", "[ 0., inf]"))
-# Two roots: the root of the product has another sign in the left half of the complex plane.
+# Two roots, since the root of the product has another sign in the left half of the complex plane.
 acosh = pointwise("acosh", lambda k, x: k.acosh(x),
                   lambda g, out, x: g * conj_of(rsqrt(x - 1) * rsqrt(x + 1)), takes="float",
                   onnx="Acosh", doc="The inverse hyperbolic cosines; nan of real numbers below 1.",
@@ -318,7 +329,7 @@ copysign = pointwise("copysign", lambda k, x, y: k.copysign(x, y),
 
 
 def _copysign_vjp(g: Tensor, out: Tensor, x: Any) -> Tensor:
-    """0 at 0, as for `abs`."""
+    """The gradient with the sign of the result's change; 0 at 0, as for `abs`."""
     return where(equal(x, 0), 0.0, where(equal(out, x), g, -g))
 
 
@@ -401,7 +412,7 @@ sigmoid = pointwise("sigmoid", in_float32(lambda k, x: 1 / (1 + k.exp(-x))),
 
 # ---- choice
 def _where(k: Any, c: Any, x: Any, y: Any) -> Any:
-    if type(x) is int or type(y) is int:  # one beyond the dtype is an error, NumPy wraps it around
+    if type(x) is int or type(y) is int:  # too large for the dtype: an error, while NumPy wraps
         x, y = _fitting(x, y), _fitting(y, x)
     return k.where(c, x, y)
 
@@ -419,14 +430,19 @@ where_op = define(Op(
 
 
 def where(condition: Any, x: Any, y: Any, /) -> Tensor:
-    """Elements of `x` where `condition` holds, else of `y`; shapes broadcast.
+    """The elements of `x` where `condition` is true, else those of `y`; shapes broadcast.
 
-    >>> import fusewire as fw
-    >>> fw.where(fw.tensor([True, False]), fw.tensor([1.0, 2.0]), 0)
-    tensor([1., 0.])
+    Args:
+        condition: a tensor; numbers count as true unless they are 0.
+        x, y: tensors or numbers; the result has the dtype to which they promote.
+
+    Example:
+        >>> import fusewire as fw
+        >>> fw.where(fw.tensor([True, False]), fw.tensor([1.0, 2.0]), 0)
+        tensor([1., 0.])
     """
     usual = type(x) is float and isinstance(condition, Tensor) and isinstance(y, Tensor) \
-        and condition.dtype is dtypes.bool and y.dtype is dtypes.float32  # as in ways back
+        and condition.dtype is dtypes.bool and y.dtype is dtypes.float32  # as in gradients
     if not usual:
         (condition,) = prepare("where", (condition,), "bool")
         x, y = prepare("where", (x, y), "any")
@@ -434,31 +450,43 @@ def where(condition: Any, x: Any, y: Any, /) -> Tensor:
 
 
 def astype(x: Tensor, dtype: Any, /, *, copy: bool = True, device: Any = None) -> Tensor:
-    """`x` in another dtype, as a tensor of its own; a float drops its fraction as an integer.
+    """`x` in another dtype.
 
-    With copy=False `x` itself where it has that dtype. A complex number becomes real by its real
-    part.
+    Floats lose their fraction as integers, complex numbers their imaginary part as real ones.
 
-    >>> import fusewire as fw
-    >>> fw.tensor([-1.5, 2.5]).astype(fw.int64)
-    tensor([-1,  2])
+    Args:
+        dtype: of the result.
+        copy: False returns `x` itself if dtype and device fit. Default True: a new tensor.
+        device: of the result. Default None: that of `x`.
+
+    Example:
+        >>> import fusewire as fw
+        >>> fw.tensor([-1.5, 2.5]).astype(fw.int64)
+        tensor([-1,  2])
     """
-    x, wanted = as_tensor("astype", x), dtypes.as_dtype(dtype)
+    x, target = as_tensor("astype", x), dtypes.as_dtype(dtype)
     if device is not None and devices.placed(device) != x.device:
         if x.is_cuda:
-            return cast(transfer(x, devices.placed(device)), wanted)
-        return transfer(cast(x, wanted), devices.placed(device))
-    if x.dtype == wanted:
+            return cast(transfer(x, devices.placed(device)), target)
+        return transfer(cast(x, target), devices.placed(device))
+    if x.dtype == target:
         return alias(x) if copy else x
-    return cast(x, wanted)
+    return cast(x, target)
 
 
 def clip(x: Tensor, /, min: Any = None, max: Any = None) -> Tensor:
-    """`x` limited to between `min` and `max`; None leaves a side open.
+    """`x` limited to the range from `min` to `max`.
 
-    >>> import fusewire as fw
-    >>> fw.tensor([-1.0, 0.5, 2.0]).clip(0, 1)
-    tensor([0. , 0.5, 1. ])
+    Args:
+        min, max: numbers or tensors that broadcast with `x`. Default None: no limit.
+
+    Raises:
+        DTypeError: `x` is complex.
+
+    Example:
+        >>> import fusewire as fw
+        >>> fw.tensor([-1.0, 0.5, 2.0]).clip(0, 1)
+        tensor([0. , 0.5, 1. ])
     """
     if min is None and max is None:
         return alias(as_tensor("clip", x))
@@ -467,8 +495,8 @@ def clip(x: Tensor, /, min: Any = None, max: Any = None) -> Tensor:
 
 
 def _bound(extreme: Any, inside: Any, x: Any, bound: Any) -> Tensor:
-    """The extreme of both, with all of the gradient for `x` where it is at the bound."""
+    """The extreme of both, with all of the gradient for `x` where it is equal to the bound."""
     out: Tensor = extreme(x, bound)
-    if isinstance(bound, Tensor) or out.dtype == dtypes.bfloat16:  # which makes numbers tensors
+    if isinstance(bound, Tensor) or out.dtype == dtypes.bfloat16:  # its scalars become tensors
         return where(inside(x, bound), x, out)
     return out
