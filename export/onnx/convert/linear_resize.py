@@ -13,7 +13,7 @@ import numpy as np
 
 from ....capture.graph.graph import Node
 from ....capture.sizes.symbolic_dim import Dim
-from ..load.operators.resizing import PLACES, Along, How, taps
+from ..load.operators.resizing import POSITIONS, Along, ResizeAttributes, taps
 from ..writer.constants import Constants
 from ..writer.context import Context
 from ..writer.graph_writer import Value
@@ -74,8 +74,8 @@ def _step(node: Node, users: Users, constants: Constants) -> Step | None:
     matrix = _matrix(n, [constants[t.inputs[1]].array for t in takes],
                      [w.reshape(-1) for w in weights])
     for mode in MODES:
-        at, shares = taps(PLACES[mode](np.arange(float(size)), Along(n, size, size / n)),
-                          Along(n, size, size / n), How("linear", mode))
+        at, shares = taps(POSITIONS[mode](np.arange(float(size)), Along(n, size, size / n)),
+                          Along(n, size, size / n), ResizeAttributes("linear", mode))
         if np.allclose(matrix, _matrix(n, at.T.astype(np.int64), shares.T), 0, _TOLERANCE):
             return Step(source, axis, mode)
     return None
