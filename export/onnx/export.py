@@ -145,8 +145,7 @@ def export(
 
 def _check_options(path: Any, dynamic_shapes: Any, dynamic_axes: Any) -> None:
     if not Path(path).parent.is_dir():
-        raise ExportError(f"export: the folder {Path(path).parent} does not exist",
-                          "create it first")
+        raise ExportError(f"export: there is no folder {Path(path).parent}", "create it first")
     if dynamic_shapes is not None and dynamic_axes is not None:
         raise ExportError("export: dynamic_shapes and dynamic_axes are two names of one setting",
                           "pass only one of them")
