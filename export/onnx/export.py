@@ -11,7 +11,7 @@ from typing import Any
 
 from ...capture.sizes.symbolic_dim import ShapeEnv
 from ...eager.errors import ExportError
-from .model.arguments import arguments, further
+from .model.arguments import Arguments, arguments, further
 from .model.model import build, describe, names_of
 from .model.trace import check_fixed, conditions_of, explored, inference, plain, results_of
 from .model.training_state import states_of
@@ -70,9 +70,9 @@ def export(
     """Writes an ONNX model of a function or module to `path`, and returns a report on it.
 
     The model is run and compared with the function on all examples and, if sizes vary, at other
-    sizes. Nothing is written if they differ. Modules are exported in eval mode. If a branch
-    depends on a tensor's value, both outcomes are in the model; an outcome that no example takes
-    is traced by forcing it. Data beyond 2 GB goes to a second file, `path` with `.data`.
+    sizes; it is not written if they differ. Modules are exported in eval mode. Branches on values
+    of tensors become part of the model; an outcome that no example takes is traced by forcing it.
+    Data beyond 2 GB goes to a second file, `path` with `.data`.
 
     Args:
         fn_or_module: a function, a module, or a result of `fw.compile`.
@@ -81,37 +81,31 @@ def export(
         input_names: names of the tensor arguments. Default: those of the parameters.
         output_names: names of the outputs. Default: `output`, `output_1`, ..., or the keys of a
             returned dictionary.
-        dynamic_shapes: the axes that may vary, {"x": {0: "batch"}}. Axes with one name have one
-            size.
+        dynamic_shapes: the axes that may vary, {"x": {0: "batch"}}; one name means one size.
         dynamic_axes: PyTorch's name of the same setting.
-        examples: further `args`, for the other outcomes of branches on tensors' values.
+        examples: further `args`, for other outcomes of branches.
         opset: 17 to 23. Default 18, or the newest that `target` loads.
-        target: a version of onnxruntime that has to load the model, "onnxruntime>=1.16".
+        target: the onnxruntime that has to load the model, as in "onnxruntime>=1.16".
         metadata: texts to store in the model, by key.
         training: exports a training step. Modules stay in their mode. Each tensor that the
             function changes becomes an input, with its value as default, and an output of the
             same name with `.new`. Default False.
-        optimize: folds batch norms into the convolutions and linear layers before them. Default
-            False.
+        optimize: folds batch norms into the layers before them. Default False.
         verify: runs the model and compares it. Default True.
 
     Raises:
-        ExportError: the function cannot be exported, or the model differs from it. The error
-            names the line.
-        DTypeError: `args` do not fit the parameters, or hold a NumPy array.
+        ExportError: the function cannot be exported, or the model differs from it.
+        DTypeError: `args` do not fit the parameters, or contain a NumPy array.
         ShapeError: axes with one name have different sizes in the example.
 
     Example:
         >>> import tempfile
         >>> import fusewire as fw
-        >>> layer = fw.nn.Linear(3, 2)
         >>> with tempfile.TemporaryDirectory() as folder:
-        ...     report = fw.onnx.export(layer, (fw.ones((4, 3)),), f"{folder}/layer.onnx",
-        ...                             dynamic_shapes={"input": {0: "batch"}})
+        ...     report = fw.onnx.export(fw.nn.Linear(3, 2), (fw.ones((4, 3)),),
+        ...                             f"{folder}/layer.onnx")
         >>> report.inputs, report.outputs, report.opset
         (('input',), ('output',), 18)
-        >>> report.checked_sizes
-        ({'batch': 4}, {'batch': 5}, {'batch': 1})
     """
     _check_options(path, dynamic_shapes, dynamic_axes)
     opset = opset_of(opset, target)
@@ -119,21 +113,30 @@ def export(
     dynamic = dynamic_axes if dynamic_shapes is None else dynamic_shapes
     call = arguments(fn, args, input_names, dynamic, output_names or ("output",))
     with contextlib.nullcontext() if training else inference(fn):
-        more = [further(call, args) for args in examples]
-        sizes = ShapeEnv({})
-        paths = explored([call, *more], sizes, training)
-        check_fixed(sizes)
-        held = states_of(paths, names_of(fn))
-        results = results_of(paths, held, output_names, call.names)
-        sizes.closed = True  # the model is valid for all sizes that the trace allows
-        model = build(paths, call, results, held, opset, names_of(fn), optimize)
-        sizes.closed = False
-        check = Check(conditions=conditions_of(sizes), notes=list(paths.forced))
-        with files(model, path) as unpublished:
-            if verify:
-                verify_model(unpublished, [call, *more], results.names, held, check)
-            describe(model, metadata or {}, check.conditions)
-            size = unpublished.publish()
+        return _export(call, examples, path, output_names, opset, metadata or {}, training,
+                       optimize, verify)
+
+
+def _export(call: Arguments, examples: Sequence[Any], path: str | os.PathLike[str],
+            output_names: Sequence[str] | None, opset: int, metadata: Mapping[str, str],
+            training: bool, optimize: bool, verify: bool) -> ExportReport:
+    """Traces the call and the examples, builds the model, verifies it and writes it."""
+    more = [further(call, args) for args in examples]
+    sizes = ShapeEnv({})
+    paths = explored([call, *more], sizes, training)
+    check_fixed(sizes)
+    names = names_of(call.fn)
+    held = states_of(paths, names)
+    results = results_of(paths, held, output_names, call.names)
+    sizes.closed = True  # the model is valid for all sizes that the trace allows
+    model = build(paths, call, results, held, opset, names, optimize)
+    sizes.closed = False
+    check = Check(conditions=conditions_of(sizes), notes=list(paths.forced))
+    with files(model, path) as unpublished:
+        if verify:
+            verify_model(unpublished, [call, *more], results.names, held, check)
+        describe(model, metadata, check.conditions)
+        size = unpublished.publish()
     changed = {text: None for runs in paths.runs.values() for run in runs for text in run.changed}
     notes = (*check.notes, *(f"the function changes {text}; the model does not"
                              for text in changed))
