@@ -76,5 +76,5 @@ def test_what_makes_no_sense(call: Any, model: Any, arguments: list[str], status
 
 def test_what_is_no_model(call: Any, tmp_path: Path) -> None:
     (tmp_path / "x.onnx").write_text("no model")
-    assert "this is no ONNX model" in call("run", tmp_path / "x.onnx", "--random").err
+    assert "this is not an ONNX model" in call("run", tmp_path / "x.onnx", "--random").err
     assert call("run", tmp_path / "none.onnx").status == 1
