@@ -62,8 +62,8 @@ class Findings:
     def agreement(self) -> str:
         """How far the losses agree, where both runs come from the same weights: those of the first
         compiled step, and of the step after it, with the weights that it made."""
-        both = list(zip(self.eager.losses, self.compiled.losses, strict=False))[:COMPARED]
-        worst = max((abs(a - b) / max(abs(a), 1e-12) for a, b in both), default=0.0)
+        pairs = list(zip(self.eager.losses, self.compiled.losses, strict=False))[:COMPARED]
+        worst = max((abs(a - b) / max(abs(a), 1e-12) for a, b in pairs), default=0.0)
         return f"differ by at most {worst:.1e} (relative)" if worst else "are equal to the last bit"
 
 
@@ -185,10 +185,10 @@ def _summed(rows: list[Mapping[str, Any]]) -> dict[str, Any]:
 
 def _kernel(row: Mapping[str, Any], total: float) -> list[str]:
     seconds = float(row["seconds"])
-    places = str(row["line"]).replace("\\", "/").split(", ")
-    place = ", ".join(p.rsplit("/", 1)[-1] for p in places)  # without the folders
+    lines = str(row["line"]).replace("\\", "/").split(", ")
+    line = ", ".join(p.rsplit("/", 1)[-1] for p in lines)  # without the folders
     share = 100 * seconds / total
-    return [_code(str(row["name"])), _code(place),
+    return [_code(str(row["name"])), _code(line),
             f"{1e6 * seconds:.0f} µs", f"{share:.0f} %", f'<i style="width:{share:.1f}%"></i>',
             _rate(row["bytes"], seconds, "GB/s"), _rate(row["flops"], seconds, "GFLOP/s")]
 
@@ -228,12 +228,12 @@ def _section(title: str, note: str, content: str) -> str:
 
 def _table(head: Iterable[str], body: Iterable[list[str]], numbers: tuple[int, ...] = (),
            bars: tuple[int, ...] = (), css: str = "") -> str:
-    kinds = {**dict.fromkeys(numbers, "number"), **dict.fromkeys(bars, "bar")}
-    top = _row("th", head, kinds)
-    rows = "".join(_row("td", row, kinds) for row in body)
+    classes = {**dict.fromkeys(numbers, "number"), **dict.fromkeys(bars, "bar")}
+    top = _row("th", head, classes)
+    rows = "".join(_row("td", row, classes) for row in body)
     return f'<table class="{css}"><thead>{top}</thead><tbody>{rows}</tbody></table>'
 
 
-def _row(tag: str, texts: Iterable[str], kinds: Mapping[int, str]) -> str:
-    cells = (f'<{tag} class="{kinds.get(i, "")}">{text}</{tag}>' for i, text in enumerate(texts))
+def _row(tag: str, texts: Iterable[str], classes: Mapping[int, str]) -> str:
+    cells = (f'<{tag} class="{classes.get(i, "")}">{text}</{tag}>' for i, text in enumerate(texts))
     return f"<tr>{''.join(cells)}</tr>"

@@ -14,7 +14,7 @@ from ...eager import optim
 from ...eager.core.tensor import Tensor
 from ...eager.ops.random.generator import manual_seed
 from ...eager.utils.data import DataLoader, TensorDataset
-from .digits import Split, split_digits
+from .digits import DigitSplit, split_digits
 from .environment import environment
 from .model import DigitNet
 from .report import COMPARED, WHY_LATER, Findings, write_report
@@ -64,13 +64,13 @@ def run_demo(options: Options, tools: Tools) -> Findings:
     return findings
 
 
-def _opening(digits: Split, options: Options) -> str:
+def _opening(digits: DigitSplit, options: Options) -> str:
     count = sum(int(np.prod(p.shape)) for p in DigitNet().parameters())
     return (f"fusewire demo: {len(digits.train_labels)} digits to learn from, "
             f"{len(digits.test_labels)} to test with, {count:,} parameters\n")
 
 
-def _trained(digits: Split, options: Options, name: str, epochs: int,
+def _trained(digits: DigitSplit, options: Options, name: str, epochs: int,
              prepare: Callable[[Step], Any]) -> tuple[History, DigitNet, Any]:
     """A model trained from the seed by its step after `prepare`, with the run's history."""
     manual_seed(options.seed)
@@ -99,7 +99,7 @@ def _counted(loader: DataLoader, epochs: int, history: History,
             bar.update()
 
 
-def _tested(digits: Split, model: DigitNet, eager: History, compiled: History) -> Findings:
+def _tested(digits: DigitSplit, model: DigitNet, eager: History, compiled: History) -> Findings:
     return Findings(eager, compiled, digits.test_images.numpy()[:, 0], digits.test_labels.numpy(),
                     predict(model, digits.test_images), environment=environment())
 
@@ -110,7 +110,7 @@ def _describe(findings: Findings, step: Any) -> None:
     findings.explanation = step.explain()
 
 
-def _exported(model: DigitNet, digits: Split, options: Options, tools: Tools) -> Any:
+def _exported(model: DigitNet, digits: DigitSplit, options: Options, tools: Tools) -> Any:
     model.eval()
     return tools.export(model, (digits.test_images[:2],), options.out / "digits.onnx",
                         input_names=["images"], output_names=["scores"],
