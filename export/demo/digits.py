@@ -1,4 +1,4 @@
-"""1,797 handwritten digits of 8 by 8 pixels; ATTRIBUTION.md says where they are from."""
+"""Loads 1,797 handwritten digits of 8 by 8 pixels; ATTRIBUTION.md names their source."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class DigitSplit(NamedTuple):
 
 
 def load_arrays() -> tuple[np.ndarray, np.ndarray]:
-    """The file as it is: images (1797, 8, 8) of 0 to 16 and labels (1797,), both uint8."""
+    """The arrays of the file: images (1797, 8, 8) of 0 to 16 and labels (1797,), both uint8."""
     with np.load(FILE) as archive:
         return archive["images"], archive["labels"]
 
@@ -36,9 +36,9 @@ def load_digits() -> tuple[Tensor, Tensor]:
 
 
 def split_digits(test_share: float = 0.2, seed: int = 0) -> DigitSplit:
-    """The digits in a fixed random order, the last `test_share` of each class kept for testing."""
+    """The digits in a fixed random order; the last `test_share` of each class is for testing."""
     images, labels = (tensor.numpy() for tensor in load_digits())
-    # RandomState: its numbers are promised to stay the same in every version of NumPy.
+    # NumPy promises that the numbers of RandomState stay the same in every version.
     permutation = np.random.RandomState(seed).permutation(len(labels))
     is_test = np.zeros(len(labels), dtype=bool)
     for label in range(10):

@@ -1,4 +1,4 @@
-"""The demo itself: train eagerly, train compiled, test, export, report."""
+"""Runs the demo: trains eagerly, trains compiled, tests, exports, writes the report."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ LEARNING_RATE = 2e-3
 
 @dataclass(frozen=True)
 class Options:
-    """What the user chose: where results go, passes over the data, seed, whether to show bars."""
+    """The user's options: folder of the results, epochs, seed, progress bars."""
 
     out: Path
     epochs: int = 8
@@ -37,7 +37,7 @@ class Options:
 
 @dataclass(frozen=True)
 class Tools:
-    """What lies beside the demo and is handed to it: fw.compile, fw.onnx.export, print."""
+    """The functions that the demo gets from outside: fw.compile, fw.onnx.export, print."""
 
     compile: Callable[[Step], Any]
     export: Callable[..., Any]
@@ -45,7 +45,7 @@ class Tools:
 
 
 def run_demo(options: Options, tools: Tools) -> Findings:
-    """What the demo found; the model and report.html lie in `options.out`."""
+    """The results of the demo. Writes the model and report.html to `options.out`."""
     digits = split_digits()
     options.out.mkdir(parents=True, exist_ok=True)
     tools.say(_opening(digits, options))
@@ -72,7 +72,7 @@ def _opening(digits: DigitSplit, options: Options) -> str:
 
 def _trained(digits: DigitSplit, options: Options, name: str, epochs: int,
              prepare: Callable[[Step], Any]) -> tuple[History, DigitNet, Any]:
-    """A model trained from the seed by its step after `prepare`, with the run's history."""
+    """The history of a run, its model, and the step that `prepare` returned and trained it."""
     manual_seed(options.seed)
     model = DigitNet()
     optimizer = optim.AdamW(model.parameters(), lr=LEARNING_RATE)
@@ -105,7 +105,7 @@ def _tested(digits: DigitSplit, model: DigitNet, eager: History, compiled: Histo
 
 
 def _describe(findings: Findings, step: Any) -> None:
-    """Puts into `findings` what the compiled step knows about itself."""
+    """Adds the statistics, kernels and explanation of the compiled step to `findings`."""
     findings.stats, findings.kernels = step.stats, step.kernels()
     findings.explanation = step.explain()
 
