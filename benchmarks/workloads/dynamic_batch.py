@@ -1,6 +1,6 @@
-"""The three layers of mlp.py on batches of 1, 2, 3, ... rows: what a new size costs.
+"""The three layers of mlp.py on batches of 1, 2, 3, ... rows, for the cost of a new size.
 
-One call is all of them. The cold time is that of the first such call.
+One call runs all batches. The cold time is that of the first such call.
 """
 
 from __future__ import annotations

@@ -29,7 +29,7 @@ GRAPH = """mlp (float[N,784] x) => (float[N,10] y) {
 
 
 def inputs() -> Inputs:
-    """Images and labels that mean nothing, and the layers' weights under torch's names."""
+    """Random images and labels, and the layers' weights under torch's names."""
     labels = np.random.default_rng(7).integers(0, 10, BATCH)
     return {"x": normal(6, BATCH, 784), "labels": labels,
             "weights": linear_layers(SIZES, LAYERS)}
