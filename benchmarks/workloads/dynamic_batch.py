@@ -24,7 +24,7 @@ def inputs() -> Inputs:
 
 
 class Sweep:
-    """A call with each batch; `func` is what is called, as in functools.partial."""
+    """A call with each batch; `func` is the called function, as in functools.partial."""
 
     def __init__(self, func: Callable[[Any], Any], batches: Iterable[Any]) -> None:
         self.func, self.batches = func, list(batches)

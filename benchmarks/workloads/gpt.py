@@ -17,7 +17,7 @@ Attend = Callable[[Any, Any, Any], Any]  # of queries, keys and values
 
 @dataclass(frozen=True)
 class Shape:
-    """How large a model is: at most `length` positions, `words` in the vocabulary."""
+    """The size of a model: at most `length` positions, `words` in the vocabulary."""
 
     layers: int
     width: int

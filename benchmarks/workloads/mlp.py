@@ -74,7 +74,7 @@ def fusewire_infer(compiled: bool) -> Maker:
 
 
 class _without_gradients:
-    """The call under no_grad; `func` is what is called, as in functools.partial."""
+    """The call under no_grad; `func` is the called function, as in functools.partial."""
 
     def __init__(self, call: Any) -> None:
         self.call, self.func = call, call.func
