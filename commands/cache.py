@@ -22,9 +22,9 @@ def _run(options: argparse.Namespace, screen: Screen) -> Result:
         return {"folder": None, "entries": 0, "bytes": 0, "limit_bytes": 0, "removed": 0}
     removed = disk_cache.clear() if options.clear else 0
     entries = disk_cache.entries(folder)
-    result: Result = {"folder": folder, "entries": len(entries), "bytes": sum(e.size
-                                                                              for e in entries),
-                      "limit_bytes": settings.disk_mb << 20, "removed": removed}
+    result: Result = {
+        "folder": folder, "entries": len(entries), "bytes": sum(e.size for e in entries),
+        "limit_bytes": settings.disk_mb << 20, "removed": removed}
     screen.table({
         "folder": f"{folder}  (change it with {KNOBS['disk_dir'].variable})",
         "size": f"{bytes_text(result['bytes'])} in {len(entries)} entries",

@@ -89,7 +89,7 @@ def _seen(operand: blas.BlasOperand, buffer: Buffer, rows: int, columns: int, ba
     data = np.ctypeslib.as_array((ctypes.c_uint8 * (size * step)).from_address(operand.address))
     matrices = np.lib.stride_tricks.as_strided(
         data.view(buffer.dtype), (batch, *shape),
-                                               (operand.batch * step, step, operand.pitch * step))
+        (operand.batch * step, step, operand.pitch * step))
     return (matrices.mT if operand.operation == blas.TRANSPOSED else matrices).astype(np.float64)
 
 def run_kernels(kernels: Sequence[Kernel], memory: Sequence[dict[Buffer, Any]], order: int = 0

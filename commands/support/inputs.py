@@ -201,8 +201,8 @@ def _random_tensors(specs: Sequence[Spec], target: UserFunction, fixed_sizes: Ma
     return tensors, {name: axes for name, axes in dynamic.items() if axes}
 
 
-def _by_parameter(named_tensors: Sequence[tuple[str, Tensor]], target: UserFunction) -> dict[str,
-                                                                                             Tensor]:
+def _by_parameter(named_tensors: Sequence[tuple[str, Tensor]], target: UserFunction
+                  ) -> dict[str, Tensor]:
     """Tensors by parameter name. Tensors without a name are assigned by position."""
     parameters = list(target.parameters)
     tensors: dict[str, Tensor] = {}

@@ -45,5 +45,5 @@ def split_digits(test_share: float = 0.2, seed: int = 0) -> DigitSplit:
         members = permutation[labels[permutation] == label]
         is_test[members[len(members) - round(len(members) * test_share):]] = True
     index_sets = (permutation[~is_test[permutation]], permutation[is_test[permutation]])
-    return DigitSplit(*(from_numpy(array[indices]) for indices in index_sets for array in (images,
-                                                                                           labels)))
+    return DigitSplit(*(from_numpy(array[indices]) for indices in index_sets
+                        for array in (images, labels)))

@@ -173,7 +173,7 @@ _TRACES: dict[type, Codec] = {
     Entry: Codec("given up", _write_entry, _read_entry, id),
     **{cls: record(cls) for cls in (
         SideEffect, TraceOutputs, Inputs, LoopEntry, LoopRepeat, DataDependentSize,
-                                    LoopBackwardEvent, IterationVjp, mutations.SetArray,
+        LoopBackwardEvent, IterationVjp, mutations.SetArray,
         mutations.SetGradient, mutations.SetEdge, mutations.MakeLeaf, mutations.SetItem,
         mutations.DeleteItem, mutations.SetAttribute, mutations.DeleteAttribute, mutations.SetCell,
         mutations.Extend, mutations.AddAll, mutations.ReplaceAll,
