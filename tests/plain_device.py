@@ -1,4 +1,4 @@
-"""What devices of tests have in common: memory that is NumPy's, and no graphs."""
+"""Provides the base of test devices, with memory of NumPy and without graphs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What `fusewire bench` runs: each job as every library would have it written."""
+"""Defines the jobs of `fusewire bench`, each written for every library."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ OURS = "fusewire"
 LIBRARIES = (OURS, "numpy", "torch", "onnxruntime")
 
 Arrays = tuple[np.ndarray[Any, Any], ...]
-Call = Callable[[], Any]  # gives what NumPy can read
+Call = Callable[[], Any]  # returns an array that NumPy can read
 
 
 @dataclass(frozen=True)
-class Job:
-    """A job: its arguments, and for each library what makes a call of them."""
+class BenchJob:
+    """A job: its arguments, and for each library a function that prepares a call with them."""
 
     about: str
     arrays: Callable[[np.random.Generator], Arrays]
@@ -33,7 +33,7 @@ class Job:
 def _compiled(function: Callable[..., Any]) -> Callable[..., Call]:
     def prepare(*arrays: np.ndarray[Any, Any]) -> Call:
         call, tensors = fw.compile(function), [fw.from_numpy(a) for a in arrays]
-        for _ in range(2):  # recorded, and its code made
+        for _ in range(2):  # trace and compile it
             call(*tensors)
         return lambda: call(*tensors)
 
@@ -78,9 +78,10 @@ def _normal(*shapes: tuple[int, ...]) -> Callable[[np.random.Generator], Arrays]
 
 
 def _job(about: str, arrays: Callable[[np.random.Generator], Arrays],
-         ours: Callable[..., Any], numpys: Callable[..., Any], torchs: Callable[..., Any]) -> Job:
-    return Job(about, arrays, {OURS: _compiled(ours), "numpy": _plain(numpys),
-                               "torch": _torch(torchs), "onnxruntime": _session(ours)})
+         ours: Callable[..., Any], numpys: Callable[..., Any],
+         torchs: Callable[..., Any]) -> BenchJob:
+    return BenchJob(about, arrays, {OURS: _compiled(ours), "numpy": _plain(numpys),
+                                    "torch": _torch(torchs), "onnxruntime": _session(ours)})
 
 
 # ---- the jobs
@@ -131,7 +132,7 @@ JOBS = {
         lambda x, first, second: fw.relu(x @ first) @ second,
         lambda x, first, second: np.maximum(x @ first, 0) @ second,
         lambda torch, x, first, second: torch.relu(x @ first) @ second),
-    "gradient": Job(
+    "gradient": BenchJob(
         "a gradient by that network's weights", _normal((64, 784), (784, 256), (256, 10)),
         {OURS: _compiled(_gradient), "torch": _torch(_torchs_gradient)}),
 }
