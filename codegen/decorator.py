@@ -12,7 +12,7 @@ from ..capture.graph.graph import Graph
 from ..capture.heap import code_tracker
 from ..capture.replay import fast_path, inspection
 from ..capture.replay.compiled_function import Compiled
-from ..capture.replay.differential_check import Checked, checking, interval
+from ..capture.replay.differential_check import CheckedProgram, checking, interval
 from ..capture.segments.segment import Backend
 from ..capture.trace.dynamic_spec import Dynamic, check_dynamic
 from ..eager.arrays import devices
@@ -40,8 +40,11 @@ class CheckedBackend:
         if not has_symbols(graph):
             return fixed(graph)
         every = interval(self.check)
-        return DynamicExecutable(graph, fixed, compile_dynamic, lambda known, program: Checked(
-            known, program, compile_graph, every, self.name))
+
+        def checked(specialized: Graph, program: Any) -> CheckedProgram:
+            return CheckedProgram(specialized, program, compile_graph, every, self.name)
+
+        return DynamicExecutable(graph, fixed, compile_dynamic, checked)
 
 
 @overload

@@ -12,7 +12,7 @@ from .support import inputs, targets
 from .support.command import Command, Found, positive
 from .support.inputs import Spec
 from .support.screen import Screen
-from .support.targets import Target
+from .support.targets import NamedTarget
 
 
 def _add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -52,7 +52,7 @@ def _run(options: argparse.Namespace, screen: Screen) -> Found:
     return dataclasses.asdict(built)
 
 
-def _target(options: argparse.Namespace) -> Target:
+def _target(options: argparse.Namespace) -> NamedTarget:
     """The function to build; of a model, its own inputs where the options name none."""
     if not options.target.endswith(".onnx"):
         return targets.chosen(options)
@@ -60,7 +60,7 @@ def _target(options: argparse.Namespace) -> Target:
     if not options.inputs and not options.example:
         options.inputs = [Spec(d.parameter, d.dtype, tuple(n or 1 for n in d.shape or ()))
                           for d in model._inputs if not d.optional]
-    return Target(Path(options.target).name, model)
+    return NamedTarget(Path(options.target).name, model)
 
 
 COMMAND = Command(

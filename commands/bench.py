@@ -13,7 +13,7 @@ import numpy as np
 
 from ..capture.replay.report_format import aligned
 from .support.command import Command, Failed, Found
-from .support.jobs import JOBS, LIBRARIES, OURS, Job
+from .support.jobs import JOBS, LIBRARIES, OURS, BenchJob
 from .support.screen import Screen, time_text
 
 _ROUNDS = 7
@@ -47,7 +47,7 @@ def _run(options: argparse.Namespace, screen: Screen) -> Found:
     return {"unit": "seconds", "jobs": found}
 
 
-def _measured(job: Job, libraries: list[str], seconds: float) -> Mapping[str, float]:
+def _measured(job: BenchJob, libraries: list[str], seconds: float) -> Mapping[str, float]:
     """Seconds of a call by library."""
     arrays = job.arrays(np.random.default_rng(0))
     calls = {name: job.calls[name](*arrays) for name in libraries if name in job.calls}

@@ -24,7 +24,7 @@ LADDER = {  # what FUSEWIRE_DEBUG shows from which number on
 
 
 @dataclass(frozen=True)
-class Kind:
+class SettingType:
     """What a setting may be: in words, the value that a text stands for, and which values fit."""
 
     allowed: str
@@ -32,20 +32,22 @@ class Kind:
     fits: Callable[[Any], bool]
 
 
-def _number(low: int, high: float = float("inf")) -> Kind:
+def _number(low: int, high: float = float("inf")) -> SettingType:
     words = f"a number from {low} to {high}" if high < float("inf") else f"a number, {low} or more"
-    return Kind(words, int, lambda v: type(v) is int and low <= v <= high)
+    return SettingType(words, int, lambda v: type(v) is int and low <= v <= high)
 
 
-def _one_of(*values: int) -> Kind:
+def _one_of(*values: int) -> SettingType:
     words = ", ".join(map(str, values[:-1])) + f" or {values[-1]}"
-    return Kind(words, int, lambda v: type(v) is int and v in values)
+    return SettingType(words, int, lambda v: type(v) is int and v in values)
 
 
-SWITCH = Kind("0 or 1", lambda text: {"0": False, "1": True}[text], lambda v: isinstance(v, bool))
-PROCESSOR = Kind("the name of a processor, such as x86-64-v3", str,
-                 lambda v: isinstance(v, str) and re.fullmatch(r"[\w.-]*", v, re.ASCII) is not None)
-FOLDER = Kind("the path of a folder", str, lambda v: isinstance(v, str))
+SWITCH = SettingType("0 or 1", lambda text: {"0": False, "1": True}[text],
+                     lambda v: isinstance(v, bool))
+PROCESSOR = SettingType("the name of a processor, such as x86-64-v3", str,
+                        lambda v: isinstance(v, str)
+                        and re.fullmatch(r"[\w.-]*", v, re.ASCII) is not None)
+FOLDER = SettingType("the path of a folder", str, lambda v: isinstance(v, str))
 
 
 @dataclass(frozen=True)
@@ -53,7 +55,7 @@ class Knob:
     """A setting: variable, kind, default, and what it means."""
 
     variable: str
-    kind: Kind
+    kind: SettingType
     default: Any
     help: str
 

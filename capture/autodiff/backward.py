@@ -14,7 +14,7 @@ from collections.abc import Collection, Sequence
 from typing import Any
 
 from ...eager.autograd.engine import gradients_between
-from ...eager.autograd.function import Part
+from ...eager.autograd.function import FunctionResult
 from ...eager.core.dispatch import evaluate, taped
 from ...eager.core.op import OPS, Op
 from ...eager.core.tape import Entry, extra_of, no_grad
@@ -252,7 +252,7 @@ class BackwardPlan:
                 level.points[0].entry.op, level, SavedArrays(saved), tuple(outside), None)
             for edge, tensor in zip(self._numbers, results):
                 if edge is not None:
-                    tensor.edge = Part(backward_node, edge, None)
+                    tensor.edge = FunctionResult(backward_node, edge, None)
         else:
             self._attach_general(SavedArrays(saved), Bindings(outside, arrays, results, read))
 
@@ -266,9 +266,9 @@ class BackwardPlan:
             if edge is not None and not isinstance(edge, TapeLeaf):
                 tensor.edge = edge.find(bindings) if isinstance(edge, Boundary) else points[edge]
 
-    def _points(self, saved: SavedArrays, bindings: Bindings) -> dict[Any, Part]:
+    def _points(self, saved: SavedArrays, bindings: Bindings) -> dict[Any, FunctionResult]:
         """The edge of each cut point in this call."""
-        points: dict[Any, Part] = {}
+        points: dict[Any, FunctionResult] = {}
         below: CompiledBackward | None = None
         for level in self.levels:
             self._instantiate_functions(level.number - 1, bindings, points)
@@ -282,7 +282,7 @@ class BackwardPlan:
         return points
 
     def _instantiate_functions(self, depth: int, bindings: Bindings,
-                               points: dict[Any, Part]) -> None:
+                               points: dict[Any, FunctionResult]) -> None:
         """Creates the tape entries of the Functions that were called at this depth."""
         for number, (call, at, edges, saved_edges) in enumerate(self.tape.calls):
             if at == depth:
@@ -291,7 +291,7 @@ class BackwardPlan:
                     [_edge_in_call(e, bindings, points) for e in saved_edges])
                 for i, kind in enumerate(joint.made):
                     if kind is not None:
-                        bindings.parts[number, i] = Part(joint, i, None)
+                        bindings.parts[number, i] = FunctionResult(joint, i, None)
 
     def values(self, saved: SavedArrays, entries: Sequence[Entry]
                ) -> tuple[Sequence[Node], dict[Node, Any]]:
@@ -348,15 +348,15 @@ def _value(node: Node, values: dict[Node, Any]) -> Any:
                     dict(node.params))._data
 
 
-def _edge_in_call(edge: Any, bindings: Bindings, points: dict[Any, Part]) -> Any:
+def _edge_in_call(edge: Any, bindings: Bindings, points: dict[Any, FunctionResult]) -> Any:
     """The edge of this call for an edge of the symbolic tape; other objects unchanged."""
     if isinstance(edge, Boundary):
         return edge.find(bindings)
     return points[edge] if isinstance(edge, Entry) else edge
 
 
-def _part(backward_node: CompiledBackward, point: CutPoint, bindings: Bindings) -> Part:
-    part = Part(backward_node, point.number, None)
+def _part(backward_node: CompiledBackward, point: CutPoint, bindings: Bindings) -> FunctionResult:
+    part = FunctionResult(backward_node, point.number, None)
     part.op = point.entry.op
     if point.is_watched:
         extra = extra_of(part)

@@ -11,7 +11,7 @@ import copy
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
-from ...eager.autograd.function import Joint, Part
+from ...eager.autograd.function import FunctionResult, Joint
 from ...eager.core.op import Op
 from ...eager.core.tape import Entry, Leaf
 from ...eager.core.tensor import Tensor
@@ -33,7 +33,7 @@ class Bindings:
     def __init__(self, outside: list[Any], arrays: list[Any], tensors: list[Tensor],
                  read: Any) -> None:
         self.outside, self.arrays, self.tensors, self.read = outside, arrays, tensors, read
-        self.parts: dict[tuple[int, int], Part] = {}
+        self.parts: dict[tuple[int, int], FunctionResult] = {}
 
 
 class Boundary:
@@ -175,7 +175,7 @@ class SymbolicTape:
         if edge.arrays is None:
             self.others.append(FreedTape(edge.op))
             return self.others[-1]
-        if isinstance(edge, Part):
+        if isinstance(edge, FunctionResult):
             return self._part(edge)
         if isinstance(edge, Joint):
             return self._call(edge)
@@ -265,7 +265,7 @@ class SymbolicTape:
         self._call_of[id(joint)] = len(self.calls), depth
         self.calls.append((FunctionCall(joint, self._outputs), depth, edges, saved_edges))
 
-    def _part(self, part: Part) -> Boundary:
+    def _part(self, part: FunctionResult) -> Boundary:
         number, depth = self._call_of[id(part.edges[0])]
         hooks, retained = self._hooks(part)
         if hooks or retained is not None:

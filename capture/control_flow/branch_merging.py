@@ -16,13 +16,13 @@ from ..graph.graph import Node
 from ..scalars.scalar_expr import ScalarExpr, elements, of_number
 from ..scalars.symbolic_scalar import SymbolicScalar
 from .decision import Decision
-from .frame_state import GENERATORS, Name, Snapshot, location_of, user_frames
+from .frame_state import GENERATORS, FrameState, Name, location_of, user_frames
 from .liveness import MergePoint, is_plain_range, live, merge_point
 from .loop_detection import LoopEntry, LoopRepeat
 from .operand_stack import is_single_test, tells_symbols_apart
 
 
-class Split(NamedTuple):
+class MergedBranch(NamedTuple):
     """An element of a path: a decision whose outcomes lead to one join."""
 
     key: Any
@@ -64,7 +64,7 @@ class MergePlan:
     """The state of the first path at its join."""
 
     location: Any
-    state: Snapshot
+    state: FrameState
     nodes: list[Node]
     numbers: dict[Name, Any]
     subject: Any
@@ -154,7 +154,7 @@ class BranchMerger:
             {node for _, node in tracer._known.values()}, *loops.around()))
 
     def _insert_split(self, key: Any, start: int) -> None:
-        self.tracer.path.insert(start, Split(key))
+        self.tracer.path.insert(start, MergedBranch(key))
         self._elements_read += 1
 
     def end(self, whole: bool) -> None:

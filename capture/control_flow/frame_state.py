@@ -60,7 +60,7 @@ def set_local(frame: Any, name: str, value: Any) -> None:
         ctypes.pythonapi.PyFrame_LocalsToFast(ctypes.py_object(frame), ctypes.c_int(0))
 
 
-class Snapshot:
+class FrameState:
     """The state as one comparable value (`structure`), with tensors and numbers listed separately
     in order of discovery."""
 
@@ -89,7 +89,7 @@ class Snapshot:
         self.structure = tuple(parts)
         self.arrays = [t._data for t in self.tensors]
 
-    def rebound(self, other: Snapshot) -> bool:
+    def rebound(self, other: FrameState) -> bool:
         """True if a local variable names another object: then its frame has moved on."""
         return any(a.get(name) is not value for a, b in zip(self.locals, other.locals)
                    for name, value in b.items())

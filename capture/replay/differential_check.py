@@ -42,10 +42,10 @@ def interval(check: str | float) -> int:
 def checking(backend: Backend, check: str | float, name: str) -> Backend:
     """A backend whose programs are compared with NumPy as often as `check` says."""
     every = interval(check)
-    return lambda graph: Checked(graph, backend(graph), backend, every, name)
+    return lambda graph: CheckedProgram(graph, backend(graph), backend, every, name)
 
 
-class Checked:
+class CheckedProgram:
     """A program that is compared with NumPy on its first call or on every n-th call."""
 
     def __init__(self, graph: Graph, executable: Executable, backend: Backend, every: int,
@@ -80,7 +80,7 @@ def compare(graph: Graph, arrays: Sequence[Any], found: Sequence[Any], backend: 
 
 
 @dataclass(frozen=True)
-class Difference:
+class Mismatch:
     """A node whose compiled value is wrong: both values, at the element that is off the most."""
 
     node: Node
@@ -98,7 +98,7 @@ class Difference:
                 f"and {self.count} of {self.node.type.size} elements of {self.node.type} are wrong")
 
 
-def differences(graph: Graph, arrays: Sequence[Any], found: Sequence[Any]) -> list[Difference]:
+def differences(graph: Graph, arrays: Sequence[Any], found: Sequence[Any]) -> list[Mismatch]:
     """The outputs that differ by more than rounding explains."""
     reference = Reference(graph, list(map(host, arrays)))
     doubts = [Doubt(node, np.asarray(host(value)), exact)
@@ -177,17 +177,17 @@ class Doubt:
         self._indices, self._allowed = self._indices[wrong], self._allowed[wrong]
         self._jumps = [values[wrong] for values in self._jumps]
 
-    def difference(self) -> Difference:
+    def difference(self) -> Mismatch:
         """The difference at the element with the largest error relative to its allowed error."""
         node, found, exact = self.node, self.found, self.exact
         if not self.fits:
-            return Difference(node, (), _type(found), _type(exact), node.type.size)
+            return Mismatch(node, (), _type(found), _type(exact), node.type.size)
         off = self._errors(self._indices)
         worst = int(np.argmax(
             np.where(np.isnan(off), np.inf, off) / (self._allowed + _FLUSH_THRESHOLD)))
         index = tuple(map(int, np.unravel_index(self._indices[worst], exact.shape)))
-        return Difference(node, index, found[index], exact[index], self._indices.size,
-                          float(self._allowed[worst]))
+        return Mismatch(node, index, found[index], exact[index], self._indices.size,
+                        float(self._allowed[worst]))
 
     def _rounding_error(self, exact: Any) -> Any:
         """The allowed differences of results that are rounded once."""
@@ -222,7 +222,7 @@ def _type(value: Any) -> str:
 # ---- the first wrong node
 
 def first_difference(graph: Graph, arrays: Sequence[Any], found: Sequence[Any], backend: Backend
-                     ) -> Difference | None:
+                     ) -> Mismatch | None:
     """The first wrong node on the path to the outputs `found`; None if all outputs are right.
 
     `backend` compiles parts of the graph.
@@ -235,7 +235,7 @@ def first_difference(graph: Graph, arrays: Sequence[Any], found: Sequence[Any], 
 
 
 def _wrong_nodes(root: Node, graph: Graph, arrays: Sequence[Any], backend: Backend
-                 ) -> Iterator[Difference]:
+                 ) -> Iterator[Mismatch]:
     """The nodes below `root` that differ from NumPy on their own compiled inputs.
 
     One program returns all nodes. Inputs come before their users.
@@ -259,15 +259,15 @@ def _single_node_graph(node: Node, operands: Sequence[Node]) -> Graph:
     return Graph(tuple(new.values()), (nodes.with_inputs(node, inputs),))
 
 
-def _deepest_wrong_node(wrong: Difference, graph: Graph, arrays: Sequence[Any], backend: Backend
-                    ) -> Difference:
+def _deepest_wrong_node(wrong: Mismatch, graph: Graph, arrays: Sequence[Any], backend: Backend
+                    ) -> Mismatch:
     """The deepest wrong node whose inputs are right when each is compiled in its own program.
 
     An error that occurs only in the larger graph stays at the node that showed it.
     """
     right: set[Node] = set()
 
-    def compiled(node: Node) -> Difference | None:
+    def compiled(node: Node) -> Mismatch | None:
         if node.op in SPECIAL or node in right:
             return None
         subgraph = Graph(graph.inputs, (node,))

@@ -43,7 +43,7 @@ def making_code() -> Iterator[None]:
                            ) from error
 
 
-class Job(Generic[T]):
+class CompileJob(Generic[T]):
     """A computation that the background thread runs once, while this object is referenced."""
 
     def __init__(self, make: Callable[[], T]) -> None:
@@ -97,7 +97,7 @@ class Meanwhile:
     Several threads may call it at once.
     """
 
-    def __init__(self, by_ops: Executable, job: Job[Executable]) -> None:
+    def __init__(self, by_ops: Executable, job: CompileJob[Executable]) -> None:
         self._by_ops, self.job = by_ops, job
 
     @property
@@ -135,11 +135,11 @@ class Jobs:
     """The background jobs of one function."""
 
     def __init__(self) -> None:
-        self._begun: weakref.WeakSet[Job[Any]] = weakref.WeakSet()
+        self._begun: weakref.WeakSet[CompileJob[Any]] = weakref.WeakSet()
 
-    def begin(self, make: Callable[[], T]) -> Job[T]:
+    def begin(self, make: Callable[[], T]) -> CompileJob[T]:
         """Queues a job for the background thread and returns it."""
-        job = Job(make)
+        job = CompileJob(make)
         self._begun.add(job)
         _begin(job)
         return job
@@ -157,14 +157,14 @@ class Jobs:
 
 # ---- the thread
 _LOCK = held_while_forking(threading.RLock())
-_QUEUE: deque[weakref.ref[Job[Any]]] = deque()
+_QUEUE: deque[weakref.ref[CompileJob[Any]]] = deque()
 _thread: threading.Thread | None = None
 _fork_handlers_registered = False  # True if forks wait for the thread
 _paused = False  # True while the thread must not begin a job
 _shut_down = False  # True once the process ends
 
 
-def _begin(job: Job[Any]) -> None:
+def _begin(job: CompileJob[Any]) -> None:
     with _LOCK:
         if _shut_down:
             job.drop()
@@ -203,7 +203,7 @@ def _work() -> None:
         del job  # its owner may be gone; a reference would keep the job alive
 
 
-def _next() -> Job[Any] | None:
+def _next() -> CompileJob[Any] | None:
     """The first queued job with a living owner; None if there is none."""
     while _QUEUE:
         job = _QUEUE.popleft()()

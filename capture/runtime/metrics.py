@@ -75,14 +75,14 @@ def in_words(size: int) -> str:
     return f"{size} B"
 
 
-class _State(threading.local):
+class _ThreadCosts(threading.local):
     """The costs that a thread collects, and the seconds of phases inside the current one."""
 
     costs: Costs | None = None
     inner = 0.0
 
 
-_STATE = _State()
+_STATE = _ThreadCosts()
 
 
 @contextlib.contextmanager

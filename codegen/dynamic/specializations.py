@@ -19,7 +19,7 @@ from typing import Any, NamedTuple, Protocol
 
 from ...capture.graph.bind_sizes import bind_sizes, dims_in, has_symbols
 from ...capture.graph.graph import Graph
-from ...capture.runtime.compile_queue import Job, Jobs, go_on
+from ...capture.runtime.compile_queue import CompileJob, Jobs, go_on
 from ...capture.runtime.metrics import Costs, Memory, making
 from ...capture.sizes.size_expr import SizeExpr, SizeSymbol
 from ...capture.sizes.symbolic_dim import size_expr_of
@@ -83,7 +83,7 @@ class SpecializationState:
         self.uses, self.compiled = 0, False  # compiled: for just these sizes
         self.next_check = math.inf if empty else 0  # use from which on there may be better code
         self.dynamic_program: DynamicProgram | None = None
-        self.job: Job[None] | None = None  # of the compile thread
+        self.job: CompileJob[None] | None = None  # of the compile thread
 
     @property
     def sizes_text(self) -> str:

@@ -22,7 +22,7 @@ from ...eager import interpreter
 from ...eager.arrays.dtypes import is_small
 from ...eager.arrays.shapes import TensorType
 from ...eager.autograd.engine import given_up, gradients_between
-from ...eager.autograd.function import Part
+from ...eager.autograd.function import FunctionResult
 from ...eager.core.op import Op
 from ...eager.core.tape import MODE, Entry, Leaf, set_grad_enabled
 from ...eager.core.tensor import Tensor
@@ -165,7 +165,7 @@ class LayerPrograms:
                                 None)
             entry.programs = self
             for i, tensor in enumerate(tensors):
-                tensor.edge = Part(entry, i, tensor._data)
+                tensor.edge = FunctionResult(entry, i, tensor._data)
         return tensors[0], tuple(tensors[1:])
 
     def backward(self, arrays: Arrays, gradients: dict[int, Tensor], wanted: tuple[bool, ...]
@@ -232,7 +232,7 @@ class _LayerEntry(Entry):
         return ((self.edges[i], gx) for i, gx in self.programs.backward(arrays, g, wanted))
 
 
-class _Gradients(NamedTuple):
+class _GradientGraph(NamedTuple):
     """The gradients of some inputs as nodes, and the input nodes of the results' gradients."""
 
     input_numbers: list[int]
@@ -260,7 +260,7 @@ class _LayerTrace:
     def _decompose(self, nodes: list[Node]) -> list[Node]:
         return decomposed(self._nodes, nodes, self._decomposed)
 
-    def gradients(self, numbers: tuple[int, ...], wanted: tuple[bool, ...]) -> _Gradients:
+    def gradients(self, numbers: tuple[int, ...], wanted: tuple[bool, ...]) -> _GradientGraph:
         """The gradients of the wanted inputs, from those of the results with these numbers."""
         results = [self.results[i] for i in numbers]
         result_gradients = [self._nodes.input(f"g{i}", self.nodes[i].type) for i in numbers]
@@ -271,7 +271,7 @@ class _LayerTrace:
                                       [self._edges[i] for i in input_numbers], False)
         numbered_nodes = [(i, g._data.node) for i, g in zip(input_numbers, input_gradients)
                           if g is not None]
-        return _Gradients([i for i, _ in numbered_nodes], self._decompose([n
+        return _GradientGraph([i for i, _ in numbered_nodes], self._decompose([n
                                                                       for _, n in numbered_nodes]),
                                                                       result_gradients)
 

@@ -28,10 +28,10 @@ from ..ir.loop_ir import (
 
 def signature(kernel: Kernel) -> tuple[Any, ...]:
     """A structural key: two kernels have equal keys exactly if their code is equal."""
-    return _Reader().kernel(kernel)
+    return _Numbering().kernel(kernel)
 
 
-class _Reader:
+class _Numbering:
     """Numbers buffers, registers, variables and expressions in the order in which they appear."""
 
     def __init__(self) -> None:

@@ -146,10 +146,10 @@ def region_instance_of(scheduler: Scheduler, nodes: Sequence[Node],
                        move_slices: bool = True) -> RegionInstance:
     """The region instance of these nodes. `move_slices`: a slice of an operand becomes an operand
     offset."""
-    return _Reader(scheduler, nodes, move_slices).build()
+    return _RegionWalk(scheduler, nodes, move_slices).build()
 
 
-class _Reader:
+class _RegionWalk:
     """Walks through the nodes from which the members are computed, up to values from outside."""
 
     def __init__(self, scheduler: Scheduler, nodes: Sequence[Node], move_slices: bool) -> None:

@@ -20,7 +20,7 @@ from ..llvm.kernel_key import signature
 from ..llvm.row_blocks import WHOLE, RowBlocks
 from ..llvm.step_table import BLOCK_ROWS_OFFSET, Arena, Argument, ProgramStep, Slot, program_text
 from ..runtime import object_cache
-from ..runtime.jit import Loaded, assembly, c_function, load_object
+from ..runtime.jit import LoadedCode, assembly, c_function, load_object
 from ..runtime.target import Target, host
 from . import native_threads
 
@@ -145,7 +145,7 @@ def facts_of(written: WrittenProgram) -> ProgramFacts:
     return ProgramFacts(written.symbols, len(written.kernels), cost)
 
 
-def _load(image: bytes, symbols: frozenset[str], target: Target) -> Loaded:
+def _load(image: bytes, symbols: frozenset[str], target: Target) -> LoadedCode:
     imports = {name: _resolved(name) for name in sorted(symbols)}
     return load_object(image, ["program", "later"], imports, target)
 

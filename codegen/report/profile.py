@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from ...capture.replay.report_format import Explanation, Part
+from ...capture.replay.report_format import Explanation, ReportSection
 from ...capture.runtime import spans
 from ...capture.runtime.metrics import Costs, Memory
 from ...capture.runtime.spans import Span
@@ -134,19 +134,19 @@ class Profile:
     def _explanation(self) -> Explanation:
         calls, kernels = self.calls(), self.kernels()
         if not calls:
-            return Explanation([Part("no compiled function was called")])
+            return Explanation([ReportSection("no compiled function was called")])
         count = sum(row["calls"] for row in calls)
         seconds = sum(row["seconds"] for row in calls)
-        parts = [Part(f"{_number(count, 'call')} of compiled functions took {seconds * 1e3:.2f} ms "
-                      f"of {self.seconds * 1e3:.2f} ms"),
-                 Part("by function, in ms", rows=_call_table(calls))]
+        parts = [ReportSection(f"{_number(count, 'call')} of compiled functions took "
+                               f"{seconds * 1e3:.2f} ms of {self.seconds * 1e3:.2f} ms"),
+                 ReportSection("by function, in ms", rows=_call_table(calls))]
         if kernels:
             more = len(kernels) - _MAX_KERNELS_SHOWN
-            omitted = [Part(f"and {more} more kernels")] if more > 0 else []
+            omitted = [ReportSection(f"and {more} more kernels")] if more > 0 else []
             table = _kernel_table(kernels[:_MAX_KERNELS_SHOWN], sum(row["seconds"]
                                                                     for row in kernels))
-            parts += [Part("by kernel, the median call", omitted, table),
-                      Part(f"memory of the largest program: {self.memory()}")]
+            parts += [ReportSection("by kernel, the median call", omitted, table),
+                      ReportSection(f"memory of the largest program: {self.memory()}")]
         return Explanation(parts)
 
 

@@ -161,7 +161,7 @@ def _evict(at: _Folder) -> None:
             total -= entry.size * _removed(at, entry)
 
 
-class Entry(NamedTuple):
+class CacheFile(NamedTuple):
     """A file of the folder: when it was last used, its bytes, and its name."""
 
     used: float
@@ -169,20 +169,20 @@ class Entry(NamedTuple):
     name: str
 
 
-def entries(path: Path) -> list[Entry]:
+def entries(path: Path) -> list[CacheFile]:
     """The entries of a folder; other files of the user in it are ignored."""
     with contextlib.suppress(OSError), _opened(path) as at:  # there is none yet
         return _entries(at)
     return []
 
 
-def _entries(at: _Folder) -> list[Entry]:
+def _entries(at: _Folder) -> list[CacheFile]:
     result = []
     for file in os.scandir(at.path if at.descriptor is None else at.descriptor):
         if _NAMES.fullmatch(file.name):
             with contextlib.suppress(OSError):  # another process was faster
                 about = file.stat(follow_symlinks=False)
-                result.append(Entry(about.st_mtime, about.st_size, file.name))
+                result.append(CacheFile(about.st_mtime, about.st_size, file.name))
     return result
 
 
@@ -195,7 +195,7 @@ def clear() -> int:
     return 0
 
 
-def _removed(at: _Folder, entry: Entry) -> bool:
+def _removed(at: _Folder, entry: CacheFile) -> bool:
     with contextlib.suppress(OSError):
         os.unlink(at.file_name(entry.name), dir_fd=at.descriptor)
         return True

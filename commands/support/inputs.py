@@ -16,7 +16,7 @@ import numpy as np
 from ...eager.arrays.dtypes import DTYPES, OWN
 from ...eager.core.tensor import Tensor, from_numpy
 from .command import Failed, WrongUsage
-from .targets import Target
+from .targets import NamedTarget
 
 _SPEC = re.compile(r"(?:(?P<name>\w+)=)?(?P<dtype>\w+)\[(?P<sizes>[\w\s,]*)\]", re.ASCII)
 _AXIS = re.compile(r"(?P<name>\w+):(?P<axis>\d+)=(?P<size>[^\W\d]\w*)", re.ASCII)
@@ -107,7 +107,7 @@ def axis(text: str) -> Axis:
     return Axis(found["name"], int(found["axis"]), found["size"])
 
 
-def given(options: argparse.Namespace, target: Target, sizes: Mapping[str, int] | None = None
+def given(options: argparse.Namespace, target: NamedTarget, sizes: Mapping[str, int] | None = None
           ) -> Given:
     """What the options say that the target is called with, its named sizes as in `sizes` where they
     are there. WrongUsage where that is not enough."""
@@ -127,7 +127,7 @@ def given(options: argparse.Namespace, target: Target, sizes: Mapping[str, int] 
     return Given(tensors, dynamic)
 
 
-def by_parameter(arrays: Mapping[str, Tensor], target: Target) -> dict[str, Tensor]:
+def by_parameter(arrays: Mapping[str, Tensor], target: NamedTarget) -> dict[str, Tensor]:
     """Tensors of a file by the names of the parameters that they are for."""
     found = _by_parameter(list(arrays.items()), target)
     _check(found, target)
@@ -180,7 +180,7 @@ def random(dtype: str, shape: Sequence[int], numbers: np.random.Generator) -> Te
     return from_numpy(values.astype(kind))
 
 
-def _written(specs: Sequence[Spec], target: Target, wanted: Mapping[str, int]
+def _written(specs: Sequence[Spec], target: NamedTarget, wanted: Mapping[str, int]
              ) -> tuple[dict[str, Tensor], dict[str, dict[int, str]]]:
     names = dict.fromkeys(s for spec in specs for s in spec.sizes if isinstance(s, str))
     if len(names) > len(_PRIMES):
@@ -197,7 +197,7 @@ def _written(specs: Sequence[Spec], target: Target, wanted: Mapping[str, int]
     return tensors, {name: axes for name, axes in dynamic.items() if axes}
 
 
-def _by_parameter(found: Sequence[tuple[str, Tensor]], target: Target) -> dict[str, Tensor]:
+def _by_parameter(found: Sequence[tuple[str, Tensor]], target: NamedTarget) -> dict[str, Tensor]:
     """Tensors by the parameters' names; those without a name by position."""
     known = list(target.parameters)
     made: dict[str, Tensor] = {}
@@ -212,7 +212,7 @@ def _by_parameter(found: Sequence[tuple[str, Tensor]], target: Target) -> dict[s
     return made
 
 
-def _check(tensors: Mapping[str, Tensor], target: Target) -> None:
+def _check(tensors: Mapping[str, Tensor], target: NamedTarget) -> None:
     """WrongUsage where the parameters are others than what is given."""
     parameters = target.parameters
     plain = {name: p for name, p in parameters.items()

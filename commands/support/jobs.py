@@ -22,7 +22,7 @@ Call = Callable[[], Any]  # gives what NumPy can read
 
 
 @dataclass(frozen=True)
-class Job:
+class BenchJob:
     """A job: its arguments, and for each library what makes a call of them."""
 
     about: str
@@ -78,9 +78,10 @@ def _normal(*shapes: tuple[int, ...]) -> Callable[[np.random.Generator], Arrays]
 
 
 def _job(about: str, arrays: Callable[[np.random.Generator], Arrays],
-         ours: Callable[..., Any], numpys: Callable[..., Any], torchs: Callable[..., Any]) -> Job:
-    return Job(about, arrays, {OURS: _compiled(ours), "numpy": _plain(numpys),
-                               "torch": _torch(torchs), "onnxruntime": _session(ours)})
+         ours: Callable[..., Any], numpys: Callable[..., Any],
+         torchs: Callable[..., Any]) -> BenchJob:
+    return BenchJob(about, arrays, {OURS: _compiled(ours), "numpy": _plain(numpys),
+                                    "torch": _torch(torchs), "onnxruntime": _session(ours)})
 
 
 # ---- the jobs
@@ -131,7 +132,7 @@ JOBS = {
         lambda x, first, second: fw.relu(x @ first) @ second,
         lambda x, first, second: np.maximum(x @ first, 0) @ second,
         lambda torch, x, first, second: torch.relu(x @ first) @ second),
-    "gradient": Job(
+    "gradient": BenchJob(
         "a gradient by that network's weights", _normal((64, 784), (784, 256), (256, 10)),
         {OURS: _compiled(_gradient), "torch": _torch(_torchs_gradient)}),
 }

@@ -20,7 +20,7 @@ from .command import Failed, WrongUsage
 FORM = "file.py:name"
 
 
-class Target(NamedTuple):
+class NamedTarget(NamedTuple):
     """What a user named on the command line."""
 
     name: str
@@ -45,7 +45,7 @@ def add_arguments(parser: argparse.ArgumentParser, form: str = FORM, what: str =
                         help="parameters and buffers of the module, a state dict of fw.save")
 
 
-def chosen(options: argparse.Namespace) -> Target:
+def chosen(options: argparse.Namespace) -> NamedTarget:
     """What the options name, with the weights that they name."""
     target = load(options.target)
     if options.weights:
@@ -56,7 +56,7 @@ def chosen(options: argparse.Namespace) -> Target:
     return target
 
 
-def load(text: str) -> Target:
+def load(text: str) -> NamedTarget:
     """The function or module that `file.py:name` names; a class of modules is called for one."""
     file, colon, name = text.rpartition(":")
     if not colon or not file or not name:
@@ -66,7 +66,7 @@ def load(text: str) -> Target:
     found: Any = _run(Path(file))
     for part in name.split("."):
         found = _attribute(found, part, file)
-    return Target(name, _made(found, text))
+    return NamedTarget(name, _made(found, text))
 
 
 def _attribute(owner: Any, name: str, file: str) -> Any:

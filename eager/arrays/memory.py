@@ -33,7 +33,7 @@ class _Raw(np.ndarray[Any, Any]):
     start: int  # the first byte on a cache line
 
 
-class Block(np.ndarray[Any, Any]):
+class MemoryBlock(np.ndarray[Any, Any]):
     """What a large array lies in: gives its bytes back when the last array over it is gone."""
 
     __slots__ = ()
@@ -43,7 +43,7 @@ class Block(np.ndarray[Any, Any]):
             _CACHE.give(self.base)
 
 
-class _Cache:
+class _FreeBlocks:
     """Free blocks, those unused for longest dropped first."""
 
     def __init__(self) -> None:
@@ -82,7 +82,7 @@ class _Cache:
 
 
 _array = np.ndarray
-_CACHE = _Cache()
+_CACHE = _FreeBlocks()
 held_while_forking(_CACHE.lock)
 
 
@@ -128,7 +128,7 @@ def _block(shape: tuple[int, ...], dtype: Any, size: int) -> Any:
     if raw is None:
         raw = _Raw(size, np.uint8)
         raw.start = -raw.ctypes.data % LINE
-    return _array(shape, dtype, _array.__new__(Block, size, np.uint8, raw), raw.start)
+    return _array(shape, dtype, _array.__new__(MemoryBlock, size, np.uint8, raw), raw.start)
 
 
 def _bytes(shape: tuple[int, ...], dtype: Any) -> int:
@@ -140,7 +140,7 @@ def _bytes(shape: tuple[int, ...], dtype: Any) -> int:
 
 def is_whole(array: Any) -> bool:
     """Whether `array` is no view: whoever holds its memory holds this very object."""
-    return array.base is None or type(array.base) is Block
+    return array.base is None or type(array.base) is MemoryBlock
 
 
 def empty_cache() -> None:

@@ -51,7 +51,7 @@ class Context:
                      for array, place in self._saved)
 
     def _edge(self, array: Any, place: Any) -> Any:
-        return Part(self._joint, place, array) if isinstance(place, int) else place
+        return FunctionResult(self._joint, place, array) if isinstance(place, int) else place
 
     def _keep(self, inputs: tuple[Any, ...], edges: tuple[Any, ...], outs: tuple[Any, ...]) -> None:
         """Arrays and edges in the place of the tensors that were given, which frees the cycle."""
@@ -135,7 +135,7 @@ class Joint(Entry):
         return pointwise.cast(sum_to(g, wanted.shape), wanted.dtype)
 
 
-class Part(Entry):
+class FunctionResult(Entry):
     """A result of a Function: hands its gradient to the joint that it shares with the others."""
 
     __slots__ = ("number",)
@@ -257,11 +257,11 @@ def _result(i: int, x: Any, ctx: Context, args: tuple[Any, ...], joint: Any) -> 
             raise GradientError(
                 f"{joint.op.name}: a leaf that requires a gradient was changed in place",
                 "give it a copy: x.clone()")
-        x.edge = x.edge if constant else Part(joint, i, x._data)
+        x.edge = x.edge if constant else FunctionResult(joint, i, x._data)
         return x
     with no_grad():
         own = pointwise.alias(x) if any(x is y for y in args) else x
-    return Tensor(own._data, None if constant else Part(joint, i, own._data))
+    return Tensor(own._data, None if constant else FunctionResult(joint, i, own._data))
 
 
 def _zeros(t: TensorType) -> Tensor:

@@ -117,7 +117,7 @@ def with_tape(on: bool, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) ->
         MODE.enabled = before
 
 
-class Scope:
+class TapeScope:
     """A context, also usable as a decorator, in which the tape is on or off."""
 
     __slots__ = ("before", "enabled")
@@ -144,7 +144,7 @@ class Scope:
         return with_tape(self.enabled, fn, *args, **kwargs)
 
 
-class set_grad_enabled(Scope):
+class set_grad_enabled(TapeScope):
     """Switches the tape on or off: from here on, or as a context or decorator in there only."""
 
     __slots__ = ("_made",)
@@ -165,7 +165,7 @@ class set_grad_enabled(Scope):
         return super().__call__(fn)
 
 
-class _InferenceScope(Scope):
+class _InferenceScope(TapeScope):
     __slots__ = ()
 
     def __enter__(self) -> None:
@@ -189,12 +189,12 @@ def no_grad(fn: Callable[..., Any] | None = None) -> Any:
     ...     (weight * 2).requires_grad
     False
     """
-    return _scope(Scope(False), fn)
+    return _scope(TapeScope(False), fn)
 
 
 def enable_grad(fn: Callable[..., Any] | None = None) -> Any:
     """A context or decorator in which the tape is on, inside of `no_grad` too."""
-    return _scope(Scope(True), fn)
+    return _scope(TapeScope(True), fn)
 
 
 def inference_mode(mode: Any = True) -> Any:
@@ -217,5 +217,5 @@ def is_inference_mode_enabled() -> bool:
     return MODE.inference
 
 
-def _scope(scope: Scope, fn: Callable[..., Any] | None) -> Any:
+def _scope(scope: TapeScope, fn: Callable[..., Any] | None) -> Any:
     return scope if fn is None else scope(fn)  # @fw.no_grad works like @fw.no_grad()

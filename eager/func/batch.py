@@ -27,7 +27,7 @@ from ..ops.products.contract import LETTERS
 from ..ops.shape.join import concat
 from ..ops.shape.view import permute_dims, reshape, slice_axes, take_op
 from . import tree
-from .custom import Call, Mapped, listed, run_forward
+from .custom import BatchedCall, Mapped, listed, run_forward
 from .transform import Level, OfLevel, check_inner, is_of, running, untaped
 
 __all__ = ["vmap"]
@@ -87,7 +87,7 @@ class Batched(OfLevel):
         return (self.value,)
 
 
-class Group(NamedTuple):
+class ExampleGroup(NamedTuple):
     """Examples to run together: of which chunk, and which random numbers they start with."""
 
     rows: Rows
@@ -107,10 +107,10 @@ class Batch(NamedTuple):
 class BatchLevel(Level):
     """A run of the function for some examples."""
 
-    def __init__(self, group: Group, batch: Batch) -> None:
+    def __init__(self, group: ExampleGroup, batch: Batch) -> None:
         self.rows, self.chunk, self.states = group
         self.batch, self.randomness, self.drawn = batch, batch.randomness, 0
-        self.others: list[Group] = []  # examples that decided otherwise
+        self.others: list[ExampleGroup] = []  # examples that decided otherwise
 
     @property
     def size(self) -> Any:
@@ -125,7 +125,7 @@ class BatchLevel(Level):
         stay, *others = places.values()
         if others:
             states = self.states[:self.drawn]
-            self.others += [Group(self.rows[go], self.chunk, [*states]) for go in others]
+            self.others += [ExampleGroup(self.rows[go], self.chunk, [*states]) for go in others]
             self.rows = self.rows[stay]
 
     def apply(self, op: Op, inputs: tuple[Any, ...], params: dict[str, Any]) -> Tensor:
@@ -158,7 +158,7 @@ class BatchLevel(Level):
             axes = [0 if is_of(x, self) else None for x in xs]
             return [x if axis is None else x._data.current() for x, axis in zip(xs, axes)], axes
 
-        made = Mapped.apply(Call(function, kept, outs, beneath, vmap), *inner)
+        made = Mapped.apply(BatchedCall(function, kept, outs, beneath, vmap), *inner)
         for x, value in zip(outs, made):
             if x is not None:
                 mapped = is_of(x, self)
@@ -335,7 +335,7 @@ def _batch_size(fronts: Sequence[Any], axes: Sequence[Any], structure: Any
     return count, next(x.shape[0] for x, axis in zip(fronts, axes) if axis is not None)
 
 
-class Path(NamedTuple):
+class BatchResult(NamedTuple):
     """What came of a run: for which examples, and the leaves of its result."""
 
     rows: Rows
@@ -345,13 +345,13 @@ class Path(NamedTuple):
     structure: Any
 
 
-def _paths(run: Callable[[BatchLevel], Any], batch: Batch) -> Iterator[Path]:
+def _paths(run: Callable[[BatchLevel], Any], batch: Batch) -> Iterator[BatchResult]:
     """Runs the function until every example has a result."""
     every, count = np.arange(batch.examples), max(batch.examples, 1)
     step = batch.chunk_size or count
     chunks = [every[i:i + step] for i in range(0, count, step)]
     shared: list[Tensor] = []  # states of generators, where all examples draw the same numbers
-    waiting = [Group(rows, rows, []) for rows in chunks]
+    waiting = [ExampleGroup(rows, rows, []) for rows in chunks]
     while waiting:
         group = waiting.pop(0)
         level = BatchLevel(group, batch)
@@ -363,11 +363,11 @@ def _paths(run: Callable[[BatchLevel], Any], batch: Batch) -> Iterator[Path]:
                     tree.tensors("vmap", leaves, structure, "the result")]
             batched = [is_of(x, level) for x in outs]
             values = [x._data.current() if b else x for x, b in zip(outs, batched)]
-        yield Path(level.rows, level.size, values, batched, structure)
+        yield BatchResult(level.rows, level.size, values, batched, structure)
         waiting = level.others + waiting
 
 
-def _together(paths: list[Path], out_axes: Any) -> Any:
+def _together(paths: list[BatchResult], out_axes: Any) -> Any:
     """The results of all paths as one, the examples in their order and along `out_axes`."""
     first = paths[0]
     for path in paths[1:]:
@@ -393,7 +393,7 @@ def _in_order(x: Tensor, order: Any) -> Tensor:
     return apply(take_op, (x, index), {"axis": 0})
 
 
-def _shared(paths: list[Path], n: int) -> Tensor:
+def _shared(paths: list[BatchResult], n: int) -> Tensor:
     if len(paths) > 1 or paths[0].batched[n]:
         raise ShapeError("vmap: a result with out_axes=None differs between the examples",
                          "give the axis that the examples shall have in it")
@@ -408,7 +408,7 @@ def _back(x: Tensor, axis: Any) -> Tensor:
     return permute_dims(x, (*range(1, at + 1), 0, *range(at + 1, x.ndim)))
 
 
-def _check_alike(a: Path, b: Path) -> None:
+def _check_alike(a: BatchResult, b: BatchResult) -> None:
     """Raises ShapeError unless the results of two paths can be joined."""
     of = f"vmap: examples {_listed(a.rows)} and {_listed(b.rows)} decide differently and give"
     if a.structure != b.structure:
@@ -421,7 +421,7 @@ def _check_alike(a: Path, b: Path) -> None:
                              "every path must return tensors of one shape and dtype")
 
 
-def _types(path: Path) -> list[Any]:
+def _types(path: BatchResult) -> list[Any]:
     return [(x._data.shape[1:] if b else x._data.shape, x._data.dtype)
             for x, b in zip(path.leaves, path.batched)]
 

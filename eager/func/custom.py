@@ -51,7 +51,7 @@ class Mapped(Function):
         return (None, *ctx.call.backward(ctx.saved_tensors, gradients))
 
 
-class Call:
+class BatchedCall:
     """What `Mapped` needs: what forward gave and saved, and how to run backward over a batch."""
 
     def __init__(self, function: Any, kept: Any, outs: list[Any], beneath: Callable[..., Any],

@@ -81,7 +81,7 @@ class OfLevel(Traced):
             raise self.outlived()
 
 
-class Transforms:
+class TransformInterpreter:
     """The interpreter while transforms run, on top of the one that was there before."""
 
     answers = False  # for each example another
@@ -181,7 +181,7 @@ def _highest(inputs: tuple[Any, ...]) -> Level | None:
 def running(level: Level) -> Iterator[None]:
     """A context in which `level` is the innermost transform."""
     before: Any = interpreter.STATE.active
-    active = before if isinstance(before, Transforms) else Transforms(before)
+    active = before if isinstance(before, TransformInterpreter) else TransformInterpreter(before)
     _DEPTH.number += 1
     level.number, level.running = _DEPTH.number, True
     active.levels.append(level)

@@ -10,7 +10,7 @@ from ..core.tensor import Tensor
 from ..errors import DTypeError, ShapeError
 
 
-class Node(NamedTuple):
+class ContainerSpec(NamedTuple):
     """A container: its type, the names of its items, and what each item is; None has no items."""
 
     kind: type
@@ -53,7 +53,7 @@ def flatten(tree: Any) -> tuple[list[Any], Any]:
         below, node = flatten(item)
         leaves += below
         nodes.append(node)
-    return leaves, Node(type(tree), found[0], tuple(nodes))
+    return leaves, ContainerSpec(type(tree), found[0], tuple(nodes))
 
 
 def unflatten(structure: Any, leaves: Sequence[Any]) -> Any:
@@ -76,7 +76,7 @@ def _build(node: Any, leaves: Any) -> Any:
     return node.kind(**dict(zip(node.names, items)))
 
 
-def _filled(node: Node, items: list[Any]) -> Any:
+def _filled(node: ContainerSpec, items: list[Any]) -> Any:
     made = node.kind() if node.kind is not dict else {}
     made.update(zip(node.names, items))
     return made

@@ -112,10 +112,10 @@ def _in_place(fn: Callable[..., Tensor], name: str) -> Callable[[Tensor, Any], T
     return method
 
 
-class _Counting:
+class _InPlaceProbe:
     """Something that is added to: how many references to it `_in_place` sees."""
 
-    def __iadd__(self, seen: list[int]) -> _Counting:
+    def __iadd__(self, seen: list[int]) -> _InPlaceProbe:
         seen.append(sys.getrefcount(self))
         return self
 
@@ -126,7 +126,7 @@ def _unheld() -> int:
     -1 for a Python that counts no others for a tensor in a variable.
     """
     seen: list[int] = []
-    made = _Counting()
+    made = _InPlaceProbe()
     made += seen
     list_of: dict[int, Any] = _Fresh()
     list_of[0] += seen
@@ -136,8 +136,8 @@ def _unheld() -> int:
 class _Fresh(dict[int, Any]):
     """A dict that gives a new object for every key."""
 
-    def __getitem__(self, key: int) -> _Counting:
-        return _Counting()
+    def __getitem__(self, key: int) -> _InPlaceProbe:
+        return _InPlaceProbe()
 
 
 _UNHELD = _unheld()

@@ -55,7 +55,7 @@ MESSAGES = {
 UNKNOWN = "no code of this library"
 
 
-class Kind(NamedTuple):
+class ElementType(NamedTuple):
     """A dtype: its number, and the C type of an element."""
 
     number: int
@@ -64,13 +64,13 @@ class Kind(NamedTuple):
 
 # Numbers never change: a new dtype gets a new one. The order is that of a switch in native code.
 DTYPES = {
-    "bool": Kind(1, "uint8_t"),
-    "int8": Kind(2, "int8_t"), "int16": Kind(3, "int16_t"),
-    "int32": Kind(4, "int32_t"), "int64": Kind(5, "int64_t"),
-    "uint8": Kind(6, "uint8_t"), "uint16": Kind(7, "uint16_t"),
-    "uint32": Kind(8, "uint32_t"), "uint64": Kind(9, "uint64_t"),
-    "float16": Kind(10, "uint16_t"), "bfloat16": Kind(11, "uint16_t"),
-    "float32": Kind(12, "float"), "float64": Kind(13, "double"),
+    "bool": ElementType(1, "uint8_t"),
+    "int8": ElementType(2, "int8_t"), "int16": ElementType(3, "int16_t"),
+    "int32": ElementType(4, "int32_t"), "int64": ElementType(5, "int64_t"),
+    "uint8": ElementType(6, "uint8_t"), "uint16": ElementType(7, "uint16_t"),
+    "uint32": ElementType(8, "uint32_t"), "uint64": ElementType(9, "uint64_t"),
+    "float16": ElementType(10, "uint16_t"), "bfloat16": ElementType(11, "uint16_t"),
+    "float32": ElementType(12, "float"), "float64": ElementType(13, "double"),
 }
 
 

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Sequence
 
 from .abi import DTYPES, MESSAGES, VERSION, Code
-from .library_module import Library, Named
+from .library_module import ArraySpec, Library
 
 # The part that all libraries have in common; the first header that is included brings it.
 _COMMON = """#ifndef FUSEWIRE_AOT_H
@@ -234,7 +234,7 @@ def _arrays(library: Library, sizes: Sequence[str], pointers: Sequence[str]) -> 
         yield f"{where}.dtype = FUSEWIRE_{array.dtype.name.upper()};"
 
 
-def _lengths(array: Named, library: Library, names: Sequence[str]) -> list[str]:
+def _lengths(array: ArraySpec, library: Library, names: Sequence[str]) -> list[str]:
     """The sizes of an input in C: each is a number, or has a name."""
     known = dict(zip(library.sizes, names))
     return [known[n.name] if n.name is not None else str(n.number) for n in array.shape]

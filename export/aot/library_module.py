@@ -14,7 +14,7 @@ from ...codegen.runtime.thread_pool import IN_ORDER
 from .abi import MESSAGES, UNKNOWN, Code, number_of
 from .argument_checks import LOOKS, TYPES
 from .call import CALL
-from .program import Checked, Native
+from .program import LibraryProgram, RangeCheck
 from .weight_file import MAPPED
 from .weights import FACTOR, HEAD
 
@@ -22,7 +22,7 @@ COMPUTED = -(1 << 63)  # in the information about an array: a size that `_shapes
 
 
 @dataclass(frozen=True)
-class Named:
+class ArraySpec:
     """An input or output: its name, dtype, and shape for any sizes."""
 
     name: str
@@ -38,10 +38,10 @@ class Library:
     """All about a library. Its first program that fits the sizes of a call runs."""
 
     name: str
-    inputs: Sequence[Named]
-    outputs: Sequence[Named]
+    inputs: Sequence[ArraySpec]
+    outputs: Sequence[ArraySpec]
     sizes: Sequence[str]
-    programs: Sequence[Native]
+    programs: Sequence[LibraryProgram]
     weights: bytes  # the whole block; empty for none
     inside: bool
 
@@ -100,7 +100,7 @@ def _constants(library: Library) -> Iterator[str]:
     yield from _information(library)
 
 
-def _variant(library: Library, program: Native, number: int) -> Iterator[str]:
+def _variant(library: Library, program: LibraryProgram, number: int) -> Iterator[str]:
     """The lists of one program."""
     sizes: list[SizeFormula] = []
     kinds = []
@@ -125,7 +125,7 @@ def _variant(library: Library, program: Native, number: int) -> Iterator[str]:
     yield _list(f"ranges.{number}", "i64", [n for both in program.ranges for n in both])
 
 
-def _words(library: Library, program: Native, number: int) -> str:
+def _words(library: Library, program: LibraryProgram, number: int) -> str:
     """The words of a variant."""
     def there(name: str) -> str:
         return f"ptr @{name}.{number}"
@@ -138,7 +138,7 @@ def _words(library: Library, program: Native, number: int) -> str:
     return ", ".join(w if isinstance(w, str) else f"i64 {w}" for w in words)
 
 
-def _check(check: Checked, first: int) -> str:
+def _check(check: RangeCheck, first: int) -> str:
     return _i64s(check.place, number_of(check.dtype), len(check.shape), first, check.low,
                  check.stop)
 

@@ -31,13 +31,13 @@ from ...codegen.program.prepack import prepacked_launches, prepacked_part
 from ...codegen.runtime.cpython.data_pointers import address, aligned
 from ...codegen.runtime.target import Target, host
 from ...eager.errors import CodegenError
-from .weights import Weights
+from .weights import WeightPool
 
 Shape = tuple[SizeFormula, ...]
 
 
 @dataclass(frozen=True)
-class Checked:
+class RangeCheck:
     """Elements of an array of the table that have to lie in low ... stop - 1."""
 
     place: int
@@ -57,7 +57,7 @@ class Copied:
 
 
 @dataclass
-class Native:
+class LibraryProgram:
     """A program of a library. `ranges` are the least and the largest of each size that varies.
 
     `spare` are places of the workspace at which results lie that are only checked.
@@ -70,8 +70,8 @@ class Native:
     copied: list[Copied]
     inputs: Sequence[Shape]
     outputs: Sequence[Shape]
-    before: list[Checked] = field(default_factory=list)
-    after: list[Checked] = field(default_factory=list)
+    before: list[RangeCheck] = field(default_factory=list)
+    after: list[RangeCheck] = field(default_factory=list)
     ranges: Sequence[tuple[int, int]] = ()
 
 
@@ -91,11 +91,11 @@ class Compiler:
     """Makes programs of one library: `given` inputs, and after them its weights, as arrays."""
 
     def __init__(self, target: Target, threads: int, given: int, arrays: Sequence[Any],
-                 weights: Weights) -> None:
+                 weights: WeightPool) -> None:
         self.target, self.machine = target, machine_of(target, threads)
         self.given, self.arrays, self.weights = given, arrays, weights
 
-    def fixed(self, graph: Graph, sizes: Mapping[str, int]) -> Native:
+    def fixed(self, graph: Graph, sizes: Mapping[str, int]) -> LibraryProgram:
         """The program of a graph for just these sizes. CodegenError where something in it has no
         native code."""
         graph = bind_sizes(graph, sizes) if sizes else graph
@@ -106,7 +106,7 @@ class Compiler:
         return replace(native, ranges=[(n, n) for n in sizes.values()])
 
     def any_size(self, graph: Graph, ranges: Mapping[str, tuple[int, int]],
-                 shapes: Sequence[Shape]) -> Native:
+                 shapes: Sequence[Shape]) -> LibraryProgram:
         """The program of a graph for all sizes in these ranges; `shapes` are those of inputs.
         CodegenError with the reason where there is none."""
         def lower(known: Graph, sizes: tuple[tuple[int, int], ...]) -> Lowered:
@@ -164,12 +164,12 @@ class Compiler:
         return others
 
     def _native(self, made: _Assembled, outputs: Sequence[Shape], results: Sequence[Shape],
-                inputs: Sequence[Shape]) -> Native:
+                inputs: Sequence[Shape]) -> LibraryProgram:
         plan = made.plan
         shapes = dict(zip([plan.buffers[n] for n in plan.results], results))
         shapes |= dict(zip([plan.buffers[n] for n in plan.graph.inputs], inputs))
-        native = Native(made.written, made.workspace, _stack(made.written), made.spare,
-                        made.copied, inputs[:self.given], outputs)
+        native = LibraryProgram(made.written, made.workspace, _stack(made.written), made.spare,
+                                made.copied, inputs[:self.given], outputs)
         for check in plan.checks:
             node = plan.graph.outputs[check.output]
             buffer = plan.buffers[node]
@@ -177,7 +177,7 @@ class Compiler:
             if place == self.given:
                 check.require(self._value(plan, node))
                 continue
-            found = Checked(place, node.type.dtype, shapes[buffer], check.low, int(check.size))
+            found = RangeCheck(place, node.type.dtype, shapes[buffer], check.low, int(check.size))
             (native.before if place < self.given else native.after).append(found)
         return native
 

@@ -20,16 +20,16 @@ from ..onnx.model.arguments import Arguments, arguments, further
 from ..onnx.model.trace import check_fixed, conditions_of, explored, inference, plain, results_of
 from .abi import MOST_SIZES
 from .if_conversion import in_words, outputs_of
-from .library_module import Library, Named
-from .program import Compiler, Native, Shape
-from .weights import Weights
+from .library_module import ArraySpec, Library
+from .program import Compiler, LibraryProgram, Shape
+from .weights import WeightPool
 
 LARGEST = 64  # of a size, where nothing else is asked for
 _TRIED = 1 << 20  # sets of sizes for which conditions are looked at
 
 
 @dataclass(frozen=True)
-class Recorded:
+class Recording:
     """A recording: its graph, whose last inputs are the weights, with their arrays. `ranges`: the
     least and the largest of each size that varies; `known`: those that are to have code of their
     own."""
@@ -45,17 +45,17 @@ class Recorded:
     def library(self, name: str, target: Target, threads: int, inside: bool
                 ) -> tuple[Library, list[str]]:
         """The library of it, and what is to be said of it."""
-        weights, notes = Weights(), list(self.notes)
+        weights, notes = WeightPool(), list(self.notes)
         compiler = Compiler(target, threads, self.given, self.arrays, weights)
         programs = self._programs(compiler, notes)
         names = [*(n.params["name"] for n in self.graph.inputs[:self.given]), *self.output_names]
-        arrays = [Named(name, n.type.dtype, tuple(map(size_expr_of, n.type.shape))) for name, n in
-                  zip(names, (*self.graph.inputs[:self.given], *self.graph.outputs))]
+        arrays = [ArraySpec(name, n.type.dtype, tuple(map(size_expr_of, n.type.shape)))
+                  for name, n in zip(names, (*self.graph.inputs[:self.given], *self.graph.outputs))]
         block = b"" if weights.empty else weights.block()
         return Library(name, arrays[:self.given], arrays[self.given:], [*self.ranges], programs,
                        block, inside), notes
 
-    def _programs(self, compiler: Compiler, notes: list[str]) -> list[Native]:
+    def _programs(self, compiler: Compiler, notes: list[str]) -> list[LibraryProgram]:
         """The programs, those for just one set of sizes first."""
         try:
             programs = [compiler.fixed(self.graph, sizes) for sizes in self.known]
@@ -95,7 +95,7 @@ class Wanted(NamedTuple):
     examples: Sequence[Any]
 
 
-def record(fn: Callable[..., Any], args: Any, wanted: Wanted) -> Recorded:
+def record(fn: Callable[..., Any], args: Any, wanted: Wanted) -> Recording:
     """The recording of fn(*args)."""
     fn = plain(fn)
     call = arguments(fn, args, wanted.input_names, wanted.dynamic_shapes)
@@ -109,8 +109,8 @@ def record(fn: Callable[..., Any], args: Any, wanted: Wanted) -> Recorded:
     graph, arrays = _graph(given, outputs_of(ways, results.nodes), ways.names)
     conditions = conditions_of(sizes)
     ranges = _ranges(call, more, wanted.max_sizes, conditions)
-    return Recorded(graph, len(given), arrays, results.names, ranges,
-                    _known(call, more, conditions), in_words(ways))
+    return Recording(graph, len(given), arrays, results.names, ranges,
+                     _known(call, more, conditions), in_words(ways))
 
 
 def _graph(given: Sequence[Node], outputs: Sequence[Node], names: Any) -> tuple[Graph, list[Any]]:

@@ -27,7 +27,7 @@ FACTOR = 0x9E3779B97F4A7C15  # of the checksum
 _BLOCK = 1 << 20  # words at once
 
 
-class Weights:
+class WeightPool:
     """Arrays, of which equal ones are held once."""
 
     def __init__(self) -> None:

@@ -98,7 +98,7 @@ class _Loading:
         return PathCodegen(self.fn, self.names.held)
 
 
-class Loaded:
+class LoadedFunction:
     """A saved function: called like the one that was saved, with a state of its own."""
 
     def __init__(self, path: Any) -> None:
@@ -207,7 +207,7 @@ def _shown(value: Any) -> str:
     return f"{value!r:.60}"
 
 
-def load_compiled(path: Any) -> Loaded:
+def load_compiled(path: Any) -> LoadedFunction:
     """What was saved by `save` of a compiled function, as a function of its own: it runs without
     the source and without recording or compiling anything.
 
@@ -224,7 +224,7 @@ def load_compiled(path: Any) -> Loaded:
     tensor([0., 2., 4.])
     """
     try:
-        return Loaded(path)
+        return LoadedFunction(path)
     except FusewireError:
         raise
     except (LookupError, TypeError, ValueError, AttributeError) as error:

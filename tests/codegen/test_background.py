@@ -343,7 +343,7 @@ def test_compiled_code_is_checked(compiler: Compiler, monkeypatch: pytest.Monkey
     compiled(X)
     compiled.wait()
     compiled(X)
-    assert type(compiled.programs[0].stages()[0].executable).__name__ == "Checked"
+    assert type(compiled.programs[0].stages()[0].executable).__name__ == "CheckedProgram"
 
 
 # ---- options, threads, processes

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from ....eager.arrays.memory import Block
+from ....eager.arrays.memory import MemoryBlock
 from .. import object_cache
 from ..target import host
 from .object_layout import LAYOUT, Layout
@@ -377,7 +377,7 @@ bad:
 _USED = {"PyEval_SaveThread": "ptr ()", "PyEval_RestoreThread": "void (ptr)",
          "Py_IncRef": "void (ptr)", "Py_DecRef": "void (ptr)", "PyList_New": "ptr (i64)",
          "PyMem_Malloc": "ptr (i64)", "PyMem_Free": "void (ptr)"}
-_OBJECTS = {"none": None, "true": True, "false": False, "ndarray": np.ndarray, "block": Block}
+_OBJECTS = {"none": None, "true": True, "false": False, "ndarray": np.ndarray, "block": MemoryBlock}
 _CONTIGUOUS = 0x0101  # in C's order, and aligned
 _WRITEABLE = 0x0400
 _FASTCALL = 0x0080

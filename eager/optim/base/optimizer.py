@@ -20,13 +20,13 @@ from ...uninterrupted import Uninterrupted
 from .foreach import batches, gradient, joined, narrowed, parted, widened
 from .formulas import axpy, scale
 from .groups import Group, stored
-from .state_dicts import Saving, State, with_hooks
+from .state_dicts import SavableState, State, with_hooks
 from .step_numbers import PLAIN, as_count, is_zero, number
 
 Settings = dict[str, Any]
 
 
-class Optimizer(Saving):
+class Optimizer(SavableState):
     """Changes `params` by their gradients: tensors, pairs of name and tensor, or dicts of groups.
 
     A group is a dict with "params" and the settings in which it differs from `defaults`.

@@ -40,7 +40,7 @@ class Calls:
         self.stepped = False
 
 
-class Saving:
+class SavableState:
     """What an optimizer can do beside steps: save and load its state, and call hooks."""
 
     counts: tuple[str, ...]
@@ -56,7 +56,7 @@ class Saving:
         return {k: v for k, v in self.__dict__.items() if k != "_hooks"}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        Saving.__init__(self)
+        SavableState.__init__(self)
         self.__dict__.update(state)
 
     # ---- what an optimizer says of its state
@@ -216,7 +216,7 @@ def with_hooks(step: Callable[..., Any]) -> Callable[..., Any]:
     """The method `step` of an optimizer, with the hooks called around it."""
 
     @functools.wraps(step)
-    def hooked(self: Saving, *args: Any, **kwargs: Any) -> Any:
+    def hooked(self: SavableState, *args: Any, **kwargs: Any) -> Any:
         self.calls.stepped = True
         if not self._hooks:
             return step(self, *args, **kwargs)

@@ -121,7 +121,7 @@ class _Lease:
         self._back.append(self._number)
 
 
-class Read:
+class SharedReader:
     """The loop's side of one worker's pieces."""
 
     def __init__(self, prefix: str, most: int) -> None:

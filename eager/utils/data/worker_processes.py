@@ -16,7 +16,7 @@ from typing import Any
 from ...core.tensor import Tensor
 from ...errors import ArgumentError, WorkerError
 from .fetch import Job
-from .shared_memory import Read, Written, new_folder
+from .shared_memory import SharedReader, Written, new_folder
 from .worker import FAILED, Task, serve
 from .worker_pool import Crew, Reply
 
@@ -34,7 +34,8 @@ class Processes(Crew):
         self.pipes: list[Any] = []
         self.processes: list[Any] = []
         self.sentinels: list[int] = []
-        self.memory = [Read(f"{self.folder}/{i}", ahead + _KEPT) for i in range(job.workers)]
+        self.memory = [SharedReader(f"{self.folder}/{i}", ahead + _KEPT)
+                       for i in range(job.workers)]
         self.arrived: deque[Reply] = deque()
         self.heard: set[int] = set()  # the workers that have replied
         self.spawned = context.get_start_method() != "fork"

@@ -24,7 +24,7 @@ class Operand(NamedTuple):
     order: tuple[int, ...]
 
 
-class Product(NamedTuple):
+class MatrixProduct(NamedTuple):
     """A product of matrices, for each example and head: of rows, and of an operand whose last axis
     but one is summed. Several heads of the rows may go with one of the operand."""
 
@@ -91,7 +91,7 @@ def _only(node: Node, users: Users) -> bool:
     return len(users[node]) == 1
 
 
-def _product(node: Node, users: Users) -> Product | None:
+def _product(node: Node, users: Users) -> MatrixProduct | None:
     """What a node of four axes is the product of."""
     if node.op == "contract":
         return _matrices(node)
@@ -101,11 +101,11 @@ def _product(node: Node, users: Users) -> Product | None:
     if found is None or found.left.op != "reshape" or not _only(found.left, users):
         return None
     left = found.left.inputs[0]
-    return Product(left, found.right) if _are_grouped(left, found.left) \
+    return MatrixProduct(left, found.right) if _are_grouped(left, found.left) \
         and _are_grouped(node, node.inputs[0]) else None
 
 
-def _matrices(node: Node) -> Product | None:
+def _matrices(node: Node) -> MatrixProduct | None:
     left, right, out = parts(node.params["spec"])
     if len(out) != 4 or left[:3] != out[:3] or len(left) != 4 or len(right) != 4 \
             or left[3] in out or set(right) != {out[0], out[1], left[3], out[3]}:
@@ -114,7 +114,7 @@ def _matrices(node: Node) -> Product | None:
     order = tuple(right.index(a) for a in (out[0], out[1], left[3], out[3]))
     if y.op == "permute_dims":
         y, order = y.inputs[0], tuple(y.params["axes"][i] for i in order)
-    return Product(x, Operand(y, order))
+    return MatrixProduct(x, Operand(y, order))
 
 
 def _are_grouped(several: Node, grouped: Node) -> bool:

@@ -43,7 +43,7 @@ class Method:
 
     scope_type = Scope
 
-    def __init__(self, owner: Source, opsets: Mapping[str, int], types: Types,
+    def __init__(self, owner: ModelSource, opsets: Mapping[str, int], types: Types,
                  given: Mapping[str, Any]) -> None:
         self.owner, self.opsets, self.types, self.given = owner, opsets, types, given
         self.taken: dict[str, int] = {}
@@ -207,7 +207,7 @@ def _check_call(entry: table.Operator, inputs: Sequence[str], keywords: Mapping[
                                f"it takes {inspect.signature(entry.function)}") from None
 
 
-class Source:
+class ModelSource:
     """The source of a model, its constants, and what it needs to be made of them."""
 
     def __init__(self, model: Any, meter: Meter) -> None:
