@@ -23,24 +23,25 @@ RECOMPUTED_KINDS = ("pointwise", "view", "create")  # kinds of ops that the back
 EXACT_COMPARISONS = ("equal", "not_equal")
 
 
-def decomposed(nodes: Nodes, roots: Sequence[Node], known: dict[Node, Node]) -> list[Node]:
+def decomposed(nodes: Nodes, roots: Sequence[Node], decompositions: dict[Node, Node]) -> list[Node]:
     """The nodes of `roots` with composites decomposed, except ops marked `whole`.
 
-    `known` maps nodes to their decompositions; new ones are added.
+    `decompositions` maps nodes to their decompositions; new ones are added.
     """
     for node in topological(roots):
-        if node in known:
+        if node in decompositions:
             continue
-        inputs = tuple(known[i] for i in node.inputs)
+        inputs = tuple(decompositions[i] for i in node.inputs)
         if node.op in SPECIAL:
-            known[node] = node
+            decompositions[node] = node
         elif node.kind == "composite" and not OPS[node.op].whole:
             root = build(nodes, OPS[node.op].meaning, inputs, dict(node.params), node.site)
-            known[node] = root if root in known else decomposed(nodes, [root], known)[0]
+            decompositions[node] = root if root in decompositions else decomposed(nodes, [root],
+                                                                                  decompositions)[0]
         else:
-            known[node] = nodes.make(node.op, inputs, node.params, node.type, node.site)
-            known.setdefault(known[node], known[node])
-    return [known[r] for r in roots]
+            decompositions[node] = nodes.make(node.op, inputs, node.params, node.type, node.site)
+            decompositions.setdefault(decompositions[node], decompositions[node])
+    return [decompositions[r] for r in roots]
 
 
 def saved_values(demanded: Iterable[Node], results: Collection[Node],

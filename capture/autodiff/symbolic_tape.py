@@ -94,8 +94,8 @@ class FunctionCall:
         joint.layers = recorded.layers
         joint.ctx = ctx = copy.copy(recorded.ctx)
         ctx._joint, ctx._dirty, ctx._constant = joint, (), ()
-        ctx._saved = [(None, None) if i is None else (bindings.arrays[i], place)
-                      for i, place in zip(self.saved, saved_edges)]
+        ctx._saved = [(None, None) if i is None else (bindings.arrays[i], edge)
+                      for i, edge in zip(self.saved, saved_edges)]
         for name, make in self.attributes.items():
             setattr(ctx, name, make(bindings.tensors, bindings.read))
         return joint

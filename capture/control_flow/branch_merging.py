@@ -151,7 +151,7 @@ class BranchMerger:
             self._insert_split(key, len(tracer.path) - 1)
         self._branches.append(_OpenBranch(
             key, [(f, f.f_lasti) for f in frames], len(tracer.path) - 1, decided,
-            {node for _, node in tracer._known.values()}, *loops.around()))
+            {node for _, node in tracer._nodes_by_id.values()}, *loops.around()))
 
     def _insert_split(self, key: Any, start: int) -> None:
         self.tracer.path.insert(start, MergedBranch(key))
@@ -200,9 +200,9 @@ class BranchMerger:
     # ---- joins
     def _merge_here(self, branch: _OpenBranch, frames: list[Any], subject: Any) -> Any:
         location, plan = location_of(frames), self.plans.get(branch.key)
-        known = self.tracer.loops.known_iterators(frames[0])
-        join = _join_at(branch, frames,
-                        known) if plan is None or plan.location == location else None
+        tracked = self.tracer.loops.tracked_iterators(frames[0])
+        join = _join_at(branch, frames, tracked) \
+            if plan is None or plan.location == location else None
         if join is None:
             return subject
         arrival = self._state_at(location, frames, join, subject)
@@ -212,11 +212,11 @@ class BranchMerger:
         if plan is None:
             plan = self._first_arrival(branch, arrival, join)
         differences, inner_phis = plan.differences(arrival), _InnerPhis(self.tracer, branch.start)
-        known = self.hints.varying[branch.key]
-        if differences is None or not self._may_vary(differences | known, frames, join) \
+        varying = self.hints.varying[branch.key]
+        if differences is None or not self._may_vary(differences | varying, frames, join) \
                 or any(map(inner_phis.reach, _formulas_in(arrival.state.structure))):
             self._fail(branch)
-        self._check_differences(location, known, differences | inner_phis.reached_by(arrival))
+        self._check_differences(location, varying, differences | inner_phis.reached_by(arrival))
         return self._merge(branch, arrival, frames, plan)
 
     def _first_arrival(self, branch: _OpenBranch, arrival: MergePlan,
@@ -234,11 +234,11 @@ class BranchMerger:
             new, before & {*range(len(arrival.nodes)), *arrival.numbers})
         return arrival
 
-    def _check_differences(self, location: Any, known: set[Any], differing: set[Any]) -> None:
+    def _check_differences(self, location: Any, varying: set[Any], differing: set[Any]) -> None:
         """Raises MergeFailed if more values differ than the hints say."""
-        if not differing <= known:
-            known |= differing
-            self.hints.at_line.setdefault(location, set()).update(known)
+        if not differing <= varying:
+            varying |= differing
+            self.hints.at_line.setdefault(location, set()).update(varying)
             raise MergeFailed
 
     def _state_at(self, location: Any, frames: list[Any], join: MergePoint,
@@ -315,7 +315,7 @@ class BranchMerger:
             tracer.loops.dependent.update(dict.fromkeys(element.phis, depth))
 
 
-def _join_at(branch: _OpenBranch, frames: list[Any], known: frozenset[int]) -> MergePoint | None:
+def _join_at(branch: _OpenBranch, frames: list[Any], tracked: frozenset[int]) -> MergePoint | None:
     """The state that paths from a branch to here must agree in; None if they cannot join here.
     Only the innermost frame may have moved since the branch."""
     before = branch.frames[-len(frames):]
@@ -325,7 +325,7 @@ def _join_at(branch: _OpenBranch, frames: list[Any], known: frozenset[int]) -> M
     frame, (_, start) = frames[0], before[0]
     if frame.f_code.co_flags & GENERATORS:
         return None
-    point = merge_point(frame.f_code, start, frame.f_lasti, known)
+    point = merge_point(frame.f_code, start, frame.f_lasti, tracked)
     if point is None or (point.counters and not is_plain_range(frame)):
         return None
     return point if all(type(frame.f_locals.get(name)) is int for name in point.counters) else None

@@ -110,10 +110,10 @@ class MergePoint(NamedTuple):
 
 
 @functools.lru_cache(maxsize=4096)
-def merge_point(code: types.CodeType, start: int, end: int, known: frozenset[int] = frozenset()
+def merge_point(code: types.CodeType, start: int, end: int, tracked: frozenset[int] = frozenset()
             ) -> MergePoint | None:
     """The `MergePoint` of paths from `start` to the decision at `end`; None if they cannot join,
-    because only one of them may change the stack. `known`: instructions that read iterators whose
+    because only one of them may change the stack. `tracked`: instructions that read iterators whose
     state is compared."""
     start, end = _instruction_offset(code, start), _instruction_offset(code, end)
     depths, operands = depths_of(code), operands_of(code, end)
@@ -134,7 +134,7 @@ def merge_point(code: types.CodeType, start: int, end: int, known: frozenset[int
     if not untouched and base != len(loops):
         return None
     unknown_loops = [loop for loop in loops if (not untouched or loop.start in region)
-                     and loop.start not in known]
+                     and loop.start not in tracked]
     counters = [_counter_of(code, loop, whole=not untouched) for loop in unknown_loops]
     return None if None in counters else MergePoint(frozenset(c for c in counters if c), changed)
 

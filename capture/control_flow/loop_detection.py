@@ -191,7 +191,7 @@ class LoopDetector:
         location = (tuple(map(id, frames)), location_of(frames))
         before = self._visits.get(location)
         header = next((h for h in reversed(self._open_loops) if h.location == location), None)
-        if not can_recur(frames, self.known_iterators(frames[0]) if frames else ()):
+        if not can_recur(frames, self.tracked_iterators(frames[0]) if frames else ()):
             return subject
         state = self.snapshot(frames)
         if header is not None:
@@ -219,8 +219,8 @@ class LoopDetector:
 
     # ---- iterators of `for`
 
-    def known_iterators(self, frame: Any) -> frozenset[int]:
-        """The instructions at which a frame reads iterators whose state is known."""
+    def tracked_iterators(self, frame: Any) -> frozenset[int]:
+        """The instructions at which a frame reads iterators whose state is compared."""
         return frozenset(c.offset for c in self._iterators.values()
                          if c.frame is frame and c.is_in_loop)
 
@@ -289,18 +289,18 @@ class LoopDetector:
     def _learn_carried(self, header: _LoopHeader, state: FrameState) -> None:
         """Notes what later iterations change: the next run carries it from the start."""
         if state.equal and header.before.structure == state.structure:
-            known = self.tracer.names.carried.setdefault(header.location[1], set())
-            known.update(_different(header.before, state), header.carried_tensors,
-                         header.carried_numbers, state.symbols)
+            carried = self.tracer.names.carried.setdefault(header.location[1], set())
+            carried.update(_different(header.before, state), header.carried_tensors,
+                           header.carried_numbers, state.symbols)
 
     def _varying(self, location: Any, before: FrameState, state: FrameState
                  ) -> tuple[list[int], list[Name]]:
         """The tensors and the names of the numbers that change between iterations."""
         changed = _different(before, state)
-        known = self.tracer.names.carried.get(location[1], set())
+        carried = self.tracer.names.carried.get(location[1], set())
         tensors = [i for i, t in enumerate(state.tensors)
-                   if i in changed or (i in known and not self._is_fixed(t))]
-        return tensors, sorted([*(name for name in state.plains if name in changed | known),
+                   if i in changed or (i in carried and not self._is_fixed(t))]
+        return tensors, sorted([*(name for name in state.plains if name in changed | carried),
                                 *state.symbols])
 
     def _changed(self, tensor: Any) -> bool:

@@ -392,10 +392,10 @@ def _shared_array_guards(tracer: Tracer, read_values: dict[Path, Any]) -> Iterat
     first: dict[int, Path] = {}
     for path, value in read_values.items():
         if isinstance(value, Tensor) and state.paths[id(value)] == path:
-            known = first.setdefault(id(state.held[path][0]), path)
-            if known != path:
-                yield Guard(path, "same values", {"1": known},
-                            f"{describe(path)} shares memory with {describe(known)}")
+            first_path = first.setdefault(id(state.held[path][0]), path)
+            if first_path != path:
+                yield Guard(path, "same values", {"1": first_path},
+                            f"{describe(path)} shares memory with {describe(first_path)}")
 
 
 def _changed_object_guards(tracer: Tracer, read_values: dict[Path, Any]) -> Iterator[Guard]:

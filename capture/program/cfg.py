@@ -251,7 +251,7 @@ class LoopBackward(Block):
 
     @property
     def operands(self) -> list[Node]:
-        return [node for _, node in self.element.given]
+        return [node for _, node in self.element.incoming]
 
     def children(self) -> list[Block]:
         return [] if self.body is None else [self.body]
@@ -263,7 +263,7 @@ class LoopBackward(Block):
         return self.body
 
     def follow(self, call: Activation) -> Block | None:
-        carried = {i: call.registers[node] for i, node in self.element.given}
+        carried = {i: call.registers[node] for i, node in self.element.incoming}
         sums: dict[Any, Any] = {}
         for state in reversed(call.iterations[self.element.token]):
             slots = tuple(sorted(carried))
@@ -285,7 +285,7 @@ class LoopBackward(Block):
         """
         vjp, segments = state.back_edge.vjps[tuple(sorted(carried))]
         activation = call.at_iteration_end(state)
-        activation.registers.update((vjp.given[i], a) for i, a in carried.items())
+        activation.registers.update((vjp.incoming[i], a) for i, a in carried.items())
         activation.run(segments)
         carried_grads = {}
         for key, node in vjp.gradients.items():

@@ -42,12 +42,12 @@ class DeferredOutputs:
         self._edges: dict[Path, Any] = {}
         recorder.lazy = self._lazy_interpreter
 
-    def _evaluated(self, steps: list[LazyOp], wanted: list[LazyOp]) -> list[Any]:
-        """The arrays of `wanted`, computed op by op. The recorder maps them to their nodes."""
-        values, recorder = SubgraphTrace(steps, wanted).values(), self._recorder
+    def _evaluated(self, steps: list[LazyOp], outputs: list[LazyOp]) -> list[Any]:
+        """The arrays of `outputs`, computed op by op. The recorder maps them to their nodes."""
+        values, recorder = SubgraphTrace(steps, outputs).values(), self._recorder
         if recorder is not None:  # the run has not ended
             recorder.lazy = None  # Python reads values
-            for step, value in zip(wanted, values):
+            for step, value in zip(outputs, values):
                 recorder.resolve(step.array_reference(), value)
         return values
 

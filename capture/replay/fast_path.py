@@ -49,7 +49,7 @@ class Native(Protocol):
         """The memory words that prove `value` unchanged; None if there are none."""
 
     def collector(
-        self, words: Words, given: Sequence[ExpectedTensor], held: Sequence[ExpectedTensor],
+        self, words: Words, arguments: Sequence[ExpectedTensor], closure: Sequence[ExpectedTensor],
     ) -> Callable[..., Any] | None:
         """A function that takes tensors like `given` and returns the arrays of all tensors.
 

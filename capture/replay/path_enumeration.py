@@ -42,11 +42,11 @@ _MAX_MERGE_RESTARTS = 24  # restarts after new differences at merges
 
 
 class Example(NamedTuple):
-    """An example call: its arguments, its input tensors `given`, and their sizes."""
+    """An example call: its arguments, its input tensors, and their sizes."""
 
     args: Sequence[Any]
     kwargs: Mapping[str, Any]
-    given: Sequence[ExportInput]
+    inputs: Sequence[ExportInput]
     sizes: Mapping[str, int]
 
 
@@ -70,13 +70,13 @@ class _LoopGrown(Exception):
 
 
 def explore(fn: Callable[..., Any], examples: Sequence[Example], sizes: ShapeEnv,
-            training: bool = False, meeting: bool = True) -> Explored:
+            training: bool = False, merging: bool = True) -> Explored:
     """Returns all paths of fn. `sizes` collects the conditions on sizes of every path.
 
     With `training`, paths may compute gradients and change captured tensors. Paths then never
-    merge, nor do they without `meeting`. Raises CaptureError for a path that cannot be traced.
+    merge, nor do they without `merging`. Raises CaptureError for a path that cannot be traced.
     """
-    for hints in (MergeHints(), MergeHints(numbers=False)) if meeting and not training else ():
+    for hints in (MergeHints(), MergeHints(numbers=False)) if merging and not training else ():
         try:
             return _explored(fn, examples, sizes, training, hints)
         except Exception:
@@ -147,7 +147,8 @@ class _Exploration:
         """Runs the function and adds its path to the tree."""
         self.sizes.begin(example.sizes)
         try:
-            run = trace_for_export(self.fn, example.args, example.kwargs, example.given, self.sizes,
+            run = trace_for_export(self.fn, example.args, example.kwargs, example.inputs,
+                                   self.sizes,
                                    self.common, forced, self.training, self.learnt)
         finally:
             self._collect_conditions(self.sizes)
@@ -167,8 +168,8 @@ class _Exploration:
     def _collect_conditions(self, sizes: ShapeEnv) -> None:
         """Collects the conditions on sizes of a run."""
         for key, condition in sizes.conditions.items():
-            known = self._conditions.setdefault(key, condition)
-            if known.outcome != condition.outcome:
+            first = self._conditions.setdefault(key, condition)
+            if first.outcome != condition.outcome:
                 error = CaptureError(f"the examples differ in whether {condition}",
                                      "give examples that agree on this condition")
                 error.line = condition.line

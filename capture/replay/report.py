@@ -153,7 +153,7 @@ def _of_leaf(leaf: TraceExit) -> Iterator[ReportSection]:
 def _subject(subject: Node | ScalarExpr) -> str:
     """The value that a branch tests, as Python would write it."""
     if isinstance(subject, ScalarExpr):
-        return in_words(subject)
+        return formula_text(subject)
     if subject.op == "input":
         return f"the {subject.type} of an argument"
     where = f" of {subject.site}" if subject.site else ""
@@ -169,7 +169,7 @@ _ORIGINS: dict[str, Callable[[Any], str]] = {  # the text for each origin of a n
 }
 
 
-def in_words(formula: ScalarExpr) -> str:
+def formula_text(formula: ScalarExpr) -> str:
     """A scalar expression with Python's operators; long operands are shown as (...)."""
     texts: dict[ScalarExpr, str] = {}
     for part in formula.parts:

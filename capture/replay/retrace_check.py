@@ -84,8 +84,8 @@ def _node_difference(traced: TraceExit, now: TraceExit) -> str:
     if all(a is b for a, b in zip(traced.outputs, now.outputs)) and \
             len(traced.outputs) == len(now.outputs):
         return ""
-    known = set(topological(traced.outputs))
-    new = [n for n in topological(now.outputs) if n not in known and n.op not in SPECIAL]
+    traced_nodes = set(topological(traced.outputs))
+    new = [n for n in topological(now.outputs) if n not in traced_nodes and n.op not in SPECIAL]
     return f"{new[0].op} at {new[0].site or 'a line of fusewire'} is not in the recording" \
         if new else "it returns or stores different values"
 

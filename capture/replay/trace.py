@@ -149,9 +149,9 @@ def _finish(fn: Callable[..., Any], recorder: Tracer, names: set[str] | None,
     effects = find_effects(recorder, outputs) + find_tape_effects(recorder, outputs)
     backward = find_backward(recorder, outputs)
     checks = find_checks(recorder, [*outputs.nodes, *(backward.saved if backward else ())])
-    wanted = find_read_values(recorder, names)
-    guards = [*find_guards(recorder, wanted, names),
-              *find_missing_attributes(recorder.state, wanted)]
+    read_values = find_read_values(recorder, names)
+    guards = [*find_guards(recorder, read_values, names),
+              *find_missing_attributes(recorder.state, read_values)]
     if recorder.refusal:
         return None
     recorder.results = [tensor for _, tensor in outputs.tensors]

@@ -48,7 +48,7 @@ class CompileJob(Generic[T]):
 
     def __init__(self, make: Callable[[], T]) -> None:
         self._make: Callable[[], T] | None = make
-        self._made: T | None = None
+        self._result: T | None = None
         self._error: CodegenError | CheckError | None = None
         self._ended = threading.Event()
 
@@ -58,10 +58,10 @@ class CompileJob(Generic[T]):
         return not self._ended.is_set()
 
     @property
-    def made(self) -> T | None:
+    def result(self) -> T | None:
         """The result of a finished job, else None. Raises the error of a failed job."""
         self.look()
-        return self._made
+        return self._result
 
     def look(self) -> None:
         """Raises the error of a failed job."""
@@ -73,7 +73,7 @@ class CompileJob(Generic[T]):
         assert self._make is not None
         try:
             with making_code(), seldom_collecting():
-                self._made = self._make()
+                self._result = self._make()
         except (CodegenError, CheckError) as error:
             self._error = error
         finally:
@@ -103,7 +103,7 @@ class Meanwhile:
     @property
     def _program(self) -> Executable:
         with contextlib.suppress(CodegenError, CheckError):  # `ready` raises it
-            return self.job.made or self._by_ops
+            return self.job.result or self._by_ops
         return self._by_ops
 
     def __call__(self, arrays: list[Any]) -> list[Any]:
@@ -121,13 +121,13 @@ def ready(program: Executable) -> Executable:
 
     Raises the error of a failed compilation.
     """
-    return program.job.made or program if isinstance(program, Meanwhile) else program
+    return program.job.result or program if isinstance(program, Meanwhile) else program
 
 
 def code_of(program: Executable | None) -> Executable | None:
     """The code of a program; None if the background thread has not finished it."""
     with contextlib.suppress(CodegenError, CheckError):
-        return program.job.made if isinstance(program, Meanwhile) else program
+        return program.job.result if isinstance(program, Meanwhile) else program
     return None
 
 

@@ -59,11 +59,11 @@ class Memory(NamedTuple):
 
     def __str__(self) -> str:
         """`1.5 MB (inputs 1.0 MB, results 0.5 MB, arena 0 B)`."""
-        parts = ", ".join(f"{name} {in_words(n)}" for name, n in self._asdict().items())
-        return f"{in_words(self.peak)} ({parts})"
+        parts = ", ".join(f"{name} {format_bytes(n)}" for name, n in self._asdict().items())
+        return f"{format_bytes(self.peak)} ({parts})"
 
 
-def in_words(size: int) -> str:
+def format_bytes(size: int) -> str:
     """A number of bytes with its unit.
 
     >>> in_words(12), in_words(1500), in_words(2_000_000)
@@ -118,7 +118,7 @@ def phase(name: str) -> Iterator[None]:
         _STATE.inner = outer_seconds + seconds
 
 
-def program_made(from_disk: bool) -> None:
+def count_program(from_disk: bool) -> None:
     """Counts a program whose object code is available."""
     costs = _STATE.costs
     if costs is not None:

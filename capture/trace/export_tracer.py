@@ -139,7 +139,7 @@ class ExportTracer(Tracer):
         return node
 
     def node_of(self, tensor: Tensor) -> Node:
-        bound = self._known.get(id(tensor._data))
+        bound = self._nodes_by_id.get(id(tensor._data))
         if bound is not None:
             return bound[1]
         array = tensor._data
@@ -152,9 +152,9 @@ class ExportTracer(Tracer):
         return node
 
     def forget(self, is_gone: Callable[[Any], bool]) -> None:
-        before = dict(self._known)
+        before = dict(self._nodes_by_id)
         super().forget(is_gone)
-        for key in before.keys() - self._known.keys():
+        for key in before.keys() - self._nodes_by_id.keys():
             held = before[key][0]
             array = held() if isinstance(held, weakref.ref) else held
             if array is not None:
@@ -162,9 +162,9 @@ class ExportTracer(Tracer):
 
     def forget_branch_values(self, is_gone: Callable[[Node], bool]) -> None:
         """Makes the arrays of merged paths stale: code behind the join must not use them."""
-        for key, (held, node) in list(self._known.items()):
+        for key, (held, node) in list(self._nodes_by_id.items()):
             if is_gone(node):
-                del self._known[key]
+                del self._nodes_by_id[key]
                 array = held() if isinstance(held, weakref.ref) else held
                 if array is not None:
                     self._stale_arrays[key] = array
@@ -273,7 +273,7 @@ class ExportTracer(Tracer):
 
     def changed(self, tensor: Tensor) -> None:
         """Notes a change of a tensor from outside, as a training step makes it."""
-        bound = self._known.get(id(tensor._data))
+        bound = self._nodes_by_id.get(id(tensor._data))
         path = self._path_of(tensor._data)
         if bound is not None and (path is None or bound[1] not in self.common.outside):
             return  # computed in this run, or changed before

@@ -273,8 +273,8 @@ class NativeControl:
         self._results = [memory.maker(shape, dtype) for shape, dtype in assembler.results]
         self._outputs = [[(image.address_index(slot), shape) for slot, shape in end.outputs]
                          for end in written.exits]
-        all_results = [(ControlOperand("result", i), shape) for i,
-                       (shape, _) in enumerate(assembler.results)]
+        all_results = [(ControlOperand("result", i), shape)
+                       for i, (shape, _) in enumerate(assembler.results)]
         self._identity_exits = {i for i, end in enumerate(written.exits)
                                 if end.outputs == all_results}
         kinds = written.arithmetic.kinds
@@ -334,8 +334,8 @@ class NativeControl:
 
     def _read_scalars(self, end: int, arena: Any) -> dict[ScalarExpr, Any]:
         """The scalars of an exit as Python numbers."""
-        return {formula: kind(struct.unpack_from(view, arena, place)[0])
-                for formula, place, view, kind in self._exit_scalars[end]}
+        return {formula: kind(struct.unpack_from(view, arena, offset)[0])
+                for formula, offset, view, kind in self._exit_scalars[end]}
 
     def _take_arena(self) -> Any:
         try:

@@ -70,8 +70,8 @@ def program_of(graph: Graph, checks: bool = True,
 def dynamic_program_of(graph: Graph, least: Mapping[str, int]) -> DynamicProgram:
     """The program of a graph for all sizes up to at least `least`; sizes are one more argument in
     memory. Raises CodegenError if the code depends on the sizes."""
-    return compile_any_size(graph, least, lambda known, sizes: lower_graph(
-        known, replace(GPU_MACHINE, dynamic_sizes=sizes), kinds=CUDA_LOWERING), _assemble)
+    return compile_any_size(graph, least, lambda sized, sizes: lower_graph(
+        sized, replace(GPU_MACHINE, dynamic_sizes=sizes), kinds=CUDA_LOWERING), _assemble)
 
 
 def _assemble(plan: Plan, launches: list[Launch]) -> CudaProgram:

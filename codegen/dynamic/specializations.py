@@ -256,9 +256,9 @@ class DynamicExecutable:
         sizes = {name: (arrays[at.input].shape[at.axis] - at.offset) // at.scale
                  for name, at in self._bindings.items()}
         for i in self._dynamic_inputs:
-            wanted = tuple(size_expr_of(n).value(sizes) for n in self.graph.inputs[i].type.shape)
-            if arrays[i].shape != wanted or any(n < self._min_sizes[name]
-                                                for name, n in sizes.items()):
+            expected = tuple(size_expr_of(n).value(sizes) for n in self.graph.inputs[i].type.shape)
+            if arrays[i].shape != expected or any(n < self._min_sizes[name]
+                                                  for name, n in sizes.items()):
                 raise GraphError(f"input {i} has shape {arrays[i].shape}, where the recording is "
                                  f"for {self.graph.inputs[i].type}")
         return sizes
@@ -329,8 +329,8 @@ class DynamicExecutable:
         titles = [v.title for v in self.variants]
         if self.refusal and self._compile_any is not None:
             titles.append(f"no dynamic-shape program: {self.refusal}")
-        tables = [f"{format_sizes(sizes)}\n{program.explain()}" for sizes,
-                  program in self._compiled_programs]
+        tables = [f"{format_sizes(sizes)}\n{program.explain()}"
+                  for sizes, program in self._compiled_programs]
         return "\n".join([*titles, *tables])
 
     @property

@@ -148,8 +148,8 @@ class LayerPrograms:
             backward = trace.gradients(tuple(range(len(trace.results))), layer.needs)
             demanded = read_in_backward(backward.gradients, set(backward.result_gradients))
             self.saved = saved_values(demanded, set(trace.nodes), {})
-        wanted = [*trace.nodes, *self.saved]
-        self._forward = compile_graph(extract_graph(cone(wanted, trace.inputs), wanted,
+        outputs = [*trace.nodes, *self.saved]
+        self._forward = compile_graph(extract_graph(cone(outputs, trace.inputs), outputs,
                                                     trace.inputs))
 
     def run(self, inputs: Sequence[Tensor | None]) -> tuple[Tensor, State]:
@@ -168,24 +168,24 @@ class LayerPrograms:
                 tensor.edge = FunctionResult(entry, i, tensor._data)
         return tensors[0], tuple(tensors[1:])
 
-    def backward(self, arrays: Arrays, gradients: dict[int, Tensor], wanted: tuple[bool, ...]
+    def backward(self, arrays: Arrays, gradients: dict[int, Tensor], needed: tuple[bool, ...]
              ) -> Iterator[tuple[int, Tensor]]:
         """(input number, its gradient), from the arrays that a call saved and the gradients of its
         results."""
         numbers = tuple(sorted(gradients))
-        compiled = self._backward_programs.get((numbers, wanted))
+        compiled = self._backward_programs.get((numbers, needed))
         if compiled is None:
-            compiled = self._backward_programs[numbers, wanted] = self._compile_backward(numbers,
-                                                                                         wanted)
+            compiled = self._backward_programs[numbers, needed] = self._compile_backward(numbers,
+                                                                                         needed)
         program, input_numbers = compiled
         input_gradients = program([*arrays, *[gradients[i]._data for i in numbers]])
         return zip(input_numbers, map(Tensor, input_gradients))
 
-    def _compile_backward(self, numbers: tuple[int, ...], wanted: tuple[bool, ...]
+    def _compile_backward(self, numbers: tuple[int, ...], needed: tuple[bool, ...]
              ) -> tuple[Program, list[int]]:
         """The backward program from these results, and the numbers of the inputs it differentiates.
         """
-        backward = self._trace.gradients(numbers, wanted)
+        backward = self._trace.gradients(numbers, needed)
         live_in = [*self._trace.inputs, *self.saved]
         graph = extract_graph(cone(backward.gradients, live_in), backward.gradients,
                     [*live_in, *backward.result_gradients])
@@ -228,8 +228,8 @@ class _LayerEntry(Entry):
         arrays = list(self.arrays)
         if MODE.enabled or interpreter.STATE.active is not None:
             return self.programs.backward_by_ops(arrays, self.edges, g)
-        wanted = tuple([e is not None and (useful is None or e in useful) for e in self.edges])
-        return ((self.edges[i], gx) for i, gx in self.programs.backward(arrays, g, wanted))
+        needed = tuple([e is not None and (useful is None or e in useful) for e in self.edges])
+        return ((self.edges[i], gx) for i, gx in self.programs.backward(arrays, g, needed))
 
 
 class _GradientGraph(NamedTuple):
@@ -260,11 +260,11 @@ class _LayerTrace:
     def _decompose(self, nodes: list[Node]) -> list[Node]:
         return decomposed(self._nodes, nodes, self._decomposed)
 
-    def gradients(self, numbers: tuple[int, ...], wanted: tuple[bool, ...]) -> _GradientGraph:
+    def gradients(self, numbers: tuple[int, ...], needed: tuple[bool, ...]) -> _GradientGraph:
         """The gradients of the wanted inputs, from those of the results with these numbers."""
         results = [self.results[i] for i in numbers]
         result_gradients = [self._nodes.input(f"g{i}", self.nodes[i].type) for i in numbers]
-        input_numbers = [i for i, (edge, want) in enumerate(zip(self._edges, wanted))
+        input_numbers = [i for i, (edge, want) in enumerate(zip(self._edges, needed))
                   if want and edge is not None]
         with building(TapeBuilder(self._nodes, self._sizes)):
             input_gradients = gradients_between(results, [as_tensor(n) for n in result_gradients],

@@ -64,9 +64,9 @@ class _Numbering:
         if isinstance(s, Store):
             return ("store", self._number(s.buffer), self._expr(s.index), self._expr(s.value))
         if isinstance(s, Transpose):
-            places = (self._number(s.buffer), self._expr(s.index), s.pitch)
+            target = (self._number(s.buffer), self._expr(s.index), s.pitch)
             source = (self._number(s.source), self._expr(s.source_index), s.source_pitch)
-            return ("transpose", *places, *source, s.size, s.rows)
+            return ("transpose", *target, *source, s.size, s.rows)
         if isinstance(s, Prefetch):
             return ("prefetch", self._number(s.buffer), self._expr(s.index), s.ahead, s.writes)
         if isinstance(s, Mma):

@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-from ...capture.runtime.metrics import phase, program_made
+from ...capture.runtime.metrics import count_program, phase
 from ..ir.loop_ir import Kernel
 from ..llvm.emit import task_function
 from ..llvm.ir_builder import LlvmModule
@@ -134,7 +134,7 @@ def write(steps: Sequence[ProgramStep], name: str, target: Target, rows: RowBloc
 def compile_written(written: WrittenProgram, target: Target) -> NativeProgram:
     """The compiled program."""
     image, from_disk = object_cache.compiled(written.ir, target)
-    program_made(from_disk)
+    count_program(from_disk)
     with phase("loading"):
         return NativeProgram(image, facts_of(written), target, lambda: written)
 

@@ -58,24 +58,24 @@ class Profile:
     def __init__(self) -> None:
         self.spans: list[Span] = []  # of calls, in the order in which they ended
         self.began = self.seconds = 0.0
-        self._opened_at: float | None = None
+        self._entered_at: float | None = None
 
     def __enter__(self) -> Profile:
         if interpreter.STATE.active is not None:
             raise CaptureError("fw.profile() is opened inside of a compiled function, which a "
                                "replay would not repeat", "open it around the call")
-        if self._opened_at is not None:
+        if self._entered_at is not None:
             raise ArgumentError("this profile is open already", "make another by fw.profile()")
-        self._opened_at = time.perf_counter()
-        self.began = self.began or self._opened_at
+        self._entered_at = time.perf_counter()
+        self.began = self.began or self._entered_at
         spans.watch(self._note)
         return self
 
     def __exit__(self, *error: object) -> None:
         spans.unwatch(self._note)
-        if self._opened_at is not None:
-            self.seconds += time.perf_counter() - self._opened_at
-        self._opened_at = None
+        if self._entered_at is not None:
+            self.seconds += time.perf_counter() - self._entered_at
+        self._entered_at = None
 
     def _note(self, span: Span) -> None:
         self.spans.append(span)

@@ -66,7 +66,7 @@ def load(name: str) -> bytes | None:
     with contextlib.suppress(OSError, RuntimeError):  # no home
         path = folder()
         if path is not None:
-            with _opened(path) as at:
+            with _open_folder(path) as at:
                 raw = _read(at, name) if at.ours else b""
             check, image = raw[len(_FORMAT):len(_FORMAT) + 32], raw[len(_FORMAT) + 32:]
             if raw.startswith(_FORMAT) and check == digest(name, image):
@@ -81,7 +81,7 @@ def save(name: str, image: bytes) -> None:
         if path is None:
             return
         path.mkdir(mode=0o700, parents=True, exist_ok=True)
-        with _opened(path) as at:
+        with _open_folder(path) as at:
             if at.ours:
                 _replace(at, name, _FORMAT + digest(name, image) + image)
                 _evict(at)
@@ -106,7 +106,7 @@ class _Folder(NamedTuple):
 
 
 @contextlib.contextmanager
-def _opened(path: Path) -> Iterator[_Folder]:
+def _open_folder(path: Path) -> Iterator[_Folder]:
     """Opens a folder, which stays the same one even if it is renamed."""
     if not _BY_FOLDER:
         yield _Folder(None, path, _is_ours(os.stat(path)))
@@ -171,7 +171,7 @@ class CacheFile(NamedTuple):
 
 def entries(path: Path) -> list[CacheFile]:
     """The entries of a folder; other files of the user in it are ignored."""
-    with contextlib.suppress(OSError), _opened(path) as at:  # there is none yet
+    with contextlib.suppress(OSError), _open_folder(path) as at:  # there is none yet
         return _entries(at)
     return []
 
@@ -190,7 +190,7 @@ def clear() -> int:
     """Removes all entries. Returns the number of removed ones."""
     path = folder()
     if path is not None:
-        with contextlib.suppress(OSError), _opened(path) as at:
+        with contextlib.suppress(OSError), _open_folder(path) as at:
             return sum([_removed(at, entry) for entry in _entries(at)])
     return 0
 

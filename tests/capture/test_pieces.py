@@ -261,7 +261,7 @@ def test_a_structure_that_changes_with_each_call_is_not_compiled() -> None:
     for n in range(1, 30):
         assert_same(run(X, n), f(X, n), 10)
     assert run.pieces.compiled == 0
-    assert len(run.pieces._pieces) <= GraphBreakRunner.REMEMBERED
+    assert len(run.pieces._subgraphs) <= GraphBreakRunner.REMEMBERED
 
 
 def test_programs_are_made_up_to_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:

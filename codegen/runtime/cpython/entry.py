@@ -395,19 +395,19 @@ _METHODS: dict[str, _Method] = {}  # functions that were made refer to these: no
 
 def _method(name: str) -> _Method:
     assert LAYOUT is not None
-    found = _METHODS.get(name)
-    if found is None:  # another thread may ask for the same
-        made = _Method(name.encode(), _loaded(LAYOUT)[name], _FASTCALL, None)
-        found = _METHODS.setdefault(name, made)
-    return found
+    method = _METHODS.get(name)
+    if method is None:  # another thread may ask for the same
+        new = _Method(name.encode(), _loaded(LAYOUT)[name], _FASTCALL, None)
+        method = _METHODS.setdefault(name, new)
+    return method
 
 
 def function(name: str, own: Any) -> Callable[..., Any]:
     """The function `launch` or `collect`, bound to its `self`."""
     make = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.c_void_p, ctypes.py_object, ctypes.c_void_p)(
         ("PyCFunction_NewEx", ctypes.pythonapi))
-    made: Callable[..., Any] = make(ctypes.addressof(_method(name)), own, None)
-    return made
+    bound: Callable[..., Any] = make(ctypes.addressof(_method(name)), own, None)
+    return bound
 
 
 @functools.cache
