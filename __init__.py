@@ -4,8 +4,8 @@ import sys as _sys
 
 from .codegen.cache import program_cache as _again
 from .codegen.decorator import compile
+from .codegen.eager_jit import op_compiler as _large
 from .codegen.eager_jit import rnn as _sequences
-from .codegen.eager_jit import row_blocks as _large
 from .codegen.eager_jit import vjp as _back
 from .codegen.program.native_threads import get_num_threads, set_num_threads
 from .codegen.report.profile import profile

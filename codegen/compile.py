@@ -38,6 +38,7 @@ from .fusion.materialize import is_preallocated
 from .ir.affine_index import lowering_for
 from .ir.loop_ir import Buffer
 from .ir.target_info import Machine
+from .lowering.lowering_table import CPU, KernelCache, LoweringTable, PackedOperands
 from .outline.fill_slices import fold_fill_slices
 from .outline.outline import cut_sections
 from .partition.hybrid_executable import HybridExecutable, compile_hybrid
@@ -52,7 +53,6 @@ from .program.native_threads import get_num_threads
 from .program.prepack import PrepackedBuffers, prepacked_launches, prepacked_part
 from .program.prepacked_executable import Parts, PrepackedExecutable
 from .runtime.target import Target, host
-from .select.lowering_table import CPU, KernelCache, LoweringTable, PackedOperands
 
 Program = Executable | HybridExecutable | DynamicExecutable
 

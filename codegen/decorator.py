@@ -10,7 +10,7 @@ from typing import Any, overload
 from ..capture.graph.bind_sizes import has_symbols
 from ..capture.graph.graph import Graph
 from ..capture.heap import code_tracker
-from ..capture.replay import fast_path, inspection
+from ..capture.replay import fast_path, inspection_api
 from ..capture.replay.compiled_function import Compiled
 from ..capture.replay.differential_check import CheckedProgram, checking, interval
 from ..capture.segments.segment import Backend
@@ -20,7 +20,7 @@ from ..eager.errors import CaptureError
 from ..eager.nn.base import module
 from ..eager.nn.base.module import Module
 from .compile import compile_dynamic, compile_graph
-from .control_vm import arguments
+from .control_vm import native_fast_path
 from .dynamic.specializations import DynamicExecutable
 from .partition.hybrid_executable import op_by_op
 from .runtime.cpython.object_layout import LAYOUT
@@ -103,8 +103,8 @@ def compile(fn: Callable[..., Any] | None = None, *, fullgraph: bool = False,
 
 
 module.compiler = compile
-inspection.KINDS["cuda"] = lambda stage: importlib.import_module(
+inspection_api.KINDS["cuda"] = lambda stage: importlib.import_module(
     f"{__package__}.cuda.runtime.dump").cuda_code_of_segment(stage)
 devices.code = [f"{__package__}.cuda.runtime.eager", f"{__package__}.cuda.runtime.multi_device"]
-fast_path.native = arguments
+fast_path.native = native_fast_path
 code_tracker.observer = NativeObserver if LAYOUT is not None else None

@@ -19,7 +19,7 @@ from fusewire.capture.heap.code_tracker import unobserved
 from fusewire.codegen.cuda.module import CudaFunction
 from fusewire.codegen.cuda.runtime import eager, multi_device
 from fusewire.codegen.cuda.runtime.protocol import BufferAddresses, Region
-from fusewire.codegen.eager_jit.cache import SpecializationCache
+from fusewire.codegen.eager_jit.specialization_cache import SpecializationCache
 from fusewire.codegen.gpu.cost_model import FIRST_CANDIDATE, CandidateChoice
 from fusewire.eager.arrays import devices
 from fusewire.eager.core.tensor import Tensor

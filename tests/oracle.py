@@ -11,13 +11,13 @@ import numpy as np
 import fusewire as fw
 from fusewire.capture.graph.graph import Graph
 from fusewire.capture.graph.reference_interpreter import evaluate_node
-from fusewire.capture.replay.trace import record
+from fusewire.capture.replay.trace_call import record
 from fusewire.capture.trace.value_table import ValueTable
 from fusewire.codegen.compile import lower_graph
-from fusewire.codegen.ir.interpreter import run
 from fusewire.codegen.ir.loop_ir import Buffer
+from fusewire.codegen.ir.loop_ir_interpreter import run
 from fusewire.codegen.ir.target_info import Machine
-from fusewire.codegen.select.lowering_table import CPU, LoweringTable
+from fusewire.codegen.lowering.lowering_table import CPU, LoweringTable
 
 RELATIVE = {2: 4e-3, 4: 1e-5, 8: 1e-12}  # by size of the real dtype
 

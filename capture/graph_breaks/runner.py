@@ -12,8 +12,8 @@ from ...eager import interpreter
 from ...eager.fork_safety import held_while_forking
 from ...eager.uninterrupted import Uninterrupted
 from ..graph.graph import Graph
-from ..lazy.array import LazyOp
-from ..lazy.interpreter import LazyInterpreter
+from ..lazy.lazy_array import LazyOp
+from ..lazy.lazy_interpreter import LazyInterpreter
 from ..lazy.op_signature import OpSignatures
 from .subgraph import TOO_DEEP, Subgraph, SubgraphCode, SubgraphTrace
 

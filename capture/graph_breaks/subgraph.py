@@ -16,7 +16,7 @@ from ...eager.core.tensor import Tensor
 from ...eager.errors import CodegenError
 from ..graph.graph import Graph, Node, Nodes
 from ..graph.graph_builder import literal
-from ..lazy.array import LazyOp
+from ..lazy.lazy_array import LazyOp
 from ..lazy.op_signature import as_array
 from ..runtime.compile_queue import ready
 from ..segments.segment import Backend, Executable

@@ -7,9 +7,9 @@ from typing import Any
 
 from ...eager.core.tensor import Tensor
 from ...eager.core.views import check_replay
-from ..autodiff.backward import BackwardPlan
+from ..autodiff.backward_plan import BackwardPlan
 from ..graph.graph import Node
-from ..guards.gather import Gather, compile_gather
+from ..guards.gather_paths import Gather, compile_gather
 from ..guards.guards import Guard, PathCodegen, compile_check
 from ..heap.access_path import Path
 from ..heap.mutations import SetArray

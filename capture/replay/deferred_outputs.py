@@ -18,8 +18,8 @@ from ...eager.errors import CodegenError
 from ..graph.graph import Node
 from ..graph_breaks.subgraph import SubgraphTrace
 from ..heap.access_path import Path
-from ..lazy.array import LazyOp
-from ..lazy.interpreter import LazyInterpreter
+from ..lazy.lazy_array import LazyOp
+from ..lazy.lazy_interpreter import LazyInterpreter
 from ..lazy.op_signature import OpSignatures
 from ..program.trace_exit import TraceExit
 from ..runtime.compile_queue import making_code

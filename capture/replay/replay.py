@@ -15,7 +15,7 @@ from ..heap.path_reader import PathReader
 from ..program.cfg import Activation, Block, Exit
 from ..program.stage_planner import exits_of, segments_of
 from ..program.trace_exit import TraceExit
-from ..runtime import spans
+from ..runtime import profiling_spans
 from ..segments.segment import Segment
 from ..trace.dynamic_inputs import DynamicInputs
 from ..trace.value_table import ValueTable
@@ -144,7 +144,7 @@ class Replay:
         It is built again after the fourth, the eighth and so on. Calls that always differ cannot
         use a fast path, so its attempts become rarer.
         """
-        if spans.on:  # watched calls do not take it
+        if profiling_spans.on:  # watched calls do not take it
             return
         self._slow_calls += 1
         version = self._tree_version

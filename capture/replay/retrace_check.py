@@ -27,7 +27,7 @@ from ..heap.object_recipes import (
 from ..program.cfg import Exit
 from ..program.trace_exit import TraceExit
 from .differential_check import interval
-from .trace import Trace, record
+from .trace_call import Trace, record
 from .trace_tree import TraceTree
 
 _HELP = ("this is a bug in fusewire: please report it with the function; until then, remove "

@@ -24,7 +24,7 @@ from ..trace.dynamic_inputs import SpecializationHistory
 from ..trace.symbolize import is_number_at
 from ..trace.value_table import ValueTable
 from .replay import MISSING, Replay
-from .trace import Trace
+from .trace_call import Trace
 
 MAX_OUTCOMES = 16  # outcomes of one branch with a path each
 MAX_PATHS = 64  # paths of one program

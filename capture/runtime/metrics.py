@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, fields
 from typing import NamedTuple
 
-from . import spans
+from . import profiling_spans
 
 
 @dataclass
@@ -99,7 +99,7 @@ def collecting(costs: Costs) -> Iterator[None]:
 @contextlib.contextmanager
 def making(name: str, costs: Costs) -> Iterator[None]:
     """A context for code generation. It collects the phases and opens a span."""
-    with collecting(costs), spans.span("compiling", name, about=costs):
+    with collecting(costs), profiling_spans.span("compiling", name, about=costs):
         yield
 
 

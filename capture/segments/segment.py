@@ -15,7 +15,7 @@ import numpy as np
 from ..graph.bind_sizes import plain_sizes, sizes_of
 from ..graph.device_placement import devices_of
 from ..graph.graph import Graph, Node, Nodes
-from ..guards.gather import compile_gather
+from ..guards.gather_paths import compile_gather
 from ..guards.guards import PathCodegen
 from ..heap.access_path import Path
 from ..runtime.compile_queue import Meanwhile, code_of, making_code, ready

@@ -29,7 +29,7 @@ from ..graph.graph_builder import constant, literal
 from ..heap.access_path import Path
 from ..heap.snapshot import HeapSnapshot
 from ..heap.source_location import user_site
-from ..lazy.interpreter import LazyInterpreter
+from ..lazy.lazy_interpreter import LazyInterpreter
 from ..passes.bounds_checks import may_raise
 from ..scalars.scalar_expr import ScalarConstant, ScalarExpr, of_number
 from ..scalars.symbolic_scalar import SymbolicScalar, leaked_value, plain_value

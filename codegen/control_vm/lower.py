@@ -34,7 +34,7 @@ from .assembler import (
     NotNativelyControlled,
     address_of,
 )
-from .scalars import SCALAR_BYTES, LiveValues, ScalarArithmetic
+from .scalar_arithmetic import SCALAR_BYTES, LiveValues, ScalarArithmetic
 
 _MAX_DEPTH, _MAX_BLOCKS = 40, 200  # of nested blocks; of all blocks
 _MAX_UNUSED_RESULT_BYTES = 1 << 20  # of results of other paths, which a call allocates in vain

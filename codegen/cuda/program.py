@@ -20,10 +20,10 @@ from ..gpu.scatter_add import lower_add_at
 from ..gpu.scatter_rows import lower_scatter_rows
 from ..ir.loop_ir import Buffer, Kernel
 from ..ir.target_info import Machine
+from ..lowering.lowering_table import CPU, LoweringTable
 from ..program.arena import plan_arena
 from ..program.executable import Interface, Plan, interface_of
 from ..program.native_program import Slot
-from ..select.lowering_table import CPU, LoweringTable
 from .horizontal_fusion import fuse_launches
 from .module import CudaModule, module_of
 

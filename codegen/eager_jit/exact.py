@@ -20,7 +20,7 @@ from ...eager.ops.products.contract import parts
 from ...eager.settings import settings
 from ..compile import compile_native
 from ..program.native_call import ProgramCall, with_contiguous_inputs
-from .cache import SpecializationCache
+from .specialization_cache import SpecializationCache
 
 Call = Callable[[Sequence[Any]], Any]
 

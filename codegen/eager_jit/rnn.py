@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from itertools import accumulate
 from typing import Any, NamedTuple
 
-from ...capture.autodiff.backward import TapeBuilder, read_in_backward
+from ...capture.autodiff.backward_plan import TapeBuilder, read_in_backward
 from ...capture.autodiff.partitioner import decomposed, saved_values
 from ...capture.graph.graph import Node, Nodes
 from ...capture.graph.graph_builder import as_tensor, building
@@ -44,7 +44,7 @@ from ...eager.ops.shape.concat import concat_same_dtype
 from ...eager.settings import settings
 from ..compile import Program, compile_graph
 from ..partition.hybrid_executable import op_by_op
-from .cache import SpecializationCache
+from .specialization_cache import SpecializationCache
 
 _MAX_STEPS_PER_PROGRAM = 64  # of one program
 _MIN_MULTIPLICATIONS = 1 << 22  # of all steps together; smaller layers run op by op

@@ -27,8 +27,8 @@ from ...eager.settings import settings
 from ..compile import compile_native
 from ..program.executable import Executable
 from ..program.native_call import ProgramCall
-from .cache import SpecializationCache
-from .row_blocks import block_of, compile_block, is_broadcast
+from .op_compiler import block_of, compile_block, is_broadcast
+from .specialization_cache import SpecializationCache
 
 _READ_THROUGH_VIEWS = ("reshape", "broadcast_to", "expand_dims",
                        "squeeze")  # views that computing reads through

@@ -16,7 +16,7 @@ from ...capture.runtime.metrics import count_program, phase
 from ..ir.loop_ir import Kernel
 from ..llvm.emit import task_function
 from ..llvm.ir_builder import LlvmModule
-from ..llvm.kernel_key import signature
+from ..llvm.kernel_signature import signature
 from ..llvm.row_blocks import WHOLE, RowBlocks
 from ..llvm.step_table import BLOCK_ROWS_OFFSET, Arena, Argument, ProgramStep, Slot, program_text
 from ..runtime import object_cache

@@ -6,7 +6,7 @@ import functools
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from ...capture.runtime import spans
+from ...capture.runtime import profiling_spans
 from ...capture.runtime.metrics import Memory
 from .executable import Executable, Interface
 from .kernel_stats import kernel_facts
@@ -99,7 +99,7 @@ class PrepackedExecutable(Executable):
 
     def _slow_call(self, arrays: list[Any], results: list[Any], arena: Any) -> None:
         prepacked = self._valid_memory(arrays)
-        if prepacked is None and spans.on and self._watch.same(arrays):
+        if prepacked is None and profiling_spans.on and self._watch.same(arrays):
             prepacked = self._run_prologue(arrays, arena)
         memory = prepacked or self._take_memory()
         make_ready(arrays, self._overwritten)

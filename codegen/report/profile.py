@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from ...capture.replay.report_format import Explanation, ReportSection
-from ...capture.runtime import spans
+from ...capture.runtime import profiling_spans
 from ...capture.runtime.metrics import Costs, Memory
-from ...capture.runtime.spans import Span
+from ...capture.runtime.profiling_spans import Span
 from ...eager import interpreter
 from ...eager.errors import ArgumentError, CaptureError
 from ..program.executable import Executable
@@ -68,11 +68,11 @@ class Profile:
             raise ArgumentError("this profile is open already", "make another by fw.profile()")
         self._entered_at = time.perf_counter()
         self.began = self.began or self._entered_at
-        spans.watch(self._note)
+        profiling_spans.watch(self._note)
         return self
 
     def __exit__(self, *error: object) -> None:
-        spans.unwatch(self._note)
+        profiling_spans.unwatch(self._note)
         if self._entered_at is not None:
             self.seconds += time.perf_counter() - self._entered_at
         self._entered_at = None

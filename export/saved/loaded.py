@@ -13,9 +13,9 @@ from ...capture.heap.path_reader import PathReader
 from ...capture.program.cfg import Branch
 from ...capture.program.stage_planner import walk
 from ...capture.replay.replay import MISSING, UNSEEN, Replay
-from ...capture.runtime import spans
+from ...capture.runtime import profiling_spans
 from ...capture.trace.value_table import ValueTable
-from ...codegen.cache.codec import Decoder
+from ...codegen.cache.json_codec import Decoder
 from ...eager import interpreter
 from ...eager.arrays import devices
 from ...eager.core.tape import is_grad_enabled
@@ -131,12 +131,12 @@ class LoadedFunction:
                 "transformed again", "call it outside of what does that")
         if devices.in_use:
             self._check_devices(args, kwargs)
-        if not spans.on:
+        if not profiling_spans.on:
             for program in self._programs:
                 result = program.direct(args, kwargs)
                 if result is not UNSEEN:
                     return result
-        with spans.span("call", self.__name__):
+        with profiling_spans.span("call", self.__name__):
             return self._replay(args, kwargs)
 
     def _check_devices(self, args: Any, kwargs: Any) -> None:

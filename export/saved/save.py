@@ -16,7 +16,7 @@ from ...capture.replay.compiled_function import Compiled
 from ...capture.replay.replay import MISSING, Replay
 from ...capture.trace.side_effects import SideEffect
 from ...capture.trace.value_table import ValueTable
-from ...codegen.cache.codec import Encoder, Unsaved
+from ...codegen.cache.json_codec import Encoder, Unsaved
 from ...codegen.runtime.target import Target, host
 from ...eager.core.tensor import Tensor
 from ...eager.errors import ExportError

@@ -15,7 +15,7 @@ from fusewire.capture.graph.graph import Graph, Nodes
 from fusewire.capture.graph.graph_builder import build
 from fusewire.codegen.cuda.module import CudaFunction
 from fusewire.codegen.cuda.runtime import graph_replay
-from fusewire.codegen.cuda.runtime.executable import DeviceExecutable, compile_on
+from fusewire.codegen.cuda.runtime.device_executable import DeviceExecutable, compile_on
 from fusewire.codegen.cuda.runtime.protocol import BufferAddresses, Region
 from fusewire.codegen.gpu.gemm import library_pattern
 from fusewire.eager.arrays.shapes import TensorType

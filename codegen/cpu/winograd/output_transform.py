@@ -14,7 +14,7 @@ from .matrices import on_both_sides
 from .tile_grid import TileBlock, clipped_count
 
 if TYPE_CHECKING:
-    from .conv import ConvKernel
+    from .conv_kernel import ConvKernel
 
 
 class OutputTransform:

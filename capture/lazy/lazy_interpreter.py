@@ -22,9 +22,9 @@ from ...eager.core.op import Op
 from ...eager.core.tape import MODE, Entry
 from ...eager.core.tensor import Tensor
 from ..heap.source_location import user_site
-from .array import LazyArray, LazyOp
+from .lazy_array import LazyArray, LazyOp
+from .lazy_array_holders import References, resolve_strays
 from .op_signature import OpSignature, OpSignatures, fits
-from .references import References, resolve_strays
 
 # An op on computed arrays with at most so many elements runs eagerly: NumPy needs no longer for it
 # than deferring it takes.

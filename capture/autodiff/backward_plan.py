@@ -30,10 +30,10 @@ from ..graph.device_placement import devices_of
 from ..graph.graph import Node, Nodes, topological
 from ..graph.graph_builder import GraphBuilder, as_tensor, building
 from ..graph.reference_interpreter import evaluate_node
-from ..guards.gather import compile_gather
+from ..guards.gather_paths import compile_gather
 from ..guards.guards import PathCodegen
 from ..heap.path_reader import PathReader
-from ..runtime import spans
+from ..runtime import profiling_spans
 from ..runtime.compile_queue import ready
 from ..runtime.warnings import warn
 from ..scalars.scalar_expr import Origins, compute
@@ -102,7 +102,7 @@ class BackwardVariant:
     def run(self, arrays: Sequence[Any], gradients: Sequence[Tensor]
             ) -> list[tuple[int, Tensor]] | None:
         """(stop number, gradient) of each wanted stop; None if the program cannot be compiled."""
-        with spans.span("backward", "backward", self.plan.location):
+        with profiling_spans.span("backward", "backward", self.plan.location):
             program = self._compiled()
             if program is None:
                 return None

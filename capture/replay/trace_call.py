@@ -12,7 +12,7 @@ from typing import Any
 from ...eager import interpreter
 from ...eager.ops.random.generator import default_generator
 from ...eager.uninterrupted import Uninterrupted
-from ..autodiff.backward import find_backward
+from ..autodiff.backward_plan import find_backward
 from ..control_flow.operand_stack import tells_symbols_apart
 from ..guards.guards import find_guards, find_read_values
 from ..guards.missing_attributes import find_missing_attributes
