@@ -20,7 +20,6 @@ from ..sizes.symbolic_dim import concrete
 
 UNLIMITED = 1 << 62
 RECOMPUTED_KINDS = ("pointwise", "view", "create")  # kinds of ops that the backward may recompute
-EXACT_COMPARISONS = ("equal", "not_equal")
 
 
 def decomposed(nodes: Nodes, roots: Sequence[Node], decompositions: dict[Node, Node]) -> list[Node]:
@@ -85,7 +84,7 @@ def _needs_equal_bits(node: Node) -> bool:
     another way than the program that computed the maximum; then no element would equal it, and the
     gradient would be 0.
     """
-    return node.op in EXACT_COMPARISONS and any(
+    return OPS[node.op].tests_equality and any(
         kind(i.type.dtype) == "f" and _is_computed(i) for i in node.inputs)
 
 

@@ -113,7 +113,7 @@ def _cast_hint(kinds: str, dtype: DType) -> str:
 def pointwise(
     name: str, formula: Callable[..., Any], *vjp: Any, takes: str = "any", gives: str = "same",
     impl: Callable[..., Any] | None = None, onnx: str = "", no_onnx: str = "", keeps: str = "",
-    passes: int = 1, **why: str,
+    passes: int = 1, tests_equality: bool = False, **why: str,
 ) -> Callable[..., Tensor]:
     """Declares a pointwise op and returns its function of tensors and numbers.
 
@@ -129,7 +129,8 @@ def pointwise(
     if not vjp and "vjp" not in why:
         raise KeyError(f"op {name!r} has no vjp and no reason")
     op = define(Op(name, "pointwise", result_rule(name, gives), impl or formula, formula,
-                   each(*vjp) if vjp else None, onnx, why, passes=passes))
+                   each(*vjp) if vjp else None, onnx, why, passes=passes,
+                   tests_equality=tests_equality))
     function: Any
     if formula.__code__.co_argcount == 2:
         function = function_of_one(op, TAKES[takes][0], _of_any(op, takes, keeps))

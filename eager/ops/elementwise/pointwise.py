@@ -324,8 +324,9 @@ nextafter = pointwise("nextafter", lambda k, x, y: k.nextafter(x, y), lambda g, 
                       no_onnx="ONNX cannot see the bits of a number")
 
 # ---- comparisons and logic
-equal = pointwise("equal", lambda k, x, y: x == y, gives="bool", onnx="Equal")
-not_equal = pointwise("not_equal", lambda k, x, y: x != y, gives="bool")
+equal = pointwise("equal", lambda k, x, y: x == y, gives="bool", onnx="Equal",
+                  tests_equality=True)
+not_equal = pointwise("not_equal", lambda k, x, y: x != y, gives="bool", tests_equality=True)
 less = pointwise("less", lambda k, x, y: x < y, takes="real", gives="bool", onnx="Less")
 less_equal = pointwise("less_equal", lambda k, x, y: x <= y, takes="real", gives="bool",
                        onnx="LessOrEqual")
