@@ -224,7 +224,7 @@ class Compiled(Inspection):
             self._note_recompilation(trace.refusal)
             return trace.result
         refusal = trace.refusal or crowded(trace, fitting)
-        if trace.leaf is None or refusal:
+        if trace.exit is None or refusal:
             self.stats.fallbacks += 1
             self._refuse(refusal)
             return trace.result
@@ -246,10 +246,10 @@ class Compiled(Inspection):
             program = self._new_program(trace)
         if self.meanwhile is not None:
             with contextlib.suppress(CodegenError):  # the next call raises it again
-                for stage in program.stages():
-                    stage.compile()
-        elif trace.late is not None and trace.leaf is not None:
-            trace.late.compute_by(trace.leaf)
+                for segment in program.segments():
+                    segment.compile()
+        elif trace.late is not None and trace.exit is not None:
+            trace.late.compute_by(trace.exit)
 
     def _grafted(self, trace: Trace, fitting: list[TraceTree]) -> TraceTree | None:
         """The program that has added a trace to its tree, or None."""

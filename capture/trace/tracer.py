@@ -65,7 +65,7 @@ class Tracer:
         self.loops = LoopDetector(self)
         if self.sizes is names.sizes:
             self.sizes.number, self.sizes.on_question = self._size, self._decide_size
-        self.lazy: LazyInterpreter | None = None  # delays ops until Python reads a value
+        self.lazy: LazyInterpreter | None = None  # defers ops until Python reads a value
         self.listening = True  # False while numbers are read outside of the run
         self._decided: set[tuple[Any, str]] = set()
         self._loop_dependent: list[Any] = []  # ids in `_nodes_by_id`, keys in `_decided`

@@ -16,7 +16,7 @@ from typing import Any
 
 from ...capture.heap.access_path import Path
 from ...capture.program.cfg import BackEdge, Block, Branch, Exit, LoopHeader
-from ...capture.program.stage_planner import walk
+from ...capture.program.segment_planner import walk
 from ...capture.program.trace_exit import TraceExit
 from ...capture.scalars.scalar_expr import ScalarExpr
 from ...capture.segments.segment import Segment
