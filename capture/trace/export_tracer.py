@@ -71,7 +71,7 @@ class SharedValues(ValueTable):
     def __init__(self) -> None:
         super().__init__()
         self.outside: dict[Node, CapturedTensor] = {}
-        self.merge_plans: dict[Any, MergePlan | None] = {}  # by branch: its join, or None
+        self.merge_plans: dict[Any, MergePlan | None] = {}  # by branch: its merge point, or None
         self.modules = PatchedModules()
         self._captured_nodes: dict[Any, Node] = {}
 
@@ -102,14 +102,14 @@ class ExportTrace:
     inputs: tuple[Node, ...]
     outside: Mapping[Node, CapturedTensor]
     node_of: Callable[[Tensor], Node]
-    path: Sequence[Any]  # decisions, loops and joins, in order
+    path: Sequence[Any]  # decisions, loops and merge points, in order
     states: Mapping[Node, list[Tensor]]  # changed tensors, by the node of the old value
     after: Mapping[Node, Node]  # the new value by the old value
     changed: Sequence[str] = field(default=())  # attributes and lists that the run left changed
 
 
 class PathKnown(BaseException):
-    """A forced run has reached a loop header or join behind which everything is traced already."""
+    """A forced run has reached a loop header or merge point behind which everything is traced."""
 
 
 class ExportTracer(Tracer):
@@ -161,7 +161,7 @@ class ExportTracer(Tracer):
                 self._stale_arrays[key] = array
 
     def forget_branch_values(self, is_gone: Callable[[Node], bool]) -> None:
-        """Makes the arrays of merged paths stale: code behind the join must not use them."""
+        """Makes the arrays of merged paths stale: code behind the merge point must not use them."""
         for key, (held, node) in list(self._nodes_by_id.items()):
             if is_gone(node):
                 del self._nodes_by_id[key]
@@ -170,7 +170,7 @@ class ExportTracer(Tracer):
                     self._stale_arrays[key] = array
 
     def on_merge(self, plan: MergePlan) -> None:
-        """Ends a forced run at a join behind which everything is traced already."""
+        """Ends a forced run at a merge point behind which everything is traced already."""
         if self.forced and self.decision_count >= len(self.forced) and plan.followed:
             raise PathKnown
 
