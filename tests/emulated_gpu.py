@@ -57,7 +57,7 @@ class EmulatedGpu:
     def is_free(self, arrays: list[Any], which: int) -> bool:
         return holders(arrays, which) == self._alone
 
-    def places(self, arrays: Sequence[Any]) -> BufferAddresses:
+    def addresses(self, arrays: Sequence[Any]) -> BufferAddresses:
         return BufferAddresses(0, tuple(fake_cupy.host_of(a).ctypes.data for a in arrays))
 
     def capture(self, work: Any, arrays: Sequence[Any]) -> Any:
