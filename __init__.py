@@ -4,8 +4,8 @@ import sys as _sys
 
 from .codegen.cache import program_cache as _program_cache
 from .codegen.decorator import compile
+from .codegen.eager_jit import op_compiler as _op_compiler
 from .codegen.eager_jit import rnn as _rnn
-from .codegen.eager_jit import row_blocks as _row_blocks
 from .codegen.eager_jit import vjp as _vjp
 from .codegen.program.native_threads import get_num_threads, set_num_threads
 from .codegen.report.profile import profile

@@ -38,6 +38,7 @@ from .fusion.materialize import is_preallocated
 from .ir.affine_index import lowering_for
 from .ir.loop_ir import Buffer
 from .ir.target_info import Machine
+from .lowering.lowering_table import CPU, KernelCache, LoweringTable, PackedOperands
 from .outline.fill_slices import fold_fill_slices
 from .outline.outline import cut_sections
 from .partition.hybrid_executable import HybridExecutable, compile_hybrid
@@ -52,7 +53,6 @@ from .program.native_threads import get_num_threads
 from .program.prepack import PrepackedBuffers, prepacked_launches, prepacked_part
 from .program.prepacked_executable import Parts, PrepackedExecutable
 from .runtime.target import Target, host
-from .select.lowering_table import CPU, KernelCache, LoweringTable, PackedOperands
 
 Program = Executable | HybridExecutable | DynamicExecutable
 
@@ -65,7 +65,7 @@ def compile_graph(graph: Graph, target: Target | None = None) -> Program:
     if compile_on_devices is not None and uses_gpu(graph):
         return compile_on_devices(graph)
     if has_symbols(graph):
-        return DynamicExecutable(graph, lambda known: compile_graph(known, target),
+        return DynamicExecutable(graph, lambda sized: compile_graph(sized, target),
                                  lambda graph, least: compile_dynamic(graph, least, target))
     if not any(map(why_no_code, graph.nodes())):
         try:
@@ -251,12 +251,12 @@ def _shared_factors(groups: Sequence[Group]) -> list[Node]:
     return [n for (n, _), count in equal.items() if count >= MIN_PRODUCTS_TO_PACK]
 
 
-def copy_passed_through(graph: Graph, wanted: int, program_inputs: Collection[Node]) -> Graph:
+def copy_passed_through(graph: Graph, result_count: int, program_inputs: Collection[Node]) -> Graph:
     """The graph with copies in place of outputs that are inputs or constants; except values that
     are only checked, and can be checked before the program runs."""
     nodes, outputs = Nodes(), list(graph.outputs)
     for j, n in enumerate(outputs):
-        if is_preallocated(n) and (j < wanted or n not in program_inputs):
+        if is_preallocated(n) and (j < result_count or n not in program_inputs):
             outputs[j] = nodes.make("alias", (n,), {}, n.type, n.site)
     return replace(graph, outputs=tuple(outputs))
 
@@ -287,7 +287,7 @@ def strip_reshapes(graph: Graph) -> tuple[Graph, tuple[Any, ...]]:
 
 def plan_values(
     graph: Graph, groups: list[Group], checks: list[BoundsCheck], shapes: tuple[Any, ...],
-                wanted: int
+                result_count: int
 ) -> Plan:
     """The buffers of all values in memory: inputs, constants, outputs, and values read across
     groups."""
@@ -305,7 +305,8 @@ def plan_values(
     arguments: dict[Buffer, int] = {}
     for node in (*graph.inputs, *constants, *results):
         arguments.setdefault(buffers[node], len(arguments))
-    return Plan(graph, buffers, arguments, constants, results, donated, checks, shapes, wanted)
+    return Plan(graph, buffers, arguments, constants, results, donated, checks, shapes,
+                result_count)
 
 
 def _buffer(node: Node, name: str) -> Buffer:

@@ -10,9 +10,9 @@ from typing import Any, overload
 from ..capture.graph.bind_sizes import has_symbols
 from ..capture.graph.graph import Graph
 from ..capture.heap import code_tracker
-from ..capture.replay import fast_path, inspection
+from ..capture.replay import fast_path, inspection_api
 from ..capture.replay.compiled_function import Compiled
-from ..capture.replay.differential_check import Checked, checking, interval
+from ..capture.replay.differential_check import CheckedProgram, checking, interval
 from ..capture.segments.segment import Backend
 from ..capture.trace.dynamic_spec import Dynamic, check_dynamic
 from ..eager.arrays import devices
@@ -20,7 +20,7 @@ from ..eager.errors import CaptureError
 from ..eager.nn.base import module
 from ..eager.nn.base.module import Module
 from .compile import compile_dynamic, compile_graph
-from .control_vm import arguments
+from .control_vm import native_fast_path
 from .dynamic.specializations import DynamicExecutable
 from .partition.hybrid_executable import op_by_op
 from .runtime.cpython.object_layout import LAYOUT
@@ -40,8 +40,11 @@ class CheckedBackend:
         if not has_symbols(graph):
             return fixed(graph)
         every = interval(self.check)
-        return DynamicExecutable(graph, fixed, compile_dynamic, lambda known, program: Checked(
-            known, program, compile_graph, every, self.name))
+
+        def checked(specialized: Graph, program: Any) -> CheckedProgram:
+            return CheckedProgram(specialized, program, compile_graph, every, self.name)
+
+        return DynamicExecutable(graph, fixed, compile_dynamic, checked)
 
 
 @overload
@@ -100,8 +103,8 @@ def compile(fn: Callable[..., Any] | None = None, *, fullgraph: bool = False,
 
 
 module.compiler = compile
-inspection.KINDS["cuda"] = lambda stage: importlib.import_module(
+inspection_api.KINDS["cuda"] = lambda stage: importlib.import_module(
     f"{__package__}.cuda.runtime.dump").cuda_code_of_segment(stage)
 devices.code = [f"{__package__}.cuda.runtime.eager", f"{__package__}.cuda.runtime.multi_device"]
-fast_path.native = arguments
+fast_path.native = native_fast_path
 code_tracker.observer = NativeObserver if LAYOUT is not None else None

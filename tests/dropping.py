@@ -15,7 +15,7 @@ from typing import Any
 
 import fusewire as fw
 from fusewire import nn
-from fusewire.codegen.runtime.jit import Loaded
+from fusewire.codegen.runtime.jit import LoadedCode
 
 PAGE = 4096
 
@@ -110,7 +110,7 @@ def mappings() -> int:
 def alive() -> int:
     """The number of object files in memory."""
     gc.collect()
-    return sum(type(x) is Loaded for x in gc.get_objects())
+    return sum(type(x) is LoadedCode for x in gc.get_objects())
 
 
 def make(programs: int, first: int = 0) -> None:

@@ -19,7 +19,7 @@ from fusewire.capture.heap.code_tracker import unobserved
 from fusewire.codegen.cuda.module import CudaFunction
 from fusewire.codegen.cuda.runtime import eager, multi_device
 from fusewire.codegen.cuda.runtime.protocol import BufferAddresses, Region
-from fusewire.codegen.eager_jit.cache import SpecializationCache
+from fusewire.codegen.eager_jit.specialization_cache import SpecializationCache
 from fusewire.codegen.gpu.cost_model import FIRST_CANDIDATE, CandidateChoice
 from fusewire.eager.arrays import devices
 from fusewire.eager.core.tensor import Tensor
@@ -57,7 +57,7 @@ class EmulatedGpu:
     def is_free(self, arrays: list[Any], which: int) -> bool:
         return holders(arrays, which) == self._alone
 
-    def places(self, arrays: Sequence[Any]) -> BufferAddresses:
+    def addresses(self, arrays: Sequence[Any]) -> BufferAddresses:
         return BufferAddresses(0, tuple(fake_cupy.host_of(a).ctypes.data for a in arrays))
 
     def capture(self, work: Any, arrays: Sequence[Any]) -> Any:

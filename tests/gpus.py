@@ -12,7 +12,7 @@ from emulated import EmulatedDevice
 from emulator.emulator import AVAILABLE
 from fusewire.capture.graph.graph import Graph
 from fusewire.codegen.cuda.runtime.device import gpu
-from fusewire.codegen.cuda.runtime.executable import compile_on
+from fusewire.codegen.cuda.runtime.device_executable import compile_on
 from fusewire.eager.arrays import devices
 
 NEEDS_GPU = [pytest.mark.gpu, pytest.mark.skipif(

@@ -19,7 +19,7 @@ import fusewire as fw
 import fusewire.nn.functional as F
 from emulator.traffic import Traffic
 from fusewire.codegen.cuda.runtime import nvrtc
-from fusewire.codegen.cuda.runtime.executable import compile_on
+from fusewire.codegen.cuda.runtime.device_executable import compile_on
 from fusewire.eager.core import dispatch
 
 HEAD = """# CUDA kernels: what they take

@@ -2,7 +2,6 @@
 
 import numpy as np
 
-from fusewire.codegen.ir.interpreter import run
 from fusewire.codegen.ir.loop_ir import (
     INT,
     Assign,
@@ -19,6 +18,7 @@ from fusewire.codegen.ir.loop_ir import (
     load,
     read,
 )
+from fusewire.codegen.ir.loop_ir_interpreter import run
 from fusewire.codegen.ir.scalar_ops import PREDICATES, SCALAR, TRANSCENDENTAL
 from fusewire.codegen.program.native_program import Argument, ProgramStep, build
 from fusewire.codegen.runtime.target import named

@@ -10,13 +10,13 @@ import numpy as np
 import fusewire as fw
 from fusewire.capture.graph.graph import Graph
 from fusewire.capture.graph.reference_interpreter import evaluate_node
-from fusewire.capture.replay.trace import record
+from fusewire.capture.replay.trace_call import record
 from fusewire.capture.trace.value_table import ValueTable
 from fusewire.codegen.compile import lower_graph
-from fusewire.codegen.ir.interpreter import run
 from fusewire.codegen.ir.loop_ir import Buffer
+from fusewire.codegen.ir.loop_ir_interpreter import run
 from fusewire.codegen.ir.target_info import Machine
-from fusewire.codegen.select.lowering_table import CPU, LoweringTable
+from fusewire.codegen.lowering.lowering_table import CPU, LoweringTable
 
 RELATIVE = {2: 4e-3, 4: 1e-5, 8: 1e-12}  # by size of the real dtype
 
@@ -25,10 +25,10 @@ def recorded(fn: Callable[..., Any], *args: Any) -> tuple[Graph, list[Any]]:
     """The graph of fn(*args), and the arrays of its inputs, in order."""
     names = ValueTable()
     trace = record(fn, args, {}, names)
-    assert trace.leaf is not None, trace.refusal
+    assert trace.exit is not None, trace.refusal
     assert not trace.path, f"a decision at {trace.path[0].site}"
-    trace.leaf.prepare(names, fn, frozenset(), lambda graph: graph)
-    segment = trace.leaf.segment
+    trace.exit.prepare(names, fn, frozenset(), lambda graph: graph)
+    segment = trace.exit.segment
     return segment.graph, [t._data for t in segment.gather(args, {})[0]]
 
 

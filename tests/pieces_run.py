@@ -11,7 +11,7 @@ from oracle import assert_same
 
 import fusewire as fw
 from fusewire.capture.graph_breaks.runner import GraphBreakRunner
-from fusewire.capture.lazy.array import LazyArray
+from fusewire.capture.lazy.lazy_array import LazyArray
 from fusewire.codegen.compile import compile_graph
 
 X = fw.from_numpy(np.random.default_rng(0).standard_normal((6, 5)).astype(np.float32))

@@ -28,7 +28,7 @@ class PlainDevice:
     def is_free(self, arrays: list[Any], which: int) -> bool:
         return False
 
-    def places(self, arrays: Sequence[Any]) -> BufferAddresses | None:
+    def addresses(self, arrays: Sequence[Any]) -> BufferAddresses | None:
         return None
 
     def capture(self, work: Callable[[], None], arrays: Sequence[Any]) -> Any:

@@ -17,7 +17,6 @@ from guarded import guarded
 from loop_kernels import BOOL, DTYPES, TASK, add, same, times
 from sampling import sample
 
-from fusewire.codegen.ir.interpreter import run
 from fusewire.codegen.ir.loop_ir import (
     INT,
     Buffer,
@@ -32,6 +31,7 @@ from fusewire.codegen.ir.loop_ir import (
     const,
     load,
 )
+from fusewire.codegen.ir.loop_ir_interpreter import run
 from fusewire.codegen.program.native_program import Argument, ProgramStep, build
 from fusewire.codegen.runtime.target import named
 from fusewire.eager.arrays.dtypes import bfloat16

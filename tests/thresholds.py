@@ -16,8 +16,8 @@ import numpy as np
 import pytest
 
 import fusewire as fw
-from fusewire.codegen.eager_jit import row_blocks, vjp
-from fusewire.codegen.eager_jit.cache import SpecializationCache
+from fusewire.codegen.eager_jit import op_compiler, vjp
+from fusewire.codegen.eager_jit.specialization_cache import SpecializationCache
 from fusewire.eager.settings import settings
 
 Array = Any
@@ -32,7 +32,7 @@ LOWERED: dict[str, dict[str, int]] = {
     "eager.autograd.engine": {"MIN_NATIVE_ELEMENTS": 1},
     "eager.arrays.memory": {"SMALLEST": 64},  # bytes from which on results are aligned
     "codegen.eager_jit.exact": {"MIN_NUMPY_NANOSECONDS": 0},
-    "codegen.eager_jit.row_blocks": {
+    "codegen.eager_jit.op_compiler": {
         "_BLOCK_ELEMENTS": 8,
         "_REDUCTION_ROW_ELEMENTS": 3,
         "_MIN_REDUCTION_ROWS": 3,
@@ -82,8 +82,8 @@ def lower(patch: pytest.MonkeyPatch, elements: int = 1) -> None:
         for name, value in values.items():
             value = elements if name == "LARGE" and module in ELEMENTS else value
             patch.setattr(importlib.import_module(f"fusewire.{module}"), name, value)
-    for module, name, fresh in ((row_blocks, "_PROGRAMS", SpecializationCache(1 << 20)),
-                                (row_blocks, "_CALLS", {}),
+    for module, name, fresh in ((op_compiler, "_PROGRAMS", SpecializationCache(1 << 20)),
+                                (op_compiler, "_CALLS", {}),
                                 (vjp, "_ELEMENTS", SpecializationCache(1 << 20)),
                                 (vjp, "_PLANS", {}),
                                 (vjp, "_SHAPED", SpecializationCache(1 << 20))):

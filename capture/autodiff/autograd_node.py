@@ -61,14 +61,14 @@ class CompiledBackward(Entry):
             return
         level, run = self.level, sums.setdefault(self.saved, object())
         numbers = tuple(sorted(g))
-        wanted = None if useful is None else \
+        needed_stops = None if useful is None else \
             frozenset([i for i in range(len(level.stops)) if self.edges[i] in useful])
-        variant = level.variant(numbers, wanted)
+        variant = level.variant(numbers, needed_stops)
         self.saved.check_not_freed(run, variant.passed)
         gradients = [g[i] for i in numbers]
         input_gradients = variant.run(self.saved.arrays, gradients) if compiled else None
         if input_gradients is None:
-            input_gradients = level.eagerly(self, numbers, wanted, gradients, MODE.enabled)
+            input_gradients = level.eagerly(self, numbers, needed_stops, gradients, MODE.enabled)
         for i, gx in input_gradients:
             before = sums.get(self.edges[i])
             sums[self.edges[i]] = gx if before is None else pointwise.add(before, gx)

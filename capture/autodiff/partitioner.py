@@ -20,27 +20,27 @@ from ..sizes.symbolic_dim import concrete
 
 UNLIMITED = 1 << 62
 RECOMPUTED_KINDS = ("pointwise", "view", "create")  # kinds of ops that the backward may recompute
-EXACT_COMPARISONS = ("equal", "not_equal")
 
 
-def decomposed(nodes: Nodes, roots: Sequence[Node], known: dict[Node, Node]) -> list[Node]:
+def decomposed(nodes: Nodes, roots: Sequence[Node], decompositions: dict[Node, Node]) -> list[Node]:
     """The nodes of `roots` with composites decomposed, except ops marked `whole`.
 
-    `known` maps nodes to their decompositions; new ones are added.
+    `decompositions` maps nodes to their decompositions; new ones are added.
     """
     for node in topological(roots):
-        if node in known:
+        if node in decompositions:
             continue
-        inputs = tuple(known[i] for i in node.inputs)
+        inputs = tuple(decompositions[i] for i in node.inputs)
         if node.op in SPECIAL:
-            known[node] = node
+            decompositions[node] = node
         elif node.kind == "composite" and not OPS[node.op].whole:
             root = build(nodes, OPS[node.op].meaning, inputs, dict(node.params), node.site)
-            known[node] = root if root in known else decomposed(nodes, [root], known)[0]
+            decompositions[node] = root if root in decompositions else decomposed(nodes, [root],
+                                                                                  decompositions)[0]
         else:
-            known[node] = nodes.make(node.op, inputs, node.params, node.type, node.site)
-            known.setdefault(known[node], known[node])
-    return [known[r] for r in roots]
+            decompositions[node] = nodes.make(node.op, inputs, node.params, node.type, node.site)
+            decompositions.setdefault(decompositions[node], decompositions[node])
+    return [decompositions[r] for r in roots]
 
 
 def saved_values(demanded: Iterable[Node], results: Collection[Node],
@@ -84,7 +84,7 @@ def _needs_equal_bits(node: Node) -> bool:
     another way than the program that computed the maximum; then no element would equal it, and the
     gradient would be 0.
     """
-    return node.op in EXACT_COMPARISONS and any(
+    return OPS[node.op].tests_equality and any(
         kind(i.type.dtype) == "f" and _is_computed(i) for i in node.inputs)
 
 

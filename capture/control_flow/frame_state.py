@@ -44,13 +44,13 @@ def location_of(frames: list[Any]) -> tuple[Any, ...]:
     return tuple((f.f_code, f.f_lasti) for f in frames)
 
 
-def can_recur(frames: list[Any], known: Collection[int] = ()) -> bool:
-    """True if only local variables, and iterators read at the instructions `known`, can differ at
+def can_recur(frames: list[Any], tracked: Collection[int] = ()) -> bool:
+    """True if only local variables, and iterators read at the instructions `tracked`, can differ at
     the next visit. Only the innermost frame matters: the frames around it do not move until it has
     ended, except for callers of a generator."""
     code = frames[0].f_code if frames else None
     return code is not None and not code.co_flags & GENERATORS \
-        and only_locals_change(code, frames[0].f_lasti, frozenset(known))
+        and only_locals_change(code, frames[0].f_lasti, frozenset(tracked))
 
 
 def set_local(frame: Any, name: str, value: Any) -> None:
@@ -60,7 +60,7 @@ def set_local(frame: Any, name: str, value: Any) -> None:
         ctypes.pythonapi.PyFrame_LocalsToFast(ctypes.py_object(frame), ctypes.c_int(0))
 
 
-class Snapshot:
+class FrameState:
     """The state as one comparable value (`structure`), with tensors and numbers listed separately
     in order of discovery."""
 
@@ -89,7 +89,7 @@ class Snapshot:
         self.structure = tuple(parts)
         self.arrays = [t._data for t in self.tensors]
 
-    def rebound(self, other: Snapshot) -> bool:
+    def rebound(self, other: FrameState) -> bool:
         """True if a local variable names another object: then its frame has moved on."""
         return any(a.get(name) is not value for a, b in zip(self.locals, other.locals)
                    for name, value in b.items())

@@ -19,7 +19,7 @@ from ..graph.graph import Node
 from ..heap.code_tracker import followed
 from ..scalars.scalar_expr import ScalarConstant, ScalarExpr, of_number
 from ..scalars.symbolic_scalar import SymbolicScalar
-from .frame_state import Name, Snapshot, can_recur, location_of, user_frames
+from .frame_state import FrameState, Name, can_recur, location_of, user_frames
 from .liveness import live
 from .loop_gradients import (
     CarriedGrad,
@@ -62,7 +62,7 @@ class RestartTrace(BaseException):
 class _LoopHeader:
     """A loop that is being traced."""
 
-    def __init__(self, loops: LoopDetector, entry: LoopEntry, location: Any, before: Snapshot,
+    def __init__(self, loops: LoopDetector, entry: LoopEntry, location: Any, before: FrameState,
                  carried_tensors: list[int], carried_numbers: list[Name], depth: int) -> None:
         self.loops = loops
         self.entry, self.location, self.depth = entry, location, depth
@@ -88,13 +88,13 @@ class LoopDetector:
         self.live_only = False  # compare live variables only
         self.iteration = 0  # counts loop entries and back edges; older values may be stale
         self.dependent: dict[Node, int] = {}  # depth of the loop whose phis a node depends on
-        self._visits: dict[Any, Snapshot] = {}
+        self._visits: dict[Any, FrameState] = {}
         self._computed_at: set[tuple[int, int]] = set()  # (frame id, f_lasti) since last visit
         self._open_loops: list[_LoopHeader] = []
         self._left_loop: tuple[Any, int] = (None, 0)  # token of the last loop that
         # is no longer rolled up, and the number of such loops
         self._iterators: dict[Any, SymbolicIterator] = {}  # of `for`, by frame and offset
-        self._merge_token: Any = None  # of the last join in this iteration
+        self._merge_token: Any = None  # of the last merge point in this iteration
         self._elements_in_iteration = 0  # path elements since the innermost header
 
     # ---- events of the tracer
@@ -161,7 +161,7 @@ class LoopDetector:
         self._visits.clear()
         self._open_loops.clear()
 
-    # ---- joins
+    # ---- merge points
 
     def around(self) -> tuple[int, set[Any], dict[Any, Any]]:
         """The number of open loops, their tokens, and the visits so far."""
@@ -175,7 +175,8 @@ class LoopDetector:
         return header.location in visits or any(at is not None and start >= at for at in begun)
 
     def note_merge(self, token: Any, heads: int, visits: dict[Any, Any]) -> int:
-        """Notes a join of paths that branched with so many loops open. Returns the loop depth."""
+        """Notes a merge point of paths that branched with so many loops open. Returns the loop
+        depth."""
         del self._open_loops[heads:]
         self._visits, self._merge_token, self._elements_in_iteration = dict(visits), token, 0
         return self._depth()
@@ -191,7 +192,7 @@ class LoopDetector:
         location = (tuple(map(id, frames)), location_of(frames))
         before = self._visits.get(location)
         header = next((h for h in reversed(self._open_loops) if h.location == location), None)
-        if not can_recur(frames, self.known_iterators(frames[0]) if frames else ()):
+        if not can_recur(frames, self.tracked_iterators(frames[0]) if frames else ()):
             return subject
         state = self.snapshot(frames)
         if header is not None:
@@ -206,8 +207,8 @@ class LoopDetector:
         return subject
 
     def snapshot(self, frames: list[Any], names: Sequence[Collection[str] | None] = ()
-                 ) -> Snapshot:
-        """A `Snapshot` of these frames and of the objects that the run has changed."""
+                 ) -> FrameState:
+        """The `FrameState` of these frames and of the objects that the run has changed."""
         if self.live_only and not names:
             names = [live(f.f_code, f.f_lasti) for f in frames]
         state = self.tracer.state
@@ -215,12 +216,12 @@ class LoopDetector:
                     list(now.items()) if isinstance(now, dict) else list(now))
                    for path, _, now in state.changes())
         iterators = [c for c in self._iterators.values() if c.frame in frames and c.is_in_loop]
-        return Snapshot(frames, changes, state.paths, self.is_stale, names, iterators)
+        return FrameState(frames, changes, state.paths, self.is_stale, names, iterators)
 
     # ---- iterators of `for`
 
-    def known_iterators(self, frame: Any) -> frozenset[int]:
-        """The instructions at which a frame reads iterators whose state is known."""
+    def tracked_iterators(self, frame: Any) -> frozenset[int]:
+        """The instructions at which a frame reads iterators whose state is compared."""
         return frozenset(c.offset for c in self._iterators.values()
                          if c.frame is frame and c.is_in_loop)
 
@@ -242,7 +243,7 @@ class LoopDetector:
         self._computed_at.clear()
         return subject
 
-    def _begin_counting(self, location: Any, state: Snapshot, subject: Any, site: str) -> Any:
+    def _begin_counting(self, location: Any, state: FrameState, subject: Any, site: str) -> Any:
         own = next(name for name, c in state.iterators.items() if id(c) == location[0][-1])
         self.tracer.names.carried.setdefault(location[1], set()).add(own)
         before = len(self._open_loops)
@@ -252,7 +253,7 @@ class LoopDetector:
             self._peel_first_iteration(location, "")
         return subject
 
-    def _continue_counting(self, header: _LoopHeader, state: Snapshot, subject: Any,
+    def _continue_counting(self, header: _LoopHeader, state: FrameState, subject: Any,
                            site: str) -> Any:
         carried = self.tracer.names.carried[header.location[1]]
         before = len(carried)
@@ -278,7 +279,7 @@ class LoopDetector:
             "give the variables of the loop one dtype and shape, and write results into a tensor "
             "made before the loop: y[t] = ... instead of a list")
 
-    def _is_loop(self, location: Any, before: Snapshot, state: Snapshot) -> bool:
+    def _is_loop(self, location: Any, before: FrameState, state: FrameState) -> bool:
         """True if two visits differ in tensors and numbers only, and code ran between them."""
         if not (before.equal and state.equal) or before.structure != state.structure:
             return False
@@ -286,28 +287,28 @@ class LoopDetector:
         moved = any(here.get(frame, at) != at for frame, at in self._computed_at)
         return before.rebound(state) or moved
 
-    def _learn_carried(self, header: _LoopHeader, state: Snapshot) -> None:
+    def _learn_carried(self, header: _LoopHeader, state: FrameState) -> None:
         """Notes what later iterations change: the next run carries it from the start."""
         if state.equal and header.before.structure == state.structure:
-            known = self.tracer.names.carried.setdefault(header.location[1], set())
-            known.update(_different(header.before, state), header.carried_tensors,
-                         header.carried_numbers, state.symbols)
+            carried = self.tracer.names.carried.setdefault(header.location[1], set())
+            carried.update(_different(header.before, state), header.carried_tensors,
+                           header.carried_numbers, state.symbols)
 
-    def _varying(self, location: Any, before: Snapshot, state: Snapshot
+    def _varying(self, location: Any, before: FrameState, state: FrameState
                  ) -> tuple[list[int], list[Name]]:
         """The tensors and the names of the numbers that change between iterations."""
         changed = _different(before, state)
-        known = self.tracer.names.carried.get(location[1], set())
+        carried = self.tracer.names.carried.get(location[1], set())
         tensors = [i for i, t in enumerate(state.tensors)
-                   if i in changed or (i in known and not self._is_fixed(t))]
-        return tensors, sorted([*(name for name in state.plains if name in changed | known),
+                   if i in changed or (i in carried and not self._is_fixed(t))]
+        return tensors, sorted([*(name for name in state.plains if name in changed | carried),
                                 *state.symbols])
 
     def _changed(self, tensor: Any) -> bool:
         path = self.tracer.state.paths[id(tensor)]
         return self.tracer.state.held[path][0] is not tensor._data
 
-    def _enter_loop(self, location: Any, before: Snapshot, state: Snapshot, subject: Any,
+    def _enter_loop(self, location: Any, before: FrameState, state: FrameState, subject: Any,
                     site: str) -> Any:
         """Makes this visit a loop header if all changing values can be carried."""
         tracer, depth = self.tracer, self._depth() + 1
@@ -337,7 +338,7 @@ class LoopDetector:
                 return True
         return id(tensor) in self.tracer.state.paths and not self._changed(tensor)
 
-    def _carried(self, state: Snapshot, carried_tensors: list[int], carried_numbers: list[Name],
+    def _carried(self, state: FrameState, carried_tensors: list[int], carried_numbers: list[Name],
                  subject: Any) -> tuple[tuple[Node, ...], tuple[ScalarExpr, ...]]:
         """The nodes and formulas that the loop carries; the condition comes last."""
         values = [self.tracer.node_of(state.tensors[i]) for i in carried_tensors]
@@ -345,7 +346,7 @@ class LoopDetector:
         (formulas if isinstance(subject, ScalarExpr) else values).append(subject)
         return tuple(values), tuple(formulas)
 
-    def _fits_header(self, header: _LoopHeader, state: Snapshot) -> bool:
+    def _fits_header(self, header: _LoopHeader, state: FrameState) -> bool:
         """True if the state equals that of the header, except for the phis."""
         at_header = header.before
         if not state.equal or at_header.structure != state.structure:
@@ -360,7 +361,7 @@ class LoopDetector:
         return all(_same(at_header.plains.get(name), value) for name, value in state.plains.items()
                    if name not in carried_numbers)
 
-    def _repeat(self, header: _LoopHeader, state: Snapshot, subject: Any, site: str) -> Any:
+    def _repeat(self, header: _LoopHeader, state: FrameState, subject: Any, site: str) -> Any:
         values, formulas = self._carried(state, header.carried_tensors, header.carried_numbers,
                                          subject)
         if any(v.type != p.type for v, p in zip(values, header.entry.phis, strict=True)):
@@ -375,7 +376,7 @@ class LoopDetector:
             self._open_loops.pop()
         return self._begin_iteration(header, state, subject)
 
-    def _end_iteration(self, header: _LoopHeader, back_edge: LoopRepeat, state: Snapshot) -> None:
+    def _end_iteration(self, header: _LoopHeader, back_edge: LoopRepeat, state: FrameState) -> None:
         if header.grad_node is not None:
             ends = {k: Tensor(state.tensors[i]._data, state.tensors[i].edge)
                     for k, i in enumerate(header.carried_tensors)
@@ -385,7 +386,7 @@ class LoopDetector:
                 self.tracer.request_unrolling()
             header.iterations.append(iteration)
 
-    def _mark_carried(self, header: _LoopHeader, state: Snapshot) -> None:
+    def _mark_carried(self, header: _LoopHeader, state: FrameState) -> None:
         """Gives each carried tensor an entry of its own on the tape."""
         carried = {k: state.tensors[i] for k, i in enumerate(header.carried_tensors)
                    if state.tensors[i].edge is not None}
@@ -415,7 +416,7 @@ class LoopDetector:
                                              site))
         self.note_path_element()
 
-    def _formula(self, state: Snapshot, name: Name) -> ScalarExpr:
+    def _formula(self, state: FrameState, name: Name) -> ScalarExpr:
         number = state.symbols.get(name)
         if number is None:
             return of_number(state.plains[name])
@@ -423,7 +424,7 @@ class LoopDetector:
             self.tracer.refuse(f"{name[1]} is a number of an earlier iteration of a loop")
         return number.formula
 
-    def _begin_iteration(self, header: _LoopHeader, state: Snapshot, subject: Any) -> Any:
+    def _begin_iteration(self, header: _LoopHeader, state: FrameState, subject: Any) -> Any:
         """Starts an iteration: values of earlier iterations become stale, phis replace them.
         Returns the phi of the loop condition."""
         tracer, entry = self.tracer, header.entry
@@ -445,7 +446,7 @@ class LoopDetector:
         return entry.symbols[-1] if isinstance(subject, ScalarExpr) else entry.phis[-1]
 
 
-def _different(before: Snapshot, state: Snapshot) -> set[int | Name]:
+def _different(before: FrameState, state: FrameState) -> set[int | Name]:
     """The indices of tensors and the names of plain numbers that have changed."""
     differing: set[int | Name] = {name for name, value in state.plains.items()
                                   if not _same(before.plains.get(name), value)}
@@ -453,7 +454,7 @@ def _different(before: Snapshot, state: Snapshot) -> set[int | Name]:
                            if a is not b)
 
 
-def _changed_variable(before: Snapshot, state: Snapshot) -> str:
+def _changed_variable(before: FrameState, state: FrameState) -> str:
     """The local variable whose value has changed in kind; empty if none has."""
     frames = len(state.frames)
     for one, two in zip(before.structure[:frames], state.structure[:frames]):

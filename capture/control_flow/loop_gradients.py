@@ -25,10 +25,10 @@ Key = tuple[str, Any]  # ("slot", index of a carried tensor) or ("from", loop-in
 
 
 class IterationVjp(NamedTuple):
-    """The backward graph of one traced iteration: from gradients `given`, by slot, to `gradients`,
-    by key."""
+    """The backward graph of one traced iteration: from the gradients `incoming`, by slot, to
+    `gradients`, by key."""
 
-    given: dict[int, Node]
+    incoming: dict[int, Node]
     gradients: dict[Key, Node]
 
 
@@ -36,7 +36,7 @@ class LoopBackwardEvent(NamedTuple):
     """An element of a path: the backward pass through all iterations of a loop."""
 
     token: Any
-    given: tuple[tuple[int, Node], ...]  # gradients of the final values, by slot
+    incoming: tuple[tuple[int, Node], ...]  # gradients of the final values, by slot
     results: tuple[Key, ...]
     phis: tuple[Node, ...]  # one for each result
     site: str

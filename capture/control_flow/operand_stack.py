@@ -42,15 +42,15 @@ def _is_number(value: object) -> bool:
 
 
 @functools.lru_cache(maxsize=4096)
-def only_locals_change(code: types.CodeType, at: int, known: frozenset[int] = frozenset()
+def only_locals_change(code: types.CodeType, at: int, tracked: frozenset[int] = frozenset()
                        ) -> bool:
     """True if two visits of the test at this offset can differ in local variables only. Below its
     operands the stack holds only values from before the loops around it, and iterators whose state
-    is known: those that the instructions `known` read."""
+    is compared: those that the instructions `tracked` read."""
     depths = depths_of(code)
     operands = operands_of(code, at)
     heads = [target for start, target in _jumps(code) if target <= at <= start]
-    if depths is None or operands is None or not heads or _in_for(code, at, known):
+    if depths is None or operands is None or not heads or _in_for(code, at, tracked):
         return False
     if any(offset not in depths for offset in (at, *heads)):
         return False  # code that handles exceptions
@@ -80,9 +80,9 @@ def is_single_test(frame: Any, op: str) -> bool:
         frame.f_locals.get(names[-1]), (int, float))
 
 
-def _in_for(code: types.CodeType, at: int, known: frozenset[int]) -> bool:
-    """True if a `for` with an unknown iterator, which lies on the stack, is around the offset."""
-    return any(i.offset <= at < i.argval and i.offset not in known
+def _in_for(code: types.CodeType, at: int, tracked: frozenset[int]) -> bool:
+    """True if a `for` with an untracked iterator, which lies on the stack, is around the offset."""
+    return any(i.offset <= at < i.argval and i.offset not in tracked
                for i in instructions(code) if i.opname == "FOR_ITER")
 
 

@@ -12,8 +12,8 @@ from ...eager import interpreter
 from ...eager.fork_safety import held_while_forking
 from ...eager.uninterrupted import Uninterrupted
 from ..graph.graph import Graph
-from ..lazy.array import LazyOp
-from ..lazy.interpreter import LazyInterpreter
+from ..lazy.lazy_array import LazyOp
+from ..lazy.lazy_interpreter import LazyInterpreter
 from ..lazy.op_signature import OpSignatures
 from .subgraph import TOO_DEEP, Subgraph, SubgraphCode, SubgraphTrace
 
@@ -29,7 +29,7 @@ class GraphBreakRunner:
     def __init__(self, backend: Callable[[Graph], Any]) -> None:
         self._backend = backend
         self._results = OpSignatures()
-        self._pieces: OrderedDict[Any, Subgraph] = OrderedDict()
+        self._subgraphs: OrderedDict[Any, Subgraph] = OrderedDict()
         self._max_ops = 512  # ops per subgraph: larger ones take too long to compile
         self._settled = False  # True if the last call met no new subgraph
         self.compiled = 0  # compiled subgraphs
@@ -56,14 +56,14 @@ class GraphBreakRunner:
                 interpreter.STATE.active = None
                 lazy_interpreter.end()
                 self._settled = evaluations_before == self.evaluations
-                self._results.trim(self._pieces)
+                self._results.trim(self._subgraphs)
 
     def _boundary(self, why: str) -> None:
         self.boundaries[why] += 1
 
-    def _arrays(self, steps: list[LazyOp], wanted: list[LazyOp]) -> list[Any]:
-        """The arrays of `wanted`, computed by the subgraph's code or, without code, op by op."""
-        trace = SubgraphTrace(steps, wanted)
+    def _arrays(self, steps: list[LazyOp], outputs: list[LazyOp]) -> list[Any]:
+        """The arrays of `outputs`, computed by the subgraph's code or, without code, op by op."""
+        trace = SubgraphTrace(steps, outputs)
         code = self._code(trace)
         if code is None:
             self.evaluations += 1
@@ -75,13 +75,13 @@ class GraphBreakRunner:
         """The code for a traced subgraph, or None. A subgraph is compiled when it occurs again."""
         numbers = trace.exact_numbers()
         with _COMPILING:
-            subgraph = self._pieces.get(trace.key)
+            subgraph = self._subgraphs.get(trace.key)
             if subgraph is None:
-                self._pieces[trace.key] = Subgraph(numbers)
-                if len(self._pieces) > self.REMEMBERED:
-                    self._pieces.popitem(last=False)
+                self._subgraphs[trace.key] = Subgraph(numbers)
+                if len(self._subgraphs) > self.REMEMBERED:
+                    self._subgraphs.popitem(last=False)
                 return None
-            self._pieces.move_to_end(trace.key)
+            self._subgraphs.move_to_end(trace.key)
             subgraph.look()
             code = subgraph.code_for(numbers)
             if code is None and not subgraph.why_not:

@@ -16,7 +16,7 @@ from ...eager.core.tensor import Tensor
 from ...eager.errors import CodegenError
 from ..graph.graph import Graph, Node, Nodes
 from ..graph.graph_builder import literal
-from ..lazy.array import LazyOp
+from ..lazy.lazy_array import LazyOp
 from ..lazy.op_signature import as_array
 from ..runtime.compile_queue import ready
 from ..segments.segment import Backend, Executable
@@ -28,15 +28,15 @@ class SubgraphTrace:
     """The steps of a subgraph in order, with their distinct input arrays and numbers.
 
     `key` is equal for subgraphs of equal structure. It holds the signature of each step, the
-    indices of its inputs, and the indices of the wanted steps. Arrays, numbers and steps are
-    counted separately. `places` holds the kind and index of each input of each step.
+    indices of its inputs, and the indices of the `outputs`. Arrays, numbers and steps are
+    counted separately. `operands` holds the kind and index of each input of each step.
     """
 
-    def __init__(self, steps: Sequence[LazyOp], wanted: Sequence[LazyOp]) -> None:
-        self.steps, self.wanted = steps, wanted
+    def __init__(self, steps: Sequence[LazyOp], outputs: Sequence[LazyOp]) -> None:
+        self.steps, self.outputs = steps, outputs
         self.arrays: list[Any] = []
         self.numbers: list[tuple[Any, Any]] = []  # each with its dtype in the graph
-        self.places: list[tuple[tuple[str, int] | None, ...]] = []  # of inputs
+        self.operands: list[tuple[tuple[str, int] | None, ...]] = []  # of inputs
         self._array_at: dict[int, tuple[str, int]] = {}
         self._number_at: dict[Any, tuple[str, int]] = {}
         self._step_at = {step: ("step", i) for i, step in enumerate(steps)}
@@ -44,9 +44,9 @@ class SubgraphTrace:
         for step in steps:
             slots = step.signature.slots
             operands = tuple([self._operand(x, slot) for x, slot in zip(step.inputs, slots)])
-            self.places.append(operands)
+            self.operands.append(operands)
             key += (step.signature, operands)
-        self.key = (*key, *[self._step_at[step][1] for step in wanted])
+        self.key = (*key, *[self._step_at[step][1] for step in outputs])
 
     def _operand(self, x: Any, slot: Any) -> tuple[str, int] | None:
         """The kind and index of an input; None for a number that its step's signature holds."""
@@ -72,23 +72,23 @@ class SubgraphTrace:
         """The arrays of the wanted steps, computed op by op as eager does."""
         arrays: list[Any] = [None] * len(self.steps)
         last_uses = self._last_uses()
-        for i, (step, operands) in enumerate(zip(self.steps, self.places)):
+        for i, (step, operands) in enumerate(zip(self.steps, self.operands)):
             arrays[i] = evaluate(step.signature.op, tuple([
                 x if operand is None or operand[0] == "number" else
                 Tensor(arrays[operand[1]] if operand[0] == "step" else self.arrays[operand[1]])
                 for x, operand in zip(step.inputs, operands)]), step.signature.params)._data
             for dead in last_uses[i]:
                 arrays[dead] = None
-        return [arrays[self._step_at[step][1]] for step in self.wanted]
+        return [arrays[self._step_at[step][1]] for step in self.outputs]
 
     def _last_uses(self) -> list[list[int]]:
         """For each step, the steps whose arrays are not needed after it."""
         last: dict[int, int] = {}
-        for i, operands in enumerate(self.places):
+        for i, operands in enumerate(self.operands):
             for operand in operands:
                 if operand is not None and operand[0] == "step":
                     last[operand[1]] = i
-        for step in self.wanted:
+        for step in self.outputs:
             last.pop(self._step_at[step][1], None)
         dead_after: list[list[int]] = [[] for _ in self.steps]
         for used, i in last.items():
@@ -104,14 +104,14 @@ class SubgraphTrace:
                    nodes.const(*literal(x, dtype)) for i, (x, dtype) in enumerate(self.numbers)]
         step_nodes: list[Node] = []
         nodes_by_kind = {"array": arrays, "number": numbers, "step": step_nodes}
-        for step, operands in zip(self.steps, self.places):
+        for step, operands in zip(self.steps, self.operands):
             signature = step.signature
             inputs = [nodes.const(*signature.constants[i]) if operand is None
                       else nodes_by_kind[operand[0]][operand[1]]
                       for i, operand in enumerate(operands)]
             step_nodes.append(nodes.make(signature.op.name, inputs, signature.params,
                                          signature.type, step.site))
-        outputs = tuple([step_nodes[self._step_at[step][1]] for step in self.wanted])
+        outputs = tuple([step_nodes[self._step_at[step][1]] for step in self.outputs])
         return Graph((*arrays, *[numbers[i] for i in varying]), outputs)
 
     def exact_numbers(self) -> tuple[Any, ...]:

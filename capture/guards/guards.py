@@ -121,7 +121,8 @@ def find_guards(tracer: Tracer, read_values: dict[Path, Any],
                 names: set[str] | None) -> list[Guard]:
     """The guards under which a call may replay the trace of `tracer`.
 
-    `wanted`: the values that code may have read. `names`: the names in that code; None for any.
+    `read_values`: the values that code may have read. `names`: the names in that code; None for
+    any.
     """
     aliases = dict(tracer.state.aliases)
     guards = list(_call_guards(tracer))
@@ -392,10 +393,10 @@ def _shared_array_guards(tracer: Tracer, read_values: dict[Path, Any]) -> Iterat
     first: dict[int, Path] = {}
     for path, value in read_values.items():
         if isinstance(value, Tensor) and state.paths[id(value)] == path:
-            known = first.setdefault(id(state.held[path][0]), path)
-            if known != path:
-                yield Guard(path, "same values", {"1": known},
-                            f"{describe(path)} shares memory with {describe(known)}")
+            first_path = first.setdefault(id(state.held[path][0]), path)
+            if first_path != path:
+                yield Guard(path, "same values", {"1": first_path},
+                            f"{describe(path)} shares memory with {describe(first_path)}")
 
 
 def _changed_object_guards(tracer: Tracer, read_values: dict[Path, Any]) -> Iterator[Guard]:

@@ -40,13 +40,13 @@ def watching() -> Iterator[list[tuple[str, Graph]]]:
 
 def run(graph: Graph, passes: Sequence[Pass] = tuple(PIPELINE)) -> Graph:
     """The graph after all passes. It is verified after each of them."""
-    known: set[Node] = set()
-    verify(graph, "recording", known)
+    verified: set[Node] = set()
+    verify(graph, "recording", verified)
     debug.show(debug.GRAPHS, "as recorded", lambda: to_text(graph, sites=True))
     done: dict[Pass, Graph] = {}  # the last result of each pass: the pass would not change it
     for apply in passes:
         if done.get(apply) is not graph:
-            graph = done[apply] = verify(apply(graph), apply.__name__, known)
+            graph = done[apply] = verify(apply(graph), apply.__name__, verified)
         for seen in getattr(_WATCHERS, "lists", ()):
             seen.append((apply.__name__, graph))
         debug.show(debug.PASSES, f"after {apply.__name__}", functools.partial(to_text, graph))

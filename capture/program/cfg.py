@@ -1,4 +1,4 @@
-"""Defines the control-flow graph of a traced function: blocks, branches, loops, merges and exits.
+"""Defines the control-flow tree of a traced function: blocks, branches, loops, merges and exits.
 
 The graph is a tree with back edges. Each new trace adds its path to the tree, and a replay follows
 one path from the root to an exit.
@@ -14,7 +14,7 @@ import numpy as np
 
 from ...eager.core.op import OPS
 from ...eager.ops.data_dependent import run
-from ..control_flow.branch_merging import Merge, Split
+from ..control_flow.branch_merging import Merge, MergedBranch
 from ..control_flow.data_dependent_sizes import DataDependentSize
 from ..control_flow.decision import Decision, outcome_of
 from ..control_flow.loop_detection import LoopEntry, LoopRepeat
@@ -26,7 +26,7 @@ from ..segments.segment import Registers, Segment
 from .trace_exit import TraceExit
 
 # An element of the path that a run took.
-Element = (Decision | LoopEntry | LoopRepeat | LoopBackwardEvent | DataDependentSize | Split
+Element = (Decision | LoopEntry | LoopRepeat | LoopBackwardEvent | DataDependentSize | MergedBranch
            | Merge)
 
 
@@ -251,7 +251,7 @@ class LoopBackward(Block):
 
     @property
     def operands(self) -> list[Node]:
-        return [node for _, node in self.element.given]
+        return [node for _, node in self.element.incoming]
 
     def children(self) -> list[Block]:
         return [] if self.body is None else [self.body]
@@ -263,7 +263,7 @@ class LoopBackward(Block):
         return self.body
 
     def follow(self, call: Activation) -> Block | None:
-        carried = {i: call.registers[node] for i, node in self.element.given}
+        carried = {i: call.registers[node] for i, node in self.element.incoming}
         sums: dict[Any, Any] = {}
         for state in reversed(call.iterations[self.element.token]):
             slots = tuple(sorted(carried))
@@ -285,7 +285,7 @@ class LoopBackward(Block):
         """
         vjp, segments = state.back_edge.vjps[tuple(sorted(carried))]
         activation = call.at_iteration_end(state)
-        activation.registers.update((vjp.given[i], a) for i, a in carried.items())
+        activation.registers.update((vjp.incoming[i], a) for i, a in carried.items())
         activation.run(segments)
         carried_grads = {}
         for key, node in vjp.gradients.items():
@@ -317,7 +317,7 @@ class Exit(Block):
 class IfMerge(Block):
     """A branch whose paths merge again, and the continuation after the merge."""
 
-    def __init__(self, element: Split) -> None:
+    def __init__(self, element: MergedBranch) -> None:
         super().__init__()
         self.key = element.key
         self.body: Block | None = None
@@ -329,7 +329,7 @@ class IfMerge(Block):
         return [p for p in (self.body, self.continuation.body) if p is not None]
 
     def matches(self, element: Element) -> bool:
-        return isinstance(element, Split) and element.key == self.key
+        return isinstance(element, MergedBranch) and element.key == self.key
 
     def successor(self, element: Element) -> Block | None:
         return self.body
@@ -401,7 +401,7 @@ def add_path(root: Block | None, path: Sequence[Element], trace_exit: TraceExit 
 def _block_of(element: Element, loops: dict[Any, Any]) -> Block:
     if isinstance(element, Decision):
         return Branch(element)
-    if isinstance(element, Split):
+    if isinstance(element, MergedBranch):
         return IfMerge(element)
     if isinstance(element, Merge):
         return Yield(element, loops[element.key])

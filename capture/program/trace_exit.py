@@ -7,9 +7,9 @@ from typing import Any
 
 from ...eager.core.tensor import Tensor
 from ...eager.core.views import check_replay
-from ..autodiff.backward import BackwardPlan
+from ..autodiff.backward_plan import BackwardPlan
 from ..graph.graph import Node
-from ..guards.gather import Gather, compile_gather
+from ..guards.gather_paths import Gather, compile_gather
 from ..guards.guards import Guard, PathCodegen, compile_check
 from ..heap.access_path import Path
 from ..heap.mutations import SetArray
@@ -46,7 +46,7 @@ class TraceExit:
         self.check: Callable[[Any, Any], int] = lambda args, kwargs: -1
         # The segment and the targets of effects: set together, as other threads may replay.
         self._plan: tuple[Segment, Gather] | None = None
-        self._known: frozenset[Node] = frozenset()  # nodes computed before the segment
+        self._available: frozenset[Node] = frozenset()  # nodes computed before the segment
         self.uses = 0
 
     @property
@@ -68,16 +68,17 @@ class TraceExit:
         targets = [e.target for e in self.effects]
         self._plan = segment, compile_gather(segment.paths, targets, source)
 
-    def prepare(self, names: ValueTable, fn: Any, known: frozenset[Node], backend: Backend,
+    def prepare(self, names: ValueTable, fn: Any, available: frozenset[Node], backend: Backend,
                 changed: Collection[Path] = ()) -> None:
-        """Sets the segment, given the nodes `known` before it.
+        """Sets the segment, given the nodes `available` before it.
 
         `changed` are the paths of tensors that calls change on any path.
         """
-        if self._plan is not None and self._known == known:
+        if self._plan is not None and self._available == available:
             return
-        segment = segment_of(names, fn, self.outputs, known,
-                             find_size_inputs(names, self.outputs, known, self.sources), backend)
+        segment = segment_of(names, fn, self.outputs, available,
+                             find_size_inputs(names, self.outputs, available, self.sources),
+                             backend)
         position = {n: i for i, n in enumerate(segment.inputs.tensors)}
         targets = [e.target for e in self.effects]
         # Optimizers change tensors with gradients between calls.
@@ -86,7 +87,7 @@ class TraceExit:
         segment.note_changes({*targets, *changed, *trained}, donated)
         if self.backward is not None:
             self.backward.prepare(fn, backend)
-        self._known = known
+        self._available = available
         self.set_segment(segment, PathCodegen(fn, names.held))
 
     def replay(self, args: Any, kwargs: Any, registers: Registers, origins: Origins,

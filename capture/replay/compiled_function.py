@@ -24,7 +24,7 @@ from ..graph.graph import Graph
 from ..graph_breaks.runner import GraphBreakRunner
 from ..heap.path_reader import PathReader
 from ..program.trace_exit import TraceExit
-from ..runtime import debug, spans
+from ..runtime import debug, profiling_spans
 from ..runtime.compile_queue import Jobs, Meanwhile
 from ..runtime.gc_pause import not_collecting
 from ..runtime.metrics import Costs, making
@@ -34,10 +34,10 @@ from ..segments.segment import Backend, Executable
 from ..trace.dynamic_inputs import DynamicInputs, SpecializationHistory
 from ..trace.dynamic_spec import Dynamic, requested_axes
 from ..trace.value_table import ValueTable
-from .inspection import Inspection
+from .inspection_api import Inspection
 from .replay import UNSEEN
 from .retrace_check import is_due, rerun
-from .trace import Trace, defined_at, recorded
+from .trace_call import Trace, defined_at, recorded
 from .trace_tree import TraceTree, crowded
 
 ATTEMPTS = 4  # failed traces before further calls run with graph breaks
@@ -125,13 +125,13 @@ class Compiled(Inspection):
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if (interpreter.in_use and interpreter.STATE.active is not None) or not settings.compile:
             return self.original(*args, **kwargs)
-        if self.check is None and not spans.on:
+        if self.check is None and not profiling_spans.on:
             for program in self.programs:
                 result = program.direct(args, kwargs)
                 if result is not UNSEEN:
                     self.stats.replays += 1
                     return result
-        with spans.span("call", self.__name__, self._line):
+        with profiling_spans.span("call", self.__name__, self._line):
             result = self._replay(args, kwargs)
             if result is not UNSEEN:
                 return result
@@ -205,7 +205,7 @@ class Compiled(Inspection):
             return self._run_with_graph_breaks(args, kwargs)
         began = time.perf_counter()
         with Uninterrupted() as section:
-            with spans.span("recording", self.__name__):
+            with profiling_spans.span("recording", self.__name__):
                 trace = recorded(self.original, args, kwargs, self.names, varying, section,
                                waits=self.meanwhile is None and self.check is None)
             self.stats.costs.recording += time.perf_counter() - began
@@ -224,7 +224,7 @@ class Compiled(Inspection):
             self._note_recompilation(trace.refusal)
             return trace.result
         refusal = trace.refusal or crowded(trace, fitting)
-        if trace.leaf is None or refusal:
+        if trace.exit is None or refusal:
             self.stats.fallbacks += 1
             self._refuse(refusal)
             return trace.result
@@ -246,10 +246,10 @@ class Compiled(Inspection):
             program = self._new_program(trace)
         if self.meanwhile is not None:
             with contextlib.suppress(CodegenError):  # the next call raises it again
-                for stage in program.stages():
-                    stage.compile()
-        elif trace.late is not None and trace.leaf is not None:
-            trace.late.compute_by(trace.leaf)
+                for segment in program.segments():
+                    segment.compile()
+        elif trace.late is not None and trace.exit is not None:
+            trace.late.compute_by(trace.exit)
 
     def _grafted(self, trace: Trace, fitting: list[TraceTree]) -> TraceTree | None:
         """The program that has added a trace to its tree, or None."""

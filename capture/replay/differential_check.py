@@ -30,9 +30,9 @@ _HELP = ("this is a bug in fusewire: please report it with the function's .graph
 
 def interval(check: str | float) -> int:
     """The number of calls per check; 0 to check only the first call."""
-    known = {"first": 0, "always": 1}
-    if isinstance(check, str) and check in known:
-        return known[check]
+    intervals = {"first": 0, "always": 1}
+    if isinstance(check, str) and check in intervals:
+        return intervals[check]
     if isinstance(check, (int, float)) and not isinstance(check, bool) and 0 < check <= 1:
         return round(1 / check)
     raise ArgumentError(f"check={check!r} is not \"first\", \"always\" or a share of the calls",
@@ -42,10 +42,10 @@ def interval(check: str | float) -> int:
 def checking(backend: Backend, check: str | float, name: str) -> Backend:
     """A backend whose programs are compared with NumPy as often as `check` says."""
     every = interval(check)
-    return lambda graph: Checked(graph, backend(graph), backend, every, name)
+    return lambda graph: CheckedProgram(graph, backend(graph), backend, every, name)
 
 
-class Checked:
+class CheckedProgram:
     """A program that is compared with NumPy on its first call or on every n-th call."""
 
     def __init__(self, graph: Graph, executable: Executable, backend: Backend, every: int,
@@ -71,16 +71,16 @@ class Checked:
         return getattr(self.executable, name)
 
 
-def compare(graph: Graph, arrays: Sequence[Any], found: Sequence[Any], backend: Backend,
+def compare(graph: Graph, arrays: Sequence[Any], outputs: Sequence[Any], backend: Backend,
             name: str) -> None:
-    """Raises CheckError with the op and line of the first wrong value in the outputs `found`."""
-    first = first_difference(graph, arrays, found, backend)
+    """Raises CheckError with the op and line of the first wrong value in the outputs `outputs`."""
+    first = first_difference(graph, arrays, outputs, backend)
     if first is not None:
         raise CheckError(f"{name}: compiled code and eager differ: {first}", _HELP)
 
 
 @dataclass(frozen=True)
-class Difference:
+class Mismatch:
     """A node whose compiled value is wrong: both values, at the element that is off the most."""
 
     node: Node
@@ -98,11 +98,11 @@ class Difference:
                 f"and {self.count} of {self.node.type.size} elements of {self.node.type} are wrong")
 
 
-def differences(graph: Graph, arrays: Sequence[Any], found: Sequence[Any]) -> list[Difference]:
+def differences(graph: Graph, arrays: Sequence[Any], outputs: Sequence[Any]) -> list[Mismatch]:
     """The outputs that differ by more than rounding explains."""
     reference = Reference(graph, list(map(host, arrays)))
     doubts = [Doubt(node, np.asarray(host(value)), exact)
-              for node, value, exact in zip(graph.outputs, found, reference.outputs)]
+              for node, value, exact in zip(graph.outputs, outputs, reference.outputs)]
     drawn = reference.samples()
     while any(d.is_open for d in doubts):
         sample = next(drawn, None)
@@ -116,10 +116,10 @@ def differences(graph: Graph, arrays: Sequence[Any], found: Sequence[Any]) -> li
 class Doubt:
     """The elements of one output that no sample has explained so far."""
 
-    def __init__(self, node: Node, found: Any, exact: Any) -> None:
-        """`found` is the value of compiled code for a node, and `exact` that of NumPy."""
-        self.node, self.found, self.exact = node, found, exact
-        self.fits = found.shape == exact.shape and found.dtype == exact.dtype
+    def __init__(self, node: Node, compiled: Any, exact: Any) -> None:
+        """`compiled` is the value of compiled code for a node, and `exact` that of NumPy."""
+        self.node, self.compiled, self.exact = node, compiled, exact
+        self.fits = compiled.shape == exact.shape and compiled.dtype == exact.dtype
         self._indices = np.zeros(0, np.int64)  # flat indices of the elements in doubt
         self._jumps: list[Any] = []  # their values in samples with jumps
         if self.fits:
@@ -141,53 +141,53 @@ class Doubt:
         """Drops the elements whose error a sample explains."""
         if not self.is_open:
             return
-        sample, exact, found = (wide(v.reshape(-1)[self._indices])
-                                for v in (sample, self.exact, self.found))
+        sample, exact, compiled = (wide(v.reshape(-1)[self._indices])
+                                   for v in (sample, self.exact, self.compiled))
         with np.errstate(all="ignore"):
             apart = np.abs(sample - exact)
             explained = ~_same_class(sample, exact) & (
-                _same_class(found, sample) & ~np.isfinite(found)
-                | ~np.isfinite(exact) & np.isfinite(found))
+                _same_class(compiled, sample) & ~np.isfinite(compiled)
+                | ~np.isfinite(exact) & np.isfinite(compiled))
             if smooth:
                 self._allowed = np.maximum(
                     self._allowed, np.where(np.isfinite(apart), _SAMPLE_FACTOR * apart, 0))
             else:
                 self._jumps.append(sample)
             explained |= (self._errors(self._indices) <= self._allowed) \
-                | self._is_jump(found, exact)
+                | self._is_jump(compiled, exact)
         self._restrict(~explained)
 
-    def _is_jump(self, found: Any, exact: Any) -> Any:
+    def _is_jump(self, compiled: Any, exact: Any) -> Any:
         """A mask of the elements that a jump explains.
 
         Such an element equals its value in a sample with jumps. If an element has many such values,
         jumps combine. Any value within their distance is then allowed.
         """
         if not self._jumps:
-            return np.zeros(found.shape, bool)
+            return np.zeros(compiled.shape, bool)
         values = np.array(self._jumps)
-        near = (np.abs(values - found) <= self._allowed).any(axis=0)
+        near = (np.abs(values - compiled) <= self._allowed).any(axis=0)
         distances = np.sort(np.nan_to_num(np.abs(values - exact), nan=0, posinf=0), axis=0)
         several = np.count_nonzero(np.diff(distances, axis=0) > self._allowed, axis=0) \
             >= _MIN_JUMP_VALUES
-        return near | several & (np.abs(found - exact) <= _SAMPLE_FACTOR * distances[-1])
+        return near | several & (np.abs(compiled - exact) <= _SAMPLE_FACTOR * distances[-1])
 
     def _restrict(self, wrong: Any) -> None:
         """Restricts the elements in doubt to a mask."""
         self._indices, self._allowed = self._indices[wrong], self._allowed[wrong]
         self._jumps = [values[wrong] for values in self._jumps]
 
-    def difference(self) -> Difference:
+    def difference(self) -> Mismatch:
         """The difference at the element with the largest error relative to its allowed error."""
-        node, found, exact = self.node, self.found, self.exact
+        node, compiled, exact = self.node, self.compiled, self.exact
         if not self.fits:
-            return Difference(node, (), _type(found), _type(exact), node.type.size)
+            return Mismatch(node, (), _type(compiled), _type(exact), node.type.size)
         off = self._errors(self._indices)
         worst = int(np.argmax(
             np.where(np.isnan(off), np.inf, off) / (self._allowed + _FLUSH_THRESHOLD)))
         index = tuple(map(int, np.unravel_index(self._indices[worst], exact.shape)))
-        return Difference(node, index, found[index], exact[index], self._indices.size,
-                          float(self._allowed[worst]))
+        return Mismatch(node, index, compiled[index], exact[index], self._indices.size,
+                        float(self._allowed[worst]))
 
     def _rounding_error(self, exact: Any) -> Any:
         """The allowed differences of results that are rounded once."""
@@ -198,12 +198,12 @@ class Doubt:
             size = np.nan_to_num(np.abs(wide(exact)), nan=0.0, posinf=0.0)
         return _ROUNDING_FACTOR * units_of(exact.dtype) * epsilon(exact.dtype) * size + flushed
 
-    def _errors(self, places: Any) -> Any:
+    def _errors(self, indices: Any) -> Any:
         """The errors of elements; nan if one of the values is nan or infinite."""
-        found, exact = (v.reshape(-1)[places] for v in (self.found, self.exact))
+        compiled, exact = (v.reshape(-1)[indices] for v in (self.compiled, self.exact))
         with np.errstate(all="ignore"):
-            off = np.abs(wide(found) - wide(exact))
-            same = (found == exact) | (np.isnan(wide(found)) & np.isnan(wide(exact)))
+            off = np.abs(wide(compiled) - wide(exact))
+            same = (compiled == exact) | (np.isnan(wide(compiled)) & np.isnan(wide(exact)))
         if not rounds(exact.dtype):
             off = np.maximum(off, 1)  # large integers may be equal in float64
         return np.where(same, 0, off)
@@ -221,13 +221,13 @@ def _type(value: Any) -> str:
 
 # ---- the first wrong node
 
-def first_difference(graph: Graph, arrays: Sequence[Any], found: Sequence[Any], backend: Backend
-                     ) -> Difference | None:
-    """The first wrong node on the path to the outputs `found`; None if all outputs are right.
+def first_difference(graph: Graph, arrays: Sequence[Any], outputs: Sequence[Any], backend: Backend
+                     ) -> Mismatch | None:
+    """The first wrong node on the path to the outputs `outputs`; None if all outputs are right.
 
     `backend` compiles parts of the graph.
     """
-    wrong = differences(graph, arrays, found)
+    wrong = differences(graph, arrays, outputs)
     if not wrong:
         return None
     alone = next(_wrong_nodes(wrong[0].node, graph, arrays, backend), None)
@@ -235,7 +235,7 @@ def first_difference(graph: Graph, arrays: Sequence[Any], found: Sequence[Any], 
 
 
 def _wrong_nodes(root: Node, graph: Graph, arrays: Sequence[Any], backend: Backend
-                 ) -> Iterator[Difference]:
+                 ) -> Iterator[Mismatch]:
     """The nodes below `root` that differ from NumPy on their own compiled inputs.
 
     One program returns all nodes. Inputs come before their users.
@@ -259,15 +259,15 @@ def _single_node_graph(node: Node, operands: Sequence[Node]) -> Graph:
     return Graph(tuple(new.values()), (nodes.with_inputs(node, inputs),))
 
 
-def _deepest_wrong_node(wrong: Difference, graph: Graph, arrays: Sequence[Any], backend: Backend
-                    ) -> Difference:
+def _deepest_wrong_node(wrong: Mismatch, graph: Graph, arrays: Sequence[Any], backend: Backend
+                    ) -> Mismatch:
     """The deepest wrong node whose inputs are right when each is compiled in its own program.
 
     An error that occurs only in the larger graph stays at the node that showed it.
     """
     right: set[Node] = set()
 
-    def compiled(node: Node) -> Difference | None:
+    def compiled(node: Node) -> Mismatch | None:
         if node.op in SPECIAL or node in right:
             return None
         subgraph = Graph(graph.inputs, (node,))

@@ -22,7 +22,7 @@ from ..control_flow.loop_detection import RestartTrace
 from ..graph.graph import Node
 from ..heap.object_recipes import SameObject
 from ..program.cfg import BackEdge, Block, Branch, Exit, IfMerge, Yield, add_path
-from ..program.stage_planner import walk as walk_blocks
+from ..program.segment_planner import walk as walk_blocks
 from ..program.trace_exit import TraceExit
 from ..sizes.symbolic_dim import FixedSize, ShapeEnv, SizeCondition
 from ..trace.export_tracer import (
@@ -42,11 +42,11 @@ _MAX_MERGE_RESTARTS = 24  # restarts after new differences at merges
 
 
 class Example(NamedTuple):
-    """An example call: its arguments, its input tensors `given`, and their sizes."""
+    """An example call: its arguments, its input tensors, and their sizes."""
 
     args: Sequence[Any]
     kwargs: Mapping[str, Any]
-    given: Sequence[ExportInput]
+    inputs: Sequence[ExportInput]
     sizes: Mapping[str, int]
 
 
@@ -70,13 +70,13 @@ class _LoopGrown(Exception):
 
 
 def explore(fn: Callable[..., Any], examples: Sequence[Example], sizes: ShapeEnv,
-            training: bool = False, meeting: bool = True) -> Explored:
+            training: bool = False, merging: bool = True) -> Explored:
     """Returns all paths of fn. `sizes` collects the conditions on sizes of every path.
 
     With `training`, paths may compute gradients and change captured tensors. Paths then never
-    merge, nor do they without `meeting`. Raises CaptureError for a path that cannot be traced.
+    merge, nor do they without `merging`. Raises CaptureError for a path that cannot be traced.
     """
-    for hints in (MergeHints(), MergeHints(numbers=False)) if meeting and not training else ():
+    for hints in (MergeHints(), MergeHints(numbers=False)) if merging and not training else ():
         try:
             return _explored(fn, examples, sizes, training, hints)
         except Exception:
@@ -147,28 +147,29 @@ class _Exploration:
         """Runs the function and adds its path to the tree."""
         self.sizes.begin(example.sizes)
         try:
-            run = trace_for_export(self.fn, example.args, example.kwargs, example.given, self.sizes,
+            run = trace_for_export(self.fn, example.args, example.kwargs, example.inputs,
+                                   self.sizes,
                                    self.common, forced, self.training, self.learnt)
         finally:
             self._collect_conditions(self.sizes)
-        leaf = None if run.result is PathKnown else _leaf(self.common)
-        self.root, grown = add_path(self.root, run.path, leaf)
+        trace_exit = None if run.result is PathKnown else _trace_exit(self.common)
+        self.root, grown = add_path(self.root, run.path, trace_exit)
         if not grown:
             raise _LoopGrown
         for element in run.path[:-1]:
             plan = self.common.merge_plans.get(element.key) if isinstance(element, Merge) else None
             if plan is not None:
                 plan.followed = True
-        if leaf is not None:
+        if trace_exit is not None:
             exit_block = next(b for b in walk_blocks(self.root)
-                              if isinstance(b, Exit) and leaf in b.exits)
+                              if isinstance(b, Exit) and trace_exit in b.exits)
             self.runs.setdefault(exit_block, []).append(run)
 
     def _collect_conditions(self, sizes: ShapeEnv) -> None:
         """Collects the conditions on sizes of a run."""
         for key, condition in sizes.conditions.items():
-            known = self._conditions.setdefault(key, condition)
-            if known.outcome != condition.outcome:
+            first = self._conditions.setdefault(key, condition)
+            if first.outcome != condition.outcome:
                 error = CaptureError(f"the examples differ in whether {condition}",
                                      "give examples that agree on this condition")
                 error.line = condition.line
@@ -207,7 +208,7 @@ class _Exploration:
         raise _unexplored(at, outcomes[-1], failed)
 
 
-def _leaf(names: ValueTable) -> TraceExit:
+def _trace_exit(names: ValueTable) -> TraceExit:
     """A placeholder for the exit of a path; the run has its contents."""
     return TraceExit([], [], SameObject(None), TraceOutputs([], [], [], {}))
 

@@ -15,7 +15,7 @@ from ..program.cfg import BackEdge, Block, Branch, Exit, LoopHeader, SizeDefinit
 from ..program.trace_exit import TraceExit
 from ..runtime.compile_queue import Jobs
 from ..scalars.scalar_expr import ScalarConstant, ScalarExpr
-from .report_format import Explanation, Part
+from .report_format import Explanation, ReportSection
 from .trace_tree import TraceTree
 
 _MAX_ITEMS = 12  # items of a list that are shown: conditions, kernels, changes
@@ -25,7 +25,7 @@ _SIGNS = {"add": "+", "sub": "-", "mul": "*", "truediv": "/", "floordiv": "//", 
           "and": "&", "or": "|", "xor": "^", "lshift": "<<", "rshift": ">>"}
 
 
-class Recorded(Protocol):
+class ReportedFunction(Protocol):
     """The attributes of a compiled function that the report reads."""
 
     __name__: str
@@ -36,22 +36,23 @@ class Recorded(Protocol):
     jobs: Jobs
 
 
-def explain(function: Recorded) -> Explanation:
+def explain(function: ReportedFunction) -> Explanation:
     """The report on a compiled function."""
     s, programs = function.stats, function.programs
-    parts = [Part(f"{function.__name__}: {_number(s.recordings, 'recording')}, "
+    parts = [ReportSection(f"{function.__name__}: {_number(s.recordings, 'recording')}, "
                   f"{_number(s.replays, 'replay')}, {_number(s.fallbacks, 'eager call')}, "
-                  f"{s.compile_seconds:.2f} s compiling", [Part(str(s.costs))])]
+                  f"{s.compile_seconds:.2f} s compiling", [ReportSection(str(s.costs))])]
     if function.jobs.awaited:
-        parts.append(Part("background compilation, "
+        parts.append(ReportSection("background compilation, "
                           f"{_number(function.jobs.awaited, 'graph')} left: "
                           "until then calls run op by op"))
     parts += _titled("graph breaks", [
-        Part(f"{why} ({_number(n, 'time')})") for why, n in function.refusals.items()])
+        ReportSection(f"{why} ({_number(n, 'time')})") for why, n in function.refusals.items()])
     parts += _titled("recompiled", [
-        Part(f"{why} ({_number(n, 'time')})") for why, n in Counter(function.misses).items()])
+        ReportSection(f"{why} ({_number(n, 'time')})")
+        for why, n in Counter(function.misses).items()])
     for number, program in enumerate(programs, 1):
-        parts.append(Part(f"program {number} of {len(programs)}, replayed "
+        parts.append(ReportSection(f"program {number} of {len(programs)}, replayed "
                           f"{_number(program.uses, 'time')}", _of_program(program)))
     return Explanation(parts)
 
@@ -60,95 +61,99 @@ def _number(n: int, what: str) -> str:
     return f"{n} {what}{'' if n == 1 else 's'}"
 
 
-def _titled(title: str, parts: Sequence[Part]) -> list[Part]:
-    return [Part(title, parts)] if parts else []
+def _titled(title: str, parts: Sequence[ReportSection]) -> list[ReportSection]:
+    return [ReportSection(title, parts)] if parts else []
 
 
-def _shortened(parts: list[Part], what: str) -> list[Part]:
+def _shortened(parts: list[ReportSection], what: str) -> list[ReportSection]:
     more = len(parts) - _MAX_ITEMS
-    return [*parts[:_MAX_ITEMS], Part(f"and {more} more {what}")] if more > 0 else parts
+    return [*parts[:_MAX_ITEMS], ReportSection(f"and {more} more {what}")] if more > 0 else parts
 
 
-def _of_program(program: TraceTree) -> list[Part]:
-    conditions = [Part(g.message) for g in program.guards]
-    conditions.insert(0, Part(f"gradients are {'on' if program.grad_enabled else 'off'}"))
-    parts = [Part("guards", _shortened(conditions, "conditions"))]
+def _of_program(program: TraceTree) -> list[ReportSection]:
+    conditions = [ReportSection(g.message) for g in program.guards]
+    conditions.insert(0, ReportSection(f"gradients are {'on' if program.grad_enabled else 'off'}"))
+    parts = [ReportSection("guards", _shortened(conditions, "conditions"))]
     parts += _titled("dynamic scalars", [
-        Part(describe(p)) for p in sorted(program.varying.numbers, key=describe)])
-    parts.append(Part("control flow, with replay counts per branch", _of_block(program.root)))
+        ReportSection(describe(p)) for p in sorted(program.varying.numbers, key=describe)])
+    parts.append(ReportSection("control flow, with replay counts per branch",
+                               _of_block(program.root)))
     if program.split is not None:
-        parts.append(Part(f"control flow runs in Python between native calls: {program.split}"
-                          if program.split else "the whole program is one native call"))
-    stages = program.stages()
-    executables = [code for s in stages if (code := s.executable)]
+        parts.append(ReportSection(
+            f"control flow runs in Python between native calls: {program.split}"
+            if program.split else "the whole program is one native call"))
+    segments = program.segments()
+    executables = [code for s in segments if (code := s.executable)]
     if not executables:
-        when = "the background thread compiles it" if any(s.is_awaited for s in stages) else \
+        when = "the background thread compiles it" if any(s.is_awaited for s in segments) else \
             "the next call that fits compiles it"
-        return [*parts, Part(f"not compiled yet: {when}")]
+        return [*parts, ReportSection(f"not compiled yet: {when}")]
     largest = max((m.memory for m in executables), key=lambda m: m.peak)
-    return [*parts, Part(f"memory of one call: {largest}"),
+    return [*parts, ReportSection(f"memory of one call: {largest}"),
             _kernels([row for m in executables for row in m.rows()])]
 
 
 # ---- the tree
 
 @functools.singledispatch
-def _of_block(at: Block) -> list[Part]:
+def _of_block(at: Block) -> list[ReportSection]:
     """The report lines for a block and everything below it."""
     return [part for below in at.children() for part in _of_block(below)]
 
 
 @_of_block.register
-def _of_exit(at: Exit) -> list[Part]:
-    return [part for leaf in at.exits for part in _of_leaf(leaf)]
+def _of_exit(at: Exit) -> list[ReportSection]:
+    return [part for trace_exit in at.exits for part in _of_trace_exit(trace_exit)]
 
 
 @_of_block.register
-def _of_branch(at: Branch) -> list[Part]:
-    outcomes = [Part(f"{_outcome(at, outcome)}: {_number(_uses(block), 'time')}", _of_block(block))
+def _of_branch(at: Branch) -> list[ReportSection]:
+    outcomes = [ReportSection(f"{_outcome(at, outcome)}: {_number(_uses(block), 'time')}",
+                              _of_block(block))
                for outcome, block in at.outcomes.items()]
-    return [Part(f"{at.site or 'a line of fusewire'} branches on {_subject(at.subject)}", outcomes)]
+    return [ReportSection(f"{at.site or 'a line of fusewire'} branches on {_subject(at.subject)}",
+                          outcomes)]
 
 
 @_of_block.register
-def _of_loop(at: LoopHeader) -> list[Part]:
+def _of_loop(at: LoopHeader) -> list[ReportSection]:
     carried = [str(n.type) for n in at.entry.phis] + ["a number"] * len(at.entry.symbols)
-    return [Part(f"{at.site} loops, carrying {', '.join(carried) or 'nothing'}: "
+    return [ReportSection(f"{at.site} loops, carrying {', '.join(carried) or 'nothing'}: "
                  f"{_number(at.iterations, 'iteration')} so far",
                  _of_block(at.body) if at.body else [])]
 
 
 @_of_block.register
-def _of_size_definition(at: SizeDefinition) -> list[Part]:
-    return [Part(f"{at.site} computes the data-dependent size {at.element.name}"),
+def _of_size_definition(at: SizeDefinition) -> list[ReportSection]:
+    return [ReportSection(f"{at.site} computes the data-dependent size {at.element.name}"),
             *[part for below in at.children() for part in _of_block(below)]]
 
 
 @_of_block.register
-def _of_back_edge(at: BackEdge) -> list[Part]:
-    return [Part(f"{at.site} continues with the next iteration")]
+def _of_back_edge(at: BackEdge) -> list[ReportSection]:
+    return [ReportSection(f"{at.site} continues with the next iteration")]
 
 
 def _uses(at: Block) -> int:
     """The number of calls that ended below a block."""
-    own = sum(leaf.uses for leaf in at.exits) if isinstance(at, Exit) else 0
+    own = sum(trace_exit.uses for trace_exit in at.exits) if isinstance(at, Exit) else 0
     return own + sum(map(_uses, at.children()))
 
 
-def _of_leaf(leaf: TraceExit) -> Iterator[Part]:
-    yield from _titled("path guards", _shortened([Part(g.message)
-                                                 for g in leaf.exit_guards], "conditions"))
-    values = ", ".join(str(n.type) for n in leaf.outputs[:_MAX_ITEMS])
-    more = ", ..." if len(leaf.outputs) > _MAX_ITEMS else ""
-    yield Part(f"computes {values}{more}" if values else "computes nothing")
-    targets = dict.fromkeys(map(str, leaf.effects))
-    yield from _titled("changes", _shortened(list(map(Part, targets)), "changes"))
+def _of_trace_exit(trace_exit: TraceExit) -> Iterator[ReportSection]:
+    yield from _titled("path guards", _shortened([ReportSection(g.message)
+                                                 for g in trace_exit.exit_guards], "conditions"))
+    values = ", ".join(str(n.type) for n in trace_exit.outputs[:_MAX_ITEMS])
+    more = ", ..." if len(trace_exit.outputs) > _MAX_ITEMS else ""
+    yield ReportSection(f"computes {values}{more}" if values else "computes nothing")
+    targets = dict.fromkeys(map(str, trace_exit.effects))
+    yield from _titled("changes", _shortened(list(map(ReportSection, targets)), "changes"))
 
 
 def _subject(subject: Node | ScalarExpr) -> str:
     """The value that a branch tests, as Python would write it."""
     if isinstance(subject, ScalarExpr):
-        return in_words(subject)
+        return formula_text(subject)
     if subject.op == "input":
         return f"the {subject.type} of an argument"
     where = f" of {subject.site}" if subject.site else ""
@@ -164,7 +169,7 @@ _ORIGINS: dict[str, Callable[[Any], str]] = {  # the text for each origin of a n
 }
 
 
-def in_words(formula: ScalarExpr) -> str:
+def formula_text(formula: ScalarExpr) -> str:
     """A scalar expression with Python's operators; long operands are shown as (...)."""
     texts: dict[ScalarExpr, str] = {}
     for part in formula.parts:
@@ -189,7 +194,7 @@ def _outcome(at: Branch, outcome: Any) -> str:
 
 # ---- the kernels
 
-def _kernels(rows: list[dict[str, Any]]) -> Part:
+def _kernels(rows: list[dict[str, Any]]) -> ReportSection:
     """The table of kernels, costliest first, each with its share of the time."""
     total = max(sum(r["seconds"] for r in rows), 1e-12)
     cells = [("kernel", "us", "share", "KB", "GB/s", "limit", "line")]
@@ -201,6 +206,6 @@ def _kernels(rows: list[dict[str, Any]]) -> Part:
                       f"{r['limit'] / seconds:.0%}" if r["limit"] else "-",
                       f"{r['line']}{note}"))
     more = len(rows) - len(cells) + 1
-    remainder = [Part(f"and {more} more kernels")] if more > 0 else []
-    return Part(f"{_number(len(rows), 'kernel')}, {total * 1e6:.0f} us on synthetic values",
-                remainder, cells if rows else ())
+    remainder = [ReportSection(f"and {more} more kernels")] if more > 0 else []
+    title = f"{_number(len(rows), 'kernel')}, {total * 1e6:.0f} us on synthetic values"
+    return ReportSection(title, remainder, cells if rows else ())

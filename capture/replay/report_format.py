@@ -12,20 +12,20 @@ _STYLE = ("font-family:ui-monospace,monospace;font-size:0.9em;line-height:1.45;"
 _CELL = "padding:0 1.2em 0 0;text-align:{};border:none;background:none;white-space:pre"
 
 
-class Part(NamedTuple):
+class ReportSection(NamedTuple):
     """A line with nested lines, or with a table whose first row holds the headings."""
 
     text: str
-    parts: Sequence[Part] = ()
+    parts: Sequence[ReportSection] = ()
     rows: Sequence[Sequence[str]] = ()
 
 
 class Explanation(str):
     """The text of an explanation. A notebook shows it as HTML with foldable parts."""
 
-    parts: tuple[Part, ...]
+    parts: tuple[ReportSection, ...]
 
-    def __new__(cls, parts: Sequence[Part]) -> Explanation:
+    def __new__(cls, parts: Sequence[ReportSection]) -> Explanation:
         explanation = super().__new__(
             cls, "\n".join(line for part in parts for line in _lines(part, "")))
         explanation.parts = tuple(parts)
@@ -39,7 +39,7 @@ class Explanation(str):
         return f'<div style="{_STYLE}">{"".join(map(_html, self.parts))}</div>'
 
 
-def _lines(part: Part, indent: str) -> Iterator[str]:
+def _lines(part: ReportSection, indent: str) -> Iterator[str]:
     yield indent + part.text
     yield from (f"{indent}  {line}" for line in aligned(part.rows))
     for inner in part.parts:
@@ -64,7 +64,7 @@ def _is_number(cell: str) -> bool:
     return cell == "-" or cell.rstrip("%").replace(".", "", 1).strip().isdigit()
 
 
-def _html(part: Part) -> str:
+def _html(part: ReportSection) -> str:
     text = f'<span style="white-space:pre-wrap">{html.escape(part.text)}</span>'
     if not (part.parts or part.rows):
         return f"<div>{text}</div>"

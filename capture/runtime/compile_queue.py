@@ -43,12 +43,12 @@ def making_code() -> Iterator[None]:
                            ) from error
 
 
-class Job(Generic[T]):
+class CompileJob(Generic[T]):
     """A computation that the background thread runs once, while this object is referenced."""
 
     def __init__(self, make: Callable[[], T]) -> None:
         self._make: Callable[[], T] | None = make
-        self._made: T | None = None
+        self._result: T | None = None
         self._error: CodegenError | CheckError | None = None
         self._ended = threading.Event()
 
@@ -58,10 +58,10 @@ class Job(Generic[T]):
         return not self._ended.is_set()
 
     @property
-    def made(self) -> T | None:
+    def result(self) -> T | None:
         """The result of a finished job, else None. Raises the error of a failed job."""
         self.look()
-        return self._made
+        return self._result
 
     def look(self) -> None:
         """Raises the error of a failed job."""
@@ -73,7 +73,7 @@ class Job(Generic[T]):
         assert self._make is not None
         try:
             with making_code(), seldom_collecting():
-                self._made = self._make()
+                self._result = self._make()
         except (CodegenError, CheckError) as error:
             self._error = error
         finally:
@@ -97,13 +97,13 @@ class Meanwhile:
     Several threads may call it at once.
     """
 
-    def __init__(self, by_ops: Executable, job: Job[Executable]) -> None:
+    def __init__(self, by_ops: Executable, job: CompileJob[Executable]) -> None:
         self._by_ops, self.job = by_ops, job
 
     @property
     def _program(self) -> Executable:
         with contextlib.suppress(CodegenError, CheckError):  # `ready` raises it
-            return self.job.made or self._by_ops
+            return self.job.result or self._by_ops
         return self._by_ops
 
     def __call__(self, arrays: list[Any]) -> list[Any]:
@@ -121,13 +121,13 @@ def ready(program: Executable) -> Executable:
 
     Raises the error of a failed compilation.
     """
-    return program.job.made or program if isinstance(program, Meanwhile) else program
+    return program.job.result or program if isinstance(program, Meanwhile) else program
 
 
 def code_of(program: Executable | None) -> Executable | None:
     """The code of a program; None if the background thread has not finished it."""
     with contextlib.suppress(CodegenError, CheckError):
-        return program.job.made if isinstance(program, Meanwhile) else program
+        return program.job.result if isinstance(program, Meanwhile) else program
     return None
 
 
@@ -135,11 +135,11 @@ class Jobs:
     """The background jobs of one function."""
 
     def __init__(self) -> None:
-        self._begun: weakref.WeakSet[Job[Any]] = weakref.WeakSet()
+        self._begun: weakref.WeakSet[CompileJob[Any]] = weakref.WeakSet()
 
-    def begin(self, make: Callable[[], T]) -> Job[T]:
+    def begin(self, make: Callable[[], T]) -> CompileJob[T]:
         """Queues a job for the background thread and returns it."""
-        job = Job(make)
+        job = CompileJob(make)
         self._begun.add(job)
         _begin(job)
         return job
@@ -157,14 +157,14 @@ class Jobs:
 
 # ---- the thread
 _LOCK = held_while_forking(threading.RLock())
-_QUEUE: deque[weakref.ref[Job[Any]]] = deque()
+_QUEUE: deque[weakref.ref[CompileJob[Any]]] = deque()
 _thread: threading.Thread | None = None
 _fork_handlers_registered = False  # True if forks wait for the thread
 _paused = False  # True while the thread must not begin a job
 _shut_down = False  # True once the process ends
 
 
-def _begin(job: Job[Any]) -> None:
+def _begin(job: CompileJob[Any]) -> None:
     with _LOCK:
         if _shut_down:
             job.drop()
@@ -203,7 +203,7 @@ def _work() -> None:
         del job  # its owner may be gone; a reference would keep the job alive
 
 
-def _next() -> Job[Any] | None:
+def _next() -> CompileJob[Any] | None:
     """The first queued job with a living owner; None if there is none."""
     while _QUEUE:
         job = _QUEUE.popleft()()

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, fields
 from typing import NamedTuple
 
-from . import spans
+from . import profiling_spans
 
 
 @dataclass
@@ -59,11 +59,11 @@ class Memory(NamedTuple):
 
     def __str__(self) -> str:
         """`1.5 MB (inputs 1.0 MB, results 0.5 MB, arena 0 B)`."""
-        parts = ", ".join(f"{name} {in_words(n)}" for name, n in self._asdict().items())
-        return f"{in_words(self.peak)} ({parts})"
+        parts = ", ".join(f"{name} {format_bytes(n)}" for name, n in self._asdict().items())
+        return f"{format_bytes(self.peak)} ({parts})"
 
 
-def in_words(size: int) -> str:
+def format_bytes(size: int) -> str:
     """A number of bytes with its unit.
 
     >>> in_words(12), in_words(1500), in_words(2_000_000)
@@ -75,14 +75,14 @@ def in_words(size: int) -> str:
     return f"{size} B"
 
 
-class _State(threading.local):
+class _ThreadCosts(threading.local):
     """The costs that a thread collects, and the seconds of phases inside the current one."""
 
     costs: Costs | None = None
     inner = 0.0
 
 
-_STATE = _State()
+_STATE = _ThreadCosts()
 
 
 @contextlib.contextmanager
@@ -99,7 +99,7 @@ def collecting(costs: Costs) -> Iterator[None]:
 @contextlib.contextmanager
 def making(name: str, costs: Costs) -> Iterator[None]:
     """A context for code generation. It collects the phases and opens a span."""
-    with collecting(costs), spans.span("compiling", name, about=costs):
+    with collecting(costs), profiling_spans.span("compiling", name, about=costs):
         yield
 
 
@@ -118,7 +118,7 @@ def phase(name: str) -> Iterator[None]:
         _STATE.inner = outer_seconds + seconds
 
 
-def program_made(from_disk: bool) -> None:
+def count_program(from_disk: bool) -> None:
     """Counts a program whose object code is available."""
     costs = _STATE.costs
     if costs is not None:

@@ -15,7 +15,7 @@ import numpy as np
 from ..graph.bind_sizes import plain_sizes, sizes_of
 from ..graph.device_placement import devices_of
 from ..graph.graph import Graph, Node, Nodes
-from ..guards.gather import compile_gather
+from ..guards.gather_paths import compile_gather
 from ..guards.guards import PathCodegen
 from ..heap.access_path import Path
 from ..runtime.compile_queue import Meanwhile, code_of, making_code, ready
@@ -63,15 +63,15 @@ class Inputs(NamedTuple):
     registers: list[Node]
 
 
-def cone(wanted: Sequence[Node], known: Collection[Node] = ()) -> list[Node]:
-    """The nodes that `wanted` depends on, in topological order; the search stops at `known`."""
+def cone(roots: Sequence[Node], available: Collection[Node] = ()) -> list[Node]:
+    """The nodes that `roots` depend on, in topological order; the search stops at `available`."""
     seen: dict[Node, None] = {}
-    stack = [(root, False) for root in reversed(list(wanted))]
+    stack = [(root, False) for root in reversed(list(roots))]
     while stack:
         node, ready = stack.pop()
         if node in seen:
             continue
-        if ready or node in known:
+        if ready or node in available:
             seen[node] = None
         else:
             stack.append((node, True))
@@ -80,12 +80,12 @@ def cone(wanted: Sequence[Node], known: Collection[Node] = ()) -> list[Node]:
 
 
 class Segment:
-    """A graph of a program and the places of its inputs. It is compiled when it first runs."""
+    """A graph of a program and the sources of its inputs. It is compiled when it first runs."""
 
-    def __init__(self, names: ValueTable, fn: Any, wanted: Sequence[Node], inputs: Inputs,
+    def __init__(self, names: ValueTable, fn: Any, outputs: Sequence[Node], inputs: Inputs,
                  graph: Graph,
                  backend: Backend) -> None:
-        self.names, self.outputs, self.backend = names, list(wanted), backend
+        self.names, self.outputs, self.backend = names, list(outputs), backend
         self.inputs, self.graph = inputs, graph
         self.gather = compile_gather(self.paths, (), PathCodegen(fn, names.held))
         self.program: Executable | None = None  # or a stand-in until the graph is compiled
@@ -131,18 +131,18 @@ class Segment:
         return self.compile()(arrays)
 
 
-def segment_of(names: ValueTable, fn: Any, wanted: Sequence[Node], known: Collection[Node],
+def segment_of(names: ValueTable, fn: Any, targets: Sequence[Node], available: Collection[Node],
                size_inputs: Sequence[Node], backend: Backend) -> Segment:
-    """The segment that computes `wanted` from `known`; see find_size_inputs."""
-    nodes = cone([*wanted, *size_inputs], known)
-    sources = [n for n in nodes if n.op == "input" or n in known]
-    inputs = Inputs([n for n in sources if n in names.paths and n not in known],
-                    [n for n in sources if n in names.numbers and n not in known],
-                    [n for n in sources if n in known])
-    graph = extract_graph(nodes, wanted, [n for kind in inputs for n in kind])
+    """The segment that computes `targets` from `available`; see find_size_inputs."""
+    nodes = cone([*targets, *size_inputs], available)
+    sources = [n for n in nodes if n.op == "input" or n in available]
+    inputs = Inputs([n for n in sources if n in names.paths and n not in available],
+                    [n for n in sources if n in names.numbers and n not in available],
+                    [n for n in sources if n in available])
+    graph = extract_graph(nodes, targets, [n for kind in inputs for n in kind])
     persistent = frozenset(i for i, n in enumerate(inputs.tensors)
                            if not names.paths[n].is_argument)
-    return Segment(names, fn, wanted, inputs, replace(graph, persistent=persistent), backend)
+    return Segment(names, fn, targets, inputs, replace(graph, persistent=persistent), backend)
 
 
 def _has_type(array: Any, node: Node) -> bool:
@@ -153,18 +153,19 @@ def _has_type(array: Any, node: Node) -> bool:
         and all(type(n) is Dim or m == n for m, n in zip(array.shape, shape))))
 
 
-def find_size_inputs(names: ValueTable, wanted: Sequence[Node], known: Collection[Node],
+def find_size_inputs(names: ValueTable, targets: Sequence[Node], available: Collection[Node],
                      sources: Iterable[Node]) -> list[Node]:
     """The further inputs whose shapes determine the symbolic sizes of a graph.
 
     They are chosen from `sources`, the inputs that traces of this program read. In other programs
     of the function, the same names may mean other axes of inputs at the same paths.
     """
-    nodes = cone(wanted, known)
+    nodes = cone(targets, available)
     needed = {size for n in nodes for size in sizes_of(n)}
-    determined = {size for n in nodes if n.op == "input" or n in known for size in plain_sizes(n)}
+    determined = {size for n in nodes if n.op == "input" or n in available
+                  for size in plain_sizes(n)}
     chosen = []
-    for node in (*sources, *(n for n in names.data_dependent if n in known)):
+    for node in (*sources, *(n for n in names.data_dependent if n in available)):
         if (needed - determined) & plain_sizes(node):
             determined |= plain_sizes(node)
             chosen.append(node)
@@ -177,12 +178,12 @@ def operand(value: Any, node: Node) -> Any:
         return np.asarray(node.type.dtype.type(value))
 
 
-def extract_graph(nodes: Sequence[Node], wanted: Sequence[Node], inputs: Sequence[Node]) -> Graph:
-    """The graph from `inputs`, which become graph inputs, to `wanted`, over `nodes`."""
+def extract_graph(nodes: Sequence[Node], outputs: Sequence[Node], inputs: Sequence[Node]) -> Graph:
+    """The graph from `inputs`, which become graph inputs, to `outputs`, over `nodes`."""
     factory = Nodes()
     new = {n: factory.input(n.params["name"] if n.op == "input" else f"r{i}", n.type, device)
            for i, (n, device) in enumerate(zip(inputs, devices_of(inputs)))}
     for n in nodes:
         if n not in new:
             new[n] = factory.make(n.op, [new[i] for i in n.inputs], n.params, n.type, n.site)
-    return Graph(tuple(new[n] for n in inputs), tuple(new[n] for n in wanted))
+    return Graph(tuple(new[n] for n in inputs), tuple(new[n] for n in outputs))

@@ -49,7 +49,7 @@ class SizeExpr:
 
     def __init__(self, terms: Mapping[Monomial, int]) -> None:
         nonzero = [(m, c) for m, c in terms.items() if c]
-        self.terms = tuple(sorted(nonzero, key=lambda term: _order(term[0])))
+        self.terms = tuple(sorted(nonzero, key=lambda term: _sort_key(term[0])))
 
     @cached_property
     def _hash(self) -> int:
@@ -296,7 +296,7 @@ def _without(m: Monomial, by: Monomial) -> Monomial | None:
     return tuple((atom, p) for atom, p in powers.items() if p)
 
 
-def _order(m: Monomial) -> tuple[int, str]:
+def _sort_key(m: Monomial) -> tuple[int, str]:
     return -sum(p for _, p in m), _term(m, 1)
 
 

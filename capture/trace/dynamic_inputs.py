@@ -63,11 +63,11 @@ class SpecializationHistory:
         numbers = frozenset(p for p in self.numbers
                             if symbolic_scalars and is_number_at(p, read))
         axes: dict[Axis, str] = {}
-        known: dict[str, int] = {}
+        size_of_name: dict[str, int] = {}
         for (path, axis), name in self.axes.items():
             size = _size(path, axis, read)
             if size > 1 and symbolic_scalars:
-                same = known.setdefault(name, size) == size
+                same = size_of_name.setdefault(name, size) == size
                 axes[path, axis] = name if same else f"{name}_{len(axes)}"
         return DynamicInputs(numbers, axes)
 

@@ -23,11 +23,11 @@ def check_dynamic(dynamic: Dynamic, fn: Callable[..., Any]) -> None:
     help = 'dynamic=True, or {"x": [0]}: axes by the names of arguments'
     if not isinstance(dynamic, Mapping):
         raise ArgumentError(f"dynamic={dynamic!r} is not True, False or axes of arguments", help)
-    known = _parameters(fn)
+    parameters = _parameters(fn)
     for name in dynamic:
-        if isinstance(name, str) and known is not None and name not in known:
+        if isinstance(name, str) and parameters is not None and name not in parameters:
             raise ArgumentError(f"dynamic names {name!r}, which is not an argument: the "
-                                f"arguments are {', '.join(known) or 'none'}", help)
+                                f"arguments are {', '.join(parameters) or 'none'}", help)
 
 
 def requested_axes(dynamic: Dynamic, fn: Callable[..., Any], args: Any,

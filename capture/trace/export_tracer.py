@@ -71,7 +71,7 @@ class SharedValues(ValueTable):
     def __init__(self) -> None:
         super().__init__()
         self.outside: dict[Node, CapturedTensor] = {}
-        self.merge_plans: dict[Any, MergePlan | None] = {}  # by branch: its join, or None
+        self.merge_plans: dict[Any, MergePlan | None] = {}  # by branch: its merge point, or None
         self.modules = PatchedModules()
         self._captured_nodes: dict[Any, Node] = {}
 
@@ -102,14 +102,14 @@ class ExportTrace:
     inputs: tuple[Node, ...]
     outside: Mapping[Node, CapturedTensor]
     node_of: Callable[[Tensor], Node]
-    path: Sequence[Any]  # decisions, loops and joins, in order
+    path: Sequence[Any]  # decisions, loops and merge points, in order
     states: Mapping[Node, list[Tensor]]  # changed tensors, by the node of the old value
     after: Mapping[Node, Node]  # the new value by the old value
     changed: Sequence[str] = field(default=())  # attributes and lists that the run left changed
 
 
 class PathKnown(BaseException):
-    """A forced run has reached a loop header or join behind which everything is traced already."""
+    """A forced run has reached a loop header or merge point behind which everything is traced."""
 
 
 class ExportTracer(Tracer):
@@ -139,7 +139,7 @@ class ExportTracer(Tracer):
         return node
 
     def node_of(self, tensor: Tensor) -> Node:
-        bound = self._known.get(id(tensor._data))
+        bound = self._nodes_by_id.get(id(tensor._data))
         if bound is not None:
             return bound[1]
         array = tensor._data
@@ -152,25 +152,25 @@ class ExportTracer(Tracer):
         return node
 
     def forget(self, is_gone: Callable[[Any], bool]) -> None:
-        before = dict(self._known)
+        before = dict(self._nodes_by_id)
         super().forget(is_gone)
-        for key in before.keys() - self._known.keys():
+        for key in before.keys() - self._nodes_by_id.keys():
             held = before[key][0]
             array = held() if isinstance(held, weakref.ref) else held
             if array is not None:
                 self._stale_arrays[key] = array
 
     def forget_branch_values(self, is_gone: Callable[[Node], bool]) -> None:
-        """Makes the arrays of merged paths stale: code behind the join must not use them."""
-        for key, (held, node) in list(self._known.items()):
+        """Makes the arrays of merged paths stale: code behind the merge point must not use them."""
+        for key, (held, node) in list(self._nodes_by_id.items()):
             if is_gone(node):
-                del self._known[key]
+                del self._nodes_by_id[key]
                 array = held() if isinstance(held, weakref.ref) else held
                 if array is not None:
                     self._stale_arrays[key] = array
 
     def on_merge(self, plan: MergePlan) -> None:
-        """Ends a forced run at a join behind which everything is traced already."""
+        """Ends a forced run at a merge point behind which everything is traced already."""
         if self.forced and self.decision_count >= len(self.forced) and plan.followed:
             raise PathKnown
 
@@ -273,7 +273,7 @@ class ExportTracer(Tracer):
 
     def changed(self, tensor: Tensor) -> None:
         """Notes a change of a tensor from outside, as a training step makes it."""
-        bound = self._known.get(id(tensor._data))
+        bound = self._nodes_by_id.get(id(tensor._data))
         path = self._path_of(tensor._data)
         if bound is not None and (path is None or bound[1] not in self.common.outside):
             return  # computed in this run, or changed before

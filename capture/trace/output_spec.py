@@ -216,8 +216,8 @@ def _is_constant(function: types.FunctionType) -> bool:
 def _is_plain_object(value: Any) -> bool:
     """True if an object consists of its attributes only."""
     cls = type(value)
-    made_by: Any = cls.__new__
-    return made_by is object.__new__ and not hasattr(cls, "__del__") and \
+    constructor: Any = cls.__new__
+    return constructor is object.__new__ and not hasattr(cls, "__del__") and \
         not hasattr(cls, "__captured__") and not is_hidden(cls) and \
         (hasattr(value, "__dict__") or hasattr(cls, "__slots__")) and \
         weakref.getweakrefcount(value) == 0

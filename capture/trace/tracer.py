@@ -29,7 +29,7 @@ from ..graph.graph_builder import constant, literal
 from ..heap.access_path import Path
 from ..heap.snapshot import HeapSnapshot
 from ..heap.source_location import user_site
-from ..lazy.interpreter import LazyInterpreter
+from ..lazy.lazy_interpreter import LazyInterpreter
 from ..passes.bounds_checks import may_raise
 from ..scalars.scalar_expr import ScalarConstant, ScalarExpr, of_number
 from ..scalars.symbolic_scalar import SymbolicScalar, leaked_value, plain_value
@@ -65,10 +65,10 @@ class Tracer:
         self.loops = LoopDetector(self)
         if self.sizes is names.sizes:
             self.sizes.number, self.sizes.on_question = self._size, self._decide_size
-        self.lazy: LazyInterpreter | None = None  # delays ops until Python reads a value
+        self.lazy: LazyInterpreter | None = None  # defers ops until Python reads a value
         self.listening = True  # False while numbers are read outside of the run
         self._decided: set[tuple[Any, str]] = set()
-        self._loop_dependent: list[Any] = []  # ids in `_known`, keys in `_decided`
+        self._loop_dependent: list[Any] = []  # ids in `_nodes_by_id`, keys in `_decided`
         self.sources: dict[Path, Node] = {}  # tensors read from outside, in order of use
         self.grads_read: set[int] = set()  # tensors whose .grad was read before it was set
         self.grads_set: set[int] = set()
@@ -83,7 +83,7 @@ class Tracer:
         # Nodes that may raise errors, with the length of the path before each.
         self.raising: list[tuple[int, Node]] = []
         self.entries: dict[int, tuple[Any, Node]] = {}  # of the tape, by id, with their nodes
-        self._known: dict[int, tuple[Any, Node]] = {}
+        self._nodes_by_id: dict[int, tuple[Any, Node]] = {}
         self._lookup: dict[int, Path] = {}
         self._indexed = 0
 
@@ -105,7 +105,7 @@ class Tracer:
                 self.lazy.apply(op, arguments, arguments_by_name)
             if out.edge is not None and (_any_differ(arguments, inputs) or _any_differ(
                     arguments_by_name.values(), params.values())):
-                self._put_symbols_on_tape(out.edge, inputs, params)
+                self._record_symbols_on_tape(out.edge, inputs, params)
             return out
         except FusewireError as error:
             self.listening = True
@@ -118,8 +118,8 @@ class Tracer:
         finally:
             interpreter.STATE.active, self.listening = before, True
 
-    def _put_symbols_on_tape(self, entry: Any, inputs: tuple[Any, ...],
-                             params: dict[str, Any]) -> None:
+    def _record_symbols_on_tape(self, entry: Any, inputs: tuple[Any, ...],
+                                params: dict[str, Any]) -> None:
         """Lets the backward pass compute with symbols, too, during the run."""
         symbols = tuple([x._data if isinstance(x, Tensor) else x for x in inputs])
         self._symbolic_entries.append((entry, symbols, entry.arrays, entry.params))
@@ -142,7 +142,7 @@ class Tracer:
         if not self.loops.rolled_gradients:
             self.loops.end()
             self.state = HeapSnapshot()
-            self.entries, self._known, self.changed_tensors = {}, {}, {}
+            self.entries, self._nodes_by_id, self.changed_tensors = {}, {}, {}
 
     def apply_data_dependent(self, op: Op, x: Tensor) -> Tensor | None:
         self._flush_lazy()
@@ -300,8 +300,8 @@ class Tracer:
         remaining = []
         for item in self._loop_dependent:
             if type(item) is int:
-                if item in self._known and is_gone(self._known[item][1]):
-                    del self._known[item]
+                if item in self._nodes_by_id and is_gone(self._nodes_by_id[item][1]):
+                    del self._nodes_by_id[item]
                     continue
             elif is_gone(item[0]):
                 self._decided.discard(item)
@@ -325,11 +325,11 @@ class Tracer:
             self.entries[id(out.edge)] = (out.edge, node)
 
     def _operands(self, inputs: tuple[Any, ...]) -> list[Node]:
-        known = [self.node_of(x) if isinstance(x, Tensor) else None for x in inputs]
-        if None not in known:
-            return known  # type: ignore[return-value]
-        types = tuple([plain_value(x) if n is None else n.type for x, n in zip(inputs, known)])
-        return [self._number(x, types) if n is None else n for x, n in zip(inputs, known)]
+        operands = [self.node_of(x) if isinstance(x, Tensor) else None for x in inputs]
+        if None not in operands:
+            return operands  # type: ignore[return-value]
+        types = tuple([plain_value(x) if n is None else n.type for x, n in zip(inputs, operands)])
+        return [self._number(x, types) if n is None else n for x, n in zip(inputs, operands)]
 
     def _type(self, op: Op, nodes: list[Node], params: dict[str, Any], out: Tensor) -> TensorType:
         """The type of a result; if sizes are symbols, the op's own rule gives its shape."""
@@ -361,7 +361,7 @@ class Tracer:
         key = id(array)
         held = array if array.nbytes < SMALLEST else weakref.ref(array,
                                                                  partial(self._forget_freed, key))
-        self._known[key] = (held, node)
+        self._nodes_by_id[key] = (held, node)
         if node in self.loops.dependent:
             self._loop_dependent.append(id(array))
 
@@ -381,20 +381,20 @@ class Tracer:
 
     def node_of_array(self, array: Any) -> Node | None:
         """The node of an array that this run computed or read from a path, else None."""
-        return self._known.get(id(array), (None, None))[1]
+        return self._nodes_by_id.get(id(array), (None, None))[1]
 
     def _forget_freed(self, key: int, reference: Any) -> None:
         """Forgets an array that was freed, since another one may get its id."""
-        if self._known.get(key, (None,))[0] is reference:
-            del self._known[key]
+        if self._nodes_by_id.get(key, (None,))[0] is reference:
+            del self._nodes_by_id[key]
 
     def knows(self, tensor: Tensor) -> bool:
         """True if this run computed the tensor's value or read it from a path."""
-        return id(tensor._data) in self._known
+        return id(tensor._data) in self._nodes_by_id
 
     def node_of(self, tensor: Tensor) -> Node:
         """The node of a tensor's current value; a value from outside is an input with a path."""
-        bound = self._known.get(id(tensor._data))
+        bound = self._nodes_by_id.get(id(tensor._data))
         if bound is not None:
             return bound[1]
         path = self._path_of(tensor._data)

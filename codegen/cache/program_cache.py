@@ -20,7 +20,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from ...capture.graph.graph import Graph, param_key, topological
-from ...capture.runtime.metrics import phase, program_made
+from ...capture.runtime.metrics import count_program, phase
 from ...capture.sizes.symbolic_dim import Dim
 from ...eager.core.op import OPS, Op
 from ..program.native_program import (
@@ -50,7 +50,7 @@ def cached_program(graph: Graph, target: Target, how: tuple[Any, ...],
     with phase("loading"):
         cached = _load(name, target, write) if name else None
     if cached is not None:
-        program_made(from_disk=True)
+        count_program(from_disk=True)
         return cached
     written, about = write()
     program = compile_written(written, target)

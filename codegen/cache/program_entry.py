@@ -21,7 +21,7 @@ from ..program.executable import Interface
 from ..program.native_program import ProgramFacts
 from ..program.prepack import PrepackedBuffers
 from ..program.prepacked_executable import Parts
-from .codec import DATA, Codec, Decoder, Encoder, Unsaved, record
+from .json_codec import DATA, Codec, Decoder, Encoder, Unsaved, record
 
 PARTS: dict[Any, Codec] = {cls: record(cls) for cls in (Interface, BoundsCheck, PrepackedBuffers,
                                                        SizeFormula, DynamicProgram)}

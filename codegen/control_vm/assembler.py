@@ -102,8 +102,8 @@ class ControlImage:
         self._instructions = array.array("q", [self._encode(w) for o in assembler.instructions
                                                for w in o])
         self._argument_lists = array.array("q", map(self.address_index, assembler.argument_lists))
-        self._offsets = array.array("q", [self._registers_offset + place
-                                          for place in assembler.registers])
+        self._offsets = array.array("q", [self._registers_offset + offset
+                                          for offset in assembler.registers])
 
     def _encode(self, operand: Any) -> int:
         return self.address_index(operand) if isinstance(operand, ControlOperand) else int(operand)

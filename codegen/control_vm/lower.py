@@ -1,4 +1,4 @@
-"""Lowers the control-flow graph of a traced function to one native call, without Python between its
+"""Lowers the control-flow tree of a traced function to one native call, without Python between its
 programs.
 
 The compiled programs of the segments stay as they are; instructions of the control VM
@@ -16,7 +16,7 @@ from typing import Any
 
 from ...capture.heap.access_path import Path
 from ...capture.program.cfg import BackEdge, Block, Branch, Exit, LoopHeader
-from ...capture.program.stage_planner import walk
+from ...capture.program.segment_planner import walk
 from ...capture.program.trace_exit import TraceExit
 from ...capture.scalars.scalar_expr import ScalarExpr
 from ...capture.segments.segment import Segment
@@ -34,7 +34,7 @@ from .assembler import (
     NotNativelyControlled,
     address_of,
 )
-from .scalars import SCALAR_BYTES, LiveValues, ScalarArithmetic
+from .scalar_arithmetic import SCALAR_BYTES, LiveValues, ScalarArithmetic
 
 _MAX_DEPTH, _MAX_BLOCKS = 40, 200  # of nested blocks; of all blocks
 _MAX_UNUSED_RESULT_BYTES = 1 << 20  # of results of other paths, which a call allocates in vain
@@ -257,7 +257,7 @@ def _check_results(written: _ControlLowering) -> None:
 
 
 class NativeControl:
-    """A control-flow graph as a native call, which several threads may make at once."""
+    """A control-flow tree as a native call, which several threads may make at once."""
 
     def __init__(self, written: _ControlLowering, arrays: int) -> None:
         _check_results(written)
@@ -273,8 +273,8 @@ class NativeControl:
         self._results = [memory.maker(shape, dtype) for shape, dtype in assembler.results]
         self._outputs = [[(image.address_index(slot), shape) for slot, shape in end.outputs]
                          for end in written.exits]
-        all_results = [(ControlOperand("result", i), shape) for i,
-                       (shape, _) in enumerate(assembler.results)]
+        all_results = [(ControlOperand("result", i), shape)
+                       for i, (shape, _) in enumerate(assembler.results)]
         self._identity_exits = {i for i, end in enumerate(written.exits)
                                 if end.outputs == all_results}
         kinds = written.arithmetic.kinds
@@ -334,8 +334,8 @@ class NativeControl:
 
     def _read_scalars(self, end: int, arena: Any) -> dict[ScalarExpr, Any]:
         """The scalars of an exit as Python numbers."""
-        return {formula: kind(struct.unpack_from(view, arena, place)[0])
-                for formula, place, view, kind in self._exit_scalars[end]}
+        return {formula: kind(struct.unpack_from(view, arena, offset)[0])
+                for formula, offset, view, kind in self._exit_scalars[end]}
 
     def _take_arena(self) -> Any:
         try:

@@ -139,7 +139,7 @@ class ComparisonSort(SortedRows):
         var, i = counter("i", self.length)
         own, at = Register("own", self.key), Register("at", INT)
         position = atom(loop_ir.read(at), (0, self.length - 1))
-        is_wanted = loop_ir.call("lt", (loop_ir.read(at), const(self.count)), loop_ir.BOOL)
+        is_selected = loop_ir.call("lt", (loop_ir.read(at), const(self.count)), loop_ir.BOOL)
         store_index = self.store(row, position, i.expr())
         return [
             For(var, const(0), const(self.length),
@@ -150,7 +150,7 @@ class ComparisonSort(SortedRows):
                 self._count("le", own, const(0), i.expr()),  # equal elements keep their order
                 self._count("lt", own, (i + 1).expr(), const(self.length)),
                 Assign(at, cast(ExprValue(loop_ir.read(self.before)), INT).expr),
-                store_index if self.count == self.length else If(is_wanted, (store_index,))))]
+                store_index if self.count == self.length else If(is_selected, (store_index,))))]
 
     def _count(self, op: str, own: Register, start: Expr, stop: Expr) -> Stmt:
         """The loop that counts the keys in a range that are before the current one."""
@@ -192,7 +192,7 @@ class RadixSort(SortedRows):
     def row(self, task: Index, row: Index) -> list[Stmt]:
         base = as_index(0) if self.short else task * (2 * self.length)
         var, digit = counter("digit", self.bits // _DIGIT_BITS)
-        place, i = counter("place", self.count)
+        position, i = counter("place", self.count)
         order = loop_ir.load(self.order, (base + self._offset + i).expr())
         return [
             self._store_keys(row, base),
@@ -202,7 +202,7 @@ class RadixSort(SortedRows):
             Assign(self.half, const(0)),
             For(var, const(0), const(self.bits // _DIGIT_BITS),
                 tuple(self._distribute(base, digit))),
-            For(place, const(0), const(self.count), (self.store(row, i, order),))]
+            For(position, const(0), const(self.count), (self.store(row, i, order),))]
 
     @property
     def _offset(self) -> Index:

@@ -70,19 +70,19 @@ class LoopBody:
 
     # ---- the order of members
     def _plan_sweeps(self) -> list[Sweep]:
-        known_after: dict[Node, int] = {}  # the sweep after which each reduced member is known
+        ready_after: dict[Node, int] = {}  # the sweep after which each reduced member is ready
         sweeps: list[Sweep] = []
         cached, outer_sweep = self._members_to_cache(), 0
         for node in self.group.members:
-            operand_sweeps = [known_after[n] for n in self._reduced_operands(node)]
+            operand_sweeps = [ready_after[n] for n in self._reduced_operands(node)]
             last_needed = max(operand_sweeps, default=-1)
             if node in self.column_sums:
                 outer_sweep = max(outer_sweep, last_needed + 1)
             elif node.kind == "reduce":
-                known_after[node] = last_needed + 1
+                ready_after[node] = last_needed + 1
                 _sweep_number(sweeps, last_needed + 1).reductions.append(node)
             elif self.is_reduced(node):
-                known_after[node] = max(last_needed, 0)
+                ready_after[node] = max(last_needed, 0)
                 _sweep_number(sweeps, max(last_needed, 0)).after.append(node)
             elif node in self.buffers or node in cached:
                 if node not in self.buffers:

@@ -326,8 +326,8 @@ def _column_block(
     if chunk is not None:
         _, partial, number = chunk
         index = (number * nest.outer_size + row * runs[-1][1] + i).expr()
-        body += [loop_ir.Store(b, index, loop_ir.read(nest.body.registers[r])) for r,
-                 b in partial.items()]
+        body += [loop_ir.Store(b, index, loop_ir.read(nest.body.registers[r]))
+                 for r, b in partial.items()]
     return [For(lane, *limits, tuple(body), _column_lanes(nest, runs[-1][1]))]
 
 

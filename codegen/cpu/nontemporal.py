@@ -37,8 +37,8 @@ def _with_streamed(launch: Launch, results: Collection[Buffer]) -> Launch:
                    kernel=replace(kernel, streamed=frozenset(streamed))) if streamed else launch
 
 
-def _begins_line(place: BufferView) -> bool:
-    return place.offset * place.buffer.dtype.itemsize % LINE == 0
+def _begins_line(view: BufferView) -> bool:
+    return view.offset * view.buffer.dtype.itemsize % LINE == 0
 
 
 def _written_once(kernel: Kernel, buffer: Buffer) -> bool:

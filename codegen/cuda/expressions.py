@@ -93,8 +93,8 @@ class CudaExpressions(CWriter):
         if self._is_int32(e) and all_int32:
             return self._int32_operation(e, args)
         no_widening = all_int32 and e.dtype != INT  # comparisons and conversions to float
-        operands = [f"((long long){a})" if n and not no_widening else a for a,
-                    n in zip(args, is_int32)]
+        operands = [f"((long long){a})" if n and not no_widening else a
+                    for a, n in zip(args, is_int32)]
         text = scalar.apply(e.op, operands, dtypes, e.dtype)
         return f"((int){text})" if self._is_int32(e) else text
 

@@ -63,8 +63,8 @@ def module_of(functions: Iterable[tuple[str, Sequence[Kernel]]],
         write_function = _single_kernel_function if len(kernels) == 1 else _fused_function
         texts.append("\n".join(write_function(name, [bodies[k] for k in kernels])))
         grids = [mappings[k].grid(k.tasks) for k in kernels]
-        scratch = sum(scratch_size(mappings[k]) * mappings[k].groups_per_block * n for k,
-                      n in zip(kernels, grids))
+        scratch = sum(scratch_size(mappings[k]) * mappings[k].groups_per_block * n
+                      for k, n in zip(kernels, grids))
         cuda_functions.append(CudaFunction(name, tuple(kernels), sum(grids),
                                            mappings[kernels[0]].block_threads, scratch))
     source = "\n".join([PRELUDE.strip(), *helpers.values(), *texts])
@@ -96,8 +96,8 @@ def _fused_function(name: str, bodies: Sequence[KernelBody]) -> list[str]:
     """The function of several kernels; the code of equal kernels appears once."""
     assert len({b.mapping.block_threads for b in bodies}) == 1
     assert not any(b.mapping.device for b in bodies)
-    parameters = [f"{kind} {own_block}_{n}" for n, b in enumerate(bodies) for kind,
-                  own_block in b.parameters]
+    parameters = [f"{kind} {own_block}_{n}" for n, b in enumerate(bodies)
+                  for kind, own_block in b.parameters]
     lines, first, number = [], 0, 0
     for body, equal in groupby(bodies):
         count, grid = len([*equal]), body.mapping.grid(body.kernel.tasks)

@@ -20,10 +20,10 @@ from ..gpu.scatter_add import lower_add_at
 from ..gpu.scatter_rows import lower_scatter_rows
 from ..ir.loop_ir import Buffer, Kernel
 from ..ir.target_info import Machine
+from ..lowering.lowering_table import CPU, LoweringTable
 from ..program.arena import plan_arena
 from ..program.executable import Interface, Plan, interface_of
 from ..program.native_program import Slot
-from ..select.lowering_table import CPU, LoweringTable
 from .horizontal_fusion import fuse_launches
 from .module import CudaModule, module_of
 
@@ -71,8 +71,8 @@ def program_of(graph: Graph, checks: bool = True,
 def dynamic_program_of(graph: Graph, least: Mapping[str, int]) -> DynamicProgram:
     """The program of a graph for all sizes up to at least `least`; sizes are one more argument in
     memory. Raises CodegenError if the code depends on the sizes."""
-    return compile_any_size(graph, least, lambda known, sizes: lower_graph(
-        known, replace(GPU_MACHINE, dynamic_sizes=sizes), kinds=CUDA_LOWERING), _assemble)
+    return compile_any_size(graph, least, lambda sized, sizes: lower_graph(
+        sized, replace(GPU_MACHINE, dynamic_sizes=sizes), kinds=CUDA_LOWERING), _assemble)
 
 
 def _assemble(plan: Plan, launches: list[Launch]) -> CudaProgram:

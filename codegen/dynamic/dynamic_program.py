@@ -87,11 +87,11 @@ class BoundProgram(NamedTuple):
     """A dynamic-shape program bound to one set of sizes."""
 
     program: Executable
-    given: ExecutableInput
+    bound: ExecutableInput
 
     def __call__(self, arrays: list[Any]) -> list[Any]:
         """The outputs for these inputs."""
-        return self.program(arrays, self.given)
+        return self.program(arrays, self.bound)
 
     def rows(self) -> list[dict[str, Any]]:
         """A row per kernel, timed at the program's capacity."""
@@ -254,8 +254,8 @@ def _check_view(node: Node, machine: Machine) -> None:
     for source in sources:
         source_indices = [(as_index(i), n) for i, n in zip(source.index, types[source.input].shape)
                   if machine.is_dynamic(n)]
-        elementwise &= all(any(p.equals(w) and n == m for w, m in dynamic_axes.values()) for p,
-                           n in source_indices)
+        elementwise &= all(any(p.equals(w) and n == m for w, m in dynamic_axes.values())
+                           for p, n in source_indices)
         if isinstance(source.mask, ExprValue):
             mask = loop_ir.subexpressions([source.mask.expr])
             elementwise &= dynamic_axes.keys().isdisjoint(mask)

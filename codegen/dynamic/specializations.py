@@ -19,7 +19,7 @@ from typing import Any, NamedTuple, Protocol
 
 from ...capture.graph.bind_sizes import bind_sizes, dims_in, has_symbols
 from ...capture.graph.graph import Graph
-from ...capture.runtime.compile_queue import Job, Jobs, go_on
+from ...capture.runtime.compile_queue import CompileJob, Jobs, go_on
 from ...capture.runtime.metrics import Costs, Memory, making
 from ...capture.sizes.size_expr import SizeExpr, SizeSymbol
 from ...capture.sizes.symbolic_dim import size_expr_of
@@ -83,7 +83,7 @@ class SpecializationState:
         self.uses, self.compiled = 0, False  # compiled: for just these sizes
         self.next_check = math.inf if empty else 0  # use from which on there may be better code
         self.dynamic_program: DynamicProgram | None = None
-        self.job: Job[None] | None = None  # of the compile thread
+        self.job: CompileJob[None] | None = None  # of the compile thread
 
     @property
     def sizes_text(self) -> str:
@@ -256,9 +256,9 @@ class DynamicExecutable:
         sizes = {name: (arrays[at.input].shape[at.axis] - at.offset) // at.scale
                  for name, at in self._bindings.items()}
         for i in self._dynamic_inputs:
-            wanted = tuple(size_expr_of(n).value(sizes) for n in self.graph.inputs[i].type.shape)
-            if arrays[i].shape != wanted or any(n < self._min_sizes[name]
-                                                for name, n in sizes.items()):
+            expected = tuple(size_expr_of(n).value(sizes) for n in self.graph.inputs[i].type.shape)
+            if arrays[i].shape != expected or any(n < self._min_sizes[name]
+                                                  for name, n in sizes.items()):
                 raise GraphError(f"input {i} has shape {arrays[i].shape}, where the recording is "
                                  f"for {self.graph.inputs[i].type}")
         return sizes
@@ -329,8 +329,8 @@ class DynamicExecutable:
         titles = [v.title for v in self.variants]
         if self.refusal and self._compile_any is not None:
             titles.append(f"no dynamic-shape program: {self.refusal}")
-        tables = [f"{format_sizes(sizes)}\n{program.explain()}" for sizes,
-                  program in self._compiled_programs]
+        tables = [f"{format_sizes(sizes)}\n{program.explain()}"
+                  for sizes, program in self._compiled_programs]
         return "\n".join([*titles, *tables])
 
     @property

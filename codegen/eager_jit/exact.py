@@ -20,7 +20,7 @@ from ...eager.ops.products.contract import parts
 from ...eager.settings import settings
 from ..compile import compile_native
 from ..program.native_call import ProgramCall, with_contiguous_inputs
-from .cache import SpecializationCache
+from .specialization_cache import SpecializationCache
 
 Call = Callable[[Sequence[Any]], Any]
 
@@ -79,8 +79,8 @@ def _product(op: Op, types: Sequence[TensorType], params: dict[str, Any],
         call = calls.get(orders)
         if call is None:
             transposed_params = {"spec": _permuted_spec(params["spec"], orders)}
-            view_types = [TensorType(_view(x, order).shape, x.dtype) for x,
-                          order in zip(arrays, orders)]
+            view_types = [TensorType(_view(x, order).shape, x.dtype)
+                          for x, order in zip(arrays, orders)]
             call = _cached_call(op, view_types, transposed_params, programs)
             if call is None:
                 return None

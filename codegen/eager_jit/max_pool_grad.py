@@ -90,8 +90,8 @@ def plane_backward(dtype: DType, size: Sizes, kernel: Sizes, out: Sizes, stride:
     lanes = machine.lanes(dtype.itemsize)
     windows = [Var(f"o{a}") for a in range(len(out))]
     first = [_sum(_times(w, s), const(-p)) for w, s, p in zip(windows, stride, pad)]
-    offsets = [tuple(n * r for n, r in zip(place, dilation))
-              for place in itertools.product(*map(range, kernel))]
+    offsets = [tuple(n * r for n, r in zip(tap, dilation))
+               for tap in itertools.product(*map(range, kernel))]
     inside = all(p == 0 and (o - 1) * s + (k - 1) * r < n for n, k, o, s, r, p in
                  zip(size, kernel, out, stride, dilation, pad))
     find = _find_maxima(x, size, first, offsets, inside, at, windows[-1])
@@ -117,14 +117,14 @@ def _find_maxima(x: Buffer, size: Sizes, first: list[Expr], offsets: list[Sizes]
     best, number = Register("best", x.dtype), Register("number", _OFFSET_DTYPE)
     lowest = const(-float("inf"), x.dtype)
     statements: list[Stmt] = [Assign(best, lowest), Assign(number, const(-1, _OFFSET_DTYPE))]
-    for place in offsets:
-        index = [_sum(f, const(n)) for f, n in zip(first, place)]
+    for tap in offsets:
+        index = [_sum(f, const(n)) for f, n in zip(first, tap)]
         mask = None if inside else _within(index, size)
         value = load(x, _flat(index, size), mask, None if mask is None else lowest)
         none = call("lt", (read(number), const(0, _OFFSET_DTYPE)), BOOL)
         better = _or(_or(call("gt", (value, read(best)), BOOL), call("isnan", (value,), BOOL)),
                      none if mask is None else call("and", (none, mask), BOOL))
-        offset = const(sum(n * step for n, step in zip(place, _steps(size))), _OFFSET_DTYPE)
+        offset = const(sum(n * step for n, step in zip(tap, _steps(size))), _OFFSET_DTYPE)
         is_better = Register(f"better{len(statements)}", BOOL)
         statements += [
             Assign(is_better, better),

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from itertools import accumulate
 from typing import Any, NamedTuple
 
-from ...capture.autodiff.backward import TapeBuilder, read_in_backward
+from ...capture.autodiff.backward_plan import TapeBuilder, read_in_backward
 from ...capture.autodiff.partitioner import decomposed, saved_values
 from ...capture.graph.graph import Node, Nodes
 from ...capture.graph.graph_builder import as_tensor, building
@@ -44,7 +44,7 @@ from ...eager.ops.shape.concat import concat_same_dtype
 from ...eager.settings import settings
 from ..compile import Program, compile_graph
 from ..partition.hybrid_executable import op_by_op
-from .cache import SpecializationCache
+from .specialization_cache import SpecializationCache
 
 _MAX_STEPS_PER_PROGRAM = 64  # of one program
 _MIN_MULTIPLICATIONS = 1 << 22  # of all steps together; smaller layers run op by op
@@ -148,8 +148,8 @@ class LayerPrograms:
             backward = trace.gradients(tuple(range(len(trace.results))), layer.needs)
             demanded = read_in_backward(backward.gradients, set(backward.result_gradients))
             self.saved = saved_values(demanded, set(trace.nodes), {})
-        wanted = [*trace.nodes, *self.saved]
-        self._forward = compile_graph(extract_graph(cone(wanted, trace.inputs), wanted,
+        outputs = [*trace.nodes, *self.saved]
+        self._forward = compile_graph(extract_graph(cone(outputs, trace.inputs), outputs,
                                                     trace.inputs))
 
     def run(self, inputs: Sequence[Tensor | None]) -> tuple[Tensor, State]:
@@ -168,24 +168,24 @@ class LayerPrograms:
                 tensor.edge = ResultEntry(entry, i, tensor._data)
         return tensors[0], tuple(tensors[1:])
 
-    def backward(self, arrays: Arrays, gradients: dict[int, Tensor], wanted: tuple[bool, ...]
+    def backward(self, arrays: Arrays, gradients: dict[int, Tensor], needed: tuple[bool, ...]
              ) -> Iterator[tuple[int, Tensor]]:
         """(input number, its gradient), from the arrays that a call saved and the gradients of its
         results."""
         numbers = tuple(sorted(gradients))
-        compiled = self._backward_programs.get((numbers, wanted))
+        compiled = self._backward_programs.get((numbers, needed))
         if compiled is None:
-            compiled = self._backward_programs[numbers, wanted] = self._compile_backward(numbers,
-                                                                                         wanted)
+            compiled = self._backward_programs[numbers, needed] = self._compile_backward(numbers,
+                                                                                         needed)
         program, input_numbers = compiled
         input_gradients = program([*arrays, *[gradients[i]._data for i in numbers]])
         return zip(input_numbers, map(Tensor, input_gradients))
 
-    def _compile_backward(self, numbers: tuple[int, ...], wanted: tuple[bool, ...]
+    def _compile_backward(self, numbers: tuple[int, ...], needed: tuple[bool, ...]
              ) -> tuple[Program, list[int]]:
         """The backward program from these results, and the numbers of the inputs it differentiates.
         """
-        backward = self._trace.gradients(numbers, wanted)
+        backward = self._trace.gradients(numbers, needed)
         live_in = [*self._trace.inputs, *self.saved]
         graph = extract_graph(cone(backward.gradients, live_in), backward.gradients,
                     [*live_in, *backward.result_gradients])
@@ -228,11 +228,11 @@ class _LayerEntry(Entry):
         arrays = list(self.arrays)
         if MODE.enabled or interpreter.STATE.active is not None:
             return self.programs.backward_by_ops(arrays, self.edges, g)
-        wanted = tuple([e is not None and (useful is None or e in useful) for e in self.edges])
-        return ((self.edges[i], gx) for i, gx in self.programs.backward(arrays, g, wanted))
+        needed = tuple([e is not None and (useful is None or e in useful) for e in self.edges])
+        return ((self.edges[i], gx) for i, gx in self.programs.backward(arrays, g, needed))
 
 
-class _Gradients(NamedTuple):
+class _GradientGraph(NamedTuple):
     """The gradients of some inputs as nodes, and the input nodes of the results' gradients."""
 
     input_numbers: list[int]
@@ -260,18 +260,18 @@ class _LayerTrace:
     def _decompose(self, nodes: list[Node]) -> list[Node]:
         return decomposed(self._nodes, nodes, self._decomposed)
 
-    def gradients(self, numbers: tuple[int, ...], wanted: tuple[bool, ...]) -> _Gradients:
+    def gradients(self, numbers: tuple[int, ...], needed: tuple[bool, ...]) -> _GradientGraph:
         """The gradients of the wanted inputs, from those of the results with these numbers."""
         results = [self.results[i] for i in numbers]
         result_gradients = [self._nodes.input(f"g{i}", self.nodes[i].type) for i in numbers]
-        input_numbers = [i for i, (edge, want) in enumerate(zip(self._edges, wanted))
+        input_numbers = [i for i, (edge, want) in enumerate(zip(self._edges, needed))
                   if want and edge is not None]
         with building(TapeBuilder(self._nodes, self._sizes)):
             input_gradients = gradients_between(results, [as_tensor(n) for n in result_gradients],
                                       [self._edges[i] for i in input_numbers], False)
         numbered_nodes = [(i, g._data.node) for i, g in zip(input_numbers, input_gradients)
                           if g is not None]
-        return _Gradients([i for i, _ in numbered_nodes], self._decompose([n
+        return _GradientGraph([i for i, _ in numbered_nodes], self._decompose([n
                                                                       for _, n in numbered_nodes]),
                                                                       result_gradients)
 

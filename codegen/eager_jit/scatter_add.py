@@ -44,12 +44,12 @@ def add_at(
 
     Rows are added in order, so that results do not depend on the number of threads.
     """
-    places = types[1]
-    if params["axis"] != 0 or places.dtype != INT or not is_supported(out.dtype) \
+    indices = types[1]
+    if params["axis"] != 0 or indices.dtype != INT or not is_supported(out.dtype) \
             or is_small(out.dtype):
         return None
     program = _program(out.dtype, product(out.shape[1:]))
-    counts = np.array([places.size, out.shape[0]])
+    counts = np.array([indices.size, out.shape[0]])
     return with_contiguous_inputs(ProgramCall(program, 2, [out], [counts]))
 
 
@@ -61,16 +61,16 @@ def _program(dtype: DType, width: int) -> NativeProgram:
 
 
 def add_rows(dtype: DType, width: int, machine: Machine) -> Kernel:
-    """out[places[n]] += values[n] for n = 0, 1, ... to zeros: each task does some of the columns.
+    """out[indices[n]] += values[n] for n = 0, 1, ... to zeros: each task does some of the columns.
 
-    Its buffers are values, places, how many values and rows of `out` there are, and out; a row has
+    Its buffers are values, indices, how many values and rows of `out` there are, and out; a row has
     `width` elements.
     """
     lanes = machine.lanes(dtype.itemsize)
     tasks = max(1, min(machine.threads, width // lanes))
     columns = -(-width // tasks)
     values = Buffer("values", dtype, _UNKNOWN_ELEMENTS)
-    places = Buffer("places", INT, _UNKNOWN_ELEMENTS)
+    indices = Buffer("places", INT, _UNKNOWN_ELEMENTS)
     counts, out = Buffer("counts", INT, 2), Buffer("out", dtype, _UNKNOWN_ELEMENTS)
     task, n, column, row = Var("task"), Var("n"), Var("column"), Var("row")
     start = Register("start", INT)
@@ -83,8 +83,8 @@ def add_rows(dtype: DType, width: int, machine: Machine) -> Kernel:
     body = (
         For(row, const(0), load(counts, const(1)), (For(column, first, stop, (zero,), lanes),)),
         For(n, const(0), load(counts, const(0)), (
-            Assign(start, load(places, n)), For(column, first, stop, (add,), lanes))))
-    inputs = (values, places, counts)
+            Assign(start, load(indices, n)), For(column, first, stop, (add,), lanes))))
+    inputs = (values, indices, counts)
     return Kernel("add_rows", inputs, (out,), (), task, tasks, body, cost=1e6)
 
 

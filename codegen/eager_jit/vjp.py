@@ -27,8 +27,8 @@ from ...eager.settings import settings
 from ..compile import compile_native
 from ..program.executable import Executable
 from ..program.native_call import ProgramCall
-from .cache import SpecializationCache
-from .row_blocks import block_of, compile_block, is_broadcast
+from .op_compiler import block_of, compile_block, is_broadcast
+from .specialization_cache import SpecializationCache
 
 _READ_THROUGH_VIEWS = ("reshape", "broadcast_to", "expand_dims",
                        "squeeze")  # views that computing reads through
@@ -169,7 +169,7 @@ def _rule(graph: Graph, gives: list[bool], inputs: dict[Node, int]) -> VjpRule |
     output_of |= {n: -1 - numbers[n.params["name"]] for n in graph.outputs if n.op == "input"}
     outputs = iter(graph.outputs)
     return VjpRule(Graph(read, computed), tuple([numbers[n.params["name"]] for n in read]),
-                   tuple([output_of[next(outputs)] if given else None for given in gives]))
+                   tuple([output_of[next(outputs)] if is_given else None for is_given in gives]))
 
 
 def _only_computes(node: Node) -> bool:

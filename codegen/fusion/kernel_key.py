@@ -49,10 +49,10 @@ class _Operand:
 
 def kernel_key_of(group: Group, views: Mapping[Node, BufferView]) -> KernelKey:
     """The key of a group whose operands and results are in these views."""
-    return _Reader(group, views).build()
+    return _MemberWalk(group, views).build()
 
 
-class _Reader:
+class _MemberWalk:
     """Walks through the nodes from which the members of a group are computed."""
 
     def __init__(self, group: Group, views: Mapping[Node, BufferView]) -> None:

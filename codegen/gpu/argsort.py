@@ -242,16 +242,16 @@ class MergeSortedRows(BlockSortedRows):
         high = self._bit_op("xor", low, distance * 2 - 1 if mirrored else distance)
         pair = low, high
         indices = {b: [self._bank_swizzle(b, i) for i in pair] for b in (self.keys, self.positions)}
-        keys, positions = ([Register(f"{kind}{n}", dtype) for n in (1, 2)] for kind,
-                           dtype in (("key", self.key), ("place", POSITION)))
+        keys, positions = ([Register(f"{kind}{n}", dtype) for n in (1, 2)]
+                           for kind, dtype in (("key", self.key), ("place", POSITION)))
         (k1, k2), (p1, p2) = ([loop_ir.read(r) for r in pair] for pair in (keys, positions))
         swap = call("or", _less(k2, k1), call("and", _equal(k1, k2), _less(p2, p1)))
         read = [Assign(r, loop_ir.load(b, i))
                 for b, registers in ((self.keys, keys), (self.positions, positions))
                 for r, i in zip(registers, indices[b])]
-        exchange = [Store(b, i, value) for b,
-                    values in ((self.keys, (k2, k1)), (self.positions, (p2, p1))) for i,
-                    value in zip(indices[b], values)]
+        exchange = [Store(b, i, value)
+                    for b, values in ((self.keys, (k2, k1)), (self.positions, (p2, p1)))
+                    for i, value in zip(indices[b], values)]
         return self._lanes(lane, self.chunk // 2, [*read, If(swap.expr, tuple(exchange))])
 
     def _store_chunk(self, row: Index, chunk: Index, runs: SortedRuns | None) -> Stmt:

@@ -54,8 +54,8 @@ REFERENCE_CHIP = CHIPS[80]
 def chip_of(arch: str, processors: int) -> Chip:
     """The chip of an architecture such as "sm_90"; for an unknown one, that of the newest earlier
     architecture."""
-    known_capabilities = [c for c in sorted(CHIPS) if c <= int("".join(filter(str.isdigit, arch)))]
-    chip = CHIPS[known_capabilities[-1]] if known_capabilities else replace(
+    older_capabilities = [c for c in sorted(CHIPS) if c <= int("".join(filter(str.isdigit, arch)))]
+    chip = CHIPS[older_capabilities[-1]] if older_capabilities else replace(
         REFERENCE_CHIP, tensor_core_products_per_cycle=0)
     return replace(chip, processors=processors)
 

@@ -199,8 +199,8 @@ def _total_of_column(nest: LoopNest, partial: dict[Node, Buffer], count: int) ->
     coordinates = nest.axes.where(decode(o, _with_sizes(nest, nest.axes.outer))
                                   if nest.axes.outer else [])
     updates = [loop_ir.Update(nest.body.registers[r], OPS[r.op].meaning.combine,
-                              loop_ir.load(b, (p * nest.outer_size + o).expr())) for r,
-               b in partial.items()]
+                              loop_ir.load(b, (p * nest.outer_size + o).expr()))
+               for r, b in partial.items()]
     body = [*nest.body.init_sums(0), For(chunk_var, const(0), const(count), tuple(updates), 0, 4),
             *nest.body.finish_sweep(0, coordinates)]
     loop = For(lane, *chunk_bounds(task, WARP, nest.outer_size), tuple(body), WARP)
@@ -225,8 +225,8 @@ def _total_of_row(nest: LoopNest, partial: dict[Node, Buffer], count: int) -> Ke
     coordinates = nest.axes.where(decode(task, _with_sizes(nest, nest.axes.outer))
                                   if nest.axes.outer else [])
     updates = [loop_ir.Update(nest.body.registers[r], OPS[r.op].meaning.combine,
-                              loop_ir.load(b, (task * count + p).expr())) for r,
-               b in partial.items()]
+                              loop_ir.load(b, (task * count + p).expr()))
+               for r, b in partial.items()]
     body = [*nest.body.init_sums(0), For(lane, const(0), const(count), tuple(updates), threads),
             *nest.body.finish_sweep(0, coordinates)]
     return kernel(nest, var, nest.outer_size, body, nest.name + "_total")

@@ -115,8 +115,8 @@ def _compute(transpose: SharedTranspose, runs: list[CoalescedAxes], origin: Mapp
     coordinates = {len(runs) - 1: origin[len(runs) - 1] + near,
                    transpose.axis: origin[transpose.axis] + far}
     substitution = _substitution(transpose, {**outer, **coordinates})
-    substitution |= {load: loop_ir.load(tile, (near * TILE_PITCH + far).expr()) for load,
-                     tile in tiles.items()}
+    substitution |= {load: loop_ir.load(tile, (near * TILE_PITCH + far).expr())
+                     for load, tile in tiles.items()}
     body = [_substitute_in(s, substitution) for s in transpose.body]
     return _lanes(_if_inside(runs, coordinates, body), lane)
 

@@ -22,7 +22,7 @@ Range = tuple[int, int]  # lowest and highest value
 _RANGES: weakref.WeakKeyDictionary[Expr, Range] = weakref.WeakKeyDictionary()
 
 
-class _State(threading.local):
+class _ThreadState(threading.local):
     """The state of a thread that generates code. Several threads may do so at the same time."""
 
     machine = Machine()
@@ -30,7 +30,7 @@ class _State(threading.local):
     compared: list[Index] | None = None  # set while collect_comparisons() is active
 
 
-_STATE = _State()
+_STATE = _ThreadState()
 
 
 class Index:

@@ -74,8 +74,8 @@ def call(op: str, *args: Any) -> Any:
 
 
 def _fold_logic(op: str, a: Any, b: Any) -> Any:
-    known, other = (a, b) if isinstance(a, (bool, np.bool_)) else (b, a)
-    return other if bool(known) == (op == "and") else known
+    constant, other = (a, b) if isinstance(a, (bool, np.bool_)) else (b, a)
+    return other if bool(constant) == (op == "and") else constant
 
 
 def _operand(a: Any, dtype: Any) -> Expr:

@@ -7,18 +7,18 @@ from collections.abc import Callable
 from .loop_ir import Const, Expr, children
 
 
-def evaluation_order(root: Expr, known: Callable[[Expr], bool]) -> list[Expr]:
-    """The subexpressions of `root` that are not yet `known`, operands first.
+def evaluation_order(root: Expr, available: Callable[[Expr], bool]) -> list[Expr]:
+    """The subexpressions of `root` that are not `available` yet, operands first.
 
     It is iterative, because formulas can be deeper than Python's stack."""
     order: dict[Expr, None] = {}
     stack = [root]
     while stack:
         top = stack[-1]
-        if top in order or known(top) or isinstance(top, Const):
+        if top in order or available(top) or isinstance(top, Const):
             stack.pop()
             continue
-        missing = [x for x in children(top) if x not in order and not known(x)
+        missing = [x for x in children(top) if x not in order and not available(x)
                    and not isinstance(x, Const)]
         if missing:
             stack.extend(missing)

@@ -155,8 +155,8 @@ class LlvmEmitter(LlvmControlFlow):
         if buffer not in self._streamed or varying != {LANE: 1} or self.mask() is not None:
             return False
         size = buffer.dtype.itemsize
-        wanted, first = self._best_alignment(size), multiple(uniform, self.atoms) * size
-        return wanted >= _MIN_STREAMED_BYTES and first % wanted == 0
+        alignment, first = self._best_alignment(size), multiple(uniform, self.atoms) * size
+        return alignment >= _MIN_STREAMED_BYTES and first % alignment == 0
 
     def _best_alignment(self, size: int) -> int:
         """The alignment in bytes that a vector of elements of this size can have at best."""
@@ -188,7 +188,7 @@ class LlvmEmitter(LlvmControlFlow):
         cache = 3 if s.ahead * size <= _NEAR_BYTES else 2  # 3 is the innermost
         for line in range(0, self.lane.lanes * size, _CACHE_LINE_BYTES):
             text = f"getelementptr i8, {row.typed}, i64 {s.ahead * size + line}"
-            p = self.place(text, "ptr", 0, row.level)
+            p = self.instruction(text, "ptr", 0, row.level)
             numbers = f"i32 {s.writes:d}, i32 {cache}, i32 1"
             self.raw(f"call void @llvm.prefetch.p0({p.typed}, {numbers})")
 

@@ -49,8 +49,8 @@ class LlvmExpressions(IndexValues):
             return hit
         if self._facts[e].depth > _MAX_RECURSION_DEPTH:
             self._from_leaves(e)
-        made = self._make(e)
-        return self.remember(self._memo, e, made, made.level)  # type: ignore[no-any-return]
+        value = self._make(e)
+        return self.remember(self._memo, e, value, value.level)  # type: ignore[no-any-return]
 
     def _from_leaves(self, e: Expr) -> None:
         """Evaluates the sub-expressions of `e` first, the shallow before the deep."""
@@ -63,8 +63,8 @@ class LlvmExpressions(IndexValues):
             stack.extend(new)
         for x in sorted(pending, key=lambda x: self._facts[x].depth):
             if x is not e and not isinstance(x, Const) and self.recall(self._memo, x) is None:
-                made = self._make(x)
-                self.remember(self._memo, x, made, made.level)
+                value = self._make(x)
+                self.remember(self._memo, x, value, value.level)
 
     def _make(self, e: Expr) -> Value:
         if isinstance(e, Read):
@@ -105,7 +105,7 @@ class LlvmExpressions(IndexValues):
 
     def _step(self, base: Value, buffer: Buffer, offset: Value) -> Value:
         text = f"getelementptr inbounds {memory_type(buffer)}, {base.typed}, {offset.typed}"
-        return self.place(text, "ptr", offset.lanes, max(base.level, offset.level))
+        return self.instruction(text, "ptr", offset.lanes, max(base.level, offset.level))
 
     def addresses(self, buffer: Buffer, a: Affine) -> Value:
         """The addresses of one element for each lane."""
@@ -185,7 +185,7 @@ class LlvmExpressions(IndexValues):
         elements = self._fetch(e.buffer, text, wide, p, spread_mask, other)
         numbers = ", ".join(f"i32 {n * step}" for n in range(lanes))
         text = f"shufflevector {elements.typed}, {full} poison, <{lanes} x i32> <{numbers}>"
-        return self.place(text, kind, lanes, elements.level)
+        return self.instruction(text, kind, lanes, elements.level)
 
     def _spread_mask(self, mask: Value, step: int) -> Value:
         """The mask with `step` - 1 off lanes inserted behind each lane."""
@@ -193,7 +193,7 @@ class LlvmExpressions(IndexValues):
         indices = ", ".join(f"i32 {n}" for n in numbers)
         text = f"shufflevector {mask.typed}, {mask.full} zeroinitializer, " \
             f"<{len(numbers)} x i32> <{indices}>"
-        return self.place(text, "i1", len(numbers), mask.level)
+        return self.instruction(text, "i1", len(numbers), mask.level)
 
     def other(self, e: Load) -> Value:
         """The value of a load where its mask is false."""
@@ -202,7 +202,7 @@ class LlvmExpressions(IndexValues):
     def _fetch(self, buffer: Buffer, text: str, lanes: int, *values: Value) -> Value:
         level = self.memory_level(buffer, *values)
         key = (text, self._changed.get(buffer, 0))
-        value = self.place(text, memory_type(buffer), lanes, level, key)
+        value = self.instruction(text, memory_type(buffer), lanes, level, key)
         return self._from_memory(value, buffer)
 
     def _from_memory(self, value: Value, buffer: Buffer) -> Value:
@@ -261,11 +261,12 @@ class LlvmExpressions(IndexValues):
         kind, size = memory_type(buffer), buffer.dtype.itemsize
         count = count_per_word * max(1, lanes)
         text = f"load {vector(kind, count)}, {p.typed}, align {size}"
-        both = self.place(text, kind, count, level, (text, changed))
+        both = self.instruction(text, kind, count, level, (text, changed))
         if kind == "i8" and count_per_word == 2:
             how = "sext" if buffer.dtype.kind == "i" else "zext"
-            both = self.place(f"{how} {both.typed} to <{count} x i16>", "i16", count, level)
-        return self.place(f"bitcast {both.typed} to {vector('i32', lanes)}", "i32", lanes, level)
+            both = self.instruction(f"{how} {both.typed} to <{count} x i16>", "i16", count, level)
+        return self.instruction(f"bitcast {both.typed} to {vector('i32', lanes)}", "i32", lanes,
+                                level)
 
     def _load_row(self, e: Load, index: Affine, mask: Value | None) -> Value:
         lanes = self.lanes()

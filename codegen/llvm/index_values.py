@@ -68,18 +68,18 @@ class IndexValues(LlvmBuilder):
 
     def facts(self, e: Expr) -> IndexFacts:
         """The facts of `e`, computed once."""
-        known = self._facts
+        facts = self._facts
         stack = [e]
         while stack:
             top = stack[-1]
-            missing = [x for x in children(top) if x not in known]
+            missing = [x for x in children(top) if x not in facts]
             if missing:
                 stack.extend(missing)
                 continue
             stack.pop()
-            if top not in known:
-                known[top] = self._derive(top)
-        return known[e]
+            if top not in facts:
+                facts[top] = self._derive(top)
+        return facts[e]
 
     def _derive(self, e: Expr) -> IndexFacts:
         below = [self._facts[x] for x in children(e)]
@@ -134,9 +134,9 @@ class IndexValues(LlvmBuilder):
         hit: Affine | None = self.recall(self._sums, e)
         if hit is not None:
             return hit
-        made = self._sum(e)
-        level = max((self.atoms[n].value.level for n in made.terms), default=0)
-        return self.remember(self._sums, e, made, level)  # type: ignore[no-any-return]
+        total = self._sum(e)
+        level = max((self.atoms[n].value.level for n in total.terms), default=0)
+        return self.remember(self._sums, e, total, level)  # type: ignore[no-any-return]
 
     def _sum(self, e: Expr) -> Affine:
         if isinstance(e, Var):
@@ -145,9 +145,9 @@ class IndexValues(LlvmBuilder):
             return self.bound[e]
         if isinstance(e, Call) and is_sum(e):
             x, y = self.affine(e.args[0]), self.affine(e.args[1])
-            made = _SUMS[e.op](self, x, y)
-            if made is not None:
-                return made
+            total = _SUMS[e.op](self, x, y)
+            if total is not None:
+                return total
             return self._product(e.op, x, y)
         if isinstance(e, Call) and e.op == "cast" and e.args[0].dtype.kind in "biu":
             value = self.value(e.args[0])
@@ -311,11 +311,11 @@ def _limits(dtype: np.dtype[Any]) -> tuple[int, int]:
 def _decide(op: str, low: int, high: int) -> bool | None:
     """True or False if d op 0 is decided by low <= d <= high, else None."""
     if op in ("gt", "le"):
-        known = _decide("lt", -high, -low)
-        return known if op == "gt" or known is None else not known
+        answer = _decide("lt", -high, -low)
+        return answer if op == "gt" or answer is None else not answer
     if op == "ge":
-        known = _decide("lt", low, high)
-        return None if known is None else not known
+        answer = _decide("lt", low, high)
+        return None if answer is None else not answer
     if op == "lt":
         return True if high < 0 else False if low >= 0 else None
     differs = True if low > 0 or high < 0 else False if low == high == 0 else None

@@ -182,7 +182,7 @@ class LlvmBuilder:
         """Writes one instruction here."""
         self.lines.append("  " + text)
 
-    def place(self, text: str, kind: str, lanes: int, level: int, key: Any = None) -> Value:
+    def instruction(self, text: str, kind: str, lanes: int, level: int, key: Any = None) -> Value:
         """The value of an instruction, written at its level unless an equal one is available."""
         region = self.regions[level]
         hit = region.known.get(key or text)
@@ -195,10 +195,10 @@ class LlvmBuilder:
         return hit
 
     def emit(self, text: str, kind: str, lanes: int, level: int) -> Value:
-        """Like `place`, but a costly instruction is not hoisted out of a branch."""
+        """Like `instruction`, but a costly instruction is not hoisted out of a branch."""
         if kind in FLOATS:
             level = max(level, self.regions[-1].pin)
-        return self.place(text, kind, lanes, level)
+        return self.instruction(text, kind, lanes, level)
 
     def wide(self, x: Value, lanes: int) -> Value:
         """The same value in each lane."""
@@ -207,10 +207,11 @@ class LlvmBuilder:
         if x.text[0] != "%":
             return Value(_constant_text(x.text, x.type, lanes), x.type, lanes)
         full = vector(x.type, lanes)
-        one = self.place(f"insertelement {full} poison, {x.typed}, i64 0", x.type, lanes, x.level)
+        one = self.instruction(f"insertelement {full} poison, {x.typed}, i64 0", x.type, lanes,
+                               x.level)
         zeros = f"<{lanes} x i32> zeroinitializer"
         text = f"shufflevector {one.typed}, {full} poison, {zeros}"
-        return self.place(text, x.type, lanes, x.level)
+        return self.instruction(text, x.type, lanes, x.level)
 
     def match(self, *xs: Value | float) -> list[Value]:
         """Operands brought to the same number of lanes; Python numbers take the others' type."""

@@ -68,7 +68,7 @@ def _from_float(k: LlvmBuilder, v: Value, to: DType) -> Value:
     middle = "i64" if to.itemsize == 8 or (unsigned and to.itemsize == 4) else "i32"
     v = k.cast("fptoui" if unsigned and to.itemsize == 8 else "fptosi", v, middle)
     # What does not fit is poison to LLVM; frozen it is merely some number, as in NumPy.
-    v = k.place(f"freeze {v.typed}", v.type, v.lanes, v.level)
+    v = k.instruction(f"freeze {v.typed}", v.type, v.lanes, v.level)
     return k.integer(v, kind)
 
 

@@ -50,9 +50,10 @@ class ProgramStep:
     slots: Sequence[Slot]
 
 
-def program_text(calls: Sequence[tuple[ProgramStep, str]], rows: RowBlocks, kept: int) -> str:
+def program_text(calls: Sequence[tuple[ProgramStep, str]], rows: RowBlocks,
+                 prologue_steps: int) -> str:
     """The constant `program`: its steps, each with its task function, and its row blocks; and the
-    constant `later`: the program without its first `kept` steps."""
+    constant `later`: the program without its first `prologue_steps` steps."""
     slot_texts: list[str] = []
     records = []
     for step, task in calls:
@@ -63,7 +64,7 @@ def program_text(calls: Sequence[tuple[ProgramStep, str]], rows: RowBlocks, kept
         records.append(f"%step {{ptr @{task}, {fields}}}")
     max_slots = max((len(step.slots) for step, _ in calls), default=0)
     return _TYPES + _PROGRAM.format(
-        most=max(max_slots, 1), records=", ".join(records), count=len(records), kept=kept,
+        most=max(max_slots, 1), records=", ".join(records), count=len(records), kept=prologue_steps,
         places=", ".join(slot_texts), slots=len(slot_texts), block=rows.block,
         cost=max(int(rows.cost), 1), arguments=len(rows.strides),
         strides=", ".join(f"i64 {n}" for n in rows.strides))

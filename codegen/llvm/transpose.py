@@ -29,7 +29,8 @@ def _function(k: LlvmBuilder, name: str, kind: str, size: int, rows: int, align:
     vectors = [Value("zeroinitializer", kind, size)] * size
     for r, p in enumerate(_lines(k, "%source", "%pitch", rows)
                           if rows else _clamped_lines(k, size)):
-        vectors[r] = k.place(f"load {vectors[r].full}, {p.typed}, align {align}", kind, size, 0)
+        vectors[r] = k.instruction(f"load {vectors[r].full}, {p.typed}, align {align}", kind, size,
+                                   0)
     step = 1
     while step < size:
         vectors = _exchange(k, vectors, step)
@@ -49,7 +50,7 @@ def _lines(k: LlvmBuilder, first: str, bytes_between: str, count: int) -> list[V
     addresses = [Value(first, "ptr")]
     while len(addresses) < count:
         text = f"getelementptr i8, {addresses[-1].typed}, i64 {bytes_between}"
-        addresses.append(k.place(text, "ptr", 0, 0))
+        addresses.append(k.instruction(text, "ptr", 0, 0))
     return addresses
 
 
@@ -58,8 +59,9 @@ def _clamped_lines(k: LlvmBuilder, size: int) -> list[Value]:
     addresses = [Value("%source", "ptr")]
     for r in range(1, size):
         pitch = k.select(k.compare("ult", constant(r, "i64"), _ROWS), Value("%pitch", "i64"), 0)
-        addresses.append(k.place(f"getelementptr i8, {addresses[-1].typed}, {pitch.typed}", "ptr",
-                                 0, 0))
+        addresses.append(k.instruction(f"getelementptr i8, {addresses[-1].typed}, {pitch.typed}",
+                                       "ptr",
+                                       0, 0))
     return addresses
 
 
@@ -81,7 +83,7 @@ def _exchange(k: LlvmBuilder, rows: list[Value], step: int) -> list[Value]:
         a, b = rows[r], rows[r + step]
         for target, mask in ((r, first), (r + step, second)):
             text = f"shufflevector {a.typed}, {b.typed}, {mask.typed}"
-            out[target] = k.place(text, a.type, size, 0)
+            out[target] = k.instruction(text, a.type, size, 0)
     return out
 
 
@@ -90,4 +92,4 @@ def _first(k: LlvmBuilder, row: Value, count: int) -> Value:
     if count == row.lanes:
         return row
     mask = listed(list(range(count)), "i32").typed
-    return k.place(f"shufflevector {row.typed}, {row.typed}, {mask}", row.type, count, 0)
+    return k.instruction(f"shufflevector {row.typed}, {row.typed}, {mask}", row.type, count, 0)

@@ -84,9 +84,8 @@ def _section(scheduler: Scheduler, instances: Sequence[RegionInstance],
         for i in range(len(first.member_rows))
         if any(_is_read_outside(scheduler, t, i) for t in instances)
     ]
-    overwriting = {row for row,
-                   # an output that overwrites an operand comes after its readers
-                   _ in first.donated}
+    # An output that overwrites an operand comes after its readers.
+    overwriting = {row for row, _ in first.donated}
     output_members.sort(key=lambda i: first.member_rows[i] in overwriting)
     varying = _varying_numbers(instances)
     calls_of_section = []

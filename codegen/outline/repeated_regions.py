@@ -85,8 +85,8 @@ def _labels(nodes: Sequence[Node]) -> Any:
 def _periodic_ranges(labels: Any) -> list[tuple[int, int, int]]:
     """Start, end and period of each periodic range of labels, the longest first."""
     ranges = [(start, end, period) for period in _periods(labels)
-             for start,
-             end in _runs(labels[:-period] == labels[period:], (MIN_REPEATS - 1) * period)]
+              for start, end in _runs(labels[:-period] == labels[period:],
+                                      (MIN_REPEATS - 1) * period)]
     covered = sorted(((end - start + period, start, end + period, period)
                       for start, end, period in ranges), key=lambda s: (-s[0], s[3]))
     return [s[1:] for s in covered]
@@ -146,10 +146,10 @@ def region_instance_of(scheduler: Scheduler, nodes: Sequence[Node],
                        move_slices: bool = True) -> RegionInstance:
     """The region instance of these nodes. `move_slices`: a slice of an operand becomes an operand
     offset."""
-    return _Reader(scheduler, nodes, move_slices).build()
+    return _RegionWalk(scheduler, nodes, move_slices).build()
 
 
-class _Reader:
+class _RegionWalk:
     """Walks through the nodes from which the members are computed, up to values from outside."""
 
     def __init__(self, scheduler: Scheduler, nodes: Sequence[Node], move_slices: bool) -> None:

@@ -16,15 +16,15 @@ from ...capture.graph.graph import SPECIAL, Graph, Node
 from ...capture.graph.reference_interpreter import evaluate_node
 from ...capture.passes.bounds_checks import BoundsCheck, extract_checks
 from ...capture.passes.decompose import decompose_composites
-from ...capture.runtime import spans
+from ...capture.runtime import profiling_spans
 from ...capture.runtime.metrics import Memory, phase
 from ...eager.core.dispatch import evaluate
 from ...eager.core.op import OPS
 from ...eager.core.tensor import Tensor
 from ...eager.errors import CodegenError, FusewireError, MemoryShortage
 from ..ir.target_info import Machine
+from ..lowering.lowering_table import CPU, LoweringTable
 from ..program.kernel_stats import bytes_of, kernel_table
-from ..select.lowering_table import CPU, LoweringTable
 from .partition import GraphPart, LibraryCall, Step, is_free_view, partition
 from .support import why_no_code
 
@@ -228,10 +228,10 @@ def _library_runner(step: Step) -> Run:
         return (evaluate(op, tuple([Tensor(a) for a in arrays]), params)._data,)
 
     def watched(arrays: list[Any]) -> Sequence[Any]:
-        with spans.Span("kernel", facts["name"], facts["line"], facts):
+        with profiling_spans.Span("kernel", facts["name"], facts["line"], facts):
             return run(arrays)
 
-    return lambda arrays: (watched if spans.on else run)(arrays)
+    return lambda arrays: (watched if profiling_spans.on else run)(arrays)
 
 
 # ---- insight

@@ -23,7 +23,7 @@ def plan_arena(
     slots: dict[Buffer, Slot] = {b: Argument(i) for b, i in arguments.items()}
     life = _lifetimes(uses, slots)
     by_size = sorted([(in_bytes(buffer), n, buffer) for n, buffer in enumerate(life)],
-                     key=_placement_order)
+                     key=_placement_key)
     first, last, start, end = np.zeros((4, len(by_size)), np.int64)
     for n, (size, _, buffer) in enumerate(by_size):
         first[n], last[n] = begin, stop = life[buffer]
@@ -34,7 +34,7 @@ def plan_arena(
     return slots, max(end.tolist(), default=0)
 
 
-def _placement_order(entry: tuple[int, int, Buffer]) -> tuple[int, int]:
+def _placement_key(entry: tuple[int, int, Buffer]) -> tuple[int, int]:
     """Sort key: the largest first, then by first use."""
     return -entry[0], entry[1]
 

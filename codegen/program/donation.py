@@ -30,10 +30,10 @@ def _can_overwrite(out: Node, source: Node, group: Group) -> bool:
     if group.kind != "rows" or group.axes is not None or not out.type == source.type \
             or out.type.shape != group.domain:
         return False
-    placed = {*group.reads, *group.members}
+    in_memory = {*group.reads, *group.members}
     indices = group.variables()
     return all(n is not source or reads_own_element(n, index, group, indices)
-               for m in group.members for n, index in reads_of(m, placed))
+               for m in group.members for n, index in reads_of(m, in_memory))
 
 
 def _scatters_into(scatter: Node, source: Node, group: Group) -> bool:

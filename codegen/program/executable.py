@@ -14,7 +14,7 @@ import numpy as np
 from ...capture.graph.graph import Graph, Node
 from ...capture.graph.reference_interpreter import evaluate_node
 from ...capture.passes.bounds_checks import BoundsCheck
-from ...capture.runtime import spans
+from ...capture.runtime import profiling_spans
 from ...capture.runtime.metrics import Memory
 from ...eager.arrays import memory
 from ...eager.arrays.shapes import TensorType
@@ -131,7 +131,7 @@ class Executable:
             results.append(make())
         arena = self._take_arena() if self.arena else None
         try:
-            if spans.on or not self._launch(arrays, results, arena):
+            if profiling_spans.on or not self._launch(arrays, results, arena):
                 self._slow_call(arrays, results, arena)
         finally:
             if arena is not None:
@@ -146,11 +146,11 @@ class Executable:
     def _run_steps(self, arrays: list[Any], results: list[Any], arena: Any, constants: list[Any],
                first: int = 0) -> None:
         """Runs the steps from number `first` on, one by one while a profile is open."""
-        if not spans.on:
+        if not profiling_spans.on:
             call = self.program.run_after_prologue if first else self.program.run
             self.run(arrays, results, arena, constants, call)
             return
-        with spans.Span("program", "program", about=self) as span:
+        with profiling_spans.Span("program", "program", about=self) as span:
             span.parts = self.run(arrays, results, arena, constants,
                                   lambda table, own: self.program.profile(table, own, first))
 

@@ -44,8 +44,8 @@ def lower_sections(graph: Graph, sections: Sequence[Section], program_inputs: Co
     sections = [s._replace(graph=replace(s.graph, persistent=_persistent_inputs(s, graph)))
                 for s in sections]
     bodies = _lower_each(sections, program_inputs, lower)
-    if any(_needs_late_check(section, program_inputs, plan) for section,
-           (plan, _) in zip(sections, bodies)):
+    if any(_needs_late_check(section, program_inputs, plan)
+           for section, (plan, _) in zip(sections, bodies)):
         graph = replace(graph, donated={})  # nothing may be overwritten before
         sections = [s._replace(graph=replace(s.graph, donated={})) for s in sections]
         bodies = _lower_each(sections, program_inputs, lower)

@@ -12,15 +12,15 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-from ...capture.runtime.metrics import phase, program_made
+from ...capture.runtime.metrics import count_program, phase
 from ..ir.loop_ir import Kernel
 from ..llvm.emit import task_function
 from ..llvm.ir_builder import LlvmModule
-from ..llvm.kernel_key import signature
+from ..llvm.kernel_signature import signature
 from ..llvm.row_blocks import WHOLE, RowBlocks
 from ..llvm.step_table import BLOCK_ROWS_OFFSET, Arena, Argument, ProgramStep, Slot, program_text
 from ..runtime import object_cache
-from ..runtime.jit import Loaded, assembly, c_function, load_object
+from ..runtime.jit import LoadedCode, assembly, c_function, load_object
 from ..runtime.target import Target, host
 from . import native_threads
 
@@ -134,7 +134,7 @@ def write(steps: Sequence[ProgramStep], name: str, target: Target, rows: RowBloc
 def compile_written(written: WrittenProgram, target: Target) -> NativeProgram:
     """The compiled program."""
     image, from_disk = object_cache.compiled(written.ir, target)
-    program_made(from_disk)
+    count_program(from_disk)
     with phase("loading"):
         return NativeProgram(image, facts_of(written), target, lambda: written)
 
@@ -145,7 +145,7 @@ def facts_of(written: WrittenProgram) -> ProgramFacts:
     return ProgramFacts(written.symbols, len(written.kernels), cost)
 
 
-def _load(image: bytes, symbols: frozenset[str], target: Target) -> Loaded:
+def _load(image: bytes, symbols: frozenset[str], target: Target) -> LoadedCode:
     imports = {name: _resolved(name) for name in sorted(symbols)}
     return load_object(image, ["program", "later"], imports, target)
 

@@ -79,7 +79,7 @@ def _control_vm_entry(run: int) -> int:
                                target)["fusewire_ways"]
 
 
-class _Pool:
+class _WorkerPool:
     """The workers, and the block of words that they share with callers."""
 
     def __init__(self) -> None:
@@ -199,11 +199,11 @@ class _Pool:
 _LOCK = fork_safety.held_while_forking(threading.Lock())
 
 
-def _pool() -> _Pool:
+def _pool() -> _WorkerPool:
     with _LOCK:
         return _the_pool()
 
 
 @functools.cache
-def _the_pool() -> _Pool:
-    return _Pool()
+def _the_pool() -> _WorkerPool:
+    return _WorkerPool()

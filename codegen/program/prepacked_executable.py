@@ -6,7 +6,7 @@ import functools
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from ...capture.runtime import spans
+from ...capture.runtime import profiling_spans
 from ...capture.runtime.metrics import Memory
 from .executable import Executable, Interface
 from .kernel_stats import kernel_facts
@@ -37,9 +37,9 @@ class PrepackedExecutable(Executable):
     """An executable that skips its prologue while the persistent inputs are the same arrays."""
 
     def __init__(self, interface: Interface, program: NativeProgram, arena: int,
-                 kept: PrepackedBuffers
+                 prepacked: PrepackedBuffers
                  ) -> None:
-        self.prepacked, self._watch = kept, PrepackWatch(kept.inputs)
+        self.prepacked, self._watch = prepacked, PrepackWatch(prepacked.inputs)
         self._free: list[_Memory] = []  # for calls that make all steps
         self._prepacked_memory: _Memory | None = None
         super().__init__(interface, program, arena)
@@ -57,12 +57,12 @@ class PrepackedExecutable(Executable):
 
     def _launch_watching(self, arrays: list[Any], results: list[Any], arena: Any) -> bool:
         """Runs all steps; prepacks first if the inputs are the same as before."""
-        known = self._run_prologue(arrays, arena) if self._watch.same(arrays) else None
-        memory = known or self._take_memory()
+        prepacked = self._run_prologue(arrays, arena) if self._watch.same(arrays) else None
+        memory = prepacked or self._take_memory()
         try:
             return memory.launch(arrays, results, arena)
         finally:
-            if known is None:
+            if prepacked is None:
                 self._give_back(memory)
 
     def _give_back(self, memory: _Memory) -> None:
@@ -77,36 +77,37 @@ class PrepackedExecutable(Executable):
             return None
         constants = self._all_constants()
         self.run(arrays, [], arena, constants,
-                 lambda table, place: self.program.run_steps(table, place, 0, self.prepacked.steps))
+                 lambda table, arena_address: self.program.run_steps(table, arena_address, 0,
+                                                                     self.prepacked.steps))
         launch = self._launcher(self.program.after_prologue_address, constants, same)
-        known = self._prepacked_memory = _Memory(constants, launch, same)
+        prepacked = self._prepacked_memory = _Memory(constants, launch, same)
         self._launch = launch
         self._free.clear()
-        return known
+        return prepacked
 
     def _valid_memory(self, arrays: list[Any]) -> _Memory | None:
         """The prepacked memory if it was computed from these arrays; otherwise it is dropped.
         Another thread may replace it at any time."""
-        known = self._prepacked_memory
-        if known is not None and known.launch is self._launch and \
-                all(arrays[i] is a for i, a in known.inputs.items()):
-            return known
+        prepacked = self._prepacked_memory
+        if prepacked is not None and prepacked.launch is self._launch and \
+                all(arrays[i] is a for i, a in prepacked.inputs.items()):
+            return prepacked
         if self._launch != self._launch_watching:
             self._prepacked_memory, self._launch = None, self._launch_watching
             self._watch.changed()
         return None
 
     def _slow_call(self, arrays: list[Any], results: list[Any], arena: Any) -> None:
-        known = self._valid_memory(arrays)
-        if known is None and spans.on and self._watch.same(arrays):
-            known = self._run_prologue(arrays, arena)
-        memory = known or self._take_memory()
+        prepacked = self._valid_memory(arrays)
+        if prepacked is None and profiling_spans.on and self._watch.same(arrays):
+            prepacked = self._run_prologue(arrays, arena)
+        memory = prepacked or self._take_memory()
         make_ready(arrays, self._overwritten)
         try:
             self._run_steps(arrays, results, arena, memory.constants, self.prepacked.steps
-                            if known else 0)
+                            if prepacked else 0)
         finally:
-            if known is None:
+            if prepacked is None:
                 self._give_back(memory)
 
     @functools.cached_property

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 from ...capture.runtime.metrics import Costs
-from ...capture.runtime.spans import Span
+from ...capture.runtime.profiling_spans import Span
 
 Event = dict[str, Any]
 Steps = Callable[[Span], Iterable[Any]]

@@ -10,10 +10,10 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from ...capture.replay.report_format import Explanation, Part
-from ...capture.runtime import spans
+from ...capture.replay.report_format import Explanation, ReportSection
+from ...capture.runtime import profiling_spans
 from ...capture.runtime.metrics import Costs, Memory
-from ...capture.runtime.spans import Span
+from ...capture.runtime.profiling_spans import Span
 from ...eager import interpreter
 from ...eager.errors import ArgumentError, CaptureError
 from ..program.executable import Executable
@@ -58,24 +58,24 @@ class Profile:
     def __init__(self) -> None:
         self.spans: list[Span] = []  # of calls, in the order in which they ended
         self.began = self.seconds = 0.0
-        self._opened_at: float | None = None
+        self._entered_at: float | None = None
 
     def __enter__(self) -> Profile:
         if interpreter.STATE.active is not None:
             raise CaptureError("fw.profile() is opened inside of a compiled function, which a "
                                "replay would not repeat", "open it around the call")
-        if self._opened_at is not None:
+        if self._entered_at is not None:
             raise ArgumentError("this profile is open already", "make another by fw.profile()")
-        self._opened_at = time.perf_counter()
-        self.began = self.began or self._opened_at
-        spans.watch(self._note)
+        self._entered_at = time.perf_counter()
+        self.began = self.began or self._entered_at
+        profiling_spans.watch(self._note)
         return self
 
     def __exit__(self, *error: object) -> None:
-        spans.unwatch(self._note)
-        if self._opened_at is not None:
-            self.seconds += time.perf_counter() - self._opened_at
-        self._opened_at = None
+        profiling_spans.unwatch(self._note)
+        if self._entered_at is not None:
+            self.seconds += time.perf_counter() - self._entered_at
+        self._entered_at = None
 
     def _note(self, span: Span) -> None:
         self.spans.append(span)
@@ -134,19 +134,19 @@ class Profile:
     def _explanation(self) -> Explanation:
         calls, kernels = self.calls(), self.kernels()
         if not calls:
-            return Explanation([Part("no compiled function was called")])
+            return Explanation([ReportSection("no compiled function was called")])
         count = sum(row["calls"] for row in calls)
         seconds = sum(row["seconds"] for row in calls)
-        parts = [Part(f"{_number(count, 'call')} of compiled functions took {seconds * 1e3:.2f} ms "
-                      f"of {self.seconds * 1e3:.2f} ms"),
-                 Part("by function, in ms", rows=_call_table(calls))]
+        parts = [ReportSection(f"{_number(count, 'call')} of compiled functions took "
+                               f"{seconds * 1e3:.2f} ms of {self.seconds * 1e3:.2f} ms"),
+                 ReportSection("by function, in ms", rows=_call_table(calls))]
         if kernels:
             more = len(kernels) - _MAX_KERNELS_SHOWN
-            omitted = [Part(f"and {more} more kernels")] if more > 0 else []
+            omitted = [ReportSection(f"and {more} more kernels")] if more > 0 else []
             table = _kernel_table(kernels[:_MAX_KERNELS_SHOWN], sum(row["seconds"]
                                                                     for row in kernels))
-            parts += [Part("by kernel, the median call", omitted, table),
-                      Part(f"memory of the largest program: {self.memory()}")]
+            parts += [ReportSection("by kernel, the median call", omitted, table),
+                      ReportSection(f"memory of the largest program: {self.memory()}")]
         return Explanation(parts)
 
 

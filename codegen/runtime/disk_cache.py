@@ -66,7 +66,7 @@ def load(name: str) -> bytes | None:
     with contextlib.suppress(OSError, RuntimeError):  # no home
         path = folder()
         if path is not None:
-            with _opened(path) as at:
+            with _open_folder(path) as at:
                 raw = _read(at, name) if at.ours else b""
             check, image = raw[len(_FORMAT):len(_FORMAT) + 32], raw[len(_FORMAT) + 32:]
             if raw.startswith(_FORMAT) and check == digest(name, image):
@@ -81,7 +81,7 @@ def save(name: str, image: bytes) -> None:
         if path is None:
             return
         path.mkdir(mode=0o700, parents=True, exist_ok=True)
-        with _opened(path) as at:
+        with _open_folder(path) as at:
             if at.ours:
                 _replace(at, name, _FORMAT + digest(name, image) + image)
                 _evict(at)
@@ -106,7 +106,7 @@ class _Folder(NamedTuple):
 
 
 @contextlib.contextmanager
-def _opened(path: Path) -> Iterator[_Folder]:
+def _open_folder(path: Path) -> Iterator[_Folder]:
     """Opens a folder, which stays the same one even if it is renamed."""
     if not _BY_FOLDER:
         yield _Folder(None, path, _is_ours(os.stat(path)))
@@ -161,7 +161,7 @@ def _evict(at: _Folder) -> None:
             total -= entry.size * _removed(at, entry)
 
 
-class Entry(NamedTuple):
+class CacheFile(NamedTuple):
     """A file of the folder: when it was last used, its bytes, and its name."""
 
     used: float
@@ -169,20 +169,20 @@ class Entry(NamedTuple):
     name: str
 
 
-def entries(path: Path) -> list[Entry]:
+def entries(path: Path) -> list[CacheFile]:
     """The entries of a folder; other files of the user in it are ignored."""
-    with contextlib.suppress(OSError), _opened(path) as at:  # there is none yet
+    with contextlib.suppress(OSError), _open_folder(path) as at:  # there is none yet
         return _entries(at)
     return []
 
 
-def _entries(at: _Folder) -> list[Entry]:
+def _entries(at: _Folder) -> list[CacheFile]:
     result = []
     for file in os.scandir(at.path if at.descriptor is None else at.descriptor):
         if _NAMES.fullmatch(file.name):
             with contextlib.suppress(OSError):  # another process was faster
                 about = file.stat(follow_symlinks=False)
-                result.append(Entry(about.st_mtime, about.st_size, file.name))
+                result.append(CacheFile(about.st_mtime, about.st_size, file.name))
     return result
 
 
@@ -190,12 +190,12 @@ def clear() -> int:
     """Removes all entries. Returns the number of removed ones."""
     path = folder()
     if path is not None:
-        with contextlib.suppress(OSError), _opened(path) as at:
+        with contextlib.suppress(OSError), _open_folder(path) as at:
             return sum([_removed(at, entry) for entry in _entries(at)])
     return 0
 
 
-def _removed(at: _Folder, entry: Entry) -> bool:
+def _removed(at: _Folder, entry: CacheFile) -> bool:
     with contextlib.suppress(OSError):
         os.unlink(at.file_name(entry.name), dir_fd=at.descriptor)
         return True

@@ -41,7 +41,7 @@ def assembly(ir: str, target: Target) -> str:
         return str(target.machine().emit_assembly(_parse(ir)))
 
 
-class Loaded(dict[str, int]):
+class LoadedCode(dict[str, int]):
     """Machine code in memory, for as long as this object is referred to: the address of each
     exported function by its name."""
 
@@ -53,7 +53,7 @@ class Loaded(dict[str, int]):
 
 def load_object(
     image: bytes, exports: Iterable[str], imports: Mapping[str, int], target: Target
-) -> Loaded:
+) -> LoadedCode:
     """Loads an object file. The caller must keep the result while it calls its functions."""
     require(len(image))
     with _LOCK:
@@ -64,9 +64,9 @@ def load_object(
         for name, address in imports.items():
             builder.import_symbol(name, address)
         number = next(_NUMBERS)
-        return Loaded(builder.link(_engine(target, number // _OBJECTS_PER_ENGINE),
-                                   f"fusewire{number}"),
-                      exports)
+        return LoadedCode(builder.link(_engine(target, number // _OBJECTS_PER_ENGINE),
+                                       f"fusewire{number}"),
+                          exports)
 
 
 @functools.cache

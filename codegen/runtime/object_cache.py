@@ -17,12 +17,12 @@ from ...capture.runtime.metrics import phase
 from . import disk_cache, jit
 from .target import Target
 
-_NEVER_FREED: list[jit.Loaded] = []  # threads and functions of Python's refer to it until the end
+_NEVER_FREED: list[jit.LoadedCode] = []  # threads and Python functions refer to it until the end
 
 
 def loaded(
     ir: str, exports: Iterable[str], imports: Mapping[str, int], target: Target
-) -> jit.Loaded:
+) -> jit.LoadedCode:
     """Loads a module for good; returns the addresses of its functions. Addresses of this process,
     including all functions that it calls, must be `imports`: in the text they would change the
     entry's name with each process."""

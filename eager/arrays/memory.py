@@ -33,7 +33,7 @@ class _Raw(np.ndarray[Any, Any]):
     start: int  # the first byte on a cache line
 
 
-class Block(np.ndarray[Any, Any]):
+class MemoryBlock(np.ndarray[Any, Any]):
     """The memory of a large array; its bytes return to the cache when no array uses it."""
 
     __slots__ = ()
@@ -43,7 +43,7 @@ class Block(np.ndarray[Any, Any]):
             _CACHE.give(self.base)
 
 
-class _Cache:
+class _FreeBlocks:
     """Free blocks; the least recently used are dropped first."""
 
     def __init__(self) -> None:
@@ -84,7 +84,7 @@ class _Cache:
 
 
 _array = np.ndarray
-_CACHE = _Cache()
+_CACHE = _FreeBlocks()
 held_while_forking(_CACHE.lock)
 
 
@@ -130,7 +130,7 @@ def _block(shape: tuple[int, ...], dtype: Any, size: int) -> Any:
     if raw is None:
         raw = _Raw(size, np.uint8)
         raw.start = -raw.ctypes.data % LINE
-    return _array(shape, dtype, _array.__new__(Block, size, np.uint8, raw), raw.start)
+    return _array(shape, dtype, _array.__new__(MemoryBlock, size, np.uint8, raw), raw.start)
 
 
 def _bytes(shape: tuple[int, ...], dtype: Any) -> int:
@@ -142,7 +142,7 @@ def _bytes(shape: tuple[int, ...], dtype: Any) -> int:
 
 def is_whole(array: Any) -> bool:
     """True if `array` is not a view, so that all holders of its memory hold this object."""
-    return array.base is None or type(array.base) is Block
+    return array.base is None or type(array.base) is MemoryBlock
 
 
 def empty_cache() -> None:

@@ -58,6 +58,8 @@ class Op:
     whole: bool = False  # a composite that stays one node until code is chosen
     draws: bool = False  # random numbers from the state of a generator, the first input: each by
     # its index in the result, whose shape is params["shape"] or that of the other inputs
+    tests_equality: bool = False  # the result says which elements have equal bits, so no program
+    # that may round its operands in another way recomputes it
 
     def __repr__(self) -> str:
         return f"<op {self.name}>"

@@ -120,7 +120,7 @@ def with_tape(on: bool, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) ->
         MODE.enabled = before
 
 
-class Scope:
+class TapeScope:
     """A context or decorator in which the tape is on or off."""
 
     __slots__ = ("before", "enabled")
@@ -147,7 +147,7 @@ class Scope:
         return with_tape(self.enabled, fn, *args, **kwargs)
 
 
-class set_grad_enabled(Scope):
+class set_grad_enabled(TapeScope):
     """Switches the tape on or off: from now on, or inside a context or a decorated function.
 
     Args:
@@ -179,7 +179,7 @@ class set_grad_enabled(Scope):
         return super().__call__(fn)
 
 
-class _InferenceScope(Scope):
+class _InferenceScope(TapeScope):
     __slots__ = ()
 
     def __enter__(self) -> None:
@@ -207,7 +207,7 @@ def no_grad(fn: Callable[..., Any] | None = None) -> Any:
         ...     (weight * 2).requires_grad
         False
     """
-    return _scope(Scope(False), fn)
+    return _scope(TapeScope(False), fn)
 
 
 def enable_grad(fn: Callable[..., Any] | None = None) -> Any:
@@ -223,7 +223,7 @@ def enable_grad(fn: Callable[..., Any] | None = None) -> Any:
         ...     (weight * 2).requires_grad
         True
     """
-    return _scope(Scope(True), fn)
+    return _scope(TapeScope(True), fn)
 
 
 def inference_mode(mode: Any = True) -> Any:
@@ -250,5 +250,5 @@ def is_inference_mode_enabled() -> bool:
     return MODE.inference
 
 
-def _scope(scope: Scope, fn: Callable[..., Any] | None) -> Any:
+def _scope(scope: TapeScope, fn: Callable[..., Any] | None) -> Any:
     return scope if fn is None else scope(fn)  # @fw.no_grad works like @fw.no_grad()

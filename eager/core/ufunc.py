@@ -28,7 +28,7 @@ class _Kernels:
         return _calling(getattr(cpu_kernels, name))
 
 
-class _Operand:
+class _ArrayStandIn:
     """Stands for an array."""
 
 
@@ -37,7 +37,7 @@ def _calling(function: Callable[..., Any]) -> Callable[..., _Call]:
 
 
 for _name in _OPERATORS:
-    setattr(_Operand, f"__{_name}__", _calling(getattr(operator, f"__{_name}__")))
+    setattr(_ArrayStandIn, f"__{_name}__", _calling(getattr(operator, f"__{_name}__")))
 
 
 def implementation(op: Op, count: int) -> Callable[..., Any]:
@@ -46,7 +46,7 @@ def implementation(op: Op, count: int) -> Callable[..., Any]:
     If it calls one function of Python or NumPy and does no more, that function: each Python
     function in between would take a tenth of a small op's time.
     """
-    operands = tuple([_Operand() for _ in range(count)])
+    operands = tuple([_ArrayStandIn() for _ in range(count)])
     try:
         call = op.impl(_Kernels(), *operands)
     except Exception:  # it does more with its operands than stand-ins support

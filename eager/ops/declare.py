@@ -117,7 +117,7 @@ def pointwise(
     name: str, formula: Callable[..., Any], *vjp: Any, takes: str = "any", gives: str = "same",
     impl: Callable[..., Any] | None = None, onnx: str = "", no_onnx: str = "", keeps: str = "",
     passes: int = 1, doc: str = "", example: tuple[str, ...] = (), space: str = "fw",
-    **why: str,
+    tests_equality: bool = False, **why: str,
 ) -> Callable[..., Tensor]:
     """Declares a pointwise op and returns its function of tensors and numbers.
 
@@ -134,7 +134,8 @@ def pointwise(
     if not vjp and "vjp" not in why:
         raise KeyError(f"op {name!r} has no vjp and no reason")
     op = define(Op(name, "pointwise", result_rule(name, gives), impl or formula, formula,
-                   each(*vjp) if vjp else None, onnx, why, passes=passes))
+                   each(*vjp) if vjp else None, onnx, why, passes=passes,
+                   tests_equality=tests_equality))
     function: Any
     if formula.__code__.co_argcount == 2:
         function = function_of_one(op, TAKES[takes][0], _of_any(op, takes, keeps))

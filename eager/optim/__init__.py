@@ -6,7 +6,7 @@ from .adagrad import Adadelta, Adagrad
 from .adam import Adam, AdamW
 from .adam_variants import Adamax, NAdam, RAdam
 from .asgd import ASGD
-from .base import optimizer as optimizer
+from .base import optimizer
 from .base.optimizer import Optimizer
 from .lbfgs import LBFGS
 from .muon import Muon

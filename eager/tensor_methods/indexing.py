@@ -101,7 +101,7 @@ def setitem(x: Tensor, index: Any, value: Any) -> None:
     replace(x, put_slice(x, part, slices.start, slices.step))
 
 
-class _Counting:
+class _SetItemProbe:
     """Something whose item is set: how many references to it `setitem` sees."""
 
     def __setitem__(self, seen: list[int], value: Any) -> None:
@@ -113,9 +113,9 @@ def _unheld() -> int:
 
     -1 for a Python that counts no others for a tensor in a variable.
     """
-    held = _Counting()
+    held = _SetItemProbe()
     seen: list[int] = []
-    _Counting()[seen] = held[seen] = None
+    _SetItemProbe()[seen] = held[seen] = None
     return seen[0] if seen[0] < seen[1] else -1
 
 

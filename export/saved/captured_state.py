@@ -18,7 +18,7 @@ from ...capture.heap.introspection import attributes
 from ...capture.heap.path_reader import PathReader
 from ...capture.heap.snapshot import is_plain
 from ...capture.trace.side_effects import SideEffect
-from ...codegen.cache.codec import Encoder, Unsaved
+from ...codegen.cache.json_codec import Encoder, Unsaved
 from ...eager.core.tape import Leaf
 from ...eager.core.tensor import Tensor
 from ...eager.ops.random.generator import default_generator

@@ -8,7 +8,7 @@ from typing import Any, NoReturn
 import numpy as np
 
 from ...capture.graph.graph import Graph, Node, topological
-from ...codegen.cache.codec import Codec, Decoder, Encoder, record
+from ...codegen.cache.json_codec import Codec, Decoder, Encoder, record
 from ...codegen.cache.program_entry import PARTS
 from ...codegen.compile import compile_dynamic, compile_graph
 from ...codegen.dynamic.specializations import DynamicExecutable, SeenSizes

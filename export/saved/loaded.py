@@ -11,11 +11,11 @@ from typing import Any
 from ...capture.guards.guards import PathCodegen
 from ...capture.heap.path_reader import PathReader
 from ...capture.program.cfg import Branch
-from ...capture.program.stage_planner import walk
+from ...capture.program.segment_planner import walk
 from ...capture.replay.replay import MISSING, UNSEEN, Replay
-from ...capture.runtime import spans
+from ...capture.runtime import profiling_spans
 from ...capture.trace.value_table import ValueTable
-from ...codegen.cache.codec import Decoder
+from ...codegen.cache.json_codec import Decoder
 from ...eager import interpreter
 from ...eager.arrays import devices
 from ...eager.core.tape import is_grad_enabled
@@ -41,7 +41,7 @@ class SavedProgram(Replay):
     @functools.cached_property
     def _any_mode(self) -> bool:
         """True if the program is valid with gradients enabled and disabled."""
-        guards = [*self.guards, *(g for leaf in self.leaves() for g in leaf.exit_guards)]
+        guards = [*self.guards, *(g for leaf in self.exits() for g in leaf.exit_guards)]
         return not self.grad_enabled and not any(
             g.condition == "tensor on tape" and is_argument_path(g.path) for g in guards)
 
@@ -71,7 +71,7 @@ class SavedProgram(Replay):
     def exit_failures(self, args: Any, kwargs: Any) -> list[str]:
         """Messages that say why no exit fits a call whose entry guards hold."""
         failures = []
-        for leaf in self.leaves():
+        for leaf in self.exits():
             try:
                 failed = leaf.check(args, kwargs)
             except MISSING:
@@ -97,7 +97,7 @@ class _LoadContext:
         return PathCodegen(self.fn, self.names.held)
 
 
-class Loaded:
+class LoadedFunction:
     """A compiled function that `fw.load_compiled` returns. It is called like the saved function and
     has its own copy of the state.
 
@@ -149,12 +149,12 @@ class Loaded:
                 "transformed again", "call it outside of compiled and transformed functions")
         if devices.in_use:
             self._check_devices(args, kwargs)
-        if not spans.on:
+        if not profiling_spans.on:
             for program in self._programs:
                 result = program.direct(args, kwargs)
                 if result is not UNSEEN:
                     return result
-        with spans.span("call", self.__name__):
+        with profiling_spans.span("call", self.__name__):
             return self._replay(args, kwargs)
 
     def _check_devices(self, args: Any, kwargs: Any) -> None:
@@ -235,7 +235,7 @@ def _shown(value: Any) -> str:
     return f"{value!r:.60}"
 
 
-def load_compiled(path: Any) -> Loaded:
+def load_compiled(path: Any) -> LoadedFunction:
     """A function from a file that `save` of a compiled function wrote.
 
     The function runs without its source. Nothing is traced or compiled. Its machine code runs in
@@ -261,7 +261,7 @@ def load_compiled(path: Any) -> Loaded:
         tensor([0., 2., 4.])
     """
     try:
-        return Loaded(path)
+        return LoadedFunction(path)
     except FusewireError:
         raise
     except (LookupError, TypeError, ValueError, AttributeError) as error:

@@ -7,7 +7,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any
 
-from ...codegen.cache.codec import Decoder
+from ...codegen.cache.json_codec import Decoder
 from ...eager.core.tape import Leaf
 from ...eager.core.tensor import Tensor
 from ...eager.nn.base.parameter import Buffer, Parameter

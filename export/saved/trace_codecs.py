@@ -23,7 +23,7 @@ from ...capture.sizes.symbolic_dim import Dim, SizeCondition
 from ...capture.trace.dynamic_inputs import DynamicInputs
 from ...capture.trace.output_spec import TraceOutputs
 from ...capture.trace.side_effects import SideEffect
-from ...codegen.cache.codec import DATA, Codec, Decoder, Encoder, Unsaved, filled, record
+from ...codegen.cache.json_codec import DATA, Codec, Decoder, Encoder, Unsaved, filled, record
 from ...eager.core.op import OPS
 from ...eager.core.tape import Entry
 from ...eager.core.tape import Leaf as TapeLeaf

@@ -15,7 +15,7 @@ import fusewire as fw
 from fusewire import nn
 from fusewire.capture.graph.graph import Graph, Node, Nodes
 from fusewire.capture.guards import guards
-from fusewire.capture.replay import trace
+from fusewire.capture.replay import trace_call
 from fusewire.capture.replay.differential_check import checking, differences, interval
 from fusewire.codegen.compile import compile_graph
 from fusewire.eager.arrays.shapes import TensorType
@@ -244,7 +244,7 @@ K = 2.0
 @pytest.fixture
 def no_guard_of_k(monkeypatch: pytest.MonkeyPatch) -> None:
     """Recordings forget that they depend on the global K."""
-    monkeypatch.setattr(trace, "find_guards", lambda *given: [
+    monkeypatch.setattr(trace_call, "find_guards", lambda *given: [
         g for g in guards.find_guards(*given) if "global K" not in g.message])
 
 

@@ -12,7 +12,7 @@ import pytest
 
 import fusewire as fw
 from fusewire.capture.replay.compiled_function import CaptureWarning
-from fusewire.capture.replay.report_format import Explanation, Part
+from fusewire.capture.replay.report_format import Explanation, ReportSection
 from fusewire.codegen.cuda.runtime import nvrtc
 from fusewire.eager.errors import ArgumentError, CodegenError
 
@@ -134,13 +134,14 @@ def test_a_notebook_shows_the_same_as_html() -> None:
 
 
 def test_html_is_escaped_and_brings_no_colours_and_no_links() -> None:
-    text = Explanation([Part("a <b> & c", [Part("<script>")], [("x",), ("<i>",)])])._repr_html_()
+    sections = [ReportSection("a <b> & c", [ReportSection("<script>")], [("x",), ("<i>",)])]
+    text = Explanation(sections)._repr_html_()
     assert "<script>" not in text and "<b>" not in text and "&lt;i&gt;" in text
     assert not re.search(r"(?<!-)color:|http|src=", text)  # legible on dark and on light pages
 
 
 def test_columns_of_numbers_end_in_one_place() -> None:
-    text = Explanation([Part("t", (), [("name", "us"), ("a", "1.5"), ("long", "10.0")])])
+    text = Explanation([ReportSection("t", (), [("name", "us"), ("a", "1.5"), ("long", "10.0")])])
     assert text.splitlines() == ["t", "  name    us", "  a      1.5", "  long  10.0"]
 
 

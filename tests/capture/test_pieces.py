@@ -18,14 +18,14 @@ from pieces_run import Run, T, W, X, check, compare, waiting
 import fusewire as fw
 import fusewire.nn.functional as F
 from fusewire.capture.graph_breaks.runner import GraphBreakRunner
-from fusewire.capture.lazy import interpreter
+from fusewire.capture.lazy import lazy_interpreter
 from fusewire.codegen.compile import compile_graph
 
 
 @pytest.fixture(autouse=True)
 def nothing_is_small(monkeypatch: pytest.MonkeyPatch) -> None:
     """Pieces of the small tensors of these tests too."""
-    monkeypatch.setattr(interpreter, "MAX_EAGER_ELEMENTS", 0)
+    monkeypatch.setattr(lazy_interpreter, "MAX_EAGER_ELEMENTS", 0)
 
 
 # ---- values that leave
@@ -261,7 +261,7 @@ def test_a_structure_that_changes_with_each_call_is_not_compiled() -> None:
     for n in range(1, 30):
         assert_same(run(X, n), f(X, n), 10)
     assert run.pieces.compiled == 0
-    assert len(run.pieces._pieces) <= GraphBreakRunner.REMEMBERED
+    assert len(run.pieces._subgraphs) <= GraphBreakRunner.REMEMBERED
 
 
 def test_programs_are_made_up_to_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,13 +13,13 @@ from pieces_run import Run, T, W, X, check, compare
 import fusewire as fw
 import fusewire.nn.functional as F
 from fusewire import nn
-from fusewire.capture.lazy import interpreter
+from fusewire.capture.lazy import lazy_interpreter
 
 
 @pytest.fixture(autouse=True)
 def nothing_is_small(monkeypatch: pytest.MonkeyPatch) -> None:
     """Pieces of the small tensors of these tests too."""
-    monkeypatch.setattr(interpreter, "MAX_EAGER_ELEMENTS", 0)
+    monkeypatch.setattr(lazy_interpreter, "MAX_EAGER_ELEMENTS", 0)
 
 
 # ---- gradients

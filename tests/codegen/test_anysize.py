@@ -20,7 +20,7 @@ from fusewire.capture.graph.text import parse
 from fusewire.codegen.compile import compile_dynamic, lower_graph
 from fusewire.codegen.dynamic.dynamic_program import compile_any_size
 from fusewire.codegen.dynamic.prime_unification import MAX_DYNAMIC_SIZES, SIZES
-from fusewire.codegen.ir.interpreter import run as run_kernel
+from fusewire.codegen.ir.loop_ir_interpreter import run as run_kernel
 from fusewire.codegen.ir.target_info import Machine
 
 LONG = ("long rows", "deep product", "convolution", "attention")  # for the interpreter

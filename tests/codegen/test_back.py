@@ -11,8 +11,8 @@ from oracle import assert_same, tensors
 from samples import ROWS, Row
 
 import fusewire as fw
-from fusewire.codegen.eager_jit import row_blocks, vjp
-from fusewire.codegen.eager_jit.cache import SpecializationCache
+from fusewire.codegen.eager_jit import op_compiler, vjp
+from fusewire.codegen.eager_jit.specialization_cache import SpecializationCache
 from fusewire.eager.autograd import engine
 from fusewire.eager.core import dispatch
 from fusewire.eager.settings import settings
@@ -36,7 +36,7 @@ def everything_is_large(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
     monkeypatch.setattr(vjp, "_PLANS", {})
     monkeypatch.setattr(vjp, "_ELEMENTS", SpecializationCache(1 << 20))
     monkeypatch.setattr(vjp, "_SHAPED", SpecializationCache(1 << 20))
-    monkeypatch.setattr(row_blocks, "_BLOCK_ELEMENTS", 8)
+    monkeypatch.setattr(op_compiler, "_BLOCK_ELEMENTS", 8)
     yield done
 
 

@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 
-from fusewire.codegen.ir.interpreter import run
 from fusewire.codegen.ir.loop_ir import (
     INT,
     Assign,
@@ -20,6 +19,7 @@ from fusewire.codegen.ir.loop_ir import (
     load,
     read,
 )
+from fusewire.codegen.ir.loop_ir_interpreter import run
 
 F32, BOOL = np.dtype("float32"), np.dtype("bool")
 TASK = Var("task")

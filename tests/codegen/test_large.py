@@ -13,8 +13,8 @@ from oracle import assert_same, tensors
 from samples import ROWS, Row
 
 import fusewire as fw
-from fusewire.codegen.eager_jit import exact, row_blocks
-from fusewire.codegen.eager_jit.cache import SpecializationCache
+from fusewire.codegen.eager_jit import exact, op_compiler
+from fusewire.codegen.eager_jit.specialization_cache import SpecializationCache
 from fusewire.eager.arrays import memory
 from fusewire.eager.arrays.shapes import TensorType
 from fusewire.eager.core import dispatch
@@ -28,27 +28,27 @@ def everything_is_large(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
     done: list[str] = []
 
     def run(op: Any, inputs: Any, params: Any) -> Any:
-        out = row_blocks.run(op, inputs, params)
+        out = op_compiler.run(op, inputs, params)
         if out is not None:
             done.append(op.name)
         return out
 
     monkeypatch.setattr(dispatch, "LARGE", 1)
     monkeypatch.setattr(dispatch, "large", run)
-    monkeypatch.setattr(row_blocks, "_PROGRAMS", SpecializationCache(1 << 20))
-    monkeypatch.setattr(row_blocks, "_CALLS", {})
+    monkeypatch.setattr(op_compiler, "_PROGRAMS", SpecializationCache(1 << 20))
+    monkeypatch.setattr(op_compiler, "_CALLS", {})
     monkeypatch.setattr(exact, "MIN_NUMPY_NANOSECONDS", 0)
-    monkeypatch.setattr(row_blocks, "_BLOCK_ELEMENTS", 8)
-    monkeypatch.setattr(row_blocks, "_REDUCTION_ROW_ELEMENTS", 3)
-    monkeypatch.setattr(row_blocks, "_MIN_REDUCTION_ROWS", 3)
+    monkeypatch.setattr(op_compiler, "_BLOCK_ELEMENTS", 8)
+    monkeypatch.setattr(op_compiler, "_REDUCTION_ROW_ELEMENTS", 3)
+    monkeypatch.setattr(op_compiler, "_MIN_REDUCTION_ROWS", 3)
     yield done
 
 
 @pytest.fixture
 def no_programs_yet(monkeypatch: pytest.MonkeyPatch) -> None:
     """Whatever other tests compiled, ops here are not refused for being compiled too often."""
-    monkeypatch.setattr(row_blocks, "_PROGRAMS", SpecializationCache())
-    monkeypatch.setattr(row_blocks, "_CALLS", {})
+    monkeypatch.setattr(op_compiler, "_PROGRAMS", SpecializationCache())
+    monkeypatch.setattr(op_compiler, "_CALLS", {})
 
 
 @pytest.mark.parametrize("row", ROWS, ids=str)
@@ -65,7 +65,7 @@ def test_native_code_gives_what_numpy_gives(row: Row, everything_is_large: list[
 
 def split(name: str, *shapes: Any, **params: Any) -> Any:
     types = [TensorType(s, np.dtype("float32")) for s in shapes]
-    return row_blocks.split_rows(OPS[name], types, OPS[name].result(*types, **params), params)
+    return op_compiler.split_rows(OPS[name], types, OPS[name].result(*types, **params), params)
 
 
 def test_what_needs_no_kernel_is_left_to_numpy() -> None:
@@ -95,7 +95,7 @@ def test_one_element_everywhere_has_no_rows() -> None:
     assert split("add", (1, 1), (1, 1)) is None
     broadcast = TensorType((30, 4), np.dtype("float32"))
     one = TensorType((1, 1), broadcast.dtype)
-    assert row_blocks.split_rows(OPS["exp"], [one], broadcast, {}) == (2, 120, (False,), ((),), ())
+    assert op_compiler.split_rows(OPS["exp"], [one], broadcast, {}) == (2, 120, (False,), ((),), ())
 
 
 def test_a_weight_of_channels_ends_the_rows_before_them() -> None:
@@ -111,10 +111,10 @@ def test_what_stands_before_the_reduced_axes_are_rows() -> None:
 
 def test_another_number_of_rows_needs_no_new_code(everything_is_large: list[str]) -> None:
     fw.ones(30).tanh()
-    before = len(row_blocks._PROGRAMS.programs)
+    before = len(op_compiler._PROGRAMS.programs)
     for count in (31, 8, 100):
         assert fw.zeros(count).tanh().sum().item() == 0
-    fresh = set(list(row_blocks._PROGRAMS.programs)[before:])
+    fresh = set(list(op_compiler._PROGRAMS.programs)[before:])
     assert not any("tanh" in key for key in fresh)
     assert everything_is_large.count("tanh") == 4
 
@@ -122,14 +122,14 @@ def test_another_number_of_rows_needs_no_new_code(everything_is_large: list[str]
 def test_another_number_as_operand_needs_no_new_code(everything_is_large: list[str]) -> None:
     x = fw.ones(30)
     x * 0.5
-    before = len(row_blocks._PROGRAMS.programs)
+    before = len(op_compiler._PROGRAMS.programs)
     assert (x * 0.25).tolist() == [0.25] * 30
-    assert len(row_blocks._PROGRAMS.programs) == before
+    assert len(op_compiler._PROGRAMS.programs) == before
 
 
 def test_shapes_that_always_change_are_left_to_numpy(everything_is_large: list[str],
                                                      monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(row_blocks, "_PROGRAMS", SpecializationCache(2))
+    monkeypatch.setattr(op_compiler, "_PROGRAMS", SpecializationCache(2))
     for width in range(40, 45):
         assert fw.ones(3, width).sum(axis=1).tolist() == [width] * 3
     assert everything_is_large.count("sum") == 2
@@ -138,7 +138,7 @@ def test_shapes_that_always_change_are_left_to_numpy(everything_is_large: list[s
 def test_a_shape_that_comes_again_gets_its_code_in_the_end(everything_is_large: list[str],
                                                            monkeypatch: pytest.MonkeyPatch
                                                            ) -> None:
-    monkeypatch.setattr(row_blocks, "_PROGRAMS", SpecializationCache(2))
+    monkeypatch.setattr(op_compiler, "_PROGRAMS", SpecializationCache(2))
     for width in (40, 41, 42, 42, 42, 43):
         assert fw.ones(3, width).sum(axis=1).tolist() == [width] * 3
     assert everything_is_large.count("sum") == 4  # 40, 41, and 42 from the second time on
@@ -148,14 +148,14 @@ def test_a_shape_that_comes_again_gets_its_code_in_the_end(everything_is_large: 
 def test_random_numbers_drawn_often_have_the_same_bits(everything_is_large: list[str], dtype: Any,
                                                        monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(dispatch, "LARGE", 1 << 17)
-    monkeypatch.setattr(row_blocks, "_NUMBERS_DRAWN", Counter())
+    monkeypatch.setattr(op_compiler, "_NUMBERS_DRAWN", Counter())
 
     def drawn() -> Any:
         return fw.rand(7, 11, 13, dtype=dtype, generator=fw.Generator(3)).numpy()
 
     first = drawn()
     assert not everything_is_large
-    calls = row_blocks._NUMBERS_BEFORE_COMPILING // row_blocks._MIN_NUMBERS_COUNTED_PER_CALL
+    calls = op_compiler._NUMBERS_BEFORE_COMPILING // op_compiler._MIN_NUMBERS_COUNTED_PER_CALL
     assert all((drawn() == first).all() for _ in range(calls))
     assert set(everything_is_large) == {"uniform"}
 
@@ -166,14 +166,14 @@ def test_random_numbers_drawn_often_have_the_same_bits(everything_is_large: list
     lambda n: fw.randint(-3, 1 << 40, (n,), generator=fw.Generator(5))])
 def test_one_program_draws_any_number_of_random_numbers(everything_is_large: list[str], draw: Any,
                                                         monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(row_blocks, "_MIN_RANDOM_NUMBERS", 0)
-    monkeypatch.setattr(row_blocks, "_NUMBERS_BEFORE_COMPILING", 0)
+    monkeypatch.setattr(op_compiler, "_MIN_RANDOM_NUMBERS", 0)
+    monkeypatch.setattr(op_compiler, "_NUMBERS_BEFORE_COMPILING", 0)
     sizes = [1, 63, 1023, 1024, 1025, 5000]
     draw(1)
-    before = len(row_blocks._PROGRAMS.programs)
+    before = len(op_compiler._PROGRAMS.programs)
     drawn = [draw(n).numpy() for n in sizes]
     native = [op for op in everything_is_large if op in ("uniform", "randint")]
-    assert len(row_blocks._PROGRAMS.programs) == before and len(native) == len(sizes) + 1
+    assert len(op_compiler._PROGRAMS.programs) == before and len(native) == len(sizes) + 1
     monkeypatch.setattr(settings, "compile", False)
     for n, found in zip(sizes, drawn):
         np.testing.assert_array_equal(found, draw(n).numpy())

@@ -17,7 +17,7 @@ import fusewire as fw
 from fusewire import nn, optim
 from fusewire.capture.replay.replay import _none
 from fusewire.capture.replay.trace_tree import TraceTree
-from fusewire.capture.runtime import spans as watching
+from fusewire.capture.runtime import profiling_spans as watching
 from fusewire.capture.runtime.warnings import CaptureWarning
 from fusewire.codegen.report.profile import Profile
 from fusewire.codegen.runtime.cpython.object_layout import LAYOUT

@@ -10,7 +10,7 @@ import pytest
 
 import fusewire as fw
 from fusewire.codegen.eager_jit import rnn
-from fusewire.codegen.eager_jit.cache import SpecializationCache
+from fusewire.codegen.eager_jit.specialization_cache import SpecializationCache
 from fusewire.eager import nn
 from fusewire.eager.errors import GradientError
 from fusewire.eager.nn.functional import recurrence

@@ -89,7 +89,7 @@ NO_PATHS = {
     "codegen/cpu/attention/select.py": {"_MAX_SCRATCH_ELEMENTS": "a limit of memory"},
     "codegen/cpu/attention/panels.py": {"_MAX_STACK_ELEMENTS": "a limit of memory"},
     "codegen/program/prepack.py": {"_MAX_SKIPPED_CALLS": "a number of calls"},
-    "codegen/eager_jit/row_blocks.py": {
+    "codegen/eager_jit/op_compiler.py": {
         "_MAX_ROW_ELEMENTS": "longer rows are NumPy's",
         "_MIN_RANDOM_NUMBERS": "test_large.py lowers it",
         "_MIN_NUMBERS_COUNTED_PER_CALL": "test_large.py lowers it",
@@ -98,7 +98,7 @@ NO_PATHS = {
         "_MAX_CACHED_CALLS": "a number of calls"},
     "codegen/eager_jit/vjp.py": {"_MAX_PLANS": "a number of calls"},
     "codegen/program/roofline.py": {"_MIN_BYTES_PER_TRY": "measures the machine"},
-    "codegen/eager_jit/cache.py": {"_MAX_COUNTED_KEYS": "a number of calls"},
+    "codegen/eager_jit/specialization_cache.py": {"_MAX_COUNTED_KEYS": "a number of calls"},
     "codegen/runtime/cpython/mutation_watch.py": {"_COUNTER_COUNT": "words of a table"},
     "codegen/control_vm/lower.py": {"_MAX_UNUSED_RESULT_BYTES": "bytes in vain",
                                     "_MAX_ARENA_BYTES": "bytes of an arena"},

@@ -11,8 +11,8 @@ import pytest
 
 import fusewire as fw
 from fusewire.codegen.eager_jit import exact as whole
-from fusewire.codegen.eager_jit import row_blocks
-from fusewire.codegen.eager_jit.cache import SpecializationCache
+from fusewire.codegen.eager_jit import op_compiler
+from fusewire.codegen.eager_jit.specialization_cache import SpecializationCache
 from fusewire.eager.arrays.shapes import TensorType
 from fusewire.eager.core import dispatch
 from fusewire.eager.core.op import OPS
@@ -27,14 +27,14 @@ def native(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
     done: list[str] = []
 
     def run(op: Any, inputs: Any, params: Any) -> Any:
-        out = row_blocks.run(op, inputs, params)
+        out = op_compiler.run(op, inputs, params)
         if out is not None and op.work is not None:
             done.append(op.name)
         return out
 
     monkeypatch.setattr(dispatch, "large", run)
-    monkeypatch.setattr(row_blocks, "_PROGRAMS", SpecializationCache())
-    monkeypatch.setattr(row_blocks, "_CALLS", {})
+    monkeypatch.setattr(op_compiler, "_PROGRAMS", SpecializationCache())
+    monkeypatch.setattr(op_compiler, "_CALLS", {})
     yield done
 
 
@@ -167,7 +167,7 @@ def test_small_calls_are_left_to_numpy(native: list[str]) -> None:
     fw.ones(64, 64) @ fw.ones(64, 64)
     F.conv2d(fw.ones(1, 4, 16, 16), fw.ones(4, 4, 3, 3))
     fw.ones(1, 4096) @ fw.ones(4096, 600)  # waits for memory
-    assert native == [] and not row_blocks._PROGRAMS.programs
+    assert native == [] and not op_compiler._PROGRAMS.programs
 
 
 @pytest.mark.parametrize("shape", [(0, 16, 28, 28), (8, 0, 28, 28)])
@@ -186,7 +186,7 @@ def test_what_is_recorded_gets_code_as_a_whole(native: list[str]) -> None:
 
     x = fw.tensor(numbers(0, CONVS[0].x))
     first = convolved(x)
-    assert native == [] and not row_blocks._PROGRAMS.programs
+    assert native == [] and not op_compiler._PROGRAMS.programs
     assert off_by(first.numpy(), F.conv2d(x, weight, padding=1).relu().numpy()) < 5e-6
 
 

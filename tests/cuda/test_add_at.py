@@ -14,7 +14,7 @@ from fusewire.capture.graph.graph import Graph, Nodes
 from fusewire.capture.graph.graph_builder import build
 from fusewire.codegen.compile import compile_graph
 from fusewire.codegen.cuda.program import CUDA_LOWERING, program_of
-from fusewire.codegen.cuda.runtime.executable import compile_on
+from fusewire.codegen.cuda.runtime.device_executable import compile_on
 from fusewire.codegen.partition.hybrid_executable import HybridExecutable, compile_hybrid
 from fusewire.eager.arrays.shapes import TensorType
 from fusewire.eager.ops.shape.view import add_at

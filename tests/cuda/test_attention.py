@@ -21,7 +21,7 @@ from fusewire.capture.graph.graph import Graph
 from fusewire.capture.graph.reference_interpreter import evaluate
 from fusewire.codegen.cuda.program import CUDA_LOWERING, GPU_MACHINE, program_of
 from fusewire.codegen.cuda.runtime import nvrtc
-from fusewire.codegen.cuda.runtime.executable import compile_on
+from fusewire.codegen.cuda.runtime.device_executable import compile_on
 
 WAY_BACK = ["attention_back_logs", "attention_back_along", "attention_back_queries",
             "attention_back_keys"]

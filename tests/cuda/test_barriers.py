@@ -19,7 +19,7 @@ import fusewire as fw
 from emulator.emulator import AVAILABLE, KernelFault
 from fusewire.capture.graph.graph import Graph
 from fusewire.codegen.cuda.program import program_of
-from fusewire.codegen.cuda.runtime.executable import compile_on
+from fusewire.codegen.cuda.runtime.device_executable import compile_on
 from fusewire.codegen.gpu.barriers import barrier_points
 from fusewire.codegen.ir.loop_ir import (
     INT,

@@ -199,7 +199,7 @@ def test_an_array_is_free_that_one_tensor_holds(device: CupyDevice) -> None:
 
 def test_places_are_addresses_and_the_stream(device: CupyDevice) -> None:
     arrays = [device.empty((4,), FLOAT) for _ in range(2)]
-    assert device.places(arrays) == (7, tuple(a.data.ptr for a in arrays))
+    assert device.addresses(arrays) == (7, tuple(a.data.ptr for a in arrays))
 
 
 def test_numbers_are_written_into_an_array(cupy: FakeCupy, device: CupyDevice) -> None:

@@ -11,7 +11,7 @@ from emulated import EmulatedDevice
 from oracle import assert_same
 
 from fusewire.codegen.cuda.runtime import eager
-from fusewire.codegen.eager_jit.cache import SpecializationCache
+from fusewire.codegen.eager_jit.specialization_cache import SpecializationCache
 from fusewire.eager.arrays import cpu_kernels, devices
 from fusewire.eager.core.op import OPS
 from fusewire.eager.ops import range_checks

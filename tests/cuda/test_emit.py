@@ -40,7 +40,6 @@ from fusewire.codegen.cuda.module import module_of
 from fusewire.codegen.cuda.prelude import PRELUDE
 from fusewire.codegen.cuda.program import program_of
 from fusewire.codegen.gpu.thread_mapping import thread_mapping_of
-from fusewire.codegen.ir.interpreter import run
 from fusewire.codegen.ir.loop_ir import (
     INT,
     Assign,
@@ -58,6 +57,7 @@ from fusewire.codegen.ir.loop_ir import (
     load,
     read,
 )
+from fusewire.codegen.ir.loop_ir_interpreter import run
 from fusewire.codegen.ir.scalar_ops import SCALAR, TRANSCENDENTAL
 
 runs = pytest.mark.skipif(not AVAILABLE, reason="the emulator compiles with g++")

@@ -15,7 +15,7 @@ from fusewire.capture.graph.graph import Graph, Nodes
 from fusewire.capture.graph.graph_builder import build
 from fusewire.codegen.cuda.module import CudaFunction
 from fusewire.codegen.cuda.runtime import graph_replay
-from fusewire.codegen.cuda.runtime.executable import DeviceExecutable, compile_on
+from fusewire.codegen.cuda.runtime.device_executable import DeviceExecutable, compile_on
 from fusewire.codegen.cuda.runtime.protocol import BufferAddresses, Region
 from fusewire.codegen.gpu.gemm import library_pattern
 from fusewire.eager.arrays.shapes import TensorType
@@ -60,7 +60,7 @@ class Steady(EmulatedDevice):
 
         return SimpleNamespace(launch=launch)
 
-    def places(self, arrays: Sequence[Any]) -> BufferAddresses:
+    def addresses(self, arrays: Sequence[Any]) -> BufferAddresses:
         return BufferAddresses(self.stream, tuple(a.ctypes.data for a in arrays))
 
     def capture(self, work: Any, arrays: Sequence[Any]) -> Any:

@@ -15,7 +15,7 @@ from row_programs import TREES, backward, cases, forward, weighted
 from samples import ROWS
 
 from fusewire.codegen.cuda.program import CUDA_LOWERING
-from fusewire.codegen.cuda.runtime.executable import compile_on
+from fusewire.codegen.cuda.runtime.device_executable import compile_on
 from fusewire.codegen.partition.hybrid_executable import compile_hybrid
 
 pytestmark = pytest.mark.skipif(sys.platform == "darwin", reason="there is no NVRTC for macOS")

@@ -15,7 +15,7 @@ import fusewire as fw
 from fusewire.capture.graph.graph import Graph, Nodes
 from fusewire.capture.graph.graph_builder import build
 from fusewire.codegen.cuda.module import CudaFunction
-from fusewire.codegen.cuda.runtime.executable import DeviceExecutable, compile_on
+from fusewire.codegen.cuda.runtime.device_executable import DeviceExecutable, compile_on
 from fusewire.codegen.cuda.runtime.protocol import Region
 from fusewire.codegen.ir.loop_ir import Kernel, Var
 from fusewire.eager.arrays import devices

@@ -22,7 +22,7 @@ from fusewire.codegen.cuda import horizontal_fusion
 from fusewire.codegen.cuda.module import CudaFunction
 from fusewire.codegen.cuda.program import CudaProgram, program_of
 from fusewire.codegen.cuda.runtime import nvrtc
-from fusewire.codegen.cuda.runtime.executable import compile_on
+from fusewire.codegen.cuda.runtime.device_executable import compile_on
 from fusewire.codegen.fusion.kernel_key import BufferView
 from fusewire.codegen.fusion.launch import Launch
 from fusewire.codegen.ir.loop_ir import Buffer, For, Kernel, Var, const

@@ -22,7 +22,7 @@ from fusewire.capture.graph.graph import Graph
 from fusewire.codegen.cuda.program import program_of
 from fusewire.codegen.cuda.runtime import autotune
 from fusewire.codegen.cuda.runtime.autotune import TimedChoice
-from fusewire.codegen.cuda.runtime.executable import compile_on
+from fusewire.codegen.cuda.runtime.device_executable import compile_on
 from fusewire.codegen.gpu.cost_model import (
     CHIPS,
     REFERENCE_CHIP,

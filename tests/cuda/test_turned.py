@@ -12,7 +12,7 @@ from oracle import assert_same, recorded, tensors
 
 import fusewire as fw
 from fusewire.capture.graph.reference_interpreter import evaluate
-from fusewire.codegen.cuda.runtime.executable import DeviceExecutable, compile_on
+from fusewire.codegen.cuda.runtime.device_executable import DeviceExecutable, compile_on
 from fusewire.codegen.gpu import lower
 
 Shape = tuple[int, ...]

@@ -11,7 +11,7 @@ import pytest
 
 import fusewire as fw
 from fusewire.eager.errors import CaptureError, ExportError
-from fusewire.export.saved import Loaded
+from fusewire.export.saved import LoadedFunction
 
 
 class Point:
@@ -29,7 +29,7 @@ def refused(f: Any, *args: Any, folder: Path) -> str:
     return error.value.message
 
 
-def loaded(f: Any, folder: Path) -> Loaded:
+def loaded(f: Any, folder: Path) -> LoadedFunction:
     f.save(folder / "f.fw")
     return fw.load_compiled(folder / "f.fw")
 

@@ -78,7 +78,7 @@ class AttentionBackward:
         r, row = counter("r", panels.rows)
 
         def body(panel: Index, lane: Index) -> list[Stmt]:
-            return [loop_ir.Store(panels.buffer, panels.place(panel, row, lane),
+            return [loop_ir.Store(panels.buffer, panels.index_of(panel, row, lane),
                                   loop_ir.const(0, self.shape.dtype))]
 
         return For(r, const(0), const(panels.rows), tuple(panels.for_each_column(body)))
@@ -120,7 +120,8 @@ class AttentionBackward:
         value = h.element(g, *head, query, j) * ExprValue(loop_ir.read(factor))
         product = ExprValue(loop_ir.read(part)) * h.element(out, *head, query, j)
         body = (loop_ir.Assign(part, value.expr),
-                loop_ir.Store(self.result_gradients.buffer, self.result_gradients.place(local, j),
+                loop_ir.Store(self.result_gradients.buffer,
+                              self.result_gradients.index_of(local, j),
                               loop_ir.read(part)), loop_ir.Update(result_dots, "add", product.expr))
         return [loop_ir.Assign(factor, by), loop_ir.Assign(result_dots, loop_ir.const(0, h.dtype)),
                 For(var, const(0), const(h.values), body, h.vector),
@@ -135,7 +136,7 @@ class AttentionBackward:
                 power = ExprValue(self.scores.powers.load(local + i, key))
                 result_dots = ExprValue(loop_ir.load(self.result_dots, (local + i).expr()))
                 return [loop_ir.Store(self.score_gradients.buffer,
-                                      self.score_gradients.place(local + i, key),
+                                      self.score_gradients.index_of(local + i, key),
                                       (power * (ExprValue(total) - result_dots)).expr)]
 
             return tile_sums([loop_ir.const(0, h.dtype)] * h.rows, as_index(h.values),
@@ -193,7 +194,7 @@ class AttentionBackward:
 
         def body(panel: Index, lane: Index) -> list[Stmt]:
             def end(i: int, total: Expr) -> list[Stmt]:
-                return [loop_ir.Store(into.buffer, into.place(panel, key + i, lane), total)]
+                return [loop_ir.Store(into.buffer, into.index_of(panel, key + i, lane), total)]
 
             return tile_sums([into.load(panel, key + i, lane) for i in range(h.rows)], count - skip,
                         lambda i, k: weights.load(skip + k, key + i),

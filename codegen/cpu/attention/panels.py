@@ -28,13 +28,13 @@ class Panels:
     columns: int
     wide: int  # columns of a panel, two vectors
 
-    def place(self, panel: Index, row: Index, lane: Index) -> Expr:
+    def index_of(self, panel: Index, row: Index, lane: Index) -> Expr:
         """The index of an element in the buffer."""
         return (self.base + (panel * self.rows + row) * self.wide + lane).expr()
 
     def load(self, panel: Index, row: Index, lane: Index) -> Expr:
         """The load of an element."""
-        return loop_ir.load(self.buffer, self.place(panel, row, lane))
+        return loop_ir.load(self.buffer, self.index_of(panel, row, lane))
 
     def packed(self, element: Callable[[Index, Index], ExprValue]) -> list[Stmt]:
         """Statements that fill the matrix with element(row, column), and the rest of the last panel
@@ -43,7 +43,7 @@ class Panels:
         statements: list[Stmt] = []
         if rest:
             (r, row), (j, lane) = counter("r", self.rows), counter("j", self.wide)
-            zero = loop_ir.Store(self.buffer, self.place(as_index(full), row, lane),
+            zero = loop_ir.Store(self.buffer, self.index_of(as_index(full), row, lane),
                                  loop_ir.const(0, self.buffer.dtype))
             statements.append(For(r, const(0), const(self.rows), (
                 For(j, const(rest), const(self.wide), (zero,), self.wide // 2),)))
@@ -58,7 +58,7 @@ class Panels:
         def store(local: dict[str, Index]) -> loop_ir.Store:
             panel, row, lane = local["p"] + first, local["r"], local["j"]
             value = element(row, panel * self.wide + lane)
-            return loop_ir.Store(self.buffer, self.place(panel, row, lane), value.expr)
+            return loop_ir.Store(self.buffer, self.index_of(panel, row, lane), value.expr)
 
         return pack_loops({"p": count, "r": self.rows, "j": size}, {}, store, self.wide // 2)
 
@@ -103,10 +103,11 @@ def tile_sums(begin: Sequence[Expr], depth: Index, row: Callable[[int, Index], E
     The sum of row i starts from `begin[i]`; end(i, sum) uses it."""
     registers = [Register(f"s{i}", e.dtype) for i, e in enumerate(begin)]
     k = Var("k")
-    place = atom(k, (0, max(0, depth.range()[1] - 1)))
+    depth_index = atom(k, (0, max(0, depth.range()[1] - 1)))
     out: list[Stmt] = [loop_ir.Assign(r, e) for r, e in zip(registers, begin)]
     out.append(sums_of_products(registers, k, depth.expr(),
-                                [row(i, place) for i in range(len(begin))], column(place)))
+                                [row(i, depth_index) for i in range(len(begin))],
+                                column(depth_index)))
     for i, r in enumerate(registers):
         out += end(i, loop_ir.read(r))
     return out

@@ -35,11 +35,11 @@ class ScoreRows:
     buffer: Buffer
     pitch: int
 
-    def place(self, row: Index, column: Index) -> Expr:
+    def index_of(self, row: Index, column: Index) -> Expr:
         return (row * self.pitch + column).expr()
 
     def load(self, row: Index, column: Index) -> Expr:
-        return loop_ir.load(self.buffer, self.place(row, column))
+        return loop_ir.load(self.buffer, self.index_of(row, column))
 
 
 class Scores:
@@ -55,8 +55,8 @@ class Scores:
 
     def packed_keys(self, head: Indices) -> list[Stmt]:
         """Statements that pack the keys of a head, transposed."""
-        return self.keys.packed(lambda e,
-                                c: self.shape.element(self.shape.operands[1], *head, c, e))
+        return self.keys.packed(
+            lambda e, c: self.shape.element(self.shape.operands[1], *head, c, e))
 
     def packed_queries(self, head: Indices, first: Index, local: Index) -> list[Stmt]:
         """Statements that pack the queries of a tile, scaled, from row `local` of the block on."""
@@ -64,7 +64,8 @@ class Scores:
 
         def store(at: dict[str, Index]) -> loop_ir.Store:
             value = h.element(h.operands[0], *head, first + at["i"], at["e"]) * (h.scale * LOG2E)
-            return loop_ir.Store(self.queries.buffer, self.queries.place(local + at["i"], at["e"]),
+            return loop_ir.Store(self.queries.buffer,
+                                 self.queries.index_of(local + at["i"], at["e"]),
                                  value.expr)
 
         return pack_loops({"i": h.rows, "e": h.width}, {}, store, h.vector)
@@ -75,7 +76,7 @@ class Scores:
 
         def body(panel: Index, lane: Index) -> list[Stmt]:
             def end(i: int, total: Expr) -> list[Stmt]:
-                index = self.powers.place(local + i, panel * h.panel_width + lane)
+                index = self.powers.index_of(local + i, panel * h.panel_width + lane)
                 return [loop_ir.Store(self.powers.buffer, index, total)]
 
             return tile_sums([loop_ir.const(0, h.dtype)] * h.rows, as_index(h.width),
@@ -109,7 +110,7 @@ class Scores:
         )
         if h.causal:
             statements.append(self._key_loop(seen, end, lambda c: [loop_ir.Store(
-                self.powers.buffer, self.powers.place(local, c), loop_ir.const(0, h.dtype))], 1))
+                self.powers.buffer, self.powers.index_of(local, c), loop_ir.const(0, h.dtype))], 1))
         reciprocal = one / ExprValue(loop_ir.read(total))
         return statements, (
             call("where", ExprValue(loop_ir.read(has_visible)), reciprocal, 0.0)
@@ -142,7 +143,7 @@ class Scores:
         else:
             score, is_visible = score + mask * LOG2E, call("ne", mask, -float("inf"))
         return [loop_ir.Assign(masked, score.expr),
-                loop_ir.Store(self.powers.buffer, self.powers.place(local, key),
+                loop_ir.Store(self.powers.buffer, self.powers.index_of(local, key),
                               loop_ir.read(masked)),
                 loop_ir.Update(top, "maximum", loop_ir.read(masked)),
                 loop_ir.Update(has_visible, "or", is_visible.expr)]
@@ -153,6 +154,6 @@ class Scores:
         power = Register("power", self.shape.dtype)
         value = call("exp2", ExprValue(self.powers.load(local, key)) - largest)
         return [loop_ir.Assign(power, value.expr),
-                loop_ir.Store(self.powers.buffer, self.powers.place(local, key),
+                loop_ir.Store(self.powers.buffer, self.powers.index_of(local, key),
                               loop_ir.read(power)),
                 loop_ir.Update(total, "add", loop_ir.read(power))]

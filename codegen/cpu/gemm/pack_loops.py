@@ -116,14 +116,14 @@ def _transposable(
         return (0, 0) if var is None else (stride_along(load.index, var),
                                            stride_along(probe.index, var))
 
-    def known(n: int) -> bool:
+    def has_constant_stop(n: int) -> bool:
         return isinstance(nest.stops[n], loop_ir.Const)
 
-    long = nest.sizes[last] >= nest.vector and known(last)
+    long = nest.sizes[last] >= nest.vector and has_constant_stop(last)
     if factors(last)[0] != 1 or factors(last)[1] in (0, 1) or not long:
         return None
     for n in range(last):
-        if factors(n)[1] == 1 and factors(n)[0] and known(n):
+        if factors(n)[1] == 1 and factors(n)[0] and has_constant_stop(n):
             return n, factors(last)[1], factors(n)[0]
     return None
 

@@ -45,10 +45,10 @@ def split_zero_points(graph: Graph) -> Graph:
 def _split_product(nodes: Nodes, node: Node) -> Node | None:
     if any(n.type.dtype != _INT32 for n in (node, *node.inputs)) or not _is_worth(node):
         return None
-    orders = [(i, node.inputs[i], node.inputs[1 - i]) for i in (0, 1)]
-    if any(fits(x, _UINT8) and fits(w, _INT8) for _, x, w in orders):
+    pairings = [(i, node.inputs[i], node.inputs[1 - i]) for i in (0, 1)]
+    if any(fits(x, _UINT8) and fits(w, _INT8) for _, x, w in pairings):
         return None
-    for i, x, w in orders:
+    for i, x, w in pairings:
         shifted = _shifted_factor(nodes, x) if fits(w, _INT8) and not _repeats_elements(w) else None
         if shifted is not None:
             operands = (

@@ -77,7 +77,7 @@ class InputTiles:
         blocks = 1 if self.per_task else self.grid.block_count
         return Buffer(self.name, self.dtype, blocks * self.block_size, scratch=self.per_task)
 
-    def place(self, block: Index, point: Index | int, tile: Index, channel: Index) -> Index:
+    def index_of(self, block: Index, point: Index | int, tile: Index, channel: Index) -> Index:
         """The index of an element in the block of this number."""
         base = as_index(0) if self.per_task else block * self.block_size
         if self.panels:
@@ -163,11 +163,11 @@ class InputTiles:
     def _first_copied(self, block: TileBlock, axis: int) -> Index:
         """The first row or column of an image that is copied for a block."""
         last = self.source.space[axis] - self.window[axis]
-        wanted = block.first[1 + axis] * self.grid.step - self.source.pad[axis]
-        low, high = wanted.range()
+        start = block.first[1 + axis] * self.grid.step - self.source.pad[axis]
+        low, high = start.range()
         if last == 0 or low == high:
             return as_index(min(max(low, 0), last))
-        above = loop_ir.call("maximum", (wanted.expr(), const(0)), loop_ir.INT)
+        above = loop_ir.call("maximum", (start.expr(), const(0)), loop_ir.INT)
         return atom(loop_ir.call("minimum", (above, const(last)), loop_ir.INT), (0, last))
 
     def _copy_pixels(self, image: Index, first: Index, count: int, start: tuple[Index, ...]
@@ -197,7 +197,7 @@ class InputTiles:
             for i in side
         ]
         body, results = on_both_sides(self.matrix, square, "t")
-        body += [loop_ir.Store(self.data, self.place(block, n, tile, first + channel).expr(),
+        body += [loop_ir.Store(self.data, self.index_of(block, n, tile, first + channel).expr(),
                                loop_ir.read(r)) for n, r in enumerate(results)]
         return (For(var, const(0), const(count), tuple(body), self.machine.lanes()),)
 

@@ -14,7 +14,7 @@ from .matrices import on_both_sides
 from .tile_grid import TileBlock, clipped_count
 
 if TYPE_CHECKING:
-    from .conv import ConvKernel
+    from .conv_kernel import ConvKernel
 
 
 class OutputTransform:
@@ -93,9 +93,9 @@ class OutputTransform:
         indices = [(self._products_base(block) + point * self.point_pitch + (first + i) * self.panel
                    + lane).expr() for i in range(count)]
         registers = [Register(f"s{i}", dtype) for i in range(count)]
-        rows = [loop_ir.load(tiles.data, tiles.place(
+        rows = [loop_ir.load(tiles.data, tiles.index_of(
             block.number, point, first + i, start + depth).expr()) for i in range(count)]
-        column = loop_ir.load(weights.data, (weights.place(panel, point, depth) + lane).expr())
+        column = loop_ir.load(weights.data, (weights.index_of(panel, point, depth) + lane).expr())
         body: list[Stmt] = [
             loop_ir.Assign(r, loop_ir.const(0, dtype) if chunk is None else
                            loop_ir.load(self.products, index))

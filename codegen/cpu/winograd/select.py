@@ -10,7 +10,7 @@ from ....capture.graph.graph import Node
 from ...fusion.fusion import Group
 from ...ir.loop_ir import Buffer, Kernel
 from ...ir.target_info import Machine
-from .conv import ConvKernel
+from .conv_kernel import ConvKernel
 from .convolution import Convolution, conv_roles_of
 from .weight_gradient import WeightGradient
 

@@ -153,9 +153,9 @@ class WeightGradient:
         registers = [Register(f"s{i}", dtype) for i in range(count)]
         indices = [(point * self.point_pitch + (row + i) * self.panel + lane).expr()
                   for i in range(count)]
-        rows = [loop_ir.load(self.input_tiles.data, self.input_tiles.place(
+        rows = [loop_ir.load(self.input_tiles.data, self.input_tiles.index_of(
             block, point, tile, self._channel(first + row + i)).expr()) for i in range(count)]
-        column = loop_ir.load(self.gradient_tiles.data, self.gradient_tiles.place(
+        column = loop_ir.load(self.gradient_tiles.data, self.gradient_tiles.index_of(
             block, point, tile, panel * self.panel + lane).expr())
         sums = sums_of_products(registers, k, const(tiles), rows, column)
         body: list[Stmt] = [loop_ir.Assign(r, loop_ir.const(0, dtype)) for r in registers]

@@ -56,7 +56,7 @@ class WeightTransform:
         """Elements from one point to the next; the points of a channel are written together."""
         return odd_lines((self.size if self.per_task else self.channels) * self.panel)
 
-    def place(self, panel: Index, point: Index | int, channel: Index) -> Index:
+    def index_of(self, panel: Index, point: Index | int, channel: Index) -> Index:
         """The index of a panel's weights of one point and one channel.
 
         With `per_task` memory, the channel is counted from the task's first one."""
@@ -135,7 +135,7 @@ class WeightTransform:
         ]
         body, results = on_both_sides(self.matrix, square, "w")
         channel_index = c if self.per_task else first + c
-        body += [loop_ir.Store(self.data, (self.place(panel, n, channel_index) + lane).expr(),
+        body += [loop_ir.Store(self.data, (self.index_of(panel, n, channel_index) + lane).expr(),
                                loop_ir.read(r))
                  for n, r in enumerate(results)]
         lanes = For(var, const(0), const(self.panel), tuple(body), self.machine.lanes())

@@ -116,7 +116,7 @@ class CupyDevice:
         _tensor = Tensor(arrays[0])
         return _reference_counts(arrays, 0)
 
-    def places(self, arrays: Sequence[Array]) -> BufferAddresses:
+    def addresses(self, arrays: Sequence[Array]) -> BufferAddresses:
         """CuPy's current stream and the addresses of arrays."""
         with self._device:
             stream = self._cupy.cuda.get_current_stream().ptr

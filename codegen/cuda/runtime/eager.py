@@ -21,9 +21,9 @@ from ....eager.errors import CodegenError
 from ....eager.ops import range_checks
 from ....eager.ops.declare import cast
 from ....eager.ops.reduction.reduce import any as any_
-from ...eager_jit.cache import SpecializationCache
+from ...eager_jit.specialization_cache import SpecializationCache
 from .device import gpu
-from .executable import compile_on
+from .device_executable import compile_on
 
 CompiledOp = Callable[[list[Any]], list[Any]]
 

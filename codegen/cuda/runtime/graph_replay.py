@@ -82,17 +82,17 @@ class GraphReplay:
 
     # ---- graphs
     def _addresses(self, table: Sequence[Array]) -> BufferAddresses | None:
-        return self._device.places([a for i, a in enumerate(table) if i not in self._numbers])
+        return self._device.addresses([a for i, a in enumerate(table) if i not in self._numbers])
 
     def _seen_before(self, addresses: BufferAddresses) -> bool:
         """True if an earlier call had all buffers at these addresses."""
         with _LOCK:
-            known = addresses in self._seen
+            was_seen = addresses in self._seen
             self._seen[addresses] = None
             self._seen.move_to_end(addresses)
             if len(self._seen) > MAX_SEEN_ADDRESSES:
                 self._seen.popitem(last=False)
-            return known
+            return was_seen
 
     def _make_graphs(self, addresses: BufferAddresses, table: Sequence[Array],
                      memory: CallMemory) -> None:

@@ -20,7 +20,7 @@ from ...partition.hybrid_executable import HybridExecutable, NativePart, compile
 from ...partition.partition import GraphPart
 from ..program import CUDA_LOWERING
 from .device import gpu
-from .executable import compile_dynamic_on, compile_on
+from .device_executable import compile_dynamic_on, compile_on
 from .protocol import Device
 
 

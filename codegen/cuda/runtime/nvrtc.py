@@ -134,14 +134,14 @@ def _can_load(name: str) -> bool:
 class NvrtcLibrary:
     """A loaded NVRTC: its version, such as (12, 6), and the architectures that it supports."""
 
-    def __init__(self, place: str) -> None:
-        self.path = place
+    def __init__(self, path: str) -> None:
+        self.path = path
         try:
-            if os.path.isabs(place):
-                _load_companions(Path(place))
-            self._calls = ctypes.CDLL(place)
+            if os.path.isabs(path):
+                _load_companions(Path(path))
+            self._calls = ctypes.CDLL(path)
         except OSError as error:
-            raise CodegenError(f"NVRTC at {place} cannot be loaded: {error}",
+            raise CodegenError(f"NVRTC at {path} cannot be loaded: {error}",
                                "reinstall it") from None
         self._calls.nvrtcGetErrorString.restype = ctypes.c_char_p
         self.version = self._version()
@@ -235,6 +235,6 @@ _RESOURCE_USAGE = re.compile(
 
 def resources(log: str) -> dict[str, Resources]:
     """The resources of each function by name, parsed from the assembler's messages in a log."""
-    return {found["name"]: Resources(
-        *(int(found[part] or 0) for part in ("registers", "stack", "stores", "loads", "shared")))
-        for found in _RESOURCE_USAGE.finditer(log)}
+    return {match["name"]: Resources(
+        *(int(match[part] or 0) for part in ("registers", "stack", "stores", "loads", "shared")))
+        for match in _RESOURCE_USAGE.finditer(log)}

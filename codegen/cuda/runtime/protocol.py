@@ -57,7 +57,7 @@ class Device(Protocol):
         """True if nothing but this list and one tensor refers to an array of the list or to its
         memory."""
 
-    def places(self, arrays: Sequence[Array]) -> BufferAddresses | None:
+    def addresses(self, arrays: Sequence[Array]) -> BufferAddresses | None:
         """The stream and the addresses of arrays; None if the device has no graphs."""
 
     def capture(self, work: Launch, arrays: Sequence[Array]) -> Any:

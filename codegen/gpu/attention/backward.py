@@ -193,8 +193,8 @@ class _BackwardTiles:
         shape = self.shape
 
         def read(target: SharedMatrix, node: Node) -> For:
-            return target.filled(self.tile, self.count[1], first, shape.keys, lambda c,
-                                 e: shape.element(node, *head, c, e))
+            return target.filled(self.tile, self.count[1], first, shape.keys,
+                                 lambda c, e: shape.element(node, *head, c, e))
 
         return [read(self.keys, shape.operands[1]), read(self.values, shape.operands[2])]
 

@@ -88,8 +88,8 @@ class ThreadTile:
         self.buffer = Buffer(name, dtype, tile.threads * count, scratch=True)
 
     def index(self, thread: Thread, n: Any) -> Expr:
-        place: Index = thread.number * self.count + n
-        return place.expr()
+        index: Index = thread.number * self.count + n
+        return index.expr()
 
     def load(self, thread: Thread, n: Any) -> ExprValue:
         return ExprValue(loop_ir.load(self.buffer, self.index(thread, n)))
@@ -209,10 +209,10 @@ def dots(thread: Thread, rows: SharedMatrix, columns: SharedMatrix) -> tuple[lis
     var, k = counter("k", round_up(rows.width, QUAD))
     row_values = [Register(f"a{i}", FLOAT) for i in range(ROWS_PER_THREAD)]
     column_values = [Register(f"b{j}", FLOAT) for j in range(tile.columns_per_thread)]
-    step: list[Stmt] = [loop_ir.Assign(r, rows.load(thread.row + i, k)) for i,
-                        r in enumerate(row_values)]
-    step += [loop_ir.Assign(r, columns.load(thread.column(j), k)) for j,
-             r in enumerate(column_values)]
+    step: list[Stmt] = [loop_ir.Assign(r, rows.load(thread.row + i, k))
+                        for i, r in enumerate(row_values)]
+    step += [loop_ir.Assign(r, columns.load(thread.column(j), k))
+             for j, r in enumerate(column_values)]
     step += [_product(sums[i][j], row_values[i], column_values[j])
              for i in range(ROWS_PER_THREAD) for j in range(tile.columns_per_thread)]
     begin: list[Stmt] = [loop_ir.Assign(r, loop_ir.const(0, FLOAT)) for row in sums for r in row]

@@ -22,7 +22,7 @@ from .simt import SimtKernel
 
 
 def lower_contract(group: Group, buffers: dict[Node, Buffer], machine: Machine, name: str,
-                   kept: Collection[Buffer] = (),
+                   persistent: Collection[Buffer] = (),
                    choice: CandidateChoice = FIRST_CANDIDATE) -> list[Kernel]:
     """The kernels of a group that begins with a contraction; `choice` picks among tile
     configurations."""

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from ....eager.arrays.memory import Block
+from ....eager.arrays.memory import MemoryBlock
 from .. import object_cache
 from ..target import host
 from .object_layout import LAYOUT, Layout
@@ -377,7 +377,7 @@ bad:
 _USED = {"PyEval_SaveThread": "ptr ()", "PyEval_RestoreThread": "void (ptr)",
          "Py_IncRef": "void (ptr)", "Py_DecRef": "void (ptr)", "PyList_New": "ptr (i64)",
          "PyMem_Malloc": "ptr (i64)", "PyMem_Free": "void (ptr)"}
-_OBJECTS = {"none": None, "true": True, "false": False, "ndarray": np.ndarray, "block": Block}
+_OBJECTS = {"none": None, "true": True, "false": False, "ndarray": np.ndarray, "block": MemoryBlock}
 _CONTIGUOUS = 0x0101  # in C's order, and aligned
 _WRITEABLE = 0x0400
 _FASTCALL = 0x0080
@@ -395,19 +395,19 @@ _METHODS: dict[str, _Method] = {}  # functions that were made refer to these: no
 
 def _method(name: str) -> _Method:
     assert LAYOUT is not None
-    found = _METHODS.get(name)
-    if found is None:  # another thread may ask for the same
-        made = _Method(name.encode(), _loaded(LAYOUT)[name], _FASTCALL, None)
-        found = _METHODS.setdefault(name, made)
-    return found
+    method = _METHODS.get(name)
+    if method is None:  # another thread may ask for the same
+        new = _Method(name.encode(), _loaded(LAYOUT)[name], _FASTCALL, None)
+        method = _METHODS.setdefault(name, new)
+    return method
 
 
 def function(name: str, own: Any) -> Callable[..., Any]:
     """The function `launch` or `collect`, bound to its `self`."""
     make = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.c_void_p, ctypes.py_object, ctypes.c_void_p)(
         ("PyCFunction_NewEx", ctypes.pythonapi))
-    made: Callable[..., Any] = make(ctypes.addressof(_method(name)), own, None)
-    return made
+    bound: Callable[..., Any] = make(ctypes.addressof(_method(name)), own, None)
+    return bound
 
 
 @functools.cache

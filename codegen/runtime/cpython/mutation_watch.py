@@ -101,7 +101,7 @@ def _inline_value_words(value: dict[Any, Any]) -> Words:
     start = id(value)
     addresses = [start + _DICT_VALUES, start + _DICT_KEYS,
               *range(first + 8, first + 8 * count + 8, 8)]
-    return [(place, word(place)) for place in addresses]
+    return [(address, word(address)) for address in addresses]
 
 
 def _of_function(function: Any) -> Words | None:
@@ -111,7 +111,7 @@ def _of_function(function: Any) -> Words | None:
         return None
     addresses = [id(function) + p for p in parts]
     cells = [id(cell) + _CELL_OFFSET for cell in function.__closure__ or ()]
-    return [(place, word(place)) for place in (*addresses, *cells)]
+    return [(address, word(address)) for address in (*addresses, *cells)]
 
 
 @functools.cache
@@ -121,8 +121,8 @@ def _function_parts() -> list[int] | None:
     code = (lambda: cell).__code__
     probe = types.FunctionType(code, {}, None, (object(),), (cell,))
     probe.__kwdefaults__ = {"x": 1}
-    wanted = (probe.__code__, probe.__defaults__, probe.__kwdefaults__, probe.__closure__)
-    offsets = [offset_of(probe, value) for value in wanted]
+    parts = (probe.__code__, probe.__defaults__, probe.__kwdefaults__, probe.__closure__)
+    offsets = [offset_of(probe, value) for value in parts]
     cell_matches = word(id(cell) + _CELL_OFFSET) == id(cell.cell_contents)
     return None if None in offsets or not cell_matches else offsets  # type: ignore[return-value]
 
@@ -169,8 +169,8 @@ def _class_versions() -> bool:
             return False
         seen.append(first)
     versions = seen[1::2]
-    return len(set(versions)) == len(versions) and all(a != b for a,
-                                                       b in zip(seen[1::2], seen[2::2]))
+    return len(set(versions)) == len(versions) and all(a != b
+                                                       for a, b in zip(seen[1::2], seen[2::2]))
 
 
 @functools.cache
@@ -266,6 +266,6 @@ _CHANGES: list[Callable[[Any], Any]] = [
 
 def _detects(probe: Any, change: Callable[[Any], Any]) -> bool:
     seen = _counter_words(probe.__dict__)
-    unchanged_before = all(word(place) == value for place, value in seen)
+    unchanged_before = all(word(address) == value for address, value in seen)
     change(probe)
-    return unchanged_before and any(word(place) != value for place, value in seen)
+    return unchanged_before and any(word(address) != value for address, value in seen)

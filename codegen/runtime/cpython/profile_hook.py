@@ -99,7 +99,7 @@ _install = ctypes.PYFUNCTYPE(None, ctypes.c_void_p, ctypes.py_object)(
     ("PyEval_SetProfile", ctypes.pythonapi))
 
 
-class _Own(tuple[Any, ...]):
+class _ObserverArgument(tuple[Any, ...]):
     """The argument of `observe`. Code that reads `sys.getprofile()` gets it, and may pass it to
     `sys.setprofile` later: then it is the profile function."""
 
@@ -115,7 +115,7 @@ class NativeObserver:
     def __init__(self, tell: Callable[[Any, str, Any], None]) -> None:
         assert LAYOUT is not None
         self._words = np.zeros(1 + 2 * _TABLE_WORDS, np.uint64)
-        self._self = _Own((self._words, tell, *_EVENTS))
+        self._self = _ObserverArgument((self._words, tell, *_EVENTS))
         self._address = _address(LAYOUT)
 
     def start(self) -> None:

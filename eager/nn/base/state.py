@@ -124,7 +124,7 @@ class Stateful:
         if not isinstance(state_dict, Mapping):
             raise DTypeError(f"load_state_dict takes a dict of names to tensors, not "
                              f"{type(state_dict).__name__}", _whole_object(state_dict))
-        before, load = Snapshot(self), _Load(state_dict, assign)
+        before, load = SavedValues(self), _Load(state_dict, assign)
         with Uninterrupted() as section:
             try:
                 section.open = True
@@ -263,7 +263,7 @@ class _Load:
                              + "\n    ".join(problems), help)
 
 
-class Snapshot:
+class SavedValues:
     """The tensors of a model and their values, for a later `restore`: arrays never change."""
 
     def __init__(self, model: Any) -> None:

@@ -23,7 +23,7 @@ from ...ops.random.generator import default_generator
 from .module import Module
 from .parameter import is_lazy
 from .results import tensors_in
-from .state import Snapshot
+from .state import SavedValues
 
 __all__ = ["summary"]
 
@@ -191,7 +191,7 @@ def _restored_after(model: Module, mode: str) -> Iterator[None]:
     """A context with the model in `mode`; restores flags, values, hooks and random numbers."""
     modules = list(model.modules())
     fields = [(m, m.training, m._hooks) for m in modules]
-    values, random = Snapshot(model), default_generator.get_state()
+    values, random = SavedValues(model), default_generator.get_state()
     for module in modules:
         module.training = mode == "train"
     try:

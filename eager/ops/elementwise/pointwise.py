@@ -341,9 +341,10 @@ nextafter = pointwise("nextafter", lambda k, x, y: k.nextafter(x, y), lambda g, 
 
 # ---- comparisons and logic
 equal = pointwise("equal", lambda k, x, y: x == y, gives="bool", onnx="Equal",
+                  tests_equality=True,
                   doc="True where x and y are equal; nan equals nothing.",
                   example=("[1.0, fw.nan]", "[1.0, fw.nan]", "[ True, False]"))
-not_equal = pointwise("not_equal", lambda k, x, y: x != y, gives="bool",
+not_equal = pointwise("not_equal", lambda k, x, y: x != y, gives="bool", tests_equality=True,
                       doc="True where x and y differ; nan differs from itself.",
                       example=("[1.0, fw.nan]", "[1.0, fw.nan]", "[False,  True]"))
 less = pointwise("less", lambda k, x, y: x < y, takes="real", gives="bool", onnx="Less",

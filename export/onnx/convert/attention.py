@@ -24,7 +24,7 @@ class Operand(NamedTuple):
     perm: tuple[int, ...]
 
 
-class Product(NamedTuple):
+class MatrixProduct(NamedTuple):
     """A matrix product for each example and head, which sums the last axis but one of `right`.
 
     Several heads of `left` may share one head of `right`.
@@ -96,7 +96,7 @@ def _has_one_user(node: Node, users: Users) -> bool:
     return len(users[node]) == 1
 
 
-def _product(node: Node, users: Users) -> Product | None:
+def _product(node: Node, users: Users) -> MatrixProduct | None:
     """The matrix product that a node of four axes computes, or None."""
     if node.op == "contract":
         return _matrices(node)
@@ -107,11 +107,11 @@ def _product(node: Node, users: Users) -> Product | None:
     if inner is None or inner.left.op != "reshape" or not _has_one_user(inner.left, users):
         return None
     left = inner.left.inputs[0]
-    return Product(left, inner.right) if _are_grouped(left, inner.left) \
+    return MatrixProduct(left, inner.right) if _are_grouped(left, inner.left) \
         and _are_grouped(node, node.inputs[0]) else None
 
 
-def _matrices(node: Node) -> Product | None:
+def _matrices(node: Node) -> MatrixProduct | None:
     left, right, out = parts(node.params["spec"])
     if len(out) != 4 or left[:3] != out[:3] or len(left) != 4 or len(right) != 4 \
             or left[3] in out or set(right) != {out[0], out[1], left[3], out[3]}:
@@ -120,7 +120,7 @@ def _matrices(node: Node) -> Product | None:
     perm = tuple(right.index(a) for a in (out[0], out[1], left[3], out[3]))
     if y.op == "permute_dims":
         y, perm = y.inputs[0], tuple(y.params["axes"][i] for i in perm)
-    return Product(x, Operand(y, perm))
+    return MatrixProduct(x, Operand(y, perm))
 
 
 def _are_grouped(several: Node, grouped: Node) -> bool:

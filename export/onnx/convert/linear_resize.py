@@ -23,7 +23,7 @@ MODES = ("half_pixel", "align_corners")
 _TOLERANCE = 1e-5  # of weights, computed in float32 from positions up to thousands
 
 
-class Step(NamedTuple):
+class ResizeStep(NamedTuple):
     """A node that resizes one axis of `source` by a mode."""
 
     source: Node
@@ -51,7 +51,7 @@ def _resize(c: Context, node: Node, x: Value, mode: str) -> Value:
     return c.writer.op("Resize", [x, None, None, sizes], x.dtype, **attributes)
 
 
-def _steps(node: Node, users: Users, constants: Constants) -> Iterator[Step]:
+def _steps(node: Node, users: Users, constants: Constants) -> Iterator[ResizeStep]:
     """The resized axes, the last one first."""
     step = _step(node, users, constants)
     while step is not None:
@@ -60,7 +60,7 @@ def _steps(node: Node, users: Users, constants: Constants) -> Iterator[Step]:
         step = _step(node, users, constants) if len(users[node]) == 2 else None
 
 
-def _step(node: Node, users: Users, constants: Constants) -> Step | None:
+def _step(node: Node, users: Users, constants: Constants) -> ResizeStep | None:
     parts = [_weighted(term, constants) for term in node.inputs] if node.op == "add" else []
     weighted = [part for part in parts if part is not None]
     if len(weighted) != 2:
@@ -77,7 +77,7 @@ def _step(node: Node, users: Users, constants: Constants) -> Step | None:
         at, shares = taps(POSITIONS[mode](np.arange(float(size)), Along(n, size, size / n)),
                           Along(n, size, size / n), ResizeAttributes("linear", mode))
         if np.allclose(matrix, _matrix(n, at.T.astype(np.int64), shares.T), 0, _TOLERANCE):
-            return Step(source, axis, mode)
+            return ResizeStep(source, axis, mode)
     return None
 
 

@@ -16,14 +16,14 @@ from ..writer.graph_writer import Value
 MAX_VIEWS = 8  # views between an image and its repetition
 
 
-class Part(NamedTuple):
+class AxisFactor(NamedTuple):
     """A factor of an axis: part of the image, or a number of repetitions."""
 
     size: Any
     own: bool
 
 
-Axes = list[list[Part]]  # the factors of each axis, the outermost first
+Axes = list[list[AxisFactor]]  # the factors of each axis, the outermost first
 
 
 def repeated(node: Node, users: Mapping[Node, Sequence[Node]]) -> tuple[Node, list[int]] | None:
@@ -55,11 +55,11 @@ def _times(shape: Sequence[Any], views: Sequence[Node], ndim: int) -> list[int] 
     return times if all(type(n) is int for n in times) else None
 
 
-def _parts(size: Any, own: bool) -> list[Part]:
-    return [] if _is_one(size) else [Part(size, own)]
+def _parts(size: Any, own: bool) -> list[AxisFactor]:
+    return [] if _is_one(size) else [AxisFactor(size, own)]
 
 
-def _own(parts: list[Part]) -> list[Part]:
+def _own(parts: list[AxisFactor]) -> list[AxisFactor]:
     return [part for part in parts if part.own]
 
 
@@ -79,7 +79,7 @@ def _regrouped(axes: Axes, shape: Sequence[Any]) -> Axes | None:
     rest = [part for parts in axes for part in parts]
     groups: Axes = []
     for size in shape:
-        group: list[Part] = []
+        group: list[AxisFactor] = []
         while rest and size_expr_of(product(part.size for part in group)) != size_expr_of(size):
             group.append(rest.pop(0))
         if size_expr_of(product(part.size for part in group)) != size_expr_of(size):

@@ -16,7 +16,7 @@ from .runtime.module import Declared, Model, class_of, register
 from .runtime.values import type_name
 from .source.calls import check_calls
 from .source.names import identifier
-from .source.source import Source
+from .source.source import ModelSource
 
 
 def load(model: str | os.PathLike[str] | bytes | Any, limits: Limits | None = None) -> Model:
@@ -60,7 +60,7 @@ def load(model: str | os.PathLike[str] | bytes | Any, limits: Limits | None = No
     proto = model if isinstance(model, onnx.ModelProto) else read(model, meter)
     check_calls(proto, meter)
     try:
-        source = Source(proto, meter)
+        source = ModelSource(proto, meter)
     except RecursionError as error:
         raise ImportModelError("the model's graphs are nested too deeply") from error
     title = _title(model, proto)
@@ -83,7 +83,7 @@ def _title(model: Any, proto: Any) -> str:
     return f"{title}Model" if keyword.iskeyword(title) else title
 
 
-def _fill(model: Model, source: Source) -> None:
+def _fill(model: Model, source: ModelSource) -> None:
     for text, (name, array, initial) in source.held.items():
         trained = initial and text not in source.not_trained and array.ndim > 0 and \
             array.dtype in dtypes.OWN and dtypes.kind(array.dtype) == "f"

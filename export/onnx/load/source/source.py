@@ -43,7 +43,7 @@ class Method:
 
     scope_type = Scope
 
-    def __init__(self, owner: Source, opsets: Mapping[str, int], types: Types,
+    def __init__(self, owner: ModelSource, opsets: Mapping[str, int], types: Types,
                  arguments: Mapping[str, Any]) -> None:
         self.owner, self.opsets, self.types, self.arguments = owner, opsets, types, arguments
         self.taken: dict[str, int] = {}
@@ -211,7 +211,7 @@ def _check_call(entry: table.Operator, inputs: Sequence[str], keywords: Mapping[
                                f"it takes {inspect.signature(entry.function)}") from None
 
 
-class Source:
+class ModelSource:
     """Generates the source of a model, and collects the arrays that it reads."""
 
     def __init__(self, model: Any, meter: Meter) -> None:

@@ -32,10 +32,10 @@ from ..llvm.row_blocks import RowBlocks
 from ..program.native_call import ProgramCall, with_contiguous_inputs
 from ..program.native_program import Argument, NativeProgram, ProgramStep, WrittenProgram, write
 from ..runtime.target import host
-from .cache import SpecializationCache
 from .exact import call_for_shapes, is_long
 from .max_pool_grad import max_pool_back
 from .scatter_add import add_at
+from .specialization_cache import SpecializationCache
 
 _BLOCK_ELEMENTS = 1 << 14  # of a block of rows, which fits into the innermost caches
 _MAX_ROW_ELEMENTS = 1 << 17  # longer rows are left to NumPy

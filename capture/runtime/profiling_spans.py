@@ -23,14 +23,14 @@ _LOCK = held_while_forking(threading.Lock())
 _OUTERMOST = ("call", "backward")  # other outermost spans are not reported
 
 
-class _State(threading.local):
+class _ThreadSpans(threading.local):
     """The unfinished spans of a thread, outermost first."""
 
     def __init__(self) -> None:
         self.open: list[Span] = []
 
 
-_STATE = _State()
+_STATE = _ThreadSpans()
 
 
 class Span:

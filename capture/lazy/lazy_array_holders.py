@@ -9,7 +9,7 @@ from typing import Any
 
 from ...eager.core.tape import Entry
 from ...eager.core.tensor import Tensor
-from .array import LazyArray, value_if_computed
+from .lazy_array import LazyArray, value_if_computed
 
 
 class References:

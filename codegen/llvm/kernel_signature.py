@@ -28,10 +28,10 @@ from ..ir.loop_ir import (
 
 def signature(kernel: Kernel) -> tuple[Any, ...]:
     """A structural key: two kernels have equal keys exactly if their code is equal."""
-    return _Reader().kernel(kernel)
+    return _Numbering().kernel(kernel)
 
 
-class _Reader:
+class _Numbering:
     """Numbers buffers, registers, variables and expressions in the order in which they appear."""
 
     def __init__(self) -> None:
@@ -64,9 +64,9 @@ class _Reader:
         if isinstance(s, Store):
             return ("store", self._number(s.buffer), self._expr(s.index), self._expr(s.value))
         if isinstance(s, Transpose):
-            places = (self._number(s.buffer), self._expr(s.index), s.pitch)
+            target = (self._number(s.buffer), self._expr(s.index), s.pitch)
             source = (self._number(s.source), self._expr(s.source_index), s.source_pitch)
-            return ("transpose", *places, *source, s.size, s.rows)
+            return ("transpose", *target, *source, s.size, s.rows)
         if isinstance(s, Prefetch):
             return ("prefetch", self._number(s.buffer), self._expr(s.index), s.ahead, s.writes)
         if isinstance(s, Mma):

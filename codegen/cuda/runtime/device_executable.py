@@ -61,14 +61,14 @@ class DeviceExecutable:
         self._results = [allocator(device, t.shape, t.dtype) for t in self.interface.results]
         self._replay = GraphReplay(program, device, self._numbers)
 
-    def __call__(self, arrays: list[Array], given: ExecutableInput | None = None) -> list[Array]:
+    def __call__(self, arrays: list[Array], bound: ExecutableInput | None = None) -> list[Array]:
         """Returns the outputs for these inputs. Raises IndexError for indices out of range."""
         for i, check in self.interface.input_checks:
             check.require(arrays[i])
         results, shapes = self._results, self.interface.shapes
-        if given is not None:
-            arrays.append(given.sizes)
-            results, shapes = given.results, given.shapes
+        if bound is not None:
+            arrays.append(bound.sizes)
+            results, shapes = bound.results, bound.shapes
         shared_inputs = [i for i in self.interface.overwritten if not self.device.is_free(arrays,
                                                                                           i)]
         inputs = [a if i in self._numbers else self.device.ready(a) for i, a in enumerate(arrays)]

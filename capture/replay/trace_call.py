@@ -12,7 +12,7 @@ from typing import Any
 from ...eager import interpreter
 from ...eager.ops.random.generator import default_generator
 from ...eager.uninterrupted import Uninterrupted
-from ..autodiff.backward import find_backward
+from ..autodiff.backward_plan import find_backward
 from ..control_flow.operand_stack import tells_symbols_apart
 from ..guards.guards import find_guards, find_read_values
 from ..guards.missing_attributes import find_missing_attributes
@@ -40,11 +40,11 @@ from .deferred_outputs import DeferredOutputs
 class Trace:
     """The trace of one call: its result, and its path or the reason that prevents a replay."""
 
-    def __init__(self, result: Any, path: Sequence[Element], leaf: TraceExit | None, refusal: str,
-                 varying: DynamicInputs, again: bool = False,
+    def __init__(self, result: Any, path: Sequence[Element], trace_exit: TraceExit | None,
+                 refusal: str, varying: DynamicInputs, again: bool = False,
                  late: DeferredOutputs | None = None) -> None:
         self.late = late  # the outputs that are not computed yet
-        self.result, self.path, self.leaf, self.refusal = result, path, leaf, refusal
+        self.result, self.path, self.exit, self.refusal = result, path, trace_exit, refusal
         self.varying = varying
         self.again = again  # True if a further call can be traced despite the refusal
 
@@ -75,14 +75,14 @@ def recorded(fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, An
     read = PathReader(args, kwargs, fn, names.held)
     sizes = names.sizes
     sizes.begin(varying.sizes(read))
-    recorder = Tracer(state, len(args), tuple(kwargs), names, sizes, varying)
-    late = DeferredOutputs(recorder) if waits else None
+    tracer = Tracer(state, len(args), tuple(kwargs), names, sizes, varying)
+    late = DeferredOutputs(tracer) if waits else None
 
     def entered(code: types.CodeType, scope: dict[str, Any]) -> None:
         names.held[id(scope)] = scope
         state.walk_code(code, scope)
         if is_users(scope.get("__name__")) and tells_symbols_apart(code):
-            recorder.disable_symbolic_scalars()
+            tracer.disable_symbolic_scalars()
 
     for i, arg in enumerate(args):
         state.walk(Path("args").item(i), arg)
@@ -91,16 +91,16 @@ def recorded(fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, An
     state.walk(Path("function"), fn)
     names.held[id(default_generator)] = default_generator
     state.walk(Path("object", id(default_generator)).attr("state"), default_generator.state)
-    tracker, previous = CodeTracker(entered, recorder.refuse), interpreter.STATE.active
-    recorder.unwatched = tracker if PAUSES else recorder.unwatched
-    symbolizer = Symbolizer(varying.numbers, args, kwargs, recorder, read)
+    tracker, previous = CodeTracker(entered, tracer.refuse), interpreter.STATE.active
+    tracer.unwatched = tracker if PAUSES else tracer.unwatched
+    symbolizer = Symbolizer(varying.numbers, args, kwargs, tracer, read)
 
     def stop() -> None:
-        interpreter.STATE.active, recorder.listening, sizes.live = previous, False, False
+        interpreter.STATE.active, tracer.listening, sizes.live = previous, False, False
 
     try:
-        recorder.symbolized, recorder.loops.base = symbolizer.install(), sys._getframe()
-        interpreter.STATE.active, sizes.live = recorder, True
+        tracer.symbolized, tracer.loops.base = symbolizer.install(), sys._getframe()
+        interpreter.STATE.active, sizes.live = tracer, True
         tracker.start()
         section.open = True
         result = fn(*symbolizer.args, **symbolizer.kwargs)
@@ -109,26 +109,27 @@ def recorded(fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, An
             finish()
         for path in symbolizer.written:
             state.mark_written(path)
-        leaf, recorder.computed_gradients = None, computes_gradients(tracker.seen)
-        if not recorder.refusal:
-            leaf = _finish(fn, recorder, None if tracker.any_attribute else tracker.names, result)
-        _detach(recorder, late)
+        trace_exit, tracer.computed_gradients = None, computes_gradients(tracker.seen)
+        if not tracer.refusal:
+            trace_exit = _finish(fn, tracer, None if tracker.any_attribute else tracker.names,
+                                 result)
+        _detach(tracer, late)
         result = concretize(state, result)
     except BaseException as error:
         section.open = False
-        must_restore = not isinstance(error, Exception) and not recorder.refusal
+        must_restore = not isinstance(error, Exception) and not tracer.refusal
         _run_all(tracker.stop, stop, symbolizer.uninstall, lambda: concretize(state, None),
-                 lambda: _detach(recorder, late), late.end if late is not None else stop,
+                 lambda: _detach(tracer, late), late.end if late is not None else stop,
                  lambda: restore(state) if must_restore else None)
         raise
-    return Trace(result, recorder.path, leaf, recorder.refusal, varying, recorder.can_retry, late)
+    return Trace(result, tracer.path, trace_exit, tracer.refusal, varying, tracer.can_retry, late)
 
 
-def _detach(recorder: Tracer, late: DeferredOutputs | None) -> None:
-    """Detaches the recorder from a run that has ended."""
+def _detach(tracer: Tracer, late: DeferredOutputs | None) -> None:
+    """Detaches the tracer from a run that has ended."""
     if late is not None:
         late.leave()
-    recorder.end()
+    tracer.end()
 
 
 def _run_all(*steps: Callable[[], Any]) -> None:
@@ -140,27 +141,27 @@ def _run_all(*steps: Callable[[], Any]) -> None:
             step()
 
 
-def _finish(fn: Callable[..., Any], recorder: Tracer, names: set[str] | None,
+def _finish(fn: Callable[..., Any], tracer: Tracer, names: set[str] | None,
             result: Any) -> TraceExit | None:
-    recorder.location = defined_at(fn)
-    find_append_only(recorder)
-    outputs = OutputSpecBuilder(recorder)
+    tracer.location = defined_at(fn)
+    find_append_only(tracer)
+    outputs = OutputSpecBuilder(tracer)
     recipe = outputs.recipe(result)
-    effects = find_effects(recorder, outputs) + find_tape_effects(recorder, outputs)
-    backward = find_backward(recorder, outputs)
-    checks = find_checks(recorder, [*outputs.nodes, *(backward.saved if backward else ())])
-    wanted = find_read_values(recorder, names)
-    guards = [*find_guards(recorder, wanted, names),
-              *find_missing_attributes(recorder.state, wanted)]
-    if recorder.refusal:
+    effects = find_effects(tracer, outputs) + find_tape_effects(tracer, outputs)
+    backward = find_backward(tracer, outputs)
+    checks = find_checks(tracer, [*outputs.nodes, *(backward.saved if backward else ())])
+    read_values = find_read_values(tracer, names)
+    guards = [*find_guards(tracer, read_values, names),
+              *find_missing_attributes(tracer.state, read_values)]
+    if tracer.refusal:
         return None
-    recorder.results = [tensor for _, tensor in outputs.tensors]
+    tracer.results = [tensor for _, tensor in outputs.tensors]
     holders = Counter(e.node for e in effects)  # no tensor may overwrite an array that several hold
-    donated = {e.node: recorder.sources[e.target] for e in effects
-               if e.node is not None and holders[e.node] == 1 and e.target in recorder.sources
-               and _same_type(recorder, outputs, e)}
+    donated = {e.node: tracer.sources[e.target] for e in effects
+               if e.node is not None and holders[e.node] == 1 and e.target in tracer.sources
+               and _same_type(tracer, outputs, e)}
     return TraceExit(guards, effects, recipe, outputs.finish(donated),
-                     recorder.sources.values(), backward,
+                     tracer.sources.values(), backward,
                      checks)
 
 
@@ -170,6 +171,6 @@ def defined_at(fn: Any) -> str:
     return f"{os.path.basename(code.co_filename)}:{code.co_firstlineno}" if code else ""
 
 
-def _same_type(recorder: Tracer, outputs: OutputSpecBuilder, effect: SideEffect) -> bool:
+def _same_type(tracer: Tracer, outputs: OutputSpecBuilder, effect: SideEffect) -> bool:
     assert effect.node is not None
-    return recorder.sources[effect.target].type == outputs.nodes[effect.node].type
+    return tracer.sources[effect.target].type == outputs.nodes[effect.node].type

@@ -30,10 +30,10 @@ from ..graph.device_placement import devices_of
 from ..graph.graph import Node, Nodes, topological
 from ..graph.graph_builder import GraphBuilder, as_tensor, building
 from ..graph.reference_interpreter import evaluate_node
-from ..guards.gather import compile_gather
+from ..guards.gather_paths import compile_gather
 from ..guards.guards import PathCodegen
 from ..heap.path_reader import PathReader
-from ..runtime import spans
+from ..runtime import profiling_spans
 from ..runtime.compile_queue import ready
 from ..runtime.warnings import warn
 from ..scalars.scalar_expr import Origins, compute
@@ -69,9 +69,9 @@ class BackwardVariant:
     """The backward program from some cut points of a level to some of its stops."""
 
     def __init__(self, plan: BackwardPlan, level: BackwardSegment, points: Sequence[CutPoint],
-                 wanted: frozenset[int] | None, adds_conditions: bool) -> None:
-        """wanted: the stops that need gradients; None for all. adds_conditions: questions about
-        sizes become conditions of the trace."""
+                 needed_stops: frozenset[int] | None, adds_conditions: bool) -> None:
+        """needed_stops: the numbers of the stops that need gradients; None for all.
+        adds_conditions: questions about sizes become conditions of the trace."""
         self.plan = plan
         self.passed = frozenset(ordered([p.entry for p in points], level.below))
         nodes = plan.names.nodes
@@ -83,7 +83,7 @@ class BackwardVariant:
                 [Tensor(p.entry.out, p.entry) for p in points], [as_tensor(n) for n in incoming],
                 level.stops, False)
         by_stop = [(i, g._data.node) for i, g in enumerate(gradients)
-                   if g is not None and (wanted is None or i in wanted)]
+                   if g is not None and (needed_stops is None or i in needed_stops)]
         self.stop_numbers = [i for i, _ in by_stop]
         self.gradients = decomposed(nodes, [node for _, node in by_stop], plan.decomposed)
         self.incoming = incoming
@@ -92,8 +92,8 @@ class BackwardVariant:
 
     def prepare(self) -> None:
         """Chooses the inputs of the program, after the saved values are chosen."""
-        known = self.plan.saved
-        needed = cone([*self.gradients, *self.plan.size_inputs], known)
+        saved = self.plan.saved
+        needed = cone([*self.gradients, *self.plan.size_inputs], saved)
         position = {n: i for i, n in enumerate(self.plan.stored)}
         inputs = [n for n in needed if n in position]
         self._reads = [position[n] for n in inputs]
@@ -102,7 +102,7 @@ class BackwardVariant:
     def run(self, arrays: Sequence[Any], gradients: Sequence[Tensor]
             ) -> list[tuple[int, Tensor]] | None:
         """(stop number, gradient) of each wanted stop; None if the program cannot be compiled."""
-        with spans.span("backward", "backward", self.plan.location):
+        with profiling_spans.span("backward", "backward", self.plan.location):
             program = self._compiled()
             if program is None:
                 return None
@@ -142,15 +142,17 @@ class BackwardSegment:
         """The entries below an entry, up to the stops."""
         return [e for e in edge.edges if isinstance(e, Entry) and e not in self._ends]
 
-    def variant(self, numbers: tuple[int, ...], wanted: frozenset[int] | None) -> BackwardVariant:
-        """The backward program from the cut points of these numbers to the wanted stops."""
-        variant = self._variants.get((numbers, wanted))
+    def variant(self, numbers: tuple[int, ...],
+                needed_stops: frozenset[int] | None) -> BackwardVariant:
+        """The backward program from the cut points of these numbers to the needed stops."""
+        variant = self._variants.get((numbers, needed_stops))
         if variant is None:
             points = [self.plan.tape.points[i] for i in numbers]
             with _TRACING, self.plan.sizes.resumed(self.plan.size_record):
-                variant = BackwardVariant(self.plan, self, points, wanted, adds_conditions=False)
+                variant = BackwardVariant(self.plan, self, points, needed_stops,
+                                          adds_conditions=False)
                 variant.prepare()
-            self._variants[numbers, wanted] = variant
+            self._variants[numbers, needed_stops] = variant
         return variant
 
     def first(self) -> BackwardVariant:
@@ -161,7 +163,7 @@ class BackwardSegment:
         return variant
 
     def eagerly(self, node_of_call: CompiledBackward, numbers: Sequence[int],
-                wanted: frozenset[int] | None,
+                needed_stops: frozenset[int] | None,
                 gradients: Sequence[Tensor], create_graph: bool) -> list[tuple[int, Tensor]]:
         """The gradients by an eager tape, rebuilt from the call's inputs."""
         points = [self.plan.tape.points[i] for i in numbers]
@@ -173,24 +175,24 @@ class BackwardSegment:
                              for x, n in zip(e.arrays, node.inputs))
             edges = tuple(entry_of.get(x) for x in e.edges)
             entry_of[e] = Entry(e.op, dict(node.params), operands, edges, values[node])
-        wanted_stops = range(len(self.stops)) if wanted is None else sorted(wanted)
+        stop_numbers = range(len(self.stops)) if needed_stops is None else sorted(needed_stops)
         by_stop = gradients_between(
             [Tensor(entry_of[p.entry].out, entry_of[p.entry]) for p in points],
             gradients, node_of_call.edges[:len(self.stops)], create_graph)
-        return [(i, g) for i in wanted_stops if (g := by_stop[i]) is not None]
+        return [(i, g) for i in stop_numbers if (g := by_stop[i]) is not None]
 
 
 class BackwardPlan:
     """The backward of a replayed call: its segments and the values saved for them."""
 
-    def __init__(self, recorder: Tracer, outputs: OutputSpecBuilder, tape: SymbolicTape) -> None:
-        self.names, self.sizes, self.tape = recorder.names, recorder.sizes, tape
-        self.size_record = recorder.sizes.record  # its answers hold for all replays of the trace
-        self.location = recorder.location
+    def __init__(self, tracer: Tracer, outputs: OutputSpecBuilder, tape: SymbolicTape) -> None:
+        self.names, self.sizes, self.tape = tracer.names, tracer.sizes, tape
+        self.size_record = tracer.sizes.record  # its answers hold for all replays of the trace
+        self.location = tracer.location
         self.backend: Backend
-        self.live_in = [e.node for e in recorder.path if isinstance(e, DataDependentSize)]
-        self.live_in += _carried_values(recorder, tape)
-        self._is_sized = bool(recorder.sizes.values)
+        self.live_in = [e.node for e in tracer.path if isinstance(e, DataDependentSize)]
+        self.live_in += _carried_values(tracer, tape)
+        self._is_sized = bool(tracer.sizes.values)
         self.decomposed: dict[Node, Node] = {n: n for n in self.live_in}
         self.saved: dict[Node, None] = {}
         top = max((p.level for p in tape.points), default=0)
@@ -206,7 +208,7 @@ class BackwardPlan:
         tape.checkpointed.clear()
         used = topological([n for e in tape.entries
                             for n in (*tape.nodes[e].inputs, tape.nodes[e])])
-        self.size_inputs = _size_inputs(recorder)
+        self.size_inputs = _size_inputs(tracer)
         used = list(dict.fromkeys([*used, *self.size_inputs]))
         self.size_inputs += self.live_in
         self.tensors = [n for n in used if n in self.names.paths]
@@ -301,8 +303,8 @@ class BackwardPlan:
         """
         assert saved.arrays is not None
         inputs = [*self.tensors, *self.numbers, *self.live_in]
-        wanted = [self.tape.nodes[e] for e in entries]
-        graph = extract_graph(cone(wanted, set(inputs)), wanted, inputs)
+        entry_nodes = [self.tape.nodes[e] for e in entries]
+        graph = extract_graph(cone(entry_nodes, set(inputs)), entry_nodes, inputs)
         if self._is_sized:
             graph = bind_sizes(graph, _sizes(inputs, saved.arrays))
         values = dict(zip(graph.inputs, saved.arrays))
@@ -313,18 +315,18 @@ class BackwardPlan:
         return graph.outputs, values
 
 
-def _carried_values(recorder: Tracer, tape: SymbolicTape) -> list[Node]:
+def _carried_values(tracer: Tracer, tape: SymbolicTape) -> list[Node]:
     """The loop phis that the tape reads."""
-    phis = {n for e in recorder.path if isinstance(e, (LoopEntry, LoopBackwardEvent))
+    phis = {n for e in tracer.path if isinstance(e, (LoopEntry, LoopBackwardEvent))
             for n in e.phis}
     return list(dict.fromkeys(n for e in tape.entries
                               for n in (*tape.nodes[e].inputs, tape.nodes[e]) if n in phis))
 
 
-def _size_inputs(recorder: Tracer) -> list[Node]:
+def _size_inputs(tracer: Tracer) -> list[Node]:
     """Inputs whose shapes determine the symbolic sizes."""
-    inputs, undetermined = [], set(recorder.sizes.values)
-    for node in recorder.sources.values() if undetermined else ():
+    inputs, undetermined = [], set(tracer.sizes.values)
+    for node in tracer.sources.values() if undetermined else ():
         if undetermined & plain_sizes(node):
             undetermined -= plain_sizes(node)
             inputs.append(node)
@@ -360,8 +362,8 @@ def _part(backward_node: CompiledBackward, point: CutPoint, bindings: Bindings) 
     part.op = point.entry.op
     if point.is_watched:
         extra = extra_of(part)
-        extra.hooks = {i: make(bindings.tensors, bindings.read) for i,
-                       make in enumerate(point.hooks)}
+        extra.hooks = {i: make(bindings.tensors, bindings.read)
+                       for i, make in enumerate(point.hooks)}
         if point.retained is not None:
             extra.retained = weakref.ref(bindings.tensors[point.retained])
     return part
@@ -382,21 +384,21 @@ def read_in_backward(roots: Sequence[Node], incoming: Collection[Node]) -> list[
     return [n for n in demanded if n not in backward]
 
 
-def find_backward(recorder: Tracer, outputs: OutputSpecBuilder) -> BackwardPlan | None:
+def find_backward(tracer: Tracer, outputs: OutputSpecBuilder) -> BackwardPlan | None:
     """The backward of the results of a traced call; None if no result needs a gradient."""
     if all(t.edge is None for _, t in outputs.tensors):
         return None
-    tape = SymbolicTape(recorder, outputs)
+    tape = SymbolicTape(tracer, outputs)
     tape.build()
-    if recorder.refusal:
+    if tracer.refusal:
         return None
     if all(e is None or isinstance(e, FreedTape) for e in tape.edges):
         outputs.grad_edges = [None if e is None else e.end for e in tape.edges]
         return None
     try:
-        return BackwardPlan(recorder, outputs, tape)
+        return BackwardPlan(tracer, outputs, tape)
     except FusewireError as error:
-        recorder.refuse(f"the backward of the result cannot be traced: {error.message}")
+        tracer.refuse(f"the backward of the result cannot be traced: {error.message}")
         return None
     finally:
         tape.forget()

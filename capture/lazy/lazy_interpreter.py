@@ -22,9 +22,9 @@ from ...eager.core.op import Op
 from ...eager.core.tape import MODE, Entry
 from ...eager.core.tensor import Tensor
 from ..heap.source_location import user_site
-from .array import LazyArray, LazyOp
+from .lazy_array import LazyArray, LazyOp
+from .lazy_array_holders import References, resolve_strays
 from .op_signature import OpSignature, OpSignatures, fits
-from .references import References, resolve_strays
 
 # An op on computed arrays with at most so many elements runs eagerly: NumPy needs no longer for it
 # than deferring it takes.
@@ -37,7 +37,7 @@ _ndarray = np.ndarray
 class LazyInterpreter:
     """Defers the ops of one call of a function, at most `longest` of them at a time.
 
-    run(steps, wanted) returns the arrays of `wanted`; note(why) gets the reasons for runs before
+    run(steps, outputs) returns the arrays of `outputs`; note(why) gets the reasons for runs before
     the end of the function; `sites`: find the line of each op; `small`: instead of
     MAX_EAGER_ELEMENTS.
     """
@@ -177,13 +177,13 @@ class LazyInterpreter:
             count = len(self._steps)
             steps = self._steps[:count]
             references = [step.array_reference for step in steps]
-            wanted = [s for s, p in zip(steps, references) if p() is not None and s.value is None]
-            if asked is not None and asked.value is None and asked not in wanted:
-                wanted.append(asked)
-            if wanted:
+            outputs = [s for s, p in zip(steps, references) if p() is not None and s.value is None]
+            if asked is not None and asked.value is None and asked not in outputs:
+                outputs.append(asked)
+            if outputs:
                 with _plain_eager():
-                    values = self._run(_dependencies(steps, wanted), wanted)
-                self.set_values(dict(zip(wanted, values)))
+                    values = self._run(_dependencies(steps, outputs), outputs)
+                self.set_values(dict(zip(outputs, values)))
             del self._steps[:count]
             self._computed_arrays += [p for p in references if p() is not None]
             self._references.resolve()
@@ -226,10 +226,10 @@ class _plain_eager:
         interpreter.set_casting(self.casting)
 
 
-def _dependencies(steps: list[LazyOp], wanted: list[LazyOp]) -> list[LazyOp]:
-    """The uncomputed ops that `wanted` depend on, in order."""
+def _dependencies(steps: list[LazyOp], outputs: list[LazyOp]) -> list[LazyOp]:
+    """The uncomputed ops that `outputs` depend on, in order."""
     needed: set[LazyOp] = set()
-    stack = list(wanted)
+    stack = list(outputs)
     while stack:
         step = stack.pop()
         if step not in needed:

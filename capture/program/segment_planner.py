@@ -84,80 +84,81 @@ class SegmentPlanner:
         sources = sources_of(blocks)
         pending: list[tuple[Block, frozenset[Node]]] = [(root, frozenset())]
         while pending:
-            at, known = pending.pop()
+            at, available = pending.pop()
             self._size_sources = sources[at]
-            known = self._plan_block(at, known, needs, demanded)
-            pending.extend((child, known) for child in at.children())
+            available = self._plan_block(at, available, needs, demanded)
+            pending.extend((child, available) for child in at.children())
 
-    def _plan_block(self, at: Block, known: frozenset[Node], needs: dict[Block, Nodes],
+    def _plan_block(self, at: Block, available: frozenset[Node], needs: dict[Block, Nodes],
                     wants: dict[Block, Nodes]) -> frozenset[Node]:
-        """Sets the segments of one block. Returns the nodes that are known after it."""
+        """Sets the segments of one block. Returns the nodes that are available after it."""
         later: Nodes = {}
         demanded: Nodes = {}
-        wanted = at.operands if isinstance(at, Exit) else at.required
+        targets = at.operands if isinstance(at, Exit) else at.required
         for child in at.children():
             later |= needs[child]
             demanded |= wants[child]
         if isinstance(at, Exit):
             demanded = dict.fromkeys(at.required)
             later = dict.fromkeys(cone(at.required))
-            wanted += elements(self.names.numbers.get(n) for n in later)
-        at.segments, known = self._segments_for(wanted, known, later, demanded)
+            targets += elements(self.names.numbers.get(n) for n in later)
+        at.segments, available = self._segments_for(targets, available, later, demanded)
         if isinstance(at, Exit):
             for trace_exit in at.exits:
-                trace_exit.prepare(self.names, self.fn, known, self.backend, self._changed)
+                trace_exit.prepare(self.names, self.fn, available, self.backend, self._changed)
         if isinstance(at, BackEdge):
-            self._plan_vjps(at, known)
+            self._plan_vjps(at, available)
         if isinstance(at, LoopBackward):
-            return known.union(at.element.phis)
+            return available.union(at.element.phis)
         if isinstance(at, SizeDefinition):
-            return known.union([at.element.node])
-        return known.union(at.entry.phis) if isinstance(at, LoopHeader) else known
+            return available.union([at.element.node])
+        return available.union(at.entry.phis) if isinstance(at, LoopHeader) else available
 
-    def _plan_vjps(self, at: BackEdge, known: frozenset[Node]) -> None:
+    def _plan_vjps(self, at: BackEdge, available: frozenset[Node]) -> None:
         """Sets the segments of the vjps of the iteration that ends at a back edge."""
         for (jump, slots), vjp in self.names.iteration_vjps.items():
             if jump == at.repeat:
-                wanted = list(vjp.gradients.values())
-                demanded = dict.fromkeys(wanted)
-                available = known.union(vjp.given.values())
-                read_later = dict.fromkeys(cone(wanted))
-                segments, _ = self._segments_for(wanted, available, read_later, demanded)
+                targets = list(vjp.gradients.values())
+                demanded = dict.fromkeys(targets)
+                inside_loop = available.union(vjp.incoming.values())
+                read_later = dict.fromkeys(cone(targets))
+                segments, _ = self._segments_for(targets, inside_loop, read_later, demanded)
                 at.vjps[slots] = vjp, segments
 
-    def _segments_for(self, wanted: Sequence[Node], known: frozenset[Node], later: Nodes,
+    def _segments_for(self, targets: Sequence[Node], available: frozenset[Node], later: Nodes,
                       demanded: Nodes) -> tuple[list[Segment], frozenset[Node]]:
-        """The segments that compute `wanted`, and the nodes that are known after them."""
+        """The segments that compute `targets`, and the nodes that are available after them."""
         segments: list[Segment] = []
         while True:
-            missing = [n for n in dict.fromkeys(wanted) if n not in known]
+            missing = [n for n in dict.fromkeys(targets) if n not in available]
             if not missing:
-                return segments, known
-            segment = self._segment(self._numbers_first(missing, known), known, later, demanded)
+                return segments, available
+            segment = self._segment(self._numbers_first(missing, available), available, later,
+                                    demanded)
             segments.append(segment)
-            known = known.union(segment.outputs)
+            available = available.union(segment.outputs)
 
-    def _numbers_first(self, wanted: list[Node], known: frozenset[Node]) -> list[Node]:
-        """`wanted`, or the unknown nodes whose elements its input numbers need first."""
+    def _numbers_first(self, targets: list[Node], available: frozenset[Node]) -> list[Node]:
+        """`targets`, or the missing nodes whose elements its input numbers need first."""
         while True:
-            numbers = [n for n in cone(wanted, known) if n in self.names.numbers]
+            numbers = [n for n in cone(targets, available) if n in self.names.numbers]
             missing = [n for n in elements(self.names.numbers[m] for m in numbers)
-                       if n not in known]
+                       if n not in available]
             if not missing:
-                return wanted
-            wanted = list(dict.fromkeys(missing))
+                return targets
+            targets = list(dict.fromkeys(missing))
 
-    def _segment(self, wanted: list[Node], known: frozenset[Node], later: Nodes,
+    def _segment(self, targets: list[Node], available: frozenset[Node], later: Nodes,
                  demanded: Nodes) -> Segment:
-        new = dict.fromkeys(n for n in cone(wanted, known) if n not in known and n.inputs)
-        read_later = {i for n in later if n not in new and n not in known for i in n.inputs}
+        new = dict.fromkeys(n for n in cone(targets, available) if n not in available and n.inputs)
+        read_later = {i for n in later if n not in new and n not in available for i in n.inputs}
         read_later.update(demanded)
-        outputs = [*wanted, *(n for n in new if n in read_later and n not in wanted)]
-        size_inputs = find_size_inputs(self.names, outputs, known, self._size_sources)
-        key = (tuple(map(id, outputs)), frozenset(map(id, known)), tuple(map(id, size_inputs)))
+        outputs = [*targets, *(n for n in new if n in read_later and n not in targets)]
+        size_inputs = find_size_inputs(self.names, outputs, available, self._size_sources)
+        key = (tuple(map(id, outputs)), frozenset(map(id, available)), tuple(map(id, size_inputs)))
         segment = self._previous.get(key)
         if segment is None:
-            segment = segment_of(self.names, self.fn, outputs, known, size_inputs, self.backend)
+            segment = segment_of(self.names, self.fn, outputs, available, size_inputs, self.backend)
             segment.note_changes(self._changed, {})
         self._segments[key] = segment
         return segment

@@ -1,1 +1,0 @@
-"""Kernel selection: the lowering table of a back end and the cache of lowered kernels."""
