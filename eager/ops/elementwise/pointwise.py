@@ -449,7 +449,7 @@ def where(condition: Any, x: Any, y: Any, /) -> Tensor:
 
 
 def astype(x: Tensor, dtype: Any, /, *, copy: bool = True, device: Any = None) -> Tensor:
-    """`x` in another dtype; the fraction or the imaginary part is dropped where there is none.
+    """`x` in another dtype. A fraction or imaginary part that it cannot hold is dropped.
 
     Args:
         dtype: of the result.
