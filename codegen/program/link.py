@@ -1,7 +1,6 @@
-"""Links outlined sections into one program: each is lowered once, and its launches serve every
-call.
+"""Links outlined sections into one program, and plans the memory that their calls share.
 
-A call binds the section's buffers to other memory: its operands for inputs, new memory for outputs.
+Each section is lowered once, and its launches serve every call. A call binds the section's buffers to other memory: its operands for inputs, new memory for outputs.
 The next call reuses the temporaries.
 """
 
