@@ -1,7 +1,8 @@
 """Links outlined sections into one program, and plans the memory that their calls share.
 
-Each section is lowered once, and its launches serve every call. A call binds the section's buffers to other memory: its operands for inputs, new memory for outputs.
-The next call reuses the temporaries.
+Each section is lowered once, and its launches serve every call. A call binds the section's buffers
+to other memory: its operands for inputs, new memory for outputs. The next call reuses the
+temporaries.
 """
 
 from __future__ import annotations
