@@ -85,7 +85,7 @@ class LoopDetector:
         self.tracer = tracer
         self.base: Any = None  # the frame that calls the user's function
         self.rolled_gradients = False
-        self.live_only = False  # compare live variables only
+        self.live_only = True  # compare live variables only
         self.iteration = 0  # counts loop entries and back edges; older values may be stale
         self.dependent: dict[Node, int] = {}  # depth of the loop whose phis a node depends on
         self._visits: dict[Any, FrameState] = {}
