@@ -23,7 +23,7 @@ def functional_call(
     module: Module, parameters_and_buffers: Any, args: Any = (), kwargs: Any = None,
     tie_weights: bool = True, strict: bool = False,
 ) -> Any:
-    """module(*args, **kwargs) with other tensors in the place of its parameters and buffers.
+    """module(*args, **kwargs) with other tensors as its parameters and buffers.
 
     The module has its own tensors again when the call returns.
 

@@ -27,7 +27,7 @@ Argnums = Any  # an int or a tuple of them
 
 
 class Tape:
-    """Runs a function on fresh tensors in the place of `leaves`."""
+    """Runs a function on fresh tensors instead of `leaves`."""
 
     def __init__(self, name: str, leaves: Sequence[Tensor]) -> None:
         self.name, self.leaves = name, leaves

@@ -14,8 +14,8 @@ from .base.state_dicts import State
 class Adagrad(Optimizer):
     """Adagrad: p -= rate * g / (sqrt(s) + eps), with s the sum of all g ** 2 so far.
 
-    rate is lr / (1 + (t - 1) * lr_decay) in step t = 1, 2, ... g is the gradient plus weight_decay
-    * p.
+    rate is lr / (1 + (t - 1) * lr_decay) in step t = 1, 2, ...
+    g is the gradient plus weight_decay * p.
     Source: Duchi, Hazan and Singer, JMLR 12 (2011).
 
     Args:

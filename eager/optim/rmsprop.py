@@ -1,6 +1,4 @@
-"""Implements RMSprop: Tieleman and Hinton, lecture 6.5 of "Neural Networks for Machine Learning"
-(2012).
-"""
+"""Implements RMSprop: Tieleman and Hinton, "Neural Networks for Machine Learning" (2012), 6.5."""
 
 from __future__ import annotations
 

@@ -29,11 +29,12 @@ def checkpoint(
         args: positional arguments.
         use_reentrant: accepted for PyTorch's signature, without effect.
         preserve_rng_state: both runs draw the same random numbers. Default True.
-        determinism_check: "default" compares the ops of both runs, "none" only counts them.
+        determinism_check: "default" compares the ops of both runs, "none" only counts them. Default
+            "default".
         kwargs: keyword arguments.
 
     Raises:
-        ArgumentError: another determinism_check.
+        ArgumentError: determinism_check is unknown.
         GradientError: in the backward, if the runs differ.
 
     Example:

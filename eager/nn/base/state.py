@@ -72,7 +72,7 @@ class Stateful:
         `_metadata` of the result holds the versions of the modules' classes.
 
         Args:
-            destination: a dict to fill and return. None: a new one.
+            destination: a dict to fill and return. Default None: a new one.
             prefix: precedes each name. Default "".
             keep_vars: True returns the parameters and buffers themselves, which change with the
                 model and are on the tape. Default False.

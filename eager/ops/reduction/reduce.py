@@ -80,8 +80,7 @@ def _extreme_vjp(g: Tensor, out: Tensor, x: Tensor, axis: tuple[int, ...], keepd
 
 
 def _prod_vjp(g: Tensor, out: Tensor, x: Tensor, axis: tuple[int, ...], keepdims: bool) -> Tensor:
-    """The product of all others, from products of those before and after: zeros need no division.
-    """
+    """The product of all others, from products before and after: zeros need no division."""
     rest = tuple(i for i in range(x.ndim) if i not in axis)
     axes = (*rest, *axis)
     permuted = permute_dims(x, axes)

@@ -24,8 +24,10 @@ class WorkerPool:
         raise NotImplementedError
 
     def receive(self, timeout: float) -> Reply | None:
-        """The next reply, or None after `timeout` seconds (0: never); a WorkerError if a worker
-        died.
+        """The next reply, or None after `timeout` seconds (0: never).
+
+        Raises:
+            WorkerError: a worker has died.
         """
         raise NotImplementedError
 
