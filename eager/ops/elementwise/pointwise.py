@@ -1,7 +1,6 @@
 """Declares the ops on single elements: a scalar formula, its derivative and its ONNX name.
 
-`complex.py` has the convention for gradients of complex numbers; `conj_of` returns real ones
-unchanged.
+`complex.py` has the convention for gradients of complex numbers.
 """
 
 from __future__ import annotations
@@ -306,7 +305,6 @@ erf = pointwise("erf", lambda k, x: k.erf(x),
                 example=("[0.0, fw.inf]", "[0., 1.]"))
 
 # ---- rounding and parts: constant between jumps
-
 floor = pointwise("floor", lambda k, x: k.floor(x), lambda g, out, x: g * 0.0, takes="real float",
                   keeps="iu", onnx="Floor", doc="The largest whole numbers that are not above x.",
                   example=("[1.5, -1.5]", "[ 1., -2.]"))
@@ -393,12 +391,10 @@ bitwise_invert = pointwise("bitwise_invert", lambda k, x: ~x, takes="bits",
                            example=("[0, 5]", "[-1, -6]"))
 _WRAPS = "on a GPU a shift by all bits or more is undefined"
 bitwise_left_shift = pointwise("bitwise_left_shift", lambda k, x, y: x << y, takes="whole",
-                               cupy=_WRAPS,
-                               doc="x shifted left by y bits: x * 2**y.",
+                               cupy=_WRAPS, doc="x shifted left by y bits: x * 2**y.",
                                example=("[1, 3]", "[4, 2]", "[16, 12]"))
 bitwise_right_shift = pointwise("bitwise_right_shift", lambda k, x, y: x >> y, takes="whole",
-                                cupy=_WRAPS,
-                                doc="x shifted right by y bits: x / 2**y, rounded down.",
+                                cupy=_WRAPS, doc="x shifted right by y bits: x / 2**y, rounded down.",
                                 example=("[16, -3]", "[3, 1]", "[ 2, -2]"))
 
 # ---- activations
@@ -409,6 +405,7 @@ sigmoid = pointwise("sigmoid", in_float32(lambda k, x: 1 / (1 + k.exp(-x))),
                     lambda g, out, x: g * conj_of(out * (1 - out)), takes="float", onnx="Sigmoid",
                     doc="The logistic function 1 / (1 + exp(-x)), between 0 and 1.",
                     example=("[0.0, fw.inf]", "[0.5, 1. ]"))
+
 
 # ---- choice
 def _where(k: Any, c: Any, x: Any, y: Any) -> Any:

@@ -216,6 +216,7 @@ _SCATTER_VJPS: dict[str | None, Any] = {
     None: _replaced_vjp, "add": _added_vjp, "prod": _multiplied_vjp, "amax": _extreme_vjp,
     "amin": _extreme_vjp}
 
+
 def _by_add_at(x: Tensor, i: Tensor, src: Tensor, axis: int, reduce: str) -> Tensor:
     wide = dtypes.summed_in(x.dtype)
     sums = add_at(reshape(cast(src, wide), (-1,)), _flat_indices(x, i, axis), x.size)

@@ -35,6 +35,7 @@ __all__ = [
     "set_rng_state",
 ]
 
+
 class Generator:
     """A stream of random numbers. Its state is a tensor [seed, counter] of int64.
 

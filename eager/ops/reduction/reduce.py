@@ -115,7 +115,6 @@ def _beside(x: Tensor, by: int, groups: Tensor | None) -> Tensor:
     return moved if groups is None else where(equal(groups, shift(groups, by, -1)), moved, 1)
 
 
-
 _ADD: Any = np.add.reduce
 _MULTIPLY: Any = np.multiply.reduce
 

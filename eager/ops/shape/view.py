@@ -32,6 +32,7 @@ __all__ = [
     "reshape", "squeeze", "take", "transpose",
 ]
 
+
 # ---- reshape
 def flatten_index(index: Sequence[Any], shape: Sequence[Any]) -> Any:
     """The position of element `index` in row-major order."""
