@@ -391,10 +391,10 @@ bitwise_invert = pointwise("bitwise_invert", lambda k, x: ~x, takes="bits",
                            example=("[0, 5]", "[-1, -6]"))
 _WRAPS = "on a GPU a shift by all bits or more is undefined"
 bitwise_left_shift = pointwise("bitwise_left_shift", lambda k, x, y: x << y, takes="whole",
-                               cupy=_WRAPS, doc="x shifted left by y bits: x * 2**y.",
+                               cupy=_WRAPS, doc="x with bits moved up by y places: x * 2**y.",
                                example=("[1, 3]", "[4, 2]", "[16, 12]"))
 bitwise_right_shift = pointwise("bitwise_right_shift", lambda k, x, y: x >> y, takes="whole",
-                                cupy=_WRAPS, doc="x shifted right by y bits: x / 2**y, rounded down.",
+                                cupy=_WRAPS, doc="x with bits moved down by y places.",
                                 example=("[16, -3]", "[3, 1]", "[ 2, -2]"))
 
 # ---- activations
@@ -407,7 +407,7 @@ sigmoid = pointwise("sigmoid", in_float32(lambda k, x: 1 / (1 + k.exp(-x))),
                     example=("[0.0, fw.inf]", "[0.5, 1. ]"))
 
 
-# ---- choice
+
 def _where(k: Any, c: Any, x: Any, y: Any) -> Any:
     if type(x) is int or type(y) is int:  # too large for the dtype: an error, while NumPy wraps
         x, y = _fitting(x, y), _fitting(y, x)
@@ -447,9 +447,7 @@ def where(condition: Any, x: Any, y: Any, /) -> Tensor:
 
 
 def astype(x: Tensor, dtype: Any, /, *, copy: bool = True, device: Any = None) -> Tensor:
-    """`x` in another dtype.
-
-    Floats lose their fraction as integers, complex numbers their imaginary part as real ones.
+    """`x` in another dtype. A fraction or imaginary part that it cannot hold is dropped.
 
     Args:
         dtype: of the result.
