@@ -407,7 +407,6 @@ sigmoid = pointwise("sigmoid", in_float32(lambda k, x: 1 / (1 + k.exp(-x))),
                     example=("[0.0, fw.inf]", "[0.5, 1. ]"))
 
 
-
 def _where(k: Any, c: Any, x: Any, y: Any) -> Any:
     if type(x) is int or type(y) is int:  # too large for the dtype: an error, while NumPy wraps
         x, y = _fitting(x, y), _fitting(y, x)
