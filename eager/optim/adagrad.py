@@ -47,7 +47,6 @@ class Adagrad(Optimizer):
         foreach: bool | None = None, *, maximize: bool = False, differentiable: bool = False,
         fused: bool | None = None,
     ) -> None:
-        # foreach and fused choose between implementations in PyTorch; there is one here
         super().__init__(params, constructor_settings(locals()))
 
     def _first_state(self, p: Tensor, group: Settings) -> dict[str, Any]:
@@ -94,7 +93,6 @@ class Adadelta(Optimizer):
         weight_decay: float = 0, foreach: bool | None = None, *, capturable: bool = False,
         maximize: bool = False, differentiable: bool = False,
     ) -> None:
-        # foreach and capturable choose between implementations in PyTorch; there is one here
         super().__init__(params, constructor_settings(locals()))
 
     def _first_state(self, p: Tensor, group: Settings) -> dict[str, Any]:

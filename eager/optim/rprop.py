@@ -48,7 +48,6 @@ class Rprop(Optimizer):
         capturable: bool = False, foreach: bool | None = None, maximize: bool = False,
         differentiable: bool = False,
     ) -> None:
-        # capturable and foreach choose between implementations in PyTorch; there is one here
         if not 0.0 < etas[0] < 1.0 < etas[1]:
             raise ArgumentError(f"Rprop: etas must be 0 < etas[0] < 1 < etas[1], got {etas}")
         super().__init__(params, constructor_settings(locals()))

@@ -150,9 +150,9 @@ def _held(x: Any, around: list[_Region]) -> Any:
     if not isinstance(x, Tensor):
         return x
     edge = x.edge
-    named = isinstance(edge,
-                       RecomputedEntry) and edge.arrays is not None and edge.arrays[0] in around
-    return edge if named else Tensor(x._data, edge)
+    is_recomputed = isinstance(edge, RecomputedEntry) and edge.arrays is not None \
+        and edge.arrays[0] in around
+    return edge if is_recomputed else Tensor(x._data, edge)
 
 
 def _recomputed(x: Any, sums: dict[Any, Any]) -> Any:

@@ -49,5 +49,5 @@ _LIVE: weakref.WeakSet[WorkerPool] = weakref.WeakSet()
 
 @atexit.register
 def _close_all() -> None:
-    for crew in list(_LIVE):
-        crew.close()
+    for pool in list(_LIVE):
+        pool.close()
