@@ -205,13 +205,11 @@ def multi_head_attention_forward(
         key_padding_mask: (n, s): True hides a key, or numbers that are added. Default None.
         need_weights: False returns None for the weights. Default True.
         attn_mask: (l, s) or (n * num_heads, l, s), as `key_padding_mask`. Default None.
-        use_separate_proj_weight: True takes the next three instead of `in_proj_weight`.
-            Default False.
+        use_separate_proj_weight: True uses the next three, not `in_proj_weight`. Default False.
         q_proj_weight, k_proj_weight, v_proj_weight: (embed_dim, features). Default None.
         static_k, static_v: (n * num_heads, s, embed_dim // num_heads), instead of the
             projected key and value. Default None.
-        average_attn_weights: False returns the weights of each head, (n, num_heads, l, s).
-            Default True.
+        average_attn_weights: False returns weights by head, (n, num_heads, l, s). Default True.
         is_causal: True declares that `attn_mask` is causal, and requires one. Default False.
 
     Raises:
