@@ -46,8 +46,7 @@ def _check_index_shape(name: str, x: Any, i: Any, axis: int) -> None:
 
 
 def _leading(x: Any, i: Any, axis: int) -> Any:
-    """The part of array `x` that indices `i` reach: all of `axis`, and their size along other axes.
-    """
+    """The part of `x` that indices `i` reach: all of `axis`, and their size along other axes."""
     return x[tuple(slice(None) if a == axis else slice(m) for a, m in enumerate(i.shape))]
 
 
@@ -83,7 +82,7 @@ def take_along_axis(x: Tensor, indices: Tensor, /, *, axis: int = -1) -> Tensor:
 
     Args:
         indices: integers; negative ones count from the end.
-        axis: Default -1. Along the other axes the shapes broadcast.
+        axis: the axis of the indices. Default -1. The other axes broadcast.
 
     Raises:
         IndexingError: an index is out of range, or `indices` are not integers.
@@ -217,6 +216,7 @@ _SCATTER_VJPS: dict[str | None, Any] = {
     None: _replaced_vjp, "add": _added_vjp, "prod": _multiplied_vjp, "amax": _extreme_vjp,
     "amin": _extreme_vjp}
 
+
 def _by_add_at(x: Tensor, i: Tensor, src: Tensor, axis: int, reduce: str) -> Tensor:
     wide = dtypes.summed_in(x.dtype)
     sums = add_at(reshape(cast(src, wide), (-1,)), _flat_indices(x, i, axis), x.size)
@@ -260,6 +260,7 @@ def scatter(
     Along axis 0, src[i, j] is written to [index[i, j], j].
 
     Args:
+        axis: the axis of the indices.
         index: integers; negative ones count from the end.
         src: a tensor of the shape of `index`, or a number.
         reduce: "add", "prod", "amax" or "amin" combines the values for an index with each other
@@ -330,12 +331,13 @@ def index_add(x: Tensor, axis: int, index: Tensor, src: Tensor) -> Tensor:
     """`x` with slice i of `src` added to its slice index[i] along `axis`.
 
     Args:
+        axis: the axis of the slices.
         index: a vector of integers; negative ones count from the end.
         src: a tensor with a slice for each index, or a number.
 
     Raises:
         IndexingError: an index is out of range, or `index` does not hold integers.
-        ShapeError: `index` is no vector, or `src` does not fit.
+        ShapeError: `index` is not a vector, or `src` does not fit.
         DTypeError: `src` does not fit into the dtype of `x`.
 
     Example:
@@ -359,7 +361,7 @@ def index_fill(x: Tensor, axis: int, index: Tensor, value: Any) -> Tensor:
 
     Raises:
         IndexingError: an index is out of range, or `index` does not hold integers.
-        ShapeError: `index` is no vector.
+        ShapeError: `index` is not a vector.
         DTypeError: `value` does not fit into the dtype of `x`.
 
     Example:

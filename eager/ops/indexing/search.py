@@ -61,7 +61,7 @@ def argmax(x: Tensor, axis: Any = None, keepdims: bool = False) -> Tensor:
     """The index of the first largest element along `axis`, int64.
 
     Args:
-        axis: Default None: the index in row-major order.
+        axis: the axis to search. Default None: all elements, in row-major order.
         keepdims: True keeps the axis with size 1, or all of them. Default False.
 
     Raises:
@@ -216,7 +216,7 @@ def searchsorted(x1: Tensor, x2: Any, side: str = "left", sorter: Tensor | None 
         sorter: indices that sort `x1`. Default None: `x1` is sorted.
 
     Raises:
-        ShapeError: `x1` is no vector.
+        ShapeError: `x1` is not a vector.
         DTypeError: the values are complex.
         ArgumentError: `side` has another value.
 

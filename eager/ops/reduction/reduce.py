@@ -80,8 +80,7 @@ def _extreme_vjp(g: Tensor, out: Tensor, x: Tensor, axis: tuple[int, ...], keepd
 
 
 def _prod_vjp(g: Tensor, out: Tensor, x: Tensor, axis: tuple[int, ...], keepdims: bool) -> Tensor:
-    """The product of all others, from products of those before and after: zeros need no division.
-    """
+    """The product of all others, from products before and after: zeros need no division."""
     rest = tuple(i for i in range(x.ndim) if i not in axis)
     axes = (*rest, *axis)
     permuted = permute_dims(x, axes)
@@ -114,7 +113,6 @@ def _beside(x: Tensor, by: int, groups: Tensor | None) -> Tensor:
     """The element `by` positions before each one; 1 where there is none in the same group."""
     moved = shift(x, by, 1)
     return moved if groups is None else where(equal(groups, shift(groups, by, -1)), moved, 1)
-
 
 
 _ADD: Any = np.add.reduce

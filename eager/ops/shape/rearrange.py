@@ -135,7 +135,7 @@ def _rolled(x: Tensor, by: int, axis: int) -> Tensor:
 
 
 def shift(x: Tensor, by: int, fill: Any) -> Tensor:
-    """`x` moved by `by` elements along the last axis; `fill` takes the place of missing ones."""
+    """`x` moved by `by` elements along the last axis; `fill` replaces the missing ones."""
     n = x.shape[-1]
     size = (*x.shape[:-1], n - abs(by) if n > abs(by) else 0)
     origin = (0,) * (x.ndim - 1)

@@ -22,6 +22,8 @@ def cov(x: Tensor, correction: float = 1, fweights: Tensor | None = None,
         aweights: Tensor | None = None) -> Tensor:
     """The covariances of n variables with m observations: (n, m) -> (n, n).
 
+    A vector holds the observations of one variable, and the result is its variance.
+
     Args:
         correction: subtracted from the number of observations. Default 1.
         fweights: (m,), how often each observation was made. Default None: once.

@@ -110,8 +110,7 @@ min_op = scan("cumulative_min", np.minimum, "minimum", highest, _extreme_vjp,
 
 # ---- sums of exponentials
 def _logcumsumexp_vjp(g: Tensor, out: Tensor, x: Tensor, axis: int) -> Tensor:
-    """The gradient; all differences of logarithms in it are 0 or less, so that nothing overflows.
-    """
+    """The gradient; all its differences of logarithms are 0 or less, so nothing overflows."""
     g, out, x = (moveaxis(t, axis, -1) for t in (g, out, x))
     grows = _difference(out, shift(out, -1, float("inf")))
     return moveaxis(exp(_difference(x, out)) * from_behind(g, exp(grows)), -1, axis)
@@ -152,7 +151,7 @@ def cumulative_sum(
     Args:
         axis: may be omitted for a vector. Default None.
         dtype: of the result. Default: that of floats, else int64 or uint64.
-        include_initial: True puts a 0 in front. Default False.
+        include_initial: True adds a 0 in front. Default False.
 
     Raises:
         ShapeError: `axis` is missing for more than one axis.
@@ -170,7 +169,7 @@ def cumulative_prod(
 ) -> Tensor:
     """The products of the elements up to each one along `axis`.
 
-    The parameters are those of `cumulative_sum`; `include_initial` puts a 1 in front.
+    The parameters are those of `cumulative_sum`; `include_initial` adds a 1 in front.
 
     Example:
         >>> import fusewire as fw
@@ -240,7 +239,9 @@ def _extremes(name: str, op: Op, x: Any, axis: int) -> Picked:
 
 
 def logcumsumexp(x: Tensor, axis: int) -> Tensor:
-    """log(exp(x_0) + ... + exp(x_i)) along `axis`: the shape of `x`. Large values do not overflow.
+    """log(exp(x_0) + ... + exp(x_i)) along `axis`, of the shape of `x`.
+
+    Large values do not overflow.
 
     Raises:
         DTypeError: `x` does not hold real floats.
@@ -259,7 +260,7 @@ def diff(x: Tensor, axis: int = -1, n: int = 1, prepend: Any = None, append: Any
     """The differences of neighbours along `axis`, which becomes `n` shorter.
 
     Args:
-        axis: Default -1.
+        axis: the axis of neighbours. Default -1.
         n: how often differences are taken. Default 1.
         prepend, append: tensors joined before and after `x` first. Default None.
 

@@ -1,5 +1,4 @@
-"""Treats the elements of a tensor as a set. Elements are equal as `==` says: no nan equals another.
-"""
+"""Treats the elements of a tensor as a set, in which `==` decides: no nan equals another."""
 
 from __future__ import annotations
 
@@ -135,7 +134,7 @@ def unique_values(x: Tensor) -> Tensor:
 
 
 def isin(x1: Any, x2: Any, invert: bool = False) -> Tensor:
-    """True where an element of `x1` is one of `x2`: the shape of `x1`.
+    """True where an element of `x1` is one of `x2`, of the shape of `x1`.
 
     Args:
         x1, x2: tensors or numbers.

@@ -212,7 +212,7 @@ def quantile(x: Tensor, q: Any, axis: Axis = None, keepdims: bool = False, metho
 
     Raises:
         DTypeError: `x` does not hold real floats.
-        ArgumentError: `q` is no fraction, or `method` has another value.
+        ArgumentError: `q` is not from 0 to 1, or `method` has another value.
         ShapeError: there are no elements.
 
     Example:
@@ -321,11 +321,11 @@ def bincount(x: Tensor, weights: Tensor | None = None, minlength: int = 0) -> Te
     """The number of occurrences of each integer from 0 to the largest of `x` (n,), as a vector.
 
     Args:
-        weights: (n,), summed in the place of counting. Default None.
+        weights: (n,), summed instead of counted. Default None.
         minlength: least size of the result. Default 0.
 
     Raises:
-        DTypeError: `x` is no vector of integers.
+        DTypeError: `x` is not a vector of integers.
         ArgumentError: an integer is negative.
         ShapeError: `weights` has another shape than `x`.
 
@@ -366,7 +366,7 @@ def histogram(x: Tensor, bins: Any = 10, range: tuple[float, float] | None = Non
         bins: the number of bins of equal width, or their edges. Default 10. An element on an edge
             belongs to the bin above; on the last edge, to the one below.
         range: (low, high), the outer edges. Default None: smallest and largest element.
-        weights: of the elements, summed in the place of counting. Default None.
+        weights: of the elements, summed instead of counted. Default None.
         density: True divides so that the area is 1. Default False.
 
     Raises:
