@@ -59,7 +59,7 @@ def _run(options: argparse.Namespace, screen: Screen) -> Result:
     start = time.perf_counter()
     model = fw.onnx.load(options.model)
     model.eval()
-    compiled = options.compile is not False  # None: not said
+    compiled = options.compile is not False  # None: neither option
     seconds: dict[str, Any] = {"load": time.perf_counter() - start}
     tensors = _inputs(model._inputs, options)
     if compiled:

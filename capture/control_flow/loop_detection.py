@@ -91,8 +91,8 @@ class LoopDetector:
         self._visits: dict[Any, FrameState] = {}
         self._computed_at: set[tuple[int, int]] = set()  # (frame id, f_lasti) since last visit
         self._open_loops: list[_LoopHeader] = []
-        self._left_loop: tuple[Any, int] = (None, 0)  # token of the last loop that
-        # is no longer rolled up, and the number of such loops
+        # The token of the last loop that is no longer rolled up, and the number of such loops.
+        self._left_loop: tuple[Any, int] = (None, 0)
         self._iterators: dict[Any, SymbolicIterator] = {}  # of `for`, by frame and offset
         self._merge_token: Any = None  # of the last merge point in this iteration
         self._elements_in_iteration = 0  # path elements since the innermost header

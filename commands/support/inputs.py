@@ -187,8 +187,8 @@ def _random_tensors(specs: Sequence[Spec], target: UserFunction, fixed_sizes: Ma
              ) -> tuple[dict[str, Tensor], dict[str, dict[int, str]]]:
     names = dict.fromkeys(s for spec in specs for s in spec.sizes if isinstance(s, str))
     if len(names) > len(_PRIMES):
-        raise WrongUsage(f"--input: {len(names)} named sizes, at most {len(_PRIMES)} can be",
-                         "use --example")
+        raise WrongUsage(f"--input names {len(names)} sizes, at most {len(_PRIMES)} are supported",
+                         "pass arrays with --example")
     for name in fixed_sizes.keys() - names.keys():
         raise WrongUsage(f"no argument has a size {name!r}",
                          f"the sizes are {', '.join(names)}" if names else "no size has a name")

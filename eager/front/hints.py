@@ -110,7 +110,7 @@ ABSENT = {
     "Variable": "every tensor can have a gradient: fw.tensor(values, requires_grad=True)",
     "backends": _CPU, "cudnn": _CPU, "mps": _CPU, "xpu": _CPU,
     "distributions": ("sample with fw.multinomial, fw.bernoulli or fw.normal; for categories "
-                      "log_prob is fw.log_softmax(logits, axis=-1) at the place of the sample"),
+                      "log_prob is fw.log_softmax(logits, axis=-1) at the index of the sample"),
     "dtype": "dtypes are those of NumPy: fw.float32 and others; annotate with numpy.dtype",
     "get_default_dtype": "the default is fw.float32", "hub": "load weights with fw.load",
     "multiprocessing": "use Python's multiprocessing", "profiler": "use Python's cProfile",

@@ -173,7 +173,7 @@ def plain_copy(model: Module) -> Module:
 
 
 def replaced(model: Module, layers: Mapping[Module, Module]) -> Module:
-    """A copy of `model` with the values of `layers` in the place of its keys."""
+    """A copy of `model` in which the values of `layers` replace the keys."""
     return copy.deepcopy(model, {id(old): new for old, new in layers.items()})
 
 
@@ -184,7 +184,7 @@ def _chosen(model: Module, settings: _Settings, skipped: Skipped
     targets, reasons = chosen(model, types, why_not, skipped)
     if not targets:
         why = "; ".join(f"{name or 'the model itself'}: {w}" for name, w in reasons.items())
-        raise ArgumentError(f"quantize: there is no layer to bring to {settings.to} in "
+        raise ArgumentError(f"quantize: there is no layer to convert to {settings.to} in "
                             f"{type(model).__name__}", why or "it has no parameters")
     return targets, reasons
 

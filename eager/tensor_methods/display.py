@@ -92,7 +92,7 @@ def printoptions(**options: Any) -> Iterator[None]:
 def text(self: Tensor) -> str:
     """The elements as text, such as `tensor([1., 2.])`, with an unusual dtype, device or gradient.
 
-    The shape stands there too if the tensor is empty and has several axes.
+    The text includes the shape if the tensor is empty and has several axes.
     """
     if interpreter.STATE.active is not None:
         interpreter.STATE.active.reads_values(self, "repr()")

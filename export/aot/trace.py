@@ -107,7 +107,7 @@ def record(fn: Callable[..., Any], args: Any, options: RecordingOptions) -> Reco
     with inference(fn):
         examples = [further(example, a) for a in options.examples]
         sizes = ShapeEnv({})
-        paths = explored([example, *examples], sizes, training=False, meeting=False)
+        paths = explored([example, *examples], sizes, training=False, merging=False)
         check_fixed(sizes)
         results = results_of(paths, [], options.output_names, example.names)
     inputs = next(iter(paths.runs.values()))[0].inputs

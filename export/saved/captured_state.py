@@ -30,7 +30,7 @@ _READ_ERRORS = (AttributeError, LookupError, ValueError, TypeError)
 
 
 class CapturedState:
-    """The objects to which paths lead that do not begin with an argument."""
+    """The objects at the access paths that begin outside of the arguments."""
 
     def __init__(self, read: PathReader, effects: Iterable[SideEffect], labels: Sequence[str],
                  names: Mapping[int, str]) -> None:

@@ -58,7 +58,7 @@ class SavedProgram(Replay):
         try:
             failed = self.check(args, kwargs)
         except MISSING:
-            return "as many arguments, of the same structure"
+            return "a call with as many arguments, of the same structure"
         return "" if failed < 0 else self._failure(self.guards[failed], args, kwargs)
 
     def _failure(self, guard: Any, args: Any, kwargs: Any) -> str:
@@ -75,7 +75,7 @@ class SavedProgram(Replay):
             try:
                 failed = leaf.check(args, kwargs)
             except MISSING:
-                failures.append("every value that the recording read exists")
+                failures.append("a call in which all values that the recording read exist")
                 continue
             if failed >= 0:
                 failures.append(self._failure(leaf.exit_guards[failed], args, kwargs))

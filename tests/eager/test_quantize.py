@@ -241,7 +241,7 @@ def test_attention_is_made_small_by_its_projections() -> None:
     assert [x.name for x in small.report.layers] == [
         f"attend.{part}" for part in ("q_proj", "k_proj", "v_proj", "out_proj")]
     assert small.report.output.decibels is not None and small.report.output.decibels > 30
-    with pytest.raises(ArgumentError, match="there is no layer to bring to int8"):
+    with pytest.raises(ArgumentError, match="there is no layer to convert to int8"):
         fw.quantize(seeded(Across), data, skip=nn.MultiheadAttention)
 
 
@@ -440,7 +440,7 @@ REFUSED: dict[str, tuple[Any, str]] = {
                                             activations="dynamic"),
                         "the weight of '0' has nan or inf"),
     "nothing to do": (lambda: fw.quantize(nn.Sequential(nn.ReLU()), [fw.zeros(2)]),
-                      "there is no layer to bring to int8 in Sequential"),
+                      "there is no layer to convert to int8 in Sequential"),
     "integers": (lambda: fw.quantize(nn.Linear(2, 2).type(fw.int64), [fw.zeros(2, 2)]),
                  "the parameter 'weight' is int64"),
     "a function": (lambda: fw.quantize(fw.relu, [fw.zeros(2)]), "takes a model, a fw.nn.Module"),

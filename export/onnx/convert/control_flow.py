@@ -191,8 +191,7 @@ class Flow:
         return self._cone(self._now(operands_of(at, self.outputs)))
 
     def _cone(self, roots: Iterable[Node]) -> set[Node]:
-        """The nodes to write for `roots`: those that they depend on and that are not written
-        yet."""
+        """The nodes that `roots` depend on and that are not written yet."""
         cone: set[Node] = set()
         stack = list(roots)
         while stack:
@@ -215,7 +214,7 @@ class Flow:
         self.converter.write(ends)
 
     def _is_available(self, node: Node) -> bool:
-        """False for a value that a loop carries which has not begun."""
+        """False for a loop-carried value whose loop has not begun."""
         formula = self.converter.numbers.get(node)
         if formula is None:
             return node.op != "input"
