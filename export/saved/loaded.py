@@ -58,7 +58,7 @@ class SavedProgram(Replay):
         try:
             failed = self.check(args, kwargs)
         except MISSING:
-            return "a call with as many arguments, of the same structure"
+            return "the arguments have the number and structure of the recording"
         return "" if failed < 0 else self._failure(self.guards[failed], args, kwargs)
 
     def _failure(self, guard: Any, args: Any, kwargs: Any) -> str:
@@ -75,12 +75,12 @@ class SavedProgram(Replay):
             try:
                 failed = leaf.check(args, kwargs)
             except MISSING:
-                failures.append("a call in which all values that the recording read exist")
+                failures.append("all values that the recording read exist")
                 continue
             if failed >= 0:
                 failures.append(self._failure(leaf.exit_guards[failed], args, kwargs))
         sites = dict.fromkeys(at.site for at in walk(self.root) if isinstance(at, Branch))
-        return failures or [f"decisions as they were recorded ({', '.join(sites)})"]
+        return failures or [f"the decisions have recorded outcomes ({', '.join(sites)})"]
 
     def _failed(self, error: Exception) -> Any:
         raise error
@@ -181,7 +181,7 @@ class LoadedFunction:
         text = "; or for ".join(messages[:_MAX_REASONS])
         if len(messages) > _MAX_REASONS:
             text += f"; and {len(messages) - _MAX_REASONS} more"
-        return ArgumentError(f"{self.__name__} was not saved for this call, but for {text}",
+        return ArgumentError(f"{self.__name__} was not saved for this call, but for calls in which {text}",
                              "call the function with such arguments before it is saved")
 
     def _with_names(self, reason: str) -> str:
