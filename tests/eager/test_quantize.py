@@ -370,8 +370,8 @@ def test_what_stays_is_told_with_its_reason() -> None:
 
     model = Some(*model)
     kept = fw.quantize(model, [drawn(2, 4)]).report.kept
-    assert kept == {"1": "there is no small form of Own",
-                    "2": "there is no small form of LayerNorm",
+    assert kept == {"1": "Own has no quantized form",
+                    "2": "LayerNorm has no quantized form",
                     "3": "its weight is float64, not float32",
                     "4": "no batch of the data calls it",
                     "5.0": "sums of more than 32768 products do not fit in int32"}
