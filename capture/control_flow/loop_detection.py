@@ -412,8 +412,7 @@ class LoopDetector:
             tracer.bind(tensor._data, phi)
             phis.append(phi)
         tracer.path.append(LoopBackwardEvent(token, tuple(out_gradients), tuple(in_gradients),
-                                             tuple(phis),
-                                             site))
+                                             tuple(phis), site))
         self.note_path_element()
 
     def _formula(self, state: FrameState, name: Name) -> ScalarExpr:

@@ -108,8 +108,7 @@ def axis(text: str) -> Axis:
 
 
 def arguments(options: argparse.Namespace, target: UserFunction,
-              sizes: Mapping[str, int] | None = None
-          ) -> Arguments:
+              sizes: Mapping[str, int] | None = None) -> Arguments:
     """The arguments that the options describe. `sizes`: values of named sizes. WrongUsage if the
     options do not fit the parameters of the target."""
     if options.inputs and options.example:
@@ -184,7 +183,7 @@ def random(dtype: str, shape: Sequence[int], numbers: np.random.Generator) -> Te
 
 
 def _random_tensors(specs: Sequence[Spec], target: UserFunction, fixed_sizes: Mapping[str, int]
-             ) -> tuple[dict[str, Tensor], dict[str, dict[int, str]]]:
+                    ) -> tuple[dict[str, Tensor], dict[str, dict[int, str]]]:
     names = dict.fromkeys(s for spec in specs for s in spec.sizes if isinstance(s, str))
     if len(names) > len(_PRIMES):
         raise WrongUsage(f"--input names {len(names)} sizes, at most {len(_PRIMES)} are supported",

@@ -376,7 +376,7 @@ def _array_of(data: Any, dtype: Any) -> Any:
         raise DTypeError(f"tensor: cannot make a tensor of {data!r:.80}: {error}",
                          "choose a dtype that holds these values") from None
     unfit = kind(array.dtype) not in "biufc" or (array.dtype == uint64 and target is None
-                                                and not hasattr(data, "dtype"))
+                                                 and not hasattr(data, "dtype"))
     if unfit:
         raise DTypeError(f"tensor: cannot make a tensor of {data.__class__.__name__}: {data!r:.80}",
                          "it takes numbers, nested lists of numbers, arrays and tensors; integers "

@@ -69,7 +69,7 @@ def _merged(dicts: Any) -> dict[str, Tensor]:
 
 
 def _replacements(module: Module, tensors: dict[str, Tensor], tie_weights: bool, strict: bool
-            ) -> list[tuple[Slot, Tensor]]:
+                  ) -> list[tuple[Slot, Tensor]]:
     """Pairs of a slot of the module and the tensor for it."""
     own = {(f"{path}." if path else "") + name: (table, name)
            for path, part in module.named_modules(remove_duplicate=False)

@@ -128,7 +128,7 @@ def added_at(op: Op, xs: tuple[Any, ...], batched: tuple[bool, ...], params: dic
 
 
 def written_at(op: Op, xs: tuple[Any, ...], batched: tuple[bool, ...], params: dict[str, Any]
-           ) -> Tensor:
+               ) -> Tensor:
     """The rule of index_put: with the examples joined to one axis, indices get an offset."""
     x, values, i = all_batched(xs, batched)
     flat = _changed("reshape", x, shape=(x.shape[0] * x.shape[1], *x.shape[2:]))

@@ -52,7 +52,7 @@ def set_printoptions(
         >>> fw.set_printoptions(precision=8)
     """
     options = {"precision": precision, "threshold": threshold, "edgeitems": edgeitems,
-             "linewidth": linewidth, "sci_mode": sci_mode}
+               "linewidth": linewidth, "sci_mode": sci_mode}
     for name, value in options.items():
         if name == "sci_mode":
             fits = value in (None, True, False, "auto")

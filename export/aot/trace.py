@@ -140,8 +140,7 @@ def _error_at(node: Node, why: str, help: str) -> ExportError:
 
 # ---- sizes
 def _specialized_sizes(example: Arguments, examples: Iterable[Arguments],
-                       conditions: Iterable[SizeCondition]
-           ) -> list[dict[str, int]]:
+                       conditions: Iterable[SizeCondition]) -> list[dict[str, int]]:
     """The sets of sizes that get a program of their own: those of `examples`, or, if no size is
     dynamic, the only one."""
     if not example.sizes():
@@ -178,7 +177,7 @@ def _ranges(example: Arguments, examples: Iterable[Arguments], max_sizes: Mappin
 
 
 def _range_around(name: str, size: int, largest: int, conditions: Sequence[SizeCondition]
-           ) -> tuple[int, int]:
+                  ) -> tuple[int, int]:
     """The least and the largest value of a range around the example's size in which all conditions
     hold."""
     def holds(n: int) -> bool:

@@ -181,7 +181,8 @@ class LoadedFunction:
         text = "; or for ".join(messages[:_MAX_REASONS])
         if len(messages) > _MAX_REASONS:
             text += f"; and {len(messages) - _MAX_REASONS} more"
-        return ArgumentError(f"{self.__name__} was not saved for this call, but for calls in which {text}",
+        return ArgumentError(f"{self.__name__} was not saved for this call, but for calls in "
+                             f"which {text}",
                              "call the function with such arguments before it is saved")
 
     def _with_names(self, reason: str) -> str:

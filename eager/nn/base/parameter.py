@@ -104,7 +104,7 @@ class _Uninitialized(Tensor):
         if interpreter.STATE.active is not None:  # a run that sets shapes must not be replayed
             interpreter.STATE.active.reads_values(self, "materialize()")
         array = empty(tuple(shape), dtype=self._data.dtype if dtype is None else as_dtype(dtype),
-                     device=self._data.device if device is None else device)
+                      device=self._data.device if device is None else device)
         self._data = array._data
         self.__class__ = self.cls_to_become  # type: ignore[assignment]
 

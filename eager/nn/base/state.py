@@ -102,7 +102,7 @@ class Stateful:
 
     def _own_state(self) -> list[tuple[str, Any]]:
         persistent = [(name, value) for name, value in self._buffers.items()
-                if name not in self._non_persistent_buffers_set]
+                      if name not in self._non_persistent_buffers_set]
         return [(name, x) for name, x in (*self._parameters.items(), *persistent) if x is not None]
 
     # ---- loading

@@ -263,7 +263,7 @@ class SyncBatchNorm(_BatchNorm):
         converted = module
         if isinstance(module, _BatchNorm):
             converted = cls(module.num_features, module.eps, module.momentum, module.affine,
-                       module.track_running_stats, process_group, bias=module.bias is not None)
+                            module.track_running_stats, process_group, bias=module.bias is not None)
             for name in ("weight", "bias", "running_mean", "running_var", "num_batches_tracked"):
                 setattr(converted, name, getattr(module, name))
             converted.training = module.training

@@ -105,7 +105,7 @@ class _Conv(Module):
         text = (f"{self.in_channels}, {self.out_channels}, kernel_size={self.kernel_size}, "
                 f"stride={self.stride}")
         defaults = {"padding": (0,) * self.axes, "dilation": (1,) * self.axes,
-                 "output_padding": (0,) * self.axes, "groups": 1}
+                    "output_padding": (0,) * self.axes, "groups": 1}
         for name, value in defaults.items():
             current = getattr(self, name)
             text += f", {name}={current}" if current != value else ""

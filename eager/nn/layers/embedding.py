@@ -201,7 +201,7 @@ class EmbeddingBag(_Table):
         """
         rows, dim = _matrix("EmbeddingBag", embeddings)
         layer = cls(rows, dim, max_norm, norm_type, scale_grad_by_freq, mode, sparse, embeddings,
-                   include_last_offset, padding_idx)
+                    include_last_offset, padding_idx)
         layer.weight.requires_grad_(not freeze)
         return layer
 

@@ -303,7 +303,7 @@ class Transformer(Module):
     ) -> None:
         super().__init__()
         options = (d_model, nhead, dim_feedforward, dropout, activation, layer_norm_eps,
-                    batch_first, norm_first, bias, device, dtype)
+                   batch_first, norm_first, bias, device, dtype)
 
         def norm() -> LayerNorm:
             return LayerNorm(d_model, layer_norm_eps, bias=bias, device=device, dtype=dtype)

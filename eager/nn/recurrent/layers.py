@@ -74,7 +74,7 @@ class RNNBase(Recurrent):
         for layer, suffix in enumerate(self._suffixes()):
             below = layer // self._directions
             self._create(self._shapes(suffix, self._width * self._directions if below else
-                                    input_size), device, dtype)
+                                      input_size), device, dtype)
         self.reset_parameters()
 
     @property
@@ -202,7 +202,7 @@ class RNNBase(Recurrent):
     def extra_repr(self) -> str:
         text = f"{self.input_size}, {self.hidden_size}"
         defaults = {"proj_size": 0, "num_layers": 1, "bias": True, "batch_first": False,
-                 "dropout": 0, "bidirectional": False}
+                    "dropout": 0, "bidirectional": False}
         return text + "".join(f", {name}={getattr(self, name)}" for name, value in defaults.items()
                               if getattr(self, name) != value)
 

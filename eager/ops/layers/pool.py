@@ -236,7 +236,7 @@ def _sum_vjp(g: Tensor, out: Tensor, x: Tensor, /, **how: Any) -> Tensor:
 
 
 sum_op = composite("pool_sum", _sum, _result, _sum_impl, each(_sum_vjp), batch=folded,
-                 rows=_planes)
+                   rows=_planes)
 
 
 # ---- sums of stretches: windows whose ends follow from both sizes

@@ -115,7 +115,7 @@ def conditions_of(sizes: ShapeEnv) -> list[SizeCondition]:
 
 
 def results_of(paths: Explored, held: list[Held], output_names: Sequence[str] | None,
-             taken: Sequence[str]) -> Results:
+               taken: Sequence[str]) -> Results:
     """The function's results and its changed state.
 
     Results are named `output`, `output_1`, ... or by the keys of a returned dictionary.

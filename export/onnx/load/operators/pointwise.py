@@ -204,7 +204,7 @@ def _swish(x: Tensor, alpha: float = 1.0) -> Tensor:
 def _shrink(x: Tensor, lambd: float = 0.5, bias: float = 0.0) -> Tensor:
     wide = x if dtypes.kind(x.dtype) == "f" else x.astype("float64")
     out = p.where(p.less(wide, -lambd), wide + bias,
-                    p.where(p.greater(wide, lambd), wide - bias, 0.0))
+                  p.where(p.greater(wide, lambd), wide - bias, 0.0))
     return out.astype(x.dtype)
 
 
