@@ -184,7 +184,7 @@ def _save_outputs(results: Mapping[str, Any], folder: Path, screen: Screen) -> l
     for name, value in results.items():
         if not isinstance(value, Tensor):
             raise Failed(f"output {name!r} is a {type(value).__name__}, which a .npy file cannot "
-                         "hold")
+                         "hold", "leave --out out to see the other outputs")
         file = folder / (_NOT_IN_FILE_NAMES.sub("_", name) + ".npy")
         np.save(file, value.numpy())
         screen.say(f"wrote {file}")

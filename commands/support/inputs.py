@@ -211,7 +211,8 @@ def _by_parameter(named_tensors: Sequence[tuple[str, Tensor]], target: UserFunct
         if (match or not name) and number < len(parameters):
             name = parameters[number]
         if name in tensors:
-            raise WrongUsage(f"{target.name} gets {name or 'an argument'!r} twice")
+            raise WrongUsage(f"{target.name} gets {name or 'an argument'!r} twice",
+                             "describe each argument once")
         tensors[name] = value
     return tensors
 

@@ -156,7 +156,7 @@ def plain_copy(model: Module) -> Module:
     """
     if not isinstance(model, Module):
         raise ArgumentError(f"quantize: takes a model, a fw.nn.Module, not "
-                            f"{type(model).__name__}")
+                            f"{type(model).__name__}", "pass a function's layers as a Module")
     for name, x in model.named_parameters():
         if kind(x.dtype) != "f":
             raise ArgumentError(f"quantize: the parameter {name!r} is {x.dtype.name}",

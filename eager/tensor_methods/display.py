@@ -168,7 +168,7 @@ def _values(array: Any) -> list[tuple[str, str]]:
     if kind(array.dtype) == "f":
         rows += [("NaN", f"{np.isnan(part).sum():,}"), ("inf", f"{np.isinf(part).sum():,}")]
     if part.size < array.size and kind(array.dtype) == "f":
-        rows.append(("looked at", f"{part.size:,} of {array.size:,} elements"))
+        rows.append(("sample", f"{part.size:,} of {array.size:,} elements"))
     return rows
 
 

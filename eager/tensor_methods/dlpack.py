@@ -182,7 +182,7 @@ def from_dlpack(x: Any, /, *, device: Any = None, copy: bool | None = None) -> T
     if target not in (None, devices.CPU):
         if copy is False:
             raise ExchangeError(f"from_dlpack: the {type(x).__name__} is not on {device}",
-                                "leave copy=False away")
+                                "leave copy=False out")
         return from_dlpack(x).to(target)
     producer = _Producer(x, False if copy is False else None)
     if producer.elsewhere and (device is None or copy is False):
@@ -209,6 +209,6 @@ def _from_gpu(x: Any, device: str | None, copy: bool | None) -> Tensor:
     target = home if device is None else device
     if copy is False and target != home:
         raise ExchangeError(f"from_dlpack: the {type(x).__name__} is on {home}, not on {target}",
-                            "leave copy=False away")
+                            "leave copy=False out")
     data = devices.moved(array, target) if copy or target != home else array
     return interpreter.source(Tensor(data))  # type: ignore[no-any-return]

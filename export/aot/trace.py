@@ -164,7 +164,8 @@ def _ranges(example: Arguments, examples: Iterable[Arguments], max_sizes: Mappin
         raise ExportError(f"aot.build: max_sizes names {', '.join(unknown)}, and no dynamic axis "
                           "has this name", f"the names are {', '.join(sizes) or 'none'}")
     if len(sizes) > MAX_SIZES:
-        raise ExportError(f"aot.build: {len(sizes)} sizes are dynamic, at most {MAX_SIZES} can be")
+        raise ExportError(f"aot.build: {len(sizes)} sizes are dynamic, at most {MAX_SIZES} are "
+                          "supported", "give sizes that are equal one name, or fix some of them")
     ranges = {}
     for name, size in sizes.items():
         largest = max(size, *[e.sizes()[name] for e in examples],

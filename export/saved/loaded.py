@@ -224,7 +224,8 @@ class LoadedFunction:
         for name, tensor in self._tensors.items():
             if (state[name].shape, state[name].dtype) != (tensor.shape, tensor.dtype):
                 raise StateError(f"{name!r} is {_shown(tensor.detach())}, got "
-                                 f"{_shown(state[name].detach())}")
+                                 f"{_shown(state[name].detach())}",
+                                 "state_dict() shows the shapes and dtypes")
         for name, tensor in self._tensors.items():
             tensor._data = state[name].detach()._data
 
@@ -267,4 +268,5 @@ def load_compiled(path: Any) -> LoadedFunction:
         raise
     except (LookupError, TypeError, ValueError, AttributeError) as error:
         raise ImportModelError(f"this version cannot read the program in {os.fspath(path)!r}: "
-                               f"{type(error).__name__}: {error}") from error
+                               f"{type(error).__name__}: {error}",
+                               "save it again with this version") from error
