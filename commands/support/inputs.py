@@ -171,8 +171,7 @@ def tensor(array: np.ndarray[Any, Any], what: str) -> Tensor:
 
 
 def random(dtype: str, shape: Sequence[int], numbers: np.random.Generator) -> Tensor:
-    """A tensor of random numbers: normal for floats, 0 and 1 for bool and for integers, which may
-    be indices."""
+    """Random numbers: normal for floats, 0 and 1 for bool and integers, which may be indices."""
     kind = DTYPES[dtype]
     if kind.kind in "biu":
         return from_numpy(np.asarray(numbers.integers(0, 2, shape)).astype(kind))

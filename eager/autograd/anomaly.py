@@ -1,6 +1,4 @@
-"""Implements anomaly mode, which names the line of the forward behind the first NaN of a
-backward.
-"""
+"""Implements anomaly mode, which names the line of the forward behind a backward's first NaN."""
 
 from __future__ import annotations
 

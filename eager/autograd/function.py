@@ -81,9 +81,7 @@ class Context:
         self._constant = tensors
 
     def set_materialize_grads(self, value: bool) -> None:
-        """Chooses zeros (True, the default) or None as the gradient of unused results in
-        `backward`.
-        """
+        """Chooses zeros (True, the default) or None as the gradients of unused results."""
         self.materialize_grads = value
 
 

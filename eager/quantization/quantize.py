@@ -33,8 +33,7 @@ _TO = ("int8", "bfloat16", "float16")
 
 @dataclass
 class Quantized:
-    """The result of `quantize`: the quantized `model`, and the `report` on its accuracy and size.
-    """
+    """The result of `quantize`: the quantized `model`, and a `report` on its accuracy and size."""
 
     model: Module
     report: Report

@@ -179,8 +179,7 @@ def _ranges(example: Arguments, examples: Iterable[Arguments], max_sizes: Mappin
 
 def _range_around(name: str, size: int, largest: int, conditions: Sequence[SizeCondition]
                   ) -> tuple[int, int]:
-    """The least and the largest value of a range around the example's size in which all conditions
-    hold."""
+    """The least and the largest value around the example's size for which all conditions hold."""
     def holds(n: int) -> bool:
         return all(c.holds({name: n}) for c in conditions)
 

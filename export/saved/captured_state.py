@@ -145,8 +145,7 @@ class CapturedState:
 
 
 def best_names(paths: Iterable[Path], read: PathReader) -> dict[int, str]:
-    """Names of tensors by id. Of several paths to a tensor, one through a module names it, or else
-    the shortest."""
+    """Names of tensors by id, from a path through a module, or else from the shortest path."""
     paths_by_id: dict[int, Path] = {}
     for path in dict.fromkeys(paths):
         with contextlib.suppress(*_READ_ERRORS):

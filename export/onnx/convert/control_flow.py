@@ -336,8 +336,7 @@ class Flow:
 
     # ---- graphs
     def _graph(self, name: str, results: Sequence[Result], inputs: Sequence[Result] = ()) -> Any:
-        """A subgraph of the nodes written last. A loop body has the iteration and condition as
-        inputs."""
+        """A subgraph of the nodes written last; a loop body gets an iteration and a condition."""
         from onnx import TensorProto, helper
 
         computed = {out for node in self.writer.nodes for out in node.output}

@@ -81,8 +81,7 @@ def _of_two(function: Callable[[Any, Any], Tensor]) -> Callable[[Tensor, Tensor]
 
 
 def _along_axis(function: Callable[[Any, Any], Tensor]) -> Callable[..., Tensor]:
-    """Broadcasting before version 7: the axes of the second argument begin at `axis` of the
-    first."""
+    """Broadcasting before version 7: the second argument begins at `axis` of the first."""
     def computed(a: Tensor, b: Tensor, axis: Number = None, broadcast: int = 0) -> Tensor:
         if broadcast and axis is not None:
             behind = a.ndim - axis % a.ndim - b.ndim

@@ -22,8 +22,7 @@ _RANGES = {"uint8": (0, 255), "int8": (-128, 127), "uint16": (0, 65535), "int16"
 
 
 def _fitted(scale: Tensor, shape: Any, axis: int, block: int) -> Tensor:
-    """A scale in a shape that broadcasts to `shape`: one number, one per index of an axis, or
-    per block."""
+    """A scale that broadcasts to `shape`: one number, one per index of an axis, or per block."""
     if scale.size == 1:
         return view.reshape(scale, ())
     at = axes_of([axis], len(shape))[0]

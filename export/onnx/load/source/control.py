@@ -139,8 +139,7 @@ def _returns_condition(graph: Any) -> bool:
 
 def _scanned(method: Method, node: Any, scope: Scope, carried: list[str], lists: list[str],
              outputs: Sequence[Any], axes: Sequence[int]) -> None:
-    """Writes lines that assign a loop's outputs: the last carried values, and the scanned
-    values."""
+    """Writes lines that assign a loop's outputs: the last carried values and the scanned ones."""
     own = _named(method, node, scope)
     _together(method, own, carried)
     for name, scanned, v, axis in zip(own[len(carried):], lists, outputs, axes):
