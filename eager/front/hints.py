@@ -103,7 +103,7 @@ METHODS = {
 }
 """A name that a tensor `x` lacks -> the expression to use, perhaps with a tensor `y`."""
 
-_CPU = 'devices are "cpu" and "cuda": where a script asks for others, there are none'
+_CPU = 'devices are "cpu" and "cuda" only: leave out code for others'
 ABSENT = {
     "DataParallel": "use the module itself: one process uses all cores", "accelerator": _CPU,
     "DistributedDataParallel": "use the module itself: one process uses all cores",

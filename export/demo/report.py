@@ -215,10 +215,10 @@ def _facts(findings: Findings) -> str:
     return _section("Environment", "", _table((), rows, css="facts"))
 
 
-def _exported(done: Any) -> str:
-    sizes = ", ".join(map(str, done.checked_sizes))
-    return (f"{html.escape(Path(done.path).name)}, {done.bytes / 1024:.0f} KiB, opset "
-            f"{done.opset}; checked against eager results with {html.escape(sizes)}")
+def _exported(report: Any) -> str:
+    sizes = ", ".join(map(str, report.checked_sizes))
+    return (f"{html.escape(Path(report.path).name)}, {report.bytes / 1024:.0f} KiB, opset "
+            f"{report.opset}; checked against eager results with {html.escape(sizes)}")
 
 
 def _section(title: str, note: str, content: str) -> str:

@@ -347,7 +347,7 @@ class Flow:
                 value = self.writer.op("Identity", [value], value.dtype)
             outputs.append(value.name)
         loop_inputs = [] if name != "body" else [
-            helper.make_tensor_value_info(self.writer.unique("turn"), TensorProto.INT64, []),
+            helper.make_tensor_value_info(self.writer.unique("iteration"), TensorProto.INT64, []),
             helper.make_tensor_value_info(self.writer.unique("go"), TensorProto.BOOL, [])]
         return helper.make_graph(
             self.writer.nodes, name, [*loop_inputs, *(described(r.value.name, r) for r in inputs)],
