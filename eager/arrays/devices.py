@@ -78,7 +78,7 @@ def probe() -> Driver:
     state = driver()
     if state.why_not or importlib.util.find_spec("cupy") is not None:
         return state
-    return state._replace(why_not="CuPy, which holds the arrays on GPUs, is not installed",
+    return state._replace(why_not="CuPy is not installed; it holds the arrays on GPUs",
                           help=f'pip install "fusewire[{extra(state)}]"')
 
 
