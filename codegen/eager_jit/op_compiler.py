@@ -149,8 +149,7 @@ def _remember(key: Any, cached: CachedCall) -> None:
 
 
 def _make_call(op: Op, inputs: Sequence[Any], types: list[Any], out: TensorType,
-               params: dict[str, Any]
-         ) -> Callable[[Sequence[Any]], Any] | None:
+               params: dict[str, Any]) -> Callable[[Sequence[Any]], Any] | None:
     """The function for calls with inputs of these types; None if they have no code."""
     if op.name in KERNELS:
         return KERNELS[op.name](types, out, params)  # type: ignore[no-any-return]
@@ -226,7 +225,7 @@ def broadcast_inputs(inputs: Sequence[Any]) -> tuple[int, ...]:
 
 
 def _creation_call(op: Op, inputs: Sequence[Any], types: Sequence[Any], out: TensorType,
-              params: dict[str, Any]) -> Callable[[Sequence[Any]], Any] | None:
+                   params: dict[str, Any]) -> Callable[[Sequence[Any]], Any] | None:
     """The function for an op that creates elements from their indices."""
     if not op.draws or len(inputs) > 1:
         return call_for_shapes(op, types, params, _PROGRAMS) if out.size >= dispatch.LARGE else None
@@ -239,7 +238,7 @@ def _creation_call(op: Op, inputs: Sequence[Any], types: Sequence[Any], out: Ten
 
 
 def _random_call(op: Op, out: TensorType, params: dict[str, Any]
-           ) -> Callable[[Sequence[Any]], Any] | None:
+                 ) -> Callable[[Sequence[Any]], Any] | None:
     """Draws random numbers as rows of fixed length: a number depends on its index, not on the
     total."""
     key = (op.name, *[(k, param_key(v)) for k, v in params.items() if k != "shape"])

@@ -103,14 +103,14 @@ METHODS = {
 }
 """A name that a tensor `x` lacks -> the expression to use, perhaps with a tensor `y`."""
 
-_CPU = 'devices are "cpu" and "cuda": where a script asks for others, there are none'
+_CPU = 'devices are "cpu" and "cuda" only: leave out code for others'
 ABSENT = {
     "DataParallel": "use the module itself: one process uses all cores", "accelerator": _CPU,
     "DistributedDataParallel": "use the module itself: one process uses all cores",
     "Variable": "every tensor can have a gradient: fw.tensor(values, requires_grad=True)",
     "backends": _CPU, "cudnn": _CPU, "mps": _CPU, "xpu": _CPU,
     "distributions": ("sample with fw.multinomial, fw.bernoulli or fw.normal; for categories "
-                      "log_prob is fw.log_softmax(logits, axis=-1) at the place of the sample"),
+                      "log_prob is fw.log_softmax(logits, axis=-1) at the index of the sample"),
     "dtype": "dtypes are those of NumPy: fw.float32 and others; annotate with numpy.dtype",
     "get_default_dtype": "the default is fw.float32", "hub": "load weights with fw.load",
     "multiprocessing": "use Python's multiprocessing", "profiler": "use Python's cProfile",

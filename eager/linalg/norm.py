@@ -131,8 +131,8 @@ def norm(x: Tensor, ord: Any = None, axis: Any = None, keepdims: bool = False) -
     if ord is None:
         return vector_norm(x, axis, keepdims)
     if axis is None and x.ndim > 2:
-        raise ShapeError(f"norm: order {ord!r} of a tensor with axes {x.shape}",
-                         "name one axis for vectors, two for matrices")
+        raise ShapeError(f"norm: ord={ord!r} needs an axis for a tensor of shape {x.shape}",
+                         "pass one axis for vectors, two for matrices")
     axes = tuple(range(x.ndim)) if axis is None else axis
     if not isinstance(axes, (tuple, list)) or len(axes) != 2:
         return vector_norm(x, axes, keepdims, ord)

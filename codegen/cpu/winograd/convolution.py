@@ -97,7 +97,7 @@ class Convolution:
         the weights."""
         roles = self.roles
         indices = {roles.images: where.get("images"), roles.filters: where["filters"],
-              roles.channels: where.get("channels")}
+                   roles.channels: where.get("channels")}
         for pair in (roles.space, roles.kernel):
             indices |= dict(zip(pair, (where["y"], where["x"])))
         number = 1 - self.operand
