@@ -17,6 +17,7 @@ import numpy as np
 
 from ...capture.graph.graph import Graph, Node, Nodes, param_key
 from ...capture.graph.graph_builder import literal
+from ...capture.heap.code_tracker import unobserved
 from ...eager.arrays import cpu_kernels
 from ...eager.arrays.dtypes import is_small
 from ...eager.arrays.shapes import TensorType, product
@@ -123,10 +124,9 @@ def _on_miss(op: Op, inputs: Sequence[Any], params: dict[str, Any], key: Any) ->
     bounds = () if op.bounds is None else tuple(op.bounds(*types, **params))
     if not all([in_range(inputs[i], n) for i, n in bounds]):
         return None  # the op's own implementation has the error
-    if op.kind == "create":
-        call = _creation_call(op, inputs, types, out, params)
-    else:
-        call = _make_call(op, inputs, types, out, params)
+    with unobserved():  # files that the compiler reads are no effects of a traced function
+        call = _creation_call(op, inputs, types, out, params) if op.kind == "create" else \
+            _make_call(op, inputs, types, out, params)
     if call is None and op.kind == "reduce" and len(params["axis"]) == len(types[0].shape):
         call = functools.partial(_reduce_in_two_steps, op, params)
     if call is None:
