@@ -17,12 +17,14 @@ from ..core.dispatch import replace, with_data
 from ..core.tensor import Tensor, tensor
 from ..core.views import linked
 from ..errors import ShapeError
+from ..linalg import distance, from_cholesky
 from ..ops import create
+from ..ops.derived import arithmetic, comparison
 from ..ops.elementwise import complex, pointwise
 from ..ops.indexing import scatter as scatters
-from ..ops.indexing import search
+from ..ops.indexing import search, slices
 from ..ops.indexing import sort as sorts
-from ..ops.products import contract, matrix
+from ..ops.products import contract, diagonals, matrix, scaled_sums
 from ..ops.random import generator
 from ..ops.reduction import reduce
 from ..ops.reduction import softmax as softmaxes
@@ -202,6 +204,26 @@ class TensorMethods:
     minimum = pointwise.minimum
     clip = pointwise.clip
     astype = pointwise.astype
+    addcdiv = scaled_sums.addcdiv
+    addcmul = scaled_sums.addcmul
+    deg2rad = arithmetic.deg2rad
+    float_power = arithmetic.float_power
+    fmax = arithmetic.fmax
+    fmin = arithmetic.fmin
+    fmod = arithmetic.fmod
+    frac = arithmetic.frac
+    frexp = arithmetic.frexp
+    gcd = arithmetic.gcd
+    heaviside = arithmetic.heaviside
+    lcm = arithmetic.lcm
+    ldexp = arithmetic.ldexp
+    lerp = arithmetic.lerp
+    logaddexp2 = arithmetic.logaddexp2
+    allclose = comparison.allclose
+    isclose = comparison.isclose
+    isneginf = comparison.isneginf
+    isposinf = comparison.isposinf
+    isreal = comparison.isreal
     conj = complex.conj
     angle = complex.angle
     real = property(complex.real)
@@ -212,6 +234,7 @@ class TensorMethods:
     prod = reduce.prod
     max = reduce.max
     min = reduce.min
+    aminmax = reduce.aminmax
     any = reduce.any
     all = reduce.all
     mean = reduce.mean
@@ -241,10 +264,23 @@ class TensorMethods:
     # ---- products
     matmul = contract.matmul
     vecdot = contract.vecdot
+    addbmm = scaled_sums.addbmm
+    addmm = scaled_sums.addmm
+    addmv = scaled_sums.addmv
+    addr = scaled_sums.addr
+    baddbmm = scaled_sums.baddbmm
+    cholesky_inverse = from_cholesky.cholesky_inverse
+    cholesky_solve = from_cholesky.cholesky_solve
     cross = matrix.cross
     diag = matrix.diag
+    diag_embed = diagonals.diag_embed
+    diagflat = diagonals.diagflat
     diagonal = matrix.diagonal
+    diagonal_scatter = diagonals.diagonal_scatter
+    dist = distance.dist
+    inner = matrix.inner
     kron = matrix.kron
+    logdet = from_cholesky.logdet
     outer = matrix.outer
     trace = matrix.trace
 
@@ -261,6 +297,8 @@ class TensorMethods:
     flip = view.flip
     unfold = window.unfold
     chunk = join.chunk
+    dsplit = join.dsplit
+    hsplit = join.hsplit
     split = join.split
     tensor_split = join.tensor_split
     unstack = join.unstack
@@ -276,7 +314,10 @@ class TensorMethods:
     take = view.take
     gather = scatters.gather
     index_add = scatters.index_add
+    index_copy = slices.index_copy
     index_fill = scatters.index_fill
+    index_put = slices.index_put
+    index_reduce = slices.index_reduce
     masked_fill = scatters.masked_fill
     masked_select = scatters.masked_select
     scatter = scatters.scatter
