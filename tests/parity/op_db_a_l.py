@@ -24,6 +24,10 @@ SAME = """
     fft.ihfft fft.irfft fft.irfft2 fft.irfftn
     linalg.cholesky linalg.cond linalg.cross linalg.det linalg.diagonal linalg.eig linalg.eigh
     linalg.eigvals linalg.eigvalsh linalg.inv linalg.lstsq linalg.lu
+    signal.windows.bartlett signal.windows.blackman signal.windows.cosine
+    signal.windows.exponential signal.windows.gaussian signal.windows.general_cosine
+    signal.windows.general_hamming signal.windows.hamming signal.windows.hann signal.windows.kaiser
+    signal.windows.nuttall
     nn.functional.adaptive_avg_pool1d nn.functional.adaptive_avg_pool2d
     nn.functional.adaptive_avg_pool3d nn.functional.adaptive_max_pool1d
     nn.functional.adaptive_max_pool2d nn.functional.adaptive_max_pool3d
@@ -183,9 +187,6 @@ ABSENT: dict[str, str] = {
     "masked.log_softmax": "fw.log_softmax(fw.where(mask, x, -inf))" + _MASKED,
     "masked.logaddexp": "fw.logaddexp(fw.where(mask, x, -inf), y)" + _MASKED,
     "masked.logsumexp": "fw.logsumexp(fw.where(mask, x, -inf))" + _MASKED,
-    **{f"signal.windows.{name}": "a few cosines of fw.linspace; no module of signals"
-       for name in ("bartlett", "blackman", "cosine", "exponential", "gaussian", "general_cosine",
-                    "general_hamming", "hamming", "hann", "kaiser")},
     **dict.fromkeys(("special.airy_ai", "special.bessel_j0", "special.bessel_j1",
                      "special.bessel_y0", "special.bessel_y1"),
                     "scipy.special has it; torch has no gradient of it"),
