@@ -17,7 +17,7 @@ SAME = """
     flatten flip float_power floor floor_divide fmax fmin fmod frac frexp full full_like
     gather gcd gradient heaviside histogram histogramdd hsplit hstack hypot i0 imag index_add
     index_copy index_fill index_put index_reduce inner isclose isfinite isin isinf isnan
-    isneginf isposinf isreal kron kthvalue lcm ldexp lerp lgamma linspace log log10 log1p log2
+    isneginf isposinf isreal istft kron kthvalue lcm ldexp lerp lgamma linspace log log10 log1p log2
     log_softmax logaddexp logaddexp2 logcumsumexp logdet logical_and logical_not logical_or
     logical_xor logit logspace logsumexp
     fft.fft fft.fft2 fft.fftn fft.fftshift fft.hfft fft.ifft fft.ifft2 fft.ifftn fft.ifftshift
@@ -166,7 +166,6 @@ ABSENT: dict[str, str] = {
     "geometric": "fw.floor(fw.log(fw.random.uniform(size=shape)) / math.log(1 - p)) + 1 draws them",
     "geqrf": _REFLECTIONS,
     "hash_tensor": _PART + "a check sum of the bits",
-    "istft": "fw.fft.irfft of the frames, added up by nn.functional.fold",
     **dict.fromkeys((
         "jiterator_2inputs_2outputs", "jiterator_4inputs_with_extra_args", "jiterator_binary",
         "jiterator_binary_return_by_ref", "jiterator_unary"), _JITERATOR),
