@@ -26,7 +26,7 @@ from .eager.front.hints import *
 from .eager.front.serialization import *
 from .eager.linalg.distance import *
 from .eager.linalg.from_cholesky import *
-from .eager.namespaces import cuda, fft, random, signal, special
+from .eager.namespaces import cuda, fft, random, special
 from .eager.namespaces.array_namespace_info import *
 from .eager.namespaces.inverse_short_time import *
 from .eager.ops.create import *

@@ -27,7 +27,6 @@ SAME = """
     signal.windows.bartlett signal.windows.blackman signal.windows.cosine
     signal.windows.exponential signal.windows.gaussian signal.windows.general_cosine
     signal.windows.general_hamming signal.windows.hamming signal.windows.hann signal.windows.kaiser
-    signal.windows.nuttall
     nn.functional.adaptive_avg_pool1d nn.functional.adaptive_avg_pool2d
     nn.functional.adaptive_avg_pool3d nn.functional.adaptive_max_pool1d
     nn.functional.adaptive_max_pool2d nn.functional.adaptive_max_pool3d
