@@ -162,7 +162,7 @@ ABSENT: dict[str, str] = {
     "contiguous": "every tensor is contiguous to those who read it",
     "empty_permuted": _STRIDES + ": fw.empty takes the shape",
     "empty_strided": _STRIDES + ": fw.empty takes the shape",
-    "geometric": "fw.floor(fw.log(fw.random.uniform(size=shape)) / math.log(1 - p)) + 1 draws them",
+    "geometric": "fw.floor(fw.log1p(-fw.rand(shape)) / math.log1p(-p)) + 1 draws them",
     "geqrf": _REFLECTIONS,
     "hash_tensor": _PART + "a check sum of the bits",
     **dict.fromkeys((
@@ -174,8 +174,8 @@ ABSENT: dict[str, str] = {
     **dict.fromkeys(("linalg.ldl_factor", "linalg.ldl_factor_ex", "linalg.ldl_solve"), _LDL),
     "linalg.lu_factor_ex": "fw.linalg.lu has factors of all matrices, without codes",
     **dict.fromkeys(("linalg.lu_solve", "lu_solve"), (
-        "two calls of fw.linalg.solve_triangular, with L and U of fw.linalg.lu; fw.linalg.solve "
-        "takes the matrix itself")),
+        "fw.linalg.solve_triangular by L of P.mT @ b, then by U, with P, L, U of fw.linalg.lu; "
+        "fw.linalg.solve takes the matrix itself")),
     "masked.amax": "fw.max(fw.where(mask, x, -inf))" + _MASKED,
     "masked.amin": "fw.min(fw.where(mask, x, inf))" + _MASKED,
     "masked.argmax": "fw.argmax(fw.where(mask, x, -inf))" + _MASKED,

@@ -5,6 +5,8 @@ from __future__ import annotations
 from parity import page_torch_ops
 from parity.page_torch_ops import ABSENT, NOTES, OPS, SPELLED, exists
 
+from house.repo import ROOT
+
 
 def test_every_op_has_one_row() -> None:
     assert [op for op in OPS if (op in SPELLED) + (op in ABSENT) != 1] == []
@@ -27,3 +29,8 @@ def test_the_page_shows_all_rows() -> None:
     page, wrong = page_torch_ops.text()
     assert wrong == []
     assert [op for op in OPS if f"| `{op}` |" not in page] == []
+
+
+def test_the_page_is_written() -> None:
+    """PYTHONPATH=tests python -m parity docs --only torch_ops.md"""
+    assert (ROOT / "docs" / "torch_ops.md").read_text("utf-8") == page_torch_ops.text()[0]
