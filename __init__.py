@@ -28,7 +28,6 @@ from .eager.linalg.distance import *
 from .eager.linalg.from_cholesky import *
 from .eager.namespaces import cuda, fft, random, special
 from .eager.namespaces.array_namespace_info import *
-from .eager.namespaces.inverse_short_time import *
 from .eager.ops.create import *
 from .eager.ops.derived.arithmetic import *
 from .eager.ops.derived.comparison import *

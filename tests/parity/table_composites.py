@@ -137,14 +137,6 @@ TABLE("cumulative_trapezoid", x(3, 5), kinds="f", ours=lambda a: fw.cumulative_t
       theirs=lambda a: torch.cumulative_trapezoid(a, dx=2.0))
 TABLE("cumulative_trapezoid", x(3, 5), x(5), kinds="f", label="by coordinates")
 
-
-# ---- short-time transforms
-for options in ({"hop_length": 2}, {"hop_length": 3, "normalized": True, "length": 20},
-                {"center": False, "length": 9}):
-    TABLE("istft", x(2, 5, 7), x(8, low=0.5), kinds="c", label=str(options), loose=8,
-          ours=lambda s, w, o=options: fw.istft(s, 8, window=fw.real(w).detach(), **o),
-          theirs=lambda s, w, o=options: torch.istft(s, 8, window=w.real.detach(), **o))
-
 # ---- slices at indices
 for axis in (0, 1):
     TABLE("index_copy", x(4, 4), given(2, 0, dtype=np.int64), x(*((4, 2) if axis else (2, 4))),
