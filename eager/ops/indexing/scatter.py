@@ -374,7 +374,7 @@ def index_fill(x: Tensor, axis: int, index: Tensor, value: Any) -> Tensor:
 
 
 # ---- masks
-def _mask(name: str, mask: Any) -> Tensor:
+def as_mask(name: str, mask: Any) -> Tensor:
     mask = as_tensor(name, mask)
     if mask.dtype != dtypes.bool:
         raise DTypeError(f"{name}: a mask is bool, not {mask.dtype.name}",
@@ -394,7 +394,7 @@ def masked_fill(x: Tensor, mask: Tensor, value: Any) -> Tensor:
         tensor([0., 2., 0.])
     """
     x = as_tensor("masked_fill", x)
-    return where(_mask("masked_fill", mask), fitting("masked_fill", x, value), x)
+    return where(as_mask("masked_fill", mask), fitting("masked_fill", x, value), x)
 
 
 def masked_select(x: Tensor, mask: Tensor) -> Tensor:
@@ -408,7 +408,7 @@ def masked_select(x: Tensor, mask: Tensor) -> Tensor:
         >>> fw.masked_select(fw.tensor([1, 2, 3]), fw.tensor([True, False, True]))
         tensor([1, 3])
     """
-    x, mask = as_tensor("masked_select", x), _mask("masked_select", mask)
+    x, mask = as_tensor("masked_select", x), as_mask("masked_select", mask)
     shape = broadcast("masked_select", x.shape, mask.shape)
     chosen = where_true(reshape(broadcast_to(mask, shape), (-1,)))
     return apply(take_op, (reshape(broadcast_to(x, shape), (-1,)), chosen), {"axis": 0})
