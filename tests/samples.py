@@ -16,6 +16,7 @@ from rows import (
     einsum,
     entropy,
     fft,
+    functions,
     gates,
     indexing,
     linalg,
@@ -36,9 +37,9 @@ from rows import (
 from rows.row import ROWS, Bad, Row
 
 FAMILIES = (  # importing them enters their rows
-    attention, complex, conv, create, cumulative, einsum, entropy, fft, gates, indexing, linalg,
-    measured, norm, pointwise, pool, quantized, random, reduce, scatter, sort, special, statistics,
-    view, whole,
+    attention, complex, conv, create, cumulative, einsum, entropy, fft, functions,
+    gates, indexing, linalg, measured, norm, pointwise, pool, quantized, random, reduce, scatter,
+    sort, special, statistics, view, whole,
 )
 
 __all__ = ["FAMILIES", "ROWS", "Bad", "Row", "rows_of"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ...arrays import dtypes
 from ...core.tensor import Tensor, as_tensor
 from ...core.views import view_of
 from ...errors import DTypeError, ShapeError
@@ -33,7 +34,7 @@ def view_as_complex(x: Tensor) -> Tensor:
     """The complex numbers of pairs (real part, imaginary part): (..., 2) -> (...).
 
     Raises:
-        DTypeError: `x` does not hold real floats of 32 or 64 bits.
+        DTypeError: `x` does not hold real floats.
         ShapeError: the last axis has another size than 2.
 
     Example:
@@ -42,8 +43,8 @@ def view_as_complex(x: Tensor) -> Tensor:
         tensor([1.+2.j])
     """
     x = as_tensor("view_as_complex", x)
-    if x.dtype.name not in ("float32", "float64"):
-        raise DTypeError(f"view_as_complex: takes float32 or float64, not {x.dtype.name}",
+    if dtypes.kind(x.dtype) != "f":
+        raise DTypeError(f"view_as_complex: takes real floats, not {x.dtype.name}",
                          "cast first: x.astype(fw.float32)")
     if not x.ndim or x.shape[-1] != 2:
         raise ShapeError(f"view_as_complex: the last axis of shape {x.shape} has not the size 2",
