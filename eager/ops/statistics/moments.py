@@ -9,14 +9,22 @@ from ...arrays.shapes import axis_of
 from ...core.tensor import Tensor
 from ...errors import ShapeError
 from ..create import full, iota
-from ..elementwise.pointwise import alias, equal, isnan, logical_and, logical_or, not_equal, where
-from ..indexing.scatter import along, sorting
+from ..elementwise.pointwise import (
+    alias,
+    equal,
+    isnan,
+    less_equal,
+    logical_and,
+    logical_or,
+    not_equal,
+)
+from ..indexing.scatter import along, scatter_add, sorting
 from ..indexing.search import argmax, ordered
 from ..indexing.sort import Picked
 from ..reduction import reduce
 from ..shape.rearrange import moveaxis, shift
-from ..shape.view import expand_dims, squeeze
-from .cumulative import cummax
+from ..shape.view import squeeze
+from .cumulative import cumsum
 
 __all__ = ["mode", "std_mean", "var_mean"]
 
@@ -88,9 +96,11 @@ def _last_of_longest_run(x: Tensor) -> Tensor:
     new = logical_or(equal(number, 0), not_equal(row, before))
     if dtypes.kind(x.dtype) == "f":
         new = logical_and(new, _no_pair_of_nans(row, before, number))
-    start = cummax(where(new, number, 0), last).values
-    end = argmax(number - start, last)  # the first maximum: the smallest element
-    return along(order, expand_dims(end, last), last)
+    run = cumsum(new, last) - 1
+    lengths = scatter_add(run * 0, last, run, 1)
+    longest = argmax(lengths, last, keepdims=True)  # the first one: the smallest element
+    end = reduce.sum(less_equal(run, longest), last, keepdims=True) - 1
+    return along(order, end, last)
 
 
 def _no_pair_of_nans(row: Tensor, before: Tensor, number: Tensor) -> Tensor:
