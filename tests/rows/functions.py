@@ -112,7 +112,7 @@ for reduce in UFUNC:
         row("scatter", lambda x, i, v, r=reduce, o=own: fw.scatter_reduce(x, 0, i, v, r, o),
             [indexed(f4), indexed(f8), indexed(i8), indexed(f4, 0)],
             lambda x, i, v, r=reduce, o=own: reduced(x, i, v, r, o),
-            label=f"scatter_reduce, {reduce}{', without x' * (not own)}", smooth=False, errors=(
+            label=f"{reduce} by scatter_reduce{', without x' * (not own)}", smooth=False, errors=(
                 Bad(lambda: fw.scatter_reduce(fw.ones(2), 0, fw.tensor([0]), fw.ones(1), "max"),
                     "scatter_reduce: reduce='max' is not known"),
                 Bad(lambda: fw.scatter_reduce(fw.ones(2), 0, fw.tensor([2]), fw.ones(1), "sum"),
@@ -197,7 +197,7 @@ def spectra(x: Array) -> Array:
     return np.swapaxes(np.fft.rfft(frames * [0, 1, 2, 3, 4, 0]), -1, -2)
 
 
-row("rfft", lambda x: fw.stft(x, 6, 2, 4, fw.tensor([1.0, 2.0, 3.0, 4.0]).astype(x.dtype)),
+row("rfft", lambda x: fw.stft(x, 6, 2, 4, fw.tensor([1, 2, 3, 4], x.dtype, x.device)),
     [arrays((2, 11)), arrays((8,), dtypes=f8)], spectra, label="stft", tolerance=1e-5, errors=(
         Bad(lambda: fw.stft(fw.ones(3), 4, center=False), "stft: a signal of 3 elements is short"),
         Bad(lambda: fw.stft(fw.ones(9), 4, win_length=5), "stft: win_length=5 is above n_fft=4"),
