@@ -57,6 +57,7 @@ from .eager.ops.statistics.covariance import *
 from .eager.ops.statistics.cumulative import *
 from .eager.ops.statistics.masked_scatter import *
 from .eager.ops.statistics.moments import *
+from .eager.ops.statistics.segments import *
 from .eager.ops.statistics.sets import *
 from .eager.ops.statistics.statistics import *
 from .eager.ops.statistics.trapezoid import *

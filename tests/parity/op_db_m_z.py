@@ -10,7 +10,7 @@ SAME = """
     masked_fill masked_scatter masked_select matmul max maximum mean median meshgrid min minimum
     mode multinomial nan_to_num nanmean nanmedian nanquantile nansum nextafter normal ones ones_like
     outer polar polygamma positive pow prod put quantile rad2deg rand_like randint randint_like
-    randn randn_like real reciprocal remainder repeat reshape roll rot90 round rsqrt scatter
+    randn randn_like real reciprocal remainder reshape roll rot90 round rsqrt scatter
     scatter_add scatter_reduce searchsorted select_scatter sigmoid sign signbit sin sinc sinh
     slice_scatter softmax sort split sqrt square squeeze stack std std_mean stft sum take tan tanh
     tensor_split tensordot tile to topk trace transpose trapezoid tril tril_indices triu
@@ -47,6 +47,7 @@ METHODS = """
 OTHER_NAMES = {
     "__rdiv__": "Tensor.__rtruediv__",
     "_native_batch_norm_legit": "nn.functional.batch_norm",
+    "_segment_reduce": "segment_reduce",
     "_upsample_bilinear2d_aa": "nn.functional.interpolate",
     "matrix_exp": "linalg.matrix_exp",
     "mm": "matmul",
@@ -76,6 +77,7 @@ OTHER_NAMES = {
     "qr": "linalg.qr",
     "ravel": "flatten",
     "renorm": "linalg.renorm",
+    "repeat": "tile",
     "repeat_interleave": "repeat",
     "reshape_as": "reshape",
     "rsub": "subtract",
@@ -117,12 +119,45 @@ SPELLED: dict[str, str] = {
     **{name: f"Tensor.{name}" if name in METHODS.split() else name for name in SAME.split()},
     **OTHER_NAMES}
 
+NOTES: dict[str, str] = {
+    "_upsample_bilinear2d_aa": "with antialias=True",
+    "max": "values only: fw.argmax has the indices",
+    "median": "of an even number the mean of two; torch's is the lower one",
+    "meshgrid": 'indexing="xy" by default, as in NumPy',
+    "min": "values only: fw.argmin has the indices",
+    "mode": "the index is that of the last occurrence",
+    "msort": "with axis=0",
+    "nanmedian": "of an even number the mean of two; torch's is the lower one",
+    "narrow": "x[start:start + length]",
+    "narrow_copy": "x[start:start + length]",
+    "new_empty": "with dtype=x.dtype, device=x.device",
+    "new_full": "with dtype=x.dtype, device=x.device",
+    "new_ones": "with dtype=x.dtype, device=x.device",
+    "new_zeros": "with dtype=x.dtype, device=x.device",
+    "nn.functional.upsample_bilinear": 'with mode="bilinear", align_corners=True',
+    "nonzero": "fw.nonzero has a vector for each axis",
+    "renorm": "without torch's 1e-7 in the divisor",
+    "rsub": "y - x",
+    "select": "x[index]",
+    "short": "x.astype(fw.int16)",
+    "slice": "x[start:end:step]",
+    "sort": "values only: fw.argsort has the indices",
+    "std": "correction is 0 by default, as in NumPy",
+    "std_mean": "correction is 0 by default, as in NumPy",
+    "stft": "the result is always complex",
+    "take": "of x.flatten()",
+    "tril_indices": "a tuple of two vectors, as in NumPy",
+    "triu_indices": "a tuple of two vectors, as in NumPy",
+    "unique": "fw.unique_counts and fw.unique_inverse have the other results",
+    "var": "correction is 0 by default, as in NumPy",
+    "var_mean": "correction is 0 by default, as in NumPy",
+    "view": "a new tensor",
+}
+
 _PART = "a part of PyTorch itself: "
 _SPARSE = "there are no sparse tensors"
 
 ABSENT: dict[str, str] = {
-    "_segment_reduce": "fw.scatter_reduce at the numbers of the segments: fw.repeat(fw.arange(n), "
-                       "lengths)",
     "_softmax_backward_data": _PART + "the gradient of softmax",
     "_unsafe_masked_index": _PART + "x[indices] where a mask is True, for its compiler",
     "_unsafe_masked_index_put_accumulate": _PART + "the gradient of _unsafe_masked_index",
@@ -149,11 +184,9 @@ ABSENT: dict[str, str] = {
     "resolve_neg": "fw.negative computes at once; no tensor waits for a negation",
     "sparse.mm": _SPARSE,
     "sparse.sampled_addmm": _SPARSE,
-    "special.shifted_chebyshev_polynomial_t": "numpy.polynomial.chebyshev has coefficients for "
-                                              "Horner's rule; torch has no gradient of it",
-    "special.shifted_chebyshev_polynomial_u": "as special.shifted_chebyshev_polynomial_t",
-    "special.shifted_chebyshev_polynomial_v": "as special.shifted_chebyshev_polynomial_t",
-    "special.shifted_chebyshev_polynomial_w": "as special.shifted_chebyshev_polynomial_t",
+    "signal.windows.nuttall": "a few cosines of fw.linspace; no module of signals",
+    **{f"special.shifted_chebyshev_polynomial_{kind}": "numpy.polynomial has coefficients for "
+       "Horner's rule; torch has no gradient of it" for kind in "tuvw"},
     "sum_to_size": "fw.sum over the axes that were broadcast, with keepdims",
     "svd_lowrank": "fw.linalg.svd, which is exact, and its first columns",
     "to_sparse": _SPARSE,

@@ -72,6 +72,15 @@ for reduce in ("sum", "prod", "mean", "amax", "amin"):
               ours=lambda a, i, v, r=reduce, o=own: fw.scatter_reduce(a, 0, i, v, r, o),
               theirs=lambda a, i, v, r=reduce, o=own: torch.scatter_reduce(
                   a, 0, i, v, r, include_self=o))
+for reduce in ("sum", "prod", "mean", "max", "min"):
+    for label, key, values in (("lengths", "lengths", [2, 0, 3]), ("offsets", "offsets",
+                                                                   [0, 1, 4, 5])):
+        TABLE("segment_reduce", distinct(5, 3), label=f"{reduce}, {label}", kinds="f", loose=4,
+              differs={"forward": "torch has none", "grad grad": "torch has none"},
+              ours=lambda a, r=reduce, k=key, v=values: fw.segment_reduce(
+                  a, r, **{k: fw.tensor(v)}),
+              theirs=lambda a, r=reduce, k=key, v=values: torch.segment_reduce(
+                  a, r, **{k: torch.tensor(v)}))
 for accumulate in (False, True):
     TABLE("put", x(3, 4), given([5, 0], [7, 3], dtype="i8"), x(2, 2), label=f"{accumulate}",
           kinds="fci", ours=lambda a, i, v, c=accumulate: fw.put(a, i, v, c),

@@ -119,6 +119,32 @@ for reduce in UFUNC:
                     "index 2 is out of range")))
 
 
+def by_segment(x: Array, reduce: str) -> Array:
+    parts = np.split(x, [2, 3], 1)
+    numpys = {"max": np.max, "min": np.min, "sum": np.sum, "prod": np.prod, "mean": np.mean}
+    return np.stack([numpys[reduce](part, axis=1) for part in parts], 1)
+
+
+for reduce in ("sum", "mean", "prod", "max", "min"):
+    row("scatter", lambda x, r=reduce: fw.segment_reduce(
+            x, r, lengths=fw.tensor([2, 1, 3], device=x.device), axis=1),
+        [arrays((2, 6)), arrays((2, 6, 2), dtypes=f8)], lambda x, r=reduce: by_segment(x, r),
+        label=f"{'a' * (reduce[0] == 'm' and reduce != 'mean')}{reduce} by segment_reduce",
+        smooth=False, errors=(
+            Bad(lambda: fw.segment_reduce(fw.ones(3), "any"), "segment_reduce: reduce='any' is"),
+            Bad(lambda: fw.segment_reduce(fw.ones(3), "sum"), "segment_reduce: takes either"),
+            Bad(lambda: fw.segment_reduce(fw.ones(3), "sum", lengths=fw.tensor([1, 1])),
+                "segment_reduce: number of the segment of an element, by lengths that add up"),
+            Bad(lambda: fw.segment_reduce(fw.ones(3), "sum", lengths=fw.tensor([2, 2])),
+                "segment_reduce: end of a segment: 4 is out of range"),
+            Bad(lambda: fw.segment_reduce(fw.ones(3), "sum", lengths=fw.tensor([4, -1])),
+                "segment_reduce: length: -1 is out of range"),
+            Bad(lambda: fw.segment_reduce(fw.ones(3), "sum", lengths=fw.ones(3)),
+                "segment_reduce: lengths are integers"),
+            Bad(lambda: fw.segment_reduce(fw.ones(3), "sum", lengths=fw.tensor(3)),
+                "segment_reduce: the lengths have shape ()")))
+
+
 def put_at(x: Array, i: Array, v: Array, accumulate: bool) -> Array:
     out = x.copy()
     (np.add.at if accumulate else np.put)(out.reshape(-1), i, v)
