@@ -6,7 +6,7 @@ The formulas are computed in float64 and rounded once, as in `special.py`.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from ...core.tensor import Tensor
@@ -82,21 +82,21 @@ def _bessel_k(order: int, scaled: bool) -> Any:
     return formula
 
 
-modified_bessel_k0 = smooth(
+modified_bessel_k0: Callable[..., Tensor] = smooth(
     "modified_bessel_k0", _bessel_k(0, False), lambda g, out, x: -g * modified_bessel_k1(x),
     doc="The modified Bessel function of the second kind of order 0; inf at 0, nan below.",
     example=("[1.0, 2.0]", "[0.42102444, 0.11389387]"))
-modified_bessel_k1 = smooth(
+modified_bessel_k1: Callable[..., Tensor] = smooth(
     "modified_bessel_k1", _bessel_k(1, False),
     lambda g, out, x: -g * (modified_bessel_k0(x) + out / x),
     doc="The modified Bessel function of the second kind of order 1; inf at 0, nan below.",
     example=("[1.0, 2.0]", "[0.60190725, 0.13986588]"))
-scaled_modified_bessel_k0 = smooth(
+scaled_modified_bessel_k0: Callable[..., Tensor] = smooth(
     "scaled_modified_bessel_k0", _bessel_k(0, True),
     lambda g, out, x: g * (out - scaled_modified_bessel_k1(x)),
     doc="exp(x) * modified_bessel_k0(x), which does not vanish for large x.",
     example=("[1.0, 200.0]", "[1.1444631 , 0.08856746]"))
-scaled_modified_bessel_k1 = smooth(
+scaled_modified_bessel_k1: Callable[..., Tensor] = smooth(
     "scaled_modified_bessel_k1", _bessel_k(1, True),
     lambda g, out, x: g * (out - scaled_modified_bessel_k0(x) - out / x),
     doc="exp(x) * modified_bessel_k1(x), which does not vanish for large x.",
