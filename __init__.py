@@ -24,7 +24,7 @@ from .eager.front import hints as _hints
 from .eager.front import public_modules as _public_modules
 from .eager.front.hints import *
 from .eager.front.serialization import *
-from .eager.namespaces import cuda, fft, random, special
+from .eager.namespaces import cuda, fft, random, signal, special
 from .eager.namespaces.array_namespace_info import *
 from .eager.namespaces.short_time import *
 from .eager.ops.create import *

@@ -35,6 +35,7 @@ SAME = """
     nn.functional.softplus nn.functional.softshrink nn.functional.softsign
     nn.functional.tanhshrink nn.functional.threshold nn.functional.triplet_margin_loss
     nn.functional.triplet_margin_with_distance_loss nn.functional.unfold
+    signal.windows.nuttall
     special.modified_bessel_k0 special.modified_bessel_k1 special.ndtr special.ndtri
     special.polygamma special.scaled_modified_bessel_k0 special.scaled_modified_bessel_k1
     special.spherical_bessel_j0 special.xlog1py special.zeta
@@ -184,7 +185,6 @@ ABSENT: dict[str, str] = {
     "resolve_neg": "fw.negative computes at once; no tensor waits for a negation",
     "sparse.mm": _SPARSE,
     "sparse.sampled_addmm": _SPARSE,
-    "signal.windows.nuttall": "a few cosines of fw.linspace; no module of signals",
     **{f"special.shifted_chebyshev_polynomial_{kind}": "numpy.polynomial has coefficients for "
        "Horner's rule; torch has no gradient of it" for kind in "tuvw"},
     "sum_to_size": "fw.sum over the axes that were broadcast, with keepdims",

@@ -139,3 +139,25 @@ stft("window", x(2, 20), x(6, low=0.1), win_length=6)
 stft("not centred", x(20), center=False, hop_length=3)
 stft("complex", x(2, 20), kinds="c", pad_mode="circular")
 stft("normalized, two sides", x(2, 20), normalized=True, onesided=False)
+
+
+# ---- windows
+W = torch.signal.windows
+MORE: dict[str, list[dict[str, Any]]] = {
+    "general_cosine": [{"a": [0.4, 0.5, 0.1]}], "general_hamming": [{}, {"alpha": 0.6}],
+    "gaussian": [{}, {"std": 2.5}], "exponential": [{}, {"tau": 3.0}],
+    "kaiser": [{}, {"beta": 5.0}]}
+for name in W.__all__:
+    for more in MORE.get(name, [{}]):
+        for count, sym in ((7, True), (8, True), (8, False), (1, True), (1, False), (0, True)):
+            TABLE(f"signal.windows.{name}", label=f"{count}, sym={sym}, {more}", kinds="f",
+                  grad=False, differs=NOTHING, loose=10,
+                  ours=lambda n=name, m=count, s=sym, o=more: getattr(fw.signal.windows, n)(
+                      m, sym=s, dtype=fw.float64, **o),
+                  theirs=lambda n=name, m=count, s=sym, o=more: getattr(W, n)(
+                      m, sym=s, dtype=torch.float64, **o))
+TABLE("signal.windows.exponential", label="center", kinds="f", grad=False, differs=NOTHING,
+      ours=lambda: fw.signal.windows.exponential(5, center=1.5, sym=False),
+      theirs=lambda: W.exponential(5, center=1.5, sym=False))
+TABLE("signal.stft", x(2, 20), kinds="f", loose=8, ours=lambda a: fw.signal.stft(a, 8),
+      theirs=lambda a: torch.stft(a, 8, return_complex=True))

@@ -230,3 +230,22 @@ row("rfft", lambda x: fw.stft(x, 6, 2, 4, fw.tensor([1, 2, 3, 4], x.dtype, x.dev
         Bad(lambda: fw.stft(fw.ones(9), 4, 0), "stft: hop_length=0"),
         Bad(lambda: fw.stft(fw.ones(9), 4, return_complex=False), "stft: the result is complex"),
         Bad(lambda: fw.stft(fw.ones(9), 4, window=fw.ones(3)), "stft: a window of shape (3,)")))
+
+
+# ---- windows: NumPy has four of them
+def window(name: str, reference: Any, **more: Any) -> None:
+    call = getattr(fw.signal.windows, name)
+    row("multiply", lambda x: x * call(9, dtype=x.dtype, device=x.device, **more),
+        [arrays((2, 9)), arrays((9,), dtypes=f8)], lambda x: x * reference(9), label=name, errors=(
+            Bad(lambda: call(-1, **more), "M=-1 elements"),
+            Bad(lambda: call(2.5, **more), "M=2.5 elements"),
+            Bad(lambda: call(3, dtype=fw.int32, **more), "a window holds real floats, not int32")))
+
+
+for name, reference in (("bartlett", np.bartlett), ("blackman", np.blackman),
+                        ("hamming", np.hamming), ("hann", np.hanning)):
+    window(name, reference)
+window("kaiser", lambda n: np.kaiser(n, 5.0), beta=5.0)
+window("cosine", lambda n: np.sin(np.pi * (np.arange(n) + 0.5) / n))
+window("gaussian", lambda n: np.exp(-(np.arange(n) - 4.0) ** 2 / 8), std=2.0)
+window("exponential", lambda n: np.exp(-np.abs(np.arange(n) - 4.0) / 2), tau=2.0)
