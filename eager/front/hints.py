@@ -84,7 +84,7 @@ METHODS = {
     "index_select": "fw.take(x, fw.tensor([0, 1]), axis=0)", "int": "x.astype(fw.int32)",
     "is_contiguous": "x  # every tensor is contiguous to those who read it",
     "is_floating_point": 'fw.isdtype(x.dtype, "real floating")',
-    "isclose": "fw.abs(x - y) <= 1e-8 + 1e-5 * fw.abs(y)", "isin": "fw.isin",
+    "isclose": "fw.abs(x - y) <= 1e-8 + 1e-5 * fw.abs(y)", "isin": "fw.isin", "istft": "fw.istft",
     "itemsize": "x.dtype.itemsize", "le": "x <= y", "lerp": "x + 0.1 * (y - x)",
     "lerp_": "x.add_(0.1 * (y - x))", "less": "x < y", "log_": "x.copy_(x.log())",
     "long": "x.astype(fw.int64)", "lt": "x < y", "masked_fill_": "x.copy_(x.masked_fill(y > 0, 0))",

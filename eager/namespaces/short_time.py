@@ -1,4 +1,4 @@
-"""Computes the Fourier transforms of overlapping windows of a signal."""
+"""Computes the Fourier transforms of overlapping frames of a signal, and the signal from them."""
 
 from __future__ import annotations
 
@@ -8,13 +8,14 @@ from ..arrays import dtypes
 from ..arrays.shapes import whole
 from ..core.tensor import Tensor, as_tensor
 from ..errors import ArgumentError, ShapeError
-from ..ops.create import ones
+from ..ops.create import iota, ones
+from ..ops.elementwise.complex import conj_of, real
 from ..ops.shape.padding import pad
-from ..ops.shape.view import matrix_transpose
+from ..ops.shape.view import add_at, broadcast_to, matrix_transpose, reshape, slice_axes
 from ..ops.shape.window import unfold
-from .fft import fft, rfft
+from .fft import fft, ifft, irfft, rfft
 
-__all__ = ["stft"]
+__all__ = ["istft", "stft"]
 
 
 def stft(
@@ -52,8 +53,13 @@ def stft(
     x = as_tensor("stft", x)
     hop = n_fft // 4 if hop_length is None else hop_length
     width = n_fft if win_length is None else win_length
-    _check(x, n_fft, hop, width, return_complex)
-    window = _padded(window, n_fft, width, x)
+    _check("stft", n_fft, hop, width)
+    if not return_complex:
+        raise ArgumentError("stft: the result is complex, return_complex cannot be False",
+                            "fw.view_as_real(fw.stft(...)) has pairs of real numbers")
+    if x.ndim == 0:
+        raise ShapeError("stft: takes signals (..., n), got a 0-d tensor", "give it an axis")
+    window = _padded("stft", window, n_fft, width, x)
     if center:
         x = pad(x, [(0, 0)] * (x.ndim - 1) + [(n_fft // 2, n_fft // 2)], mode=pad_mode)
     if x.shape[-1] < n_fft:
@@ -65,26 +71,102 @@ def stft(
     return matrix_transpose(transform(frames, norm="ortho" if normalized else None))
 
 
-def _check(x: Tensor, n_fft: Any, hop: Any, width: Any, return_complex: bool) -> None:
-    for name, n in (("n_fft", n_fft), ("hop_length", hop), ("win_length", width)):
+def istft(
+    x: Tensor, n_fft: int, hop_length: int | None = None, win_length: int | None = None,
+    window: Tensor | None = None, center: bool = True, normalized: bool = False,
+    onesided: bool | None = None, length: int | None = None, return_complex: bool = False,
+) -> Tensor:
+    """The signals with the spectra `x` of `stft`: (..., frequencies, frames) -> (..., n).
+
+    Where frames overlap, their sum is divided by that of the squared windows. It is nan where all
+    windows are 0.
+
+    Args:
+        x: spectra, complex.
+        n_fft, hop_length, win_length, window, center, normalized: as `stft` was called.
+        onesided: True for n_fft // 2 + 1 frequencies. Default None: by the number of frequencies.
+        length: n; a longer signal is cut, zeros follow a shorter one. Default None: up to the
+            centre of the last frame, or to its end without `center`.
+        return_complex: True returns complex numbers, for spectra of all frequencies only.
+            Default False.
+
+    Raises:
+        ArgumentError: a length is not a whole number of 1 or more, win_length is above n_fft, or
+            `return_complex` is True for half spectra.
+        ShapeError: `x` has fewer than two axes or another number of frequencies, or `window` has
+            another length.
+
+    Example:
+        >>> import fusewire as fw
+        >>> fw.istft(fw.stft(fw.ones(8), n_fft=4), n_fft=4)
+        tensor([1., 1., 1., 1., 1., 1., 1., 1.])
+    """
+    x = as_tensor("istft", x)
+    hop = n_fft // 4 if hop_length is None else hop_length
+    width = n_fft if win_length is None else win_length
+    _check("istft", n_fft, hop, width)
+    half = _is_half(x, n_fft, onesided, return_complex)
+    window = _padded("istft", window, n_fft, width, x)
+    rows, norm = matrix_transpose(x), "ortho" if normalized else None
+    frames = irfft(rows, n_fft, norm=norm) if half else ifft(rows, norm=norm)
+    frames = frames if half or return_complex else real(frames)
+    squares = broadcast_to(window * conj_of(window), frames.shape[-2:])
+    signal = _overlapped(frames * conj_of(window), hop) / _overlapped(squares, hop)
+    return _cut(signal, n_fft // 2 if center else 0, length)
+
+
+def _is_half(x: Tensor, n_fft: int, onesided: bool | None, return_complex: bool) -> bool:
+    """True for spectra of half the frequencies, as of real signals."""
+    if x.ndim < 2:
+        raise ShapeError(f"istft: takes spectra (..., frequencies, frames), got shape {x.shape}",
+                         "fw.stft makes them")
+    half = x.shape[-2] != n_fft if onesided is None else onesided
+    count = n_fft // 2 + 1 if half else n_fft
+    if x.shape[-2] != count:
+        raise ShapeError(f"istft: {x.shape[-2]} frequencies of frames of n_fft={n_fft}",
+                         f"there are {count}, along the second to last axis")
+    if half and return_complex:
+        raise ArgumentError("istft: half spectra are those of real signals",
+                            "leave return_complex out")
+    return half
+
+
+def _overlapped(frames: Tensor, hop: int) -> Tensor:
+    """The sum of frames (..., count, n), each `hop` elements after the last one."""
+    *lead, count, n = frames.shape
+    start = iota((count, n), 0, device=frames.device) * hop
+    index = reshape(start + iota((count, n), 1, device=frames.device), (-1,))
+    flat = reshape(frames, (*lead, count * n))
+    return add_at(flat, index, (count - 1) * hop + n, len(lead))
+
+
+def _cut(signal: Tensor, start: int, length: int | None) -> Tensor:
+    """The signal from `start` on: `length` elements, by default up to `start` before the end."""
+    n = signal.shape[-1]
+    count = n - 2 * start if length is None else min(length, n - start)
+    lead = signal.ndim - 1
+    out = slice_axes(signal, (*(0,) * lead, start), (1,) * (lead + 1), (*signal.shape[:-1], count))
+    if length is None or length <= count:
+        return out
+    return pad(out, [(0, 0)] * lead + [(0, length - count)])
+
+
+def _check(name: str, n_fft: Any, hop: Any, width: Any) -> None:
+    for what, n in (("n_fft", n_fft), ("hop_length", hop), ("win_length", width)):
         if whole(n) is None or n < 1:
-            raise ArgumentError(f"stft: {name}={n!r}", "it is a whole number of 1 or more")
+            raise ArgumentError(f"{name}: {what}={n!r}", "it is a whole number of 1 or more")
     if width > n_fft:
-        raise ArgumentError(f"stft: win_length={width} is above n_fft={n_fft}",
+        raise ArgumentError(f"{name}: win_length={width} is above n_fft={n_fft}",
                             "the window lies inside a frame")
-    if not return_complex:
-        raise ArgumentError("stft: the result is complex, return_complex cannot be False",
-                            "fw.view_as_real(fw.stft(...)) has pairs of real numbers")
-    if x.ndim == 0:
-        raise ShapeError("stft: takes signals (..., n), got a 0-d tensor", "give it an axis")
 
 
-def _padded(window: Any, n_fft: int, width: int, x: Tensor) -> Tensor:
+def _padded(name: str, window: Any, n_fft: int, width: int, x: Tensor) -> Tensor:
     """The window with zeros at both ends, as long as a frame."""
     if window is None:
         window = ones((width,), dtype=dtypes.real_of(x.dtype), device=x.device)
-    window = as_tensor("stft", window)
+    window = as_tensor(name, window)
     if window.shape != (width,):
-        raise ShapeError(f"stft: a window of shape {window.shape}", f"it has the shape ({width},)")
+        raise ShapeError(f"{name}: a window of shape {window.shape}",
+                         f"it has the shape ({width},)")
     before = (n_fft - width) // 2
     return pad(window, (before, n_fft - width - before)) if width < n_fft else window

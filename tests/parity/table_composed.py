@@ -161,3 +161,23 @@ TABLE("signal.windows.exponential", label="center", kinds="f", grad=False, diffe
       theirs=lambda: W.exponential(5, center=1.5, sym=False))
 TABLE("signal.stft", x(2, 20), kinds="f", loose=8, ours=lambda a: fw.signal.stft(a, 8),
       theirs=lambda a: torch.stft(a, 8, return_complex=True))
+
+
+# ---- signals from spectra
+def istft(label: str, *inputs: Any, **how: Any) -> None:
+    n = how.pop("n", 8)
+    TABLE("istft", *inputs, label=label, kinds="c", loose=8,
+          ours=lambda a: fw.istft(a, n, **how),
+          theirs=lambda a: torch.istft(a, n, **how))
+
+
+istft("", x(2, 5, 9))
+istft("odd", x(2, 4, 9), n=7, length=20)
+istft("longer", x(5, 6), hop_length=3, length=30)
+istft("not centred", x(5, 6), hop_length=3, center=False)
+istft("two sides", x(8, 6), onesided=False, return_complex=True, normalized=True)
+TABLE("istft", x(5, 6), x(6, low=0.5), label="window", kinds="f", loose=8, grad=False,
+      ours=lambda a, w: fw.istft(a + 0j, 8, 2, 6, w),
+      theirs=lambda a, w: torch.istft(a + 0j, 8, 2, 6, w))
+TABLE("signal.istft", x(5, 6), kinds="c", loose=8, ours=lambda a: fw.signal.istft(a, 8),
+      theirs=lambda a: torch.istft(a, 8))

@@ -230,6 +230,25 @@ row("rfft", lambda x: fw.stft(x, 6, 2, 4, fw.tensor([1, 2, 3, 4], x.dtype, x.dev
         Bad(lambda: fw.stft(fw.ones(9), 4, 0), "stft: hop_length=0"),
         Bad(lambda: fw.stft(fw.ones(9), 4, return_complex=False), "stft: the result is complex"),
         Bad(lambda: fw.stft(fw.ones(9), 4, window=fw.ones(3)), "stft: a window of shape (3,)")))
+def overlapped(x: Array) -> Array:
+    """The signals of spectra (..., 4, frames) of frames of 6 elements, every second."""
+    frames = np.fft.irfft(np.swapaxes(x, -1, -2), 6) * [1, 2, 3, 3, 2, 1]
+    total = np.zeros((*x.shape[:-2], 2 * x.shape[-1] + 4))
+    squares = np.zeros(total.shape[-1])
+    for n in range(x.shape[-1]):
+        total[..., 2 * n:2 * n + 6] += frames[..., n, :]
+        squares[2 * n:2 * n + 6] += np.square([1, 2, 3, 3, 2, 1])
+    return (total / squares)[..., 3:-3]
+
+
+row("irfft", lambda x: fw.istft(x, 6, 2, window=fw.tensor(
+        [1, 2, 3, 3, 2, 1], fw.float64 if x.dtype == fw.complex128 else fw.float32, x.device)),
+    [arrays((2, 4, 5), dtypes=c16), arrays((4, 3), dtypes=c8)], overlapped, label="istft",
+    tolerance=1e-5, errors=(
+        Bad(lambda: fw.istft(fw.ones(4), 6), "istft: takes spectra (..., frequencies, frames)"),
+        Bad(lambda: fw.istft(fw.ones(5, 3), 6), "istft: 5 frequencies of frames of n_fft=6"),
+        Bad(lambda: fw.istft(fw.ones(4, 3), 6, return_complex=True), "istft: half spectra"),
+        Bad(lambda: fw.istft(fw.ones(4, 3), 6, win_length=7), "istft: win_length=7 is above")))
 
 
 # ---- windows: NumPy has four of them
