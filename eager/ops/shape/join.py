@@ -19,7 +19,7 @@ from .view import expand_dims, reshape, slice_axes
 
 __all__ = [
     "atleast_1d", "atleast_2d", "atleast_3d", "chunk", "column_stack", "concat", "dsplit", "dstack",
-    "hsplit", "hstack", "split", "stack", "tensor_split", "unstack", "vstack",
+    "hsplit", "hstack", "split", "stack", "tensor_split", "unstack", "vsplit", "vstack",
 ]
 
 
@@ -305,3 +305,25 @@ def chunk(x: Tensor, parts: int, axis: int = 0) -> tuple[Tensor, ...]:
     if whole(parts) is None or parts < 1:
         raise ShapeError(f"chunk: {parts!r} parts", "ask for one part or more")
     return split(x, max(-(-x.shape[at] // parts), 1), at)
+
+
+def vsplit(x: Tensor, parts: int | Sequence[int]) -> tuple[Tensor, ...]:
+    """Slices of `x` along the first axis, as a tuple; `parts` as for `tensor_split`.
+
+    Raises:
+        ShapeError: `x` has fewer than two axes, or a number of parts does not divide the axis.
+
+    Example:
+        >>> import fusewire as fw
+        >>> [part.shape for part in fw.vsplit(fw.zeros(4, 3), 2)]
+        [(2, 3), (2, 3)]
+    """
+    x = as_tensor("vsplit", x)
+    if x.ndim < 2:
+        raise ShapeError(f"vsplit: takes two axes or more, got shape {x.shape}",
+                         "fw.tensor_split takes vectors")
+    count = whole(parts)
+    if count and x.shape[0] % count:
+        raise ShapeError(f"vsplit: {count} parts do not divide the {x.shape[0]} rows of shape "
+                         f"{x.shape}", "fw.tensor_split makes parts of different sizes")
+    return tensor_split(x, parts)
