@@ -101,7 +101,8 @@ def ldexp_reference(dtype: Any) -> Any:
 for dtype in (f2, f4, f8):
     row("exp2", fw.ldexp, [scaled(dtype)] * 4, ldexp_reference(dtype), label=f"ldexp, {dtype}",
         grad=False, tolerance=0.0)
-row("exp2", lambda x: fw.ldexp(x, fw.tensor([[1], [-2]])), [arrays((2, 3), dtypes=f8)],
+row("exp2", lambda x: fw.ldexp(x, fw.tensor([[1], [-2]], device=x.device)),
+    [arrays((2, 3), dtypes=f8)],
     lambda x: x * [[2], [0.25]], label="ldexp, gradient", errors=(
         Bad(lambda: fw.ldexp(fw.ones(2), 0.5), "ldexp: exponents are integers, not float32"),))
 

@@ -130,7 +130,7 @@ for axis in (0, 1):
                 lambda x, i, v, a=axis, h=how, w=with_x: fw.index_reduce(x, a, i, v, h, w),
                 [slices(axis, f8), slices(axis), slices(axis, i8)],
                 lambda x, i, v, a=axis, h=how, w=with_x: reduced(x, i, v, a, h, w),
-                label=f"index_reduce {how}, axis={axis}, include_self={with_x}", tolerance=1e-5,
+                label=f"{how} by index_reduce, axis={axis}, include_self={with_x}", tolerance=1e-5,
                 smooth=how in ("prod", "mean"), errors=(
                     Bad(lambda: fw.index_reduce(fw.zeros(2), 0, fw.tensor([0]), 1.0, "sum"),
                         "index_reduce: reduce='sum' is not known"),

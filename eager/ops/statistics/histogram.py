@@ -172,7 +172,7 @@ def _edges(x: Tensor, bins: Any, limits: Any) -> Tensor:
                             "pass range=(low, high), finite and in order")
     if low == high:
         low, high = low - 0.5, high + 0.5
-    return tensor(np.linspace(low, high, count + 1).astype(x.dtype))
+    return tensor(np.linspace(low, high, count + 1).astype(x.dtype), device=x.device)
 
 
 def _falls(edges: Any) -> bool:
