@@ -286,7 +286,7 @@ def scatter(
                          "compare their absolute values: x.abs()")
     at = axis_of("scatter", axis, x.ndim)
     indices = from_front("scatter", index, x.shape[at])
-    source = _fitting("scatter", x, src)
+    source = fitting("scatter", x, src)
     values = source if source.ndim else broadcast_to(source, index.shape)
     return _scatter(x, indices, values, at, reduce)
 
@@ -302,7 +302,7 @@ def scatter_add(x: Tensor, axis: int, index: Tensor, src: Any) -> Tensor:
     return scatter(x, axis, index, src, "add")
 
 
-def _fitting(name: str, x: Tensor, src: Any) -> Tensor:
+def fitting(name: str, x: Tensor, src: Any) -> Tensor:
     """`src`, a tensor or a number, in the dtype of `x`; DTypeError where that loses information."""
     if not isinstance(src, dtypes.SCALARS):
         values = as_tensor(name, src)
@@ -318,7 +318,7 @@ def _fitting(name: str, x: Tensor, src: Any) -> Tensor:
 
 
 # ---- whole slices along an axis
-def _slices(name: str, x: Any, axis: int, index: Any) -> tuple[Tensor, int, Tensor]:
+def slices(name: str, x: Any, axis: int, index: Any) -> tuple[Tensor, int, Tensor]:
     x, index = as_tensor(name, x), as_tensor(name, index)
     if index.ndim > 1:
         raise ShapeError(f"{name}: the index has {index.ndim} axes {index.shape}, not one",
@@ -347,9 +347,9 @@ def index_add(x: Tensor, axis: int, index: Tensor, src: Tensor) -> Tensor:
                 [0., 0.],
                 [2., 2.]])
     """
-    x, at, index = _slices("index_add", x, axis, index)
+    x, at, index = slices("index_add", x, axis, index)
     shape = (*x.shape[:at], index.shape[0], *x.shape[at + 1:])
-    src = _fitting("index_add", x, src)
+    src = fitting("index_add", x, src)
     if src.ndim and src.shape != shape:
         raise ShapeError(f"index_add: values {src.shape} do not fit {index.shape[0]} slices of "
                          f"{x.shape} along axis {at}", f"they have the shape {shape}")
@@ -369,14 +369,14 @@ def index_fill(x: Tensor, axis: int, index: Tensor, value: Any) -> Tensor:
         >>> fw.index_fill(fw.zeros(3), 0, fw.tensor([0, -1]), 5.0)
         tensor([5., 0., 5.])
     """
-    x, at, index = _slices("index_fill", x, axis, index)
+    x, at, index = slices("index_fill", x, axis, index)
     n = x.shape[at]
     hit = add_at(iota(index.shape, 0, device=index.device) * 0 + 1, index, n) > 0
-    return where(reshape(hit, (n, *(1,) * (x.ndim - at - 1))), _fitting("index_fill", x, value), x)
+    return where(reshape(hit, (n, *(1,) * (x.ndim - at - 1))), fitting("index_fill", x, value), x)
 
 
 # ---- masks
-def _mask(name: str, mask: Any) -> Tensor:
+def as_mask(name: str, mask: Any) -> Tensor:
     mask = as_tensor(name, mask)
     if mask.dtype != dtypes.bool:
         raise DTypeError(f"{name}: a mask is bool, not {mask.dtype.name}",
@@ -396,7 +396,7 @@ def masked_fill(x: Tensor, mask: Tensor, value: Any) -> Tensor:
         tensor([0., 2., 0.])
     """
     x = as_tensor("masked_fill", x)
-    return where(_mask("masked_fill", mask), _fitting("masked_fill", x, value), x)
+    return where(as_mask("masked_fill", mask), fitting("masked_fill", x, value), x)
 
 
 def masked_select(x: Tensor, mask: Tensor) -> Tensor:
@@ -410,7 +410,7 @@ def masked_select(x: Tensor, mask: Tensor) -> Tensor:
         >>> fw.masked_select(fw.tensor([1, 2, 3]), fw.tensor([True, False, True]))
         tensor([1, 3])
     """
-    x, mask = as_tensor("masked_select", x), _mask("masked_select", mask)
+    x, mask = as_tensor("masked_select", x), as_mask("masked_select", mask)
     shape = broadcast("masked_select", x.shape, mask.shape)
     chosen = where_true(reshape(broadcast_to(mask, shape), (-1,)))
     return apply(take_op, (reshape(broadcast_to(x, shape), (-1,)), chosen), {"axis": 0})

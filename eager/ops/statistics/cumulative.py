@@ -15,7 +15,16 @@ from ...core.tensor import Tensor, as_tensor
 from ...errors import ArgumentError, ShapeError
 from ..create import full, iota, zeros_like
 from ..elementwise.complex import conj_of
-from ..elementwise.pointwise import equal, exp, isnan, logical_or, not_equal, subtract, where
+from ..elementwise.pointwise import (
+    alias,
+    equal,
+    exp,
+    isnan,
+    logical_or,
+    not_equal,
+    subtract,
+    where,
+)
 from ..indexing.scatter import scatter_op
 from ..indexing.search import ordered
 from ..indexing.sort import Picked
@@ -52,7 +61,13 @@ def scan(
 
 
 def _run(op: Op, x: Tensor, axis: int) -> Tensor:
-    return apply(op, (x,), {"axis": axis})
+    """The scan of `x` along `axis`; the scan of a single number is that number."""
+    return apply(op, (x,), {"axis": axis}) if x.ndim else alias(x)
+
+
+def _axis_of(name: str, axis: int, x: Tensor) -> int:
+    """`axis` counted from the front. A 0-d tensor counts as a vector of one element."""
+    return axis_of(name, axis, x.ndim or 1)
 
 
 # ---- sums
@@ -188,8 +203,8 @@ def cumsum(x: Tensor, axis: int, dtype: Any = None) -> Tensor:
         tensor([[1, 2],
                 [4, 6]])
     """
-    return _scanned("cumsum", sum_op, x, axis_of("cumsum", axis, as_tensor("cumsum", x).ndim),
-                    dtype)
+    x = accumulated("cumsum", x, dtype)
+    return _run(sum_op, x, _axis_of("cumsum", axis, x))
 
 
 def cumprod(x: Tensor, axis: int, dtype: Any = None) -> Tensor:
@@ -200,8 +215,8 @@ def cumprod(x: Tensor, axis: int, dtype: Any = None) -> Tensor:
         >>> fw.cumprod(fw.tensor([1, 2, 3]), 0)
         tensor([1, 2, 6])
     """
-    return _scanned("cumprod", prod_op, x, axis_of("cumprod", axis, as_tensor("cumprod", x).ndim),
-                    dtype)
+    x = accumulated("cumprod", x, dtype)
+    return _run(prod_op, x, _axis_of("cumprod", axis, x))
 
 
 def cummax(x: Tensor, axis: int) -> Picked:
@@ -233,8 +248,10 @@ def cummin(x: Tensor, axis: int) -> Picked:
 
 def _extremes(name: str, op: Op, x: Any, axis: int) -> Picked:
     x = ordered(name, x)
-    at = axis_of(name, axis, x.ndim)
+    at = _axis_of(name, axis, x)
     values = _run(op, x, at)
+    if x.ndim == 0:
+        return Picked(values, full((), 0, device=x.device))
     return Picked(values, _latest(x.detach(), values.detach(), at))
 
 
@@ -252,7 +269,7 @@ def logcumsumexp(x: Tensor, axis: int) -> Tensor:
         tensor([-1000.,  1000.])
     """
     x = floating("logcumsumexp", x, "f")
-    return _run(logcumsumexp_op, x, axis_of("logcumsumexp", axis, x.ndim))
+    return _run(logcumsumexp_op, x, _axis_of("logcumsumexp", axis, x))
 
 
 # ---- differences
