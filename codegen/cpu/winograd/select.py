@@ -11,7 +11,8 @@ from ...fusion.fusion import Group
 from ...ir.loop_ir import Buffer, Kernel
 from ...ir.target_info import Machine
 from .conv_kernel import ConvKernel
-from .convolution import KERNEL, Convolution, conv_roles_of
+from .convolution import Convolution, conv_roles_of
+from .matrices import KERNEL
 from .weight_gradient import WeightGradient
 
 _MIN_CHANNELS = 16  # with fewer on either side, transforming tiles costs more than it saves
