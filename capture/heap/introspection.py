@@ -106,10 +106,12 @@ def of_class(cls: type) -> Iterator[tuple[Path, Any]]:
         for name, value in c.__dict__.items():
             if name not in seen:
                 seen.add(name)
-                yield from _member(cls, c, name, value)
+                yield from member_of(cls, c, name, value)
 
 
-def _member(cls: type, owner: type, name: str, value: Any) -> Iterator[tuple[Path, Any]]:
+def member_of(cls: type, owner: type, name: str, value: Any) -> Iterator[tuple[Path, Any]]:
+    """(path, value) of a member that `owner` defines, as instances of `cls` read it; nothing if
+    only a library can change it."""
     plain = value.__func__ if isinstance(value, (staticmethod, classmethod)) else value
     plain = plain.fget if isinstance(plain, property) else plain
     if isinstance(plain, types.FunctionType):

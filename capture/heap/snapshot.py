@@ -1,7 +1,7 @@
-"""Takes snapshots of the objects that a run can reach from its arguments, closures and globals.
+"""Takes snapshots of the objects that a run may read: access paths, and contents at the start.
 
-The walk notes the access path and the contents of each object. After the run they tell which values
-the trace depends on, which path each tensor came from, and which objects have changed.
+After the run they tell which values the trace depends on, which path each tensor came from, and
+which objects have changed. Objects that no code reads are not visited.
 """
 
 from __future__ import annotations
@@ -9,10 +9,9 @@ from __future__ import annotations
 import enum
 import functools
 import os
-import sys
 import types
 from collections import Counter, OrderedDict, deque
-from collections.abc import Collection, Iterator, Set
+from collections.abc import Callable, Collection, Iterator
 from typing import Any
 
 import numpy as np
@@ -20,9 +19,10 @@ import numpy as np
 from ...eager.core.lazy import Later
 from ...eager.core.tensor import Tensor
 from ...eager.errors import is_ours
+from ...eager.nn.base.module import Module
 from ..scalars.symbolic_scalar import plain_value
 from .access_path import KnownObject, Members, Path
-from .bytecode import globals_of, imports_of, names_of, reads_by_name
+from .bytecode import names_of, reads_by_name
 from .grad_hook_guards import hooks_of
 from .introspection import EMPTY, attributes, cells, is_users, of_class, of_instance, own_members
 
@@ -31,200 +31,328 @@ FIXED = (types.ModuleType, type, types.BuiltinFunctionType, types.MethodWrapperT
          types.CodeType, np.ufunc, enum.Enum)  # compared by identity
 SETS = (set, frozenset, bytearray)  # compared as a whole; elements are not followed
 SEQUENCES = (list, tuple, deque)
+MODULE_DICTIONARIES = ("_parameters", "_modules", "_buffers")  # shown as attributes
+_ALWAYS_READ = {*MODULE_DICTIONARIES, "_grad", "__self__", "__func__", "func", "args", "keywords", "original", "fget",
+                "environ"}  # attributes that run without being named
 _ROOT = __name__.partition(".")[0]
 MAX_FOLLOWED_ELEMENTS = 4096  # containers longer than this are not followed
 
 
 class HeapSnapshot:
-    """The reachable objects by identity, each with its first path and its contents at that time."""
+    """The objects that a run may have read, each with its first path and its contents at the start.
+
+    Parts of an object are followed in one of two ways. `ReadFollower` follows the steps that the
+    bytecode takes. An object that reaches code without analysis is *exposed*: all its elements may
+    be read, and the attributes whose names occur in code that ran.
+    """
 
     def __init__(self) -> None:
         self.values: dict[Path, Any] = {}  # by every visited path
         self.paths: dict[int, Path] = {}  # id of an object -> its first path
         self.aliases: list[tuple[Path, Path]] = []  # (further path to an object, first path)
         self.held: dict[Path, Any] = {}  # copies of the contents of mutable objects
+        self.items: dict[Path, dict[Any, Any]] = {}  # of containers that are read in part
+        self.tested: dict[Path, dict[Any, bool]] = {}  # keys of these, and whether they were there
+        self.stored: list[tuple[Path, Path]] = []  # (owner, part) that code assigns
+        self.counted: set[Path] = set()  # containers whose length was read
         self.fields: dict[Path, dict[str, Any]] = {}  # attributes of functions and containers
         self.edges: dict[Path, Any] = {}  # the tape edge of each tensor
         self.hooks: dict[Path, tuple[Any, ...]] = {}  # the gradient hooks of each tensor
         self.large: list[Path] = []
+        self.exposed: set[Path] = set()
         self._lazy: list[Path] = []  # tensors with a lazy array
         self.append_only: set[Path] = set()  # containers that the run added to and did not read
         self.absent: dict[Path, set[str]] = {}  # names in code that are not defined, by scope
         self.missing: dict[Path, set[str]] = {}  # the absent names that code reads as globals
         self.codes: list[types.CodeType] = []  # code that ran
         self.names: set[str] = set()  # all names in that code
-        self._any_name = False  # code may have read attributes by other names
+        self.any_name = False  # code may have read attributes by other names
+        self.on_exposed_function: Callable[[Any], None] = ignore
+        self._pending: dict[str, list[tuple[Path, Any]]] = {}  # attributes of exposed objects
         self._classes: set[int] = set()  # ids, since a metaclass may define `__hash__`
-        self._modules: list[tuple[Path, Any]] = []  # visited in part: attributes in `names`
+        self._exposed_classes: set[int] = set()
+        self._modules: list[types.ModuleType] = []  # exposed ones
         self._alive: list[Any] = []  # so that no id is used twice during the trace
 
+    def note(self, path: Path, value: Any) -> Path:
+        """Notes the value at a path, without its parts. Returns the first path to it."""
+        if path in self.values:
+            return self.paths.get(id(self.values[path]), path)
+        value = self.values[path] = plain_value(value)  # a symbol stands here during the trace
+        if is_plain(value):
+            return path
+        first = self.paths.get(id(value))
+        if first is not None:
+            self.aliases.append((path, first))
+            return first
+        self.paths[id(value)] = path
+        self._alive.append(value)
+        if isinstance(value, Tensor):
+            self._note_tensor(path, value)
+        return path
+
+    def _note_tensor(self, path: Path, value: Tensor) -> None:
+        self.held[path] = (value._data, value._grad)
+        self.edges[path] = value.edge
+        self.hooks[path] = hooks_of(value.edge)
+        if isinstance(value._data, Later):
+            self._lazy.append(path)
+        self.note(path.attr("_grad"), value._grad)
+
     def walk(self, path: Path, value: Any) -> None:
-        """Notes `value` and everything that is reachable from it."""
+        """Exposes `value` and everything that code can then reach from it."""
         queue = deque([(path, value)])
         while queue:
             path, value = queue.popleft()
-            value = plain_value(value)  # a symbol stands here during the trace
-            if path in self.values:
-                continue
-            self.values[path] = value
-            if is_plain(value):
-                continue
-            first = self.paths.get(id(value))
-            if first is not None:
-                self.aliases.append((path, first))
-                continue
-            self.paths[id(value)] = path
-            self._alive.append(value)
-            queue.extend(self._walk_parts(path, value))
+            first = self.note(path, value)
+            value = self.values[first]
+            if first not in self.exposed and not is_plain(value):
+                self.exposed.add(first)
+                queue.extend(self._walk_parts(first, value))
 
-    def walk_code(self, code: types.CodeType, scope: dict[str, Any]) -> None:
-        """Notes the globals and module attributes that code can read which is about to run."""
-        names = names_of(code)
-        if is_users(scope.get("__name__")) and reads_by_name(code):
-            self._any_name = True
+    def begin_code(self, code: types.CodeType) -> None:
+        """Notes code that is about to run, and the attributes of exposed objects that it names."""
         self.codes.append(code)
-        self.walk_globals(code.co_names, scope, globals_of(code))
-        for name in imports_of(code):
-            if isinstance(sys.modules.get(name), types.ModuleType):
-                self._add_module(sys.modules[name])
-        new: Set[str] = names - self.names
-        self.names |= names
-        while new:  # a module may lead to further modules
-            count = len(self._modules)
-            for path, module in list(self._modules):
-                self._walk_module(path, module, new)
-            new = self.names if len(self._modules) > count else set()
+        new = names_of(code) - self.names
+        self.names |= new
+        if not self.any_name and not is_ours(code) and reads_by_name(code):
+            self.any_name = True
+            new = frozenset(self._pending)
+        for module in self._modules:
+            self._hold_variables(module, new)
+        for name in new:
+            for path, value in self._pending.pop(name, ()):
+                self.walk(path, value)
 
-    def walk_globals(self, names: tuple[str, ...], scope: dict[str, Any],
-                     loaded: Collection[str] = ()) -> None:
-        """Notes the globals in `names`, defined or not; fusewire's own never change.
+    def _named(self, name: Any, path: Path, value: Any) -> Iterator[tuple[Path, Any]]:
+        """The attribute of an exposed object, now or when code names it."""
+        if self.any_name or name in self.names or name in _ALWAYS_READ:
+            yield path, value
+        else:
+            self._pending.setdefault(name, []).append((path, value))
 
-        `loaded`: the names that code reads as globals, and not only as attributes.
-        """
-        name = str(scope.get("__name__"))
-        if name.partition(".")[0] == _ROOT and not is_users(name):
-            return
-        path = Path("globals", id(scope))
-        self.values[path] = scope
-        self._walk_scope(path, names, scope)
-        if is_users(name):
-            held = self.held[path]
-            self.missing.setdefault(path, set()).update(n for n in loaded if n not in held)
+    # ---- scopes
 
-    def _walk_scope(self, path: Path, names: tuple[str, ...], scope: dict[str, Any]) -> None:
+    def hold_variable(self, path: Path, name: str, scope: dict[str, Any]) -> bool:
+        """Notes that code reads or writes a global or a variable of a module. Returns False if it
+        is not defined."""
+        self.values.setdefault(path, scope)
         held, absent = self.held.setdefault(path, {}), self.absent.setdefault(path, set())
-        for name in names:
-            if name in scope:
-                if name not in held and name not in absent:
-                    held[name] = plain_value(scope[name])
-                self.walk(path.item(name), scope[name])
-            else:
-                absent.add(name)
+        if name not in scope:
+            absent.add(name)
+        elif name not in held and name not in absent:
+            held[name] = plain_value(scope[name])
+        return name in scope
 
-    def _add_module(self, module: types.ModuleType) -> None:
+    def hold_module_variable(self, module: types.ModuleType, name: str) -> Path:
+        """Notes that code reads a variable of a module. Returns the path of its variables."""
         path = Path("class", Members(module))
-        if is_users(module.__name__) and path not in self.values:
-            self.values[path] = path.key
-            self._modules.append((path, module))
-            self._walk_module(path, module, self.names)
-
-    def _walk_module(self, path: Path, module: types.ModuleType, names: Set[str]) -> None:
+        self.values.setdefault(path, path.key)
+        held, absent = self.held.setdefault(path, {}), self.absent.setdefault(path, set())
         variables = vars(module)
-        if self._any_name:
-            names = names | {n for n in variables if not n.startswith("__")}
-        self._walk_scope(path, tuple(names), variables)
+        if name not in variables:
+            absent.add(name)
+        elif name not in held and name not in absent:
+            held[name] = plain_value(variables[name])
+        return path
 
-    def _walk_parts(self, path: Path, value: Any) -> Iterator[tuple[Path, Any]]:
-        kind = type(value)
-        if isinstance(value, Tensor):
-            self.held[path] = (value._data, value._grad)
-            self.edges[path] = value.edge
-            self.hooks[path] = hooks_of(value.edge)
-            if isinstance(value._data, Later):
-                self._lazy.append(path)
-            yield path.attr("_grad"), value._grad
-        elif isinstance(value, SEQUENCES):
-            yield from self._walk_elements(path, value, enumerate(value))
-        elif isinstance(value, dict):
-            yield from self._walk_elements(path, value, value.items())
-            yield from _keys(value)
-        elif kind is types.FunctionType:
-            yield from self._walk_function(path, value)
-        elif kind in _INDIRECTIONS:
-            for name in _INDIRECTIONS[kind]:
-                yield path.attr(name), getattr(value, name)
-        elif isinstance(value, SETS):
-            self.held[path] = kind(value)
-        elif isinstance(value, types.ModuleType):
-            self._add_module(value)
-            yield from _values(path, value)
-        elif isinstance(value, type):
-            yield from self._walk_class(value)
-        elif isinstance(value, (types.BuiltinFunctionType, types.MethodWrapperType)):
-            if not isinstance(value.__self__, (types.ModuleType, type, type(None))):
-                yield path.attr("__self__"), value.__self__
-        elif not isinstance(value, (*FIXED, np.ndarray, np.generic)):
-            yield from self._walk_attributes(path, value)
+    # ---- contents
 
-    def _walk_function(self, path: Path, value: Any) -> Iterator[tuple[Path, Any]]:
-        self.held[path] = contents = tuple(map(plain_value, cells(value)))
-        for i, content in enumerate(contents):
-            if content is not EMPTY:
-                yield path.cell(i, value.__code__.co_freevars[i]), content
-        if not is_ours(value.__code__):
-            yield path.attr("__code__"), value.__code__
-            yield path.attr("__defaults__"), value.__defaults__
-            yield path.attr("__kwdefaults__"), value.__kwdefaults__
-            yield from self._walk_fields(path, value)
+    def hold_item(self, path: Path, key: Any) -> bool:
+        """Notes that code reads or writes an item of a dictionary or list, and no other. Returns
+        False if it does not exist."""
+        container = self.values[path]
+        exists = key in container if isinstance(container, dict) else key < len(container)
+        if path not in self.held and not isinstance(container, tuple):
+            items = self.items.setdefault(path, {})
+            if key not in items:
+                items[key] = plain_value(container[key]) if exists else EMPTY
+        return exists
 
-    def _walk_fields(self, path: Path, value: Any) -> Iterator[tuple[Path, Any]]:
-        """Notes the attributes of a container or function."""
-        self.fields[path] = fields = attributes(value)
-        for name, element in fields.items():
-            yield path.attr(name), element
+    def test_key(self, path: Path, key: Any) -> None:
+        """Notes that a run depends on whether a dictionary has a key."""
+        if path not in self.held:
+            exists = self.hold_item(path, key)
+            self.tested.setdefault(path, {}).setdefault(key, exists)
 
-    def _walk_elements(self, path: Path, value: Any, items: Any) -> Iterator[tuple[Path, Any]]:
+    def hold_elements(self, path: Path) -> list[tuple[Any, Any]]:
+        """Notes that code reads or writes any element of a container. Returns its keys or
+        positions, with the elements."""
+        container = self.values[path]
+        items = container.items() if isinstance(container, dict) else enumerate(container)
         pairs = [(key, plain_value(element)) for key, element in items]
-        if not isinstance(value, tuple):
-            self.held[path] = pairs
-        if len(value) > MAX_FOLLOWED_ELEMENTS:
-            self.large.append(path)
-            return
-        for key, element in pairs:
-            yield path.item(key), element
-        if type(value) not in (list, dict, tuple, deque, OrderedDict, Counter):
-            yield from self._walk_fields(path, value)
-            yield from self._walk_class(type(value))
+        if not isinstance(container, tuple) and path not in self.held:
+            before = self.items.pop(path, {})  # what the run changed since the first read
+            self.held[path] = [(k, v) for k, v in (
+                *((k, before.pop(k, v)) for k, v in pairs), *before.items())
+                if v is not EMPTY] if before else pairs
+        return pairs
 
-    def _walk_attributes(self, path: Path, value: Any) -> Iterator[tuple[Path, Any]]:
-        fields = {name: plain_value(v) for name, v in attributes(value).items()}
-        self.held[path] = fields
-        for name, element in fields.items():
-            yield path.attr(name), element
-        for name, element in of_instance(type(value)).items():
-            if name not in fields:
-                yield path.attr(name), element
-        yield from self._walk_class(type(value))
+    def hold_attributes(self, path: Path) -> dict[str, Any]:
+        """Notes that code reads or writes attributes of an object. Returns those at the start."""
+        value = self.values[path]
+        if path not in self.held:
+            self.held[path] = {name: plain_value(v) for name, v in attributes(value).items()}
+            self.hold_class(type(value))
+        return self.held[path]  # type: ignore[no-any-return]
 
-    def _walk_class(self, cls: type) -> Iterator[tuple[Path, Any]]:
-        """Notes the members of a class, its bases and its metaclass."""
+    def hold_cells(self, path: Path) -> tuple[Any, ...]:
+        """Notes that a function is called or read. Returns the contents of its cells."""
+        value = self.values[path]
+        if path not in self.held:
+            self.held[path] = tuple(map(plain_value, cells(value)))
+            if not is_ours(value.__code__):
+                for name in ("__code__", "__defaults__", "__kwdefaults__"):
+                    self.note(path.attr(name), getattr(value, name))
+        return self.held[path]  # type: ignore[no-any-return]
+
+    def hold_fields(self, path: Path) -> dict[str, Any]:
+        """Notes that code reads or writes attributes of a container or function."""
+        if path not in self.fields:
+            fields = attributes(self.values[path])
+            self.fields[path] = {name: plain_value(v) for name, v in fields.items()}
+        return self.fields[path]
+
+    def hold_class(self, cls: type) -> None:
+        """Notes the members of a class, its bases and its metaclass, without their parts."""
         if id(cls) in self._classes:
             return
         self._classes.add(id(cls))
         self.values[Path("class", cls)] = cls
         for c in (*cls.__mro__, type(cls)):
             members = own_members(c)
-            if members:
+            if members and Path("class", c) not in self.held:
                 self.values[Path("class", c)] = c
                 self.held[Path("class", c)] = {n: plain_value(v) for n, v in members.items()}
-        yield from of_class(cls)
+
+    # ---- parts of exposed objects
+
+    def _walk_parts(self, path: Path, value: Any) -> Iterator[tuple[Path, Any]]:
+        kind = type(value)
+        if isinstance(value, SEQUENCES):
+            yield from self._walk_elements(path, value)
+        elif isinstance(value, dict):
+            yield from self._walk_elements(path, value)
+            yield from object_keys(value)
+        elif kind is types.FunctionType:
+            yield from self._walk_function(path, value)
+        elif kind in INDIRECTIONS:
+            for name in INDIRECTIONS[kind]:
+                yield path.attr(name), getattr(value, name)
+        elif isinstance(value, SETS):
+            self.held.setdefault(path, kind(value))
+        elif isinstance(value, types.ModuleType):
+            yield from self._walk_module(path, value)
+        elif isinstance(value, type):
+            yield from self._walk_class(value)
+        elif isinstance(value, (types.BuiltinFunctionType, types.MethodWrapperType)):
+            if not isinstance(value.__self__, (types.ModuleType, type, type(None))):
+                yield path.attr("__self__"), value.__self__
+        elif not isinstance(value, (*FIXED, Tensor, np.ndarray, np.generic)):
+            yield from self._walk_attributes(path, value)
+
+    def _walk_module(self, path: Path, module: types.ModuleType) -> Iterator[tuple[Path, Any]]:
+        if module is os:  # the mutable state of the standard library
+            yield path.attr("environ"), os.environ
+        if is_users(module.__name__):
+            self._modules.append(module)
+            self._hold_variables(module, self.names)
+            for name, value in list(vars(module).items()):
+                if not name.startswith("__") or name in self.names:
+                    yield from self._named(name, _variable_of(module, name), value)
+
+    def _hold_variables(self, module: types.ModuleType, names: Collection[str]) -> None:
+        for name in {*names, *vars(module)} if self.any_name else names:
+            self.hold_module_variable(module, name)
+
+    def _walk_function(self, path: Path, value: Any) -> Iterator[tuple[Path, Any]]:
+        self.on_exposed_function(value)
+        for i, content in enumerate(self.hold_cells(path)):
+            if content is not EMPTY:
+                yield path.cell(i, value.__code__.co_freevars[i]), content
+        if not is_ours(value.__code__):
+            yield path.attr("__code__"), value.__code__
+            yield path.attr("__defaults__"), value.__defaults__
+            yield path.attr("__kwdefaults__"), value.__kwdefaults__
+            yield from self._walk_fields(path)
+
+    def _walk_fields(self, path: Path) -> Iterator[tuple[Path, Any]]:
+        """The attributes of a container or function."""
+        for name, element in self.hold_fields(path).items():
+            yield from self._named(name, path.attr(name), element)
+
+    def _walk_elements(self, path: Path, value: Any) -> Iterator[tuple[Path, Any]]:
+        pairs = self.hold_elements(path)
+        if len(pairs) > MAX_FOLLOWED_ELEMENTS:
+            self.large.append(path)
+            return
+        for key, element in pairs:
+            yield path.item(key), element
+        if type(value) not in (list, dict, tuple, deque, OrderedDict, Counter):
+            yield from self._walk_fields(path)
+            yield from self._walk_class(type(value))
+
+    def _walk_attributes(self, path: Path, value: Any) -> Iterator[tuple[Path, Any]]:
+        fields = self.hold_attributes(path)
+        always = _is_read_by_engine(type(value))
+        for name, element in fields.items():
+            if always:
+                yield path.attr(name), element
+            else:
+                yield from self._named(name, path.attr(name), element)
+        for name, element in of_instance(type(value)).items():
+            if name not in fields:
+                yield from self._named(name, path.attr(name), element)
+        yield from self._walk_class(type(value))
+
+    def _walk_class(self, cls: type) -> Iterator[tuple[Path, Any]]:
+        """The members of a class, its bases and its metaclass."""
+        if id(cls) in self._exposed_classes:
+            return
+        self._exposed_classes.add(id(cls))
+        self.hold_class(cls)
+        for path, value in of_class(cls):
+            key = path.key
+            yield from self._named(getattr(key, "value", key), path, value)
         if is_users(type(cls).__module__):
             yield from self._walk_class(type(cls))
+
+    # ---- the end of the run
+
+    def note_unchanged_parts(self) -> None:
+        """Notes parts that code may have assigned, and that hold what they held at the start: a
+        replay assigns nothing, which is right as long as they hold it."""
+        for owner, part in self.stored:
+            before, now = self._part_at_start(owner, part), self._part_now(owner, part)
+            if before is now and now is not EMPTY:
+                self.note(part, now)
+
+    def _part_at_start(self, owner: Path, part: Path) -> Any:
+        held = self.items.get(owner, self.fields.get(owner, self.held.get(owner)))
+        if part.kind == "cell" and isinstance(held, tuple):
+            return held[part.key]
+        contents = dict(held or {})
+        return contents.get(getattr(part.key, "value", part.key), EMPTY)
+
+    def _part_now(self, owner: Path, part: Path) -> Any:
+        value, key = self.values[owner], getattr(part.key, "value", part.key)
+        if part.kind == "cell":
+            return cells(value)[key]
+        if part.kind == "attr":
+            return (own_members(value) if isinstance(value, type) else attributes(value)).get(
+                key, EMPTY)
+        if isinstance(value, list):
+            return value[key] if key < len(value) else EMPTY
+        return value[key] if key in value else EMPTY
 
     def mark_written(self, path: Path) -> None:
         """Marks the value at `path` as assigned by the run, even if it is unchanged."""
         assert path.parent is not None
-        held, key = self.held[path.parent], getattr(path.key, "value", path.key)
+        key = getattr(path.key, "value", path.key)
+        if path.parent in self.items:
+            self.items[path.parent][key] = _WRITTEN
+            return
+        held = self.held[path.parent]
         if isinstance(held, dict):
             held[key] = EMPTY
         elif isinstance(held, tuple):
@@ -245,6 +373,22 @@ class HeapSnapshot:
             now = self._current(path)
             if not _same_contents(before, now):
                 yield path, before, now
+        for path, items in list(self.items.items()):
+            changed = self._changed_items(self.values[path], items)
+            if changed is not None:
+                yield path, *changed
+
+    @staticmethod
+    def _changed_items(container: Any, items: dict[Any, Any]) -> Any:
+        """The old and new items of a container that is read in part; None if they are equal."""
+        before = [(k, v) for k, v in items.items() if v is not EMPTY]
+        present = container if isinstance(container, dict) else range(len(container))
+        now = [(k, container[k]) for k, _ in before if k in present]
+        added = [k for k, v in items.items() if v is EMPTY and k in present]
+        if len(added) > 1:  # in the order in which the run added them
+            added = [k for k in container if k in added]
+        now += [(k, container[k]) for k in added]
+        return None if _same_contents(before, now) else (before, now)
 
     def changed_fields(self) -> Iterator[tuple[Path, dict[str, Any], dict[str, Any]]]:
         """(path, old, new) of the changed attributes of functions and containers."""
@@ -272,6 +416,25 @@ class HeapSnapshot:
         return value if isinstance(value, SETS) else attributes(value)
 
 
+_WRITTEN = object()  # the former value of an item that the run has certainly assigned
+
+
+def ignore(function: Any) -> None:
+    """Does nothing."""
+
+
+def _is_read_by_engine(cls: type) -> bool:
+    """True if code that is not followed reads attributes of objects of a class: of generators of
+    random numbers and compiled functions, for example."""
+    return hasattr(cls, "__captured__") or (
+        cls.__module__.partition(".")[0] == _ROOT and not is_users(cls.__module__)
+        and not issubclass(cls, Module))
+
+
+def _variable_of(module: types.ModuleType, name: str) -> Path:
+    return Path("class", Members(module)).item(name)
+
+
 def _same_contents(before: Any, now: Any) -> bool:
     """True if two copies of an object's contents hold identical elements."""
     if len(before) != len(now):
@@ -285,7 +448,7 @@ def _same_contents(before: Any, now: Any) -> bool:
     return all(a is b for a, b in zip(before, now))
 
 
-_INDIRECTIONS: dict[type, tuple[str, ...]] = {  # wrappers, and the attributes to follow
+INDIRECTIONS: dict[type, tuple[str, ...]] = {  # wrappers, and the attributes to follow
     types.MethodType: ("__self__", "__func__"), property: ("fget",),
     functools.partial: ("func", "args", "keywords"),
     staticmethod: ("__func__",), classmethod: ("__func__",),
@@ -297,15 +460,8 @@ def is_plain(value: Any) -> bool:
     return type(value) in PLAIN or isinstance(value, (np.dtype, np.number, np.bool_, np.datetime64))
 
 
-def _keys(value: dict[Any, Any]) -> Iterator[tuple[Path, Any]]:
+def object_keys(value: dict[Any, Any]) -> Iterator[tuple[Path, Any]]:
     """The keys of a dictionary that have contents of their own."""
     for key in value:
         if not (is_plain(key) or isinstance(key, (*FIXED, tuple, frozenset, Tensor))):
             yield Path("class", KnownObject(key)).attr("__self__"), key
-
-
-def _values(path: Path, module: types.ModuleType) -> Iterator[tuple[Path, Any]]:
-    """The mutable state of a standard library module: only the environment, of `os`."""
-    if module is os:
-        yield path.attr("environ"), os.environ
-

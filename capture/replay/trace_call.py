@@ -21,6 +21,7 @@ from ..heap.code_tracker import PAUSES, CodeTracker
 from ..heap.grad_hook_guards import computes_gradients
 from ..heap.introspection import is_users
 from ..heap.path_reader import PathReader
+from ..heap.read_follower import ReadFollower
 from ..heap.snapshot import HeapSnapshot
 from ..program.cfg import Element
 from ..program.error_checks import find_checks
@@ -72,7 +73,7 @@ def recorded(fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, An
     With `waits`, large arrays stay uncomputed until Python reads them. `Trace.late` computes them.
     """
     state, names, varying = HeapSnapshot(), names or ValueTable(), varying or DynamicInputs()
-    read = PathReader(args, kwargs, fn, names.held)
+    read, reads = PathReader(args, kwargs, fn, names.held), ReadFollower(state)
     sizes = names.sizes
     sizes.begin(varying.sizes(read))
     tracer = Tracer(state, len(args), tuple(kwargs), names, sizes, varying)
@@ -80,15 +81,12 @@ def recorded(fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, An
 
     def entered(code: types.CodeType, scope: dict[str, Any]) -> None:
         names.held[id(scope)] = scope
-        state.walk_code(code, scope)
+        if not tracer.refusal or tracer.has_symbols:  # without symbols nothing is left to undo
+            reads.enter(code, scope)
         if is_users(scope.get("__name__")) and tells_symbols_apart(code):
             tracer.disable_symbolic_scalars()
 
-    for i, arg in enumerate(args):
-        state.walk(Path("args").item(i), arg)
-    for key, arg in kwargs.items():
-        state.walk(Path("kwargs").item(key), arg)
-    state.walk(Path("function"), fn)
+    reads.begin(fn, args, kwargs)
     names.held[id(default_generator)] = default_generator
     state.walk(Path("object", id(default_generator)).attr("state"), default_generator.state)
     tracker, previous = CodeTracker(entered, tracer.refuse), interpreter.STATE.active
@@ -107,18 +105,18 @@ def recorded(fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, An
         section.open = False
         for finish in (tracker.stop, stop, symbolizer.uninstall):
             finish()
+        reads.end()
         for path in symbolizer.written:
             state.mark_written(path)
         trace_exit, tracer.computed_gradients = None, computes_gradients(tracker.seen)
         if not tracer.refusal:
-            trace_exit = _finish(fn, tracer, None if tracker.any_attribute else tracker.names,
-                                 result)
+            trace_exit = _finish(fn, tracer, result)
         _detach(tracer, late)
         result = concretize(state, result)
     except BaseException as error:
         section.open = False
         must_restore = not isinstance(error, Exception) and not tracer.refusal
-        _run_all(tracker.stop, stop, symbolizer.uninstall, lambda: concretize(state, None),
+        _run_all(tracker.stop, stop, reads.end, symbolizer.uninstall, lambda: concretize(state, None),
                  lambda: _detach(tracer, late), late.end if late is not None else stop,
                  lambda: restore(state) if must_restore else None)
         raise
@@ -141,17 +139,17 @@ def _run_all(*steps: Callable[[], Any]) -> None:
             step()
 
 
-def _finish(fn: Callable[..., Any], tracer: Tracer, names: set[str] | None,
-            result: Any) -> TraceExit | None:
+def _finish(fn: Callable[..., Any], tracer: Tracer, result: Any) -> TraceExit | None:
     tracer.location = defined_at(fn)
+    tracer.state.note_unchanged_parts()
     find_append_only(tracer)
     outputs = OutputSpecBuilder(tracer)
     recipe = outputs.recipe(result)
     effects = find_effects(tracer, outputs) + find_tape_effects(tracer, outputs)
     backward = find_backward(tracer, outputs)
     checks = find_checks(tracer, [*outputs.nodes, *(backward.saved if backward else ())])
-    read_values = find_read_values(tracer, names)
-    guards = [*find_guards(tracer, read_values, names),
+    read_values = find_read_values(tracer)
+    guards = [*find_guards(tracer, read_values),
               *find_missing_attributes(tracer.state, read_values)]
     if tracer.refusal:
         return None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import types
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from typing import Any
 
 from ...eager.core.tape import Entry, Leaf  # the tracer settles the tape
@@ -20,8 +20,8 @@ Assign = Callable[[Any], None]
 def concretize(state: HeapSnapshot, result: Any) -> Any:
     """Returns `result` with plain numbers for symbols; replaces them in changed objects, too."""
     seen = dict[int, Any].fromkeys(state.paths)  # older objects are among the changes
-    for path, _, _ in [*state.changes(), *state.changed_fields()]:
-        _concretize_contents(state.values[path], seen)
+    for path, before, now in [*state.changes(), *state.changed_fields()]:
+        _concretize_contents(state.values[path], seen, _ids(now) - _ids(before))
     return _concrete(result, seen)
 
 
@@ -42,7 +42,18 @@ def _is_symbolic(key: Any) -> bool:
     return type(key) in SYMBOLS or (isinstance(key, tuple) and any(map(_is_symbolic, key)))
 
 
-def _concretize_contents(value: Any, seen: dict[int, Any]) -> None:
+def _ids(contents: Any) -> set[int]:
+    """The ids of the values in a copy of an object's contents."""
+    if isinstance(contents, dict):
+        return set(map(id, contents.values()))
+    if isinstance(contents, list):
+        return {id(element) for _, element in contents}
+    return set(map(id, contents))
+
+
+def _concretize_contents(value: Any, seen: dict[int, Any],
+                         new: Collection[int] | None = None) -> None:
+    """Replaces symbols in an object; `new`: the ids of the values that may hold symbols."""
     if isinstance(value, dict) and any(map(_is_symbolic, value)):
         items = list(value.items())
         value.clear()
@@ -52,9 +63,10 @@ def _concretize_contents(value: Any, seen: dict[int, Any]) -> None:
         value.difference_update(numbers)
         value.update(_concrete(v, seen) for v in numbers)
     for old, assign in list(_slots(value)):
-        new = _concrete(old, seen)
-        if new is not old:
-            assign(new)
+        if new is None or id(old) in new:
+            plain = _concrete(old, seen)
+            if plain is not old:
+                assign(plain)
 
 
 def _slots(value: Any) -> Iterator[tuple[Any, Assign]]:

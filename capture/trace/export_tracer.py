@@ -384,6 +384,7 @@ def walk(fn: Callable[..., Any]) -> HeapSnapshot:
     """A snapshot of everything reachable from `fn`: its object, its closure, the globals that it
     names, and the same for functions that it names."""
     state = HeapSnapshot()
+    state.any_name = True
     state.walk(Path("function"), fn)
     seen: set[int] = set()
     todo = _unseen_function(fn, seen)
