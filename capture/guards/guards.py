@@ -285,7 +285,8 @@ def _attribute_guards(tracer: Tracer, path: Path, value: Any) -> Iterator[Guard]
                         "contents")
     has_attributes = path in tracer.state.held and not isinstance(value,
                                                                   (Tensor, types.FunctionType))
-    is_listed = tracer.state.any_name and path in tracer.state.exposed
+    state = tracer.state
+    is_listed = path in state.listed or (state.any_name and path in state.exposed)
     own = dictionary(value) if is_listed and has_attributes else None
     if own is not None:
         keys = set(own) - {n for p, n in tracer.created if p == path}

@@ -22,8 +22,10 @@ _MAX_PASSES = 12
 _NO_CONSTANT = object()
 _GENERATORS = inspect.CO_GENERATOR | inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR
 _READS_LOCALS = {"locals", "vars", "dir", "eval", "exec", "globals"}
-ESCAPES, RETURNED, OPERAND, TRUTH, MEMBERS, ELEMENTS, UNKNOWN = (
-    "escapes", "returned", "operand", "truth", "members", "elements", "unknown")
+ESCAPES, RETURNED, OPERAND, TRUTH, MEMBERS, ELEMENTS, ALL_ATTRIBUTES, UNKNOWN = (
+    "escapes", "returned", "operand", "truth", "members", "elements", "all attributes", "unknown")
+_LOOKUPS = {"getattr", "hasattr", "setattr", "delattr"}  # their names may be computed
+_LISTS = {"vars", "dir"}
 
 
 class Access:
@@ -45,6 +47,12 @@ class Access:
         if place not in self.steps:
             self.steps[place] = Access(self.depth + 1)
         return self.steps[place]
+
+
+    def lists_attributes(self) -> bool:
+        """True if code reads attributes by computed names, of this value or of parts of it."""
+        return ALL_ATTRIBUTES in self.uses or any(
+            a.lists_attributes() for a in self.steps.values())
 
 
 def _constant_key(key: Any) -> Any:
@@ -90,8 +98,8 @@ class CodeAccesses:
         self.roots: dict[tuple[str, str], Access] = {}
         self.stored_globals: set[str] = set()
         self.stored_names: set[str] = set()  # attributes and globals that the code assigns
+        self.lists_attributes = False  # of values that the analysis has lost track of
         self.call_sites: dict[int, CallSite] = {}  # by offset
-        self.steps_at: dict[int, Access] = {}
 
     def root(self, kind: str, name: str) -> Access:
         """The access of a variable."""
@@ -102,7 +110,10 @@ class CodeAccesses:
 def accesses_of(code: types.CodeType) -> CodeAccesses:
     """The accesses of a code object."""
     analysis = _Analysis(code)
-    if not analysis.run():
+    if analysis.run():
+        analysis.check_lookups()
+    else:
+        analysis.found.lists_attributes = True
         for access in analysis.all_accesses():
             access.uses.add(ESCAPES)
     return analysis.found
@@ -149,6 +160,17 @@ class _Analysis:
             self._escape(self._variables[name])
         for name in code.co_freevars if not _READS_LOCALS.isdisjoint(code.co_names) else ():
             self.found.root("free", name).uses.add(ESCAPES)
+
+    def check_lookups(self) -> None:
+        """Notes functions that read attributes by name and are not just called."""
+        names = set(self.code.co_names)
+        for name in names & (_LOOKUPS | _LISTS):
+            access = self.found.roots.get(("global", name))
+            if access is None or access.uses or access.arguments or access.steps:
+                self.found.lists_attributes = True
+        stored = any(("attr", "__dict__") in a.stored for a in self.all_accesses())
+        if "attrgetter" in names or stored:
+            self.found.lists_attributes = True
 
     def all_accesses(self) -> Iterator[Access]:
         """All accesses that were found."""
@@ -264,6 +286,8 @@ class _Analysis:
         for access in callee - {_UNKNOWN}:
             if site not in access.calls:
                 access.calls.append(site)
+        if self._reads_by_name(callee, arguments, spread):
+            self._list_attributes(arguments[0].origins if arguments else frozenset([_UNKNOWN]))
         positional = len(arguments) - len(keywords)
         for i, argument in enumerate(arguments):
             place = i if i < positional else keywords[i - positional]
@@ -278,6 +302,21 @@ class _Analysis:
                     access.arguments.append((site, place))
         result = frozenset([site.result, _UNKNOWN] if unknown else [site.result])
         self.push(Operand(result))
+
+    def _reads_by_name(self, callee: frozenset[Access], arguments: Sequence[Operand],
+                       spread: bool) -> bool:
+        """True if a call may read attributes whose names do not stand in the code."""
+        called = {n for n in _LOOKUPS | _LISTS if self.found.roots.get(("global", n)) in callee}
+        if not called:
+            return False
+        constant = arguments[1].constant if len(arguments) > 1 else _NO_CONSTANT
+        return spread or not called <= _LOOKUPS or type(constant) is not str \
+            or constant.startswith("__")
+
+    def _list_attributes(self, origins: frozenset[Access]) -> None:
+        self.use(origins, ALL_ATTRIBUTES)
+        if _UNKNOWN in origins:
+            self.found.lists_attributes = True
 
     # ---- instructions
 
@@ -334,7 +373,10 @@ class _Analysis:
             self._escape(self.pop().origins)
 
     def load_attribute(self, step: dis.Instruction) -> None:
-        self.push(self.parts(self.pop(), "attr", step.argval))
+        owner = self.pop()
+        if step.argval == "__dict__":
+            self._list_attributes(owner.origins)
+        self.push(self.parts(owner, "attr", step.argval))
         if step.opname == "LOAD_METHOD" or (_ATTRIBUTES_LOAD_METHODS and step.arg is not None
                                             and step.arg & 1):
             self.push(_FRESH)

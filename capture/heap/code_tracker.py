@@ -21,7 +21,7 @@ import numpy as np
 
 from ...eager.arrays import devices
 from ...eager.errors import CodegenError, is_our_file, is_ours
-from .bytecode import names_of, reads_by_name
+from .bytecode import names_of
 from .impurity import why_impure, why_passed_function_is_impure
 from .introspection import is_users
 
@@ -63,7 +63,6 @@ class CodeTracker:
     def __init__(self, entered: Callable[[types.CodeType, dict[str, Any]], None],
                  outside: Callable[[str], None]) -> None:
         self.names: set[str] = set()
-        self.any_attribute = False  # code may have read attributes with unknown names
         self._seen: dict[int, types.CodeType] = {}  # by id: code is slow to hash
         self._entered, self._outside = entered, outside
         # The garbage collector's callbacks can run at any point: they are no part of the function.
@@ -155,8 +154,6 @@ class CodeTracker:
     def enter(self, code: types.CodeType, names: dict[str, Any]) -> None:
         """Notes the names of a code object and of those defined inside it."""
         self.names.update(names_of(code))
-        if not is_ours(code) and reads_by_name(code):
-            self.any_attribute = True
         self._check(code, names)
         self._entered(code, names)
         for inner in code.co_consts:

@@ -18,8 +18,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ...eager.core.tensor import Tensor
+from ...eager.errors import is_ours
 from ...eager.nn.base.module import Module
 from .access_analysis import (
+    ALL_ATTRIBUTES,
     ELEMENTS,
     ESCAPES,
     MEMBERS,
@@ -68,7 +70,8 @@ class Located(NamedTuple):
 class _SiteState:
     """What is known of a call in the code: functions that it calls, and arguments."""
 
-    def __init__(self) -> None:
+    def __init__(self, result: Access) -> None:
+        self.result, self.makes_object = result, False  # an object that did not exist before
         self.callees: list[_Binding] = []
         self.arguments: dict[Any, list[Located]] = {}
         self.attribute: str | None = None  # that `getattr` or `hasattr` reads
@@ -95,7 +98,9 @@ class _Activation:
         self.sites.clear()
 
     def site(self, site: CallSite) -> _SiteState:
-        return self.sites.setdefault(site, _SiteState())
+        if site not in self.sites:
+            self.sites[site] = _SiteState(site.result)
+        return self.sites[site]
 
 
 class _Binding(NamedTuple):
@@ -114,6 +119,8 @@ class ReadFollower:
         self._by_code: dict[int, list[_Activation]] = {}
         self._followed: set[tuple[Any, ...]] = set()
         self._todo: deque[tuple[_Activation, Access, Located]] = deque()
+        self._exposures = 0
+        self._exposed_codes: set[int] = set()  # ids of code that unknown code may call
         self._stored_names: set[str] = set()
         self._sites_by_name: dict[str, list[tuple[_Activation, _SiteState]]] = {}
         self._alive: list[Any] = []  # scopes, so that no id is used twice
@@ -135,15 +142,15 @@ class ReadFollower:
 
     def enter(self, code: types.CodeType, scope: dict[str, Any]) -> None:
         """Notes code that is about to run for the first time."""
-        self.state.begin_code(code)
         activation = self._activation(code, scope)
+        self.state.begin_code(code, activation.found.lists_attributes and not is_ours(code))
         if activation.entered:
             return
         activation.entered = True
         found = activation.found
         self._note_stored_names(found.stored_names)
-        if not activation.functions:
-            activation.is_open = True  # called by code without analysis
+        if not activation.functions or activation.is_open:  # called by code without analysis
+            self._open(activation)
         self._follow_globals(activation, found, scope)
         for (kind, name), access in found.roots.items():
             if kind == "import":
@@ -164,16 +171,26 @@ class ReadFollower:
 
     def _expose_function(self, function: types.FunctionType) -> None:
         """Notes that code without analysis may call a function: its results are exposed."""
+        self._exposed_codes.add(id(function.__code__))
+        self._alive.append(function.__code__)
         for activation in self._by_code.get(id(function.__code__), ()):
-            activation.is_open = True
+            self._open(activation)
             for path, value, _ in activation.returned:
                 self.state.walk(path, value)
+
+    def _open(self, activation: _Activation) -> None:
+        """Notes that parameters may hold any exposed object."""
+        activation.is_open = True
+        if activation.entered and any(access.lists_attributes() for (kind, _), access in
+                                      activation.found.roots.items() if kind in ("local", "free")):
+            self.state.read_any_name()
 
     def _activation(self, code: types.CodeType, scope: dict[str, Any]) -> _Activation:
         key = id(code), id(scope)
         if key not in self._activations:
             self._activations[key] = _Activation(code)
             self._by_code.setdefault(id(code), []).append(self._activations[key])
+            self._activations[key].is_open = id(code) in self._exposed_codes
             self._alive += [code, scope]
         return self._activations[key]
 
@@ -255,6 +272,8 @@ class ReadFollower:
     def _use(self, access: Access, located: Located) -> None:
         uses, value, state = access.uses, located.value, self.state
         kind = type(value)
+        if ALL_ATTRIBUTES in uses:
+            state.walk_attributes(located.path, value)
         if ESCAPES in uses or (located.receiver is not None and _is_used_whole(access)):
             self._expose(located)
         elif OPERAND in uses and kind is not dict:
@@ -270,6 +289,7 @@ class ReadFollower:
             state.hold_elements(located.path)
 
     def _expose(self, located: Located) -> None:
+        self._exposures += 1
         self.state.walk(located.path, located.value)
         if located.receiver is not None:
             self._expose(located.receiver)
@@ -317,6 +337,13 @@ class ReadFollower:
 
     def _step(self, activation: _Activation, child: Access, kind: str, key: Any,
               located: Located) -> None:
+        before = self._exposures
+        self._follow_step(activation, child, kind, key, located)
+        if self._exposures > before and child.lists_attributes():
+            self.state.read_any_name()  # of a part that is not known
+
+    def _follow_step(self, activation: _Activation, child: Access, kind: str, key: Any,
+                     located: Located) -> None:
         value = located.value
         if kind == "attr":
             self._attribute(activation, child, key, located)
@@ -555,6 +582,8 @@ class ReadFollower:
             return
         binding = self._binding(located)
         if binding is None:
+            state.makes_object = isinstance(value, type) and type(value) is type \
+                and getattr(value, "__new__", None) is object.__new__
             self._expose(located)
             self._make_opaque(activation, state)
         else:
@@ -568,6 +597,8 @@ class ReadFollower:
         if isinstance(value, type) or receiver is not None or hasattr(type(value), "__captured__"):
             return None
         cls = type(value)
+        if cls.__call__ is Module.__call__ and self._has_no_hooks(located):
+            return self._forward(located)
         owner, function = _lookup(cls, "__call__")
         if not _is_looked_up_plainly(cls) or not _is_followed(function):
             return None
@@ -575,6 +606,27 @@ class ReadFollower:
         known = list(member_of(cls, owner, "__call__", function))
         at = known[0][0] if known else Path("class", cls).attr("__call__")
         return self._bind(Located(at, function), Located(path, value), noted=bool(known))
+
+    def _has_no_hooks(self, located: Located) -> bool:
+        """True if a call of a module only calls its `forward`; notes that it has no hooks."""
+        fields, at = self.state.hold_attributes(located.path), located.path.attr("_hooks")
+        hooks = fields.get("_hooks", Module._hooks)
+        if hooks is None:
+            self.state.note(at, None)
+        return hooks is None
+
+    def _forward(self, located: Located) -> _Binding | None:
+        path, value, _ = located
+        fields, cls = self.state.hold_attributes(path), type(value)
+        if "forward" in fields:
+            return self._binding(Located(self.state.note(path.attr("forward"), fields["forward"]),
+                                         fields["forward"]))
+        owner, function = _lookup(cls, "forward")
+        if not _is_looked_up_plainly(cls) or not _is_followed(function):
+            return None
+        known = list(member_of(cls, owner, "forward", function))
+        at = known[0][0] if known else Path("class", cls).attr("forward")
+        return self._bind(Located(at, function), located, noted=bool(known))
 
     def _bind(self, function: Located, receiver: Located | None, noted: bool = True) -> _Binding:
         """Passes a function's receiver, defaults and closure variables to its code."""
@@ -719,6 +771,8 @@ class ReadFollower:
 
     def _make_opaque(self, activation: _Activation, state: _SiteState) -> None:
         """Exposes the arguments of a call, now and later."""
+        if state.result.lists_attributes() and not state.is_opaque and not state.makes_object:
+            self.state.read_any_name()
         state.is_opaque = state.is_resolved = True
         for arguments in state.arguments.values():
             for argument in arguments:

@@ -11,7 +11,7 @@ import functools
 import os
 import types
 from collections import Counter, OrderedDict, deque
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from typing import Any
 
 import numpy as np
@@ -22,7 +22,7 @@ from ...eager.errors import is_ours
 from ...eager.nn.base.module import Module
 from ..scalars.symbolic_scalar import plain_value
 from .access_path import KnownObject, Members, Path
-from .bytecode import names_of, reads_by_name
+from .bytecode import names_of
 from .grad_hook_guards import hooks_of
 from .introspection import EMPTY, attributes, cells, is_users, of_class, of_instance, own_members
 
@@ -60,6 +60,7 @@ class HeapSnapshot:
         self.hooks: dict[Path, tuple[Any, ...]] = {}  # the gradient hooks of each tensor
         self.large: list[Path] = []
         self.exposed: set[Path] = set()
+        self.listed: set[Path] = set()  # objects of which code may read any attribute
         self._lazy: list[Path] = []  # tensors with a lazy array
         self.append_only: set[Path] = set()  # containers that the run added to and did not read
         self.absent: dict[Path, set[str]] = {}  # names in code that are not defined, by scope
@@ -110,19 +111,50 @@ class HeapSnapshot:
                 self.exposed.add(first)
                 queue.extend(self._walk_parts(first, value))
 
-    def begin_code(self, code: types.CodeType) -> None:
+    def begin_code(self, code: types.CodeType, by_any_name: bool) -> None:
         """Notes code that is about to run, and the attributes of exposed objects that it names."""
+        if by_any_name:
+            self.read_any_name()
         self.codes.append(code)
         new = names_of(code) - self.names
         self.names |= new
-        if not self.any_name and not is_ours(code) and reads_by_name(code):
-            self.any_name = True
-            new = frozenset(self._pending)
         for module in self._modules:
             self._hold_variables(module, new)
-        for name in new:
+        self._walk_pending(new)
+
+    def read_any_name(self) -> None:
+        """Notes that code may read all attributes of exposed objects."""
+        if not self.any_name:
+            self.any_name = True
+            for module in self._modules:
+                self._hold_variables(module, ())
+            self._walk_pending(list(self._pending))
+
+    def _walk_pending(self, names: Iterable[str]) -> None:
+        for name in names:
             for path, value in self._pending.pop(name, ()):
                 self.walk(path, value)
+
+    def walk_attributes(self, path: Path, value: Any) -> None:
+        """Exposes an object with all its attributes."""
+        self.walk(path, value)
+        self.listed.add(path)
+        if isinstance(value, types.ModuleType):
+            if is_users(value.__name__):
+                for name in list(vars(value)):
+                    if not name.startswith("__"):
+                        variables = self.hold_module_variable(value, name)
+                        self.walk(variables.item(name), vars(value)[name])
+        elif isinstance(value, type):
+            for member, content in of_class(value):
+                self.walk(member, content)
+        elif path in self.fields:
+            for name, content in self.fields[path].items():
+                self.walk(path.attr(name), content)
+        elif path in self.held and isinstance(self.held[path], dict):
+            inherited = of_instance(type(value))
+            for name, content in {**inherited, **self.held[path]}.items():
+                self.walk(path.attr(name), content)
 
     def _named(self, name: Any, path: Path, value: Any) -> Iterator[tuple[Path, Any]]:
         """The attribute of an exposed object, now or when code names it."""
