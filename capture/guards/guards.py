@@ -19,7 +19,7 @@ from ...eager.arrays import devices
 from ...eager.core.tensor import Tensor
 from ..graph.graph import param_key
 from ..heap import grad_hook_guards
-from ..heap.access_path import Members, Path, describe, item, steps
+from ..heap.access_path import Path, describe, item, steps
 from ..heap.introspection import dictionary, own_count
 from ..heap.snapshot import FIXED, SEQUENCES, is_plain
 from ..heap.unguardable import why_unguardable
@@ -27,6 +27,7 @@ from ..sizes.size_expr import constant
 from ..sizes.symbolic_dim import SizeCondition
 from ..trace.tracer import Tracer
 from .predicates import SCOPE, text_of
+
 
 class Guard(NamedTuple):
     """A condition of CONDITIONS on the value at `path`. Its constants may be paths of further

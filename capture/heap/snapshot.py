@@ -32,8 +32,8 @@ FIXED = (types.ModuleType, type, types.BuiltinFunctionType, types.MethodWrapperT
 SETS = (set, frozenset, bytearray)  # compared as a whole; elements are not followed
 SEQUENCES = (list, tuple, deque)
 MODULE_DICTIONARIES = ("_parameters", "_modules", "_buffers")  # shown as attributes
-_ALWAYS_READ = {*MODULE_DICTIONARIES, "_grad", "__self__", "__func__", "func", "args", "keywords", "original", "fget",
-                "environ"}  # attributes that run without being named
+_ALWAYS_READ = {*MODULE_DICTIONARIES, "_grad", "__self__", "__func__", "func", "args", "keywords",
+                "original", "fget", "environ"}  # attributes that code need not name
 _ROOT = __name__.partition(".")[0]
 MAX_FOLLOWED_ELEMENTS = 4096  # containers longer than this are not followed
 
@@ -289,9 +289,10 @@ class HeapSnapshot:
         if is_users(module.__name__):
             self._modules.append(module)
             self._hold_variables(module, self.names)
+            variables = Path("class", Members(module))
             for name, value in list(vars(module).items()):
                 if not name.startswith("__") or name in self.names:
-                    yield from self._named(name, _variable_of(module, name), value)
+                    yield from self._named(name, variables.item(name), value)
 
     def _hold_variables(self, module: types.ModuleType, names: Collection[str]) -> None:
         for name in {*names, *vars(module)} if self.any_name else names:
@@ -461,10 +462,6 @@ def _is_read_by_engine(cls: type) -> bool:
     return hasattr(cls, "__captured__") or (
         cls.__module__.partition(".")[0] == _ROOT and not is_users(cls.__module__)
         and not issubclass(cls, Module))
-
-
-def _variable_of(module: types.ModuleType, name: str) -> Path:
-    return Path("class", Members(module)).item(name)
 
 
 def _same_contents(before: Any, now: Any) -> bool:

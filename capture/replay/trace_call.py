@@ -21,11 +21,11 @@ from ..heap.code_tracker import PAUSES, CodeTracker
 from ..heap.grad_hook_guards import computes_gradients
 from ..heap.introspection import is_users
 from ..heap.path_reader import PathReader
-from ..heap.read_follower import ReadFollower
 from ..heap.snapshot import HeapSnapshot
 from ..program.cfg import Element
 from ..program.error_checks import find_checks
 from ..program.trace_exit import TraceExit
+from ..reads.read_follower import ReadFollower
 from ..trace.append_only import find_append_only
 from ..trace.concretize import concretize
 from ..trace.dynamic_inputs import DynamicInputs
@@ -116,8 +116,9 @@ def recorded(fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, An
     except BaseException as error:
         section.open = False
         must_restore = not isinstance(error, Exception) and not tracer.refusal
-        _run_all(tracker.stop, stop, reads.end, symbolizer.uninstall, lambda: concretize(state, None),
-                 lambda: _detach(tracer, late), late.end if late is not None else stop,
+        _run_all(tracker.stop, stop, reads.end, symbolizer.uninstall,
+                 lambda: concretize(state, None), lambda: _detach(tracer, late),
+                 late.end if late is not None else stop,
                  lambda: restore(state) if must_restore else None)
         raise
     return Trace(result, tracer.path, trace_exit, tracer.refusal, varying, tracer.can_retry, late)

@@ -20,7 +20,7 @@ from programs.running import differs, freeze
 import fusewire as fw
 from fusewire.capture.runtime.warnings import CaptureWarning
 
-PROGRAMS = int(os.environ.get("FUSEWIRE_TEST_STATES", "400"))
+PROGRAMS = int(os.environ.get("FUSEWIRE_TEST_STATES", "300"))
 CHUNK = 50
 CALLS = 8
 STATE = """
@@ -72,7 +72,7 @@ def helper(d, y=1.0): return d["a"] * y
 def deep(d): return d["deep"]
 def pick(d, key): return d[key]
 def default(y=0.5, *, z=0.25): return y + z
-def rows(): 
+def rows():
     for row in TABLE:
         yield row["lr"]
 def closure():
@@ -108,8 +108,8 @@ READS = (
     "functools.partial(helper, CONFIG)()", "operator.attrgetter('k')(thing)", "copy.copy(thing).k",
     "float(bool(LOG))", "TENSORS['w']", "thing.w", "layer(x)", "layer.forward(x)", "layer.rate",
     "read()", "sum(rows())", "thing.config['a']", "thing.own().k", "(K if K is not None else 1.0)",
-    "list(map(float, ROWS))[0]", "thing.table['lr']", "dict(CONFIG)['b']",
-    "{**CONFIG}['a']", "(ROWS + [1.0])[0]", "next(iter(TABLE))['lr']", "sorted(ROWS)[0]",
+    "list(map(float, ROWS))[0]", "thing.table['lr']", "dict(CONFIG)['b']", "{**CONFIG}['a']",
+    "(ROWS + [1.0])[0]", "next(iter(TABLE))['lr']", "sorted(ROWS)[0]",
     "(CONFIG if K > 1 else NUMBERS).get('a', 9.0)", "str(CONFIG['deep']).count('1')",
     "[t.k for t in THINGS.values()][1]", "first(*ROWS)", "named(**NUMBERS)", "float(ROWS == [1.0])",
 )
@@ -123,29 +123,33 @@ WRITES = (
     "TABLE.append({'lr': K})", "ROWS.sort()", "x.add_(1)", "thing.parts = thing.parts[::-1]",
     "CONFIG['b'] = 0.5", "NUMBERS['u'] += 1", "TENSORS['w'] = TENSORS['u'] + 1", "LOG.clear()",
     "vars(thing).update(m=1.0)", "layer.rate = layer.rate * 2", "ROWS[INDEX] = 7.0",
-    "TENSORS['u'].add_(1)", "del TABLE[:-1]", "thing.made = Inner(K)", "put(K)", "lib.other = thing",
+    "TENSORS['u'].add_(1)", "del TABLE[:-1]", "thing.made = Inner(K)", "put(K)",
+    "lib.other = thing",
 )
 CHANGES = (
     "K = v", "CONFIG['a'] = v", "CONFIG['maybe'] = v", "CONFIG.pop('maybe', None)", "KEY = 'b'",
     "CONFIG['deep']['lr'] = v", "CONFIG['deep'] = dict(CONFIG['deep'])", "ROWS.insert(0, v)",
     "ROWS[-1] = v", "ROWS[:] = [v, 1.0, 2.0]", "thing.k = v", "thing.inner.k = v", "thing.m = v",
     "thing.inner = Inner(v)", "Thing.shared = v", "thing.shared = v", "Base.shared = v",
-    "thing.__dict__.pop('shared', None)", "Thing.__dict__.get('shared') and delattr(Thing, 'shared')",
-    "thing.extra = v", "thing.__dict__.pop('extra', None)", "Thing.extra = v", "NAME = 'm'",
+    "thing.__dict__.pop('shared', None)",
+    "Thing.__dict__.get('shared') and delattr(Thing, 'shared')", "thing.extra = v",
+    "thing.__dict__.pop('extra', None)", "Thing.extra = v", "NAME = 'm'",
     "Thing.method = lambda self, y: y * v", "thing.method = lambda y: y * v", "INDEX = 1",
     "thing.__dict__.pop('method', None)", "Thing.prop = property(lambda self: v)", "lib.scale = v",
     "lib.sub.scale = v", "lib.sub = copy.copy(lib.sub) if 0 else lib", "lib.table['a'] = v",
-    "lib.fn = lambda y: y + v", "helper = lambda d, y=1.0: d['b'] * v", "helper.__defaults__ = (v,)",
-    "default.__kwdefaults__ = {'z': v}", "put(v)", "bump()", "TABLE[0]['lr'] = v", "LOG.append(v)",
-    "TABLE.append({'lr': v})", "TABLE.reverse()", "THINGS['a'] = THINGS['b']", "thing = Thing(v)",
-    "CONFIG = dict(CONFIG)", "CONFIG = {'b': 1.0, **CONFIG}", "NAMES.add('n')", "NAMES.discard('n')",
+    "lib.fn = lambda y: y + v", "helper = lambda d, y=1.0: d['b'] * v",
+    "helper.__defaults__ = (v,)", "default.__kwdefaults__ = {'z': v}", "put(v)", "bump()",
+    "TABLE[0]['lr'] = v", "LOG.append(v)", "TABLE.append({'lr': v})", "TABLE.reverse()",
+    "THINGS['a'] = THINGS['b']", "thing = Thing(v)", "CONFIG = dict(CONFIG)",
+    "CONFIG = {'b': 1.0, **CONFIG}", "NAMES.add('n')", "NAMES.discard('n')",
     "TENSORS['w'] = fw.full(3, v)", "TENSORS['w'] = TENSORS['u']", "PAIR = Pair(v, v)",
     "NUMBERS['v'] = v", "NUMBERS['t'] = v", "layer.rate = v", "layer.w = fw.full(3, v)",
-    "layer.inner = fw.nn.ReLU()", "layer.forward = lambda y: y * v", "layer.__dict__.pop('forward', 0)",
-    "thing.config = {'a': v}", "thing.parts[0] = Inner(v)", "thing.parts[0].k = v",
-    "thing.table = {'lr': v}", "Base.table = {'lr': v}", "deep = lambda d: {'lr': v}",
-    "Thing.__getitem__ = lambda self, i: v", "len = lambda a: v", "globals().pop('len', None)",
-    "deep.__code__ = (lambda d: NUMBERS and {'lr': K}).__code__", "CONFIG['unread'] = v",
+    "layer.inner = fw.nn.ReLU()", "layer.forward = lambda y: y * v",
+    "layer.__dict__.pop('forward', 0)", "thing.config = {'a': v}", "thing.parts[0] = Inner(v)",
+    "thing.parts[0].k = v", "thing.table = {'lr': v}", "Base.table = {'lr': v}",
+    "deep = lambda d: {'lr': v}", "Thing.__getitem__ = lambda self, i: v", "len = lambda a: v",
+    "globals().pop('len', None)", "deep.__code__ = (lambda d: NUMBERS and {'lr': K}).__code__",
+    "CONFIG['unread'] = v",
 )
 
 
