@@ -45,7 +45,7 @@ class SiteState:
         self.callees: list[Binding] = []
         self.arguments: dict[Any, list[Located]] = {}
         self.attribute: str | None = None  # that `getattr` or `hasattr` reads
-        self.takes_length = False
+        self.takes_length = self.takes_type = False
         self.is_resolved = self.is_opaque = False
 
 

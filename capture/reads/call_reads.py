@@ -33,7 +33,7 @@ from .activation import (
     lookup,
 )
 
-_TYPE_TESTS = (isinstance, issubclass, callable, type, id)
+_TYPE_TESTS = (isinstance, issubclass, callable, id)
 _ADDING: dict[type, tuple[str, ...]] = {list: ("append",)}  # methods that read no element
 
 
@@ -242,6 +242,8 @@ class CallReads:
             self._pass_to(binding, place, located)
         if state.attribute is not None:
             self._read_attribute(activation, site, state.attribute, place, located)
+        if state.takes_type:
+            self._use_type(activation, site, located)
         if state.takes_length:
             self._use_length(located)
 
@@ -257,6 +259,10 @@ class CallReads:
             self._make_opaque(activation, state)
         elif function in _TYPE_TESTS:
             state.is_resolved = True
+        elif function is type:
+            state.takes_type = state.is_resolved = True
+            for _, argument in arguments:
+                self._use_type(activation, site, argument)
         elif function is len:
             state.takes_length = state.is_resolved = True
             for _, argument in arguments:
@@ -267,6 +273,13 @@ class CallReads:
                 self._read_attribute(activation, site, state.attribute, place, argument)
         else:
             self._make_opaque(activation, state)
+
+    def _use_type(self, activation: Activation, site: CallSite, located: Located) -> None:
+        """Follows the class that `type` returns. With three arguments it makes a class."""
+        if set(activation.site(site).arguments) - {0} or site.constants:
+            self._expose(located)
+        cls = type(located.value)
+        self._todo.append((activation, site.result, Located(Path("class", cls), cls)))
 
     def _use_length(self, located: Located) -> None:
         if type(located.value) in CONTAINERS:

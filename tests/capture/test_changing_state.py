@@ -66,7 +66,39 @@ class Layer(fw.nn.Module):
     def forward(self, y): return self.inner(y * self.rate) + self.w
 
 thing, layer = Thing(2.0), Layer()
+callback = thing.method
 THINGS = {"a": thing, "b": Inner(4.0)}
+
+class Child(Thing):
+    def method(self, y): return super().method(y) + self.cached
+    @functools.cached_property
+    def cached(self): return self.inner.k + CONFIG["b"]
+    def __call__(self, d): return d["deep"]["lr"]
+
+class Box:
+    def __init__(self, c): self.c = c
+
+def wrapped(g):
+    def call(*args, **kwargs): return g(*args, **kwargs) + K
+    return call
+
+@wrapped
+def decorated(d): return d["a"]
+
+def outer(d):
+    inside = d["deep"]
+    def inner(): return inside["lr"]
+    return inner()
+
+def caught(d):
+    try:
+        return d["maybe"]
+    except KeyError:
+        return 0.125
+
+def recursive(d, n): return d["a"] if n == 0 else recursive(d, n - 1) + d["b"]
+child = Child(1.0)
+OPS = [lambda d: d["a"], lambda d: d["b"]]
 
 def helper(d, y=1.0): return d["a"] * y
 def deep(d): return d["deep"]
@@ -93,6 +125,11 @@ sub = types.ModuleType("state_library.sub")
 sub.scale = 4.0
 """
 READS = (
+    "type(thing).shared", "thing.__class__.shared", "float(isinstance(thing, Thing))",
+    "child(CONFIG)", "child.method(2.0)", "child.cached", "Box(CONFIG).c['a']",
+    "decorated(CONFIG)", "outer(CONFIG)",
+    "caught(CONFIG)", "OPS[INDEX](CONFIG)", "recursive(CONFIG, 2)", "type(child).make()",
+    "callback(2.0)", "(CONFIG['deep'] or NUMBERS)['lr']",
     "K", "CONFIG['a']", "CONFIG['deep']['lr']", "CONFIG.get('a', 1.5)", "CONFIG.get('maybe', .5)",
     "CONFIG[KEY]", "ROWS[0]", "ROWS[-1]", "ROWS[INDEX]", "len(ROWS)", "sum(ROWS)", "sum(ROWS[1:])",
     "thing.k", "thing.inner.k", "getattr(thing, 'k')", "getattr(thing, NAME)", "thing.shared",
@@ -127,6 +164,8 @@ WRITES = (
     "lib.other = thing",
 )
 CHANGES = (
+    "child.k = v", "child.__dict__.pop('cached', None)", "OPS[0] = lambda d: v", "callback = float",
+    "Child.shared = v", "child.inner = Inner(v)", "OPS.reverse()",
     "K = v", "CONFIG['a'] = v", "CONFIG['maybe'] = v", "CONFIG.pop('maybe', None)", "KEY = 'b'",
     "CONFIG['deep']['lr'] = v", "CONFIG['deep'] = dict(CONFIG['deep'])", "ROWS.insert(0, v)",
     "ROWS[-1] = v", "ROWS[:] = [v, 1.0, 2.0]", "thing.k = v", "thing.inner.k = v", "thing.m = v",
