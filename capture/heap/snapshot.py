@@ -347,8 +347,9 @@ class HeapSnapshot:
         for path, value in of_class(cls):
             key = path.key
             yield from self._named(getattr(key, "value", key), path, value)
-        if is_users(type(cls).__module__):
-            yield from self._walk_class(type(cls))
+        for base in (*cls.__mro__[1:], type(cls)):  # `super()` reads overridden members
+            if is_users(base.__module__):
+                yield from self._walk_class(base)
 
     # ---- the end of the run
 
