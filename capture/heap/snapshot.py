@@ -218,7 +218,9 @@ class HeapSnapshot:
             self.held[path] = [(k, v) for k, v in (
                 *((k, before.pop(k, v)) for k, v in pairs), *before.items())
                 if v is not EMPTY] if before else pairs
-        return pairs
+        held = self.held.get(path, ())
+        old = set(map(id, (v for _, v in held)))  # others were made or exposed by the run
+        return [p for p in pairs if id(p[1]) in old] if held else pairs
 
     def hold_attributes(self, path: Path) -> dict[str, Any]:
         """Notes that code reads or writes attributes of an object. Returns those at the start."""

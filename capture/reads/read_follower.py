@@ -29,6 +29,7 @@ from ..heap.snapshot import (
     is_plain,
     object_keys,
 )
+from ..scalars.symbolic_scalar import plain_value
 from .accesses import (
     ALL_ATTRIBUTES,
     ELEMENTS,
@@ -146,7 +147,8 @@ class ReadFollower(AttributeReads):
             state.stored.append((path, path.item(name)))
         loaded = [(n, access) for (kind, n), access in found.roots.items() if kind == "global"]
         for name, access in loaded:
-            if state.hold_variable(path, name, scope):
+            if state.hold_variable(path, name, scope) and \
+                    state.held[path].get(name) is plain_value(scope[name]):
                 self._todo.append((activation, access, Located(path.item(name), scope[name])))
         state.values.setdefault(path, scope)
         if is_users(module):
@@ -325,7 +327,8 @@ class ReadFollower(AttributeReads):
             self.state.counted.add(path)
             if exists:
                 self.state.hold_item(path, key)
-        if exists:
+        before = self.state.items.get(path, {}).get(key, value[key] if exists else None)
+        if exists and before is plain_value(value[key]):  # else the run has made or exposed it
             self._todo.append((activation, child, Located(path.item(key), value[key])))
 
     def _elements(self, activation: Activation, child: Access, kind: str, located: Located) -> None:
