@@ -15,6 +15,7 @@ from ..heap.snapshot import (
     SEQUENCES,
     SETS,
 )
+from ..scalars.symbolic_scalar import plain_value
 from .accesses import (
     ESCAPES,
     Access,
@@ -82,7 +83,8 @@ class AttributeReads(CallReads):
     ) -> None:
         variables = vars(module)
         path = self.state.hold_module_variable(module, name)
-        if name in variables:
+        held = self.state.held[path]
+        if name in held and held[name] is plain_value(variables.get(name)):
             self._todo.append((activation, child, Located(path.item(name), variables[name])))
         elif "__getattr__" in variables:
             self.state.walk(path.item("__getattr__"), variables["__getattr__"])
