@@ -210,7 +210,7 @@ def _lower_section(graph: Graph, lowering: KernelCache, checks: bool,
     values, shapes = strip_reshapes(ready)
     if program_inputs is not None:
         values = copy_passed_through(values, len(graph.outputs), program_inputs)
-    groups = fuse(values)
+    groups = fuse(values, lowering.machine.gpu)
     plan = plan_values(values, groups, checked_values, shapes, len(graph.outputs))
     persistent = {plan.buffers[plan.graph.inputs[i]] for i in plan.graph.persistent}
     persistent |= {plan.buffers[n] for n in _shared_factors(groups) if n in plan.buffers}

@@ -7,7 +7,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -21,7 +20,9 @@ from ..ir.affine_index import Index, as_index, collect_comparisons
 from ..ir.axis_coalescing import linear_forms, merge_axes
 from ..ir.builder import ExprValue, cast
 from ..ir.inline import Indices, Inliner, flatten, load
-from ..ir.loop_ir import Buffer, Const, Expr, Load, Register, Stmt
+from ..ir.loop_ir import Buffer, Expr, Register, Stmt
+from ..ir.op_cost import expression_cost
+from ..ir.scalar_ops import SCALAR
 
 _MAX_CACHED_ROW_ELEMENTS = 1 << 15  # a longer row does not stay in a cache until the next sweep
 _MIN_OPS_TO_CACHE = 8  # simple operations of a value that is cached for later sweeps
@@ -46,8 +47,8 @@ class Sweep:
 class LoopBody:
     """Expressions and statements of a group's members at one position of its loops."""
 
-    def __init__(self, group: Group, buffers: dict[Node, Buffer]) -> None:
-        self.group, self.buffers = group, buffers
+    def __init__(self, group: Group, buffers: dict[Node, Buffer], on_gpu: bool = False) -> None:
+        self.group, self.buffers, self._on_gpu = group, buffers, on_gpu
         self.registers = {n: Register(f"r{i}", summed_in(n.type.dtype))
                           for i, n in enumerate(group.members) if self.is_reduced(n)}
         self.row_caches: dict[Node,
@@ -101,15 +102,17 @@ class LoopBody:
         if self.group.kind != "rows" or len(sums) < 2 or self._inner > _MAX_CACHED_ROW_ELEMENTS:
             return set()
         return {n for n in self.group.members if not self.is_reduced(n) and n not in self.buffers
-                and estimate_work(list(self._cost_expressions(n))) >= _MIN_OPS_TO_CACHE}
+                and self._cost(n) >= _MIN_OPS_TO_CACHE}
 
-    def _cost_expressions(self, node: Node) -> Iterator[Expr]:
+    def _cost(self, node: Node) -> float:
+        """The cost of an element of a member, computed from other members and from memory."""
         def read(n: Node, index: Indices, mask: Any) -> ExprValue | None:
             if n is not node and n in self.group.members:
                 return ExprValue(loop_ir.read(Register("member", n.type.dtype)))
             return load(self.buffers[n], n.type, index, mask) if self._is_operand(n) else None
 
-        yield self._element(Inliner(read), node, self.group.variables()).expr
+        element = self._element(Inliner(read), node, self.group.variables())
+        return expression_cost([element.expr], self._on_gpu)
 
     def _reduced_operands(self, node: Node) -> set[Node]:
         """The reduced members that a member's expression reads."""
@@ -157,7 +160,7 @@ class LoopBody:
 
     def work_after(self, sweep: int) -> float:
         """The approximate number of simple operations after a sweep, once per outer position."""
-        return sum(estimate_work(list(self._cost_expressions(n))) for n in self.sweeps[sweep].after)
+        return sum(self._cost(n) for n in self.sweeps[sweep].after)
 
     def init_sums(self, sweep: int) -> list[Stmt]:
         """Statements that set the sweep's sums to their identities."""
@@ -289,38 +292,11 @@ def decode(position: Index, runs: list[tuple[list[int], int]]) -> list[tuple[lis
     return indices[::-1]
 
 
-def estimate_work(expressions: list[Expr]) -> float:
-    """The approximate number of simple operations per element."""
-    seen: set[Expr] = set()
-    stack = list(expressions)
-    total = 0.0
-    while stack:
-        e = stack.pop()
-        if e in seen or isinstance(e, Const):
-            continue
-        seen.add(e)
-        stack.extend(loop_ir.children(e))
-        if isinstance(e, Load):
-            total += 1
-        elif isinstance(e, loop_ir.Call) and e.dtype.kind != "i":
-            total += _OP_COSTS.get(e.op, 1)
-    return total
-
-
-_OP_COSTS = {"exp": 12, "log": 15, "pow": 40, "tanh": 20, "erf": 25, "sin": 20, "cos": 20, "div": 4,
-          "sqrt": 4, "mulhi": 4, "log1p": 25, "expm1": 25}
-
-
-_CALLED_OPS = {"pow", "sin", "cos", "tan", "sinh", "cosh", "asinh", "acosh", "atanh", "hypot",
-               "fmod",
-             "remainder", "floor_divide", "nextafter"}
-
-
 def is_vectorizable(group: Group, expressions: list[Expr], forms: list[dict[Expr, int]]) -> bool:
     """True if all reads are contiguous or constant along the lanes, and no operation is a call."""
     long = [i for i, n in zip(group.variables(), group.domain) if n != 1]
     lane = next(iter(long[-1].terms), None) if long else None
     contiguous = all(form[e] == 1 if e is lane else lane not in loop_ir.subexpressions([e])
                  for form in forms for e in form)
-    return contiguous and not any(isinstance(e, loop_ir.Call) and e.op in _CALLED_OPS
-                              for e in loop_ir.subexpressions(expressions))
+    return contiguous and not any(isinstance(e, loop_ir.Call) and SCALAR[e.op].is_call
+                                  for e in loop_ir.subexpressions(expressions))

@@ -12,8 +12,9 @@ from ..fusion.fusion import MAX_UNROLLED_REDUCTION, Group
 from ..ir import loop_ir
 from ..ir.affine_index import Index, as_index, counter
 from ..ir.loop_ir import Buffer, Expr, For, Kernel, Stmt, Var, const
+from ..ir.op_cost import expression_cost
 from ..ir.target_info import Machine
-from .loop_body import LoopAxes, LoopBody, decode, estimate_work, is_vectorizable
+from .loop_body import LoopAxes, LoopBody, decode, is_vectorizable
 from .loop_nest import MIN_ELEMENTS_PER_TASK, LoopNest, identities, kernel, lower_with_column_sums
 from .partition_work import chunk_bounds, split_into_tasks
 
@@ -27,9 +28,9 @@ _MAX_REDUCTION_CHUNK = 1 << 15  # elements; a longer reduction is split into chu
 def lower_loops(group: Group, buffers: dict[Node, Buffer], machine: Machine,
                 name: str) -> list[Kernel]:
     """The kernels of a group without contraction, usually one. `buffers`: the nodes in memory."""
-    body = LoopBody(group, buffers)
+    body = LoopBody(group, buffers, machine.gpu)
     expressions, forms = body.expressions()
-    cost = estimate_work(expressions)
+    cost = expression_cost(expressions, machine.gpu)
     vectors = machine.vectors_in_flight(cost) if is_vectorizable(group, expressions, forms) else 1
     nest = LoopNest(group, body, LoopAxes(group, forms), machine, name, cost, vectors)
     if any(group.domain[a] == 0 for a in group.outer_axes):

@@ -27,7 +27,8 @@ from ..program.native_program import Slot
 from .horizontal_fusion import fuse_launches
 from .module import CudaModule, module_of
 
-GPU_MACHINE = Machine(vector_bytes=128, registers=64, winograd=0, task_divisor=256, in_order=False)
+GPU_MACHINE = Machine(vector_bytes=128, registers=64, winograd=0, task_divisor=256, in_order=False,
+                      gpu=True)
 """The machine that schedules assume for every GPU; a vector is the width of a warp's access."""
 
 CUDA_LOWERING = LoweringTable({

@@ -28,7 +28,7 @@ from .materialize import (
 
 _MAX_REDUCTIONS_PER_KERNEL = 8  # each reduction can need another pass over the rows
 MAX_UNROLLED_REDUCTION = 9  # elements
-_MAX_OPS_PER_KERNEL = 500  # so that the iterations of a loop become several equal kernels, not one
+_MAX_OPS_PER_KERNEL = 1000  # so that the iterations of a loop become several equal kernels, not one
 _MAX_READER_CANDIDATES = 8  # per value read
 _LARGE_ARRAY_ELEMENTS = 1 << 18  # an array of so many elements is read once where possible
 _MIN_ROWS_TO_OUTER_REDUCE, _MAX_ROW_TO_OUTER_REDUCE = 256, 1 << 14  # rows; elements of a row
@@ -48,7 +48,7 @@ class Group:
     reads: set[Node] = field(default_factory=set)  # materialized nodes of other groups, and inputs
     refusals: list[str] = field(default_factory=list)
     reader_count: int = 1  # number of computations that read the first member
-    work: int = 0  # operations of all members
+    work: float = 0  # simple operations of all members
     layout: tuple[int, ...] = ()  # shape of the array that the results are a slice of, or empty
 
     @property
@@ -77,12 +77,13 @@ def axis_variables(shape: tuple[int, ...]) -> Indices:
     return variables
 
 
-def fuse(graph: Graph) -> list[Group]:
-    """The groups of a graph, in an order in which they can run."""
+def fuse(graph: Graph, on_gpu: bool = False) -> list[Group]:
+    """The groups of a graph, in an order in which they can run. `on_gpu`: the target is a GPU."""
     nodes = graph.nodes()
     readers, outputs = users(nodes), set(graph.outputs)
     reader_counts = count_readers(nodes, readers, outputs)
-    materialized, work = choose_materialized(nodes, readers, outputs, reader_counts)
+    materialized, work = choose_materialized(
+        nodes, readers, outputs, reader_counts, on_gpu)
     builder = GroupBuilder(Reads(materialized), work)
     for node in nodes:
         if node in materialized and not is_preallocated(node):
@@ -176,7 +177,7 @@ def node_key(node: Node, number: Mapping[Node, int]) -> tuple[Any, ...]:
 class GroupBuilder:
     """The groups built so far, by number, and their dependencies."""
 
-    def __init__(self, reads: Reads, work: Mapping[Node, int]) -> None:
+    def __init__(self, reads: Reads, work: Mapping[Node, float]) -> None:
         self.reads, self.work = reads, work
         self.groups: list[Group] = []
         self.group_of: dict[Node, int] = {}

@@ -8,14 +8,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from ...capture.graph.graph import SPECIAL, Node
+from ..ir.op_cost import node_cost
 
 WHOLE_OPERAND_KINDS = ("contract", "scan", "composite")
 """Kinds of nodes that read more than one element of an operand for an element of the result."""
-_HEAVY_OPS = {"exp", "log", "tanh", "pow", "sin", "cos", "erf", "uniform", "expm1", "log1p",
-              "sigmoid", "atan2"}
 _MIN_OPS_TO_AVOID_REPEATS = 10  # simple operations of a value that every row would repeat
-_MIN_OPS_TO_SHARE = 4  # simple operations of a value with several readers
-_MAX_INLINED_OPS = 200  # operations
+_MIN_OPS_TO_SHARE = 5  # simple operations of a value with several readers
+_MAX_INLINED_OPS = 400  # simple operations
 _MAX_INLINED_CONCAT_OPERANDS = 8  # with more, each operand is written to its slice of the result
 _MAX_INLINED_SLICES = 4  # with more, the value is materialized: other kernels read them
 _READS_OTHER_ELEMENTS = "a scan or an order, whose elements need others, has a kernel of its own"
@@ -33,16 +32,17 @@ def is_preallocated(node: Node) -> bool:
 
 def choose_materialized(
     nodes: list[Node], readers: Mapping[Node, list[Node]], outputs: set[Node],
-    reader_counts: Mapping[Node, int],
-) -> tuple[set[Node], dict[Node, int]]:
+    reader_counts: Mapping[Node, int], on_gpu: bool,
+) -> tuple[set[Node], dict[Node, float]]:
     """The materialized nodes, and the number of operations that each node inlines, itself included.
     """
     packed_operands, elements_read = _packed_operands(nodes), _elements_read(nodes, readers)
     materialized: set[Node] = set()
-    op_count: dict[Node, int] = {}
+    op_count: dict[Node, float] = {}
     for node in nodes:
-        own_ops = 10 if node.op in _HEAVY_OPS else 1
-        op_count[node] = own_ops + sum(op_count[i] for i in node.inputs if i not in materialized)
+        op_count[node] = node_cost(node, on_gpu) + sum(
+            op_count[i] / _elements_per_value(node, i) for i in node.inputs
+            if i not in materialized)
         if node.op in SPECIAL:
             materialize = is_preallocated(node) or node in outputs
         else:
@@ -64,7 +64,18 @@ def choose_materialized(
     return materialized, op_count
 
 
-def _should_materialize(node: Node, op_count: int, reader_count: int, recomputed: bool,
+def _elements_per_value(node: Node, operand: Node) -> int:
+    """The number of elements of a node for which code computes a value of an operand once.
+
+    It is the length of a row where the operand is constant along each row."""
+    if node.kind == "reduce" or (node.kind == "view" and node.op != "broadcast_to"):
+        return 1
+    shape, operand_shape = node.type.shape, operand.type.shape
+    is_constant_along_rows = not operand_shape or operand_shape[-1] == 1
+    return max(1, shape[-1]) if shape and is_constant_along_rows else 1
+
+
+def _should_materialize(node: Node, op_count: float, reader_count: int, recomputed: bool,
                         readers: list[Node]) -> bool:
     """True if a node needs memory. `recomputed`: its readers would compute its elements many times.
     """

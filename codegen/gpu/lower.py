@@ -18,7 +18,7 @@ from collections.abc import Sequence
 from ...capture.graph.graph import Node
 from ...eager.arrays.dtypes import summed_in
 from ...eager.core.op import OPS
-from ..cpu.loop_body import LoopAxes, LoopBody, decode, estimate_work
+from ..cpu.loop_body import LoopAxes, LoopBody, decode
 from ..cpu.loop_nest import LoopNest, identities, kernel, lower_with_column_sums
 from ..cpu.partition_work import chunk_bounds
 from ..fusion.fusion import MAX_UNROLLED_REDUCTION, Group
@@ -26,6 +26,7 @@ from ..ir import loop_ir
 from ..ir.affine_index import Index, as_index, counter
 from ..ir.inline import Indices
 from ..ir.loop_ir import Buffer, Expr, For, Kernel, Stmt, const
+from ..ir.op_cost import expression_cost
 from ..ir.target_info import Machine
 from .cost_model import REFERENCE_CHIP, KernelWork, predicted_seconds
 from .shared_transpose import transpose_kernel, transposed_loads
@@ -44,10 +45,10 @@ ROWS_PER_COLUMN_SUM = 32  # of one thread group
 def lower(group: Group, buffers: dict[Node, Buffer], machine: Machine, name: str) -> list[Kernel]:
     """The kernels of a group without a contraction, usually one; `buffers` holds the nodes that lie
     in memory."""
-    body = LoopBody(group, buffers)
+    body = LoopBody(group, buffers, machine.gpu)
     expressions, forms = body.expressions()
-    nest = LoopNest(group, body, LoopAxes(group, forms), machine, name, estimate_work(expressions),
-                    1)
+    nest = LoopNest(group, body, LoopAxes(group, forms), machine, name,
+                    expression_cost(expressions, machine.gpu), 1)
     if any(group.domain[a] == 0 for a in group.outer_axes):
         return []
     if 0 in group.domain:

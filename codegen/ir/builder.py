@@ -9,9 +9,7 @@ import numpy as np
 
 from . import loop_ir
 from .loop_ir import BOOL, Const, Expr
-from .scalar_ops import SCALAR
-
-_COMPARISONS = {"lt", "le", "gt", "ge", "eq", "ne", "isnan", "isinf", "isfinite", "signbit"}
+from .scalar_ops import PREDICATES, SCALAR
 
 
 class ExprValue:
@@ -50,7 +48,7 @@ def _bind(method: str, op: str) -> None:
         return call(op, other, self)
 
     setattr(ExprValue, f"__{method}__", forward)
-    if op not in _COMPARISONS:
+    if op not in PREDICATES:
         setattr(ExprValue, f"__r{method}__", backward)
 
 
@@ -72,7 +70,7 @@ def call(op: str, *args: Any) -> Any:
     if dtype is None or (op == "where" and not any(isinstance(a, ExprValue) for a in args[1:])):
         raise TypeError(f"{op} of numbers alone has no dtype")
     exprs = tuple(_operand(a, dtype) for a in args)
-    return ExprValue(loop_ir.call(op, exprs, BOOL if op in _COMPARISONS else dtype))
+    return ExprValue(loop_ir.call(op, exprs, BOOL if op in PREDICATES else dtype))
 
 
 def _fold_logic(op: str, a: Any, b: Any) -> Any:

@@ -137,7 +137,7 @@ class _Machine:
         return assign
 
     def _update(self, s: Update) -> Run:
-        value, function, r = _getter(s.value), SCALAR[s.op], s.register
+        value, function, r = _getter(s.value), SCALAR[s.op].function, s.register
 
         def update(frame: Frame) -> None:
             old = self._register(frame, r)
@@ -223,7 +223,7 @@ class _Machine:
         if isinstance(e, Load):
             return self._load(e)
         assert isinstance(e, Call), e
-        function, dtype, args = SCALAR[e.op], e.dtype, [_getter(x) for x in e.args]
+        function, dtype, args = SCALAR[e.op].function, e.dtype, [_getter(x) for x in e.args]
 
         def evaluate(frame: Frame) -> None:
             frame[e] = _cast(function(*(a(frame) for a in args)), dtype)

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -66,69 +67,150 @@ def _dot8(x: Any, y: Any) -> Any:
     return sum(terms[1:], terms[0])
 
 
-SCALAR: dict[str, Callable[..., Any]] = {
+class OpCost(NamedTuple):
+    """The cost of a scalar operation, in additions of the same dtype.
+
+    CPU columns are times of a vector whose operands are in registers, where exp of float32 takes 12
+    (`python -m benchmarks.scalar_costs` measures them). GPU columns are counts of machine
+    instructions for sm_80, slow paths left out.
+    """
+
+    cpu: float = 1  # of float32, 16-bit floats and integers
+    cpu_double: float = 1
+    gpu: float = 1
+    gpu_double: float = 1
+
+
+_SIMPLE = OpCost()
+
+
+@dataclass(frozen=True)
+class ScalarOp:
+    """A scalar operation of the loop IR.
+
+    `function` computes it on NumPy scalars; its result is then cast to the dtype of the call.
+    `result` is its result dtype if it has one of its own. `float_only`: integers are computed as
+    float64. `exact_in_small_floats`: a result of 16-bit floats needs no rounding. `is_call`: CPU
+    code calls a function for it, so that vectors in flight are of no use.
+    """
+
+    function: Callable[..., Any]
+    cost: OpCost = _SIMPLE
+    result: np.dtype[Any] | None = None
+    float_only: bool = False
+    exact_in_small_floats: bool = False
+    is_call: bool = False
+    is_transcendental: bool = False
+
+
+def _transcendental(function: Callable[..., Any], *cost: float, is_call: bool = False) -> ScalarOp:
+    return ScalarOp(function, OpCost(*cost), float_only=True, is_call=is_call,
+                    is_transcendental=True)
+
+
+def _predicate(function: Callable[..., Any]) -> ScalarOp:
+    return ScalarOp(function, result=_BOOL)
+
+
+def _exact(function: Callable[..., Any]) -> ScalarOp:
+    return ScalarOp(function, exact_in_small_floats=True)
+
+
+_BOOL, _DOUBLE = np.dtype(bool), np.dtype("float64")
+_UINT32, _INT32 = np.dtype("uint32"), np.dtype("int32")
+_DIVIDE = OpCost(4, 5, 9, 16)
+
+SCALAR: dict[str, ScalarOp] = {
     # arithmetic; integers wrap, x / 0 follows IEEE, an integer divided by zero is 0
-    "add": np.add, "sub": np.subtract, "mul": np.multiply, "div": np.true_divide,
-    "neg": np.negative, "abs": np.abs, "sign": np.sign,
-    "floor_divide": np.floor_divide, "remainder": np.remainder, "fmod": np.fmod, "pow": np.power,
-    "idiv": np.floor_divide, "imod": np.remainder,  # of indices: not negative, positive divisor
-    "maximum": np.maximum, "minimum": np.minimum,  # nan wins
-    "floor": np.floor, "ceil": np.ceil, "trunc": np.trunc, "round": np.rint,
-    "sqrt": np.sqrt, "hypot": np.hypot, "copysign": np.copysign, "nextafter": np.nextafter,
+    "add": ScalarOp(np.add), "sub": ScalarOp(np.subtract), "mul": ScalarOp(np.multiply),
+    "div": ScalarOp(np.true_divide, _DIVIDE, float_only=True),
+    "neg": _exact(np.negative), "abs": _exact(np.abs), "sign": _exact(np.sign),
+    "floor_divide": ScalarOp(np.floor_divide, OpCost(600, 420, 40, 80), is_call=True),
+    "remainder": ScalarOp(np.remainder, OpCost(600, 420, 40, 80), is_call=True),
+    "fmod": ScalarOp(np.fmod, OpCost(600, 420, 40, 80), is_call=True),
+    "pow": ScalarOp(np.power, OpCost(200, 390, 60, 200), is_call=True),
+    "idiv": ScalarOp(np.floor_divide),  # of indices: not negative, positive divisor
+    "imod": ScalarOp(np.remainder),
+    "maximum": _exact(np.maximum), "minimum": _exact(np.minimum),  # nan wins
+    "floor": _exact(np.floor), "ceil": _exact(np.ceil), "trunc": _exact(np.trunc),
+    "round": _exact(np.rint),
+    "sqrt": ScalarOp(np.sqrt, OpCost(5, 10, 8, 30), float_only=True),
+    "copysign": ScalarOp(np.copysign, float_only=True, exact_in_small_floats=True),
+    "nextafter": ScalarOp(np.nextafter, OpCost(150, 110, 30, 30), float_only=True,
+                          exact_in_small_floats=True, is_call=True),
     # transcendental
-    "exp": np.exp, "exp2": np.exp2, "expm1": np.expm1,
-    "log": np.log, "log2": np.log2, "log10": np.log10, "log1p": np.log1p,
-    "sin": np.sin, "cos": np.cos, "tan": np.tan,
-    "asin": np.arcsin, "acos": np.arccos, "atan": np.arctan, "atan2": np.arctan2,
-    "sinh": np.sinh, "cosh": np.cosh, "tanh": np.tanh,
-    "asinh": np.arcsinh, "acosh": np.arccosh, "atanh": np.arctanh, "erf": _erf,
+    "exp": _transcendental(np.exp, 12, 22, 9, 41),
+    "exp2": _transcendental(np.exp2, 9, 90, 4, 41),
+    "expm1": _transcendental(np.expm1, 16, 19, 20, 49),
+    "log": _transcendental(np.log, 20, 30, 20, 65),
+    "log2": _transcendental(np.log2, 20, 28, 20, 65),
+    "log10": _transcendental(np.log10, 17, 28, 20, 65),
+    "log1p": _transcendental(np.log1p, 25, 35, 25, 100),
+    "sin": _transcendental(np.sin, 22, 330, 25, 80, is_call=True),
+    "cos": _transcendental(np.cos, 25, 330, 25, 80, is_call=True),
+    "tan": _transcendental(np.tan, 25, 340, 30, 100, is_call=True),
+    "asin": _transcendental(np.arcsin, 10, 130, 20, 65),
+    "acos": _transcendental(np.arccos, 18, 135, 20, 70),
+    "atan": _transcendental(np.arctan, 16, 325, 17, 41),
+    "atan2": _transcendental(np.arctan2, 22, 510, 35, 100),
+    "sinh": _transcendental(np.sinh, 80, 360, 30, 120, is_call=True),
+    "cosh": _transcendental(np.cosh, 70, 215, 17, 41, is_call=True),
+    "tanh": _transcendental(np.tanh, 20, 25, 20, 57),
+    "asinh": _transcendental(np.arcsinh, 130, 440, 40, 150, is_call=True),
+    "acosh": _transcendental(np.arccosh, 120, 430, 40, 150, is_call=True),
+    "atanh": _transcendental(np.arctanh, 100, 400, 40, 120, is_call=True),
+    "erf": _transcendental(_erf, 30, 110, 25, 57),
+    "hypot": _transcendental(np.hypot, 22, 250, 25, 41, is_call=True),
     # comparisons give bool
-    "lt": np.less, "le": np.less_equal, "gt": np.greater, "ge": np.greater_equal,
-    "eq": np.equal, "ne": np.not_equal,
-    "isnan": np.isnan, "isinf": np.isinf, "isfinite": np.isfinite, "signbit": np.signbit,
+    "lt": _predicate(np.less), "le": _predicate(np.less_equal),
+    "gt": _predicate(np.greater), "ge": _predicate(np.greater_equal),
+    "eq": _predicate(np.equal), "ne": _predicate(np.not_equal),
+    "isnan": _predicate(np.isnan), "isinf": _predicate(np.isinf),
+    "isfinite": _predicate(np.isfinite), "signbit": _predicate(np.signbit),
     # bits: of bool and of integers
-    "and": np.bitwise_and, "or": np.bitwise_or, "xor": np.bitwise_xor, "not": np.invert,
-    "shl": np.left_shift, "shr": np.right_shift, "mulhi": _multiply_high,
-    "bits": _bits,  # of a float32 or float64, as an unsigned integer
+    "and": ScalarOp(np.bitwise_and), "or": ScalarOp(np.bitwise_or),
+    "xor": ScalarOp(np.bitwise_xor), "not": ScalarOp(np.invert),
+    "shl": ScalarOp(np.left_shift), "shr": ScalarOp(np.right_shift),
+    "mulhi": ScalarOp(_multiply_high, OpCost(4, 4, 1, 1)),
+    "bits": ScalarOp(_bits),  # of a float32 or float64, as an unsigned integer
     # pairs of bfloat16 and of 16-bit integers, and four 8-bit integers; an `Update` that adds a
     # `dot2` may round otherwise and flush subnormals
-    "pair": _pair, "dot2": _dot2, "pair16": _pair16, "dot16": _dot16,
-    "quad8": _quad8, "dot8": _dot8,
+    "pair": ScalarOp(_pair, result=_UINT32),
+    "dot2": ScalarOp(_dot2, result=np.dtype("float32")),
+    "pair16": ScalarOp(_pair16, result=_UINT32), "dot16": ScalarOp(_dot16, result=_INT32),
+    "quad8": ScalarOp(_quad8, result=_UINT32), "dot8": ScalarOp(_dot8, result=_INT32),
     # the rest
-    "where": np.where,  # where(condition, x, y)
-    "cast": lambda x: x,  # to the dtype of the call, as NumPy's astype
-}
-"""name -> function of NumPy scalars; the result is then cast to the dtype of the call."""
+    "where": ScalarOp(np.where),  # where(condition, x, y)
+    "cast": ScalarOp(lambda x: x),  # to the dtype of the call, as NumPy's astype
+}  # fmt: skip
 
-TRANSCENDENTAL = (
-    "exp exp2 expm1 log log2 log10 log1p sin cos tan asin acos atan atan2 "
-    "sinh cosh tanh asinh acosh atanh erf hypot"
-).split()
-_FLOAT_ONLY = {*TRANSCENDENTAL, "div", "sqrt", "copysign", "nextafter"}
-_BOOL, _DOUBLE = np.dtype(bool), np.dtype("float64")
-PREDICATES = set("lt le gt ge eq ne isnan isinf isfinite signbit".split())
-_RESULT_DTYPES = dict.fromkeys(PREDICATES, _BOOL) \
-    | dict.fromkeys(("pair", "pair16", "quad8"), np.dtype("uint32")) \
-    | dict.fromkeys(("dot16", "dot8"), np.dtype("int32")) | {"dot2": np.dtype("float32")}
-_EXACT_IN_SMALL_FLOATS = set(
-    "neg abs sign maximum minimum floor ceil trunc round copysign nextafter".split()
-)
+TRANSCENDENTAL = [name for name, op in SCALAR.items() if op.is_transcendental]
+PREDICATES = frozenset(name for name, op in SCALAR.items() if op.result == _BOOL)
 
 
 def compute_dtype(op: str, dtypes: list[np.dtype[Any]]) -> np.dtype[Any]:
     """The dtype in which NumPy would compute with operands of these dtypes."""
     first = dtypes[0] if all(t == dtypes[0] for t in dtypes) else np.result_type(*dtypes)
     is_integer = summed_in(first).kind != "f"
-    return _DOUBLE if op in _FLOAT_ONLY and is_integer else first
+    return _DOUBLE if SCALAR[op].float_only and is_integer else first
 
 
 def result_dtype(op: str, computed: np.dtype[Any]) -> np.dtype[Any]:
-    """The result dtype of an operation computed in dtype `worked`.
+    """The result dtype of an operation computed in dtype `computed`.
 
     16-bit floats are held as float32. A result that is not exact in 16 bits has yet to be rounded.
     """
-    wide = summed_in(computed)
+    wide, scalar_op = summed_in(computed), SCALAR[op]
     if op == "bits":
         return np.dtype(f"u{wide.itemsize}")
-    return _RESULT_DTYPES.get(op, computed if op in _EXACT_IN_SMALL_FLOATS
-                              and is_small(computed) else wide)
+    if scalar_op.result is not None:
+        return scalar_op.result
+    return computed if scalar_op.exact_in_small_floats and is_small(computed) else wide
+
+
+def scalar_cost(op: str, dtype: np.dtype[Any], on_gpu: bool) -> float:
+    """The cost of a scalar operation whose operands have a dtype, in additions of that dtype."""
+    cost, is_double = SCALAR[op].cost, dtype == _DOUBLE
+    if on_gpu:
+        return cost.gpu_double if is_double else cost.gpu
+    return cost.cpu_double if is_double else cost.cpu

@@ -24,6 +24,7 @@ class Machine:
     `task_divisor`: factor by which tasks are smaller, and more numerous, than on a processor
     `in_order`: whether kernels run one after the other as listed; if not, buffers share memory only
         where they must, so that kernels can be reordered
+    `gpu`: whether the target is a GPU: scalar operations have other costs there
     """
 
     vector_bytes: int = 64
@@ -38,6 +39,7 @@ class Machine:
     dot8: bool = False
     task_divisor: int = 1
     in_order: bool = True
+    gpu: bool = False
 
     def is_dynamic(self, size: int) -> bool:
         """True if a size is known at run time only. Loops must then be right for any size."""

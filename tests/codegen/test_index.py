@@ -29,7 +29,7 @@ def value(e: Expr, at: dict[str, int]) -> Any:
     if isinstance(e, Var):
         return at[e.name]
     assert isinstance(e, Call)
-    return SCALAR[e.op](*[np.int64(value(x, at)) for x in e.args])
+    return SCALAR[e.op].function(*[np.int64(value(x, at)) for x in e.args])
 
 
 def places() -> Any:

@@ -28,7 +28,7 @@ def test_a_range_holds_every_value(op: str) -> None:
         found = ranges.of(call(op, (x, y), INT))
         if found is not None:
             known += 1
-            values = [int(SCALAR[op](a, b)) for a in range(first[0], first[1] + 1)
+            values = [int(SCALAR[op].function(a, b)) for a in range(first[0], first[1] + 1)
                       for b in range(second[0], second[1] + 1)]
             assert found[0] <= min(values) and max(values) <= found[1], (first, second)
     assert known >= 16
