@@ -12,6 +12,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, NoReturn
 
+from ...eager.core.tape import is_grad_enabled
+from ...eager.interpreter import STATE
 from ..graph.graph import Node
 from ..scalars.scalar_expr import ScalarExpr, elements, of_number
 from ..scalars.symbolic_scalar import SymbolicScalar
@@ -45,6 +47,10 @@ class MergeFailed(BaseException):
     """Paths do not join where they were expected to: tracing starts anew with more hints."""
 
 
+MERGE_FAILED = "the paths of a branch differ in more values where they join; the next call is " \
+    "traced with these values as variables"
+
+
 @dataclass
 class MergeHints:
     """Facts about a function's branches, by their keys. They last from one attempt to the next."""
@@ -58,6 +64,12 @@ class MergeHints:
     def number(self, key: Any) -> int:
         return self.keys.setdefault(key, len(self.keys))
 
+    def copy(self) -> MergeHints:
+        """Hints that can learn more on their own; the numbers of the keys stay common."""
+        return MergeHints(self.numbers, set(self.unmergeable),
+                          {key: set(values) for key, values in self.varying.items()},
+                          {key: set(values) for key, values in self.at_line.items()}, self.keys)
+
 
 @dataclass
 class MergePlan:
@@ -68,11 +80,14 @@ class MergePlan:
     nodes: list[Node]
     numbers: dict[Name, Any]
     subject: Any
+    modes: Any  # see `_modes`
     followed: bool = False  # a run has continued behind the join
 
     def differences(self, other: MergePlan) -> set[Any] | None:
         """The tensors and numbers that differ; None if anything else differs."""
         one, two = self.state, other.state
+        if self.modes != other.modes:
+            return None
         if not two.equal or one.structure != two.structure or not _same_types(
                 [*self.nodes, self.subject], [*other.nodes, other.subject]):
             return None
@@ -96,6 +111,19 @@ def _same_types(one: list[Any], two: list[Any]) -> bool:
 
 
 @dataclass
+class JoinTable:
+    """The joins of one program: the hints and, by branch, the plan of its join; None if its paths
+    do not join."""
+
+    hints: MergeHints = field(default_factory=MergeHints)
+    plans: dict[Any, MergePlan | None] = field(default_factory=dict)
+
+    def learnt(self) -> JoinTable:
+        """A table for a new program, with the same hints."""
+        return JoinTable(self.hints.copy())
+
+
+@dataclass
 class _OpenBranch:
     """A branch whose join is awaited, and the state of the trace at the branch."""
 
@@ -115,10 +143,10 @@ _UNKNOWN: Any = object()
 class BranchMerger:
     """Watches the decisions of one tracer for joins."""
 
-    def __init__(self, tracer: Any, hints: MergeHints,
-                 plans: dict[Any, MergePlan | None]) -> None:
-        self.tracer, self.hints = tracer, hints
-        self.plans = plans  # by branch; None: its paths do not join
+    def __init__(self, tracer: Any, joins: JoinTable, all_join: bool) -> None:
+        """`all_join`: it is a failure if a path of a branch ends without the join."""
+        self.tracer, self.hints, self.plans = tracer, joins.hints, joins.plans
+        self._all_join = all_join
         self._branches: list[_OpenBranch] = []
         self._origin: Any = None  # the loop iteration or join that began last
         self._outcomes: tuple[Any, ...] = ()  # of decisions since then
@@ -154,7 +182,7 @@ class BranchMerger:
             {node for _, node in tracer._nodes_by_id.values()}, *loops.around()))
 
     def _insert_split(self, key: Any, start: int) -> None:
-        self.tracer.path.insert(start, MergedBranch(key))
+        self.tracer.insert_element(start, MergedBranch(key))
         self._elements_read += 1
 
     def end(self, whole: bool) -> None:
@@ -166,7 +194,8 @@ class BranchMerger:
     def _close_unmerged(self, branches: list[_OpenBranch], for_good: bool = True) -> None:
         """Closes branches without a join. Raises MergeFailed if their paths should have joined."""
         for branch in branches:
-            if self.plans.setdefault(branch.key, None) is not None and for_good:
+            plan = self.plans.setdefault(branch.key, None)
+            if plan is not None and for_good and self._all_join:
                 self._fail(branch)
 
     def _fail(self, branch: _OpenBranch) -> NoReturn:
@@ -248,21 +277,24 @@ class BranchMerger:
         if names[0] is not None:
             names[0] = names[0].union(join.counters)
         state = tracer.loops.snapshot(frames, names)
+        state.equal = state.equal and not any(tracer.state.changed_fields())
         numbers: dict[Name, Any] = {name: of_number(value) for name, value in state.plains.items()}
         numbers.update({name: number.formula for name, number in state.symbols.items()})
         return MergePlan(location, state, [tracer.node_of(t) for t in state.tensors]
                          if state.equal else [],
-                         numbers, subject)
+                         numbers, subject,
+                         _modes(tracer))
 
     def _may_vary(self, changed: set[Any], frames: list[Any], join: MergePoint) -> bool:
         """True if the numbers among `changed` can become symbols."""
         names = [each for each in changed if type(each) is tuple]
         return not names or (
-            self.hints.numbers and not any((0, c) in names for c in join.counters)
+            self.hints.numbers and self.tracer.names.symbolic_scalars
+            and not any((0, c) in names for c in join.counters)
             and not any(tells_symbols_apart(frames[i].f_code) for i, _ in names))
 
     def _existed_before(self, node: Node, branch: _OpenBranch) -> bool:
-        return node in branch.nodes or node in self.tracer.common.outside or node.op == "const"
+        return node in branch.nodes or self.tracer.is_outside(node) or node.op == "const"
 
     # ---- behind the join
     def _merge(self, branch: _OpenBranch, arrival: MergePlan, frames: list[Any],
@@ -306,7 +338,7 @@ class BranchMerger:
         live_nodes = {node for i, node in enumerate(arrival.nodes)
                       if i not in varying} | branch.nodes
         tracer.forget_branch_values(lambda n: n not in live_nodes and not (
-            n in tracer.common.outside or n.op == "const"))
+            tracer.is_outside(n) or n.op == "const"))
         tracer._decided = set(branch.decided)
         for tensor, phi in zip(tensors, element.phis):
             tensor._data = tensor._data.view()  # an array of its own, known under the new name only
@@ -340,6 +372,16 @@ def _formulas_in(structure: Any) -> Iterator[ScalarExpr]:
             yield top
         elif type(top) in (tuple, frozenset):
             stack += top
+
+
+def _modes(tracer: Any) -> Any:
+    """The state of a run beside its frames and the contents of objects: modes of the interpreter,
+    and the outside tensors whose gradients or tape edges the run has touched."""
+    state = tracer.state
+    touched = [{state.paths[i] for i in ids if i in state.paths}
+               for ids in (tracer.grads_read, tracer.grads_set)]
+    moved = {path for path, edge in state.edges.items() if state.values[path].edge is not edge}
+    return is_grad_enabled(), STATE.casting, touched, moved
 
 
 class _InnerPhis:

@@ -58,6 +58,12 @@ class TraceExit:
         """True if a call that has followed the path to this exit satisfies its guards."""
         return self._plan is not None and self.check(args, kwargs) < 0
 
+    def same_outputs(self, other: TraceExit) -> bool:
+        """True if another trace computes the same values and has effects on the same objects."""
+        return self.outputs == other.outputs and self.formulas == other.formulas \
+            and [(e.target, e.node) for e in self.effects] \
+            == [(e.target, e.node) for e in other.effects]
+
     def set_guards(self, exit_guards: list[Guard], source: PathCodegen) -> None:
         """Sets the guards that are checked when a call reaches this exit."""
         self.exit_guards = exit_guards

@@ -19,6 +19,7 @@ from ...eager.errors import CaptureError, CodegenError
 from ...eager.fork_safety import held_while_forking, in_child
 from ...eager.settings import settings
 from ...eager.uninterrupted import Uninterrupted
+from ..control_flow.branch_merging import JoinTable
 from ..graph.bind_sizes import has_symbols
 from ..graph.graph import Graph
 from ..graph_breaks.runner import GraphBreakRunner
@@ -101,6 +102,7 @@ class Compiled(Inspection):
         self.programs: list[TraceTree] = []
         self.names, self.history = ValueTable(), SpecializationHistory(dynamic)
         self.pieces, self.jobs = GraphBreakRunner(self._compile), Jobs()
+        self.joins = JoinTable()  # what earlier programs have learnt about joins
         self.refusals: dict[str, int] = {}
         self.misses: list[str] = []
         self.stats = Stats()
@@ -207,7 +209,8 @@ class Compiled(Inspection):
         with Uninterrupted() as section:
             with profiling_spans.span("recording", self.__name__):
                 trace = recorded(self.original, args, kwargs, self.names, varying, section,
-                               waits=self.meanwhile is None and self.check is None)
+                               waits=self.meanwhile is None and self.check is None,
+                               joins=fitting[0].joins if fitting else self.joins.learnt())
             self.stats.costs.recording += time.perf_counter() - began
             try:
                 section.open = True
@@ -219,6 +222,9 @@ class Compiled(Inspection):
     def _add_trace(self, trace: Trace, fitting: list[TraceTree], unmet: dict[TraceExit, str]
                    ) -> Any:
         """Returns the result of a traced call. Adds a trace that can be replayed."""
+        if trace.merge_failed:
+            self.joins = trace.joins
+            self.programs = [p for p in self.programs if p.joins is not trace.joins]
         if trace.again:
             self.stats.fallbacks += 1
             self._note_recompilation(trace.refusal)
@@ -319,7 +325,7 @@ class Compiled(Inspection):
 
     def clear(self) -> None:
         """Deletes all traces, refusals and counts."""
-        self.programs, self.names = [], ValueTable()
+        self.programs, self.names, self.joins = [], ValueTable(), JoinTable()
         self.history = SpecializationHistory(self.dynamic)
         self.pieces, self.jobs = GraphBreakRunner(self._compile), Jobs()
         self.refusals.clear()

@@ -11,7 +11,7 @@ import numpy as np
 
 from ..graph.graph import Node
 from ..heap.access_path import describe
-from ..program.cfg import BackEdge, Block, Branch, Exit, LoopHeader, SizeDefinition
+from ..program.cfg import BackEdge, Block, Branch, Exit, IfMerge, LoopHeader, SizeDefinition, Yield
 from ..program.trace_exit import TraceExit
 from ..runtime.compile_queue import Jobs
 from ..scalars.scalar_expr import ScalarConstant, ScalarExpr
@@ -136,8 +136,14 @@ def _of_back_edge(at: BackEdge) -> list[ReportSection]:
 
 def _uses(at: Block) -> int:
     """The number of calls that ended below a block."""
-    own = sum(leaf.uses for leaf in at.exits) if isinstance(at, Exit) else 0
-    return own + sum(map(_uses, at.children()))
+    if isinstance(at, Exit):
+        return sum(leaf.uses for leaf in at.exits)
+    if isinstance(at, Yield):
+        return at.uses
+    children = at.children()
+    if isinstance(at, IfMerge):  # calls that merge are counted on their paths
+        children = [] if at.body is None else [at.body]
+    return sum(map(_uses, children))
 
 
 def _of_leaf(leaf: TraceExit) -> Iterator[ReportSection]:

@@ -52,7 +52,8 @@ def rerun(program: TraceTree, args: Any, kwargs: Any, name: str) -> Any:
     del held
     if not replays:
         return result
-    trace = record(program.fn, args, kwargs, program.names, program.varying)
+    trace = record(program.fn, args, kwargs, program.names, program.varying,
+                   program.joins)
     why = _disagreement(program, *replays[0], trace)
     if why:
         raise CheckError(f"{name}: the recording differs from what Python does: {why}", _HELP)

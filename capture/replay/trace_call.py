@@ -13,6 +13,7 @@ from ...eager import interpreter
 from ...eager.ops.random.generator import default_generator
 from ...eager.uninterrupted import Uninterrupted
 from ..autodiff.backward_plan import find_backward
+from ..control_flow.branch_merging import BranchMerger, JoinTable
 from ..control_flow.operand_stack import tells_symbols_apart
 from ..guards.guards import find_guards, find_read_values
 from ..guards.missing_attributes import find_missing_attributes
@@ -42,8 +43,11 @@ class Trace:
 
     def __init__(self, result: Any, path: Sequence[Element], leaf: TraceExit | None, refusal: str,
                  varying: DynamicInputs, again: bool = False,
-                 late: DeferredOutputs | None = None) -> None:
+                 late: DeferredOutputs | None = None, joins: JoinTable | None = None,
+                 merge_failed: bool = False) -> None:
         self.late = late  # the outputs that are not computed yet
+        self.joins = JoinTable() if joins is None else joins
+        self.merge_failed = merge_failed  # the paths of its program join otherwise than assumed
         self.result, self.path, self.leaf, self.refusal = result, path, leaf, refusal
         self.varying = varying
         self.again = again  # True if a further call can be traced despite the refusal
@@ -55,27 +59,31 @@ class Trace:
 
 
 def record(fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any],
-           names: ValueTable | None = None, varying: DynamicInputs | None = None) -> Trace:
+           names: ValueTable | None = None, varying: DynamicInputs | None = None,
+           joins: JoinTable | None = None) -> Trace:
     """Runs fn(*args, **kwargs) eagerly and returns its trace, with symbols for dynamic inputs.
 
     An interrupted run leaves no changes, except for external effects such as printed text.
     """
     with Uninterrupted() as section:
-        return recorded(fn, args, kwargs, names, varying, section)
+        return recorded(fn, args, kwargs, names, varying, section, joins=joins)
 
 
 def recorded(fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any],
              names: ValueTable | None, varying: DynamicInputs | None, section: Uninterrupted,
-             waits: bool = False) -> Trace:
+             waits: bool = False, joins: JoinTable | None = None) -> Trace:
     """Traces a call within an uninterrupted `section`, which is open while the function runs.
 
     With `waits`, large arrays stay uncomputed until Python reads them. `Trace.late` computes them.
+    `joins` are those of the program that the trace may be added to.
     """
     state, names, varying = HeapSnapshot(), names or ValueTable(), varying or DynamicInputs()
     read = PathReader(args, kwargs, fn, names.held)
     sizes = names.sizes
     sizes.begin(varying.sizes(read))
     recorder = Tracer(state, len(args), tuple(kwargs), names, sizes, varying)
+    joins = JoinTable() if joins is None else joins
+    recorder.merger = BranchMerger(recorder, joins, all_join=False)
     late = DeferredOutputs(recorder) if waits else None
 
     def entered(code: types.CodeType, scope: dict[str, Any]) -> None:
@@ -109,6 +117,7 @@ def recorded(fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, An
             finish()
         for path in symbolizer.written:
             state.mark_written(path)
+        recorder.end_branches()
         leaf, recorder.computed_gradients = None, computes_gradients(tracker.seen)
         if not recorder.refusal:
             leaf = _finish(fn, recorder, None if tracker.any_attribute else tracker.names, result)
@@ -121,7 +130,8 @@ def recorded(fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, An
                  lambda: _detach(recorder, late), late.end if late is not None else stop,
                  lambda: restore(state) if must_restore else None)
         raise
-    return Trace(result, recorder.path, leaf, recorder.refusal, varying, recorder.can_retry, late)
+    return Trace(result, recorder.path, leaf, recorder.refusal, varying, recorder.can_retry, late,
+                 joins, recorder.merge_failed)
 
 
 def _detach(recorder: Tracer, late: DeferredOutputs | None) -> None:

@@ -13,10 +13,12 @@ from typing import Any
 from ...eager import interpreter
 from ...eager.arrays.devices import CPU
 from ...eager.core.tape import is_grad_enabled
+from ..control_flow.branch_merging import Merge
 from ..guards.guards import Guard, compile_each
 from ..heap.path_reader import PathReader
-from ..program.cfg import Block, Branch, Element, Exit, add_path
-from ..program.stage_planner import SegmentPlanner
+from ..program.cfg import Block, Branch, Element, Exit, IfMerge
+from ..program.path_insertion import add_path
+from ..program.stage_planner import SegmentPlanner, walk
 from ..program.trace_exit import TraceExit
 from ..scalars.scalar_expr import ScalarExpr
 from ..segments.segment import Backend
@@ -46,6 +48,7 @@ class TraceTree(Replay):
         self._guard_outcomes: Callable[[Any, Any], list[bool]] | None = None
         super().__init__(fn, names, run.varying, run.leaf.guards, is_grad_enabled(),
                          interpreter.STATE.casting)
+        self.joins = run.joins
         run.leaf.set_guards([], self._source())
         self.root, _ = add_path(None, run.path, run.leaf)
         self._planner.plan(self.root)
@@ -99,7 +102,11 @@ class TraceTree(Replay):
 
     def _add_trace(self, trace: Trace) -> bool:
         assert trace.leaf is not None
+        if trace.joins is not self.joins:
+            return False
         self._drop_fast_path()
+        if self._has_merges() or _merges(trace.path):
+            return self._add_merging_trace(trace)
         self.root, grown = add_path(self.root, trace.path, trace.leaf)
         if not grown:
             return False
@@ -114,6 +121,33 @@ class TraceTree(Replay):
         entry = {g.key for g in common}
         trace.leaf.set_guards([g for g in trace.leaf.guards if g.key not in entry], self._source())
         self._guard_outcomes = None
+        self._planner.plan(self.root)
+        return True
+
+    def _has_merges(self) -> bool:
+        return any(isinstance(block, IfMerge) for block in walk(self.root))
+
+    def _add_merging_trace(self, trace: Trace) -> bool:
+        """Adds a trace to a tree in which paths merge.
+
+        A call can take one path of each branch, and no single trace has seen all of them. So all
+        guards of all traces hold on entry. An exit behind a merge belongs to all paths that reach
+        it: it ends in one state of Python, so further traces have the same results.
+        """
+        assert trace.leaf is not None
+        at, _ = self.part(trace.path)
+        if isinstance(at, Exit):
+            if not at.exits[0].same_outputs(trace.leaf):
+                return False
+        else:
+            self.root, grown = add_path(self.root, trace.path, trace.leaf)
+            if not grown:
+                return False
+        guards = [*self.guards, *trace.leaf.guards,
+                  *(g for leaf in self.leaves() for g in leaf.exit_guards)]
+        self._guard(list({g.key: g for g in guards}.values()))
+        for leaf in self.leaves():
+            leaf.set_guards([], self._source())
         self._planner.plan(self.root)
         return True
 
@@ -150,6 +184,10 @@ class TraceTree(Replay):
         failed = [unmet[leaf] for leaf in exits if leaf in unmet]
         return f"guard failed: {failed[0]}" if failed else \
             "a condition on values has an outcome that has no trace yet"
+
+
+def _merges(path: Sequence[Element]) -> bool:
+    return any(isinstance(element, Merge) for element in path)
 
 
 def crowded(run: Trace, programs: Sequence[TraceTree]) -> str:

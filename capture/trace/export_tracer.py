@@ -24,7 +24,13 @@ from ...eager.core.tape import set_grad_enabled
 from ...eager.core.tensor import Tensor
 from ...eager.errors import CaptureError, is_ours
 from ...eager.nn.base.module import Module
-from ..control_flow.branch_merging import BranchMerger, MergeHints, MergePlan
+from ..control_flow.branch_merging import (
+    BranchMerger,
+    JoinTable,
+    MergeFailed,
+    MergeHints,
+    MergePlan,
+)
 from ..control_flow.builtin_patching import PatchedModules
 from ..control_flow.frame_state import user_frames
 from ..control_flow.loop_detection import LoopRepeat, RestartTrace
@@ -71,7 +77,7 @@ class SharedValues(ValueTable):
     def __init__(self) -> None:
         super().__init__()
         self.outside: dict[Node, CapturedTensor] = {}
-        self.merge_plans: dict[Any, MergePlan | None] = {}  # by branch: its join, or None
+        self.joins = JoinTable()
         self.modules = PatchedModules()
         self._captured_nodes: dict[Any, Node] = {}
 
@@ -128,7 +134,9 @@ class ExportTracer(Tracer):
         self.decision_count = 0
         self._outcomes: dict[Any, Any] = {}
         self.loops.live_only = self.counts = not training
-        self.merger = None if hints is None else BranchMerger(self, hints, common.merge_plans)
+        if hints is not None:
+            common.joins.hints = hints
+            self.merger = BranchMerger(self, common.joins, all_join=True)
         self._stale_arrays: dict[int, Any] = {}  # by id: of earlier iterations
 
     def add_input(self, export_input: ExportInput) -> Node:
@@ -159,6 +167,9 @@ class ExportTracer(Tracer):
             array = held() if isinstance(held, weakref.ref) else held
             if array is not None:
                 self._stale_arrays[key] = array
+
+    def is_outside(self, node: Node) -> bool:
+        return node in self.common.outside
 
     def forget_branch_values(self, is_gone: Callable[[Node], bool]) -> None:
         """Makes the arrays of merged paths stale: code behind the join must not use them."""
@@ -223,10 +234,6 @@ class ExportTracer(Tracer):
             self.fixes()
             raise CaptureError("a number that is known only when the model runs is used here as a "
                                "plain number, which a model cannot do", "compute with tensors here")
-        if self.merger is not None and self.listening and kind == "bool" \
-                and getattr(subject, "op", "") not in ("const", "constant"):
-            with self.sizes.recording(False):
-                subject = self.merger.visit(subject)
         return super().decide(subject, kind, outcome)
 
     def _record_decision(self, subject: Any, kind: str, outcome: Any) -> Any:
@@ -244,9 +251,10 @@ class ExportTracer(Tracer):
                                "give an example that takes this path: examples=[...]")
         self._outcomes[key] = outcome
         super()._record_decision(subject, kind, outcome)
-        if self.merger is not None and kind == "bool":
-            self.merger.note_decision()
         return outcome
+
+    def _on_merge_failure(self, error: MergeFailed) -> None:
+        raise error
 
     def refuse(self, why: str) -> None:
         raise CaptureError(f"cannot trace for export: {why}",
@@ -264,7 +272,12 @@ class ExportTracer(Tracer):
         with self.sizes.recording(False):
             outcome = counted.condition()[1]
             subject = self.loops.count(counted, user_site())
-        return subject is None or bool(self._record_decision(subject, "bool", outcome))
+        if subject is None:
+            return True
+        length = len(self.path)
+        outcome = bool(self._record_decision(subject, "bool", outcome))
+        self._note_branch(length)
+        return outcome
 
     def measure(self, op: Any, x: Tensor) -> Tensor | None:
         if self._depends_on_inputs(self.node_of(x)):

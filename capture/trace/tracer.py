@@ -20,6 +20,7 @@ from ...eager.core.tensor import Tensor
 from ...eager.errors import DTypeError, FusewireError, GraphError, ShapeError
 from ...eager.ops.data_dependent import run
 from ...eager.ops.declare import dtype_of_operands
+from ..control_flow.branch_merging import MERGE_FAILED, BranchMerger, MergeFailed
 from ..control_flow.data_dependent_sizes import DataDependentSize, decide_failure
 from ..control_flow.decision import Decision, outcome_of
 from ..control_flow.loop_detection import LoopDetector, LoopEntry, LoopRepeat
@@ -63,6 +64,8 @@ class Tracer:
         self.path: list[Decision | LoopEntry | LoopRepeat | LoopBackwardEvent
                         | DataDependentSize] = []
         self.loops = LoopDetector(self)
+        self.merger: BranchMerger | None = None
+        self.merge_failed = False  # the joins that this run relied on do not hold
         if self.sizes is names.sizes:
             self.sizes.number, self.sizes.on_question = self._size, self._decide_size
         self.lazy: LazyInterpreter | None = None  # delays ops until Python reads a value
@@ -244,10 +247,63 @@ class Tracer:
         if not self.listening or getattr(subject, "op", "") in ("const", "constant"):
             return outcome
         self._flush_lazy()
-        if kind == "bool":
-            with self.sizes.recording(False):
-                subject = self.loops.visit(subject, user_site())
-        return self._record_decision(subject, kind, outcome)
+        if kind != "bool":
+            return self._record_decision(subject, kind, outcome)
+        with self.sizes.recording(False):
+            subject = self.loops.visit(self._joined(subject), user_site())
+        length = len(self.path)
+        outcome = self._record_decision(subject, kind, outcome)
+        self._note_branch(length)
+        return outcome
+
+    def _joined(self, subject: Any) -> Any:
+        """Merges paths here if they join. Returns `subject` or its phi."""
+        if self.merger is None or self.refusal:
+            return subject
+        try:
+            return self.merger.visit(subject)
+        except MergeFailed as error:
+            self._on_merge_failure(error)
+            return subject
+
+    def _note_branch(self, length: int) -> None:
+        """Notes that a branch begins, if the path was of this length before its decision."""
+        if self.merger is not None and len(self.path) > length and not self.refusal:
+            try:
+                self.merger.note_decision()
+            except MergeFailed as error:
+                self._on_merge_failure(error)
+
+    def end_branches(self) -> None:
+        """Closes the branches whose paths have not joined at the end of the function."""
+        if self.merger is not None and not self.refusal:
+            try:
+                self.merger.end(whole=True)
+            except MergeFailed as error:
+                self._on_merge_failure(error)
+
+    def _on_merge_failure(self, error: MergeFailed) -> None:
+        """Refuses the run, since values that it has merged differ from those of other paths."""
+        self.merger, self.merge_failed, self.can_retry = None, True, True
+        self.refuse(MERGE_FAILED)
+
+    def insert_element(self, index: int, element: Any) -> None:
+        """Inserts an element of the path before others."""
+        self.path.insert(index, element)
+        self.raising = [(at + (at > index), node) for at, node in self.raising]
+
+    def on_merge(self, plan: Any) -> None:
+        """Called when paths have joined."""
+
+    def is_outside(self, node: Node) -> bool:
+        """True for a value that the run did not compute: every path can read it."""
+        return node in self.names.paths
+
+    def forget_branch_values(self, is_gone: Callable[[Node], bool]) -> None:
+        """Forgets the arrays of merged paths: code behind the join must not use them."""
+        for key, (_, node) in list(self._nodes_by_id.items()):
+            if is_gone(node):
+                del self._nodes_by_id[key]
 
     def _decide_size(self, relation: str, expr: Any, outcome: int) -> None:
         """Records a decision about a data-dependent size."""

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ...capture.heap.access_path import Path
-from ...capture.program.cfg import BackEdge, Block, Branch, Exit, LoopHeader
+from ...capture.program.cfg import BackEdge, Block, Branch, Exit, IfMerge, LoopHeader, Yield
 from ...capture.program.stage_planner import walk
 from ...capture.program.trace_exit import TraceExit
 from ...capture.scalars.scalar_expr import ScalarExpr
@@ -36,7 +36,7 @@ from .assembler import (
 )
 from .scalar_arithmetic import SCALAR_BYTES, LiveValues, ScalarArithmetic
 
-_MAX_DEPTH, _MAX_BLOCKS = 40, 200  # of nested blocks; of all blocks
+_MAX_DEPTH, _MAX_BLOCKS = 40, 400  # of nested blocks; of all blocks
 _MAX_UNUSED_RESULT_BYTES = 1 << 20  # of results of other paths, which a call allocates in vain
 _MAX_ARENA_BYTES = 1 << 24  # of an arena, which persists from call to call
 _SIGNAL_CHECK_NANOSECONDS = 20_000_000  # of work, after which Python may handle signals
@@ -51,6 +51,18 @@ class _LoopContext:
     head_index: int
     phis: list[tuple[ControlOperand, int]]
     first_register: int
+
+
+@dataclass
+class _MergeContext:
+    """An enclosing branch whose paths merge: its phis with their bytes, the first register that
+    belongs to a path, the numbers that the first path merges, and the jumps behind the merge."""
+
+    block: IfMerge
+    phis: list[tuple[ControlOperand, int]]
+    first_register: int
+    numbers: list[ControlOperand] = field(default_factory=list)
+    jumps: list[list[Any]] = field(default_factory=list)
 
 
 @dataclass
@@ -69,11 +81,12 @@ class _ControlLowering:
 
     array_numbers: Mapping[Path, int]
     assembler: ControlAssembler = field(default_factory=ControlAssembler)
-    loops: list[LoopHeader] = field(default_factory=list)
+    counted: list[LoopHeader | Yield] = field(default_factory=list)  # with a word for each count
     exits: list[_LoweredExit] = field(default_factory=list)
     overwritten: set[int] = field(default_factory=set)
     checked_first: list[TraceExit] = field(default_factory=list)  # guards run before the call
     _open_loops: list[_LoopContext] = field(default_factory=list)
+    _merges: list[_MergeContext] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.arithmetic = ScalarArithmetic(self.assembler)
@@ -96,6 +109,10 @@ class _ControlLowering:
             self._lower_back_edge(block, live)
         elif isinstance(block, Exit):
             self._lower_exit(block, live)
+        elif isinstance(block, IfMerge):
+            self._lower_if_merge(block, live, depth)
+        elif isinstance(block, Yield):
+            self._lower_yield(block, live)
         else:
             raise NotNativelyControlled(f"{block.site} runs in Python")
 
@@ -135,7 +152,7 @@ class _ControlLowering:
         top = assembler.arena_top
         self.lower_block(branch.outcomes.get(True), live, depth + 1)
         jump[4] = len(assembler)
-        if not self._open_loops:  # else registers exchange their memory
+        if not self._open_loops and not self._merges:  # else registers exchange their memory
             assembler.arena_top = top
         self.lower_block(branch.outcomes.get(False), live, depth + 1)
 
@@ -149,8 +166,8 @@ class _ControlLowering:
             assembler.copy(phi, value, size)
         self.arithmetic.bind_phis(phis[len(enter.phis):], numbers)
         carried = list(zip(phis, sizes))
-        self._open_loops.append(_LoopContext(len(self.loops), len(assembler), carried, first))
-        self.loops.append(loop)
+        self._open_loops.append(_LoopContext(len(self.counted), len(assembler), carried, first))
+        self.counted.append(loop)
         inside = {**live, **dict(zip((*enter.phis, *enter.symbols), phis))}
         self.lower_block(loop.body, inside, depth + 1)
         self._open_loops.pop()
@@ -158,22 +175,51 @@ class _ControlLowering:
     def _lower_back_edge(self, edge: BackEdge, live: LiveValues) -> None:
         if edge.vjps:
             raise NotNativelyControlled("it has a backward through its iterations")
-        number = self.loops.index(edge.loop)
+        number = self.counted.index(edge.loop)
         loop = next(x for x in self._open_loops if x.number == number)
         numbers = [self.arithmetic.value(f, live) for f in edge.formulas]
         self.arithmetic.check_phi_kinds(numbers, [phi for phi, _ in loop.phis[len(edge.values):]])
         self._assign_phis(loop, [*(live[v] for v in edge.values), *numbers])
         self.assembler.add(Opcode.LOOP, loop.head_index, COUNTS + number)
 
-    def _assign_phis(self, loop: _LoopContext, values: Sequence[ControlOperand]) -> None:
-        """Parallel copy into the phis. Values made in this iteration are swapped in; loop-invariant
+    def _lower_if_merge(self, block: IfMerge, live: LiveValues, depth: int) -> None:
+        """Writes the paths of a branch one after the other, and then the code behind the merge,
+        to which each of them jumps."""
+        assembler = self.assembler
+        sizes = [*[bytes_of([p.type]) for p in block.phis], *[SCALAR_BYTES] * len(block.symbols)]
+        phis = [assembler.register(size) for size in sizes]
+        merge = _MergeContext(block, list(zip(phis, sizes)), len(assembler.registers))
+        self._merges.append(merge)
+        self.lower_block(block.body, live, depth + 1)
+        self._merges.pop()
+        for jump in merge.jumps:
+            jump[1] = len(assembler)
+        if merge.jumps:
+            self.arithmetic.bind_phis(phis[len(block.phis):], merge.numbers)
+            behind = {**live, **dict(zip((*block.phis, *block.symbols), phis))}
+            self.lower_block(block.continuation, behind, depth)
+
+    def _lower_yield(self, block: Yield, live: LiveValues) -> None:
+        merge = next(m for m in self._merges if m.block is block.if_merge)
+        numbers = [self.arithmetic.value(f, live) for f in block.formulas]
+        if merge.jumps:
+            self.arithmetic.check_phi_kinds(numbers, merge.numbers)
+        else:
+            merge.numbers = numbers
+        self._assign_phis(merge, [*(live[v] for v in block.values), *numbers])
+        self.counted.append(block)
+        merge.jumps.append(self.assembler.add(Opcode.LOOP, None, COUNTS + len(self.counted) - 1))
+
+    def _assign_phis(self, target: _LoopContext | _MergeContext,
+                     values: Sequence[ControlOperand]) -> None:
+        """Parallel copy into the phis. Values made in this iteration or path are swapped in; older
         or repeated values are copied. `moved[r]` is the register that now holds the value of r."""
         moved: dict[ControlOperand,
                   ControlOperand] = {}  # where what was in a register has come to be
         swapped_values: set[ControlOperand] = set()
         copied = []
-        for (phi, size), value in zip(loop.phis, values):
-            invariant = value.kind != "register" or value.number < loop.first_register
+        for (phi, size), value in zip(target.phis, values):
+            invariant = value.kind != "register" or value.number < target.first_register
             if value in swapped_values or invariant:
                 copied.append((phi, value, size))
                 continue
@@ -262,13 +308,13 @@ class NativeControl:
     def __init__(self, written: _ControlLowering, arrays: int) -> None:
         _check_results(written)
         assembler = written.assembler
-        image = ControlImage(assembler, len(written.loops), arrays)
+        image = ControlImage(assembler, len(written.counted), arrays)
         if image.size > _MAX_ARENA_BYTES:
             raise NotNativelyControlled(f"{image.size} bytes pass between its graphs, "
                                         "where Python costs little")
         self.ends, self.first = [end.trace_exit for end in written.exits], written.checked_first
         self._arena_bytes = image.size
-        self._loops = [(loop, COUNTS + i) for i, loop in enumerate(written.loops)]
+        self._counted = [(block, COUNTS + i) for i, block in enumerate(written.counted)]
         self._constants = assembler.constants
         self._results = [memory.maker(shape, dtype) for shape, dtype in assembler.results]
         self._outputs = [[(image.address_index(slot), shape) for slot, shape in end.outputs]
@@ -316,8 +362,8 @@ class NativeControl:
                     section.listen()
                 self._resume(arrays, results, arena)
             end = header[ENDED]
-            for loop, word in self._loops:
-                loop.iterations += header[word]
+            for block, word in self._counted:
+                block.count(header[word])
             numbers = self._read_scalars(end, arena) if end >= 0 and self._exit_scalars[end] else {}
         finally:
             self._arenas.append(memory_pair)
@@ -342,7 +388,7 @@ class NativeControl:
             return self._arenas.pop()
         except IndexError:
             arena = aligned(self._arena_bytes)
-            return arena, memoryview(arena[:8 * (COUNTS + len(self._loops))]).cast("q")
+            return arena, memoryview(arena[:8 * (COUNTS + len(self._counted))]).cast("q")
 
 
 def _truth_mask(kind: Any) -> int:

@@ -7,6 +7,7 @@ import types
 from collections import Counter, OrderedDict, defaultdict, deque
 from typing import Any
 
+from ...capture.control_flow.branch_merging import Merge
 from ...capture.control_flow.data_dependent_sizes import DataDependentSize
 from ...capture.control_flow.loop_detection import LoopEntry, LoopRepeat
 from ...capture.control_flow.loop_gradients import IterationVjp, LoopBackwardEvent
@@ -14,7 +15,16 @@ from ...capture.graph.graph import Graph, Node, Nodes, Params, topological
 from ...capture.guards.guards import Guard
 from ...capture.heap import mutations, object_recipes
 from ...capture.heap.access_path import Key, Path, steps
-from ...capture.program.cfg import BackEdge, Branch, Exit, LoopBackward, LoopHeader, SizeDefinition
+from ...capture.program.cfg import (
+    BackEdge,
+    Branch,
+    Exit,
+    IfMerge,
+    LoopBackward,
+    LoopHeader,
+    SizeDefinition,
+    Yield,
+)
 from ...capture.program.trace_exit import TraceExit
 from ...capture.scalars.scalar_expr import ScalarConstant, ScalarExpr
 from ...capture.segments.segment import Inputs, Segment
@@ -172,7 +182,7 @@ _WAYS: dict[type, Codec] = {
     Guard: Codec("guard", _write_guard, lambda parts, of: Guard(*map(of.value, parts))),
     Entry: Codec("given up", _write_entry, _read_entry, id),
     **{cls: record(cls) for cls in (
-        SideEffect, TraceOutputs, Inputs, LoopEntry, LoopRepeat, DataDependentSize,
+        SideEffect, TraceOutputs, Inputs, LoopEntry, LoopRepeat, Merge, DataDependentSize,
                                     LoopBackwardEvent,
                                     IterationVjp, mutations.SetArray,
         mutations.SetGradient, mutations.SetEdge, mutations.MakeLeaf, mutations.SetItem,
@@ -253,6 +263,9 @@ _TREE: dict[type, Codec] = {
                        iterations=0),
     BackEdge: filled(BackEdge, ("values", "formulas", "site", "repeat", "loop", "vjps",
                                 "segments")),
+    IfMerge: filled(IfMerge, ("site", "body", "merge", "continuation", "segments"), key=None),
+    Yield: filled(Yield, ("values", "formulas", "site", "element", "if_merge", "segments"),
+                  uses=0),
     LoopBackward: filled(LoopBackward, ("element", "site", "body", "segments")),
 }
 

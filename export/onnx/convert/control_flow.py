@@ -72,8 +72,8 @@ class Flow:
             return self.write(at.body, turn, over | {at})
         if isinstance(at, IfMerge):
             self._fork(at, over)
-            assert at.continuation.body is not None
-            return self.write(at.continuation.body, turn, over)
+            assert at.continuation is not None
+            return self.write(at.continuation, turn, over)
         if isinstance(at, Yield):
             return self._values(at.values, at.formulas, self._differing(at.if_merge))
         assert isinstance(at, Exit)
@@ -120,8 +120,8 @@ class Flow:
     def _asked_after(self, at: IfMerge) -> list[int]:
         """Which of its phis are read after ways have met."""
         if at not in self._read_after:
-            assert at.continuation.body is not None
-            read = self._phis_of(w for place in walk(at.continuation.body)
+            assert at.continuation is not None
+            read = self._phis_of(w for place in walk(at.continuation)
                                  for w in self._reads(place))
             self._read_after[at] = [i for i, phi in enumerate(_phis(at))
                                     if phi in read]
@@ -167,8 +167,8 @@ class Flow:
         if turn is not None and not _goes_on(at, turn.loop):
             return set()
         if isinstance(at, IfMerge):
-            assert at.body is not None and at.continuation.body is not None
-            return self._surely(at.body, None, over) | self._surely(at.continuation.body, turn,
+            assert at.body is not None and at.continuation is not None
+            return self._surely(at.body, None, over) | self._surely(at.continuation, turn,
                                                                     over)
         if isinstance(at, Yield):
             values = [at.values[i] for i in self._differing(at.if_merge) if i < len(at.values)]

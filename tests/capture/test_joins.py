@@ -1,0 +1,346 @@
+"""Paths merge behind a branch in compiled functions: n independent branches need few recordings."""
+
+from __future__ import annotations
+
+import importlib.util
+import random
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import fusewire as fw
+from fusewire.capture.program.cfg import IfMerge
+from fusewire.capture.program.stage_planner import walk
+
+Function = Callable[..., Any]
+
+
+def function_of(source: str, folder: Path) -> Function:
+    """The function `f` of a module with this source."""
+    path = folder / f"made_{abs(hash(source))}.py"
+    path.write_text("import fusewire as fw\n\n" + source)
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module.f  # type: ignore[no-any-return]
+
+
+def check(fn: Function, inputs: list[Any], compiled: Any = None) -> Any:
+    """The compiled function after calls that all gave what Python gives."""
+    compiled = compiled or fw.compile(fn)
+    for x in inputs:
+        expected, result = fn(x), compiled(x)
+        for a, b in zip(flat(expected), flat(result), strict=True):
+            np.testing.assert_array_equal(a, b)
+    return compiled
+
+
+def flat(value: Any) -> list[Any]:
+    values = value if isinstance(value, (tuple, list)) else [value]
+    return [v.numpy() if isinstance(v, fw.Tensor) else v for v in values]
+
+
+def vectors(size: int, count: int, seed: int = 0) -> list[fw.Tensor]:
+    draw = random.Random(seed)
+    return [fw.tensor([draw.uniform(-1, 1) for _ in range(size)]) for _ in range(count)]
+
+
+def independent(count: int) -> str:
+    lines = ["def f(x):", "    y = x * 2"]
+    for i in range(count):
+        lines += [f"    if x[{i}] > 0:", f"        y = y + {i + 1}", "    else:",
+                  "        y = y * 1.5"]
+    return "\n".join([*lines, "    return y", ""])
+
+
+@pytest.mark.parametrize("count", [1, 2, 3, 6, 8, 20, 64])
+def test_independent_branches(count: int, tmp_path: Path) -> None:
+    compiled = check(function_of(independent(count), tmp_path), vectors(max(count, 2), 150, count))
+    assert compiled.stats.recordings <= count + 1 and compiled.stats.fallbacks == 0
+    program, = compiled.programs
+    blocks = list(walk(program.root))
+    assert len(blocks) <= 4 * count + 2
+    assert program.split == ""  # one native call
+
+
+BODIES = {
+    "a chain of elif": """
+def f(x):
+    y = x + 1
+    for i in range(4):
+        if x[i] > 0.5:
+            y = y * 2
+        elif x[i] > 0:
+            y = y - 3
+        elif x[i] > -0.5:
+            y = y.abs()
+        else:
+            y = y + x
+    return y
+""",
+    "branches in branches": """
+def f(x):
+    y = x
+    if x[0] > 0:
+        y = y + 1
+        if x[1] > 0:
+            y = y * 2
+        else:
+            y = y * 3
+        y = y - x
+    else:
+        if x[2] > 0:
+            y = y - 5
+    if x[3] > 0:
+        y = y.exp()
+    return y
+""",
+    "Python numbers that differ": """
+def f(x):
+    k, scale = 2, 1.5
+    if x[0] > 0:
+        k = 3
+    if x[1] > 0:
+        scale = scale * k
+    if x[2] > 0:
+        k = k + 1
+    return x * k + scale, k
+""",
+    "an early return": """
+def f(x):
+    y = x + 1
+    if x[0] > 0:
+        if x[1] > 0.8:
+            return y * 100
+        y = y - 2
+    if x[2] > 0:
+        y = y * 3
+    if x[3] > 0:
+        y = y + 4
+    return y
+""",
+    "several tensors": """
+def f(x):
+    a, b = x, x * 2
+    if x[0] > 0:
+        a, b = b, a
+    if x[1] > 0:
+        a = b
+    if x[2] > 0:
+        b = b + a
+    return a, b, a is b
+""",
+    "a loop inside of a branch": """
+def f(x):
+    y = x
+    if x[0] > 0:
+        while y.sum() < 20:
+            y = y.abs() * 2 + 1
+    if x[1] > 0:
+        y = y + 1
+    if x[2] > 0:
+        y = y - 3
+    return y
+""",
+    "branches inside of a loop": """
+def f(x):
+    y, n = x, 0
+    while y.sum() < 20:
+        if x[1] > 0:
+            y = y + 1
+        else:
+            y = y + 2
+        if x[2] > 0:
+            y = y * 1.5
+        y = y + 0.5
+        n = n + 1
+    return y, n
+""",
+    "an early continue": """
+def f(x):
+    y, n = x, 0
+    while y.sum() < 20:
+        y = y + 0.75
+        n = n + 1
+        if x[1] > 0:
+            y = y + 1
+            continue
+        if x[2] > 0:
+            y = y * 1.25
+    return y, n
+""",
+    "a branch without else": """
+def f(x):
+    y = x
+    for i in range(5):
+        if x[i % 4] > 0.3 * i - 0.5:
+            y = y * (i + 1)
+    return y
+""",
+    "results of an and": """
+def f(x):
+    y = x
+    if x[0] > 0 and x[1] > 0:
+        y = y * 2
+    if x[2] > 0 or x[3] > 0:
+        y = y + 7
+    return y
+""",
+    "in-place changes": """
+def f(x):
+    y = x.clone() if hasattr(x, "clone") else x + 0
+    if x[0] > 0:
+        y += 2
+    if x[1] > 0:
+        y[0] = 5
+    if x[2] > 0:
+        y *= 3
+    return y
+""",
+}
+
+
+@pytest.mark.parametrize("name", BODIES)
+@pytest.mark.parametrize("seed", range(3))
+def test_shapes_of_branches(name: str, seed: int, tmp_path: Path) -> None:
+    check(function_of(BODIES[name], tmp_path), vectors(4, 60, seed))
+
+
+@pytest.mark.parametrize(("name", "most"), [
+    ("a chain of elif", 16), ("branches in branches", 6), ("Python numbers that differ", 4),
+    ("several tensors", 5), ("branches inside of a loop", 5), ("a branch without else", 6),
+    ("results of an and", 7)])
+def test_few_recordings(name: str, most: int, tmp_path: Path) -> None:
+    compiled = check(function_of(BODIES[name], tmp_path), vectors(4, 100))
+    stats = compiled.stats
+    assert stats.recordings <= most, (stats, compiled.misses)
+
+
+def test_merges_are_in_the_program(tmp_path: Path) -> None:
+    compiled = check(function_of(independent(3), tmp_path), vectors(3, 30))
+    merges = [b for b in walk(compiled.programs[0].root) if isinstance(b, IfMerge)]
+    assert len(merges) == 2  # the last branch returns on both paths
+    assert "times" in compiled.explain()
+
+
+# ---- state that a path changes and the frames do not show
+
+
+class Counting:
+    """An object that one path changes."""
+
+    def __init__(self) -> None:
+        self.calls, self.log = 0, list[int]()
+
+    def __call__(self, x: fw.Tensor) -> Any:
+        if x[0] > 0:
+            self.calls += 1
+        y = x * 2 if x[1] > 0 else x - 1
+        if x[2] > 0:
+            self.log.append(1)
+        return y + 1
+
+
+def test_a_path_changes_an_object() -> None:
+    plain, other = Counting(), Counting()
+    compiled = fw.compile(other.__call__)
+    for x in vectors(3, 60):
+        np.testing.assert_array_equal(plain(x).numpy(), compiled(x).numpy())
+        assert plain.__dict__ == other.__dict__
+
+
+def test_a_path_changes_the_gradient_mode() -> None:
+    w = fw.ones(3).requires_grad_()
+
+    def f(x: fw.Tensor) -> Any:
+        before = fw.is_grad_enabled()
+        if x[0] > 0:
+            fw.set_grad_enabled(False)
+        if x[1] > 0:
+            x = x + 1
+        y = x * w
+        fw.set_grad_enabled(before)
+        return y
+
+    compiled = fw.compile(f)
+    for x in vectors(3, 40):
+        assert f(x).requires_grad == compiled(x).requires_grad
+
+
+def test_a_path_resets_gradients() -> None:
+    def make() -> Any:
+        w = fw.ones(3).requires_grad_()
+
+        def f(x: fw.Tensor) -> Any:
+            if x[0] > 0:
+                w.grad = None
+            y = x + 1 if x[1] > 0 else x - 1
+            return y * 2 if x[2] > 0 else y
+
+        return w, f
+
+    (w, f), (v, g) = make(), make()
+    compiled = fw.compile(g)
+    for x in vectors(3, 60):
+        w.grad, v.grad = fw.ones(3), fw.ones(3)
+        f(x), compiled(x)
+        assert (w.grad is None) == (v.grad is None)
+
+
+def test_a_path_draws_random_numbers() -> None:
+    def f(x: fw.Tensor) -> Any:
+        y = x + fw.rand(3) if x[0] > 0 else x
+        z = y * 2 if x[1] > 0 else y
+        return z + fw.rand(3)
+
+    compiled = fw.compile(f)
+    for seed, x in enumerate(vectors(3, 40)):
+        fw.manual_seed(seed)
+        expected = f(x).numpy()
+        fw.manual_seed(seed)
+        np.testing.assert_array_equal(expected, compiled(x).numpy())
+
+
+def test_a_global_that_only_one_path_reads_may_change() -> None:
+    scope = {"scale": 2.0}
+
+    def f(x: fw.Tensor) -> Any:
+        y = x * scale if x[0] > 0 else x  # type: ignore[name-defined]  # noqa: F821
+        return y + 1 if x[1] > 0 else y - 1
+
+    import types
+    made = types.FunctionType(f.__code__, {**globals(), **scope}, "f")
+    compiled = fw.compile(made)
+    for i, x in enumerate(vectors(2, 60)):
+        made.__globals__["scale"] = float(i // 10)
+        np.testing.assert_array_equal(made(x).numpy(), compiled(x).numpy())
+
+
+def test_sizes_that_vary_where_paths_merge(tmp_path: Path) -> None:
+    fn = function_of(independent(4), tmp_path)
+    draw = random.Random(1)
+    inputs = [fw.tensor([draw.uniform(-1, 1) for _ in range(draw.choice([4, 5, 6, 9]))])
+              for _ in range(80)]
+    check(fn, inputs)
+
+
+def test_gradients_through_branches(tmp_path: Path) -> None:
+    """Paths with gradients do not merge yet; their gradients are right."""
+    fn = function_of(independent(3), tmp_path)
+    compiled = fw.compile(fn)
+    for x in vectors(3, 30):
+        a, b = x.detach().requires_grad_(), x.detach().requires_grad_()
+        fn(a).sum().backward()
+        compiled(b).sum().backward()
+        np.testing.assert_array_equal(a.grad.numpy(), b.grad.numpy())
+
+
+def test_saved_programs_merge(tmp_path: Path) -> None:
+    fn = function_of(independent(5), tmp_path)
+    compiled = check(fn, vectors(5, 60))
+    compiled.save(tmp_path / "program.fw")
+    check(fn, vectors(5, 60), fw.load_compiled(tmp_path / "program.fw"))
