@@ -26,11 +26,11 @@ def recorded(fn: Callable[..., Any], *args: Any) -> tuple[Graph, list[Any]]:
     """The graph of fn(*args), and the arrays that its inputs stand for, in order."""
     names = ValueTable()
     found = record(fn, args, {}, names)
-    assert found.leaf is not None, found.refusal
+    assert found.exit is not None, found.refusal
     assert not found.path, f"a decision at {found.path[0].site}"
-    found.leaf.prepare(names, fn, frozenset(), lambda graph: graph)
-    stage = found.leaf.segment
-    return stage.graph, [t._data for t in stage.gather(args, {})[0]]
+    found.exit.prepare(names, fn, frozenset(), lambda graph: graph)
+    segment = found.exit.segment
+    return segment.graph, [t._data for t in segment.gather(args, {})[0]]
 
 
 def interpreted(graph: Graph, arrays: Sequence[Any], machine: Machine | None = None,

@@ -185,14 +185,14 @@ class BackwardSegment:
 class BackwardPlan:
     """The backward of a replayed call: its segments and the values saved for them."""
 
-    def __init__(self, recorder: Tracer, outputs: OutputSpecBuilder, tape: SymbolicTape) -> None:
-        self.names, self.sizes, self.tape = recorder.names, recorder.sizes, tape
-        self.size_record = recorder.sizes.record  # its answers hold for all replays of the trace
-        self.location = recorder.location
+    def __init__(self, tracer: Tracer, outputs: OutputSpecBuilder, tape: SymbolicTape) -> None:
+        self.names, self.sizes, self.tape = tracer.names, tracer.sizes, tape
+        self.size_record = tracer.sizes.record  # its answers hold for all replays of the trace
+        self.location = tracer.location
         self.backend: Backend
-        self.live_in = [e.node for e in recorder.path if isinstance(e, DataDependentSize)]
-        self.live_in += _carried_values(recorder, tape)
-        self._is_sized = bool(recorder.sizes.values)
+        self.live_in = [e.node for e in tracer.path if isinstance(e, DataDependentSize)]
+        self.live_in += _carried_values(tracer, tape)
+        self._is_sized = bool(tracer.sizes.values)
         self.decomposed: dict[Node, Node] = {n: n for n in self.live_in}
         self.saved: dict[Node, None] = {}
         top = max((p.level for p in tape.points), default=0)
@@ -208,7 +208,7 @@ class BackwardPlan:
         tape.checkpointed.clear()
         used = topological([n for e in tape.entries
                             for n in (*tape.nodes[e].inputs, tape.nodes[e])])
-        self.size_inputs = _size_inputs(recorder)
+        self.size_inputs = _size_inputs(tracer)
         used = list(dict.fromkeys([*used, *self.size_inputs]))
         self.size_inputs += self.live_in
         self.tensors = [n for n in used if n in self.names.paths]
@@ -315,18 +315,18 @@ class BackwardPlan:
         return graph.outputs, values
 
 
-def _carried_values(recorder: Tracer, tape: SymbolicTape) -> list[Node]:
+def _carried_values(tracer: Tracer, tape: SymbolicTape) -> list[Node]:
     """The loop phis that the tape reads."""
-    phis = {n for e in recorder.path if isinstance(e, (LoopEntry, LoopBackwardEvent))
+    phis = {n for e in tracer.path if isinstance(e, (LoopEntry, LoopBackwardEvent))
             for n in e.phis}
     return list(dict.fromkeys(n for e in tape.entries
                               for n in (*tape.nodes[e].inputs, tape.nodes[e]) if n in phis))
 
 
-def _size_inputs(recorder: Tracer) -> list[Node]:
+def _size_inputs(tracer: Tracer) -> list[Node]:
     """Inputs whose shapes determine the symbolic sizes."""
-    inputs, undetermined = [], set(recorder.sizes.values)
-    for node in recorder.sources.values() if undetermined else ():
+    inputs, undetermined = [], set(tracer.sizes.values)
+    for node in tracer.sources.values() if undetermined else ():
         if undetermined & plain_sizes(node):
             undetermined -= plain_sizes(node)
             inputs.append(node)
@@ -384,21 +384,21 @@ def read_in_backward(roots: Sequence[Node], incoming: Collection[Node]) -> list[
     return [n for n in demanded if n not in backward]
 
 
-def find_backward(recorder: Tracer, outputs: OutputSpecBuilder) -> BackwardPlan | None:
+def find_backward(tracer: Tracer, outputs: OutputSpecBuilder) -> BackwardPlan | None:
     """The backward of the results of a traced call; None if no result needs a gradient."""
     if all(t.edge is None for _, t in outputs.tensors):
         return None
-    tape = SymbolicTape(recorder, outputs)
+    tape = SymbolicTape(tracer, outputs)
     tape.build()
-    if recorder.refusal:
+    if tracer.refusal:
         return None
     if all(e is None or isinstance(e, FreedTape) for e in tape.edges):
         outputs.grad_edges = [None if e is None else e.end for e in tape.edges]
         return None
     try:
-        return BackwardPlan(recorder, outputs, tape)
+        return BackwardPlan(tracer, outputs, tape)
     except FusewireError as error:
-        recorder.refuse(f"the backward of the result cannot be traced: {error.message}")
+        tracer.refuse(f"the backward of the result cannot be traced: {error.message}")
         return None
     finally:
         tape.forget()

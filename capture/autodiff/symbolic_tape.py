@@ -104,8 +104,8 @@ class FunctionCall:
 class SymbolicTape:
     """The tape of the results of a traced call."""
 
-    def __init__(self, recorder: Tracer, outputs: OutputSpecBuilder) -> None:
-        self._recorder, self._outputs = recorder, outputs
+    def __init__(self, tracer: Tracer, outputs: OutputSpecBuilder) -> None:
+        self._recorder, self._outputs = tracer, outputs
         self.paths: list[Path] = []  # tensors from outside that need gradients
         self.outside: list[Boundary] = []  # their boundaries, in the same order
         self.others: list[Boundary] = []
@@ -119,7 +119,7 @@ class SymbolicTape:
         self._mirrored: dict[int, Any] = {}  # id of a recorded edge -> its copy
         self._call_of: dict[int, tuple[int, int]] = {}  # id of a recorded joint -> (call, depth)
         self._depth: dict[Any, int] = {}
-        self._outside_paths = _paths_of_outside_edges(recorder)
+        self._outside_paths = _paths_of_outside_edges(tracer)
         self._cut_edges = self._find_cuts()
 
     # ---- walking the recorded tape
@@ -279,10 +279,10 @@ class SymbolicTape:
         return edge.depth if isinstance(edge, Boundary) else self._depth.get(edge, 0)
 
 
-def _paths_of_outside_edges(recorder: Tracer) -> dict[int, Path]:
+def _paths_of_outside_edges(tracer: Tracer) -> dict[int, Path]:
     """The paths of tensors from outside, by the id of their edge at the start of the call."""
     paths: dict[int, Path] = {}
-    for path, edge in recorder.state.edges.items():
+    for path, edge in tracer.state.edges.items():
         if edge is not None:
             paths.setdefault(id(edge), path)
     return paths

@@ -1,9 +1,9 @@
-"""Merges the paths of a branch at a join, so that the code behind it is traced once.
+"""Merges the paths of a branch, so that the code behind the merge point is traced once.
 
-A join is found as loops are: by the state of Python's frames. If the state of two paths differs in
-tensors and numbers only, these become phis, and the rest of the function is traced as a function of
-the phis. The first path guesses the join and the values that differ there. If another path does not
-fit, tracing starts anew with the facts learnt so far (`MergeHints`).
+A merge point is found as loops are: by the state of Python's frames. If the state of two paths
+differs in tensors and numbers only, these become phis, and the rest of the function is traced as a
+function of the phis. The first path guesses the merge point and the values that differ there. If
+another path does not fit, tracing starts anew with the facts learnt so far (`MergeHints`).
 """
 
 from __future__ import annotations
@@ -25,15 +25,15 @@ from .operand_stack import is_single_test, tells_symbols_apart
 
 
 class MergedBranch(NamedTuple):
-    """An element of a path: a decision whose outcomes lead to one join."""
+    """An element of a path: a decision whose outcomes lead to one merge point."""
 
     key: Any
     site: str = ""
 
 
 class Merge(NamedTuple):
-    """An element of a path: the join, its phis of tensors and of numbers, and their values on this
-    path."""
+    """An element of a path: the merge point, its phis of tensors and of numbers, and their values
+    on this path."""
 
     key: Any
     phis: tuple[Node, ...]
@@ -44,10 +44,10 @@ class Merge(NamedTuple):
 
 
 class MergeFailed(BaseException):
-    """Paths do not join where they were expected to: tracing starts anew with more hints."""
+    """Paths do not merge where they were expected to: tracing starts anew with more hints."""
 
 
-MERGE_FAILED = "the paths of a branch differ in more values where they join; the next call is " \
+MERGE_FAILED = "the paths of a branch differ in more values where they merge; the next call is " \
     "traced with these values as variables"
 
 
@@ -55,8 +55,8 @@ MERGE_FAILED = "the paths of a branch differ in more values where they join; the
 class MergeHints:
     """Facts about a function's branches, by their keys. They last from one attempt to the next."""
 
-    numbers: bool = True  # Python numbers may differ at a join
-    unmergeable: set[Any] = field(default_factory=set)  # branches whose paths never join
+    numbers: bool = True  # Python numbers may differ at a merge point
+    unmergeable: set[Any] = field(default_factory=set)  # branches whose paths never merge
     varying: dict[Any, set[Any]] = field(default_factory=dict)  # by branch: values that need a phi
     at_line: dict[Any, set[Any]] = field(default_factory=dict)  # by location, in earlier attempts
     keys: dict[Any, int] = field(default_factory=dict)
@@ -73,7 +73,7 @@ class MergeHints:
 
 @dataclass
 class MergePlan:
-    """The state of the first path at its join."""
+    """The state of the first path at its merge point."""
 
     location: Any
     state: FrameState
@@ -81,7 +81,7 @@ class MergePlan:
     numbers: dict[Name, Any]
     subject: Any
     modes: Any  # see `_modes`
-    followed: bool = False  # a run has continued behind the join
+    followed: bool = False  # a run has continued behind the merge point
 
     def differences(self, other: MergePlan) -> set[Any] | None:
         """The tensors and numbers that differ; None if anything else differs."""
@@ -111,21 +111,21 @@ def _same_types(one: list[Any], two: list[Any]) -> bool:
 
 
 @dataclass
-class JoinTable:
-    """The joins of one program: the hints and, by branch, the plan of its join; None if its paths
-    do not join."""
+class MergeTable:
+    """The merges of one program: the hints and, by branch, the plan of its merge point; None if
+    its paths do not merge."""
 
     hints: MergeHints = field(default_factory=MergeHints)
     plans: dict[Any, MergePlan | None] = field(default_factory=dict)
 
-    def learnt(self) -> JoinTable:
+    def learnt(self) -> MergeTable:
         """A table for a new program, with the same hints."""
-        return JoinTable(self.hints.copy())
+        return MergeTable(self.hints.copy())
 
 
 @dataclass
 class _OpenBranch:
-    """A branch whose join is awaited, and the state of the trace at the branch."""
+    """A branch whose merge point is awaited, and the state of the trace at the branch."""
 
     key: Any
     frames: list[tuple[Any, int]]
@@ -141,20 +141,20 @@ _UNKNOWN: Any = object()
 
 
 class BranchMerger:
-    """Watches the decisions of one tracer for joins."""
+    """Watches the decisions of one tracer for merge points."""
 
-    def __init__(self, tracer: Any, joins: JoinTable, all_join: bool) -> None:
-        """`all_join`: it is a failure if a path of a branch ends without the join."""
-        self.tracer, self.hints, self.plans = tracer, joins.hints, joins.plans
-        self._all_join = all_join
+    def __init__(self, tracer: Any, merges: MergeTable, all_merge: bool) -> None:
+        """`all_merge`: it is a failure if a path of a branch ends before the merge point."""
+        self.tracer, self.hints, self.plans = tracer, merges.hints, merges.plans
+        self._all_merge = all_merge
         self._branches: list[_OpenBranch] = []
-        self._origin: Any = None  # the loop iteration or join that began last
+        self._origin: Any = None  # the loop iteration or merge point that began last
         self._outcomes: tuple[Any, ...] = ()  # of decisions since then
         self._loop_numbers: dict[Any, int] = {}  # by token; depends on the path to the loop
         self._elements_read = 0  # of the path
 
     def visit(self, subject: Any) -> Any:
-        """Merges paths here if they join at this decision. Returns the subject of the decision:
+        """Merges paths here if they merge at this decision. Returns the subject of the decision:
         `subject`, or its phi."""
         self._read_path()
         frames = user_frames(self.tracer.loops.base)
@@ -187,15 +187,16 @@ class BranchMerger:
 
     def end(self, whole: bool) -> None:
         """Ends the run, at the end of the function (`whole`) or before it. Raises MergeFailed if
-        paths should have joined."""
+        paths should have merged."""
         self._read_path()
         self._close_unmerged(self._branches, whole)
 
     def _close_unmerged(self, branches: list[_OpenBranch], for_good: bool = True) -> None:
-        """Closes branches without a join. Raises MergeFailed if their paths should have joined."""
+        """Closes branches without a merge point. Raises MergeFailed if their paths should have
+        merged."""
         for branch in branches:
             plan = self.plans.setdefault(branch.key, None)
-            if plan is not None and for_good and self._all_join:
+            if plan is not None and for_good and self._all_merge:
                 self._fail(branch)
 
     def _fail(self, branch: _OpenBranch) -> NoReturn:
@@ -217,7 +218,7 @@ class BranchMerger:
         self._elements_read = len(path)
 
     def _begin_iteration(self, element: LoopEntry | LoopRepeat) -> None:
-        """Begins a loop iteration: branches of the iteration before cannot join in it."""
+        """Begins a loop iteration: branches of the iteration before cannot merge in it."""
         in_first_iteration = self.tracer.loops.has_in_first_iteration
         for branch in list(self._branches):
             inside = element.token in branch.loop_tokens if isinstance(element, LoopRepeat) else \
@@ -226,38 +227,38 @@ class BranchMerger:
                 self._branches.remove(branch)
                 self._close_unmerged([branch])
 
-    # ---- joins
+    # ---- merge points
     def _merge_here(self, branch: _OpenBranch, frames: list[Any], subject: Any) -> Any:
         location, plan = location_of(frames), self.plans.get(branch.key)
         tracked = self.tracer.loops.tracked_iterators(frames[0])
-        join = _join_at(branch, frames, tracked) \
+        point = _merge_point_at(branch, frames, tracked) \
             if plan is None or plan.location == location else None
-        if join is None:
+        if point is None:
             return subject
-        arrival = self._state_at(location, frames, join, subject)
+        arrival = self._state_at(location, frames, point, subject)
         if plan is None and not (arrival.state.equal
                                  and all(t.edge is None for t in arrival.state.tensors)):
             return subject
         if plan is None:
-            plan = self._first_arrival(branch, arrival, join)
+            plan = self._first_arrival(branch, arrival, point)
         differences, inner_phis = plan.differences(arrival), _InnerPhis(self.tracer, branch.start)
         varying = self.hints.varying[branch.key]
-        if differences is None or not self._may_vary(differences | varying, frames, join) \
+        if differences is None or not self._may_vary(differences | varying, frames, point) \
                 or any(map(inner_phis.reach, _formulas_in(arrival.state.structure))):
             self._fail(branch)
         self._check_differences(location, varying, differences | inner_phis.reached_by(arrival))
         return self._merge(branch, arrival, frames, plan)
 
     def _first_arrival(self, branch: _OpenBranch, arrival: MergePlan,
-                       join: MergePoint) -> MergePlan:
-        """Makes this the join of a branch: the first path guesses which values differ."""
+                       point: MergePoint) -> MergePlan:
+        """Makes this the merge point of a branch: the first path guesses which values differ."""
         self.plans[branch.key] = arrival
         self._insert_split(branch.key, branch.start)
         branch.start += 1
         state = arrival.state
         new = {i for i, node in enumerate(arrival.nodes) if not self._existed_before(node, branch)}
         new |= {i for i, t in enumerate(state.tensors)
-                if any(state.locals[0].get(name) is t for name in join.changed)}
+                if any(state.locals[0].get(name) is t for name in point.changed)}
         before = self.hints.at_line.get(arrival.location, set())
         self.hints.varying.setdefault(branch.key, set()).update(
             new, before & {*range(len(arrival.nodes)), *arrival.numbers})
@@ -270,12 +271,12 @@ class BranchMerger:
             self.hints.at_line.setdefault(location, set()).update(varying)
             raise MergeFailed
 
-    def _state_at(self, location: Any, frames: list[Any], join: MergePoint,
+    def _state_at(self, location: Any, frames: list[Any], point: MergePoint,
                   subject: Any) -> MergePlan:
         tracer = self.tracer
         names = [live(f.f_code, f.f_lasti) for f in frames]
         if names[0] is not None:
-            names[0] = names[0].union(join.counters)
+            names[0] = names[0].union(point.counters)
         state = tracer.loops.snapshot(frames, names)
         state.equal = state.equal and not any(tracer.state.changed_fields())
         numbers: dict[Name, Any] = {name: of_number(value) for name, value in state.plains.items()}
@@ -285,21 +286,21 @@ class BranchMerger:
                          numbers, subject,
                          _modes(tracer))
 
-    def _may_vary(self, changed: set[Any], frames: list[Any], join: MergePoint) -> bool:
+    def _may_vary(self, changed: set[Any], frames: list[Any], point: MergePoint) -> bool:
         """True if the numbers among `changed` can become symbols."""
         names = [each for each in changed if type(each) is tuple]
         return not names or (
             self.hints.numbers and self.tracer.names.symbolic_scalars
-            and not any((0, c) in names for c in join.counters)
+            and not any((0, c) in names for c in point.counters)
             and not any(tells_symbols_apart(frames[i].f_code) for i, _ in names))
 
     def _existed_before(self, node: Node, branch: _OpenBranch) -> bool:
         return node in branch.nodes or self.tracer.is_outside(node) or node.op == "const"
 
-    # ---- behind the join
+    # ---- behind the merge point
     def _merge(self, branch: _OpenBranch, arrival: MergePlan, frames: list[Any],
                plan: MergePlan) -> Any:
-        """Continues from the join with phis. Returns the phi of the decision's subject."""
+        """Continues from the merge point with phis. Returns the phi of the decision's subject."""
         self._close_unmerged(self._branches[self._branches.index(branch) + 1:])
         tracer, state, varying = self.tracer, arrival.state, self.hints.varying[branch.key]
         tensors = sorted(i for i in varying if type(i) is int)
@@ -320,7 +321,7 @@ class BranchMerger:
     def _merge_element(self, branch: _OpenBranch, arrival: MergePlan, tensors: list[int],
                        names: list[Name],
                        at: tuple[Any, int]) -> Merge:
-        """The `Merge` of a join; the subject of the decision comes last."""
+        """The `Merge` of a merge point; the subject of the decision comes last."""
         (token, depth), tracer = at, self.tracer
         values, formulas = [arrival.nodes[i] for i in tensors], [arrival.numbers[n] for n in names]
         (formulas if type(arrival.subject) is ScalarExpr else values).append(arrival.subject)
@@ -347,8 +348,9 @@ class BranchMerger:
             tracer.loops.dependent.update(dict.fromkeys(element.phis, depth))
 
 
-def _join_at(branch: _OpenBranch, frames: list[Any], tracked: frozenset[int]) -> MergePoint | None:
-    """The state that paths from a branch to here must agree in; None if they cannot join here.
+def _merge_point_at(branch: _OpenBranch, frames: list[Any], tracked: frozenset[int]
+                    ) -> MergePoint | None:
+    """The state that paths from a branch to here must agree in; None if they cannot merge here.
     Only the innermost frame may have moved since the branch."""
     before = branch.frames[-len(frames):]
     if len(before) != len(frames) or any(f is not g for f, (g, _) in zip(frames, before)) or \
@@ -385,7 +387,7 @@ def _modes(tracer: Any) -> Any:
 
 
 class _InnerPhis:
-    """Finds values that depend on phis of loops and joins behind a branch."""
+    """Finds values that depend on phis of loops and merge points behind a branch."""
 
     def __init__(self, tracer: Any, start: int) -> None:
         self.numbers = tracer.names.numbers

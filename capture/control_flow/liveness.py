@@ -1,7 +1,7 @@
-"""Computes liveness and possible joins of paths from bytecode.
+"""Computes liveness and possible merge points of paths from bytecode.
 
 It tells which local variables may be read after an instruction, and whether the operand stack can
-differ between two paths that join there, by the iterator of a `for`, for example.
+differ between two paths that merge there, by the iterator of a `for`, for example.
 """
 
 from __future__ import annotations
@@ -112,12 +112,12 @@ class MergePoint(NamedTuple):
 @functools.lru_cache(maxsize=4096)
 def merge_point(code: types.CodeType, start: int, end: int, tracked: frozenset[int] = frozenset()
             ) -> MergePoint | None:
-    """The `MergePoint` of paths from `start` to the decision at `end`; None if they cannot join,
+    """The `MergePoint` of paths from `start` to the decision at `end`; None if they cannot merge,
     because only one of them may change the stack. `tracked`: instructions that read iterators whose
     state is compared."""
     start, end = _instruction_offset(code, start), _instruction_offset(code, end)
     depths, operands = depths_of(code), operands_of(code, end)
-    if depths is None or operands is None or end not in depths or not _joins_both_outcomes(
+    if depths is None or operands is None or end not in depths or not _merges_both_outcomes(
             code, start, end):
         return None
     region = _instructions_between(code, start, end)
@@ -139,7 +139,7 @@ def merge_point(code: types.CodeType, start: int, end: int, tracked: frozenset[i
     return None if None in counters else MergePoint(frozenset(c for c in counters if c), changed)
 
 
-def _joins_both_outcomes(code: types.CodeType, start: int, end: int) -> bool:
+def _merges_both_outcomes(code: types.CodeType, start: int, end: int) -> bool:
     """True if both outcomes of a decision lead to `end` without passing the decision again."""
     successors, at, seen = _successors(code), start, {start}
     while len(successors[at]) == 1 and successors[at][0] not in seen:

@@ -94,7 +94,7 @@ class LoopDetector:
         self._left_loop: tuple[Any, int] = (None, 0)  # token of the last loop that
         # is no longer rolled up, and the number of such loops
         self._iterators: dict[Any, SymbolicIterator] = {}  # of `for`, by frame and offset
-        self._merge_token: Any = None  # of the last join in this iteration
+        self._merge_token: Any = None  # of the last merge point in this iteration
         self._elements_in_iteration = 0  # path elements since the innermost header
 
     # ---- events of the tracer
@@ -161,7 +161,7 @@ class LoopDetector:
         self._visits.clear()
         self._open_loops.clear()
 
-    # ---- joins
+    # ---- merge points
 
     def around(self) -> tuple[int, set[Any], dict[Any, Any]]:
         """The number of open loops, their tokens, and the visits so far."""
@@ -175,7 +175,8 @@ class LoopDetector:
         return header.location in visits or any(at is not None and start >= at for at in begun)
 
     def note_merge(self, token: Any, heads: int, visits: dict[Any, Any]) -> int:
-        """Notes a join of paths that branched with so many loops open. Returns the loop depth."""
+        """Notes a merge point of paths that branched with so many loops open. Returns the loop
+        depth."""
         del self._open_loops[heads:]
         self._visits, self._merge_token, self._elements_in_iteration = dict(visits), token, 0
         return self._depth()

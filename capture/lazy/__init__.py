@@ -1,1 +1,1 @@
-"""The lazy interpreter: delays ops between graph breaks, so that they run as one graph."""
+"""The lazy interpreter: defers ops between graph breaks, so that they run as one graph."""

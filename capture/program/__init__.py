@@ -1,1 +1,1 @@
-"""The traced program: a control-flow graph of blocks, its exits and the plan of its segments."""
+"""The traced program: a control-flow tree of blocks, its exits and the plan of its segments."""

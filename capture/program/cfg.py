@@ -1,4 +1,4 @@
-"""Defines the control-flow graph of a traced function: blocks, branches, loops, merges and exits.
+"""Defines the control-flow tree of a traced function: blocks, branches, loops, merges and exits.
 
 The graph is a tree with back edges. Each new trace adds its path to the tree, and a replay follows
 one path from the root to an exit.

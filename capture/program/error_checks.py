@@ -18,16 +18,16 @@ from ..segments.segment import cone
 from ..trace.tracer import Tracer
 
 
-def find_checks(recorder: Tracer, outputs: Sequence[Node]) -> list[list[Node]]:
+def find_checks(tracer: Tracer, outputs: Sequence[Node]) -> list[list[Node]]:
     """The nodes to compute only for their errors: before each element of the traced path, and after
     the last one."""
-    checks: list[list[Node]] = [[] for _ in range(len(recorder.path) + 1)]
-    if recorder.raising:
-        live = set(cone([*outputs, *_nodes_in(recorder.path)]))
+    checks: list[list[Node]] = [[] for _ in range(len(tracer.path) + 1)]
+    if tracer.raising:
+        live = set(cone([*outputs, *_nodes_in(tracer.path)]))
         performed = {key for n in live for key in _keys_of(n)}
-        for at, node in recorder.raising:
+        for at, node in tracer.raising:
             if node not in live:
-                checks[at] += [c for c in _checks_of(recorder.nodes, node) if _is_new(c, performed)]
+                checks[at] += [c for c in _checks_of(tracer.nodes, node) if _is_new(c, performed)]
     return checks
 
 

@@ -19,7 +19,7 @@ from ...eager.errors import CaptureError, CodegenError
 from ...eager.fork_safety import held_while_forking, in_child
 from ...eager.settings import settings
 from ...eager.uninterrupted import Uninterrupted
-from ..control_flow.branch_merging import JoinTable
+from ..control_flow.branch_merging import MergeTable
 from ..graph.bind_sizes import has_symbols
 from ..graph.graph import Graph
 from ..graph_breaks.runner import GraphBreakRunner
@@ -102,7 +102,7 @@ class Compiled(Inspection):
         self.programs: list[TraceTree] = []
         self.names, self.history = ValueTable(), SpecializationHistory(dynamic)
         self.pieces, self.jobs = GraphBreakRunner(self._compile), Jobs()
-        self.joins = JoinTable()  # what earlier programs have learnt about joins
+        self.merges = MergeTable()  # what earlier programs have learnt about merges
         self.refusals: dict[str, int] = {}
         self.misses: list[str] = []
         self.stats = Stats()
@@ -210,7 +210,7 @@ class Compiled(Inspection):
             with profiling_spans.span("recording", self.__name__):
                 trace = recorded(self.original, args, kwargs, self.names, varying, section,
                                waits=self.meanwhile is None and self.check is None,
-                               joins=fitting[0].joins if fitting else self.joins.learnt())
+                               merges=fitting[0].merges if fitting else self.merges.learnt())
             self.stats.costs.recording += time.perf_counter() - began
             try:
                 section.open = True
@@ -223,14 +223,14 @@ class Compiled(Inspection):
                    ) -> Any:
         """Returns the result of a traced call. Adds a trace that can be replayed."""
         if trace.merge_failed:
-            self.joins = trace.joins
-            self.programs = [p for p in self.programs if p.joins is not trace.joins]
+            self.merges = trace.merges
+            self.programs = [p for p in self.programs if p.merges is not trace.merges]
         if trace.again:
             self.stats.fallbacks += 1
             self._note_recompilation(trace.refusal)
             return trace.result
         refusal = trace.refusal or crowded(trace, fitting)
-        if trace.leaf is None or refusal:
+        if trace.exit is None or refusal:
             self.stats.fallbacks += 1
             self._refuse(refusal)
             return trace.result
@@ -252,10 +252,10 @@ class Compiled(Inspection):
             program = self._new_program(trace)
         if self.meanwhile is not None:
             with contextlib.suppress(CodegenError):  # the next call raises it again
-                for stage in program.stages():
-                    stage.compile()
-        elif trace.late is not None and trace.leaf is not None:
-            trace.late.compute_by(trace.leaf)
+                for segment in program.segments():
+                    segment.compile()
+        elif trace.late is not None and trace.exit is not None:
+            trace.late.compute_by(trace.exit)
 
     def _grafted(self, trace: Trace, fitting: list[TraceTree]) -> TraceTree | None:
         """The program that has added a trace to its tree, or None."""
@@ -325,7 +325,7 @@ class Compiled(Inspection):
 
     def clear(self) -> None:
         """Deletes all traces, refusals and counts."""
-        self.programs, self.names, self.joins = [], ValueTable(), JoinTable()
+        self.programs, self.names, self.merges = [], ValueTable(), MergeTable()
         self.history = SpecializationHistory(self.dynamic)
         self.pieces, self.jobs = GraphBreakRunner(self._compile), Jobs()
         self.refusals.clear()

@@ -30,8 +30,8 @@ from ..trace.tracer import Tracer
 class DeferredOutputs:
     """The lazy values of a traced call that Python has not read yet."""
 
-    def __init__(self, recorder: Tracer) -> None:
-        self._recorder: Tracer | None = recorder
+    def __init__(self, tracer: Tracer) -> None:
+        self._tracer: Tracer | None = tracer
         self._lazy_interpreter = LazyInterpreter(OpSignatures(), self._evaluated, lambda why: None,
                                           sys.maxsize,
                                           sites=False, small=LARGE)
@@ -40,62 +40,62 @@ class DeferredOutputs:
         self._results: list[Tensor] = []  # the tensors that it returns
         self._arrays: dict[Node, Any] = {}  # of the tensors that it has read
         self._edges: dict[Path, Any] = {}
-        recorder.lazy = self._lazy_interpreter
+        tracer.lazy = self._lazy_interpreter
 
     def _evaluated(self, steps: list[LazyOp], outputs: list[LazyOp]) -> list[Any]:
-        """The arrays of `outputs`, computed op by op. The recorder maps them to their nodes."""
-        values, recorder = SubgraphTrace(steps, outputs).values(), self._recorder
-        if recorder is not None:  # the run has not ended
-            recorder.lazy = None  # Python reads values
+        """The arrays of `outputs`, computed op by op. The tracer maps them to their nodes."""
+        values, tracer = SubgraphTrace(steps, outputs).values(), self._tracer
+        if tracer is not None:  # the run has not ended
+            tracer.lazy = None  # Python reads values
             for step, value in zip(outputs, values):
-                recorder.resolve(step.array_reference(), value)
+                tracer.resolve(step.array_reference(), value)
         return values
 
     def leave(self) -> None:
-        """Ends the run: stores the values to compute and detaches from the recorder."""
-        recorder = self._recorder
-        if recorder is None:
+        """Ends the run: stores the values to compute and detaches from the tracer."""
+        tracer = self._tracer
+        if tracer is None:
             return
-        nodes = {s: recorder.node_of_array(p)
+        nodes = {s: tracer.node_of_array(p)
                  for s, p in self._lazy_interpreter.live_uncomputed().items()}
         self._nodes = {step: node for step, node in nodes.items() if node is not None}
-        self._results = recorder.results
-        held = recorder.state.held
-        self._arrays = {n: held[p][0] for p, n in recorder.sources.items() if p in held}
-        self._edges = recorder.state.edges
-        self._recorder = recorder.lazy = None
+        self._results = tracer.results
+        held = tracer.state.held
+        self._arrays = {n: held[p][0] for p, n in tracer.sources.items() if p in held}
+        self._edges = tracer.state.edges
+        self._tracer = tracer.lazy = None
 
-    def compute_by(self, leaf: TraceExit) -> None:
+    def compute_by(self, trace_exit: TraceExit) -> None:
         """Computes the outputs by the code of an exit, if this repays its compilation."""
-        stage = leaf.segment
-        if stage is None or not self._nodes or self._lazy_interpreter.largest_uncomputed < LARGE \
-                or not self._has_all_for(leaf, stage):
+        segment = trace_exit.segment
+        if segment is None or not self._nodes or self._lazy_interpreter.largest_uncomputed < LARGE \
+                or not self._has_all_for(trace_exit, segment):
             return
-        tape_inputs = None if leaf.backward is None else (
-            self._arrays_of(leaf.backward.tensors),
-            [self._edges[p] for p in leaf.backward.tape.paths])
+        tape_inputs = None if trace_exit.backward is None else (
+            self._arrays_of(trace_exit.backward.tensors),
+            [self._edges[p] for p in trace_exit.backward.tape.paths])
         try:
             with making_code():
-                code = stage.compile()
+                code = segment.compile()
         except CodegenError:
             return  # the next call reports it
-        arrays = code(self._arrays_of(stage.inputs.tensors))
-        values = dict(zip(leaf.outputs, arrays))
+        arrays = code(self._arrays_of(segment.inputs.tensors))
+        values = dict(zip(trace_exit.outputs, arrays))
         self._lazy_interpreter.set_values(
             {s: values[n] for s, n in self._nodes.items() if n in values})
-        if leaf.backward is not None and tape_inputs is not None:
-            leaf.backward.attach(tape_inputs, arrays, self._results, None)
+        if trace_exit.backward is not None and tape_inputs is not None:
+            trace_exit.backward.attach(tape_inputs, arrays, self._results, None)
 
-    def _has_all_for(self, leaf: TraceExit, stage: Segment) -> bool:
+    def _has_all_for(self, trace_exit: TraceExit, segment: Segment) -> bool:
         """True if the code of an exit needs only tensors that this run has read."""
-        read_nodes, inputs = self._arrays.keys(), stage.inputs
+        read_nodes, inputs = self._arrays.keys(), segment.inputs
         if inputs.numbers or inputs.registers or not read_nodes >= set(inputs.tensors):
             return False
-        backward = leaf.backward
+        backward = trace_exit.backward
         return backward is None or (
             backward.is_plain and not backward.numbers and read_nodes >= set(backward.tensors)
             and self._edges.keys() >= set(backward.tape.paths)
-            and not any(e.changes_tape for e in leaf.effects))
+            and not any(e.changes_tape for e in trace_exit.effects))
 
     def _arrays_of(self, nodes: Sequence[Node]) -> list[Any]:
         """The arrays of the nodes, as the run read them."""

@@ -23,7 +23,7 @@ from ..heap.mutations import SetArray
 from ..heap.object_recipes import Recipe
 from ..heap.path_reader import PathReader
 from ..program.cfg import Block, Exit
-from ..program.stage_planner import exits_of, segments_of
+from ..program.segment_planner import exits_of, segments_of
 from ..program.trace_exit import RETURNS_NONE, TraceExit, forwarded_tensor
 from ..scalars.scalar_expr import ScalarExpr
 from ..trace.dynamic_inputs import Axis
@@ -116,7 +116,7 @@ def compile_fast_path(at: FastPathContext, constants: dict[str, Any]) -> FastPat
     if native is None:
         return None
     read = PathReader(at.args, at.kwargs, at.fn, at.held)
-    changing = {id(read(e.target)) for leaf in exits_of(at.root) for e in leaf.effects}
+    changing = {id(read(e.target)) for trace_exit in exits_of(at.root) for e in trace_exit.effects}
     with contextlib.suppress(NoFastPath):
         return _Writer(at, read, GuardElision(read, native.contents, changing)).function(constants)
     return None
@@ -149,8 +149,8 @@ class _Writer:
     def __init__(self, at: FastPathContext, read: PathReader, pins: GuardElision) -> None:
         self.at, self.read, self.pins = at, read, pins
         self.source = _PinnedSource(at, read, pins)
-        self.leaves = exits_of(at.root)
-        self.changes = any(leaf.effects for leaf in self.leaves)
+        self.exits = exits_of(at.root)
+        self.changes = any(trace_exit.effects for trace_exit in self.exits)
         self.shapes: dict[Path, tuple[int | None, ...]] = {}  # as the guards require them
         self.targets: dict[TraceExit, str] = {}  # the objects that each exit changes, as source
         self.ends: list[TraceExit] = []  # in the order of their indices in the code
@@ -161,7 +161,7 @@ class _Writer:
         guards = [g for g in self.at.guards
                   if not self._needs_no_code(g, tensors) and not self.pins.omits(g)]
         inputs = [p for p in tensors if not self.pins.pinned(p)]
-        targets = [e.target for leaf in self.leaves for e in leaf.effects]
+        targets = [e.target for trace_exit in self.exits for e in trace_exit.effects]
         for path in [*targets, *(p for g in guards for p in g.paths)]:
             self.pins.pinned(path)
         assert native is not None
@@ -201,7 +201,7 @@ class _Writer:
         Arguments come first. Arrays are in the order of the segments. Raises NoFastPath for a used
         tensor without a guard on its type.
         """
-        used = dict.fromkeys(p for stage in segments_of(self.at.root) for p in stage.paths)
+        used = dict.fromkeys(p for segment in segments_of(self.at.root) for p in segment.paths)
         number = {p: i for i, p in enumerate(used)}
         for guard in self.at.guards:
             if guard.category == "sizes":
@@ -258,8 +258,9 @@ class _Writer:
 
     def _run_lines(self, tensors: dict[Path, int]) -> Iterator[str]:
         start = len(self.source.lines)
-        for leaf in self.leaves:
-            self.targets[leaf] = ", ".join([self.source.read(e.target) for e in leaf.effects])
+        for trace_exit in self.exits:
+            targets = [self.source.read(e.target) for e in trace_exit.effects]
+            self.targets[trace_exit] = ", ".join(targets)
         lines = list(self._tree_lines(tensors))
         yield from self.source.lines[start:]
         yield from self._view_guards()
@@ -267,14 +268,14 @@ class _Writer:
 
     def _view_guards(self) -> Iterator[str]:
         """Lines that leave calls whose targets are views to the slow path, before anything runs."""
-        targets = {e.target for leaf in self.leaves for e in leaf.effects
+        targets = {e.target for trace_exit in self.exits for e in trace_exit.effects
                    if isinstance(e.assign, SetArray)}
         for name in sorted(self.source.read(target) for target in targets):
             yield f"    if getattr({name}, '_base', None) is not None: return UNSEEN"
 
     def _tree_lines(self, tensors: dict[Path, int]) -> Iterator[str]:
         """Lines that run the tree: one native call, or one call per segment."""
-        has_one_exit = len(self.leaves) == 1
+        has_one_exit = len(self.exits) == 1
         assert native is not None
         root = self.at.root
         single = isinstance(root, Exit) and not root.segments
@@ -287,38 +288,39 @@ class _Writer:
             yield from python_backend.lines(root)
             return
         self.ends = native_program.ends
-        for leaf in native_program.first:
-            yield f"if {self.source.constant(leaf)}.check(args, kwargs) >= 0: return UNSEEN"
+        for trace_exit in native_program.first:
+            yield f"if {self.source.constant(trace_exit)}.check(args, kwargs) >= 0: return UNSEEN"
         if self.changes:
             yield "section.open = False"
         section = "section" if self.changes else "None"
         yield f"found, end, values = {self.source.constant(native_program)}(arrays, {section})"
         yield "if end < 0: return UNSEEN"
-        if not has_one_exit and any(
-                leaf.exit_guards for leaf in self.ends if leaf not in native_program.first):
+        checked_later = [x for x in self.ends if x not in native_program.first]
+        if not has_one_exit and any(x.exit_guards for x in checked_later):
             ends = self.source.constant(self.ends)
             yield f"if {ends}[end].check(args, kwargs) >= 0: return UNSEEN"
 
     def _result_lines(self) -> Iterator[str]:
         """Lines that build and return the result of each exit."""
-        for number, leaf in enumerate(self.ends):
-            name = self.source.constant(leaf)
+        for number, trace_exit in enumerate(self.ends):
+            name = self.source.constant(trace_exit)
             if len(self.ends) == 1:
-                yield from _indented(self._result(leaf, name))
+                yield from _indented(self._result(trace_exit, name))
             else:
                 yield f"    if end == {number}:"
-                yield from _indented(_indented(self._result(leaf, name)))
+                yield from _indented(_indented(self._result(trace_exit, name)))
 
-    def _result(self, leaf: TraceExit, name: str) -> list[str]:
+    def _result(self, trace_exit: TraceExit, name: str) -> list[str]:
         """Lines for one exit: inline code if possible, else a call of `TraceExit.finish`."""
-        single, used = leaf.single_output(), f"{name}.uses += 1"
+        single, used = trace_exit.single_output(), f"{name}.uses += 1"
         if single is not None:
             return [used, *self._tensor("result", single), "return result"]
-        if leaf.backward is None and not leaf.formulas and not leaf.reads_arguments:
-            return [used, *self._inline_result(leaf), "return result"]
-        numbers = ["read.number = values.__getitem__"] if leaf.formulas else []
+        if trace_exit.backward is None and not trace_exit.formulas \
+                and not trace_exit.reads_arguments:
+            return [used, *self._inline_result(trace_exit), "return result"]
+        numbers = ["read.number = values.__getitem__"] if trace_exit.formulas else []
         return [used, "read = READER(args, kwargs, FN, HELD)", *numbers,
-                f"result, commit = {name}.finish(found, [{self.targets[leaf]}], None, read)",
+                f"result, commit = {name}.finish(found, [{self.targets[trace_exit]}], None, read)",
                 "commit()", "return result"]
 
     def _tensor(self, name: str, of: tuple[int, Any]) -> list[str]:
@@ -327,26 +329,26 @@ class _Writer:
                 f"{name}.edge = {self.source.constant(of[1])}",
                 f"{name}._grad = {name}._base = None"]
 
-    def _inline_result(self, leaf: TraceExit) -> Iterator[str]:
+    def _inline_result(self, trace_exit: TraceExit) -> Iterator[str]:
         """Lines that do the work of `TraceExit.finish` and apply the effects."""
         constant = self.source.constant
-        for i, tensor in enumerate(leaf.tensors):
+        for i, tensor in enumerate(trace_exit.tensors):
             yield from self._tensor(f"tensor{i}", tensor)
-        yield f"tensors = [{', '.join([f'tensor{i}' for i in range(len(leaf.tensors))])}]"
-        yield f"result = {self._value(leaf, leaf.result)}"
-        yield f"targets = [{self.targets[leaf]}]"
-        for i, effect in enumerate(leaf.effects):
-            value = self._value(leaf, effect.value) if effect.node is None else \
+        yield f"tensors = [{', '.join([f'tensor{i}' for i in range(len(trace_exit.tensors))])}]"
+        yield f"result = {self._value(trace_exit, trace_exit.result)}"
+        yield f"targets = [{self.targets[trace_exit]}]"
+        for i, effect in enumerate(trace_exit.effects):
+            value = self._value(trace_exit, effect.value) if effect.node is None else \
                 f"found[{effect.node}]"
             yield f"new{i} = {value}"
-        for i, effect in enumerate(leaf.effects):
+        for i, effect in enumerate(trace_exit.effects):
             name = effect.assign.attribute
             yield f"{constant(effect.assign)}(targets[{i}], new{i})" if not name else \
                 f"targets[{i}].{name} = new{i}"
 
-    def _value(self, leaf: TraceExit, make: Recipe) -> str:
+    def _value(self, trace_exit: TraceExit, make: Recipe) -> str:
         """The source of a recipe's value: a tensor, None, or a call of the recipe."""
-        index = forwarded_tensor(make, len(leaf.tensors))
+        index = forwarded_tensor(make, len(trace_exit.tensors))
         if index is None:
             return f"{self.source.constant(make)}(tensors, None)"
         return "None" if index is RETURNS_NONE else f"tensor{index}"

@@ -16,8 +16,8 @@ from .report_format import Explanation
 from .trace_tree import TraceTree
 
 KINDS: dict[str, Callable[[Segment], str]] = {  # the code generator adds "cuda"
-    "llvm": lambda stage: stage.compile().code,
-    "asm": lambda stage: stage.compile().assembly,
+    "llvm": lambda segment: segment.compile().code,
+    "asm": lambda segment: segment.compile().assembly,
 }
 
 
@@ -49,11 +49,11 @@ class Inspection:
         each graph is shown again after every pass of its compilation.
         """
         shown = []
-        for stage in self._stages(which):
-            shown.append(to_text(stage.graph, sites=True))
+        for segment in self._segments(which):
+            shown.append(to_text(segment.graph, sites=True))
             if passes:
                 with pass_manager.watching() as seen:
-                    self._make(stage.graph)
+                    self._make(segment.graph)
                 shown += [f"# after {name}\n{to_text(graph, sites=True)}" for name, graph in seen]
         return "\n\n".join(shown)
 
@@ -64,23 +64,23 @@ class Inspection:
         """
         if kind not in KINDS:
             raise ArgumentError(f"code({kind!r}): there is {', '.join(map(repr, KINDS))}")
-        stages = self._stages(which)
-        for stage in stages:
-            stage.compile()
+        segments = self._segments(which)
+        for segment in segments:
+            segment.compile()
         self.jobs.wait()
-        return "\n\n".join(KINDS[kind](stage) for stage in stages)
+        return "\n\n".join(KINDS[kind](segment) for segment in segments)
 
     def kernels(self) -> list[dict[str, Any]]:
         """One row per compiled kernel: name, line, seconds, bytes, flops."""
         return [row for e in self._executables() for row in e.rows()]
 
     def _executables(self) -> list[Executable]:
-        return [executable for p in self.programs for s in p.stages()
+        return [executable for p in self.programs for s in p.segments()
                 if (executable := s.executable)]
 
-    def _stages(self, which: int | None) -> list[Segment]:
+    def _segments(self, which: int | None) -> list[Segment]:
         count = len(self.programs)
         if which is not None and not 1 <= which <= count:
             raise ArgumentError(f"there is no program {which} of {self.__name__}, which has "
                                 f"{count}", "explain() shows them with their numbers")
-        return self.programs[(which or 1) - 1].stages() if count else []
+        return self.programs[(which or 1) - 1].segments() if count else []

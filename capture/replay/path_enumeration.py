@@ -23,7 +23,7 @@ from ..graph.graph import Node
 from ..heap.object_recipes import SameObject
 from ..program.cfg import BackEdge, Block, Branch, Exit, IfMerge, Yield
 from ..program.path_insertion import add_path
-from ..program.stage_planner import walk as walk_blocks
+from ..program.segment_planner import walk as walk_blocks
 from ..program.trace_exit import TraceExit
 from ..sizes.symbolic_dim import FixedSize, ShapeEnv, SizeCondition
 from ..trace.export_tracer import (
@@ -153,17 +153,17 @@ class _Exploration:
                                    self.common, forced, self.training, self.learnt)
         finally:
             self._collect_conditions(self.sizes)
-        leaf = None if run.result is PathKnown else _leaf(self.common)
-        self.root, grown = add_path(self.root, run.path, leaf)
+        trace_exit = None if run.result is PathKnown else _trace_exit(self.common)
+        self.root, grown = add_path(self.root, run.path, trace_exit)
         if not grown:
             raise _LoopGrown
         for element in run.path[:-1]:
-            plan = self.common.joins.plans.get(element.key) if isinstance(element, Merge) else None
+            plan = self.common.merges.plans.get(element.key) if isinstance(element, Merge) else None
             if plan is not None:
                 plan.followed = True
-        if leaf is not None:
+        if trace_exit is not None:
             exit_block = next(b for b in walk_blocks(self.root)
-                              if isinstance(b, Exit) and leaf in b.exits)
+                              if isinstance(b, Exit) and trace_exit in b.exits)
             self.runs.setdefault(exit_block, []).append(run)
 
     def _collect_conditions(self, sizes: ShapeEnv) -> None:
@@ -209,7 +209,7 @@ class _Exploration:
         raise _unexplored(at, outcomes[-1], failed)
 
 
-def _leaf(names: ValueTable) -> TraceExit:
+def _trace_exit(names: ValueTable) -> TraceExit:
     """A placeholder for the exit of a path; the run has its contents."""
     return TraceExit([], [], SameObject(None), TraceOutputs([], [], [], {}))
 

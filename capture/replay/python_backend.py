@@ -17,7 +17,7 @@ from ..graph.graph import Node
 from ..guards.guards import PathCodegen
 from ..heap.access_path import Path
 from ..program.cfg import BackEdge, Block, Branch, Exit, IfMerge, LoopHeader, Yield
-from ..program.stage_planner import walk
+from ..program.segment_planner import walk
 from ..program.trace_exit import TraceExit
 from ..scalars.scalar_expr import OPERATORS, ScalarExpr
 from ..segments.segment import Segment, operand
@@ -59,7 +59,7 @@ class PythonBackend:
         if sum(1 for _ in walk(root)) > _MAX_BLOCKS:
             raise NoFastPath
         lines = list(self._block(root, 0))
-        return ["values = {}", *lines] if any(leaf.formulas for leaf in self.ends) else lines
+        return ["values = {}", *lines] if any(x.formulas for x in self.ends) else lines
 
     # ---- blocks
 
@@ -69,8 +69,8 @@ class PythonBackend:
             return
         if depth > _MAX_NESTING:
             raise NoFastPath
-        for stage in at.segments:
-            yield from self._segment(stage)
+        for segment in at.segments:
+            yield from self._segment(segment)
         if isinstance(at, Exit):
             yield from self._exits(at)
         elif isinstance(at, Branch):
@@ -164,60 +164,60 @@ class PythonBackend:
             yield f"{', '.join(variables)}, = {', '.join(next_values)},"
 
     def _exits(self, at: Exit) -> Iterator[str]:
-        for leaf in at.exits:
-            lines = [*self._exit(leaf), *(["to = None"] if self._scopes else []),
+        for trace_exit in at.exits:
+            lines = [*self._exit(trace_exit), *(["to = None"] if self._scopes else []),
                      *(["break"] if self._innermost_loop() is not None else [])]
             if self.checked:
                 yield from lines
                 return
-            yield f"{'if' if leaf is at.exits[0] else 'elif'} {self._constant(leaf)}.check(" \
-                  "args, kwargs) < 0:"
+            keyword = "if" if trace_exit is at.exits[0] else "elif"
+            yield f"{keyword} {self._constant(trace_exit)}.check(args, kwargs) < 0:"
             yield from _indented(lines)
         yield "else: return UNSEEN"
 
-    def _exit(self, leaf: TraceExit) -> Iterator[str]:
-        if leaf.backward is not None or leaf.segment is None:
+    def _exit(self, trace_exit: TraceExit) -> Iterator[str]:
+        if trace_exit.backward is not None or trace_exit.segment is None:
             raise NoFastPath
-        for formula in leaf.formulas:
+        for formula in trace_exit.formulas:
             yield from self._computation(formula)
             yield f"values[{self._constant(formula)}] = {self._variable(formula)}"
-        yield from self._operands(leaf.segment, last=True)
+        yield from self._operands(trace_exit.segment, last=True)
         arrays = [name for key, name in self._variables.items() if isinstance(key, Node)]
         # The program may overwrite arrays without another reference, so the variables are cleared.
         yield " = ".join(["arrays", *arrays, "None"])
-        if leaf.effects:
+        if trace_exit.effects:
             yield "section.open = False"
-        yield f"found, end = {self._code(leaf.segment)}(given), {len(self.ends)}"
-        self.ends.append(leaf)
+        yield f"found, end = {self._code(trace_exit.segment)}(given), {len(self.ends)}"
+        self.ends.append(trace_exit)
 
     # ---- segments
 
-    def _segment(self, stage: Segment) -> Iterator[str]:
-        yield from self._operands(stage)
-        yield f"{', '.join(map(self._variable, stage.outputs))}, = {self._code(stage)}(given)"
+    def _segment(self, segment: Segment) -> Iterator[str]:
+        yield from self._operands(segment)
+        yield f"{', '.join(map(self._variable, segment.outputs))}, = {self._code(segment)}(given)"
 
-    def _code(self, stage: Segment) -> str:
-        if stage.executable is None:
-            return f"{self._constant(stage)}.compile()"
-        return self._constant(stage.executable.__call__, stage.executable)
+    def _code(self, segment: Segment) -> str:
+        if segment.executable is None:
+            return f"{self._constant(segment)}.compile()"
+        return self._constant(segment.executable.__call__, segment.executable)
 
-    def _operands(self, stage: Segment, last: bool = False) -> Iterator[str]:
+    def _operands(self, segment: Segment, last: bool = False) -> Iterator[str]:
         """Lines that set `given`, the operands of a segment."""
-        indices = [self.numbers[p] for p in stage.paths]
+        indices = [self.numbers[p] for p in segment.paths]
         array_indices = [number for number in self.numbers.values() if number >= 0]
         if last and indices == sorted(array_indices) \
-                and stage.inputs == (stage.inputs.tensors, [], []):
+                and segment.inputs == (segment.inputs.tensors, [], []):
             yield "given = arrays"
             return
         if len(indices) > _MAX_INDEXED_ARRAYS:
             operands = [f"*{self.source.constant(operator.itemgetter(*indices))}(arrays)"]
         else:
             operands = [f"arrays[{i}]" for i in indices]
-        for node in stage.inputs.numbers:
-            formula = stage.names.numbers[node]
+        for node in segment.inputs.numbers:
+            formula = segment.names.numbers[node]
             yield from self._computation(formula)
             operands.append(f"OPERAND({self._variable(formula)}, {self._constant(node)})")
-        operands += map(self._variable, stage.inputs.registers)
+        operands += map(self._variable, segment.inputs.registers)
         yield f"given = [{', '.join(operands)}]"
 
     # ---- numbers

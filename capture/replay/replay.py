@@ -13,7 +13,7 @@ from ...eager.uninterrupted import Uninterrupted
 from ..guards.guards import Guard, PathCodegen, compile_check
 from ..heap.path_reader import PathReader
 from ..program.cfg import Activation, Block, Exit
-from ..program.stage_planner import exits_of, segments_of
+from ..program.segment_planner import exits_of, segments_of
 from ..program.trace_exit import TraceExit
 from ..runtime import profiling_spans
 from ..segments.segment import Segment
@@ -98,13 +98,13 @@ class Replay:
                 return self._failed(error)
             if replayed is None:
                 return UNSEEN
-            leaf, result, commit = replayed
+            trace_exit, result, commit = replayed
             if instead is None:
                 commit()
         if instead is not None:
-            instead(leaf, result)
+            instead(trace_exit, result)
         self.uses += 1
-        leaf.uses += 1
+        trace_exit.uses += 1
         if instead is None:
             self._build_fast_path(args, kwargs)
         return result
@@ -124,13 +124,15 @@ class Replay:
                 if isinstance(block, Exit):
                     break
                 block = block.follow(call)
-            leaf = next((x for x in block.exits if x.fits(args, kwargs)), None) if block else None
-            if leaf is None:
+            exits = block.exits if block else ()
+            trace_exit = next((x for x in exits if x.fits(args, kwargs)), None)
+            if trace_exit is None:
                 return None
-            if leaf.effects and leaf.segment is not None:
-                leaf.segment.compile()
+            if trace_exit.effects and trace_exit.segment is not None:
+                trace_exit.segment.compile()
                 section.open = False
-            return leaf, *leaf.replay(args, kwargs, call.registers, call.origins, call.read)
+            return trace_exit, *trace_exit.replay(args, kwargs, call.registers, call.origins,
+                                                  call.read)
         finally:
             call.end()
 
@@ -151,12 +153,12 @@ class Replay:
         if version % 2 or self._slow_calls < 2 or self._slow_calls & (self._slow_calls - 1) \
                 or self.casting is not None:
             return
-        if any(stage.is_awaited for stage in self.stages()):
+        if any(segment.is_awaited for segment in self.segments()):
             self._slow_calls -= 1  # it needs finished code: the next call tries again
             return
-        leaves = self.leaves()
+        exits = self.exits()
         # With several exits, each checks its own guards.
-        exit_guards = leaves[0].exit_guards if len(leaves) == 1 else []
+        exit_guards = exits[0].exit_guards if len(exits) == 1 else []
         context = FastPathContext(args, kwargs, self.fn, self.names.held,
                                   [*self.guards, *exit_guards], self.root,
                                   self.varying.axis_of_size())
@@ -167,7 +169,7 @@ class Replay:
             fast_path = compile_fast_path(context, constants)
             # The fast path embeds values that were read above. The guards must still hold for them.
             holds = self.fits(args, kwargs) and (
-                not exit_guards or leaves[0].check(args, kwargs) < 0)
+                not exit_guards or exits[0].check(args, kwargs) < 0)
         except (*MISSING, RuntimeError):  # RuntimeError: another thread adds a path
             return
         if fast_path is not None and holds and self._tree_version == version:
@@ -182,18 +184,18 @@ class Replay:
     def arrays(self, args: Any, kwargs: Any) -> list[Any]:
         """The arrays that a call can read from outside."""
         arrays = []
-        for stage in self.stages():
+        for segment in self.segments():
             with contextlib.suppress(*MISSING):  # of another path
-                arrays += [t._data for t in stage.gather(args, kwargs)[0]]
+                arrays += [t._data for t in segment.gather(args, kwargs)[0]]
         return arrays
 
     def _sizes(self, read: PathReader) -> dict[str, int]:
         return self.varying.sizes(read)
 
-    def leaves(self) -> list[TraceExit]:
+    def exits(self) -> list[TraceExit]:
         """The exits of all paths."""
         return exits_of(self.root)
 
-    def stages(self) -> list[Segment]:
+    def segments(self) -> list[Segment]:
         """The segments of all paths that compute something."""
         return segments_of(self.root)

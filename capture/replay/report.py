@@ -82,10 +82,10 @@ def _of_program(program: TraceTree) -> list[ReportSection]:
         parts.append(ReportSection(
             f"control flow runs in Python between native calls: {program.split}"
             if program.split else "the whole program is one native call"))
-    stages = program.stages()
-    executables = [code for s in stages if (code := s.executable)]
+    segments = program.segments()
+    executables = [code for s in segments if (code := s.executable)]
     if not executables:
-        when = "the background thread compiles it" if any(s.is_awaited for s in stages) else \
+        when = "the background thread compiles it" if any(s.is_awaited for s in segments) else \
             "the next call that fits compiles it"
         return [*parts, ReportSection(f"not compiled yet: {when}")]
     largest = max((m.memory for m in executables), key=lambda m: m.peak)
@@ -103,7 +103,7 @@ def _of_block(at: Block) -> list[ReportSection]:
 
 @_of_block.register
 def _of_exit(at: Exit) -> list[ReportSection]:
-    return [part for leaf in at.exits for part in _of_leaf(leaf)]
+    return [part for trace_exit in at.exits for part in _of_trace_exit(trace_exit)]
 
 
 @_of_block.register
@@ -137,7 +137,7 @@ def _of_back_edge(at: BackEdge) -> list[ReportSection]:
 def _uses(at: Block) -> int:
     """The number of calls that ended below a block."""
     if isinstance(at, Exit):
-        return sum(leaf.uses for leaf in at.exits)
+        return sum(trace_exit.uses for trace_exit in at.exits)
     if isinstance(at, Yield):
         return at.uses
     children = at.children()
@@ -146,13 +146,13 @@ def _uses(at: Block) -> int:
     return sum(map(_uses, children))
 
 
-def _of_leaf(leaf: TraceExit) -> Iterator[ReportSection]:
+def _of_trace_exit(trace_exit: TraceExit) -> Iterator[ReportSection]:
     yield from _titled("path guards", _shortened([ReportSection(g.message)
-                                                 for g in leaf.exit_guards], "conditions"))
-    values = ", ".join(str(n.type) for n in leaf.outputs[:_MAX_ITEMS])
-    more = ", ..." if len(leaf.outputs) > _MAX_ITEMS else ""
+                                                 for g in trace_exit.exit_guards], "conditions"))
+    values = ", ".join(str(n.type) for n in trace_exit.outputs[:_MAX_ITEMS])
+    more = ", ..." if len(trace_exit.outputs) > _MAX_ITEMS else ""
     yield ReportSection(f"computes {values}{more}" if values else "computes nothing")
-    targets = dict.fromkeys(map(str, leaf.effects))
+    targets = dict.fromkeys(map(str, trace_exit.effects))
     yield from _titled("changes", _shortened(list(map(ReportSection, targets)), "changes"))
 
 

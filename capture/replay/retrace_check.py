@@ -41,37 +41,39 @@ def is_due(check: str | float | None, program: TraceTree) -> bool:
     if check is None or sys.getprofile() is not None:  # tracing needs the profiler hook
         return False
     every = interval(check)
-    return program.uses % every == 0 if every else any(x.uses == 0 for x in program.leaves())
+    return program.uses % every == 0 if every else any(x.uses == 0 for x in program.exits())
 
 
 def rerun(program: TraceTree, args: Any, kwargs: Any, name: str) -> Any:
     """The result of `program.run`, with Python's side effects. CheckError if the two differ."""
     held = 2 * program.arrays(args, kwargs)  # arrays with another reference are not overwritten
     replays: list[tuple[TraceExit, Any]] = []
-    result = program.run(args, kwargs, lambda leaf, result: replays.append((leaf, result)))
+    result = program.run(args, kwargs,
+                         lambda trace_exit, result: replays.append((trace_exit, result)))
     del held
     if not replays:
         return result
     trace = record(program.fn, args, kwargs, program.names, program.varying,
-                   program.joins)
+                   program.merges)
     why = _disagreement(program, *replays[0], trace)
     if why:
         raise CheckError(f"{name}: the recording differs from what Python does: {why}", _HELP)
     return trace.result
 
 
-def _disagreement(program: TraceTree, leaf: TraceExit, result: Any, trace: Trace) -> str:
+def _disagreement(program: TraceTree, trace_exit: TraceExit, result: Any, trace: Trace) -> str:
     """A message that says where a replay and a trace of the same call differ, or ""."""
-    if trace.leaf is None:
+    if trace.exit is None:
         return f"it could not be retraced: {trace.refusal}"
     block, rest = program.part(trace.path)
     if block is None:
         return f"Python takes different branches ({_branch_sites(trace)})"
-    if rest or not isinstance(block, Exit) or leaf not in block.exits:
+    if rest or not isinstance(block, Exit) or trace_exit not in block.exits:
         return ""  # rounding near a threshold chose another path
-    return _node_difference(leaf, trace.leaf) or _effect_difference(leaf, trace.leaf) or \
-        ("" if _same_recipe(leaf.result, trace.leaf.result) else
-         _result_difference(result, trace.result))
+    return _node_difference(trace_exit, trace.exit) \
+        or _effect_difference(trace_exit, trace.exit) \
+        or ("" if _same_recipe(trace_exit.result, trace.exit.result) else
+            _result_difference(result, trace.result))
 
 
 def _branch_sites(trace: Trace) -> str:
@@ -92,7 +94,7 @@ def _node_difference(traced: TraceExit, now: TraceExit) -> str:
 
 
 def _effect_difference(traced: TraceExit, now: TraceExit) -> str:
-    before, after = ([e.target for e in leaf.effects] for leaf in (traced, now))
+    before, after = ([e.target for e in trace_exit.effects] for trace_exit in (traced, now))
     if before == after:
         return ""
     changed = [str(p) for p in {*before} ^ {*after}] or ["objects in a different order"]

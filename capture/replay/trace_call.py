@@ -13,7 +13,7 @@ from ...eager import interpreter
 from ...eager.ops.random.generator import default_generator
 from ...eager.uninterrupted import Uninterrupted
 from ..autodiff.backward_plan import find_backward
-from ..control_flow.branch_merging import BranchMerger, JoinTable
+from ..control_flow.branch_merging import BranchMerger, MergeTable
 from ..control_flow.operand_stack import tells_symbols_apart
 from ..guards.guards import find_guards, find_read_values
 from ..guards.missing_attributes import find_missing_attributes
@@ -41,14 +41,14 @@ from .deferred_outputs import DeferredOutputs
 class Trace:
     """The trace of one call: its result, and its path or the reason that prevents a replay."""
 
-    def __init__(self, result: Any, path: Sequence[Element], leaf: TraceExit | None, refusal: str,
-                 varying: DynamicInputs, again: bool = False,
-                 late: DeferredOutputs | None = None, joins: JoinTable | None = None,
+    def __init__(self, result: Any, path: Sequence[Element], trace_exit: TraceExit | None,
+                 refusal: str, varying: DynamicInputs, again: bool = False,
+                 late: DeferredOutputs | None = None, merges: MergeTable | None = None,
                  merge_failed: bool = False) -> None:
         self.late = late  # the outputs that are not computed yet
-        self.joins = JoinTable() if joins is None else joins
-        self.merge_failed = merge_failed  # the paths of its program join otherwise than assumed
-        self.result, self.path, self.leaf, self.refusal = result, path, leaf, refusal
+        self.merges = MergeTable() if merges is None else merges
+        self.merge_failed = merge_failed  # the paths of its program merge otherwise than assumed
+        self.result, self.path, self.exit, self.refusal = result, path, trace_exit, refusal
         self.varying = varying
         self.again = again  # True if a further call can be traced despite the refusal
 
@@ -60,37 +60,37 @@ class Trace:
 
 def record(fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any],
            names: ValueTable | None = None, varying: DynamicInputs | None = None,
-           joins: JoinTable | None = None) -> Trace:
+           merges: MergeTable | None = None) -> Trace:
     """Runs fn(*args, **kwargs) eagerly and returns its trace, with symbols for dynamic inputs.
 
     An interrupted run leaves no changes, except for external effects such as printed text.
     """
     with Uninterrupted() as section:
-        return recorded(fn, args, kwargs, names, varying, section, joins=joins)
+        return recorded(fn, args, kwargs, names, varying, section, merges=merges)
 
 
 def recorded(fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any],
              names: ValueTable | None, varying: DynamicInputs | None, section: Uninterrupted,
-             waits: bool = False, joins: JoinTable | None = None) -> Trace:
+             waits: bool = False, merges: MergeTable | None = None) -> Trace:
     """Traces a call within an uninterrupted `section`, which is open while the function runs.
 
     With `waits`, large arrays stay uncomputed until Python reads them. `Trace.late` computes them.
-    `joins` are those of the program that the trace may be added to.
+    `merges` are those of the program that the trace may be added to.
     """
     state, names, varying = HeapSnapshot(), names or ValueTable(), varying or DynamicInputs()
     read = PathReader(args, kwargs, fn, names.held)
     sizes = names.sizes
     sizes.begin(varying.sizes(read))
-    recorder = Tracer(state, len(args), tuple(kwargs), names, sizes, varying)
-    joins = JoinTable() if joins is None else joins
-    recorder.merger = BranchMerger(recorder, joins, all_join=False)
-    late = DeferredOutputs(recorder) if waits else None
+    tracer = Tracer(state, len(args), tuple(kwargs), names, sizes, varying)
+    merges = MergeTable() if merges is None else merges
+    tracer.merger = BranchMerger(tracer, merges, all_merge=False)
+    late = DeferredOutputs(tracer) if waits else None
 
     def entered(code: types.CodeType, scope: dict[str, Any]) -> None:
         names.held[id(scope)] = scope
         state.walk_code(code, scope)
         if is_users(scope.get("__name__")) and tells_symbols_apart(code):
-            recorder.disable_symbolic_scalars()
+            tracer.disable_symbolic_scalars()
 
     for i, arg in enumerate(args):
         state.walk(Path("args").item(i), arg)
@@ -99,16 +99,16 @@ def recorded(fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, An
     state.walk(Path("function"), fn)
     names.held[id(default_generator)] = default_generator
     state.walk(Path("object", id(default_generator)).attr("state"), default_generator.state)
-    tracker, previous = CodeTracker(entered, recorder.refuse), interpreter.STATE.active
-    recorder.unwatched = tracker if PAUSES else recorder.unwatched
-    symbolizer = Symbolizer(varying.numbers, args, kwargs, recorder, read)
+    tracker, previous = CodeTracker(entered, tracer.refuse), interpreter.STATE.active
+    tracer.unwatched = tracker if PAUSES else tracer.unwatched
+    symbolizer = Symbolizer(varying.numbers, args, kwargs, tracer, read)
 
     def stop() -> None:
-        interpreter.STATE.active, recorder.listening, sizes.live = previous, False, False
+        interpreter.STATE.active, tracer.listening, sizes.live = previous, False, False
 
     try:
-        recorder.symbolized, recorder.loops.base = symbolizer.install(), sys._getframe()
-        interpreter.STATE.active, sizes.live = recorder, True
+        tracer.symbolized, tracer.loops.base = symbolizer.install(), sys._getframe()
+        interpreter.STATE.active, sizes.live = tracer, True
         tracker.start()
         section.open = True
         result = fn(*symbolizer.args, **symbolizer.kwargs)
@@ -117,28 +117,29 @@ def recorded(fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, An
             finish()
         for path in symbolizer.written:
             state.mark_written(path)
-        recorder.end_branches()
-        leaf, recorder.computed_gradients = None, computes_gradients(tracker.seen)
-        if not recorder.refusal:
-            leaf = _finish(fn, recorder, None if tracker.any_attribute else tracker.names, result)
-        _detach(recorder, late)
+        tracer.end_branches()
+        trace_exit, tracer.computed_gradients = None, computes_gradients(tracker.seen)
+        if not tracer.refusal:
+            trace_exit = _finish(fn, tracer, None if tracker.any_attribute else tracker.names,
+                                 result)
+        _detach(tracer, late)
         result = concretize(state, result)
     except BaseException as error:
         section.open = False
-        must_restore = not isinstance(error, Exception) and not recorder.refusal
+        must_restore = not isinstance(error, Exception) and not tracer.refusal
         _run_all(tracker.stop, stop, symbolizer.uninstall, lambda: concretize(state, None),
-                 lambda: _detach(recorder, late), late.end if late is not None else stop,
+                 lambda: _detach(tracer, late), late.end if late is not None else stop,
                  lambda: restore(state) if must_restore else None)
         raise
-    return Trace(result, recorder.path, leaf, recorder.refusal, varying, recorder.can_retry, late,
-                 joins, recorder.merge_failed)
+    return Trace(result, tracer.path, trace_exit, tracer.refusal, varying, tracer.can_retry, late,
+                 merges, tracer.merge_failed)
 
 
-def _detach(recorder: Tracer, late: DeferredOutputs | None) -> None:
-    """Detaches the recorder from a run that has ended."""
+def _detach(tracer: Tracer, late: DeferredOutputs | None) -> None:
+    """Detaches the tracer from a run that has ended."""
     if late is not None:
         late.leave()
-    recorder.end()
+    tracer.end()
 
 
 def _run_all(*steps: Callable[[], Any]) -> None:
@@ -150,27 +151,27 @@ def _run_all(*steps: Callable[[], Any]) -> None:
             step()
 
 
-def _finish(fn: Callable[..., Any], recorder: Tracer, names: set[str] | None,
+def _finish(fn: Callable[..., Any], tracer: Tracer, names: set[str] | None,
             result: Any) -> TraceExit | None:
-    recorder.location = defined_at(fn)
-    find_append_only(recorder)
-    outputs = OutputSpecBuilder(recorder)
+    tracer.location = defined_at(fn)
+    find_append_only(tracer)
+    outputs = OutputSpecBuilder(tracer)
     recipe = outputs.recipe(result)
-    effects = find_effects(recorder, outputs) + find_tape_effects(recorder, outputs)
-    backward = find_backward(recorder, outputs)
-    checks = find_checks(recorder, [*outputs.nodes, *(backward.saved if backward else ())])
-    read_values = find_read_values(recorder, names)
-    guards = [*find_guards(recorder, read_values, names),
-              *find_missing_attributes(recorder.state, read_values)]
-    if recorder.refusal:
+    effects = find_effects(tracer, outputs) + find_tape_effects(tracer, outputs)
+    backward = find_backward(tracer, outputs)
+    checks = find_checks(tracer, [*outputs.nodes, *(backward.saved if backward else ())])
+    read_values = find_read_values(tracer, names)
+    guards = [*find_guards(tracer, read_values, names),
+              *find_missing_attributes(tracer.state, read_values)]
+    if tracer.refusal:
         return None
-    recorder.results = [tensor for _, tensor in outputs.tensors]
+    tracer.results = [tensor for _, tensor in outputs.tensors]
     holders = Counter(e.node for e in effects)  # no tensor may overwrite an array that several hold
-    donated = {e.node: recorder.sources[e.target] for e in effects
-               if e.node is not None and holders[e.node] == 1 and e.target in recorder.sources
-               and _same_type(recorder, outputs, e)}
+    donated = {e.node: tracer.sources[e.target] for e in effects
+               if e.node is not None and holders[e.node] == 1 and e.target in tracer.sources
+               and _same_type(tracer, outputs, e)}
     return TraceExit(guards, effects, recipe, outputs.finish(donated),
-                     recorder.sources.values(), backward,
+                     tracer.sources.values(), backward,
                      checks)
 
 
@@ -180,6 +181,6 @@ def defined_at(fn: Any) -> str:
     return f"{os.path.basename(code.co_filename)}:{code.co_firstlineno}" if code else ""
 
 
-def _same_type(recorder: Tracer, outputs: OutputSpecBuilder, effect: SideEffect) -> bool:
+def _same_type(tracer: Tracer, outputs: OutputSpecBuilder, effect: SideEffect) -> bool:
     assert effect.node is not None
-    return recorder.sources[effect.target].type == outputs.nodes[effect.node].type
+    return tracer.sources[effect.target].type == outputs.nodes[effect.node].type

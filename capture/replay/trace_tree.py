@@ -18,7 +18,7 @@ from ..guards.guards import Guard, compile_each
 from ..heap.path_reader import PathReader
 from ..program.cfg import Block, Branch, Element, Exit, IfMerge
 from ..program.path_insertion import add_path
-from ..program.stage_planner import SegmentPlanner, walk
+from ..program.segment_planner import SegmentPlanner, walk
 from ..program.trace_exit import TraceExit
 from ..scalars.scalar_expr import ScalarExpr
 from ..segments.segment import Backend
@@ -42,15 +42,15 @@ class TraceTree(Replay):
 
     def __init__(self, fn: Callable[..., Any], names: ValueTable, run: Trace,
                  backend: Backend) -> None:
-        assert run.leaf is not None
+        assert run.exit is not None
         self._planner = SegmentPlanner(names, fn, backend)
         # Compiled on first use.
         self._guard_outcomes: Callable[[Any, Any], list[bool]] | None = None
-        super().__init__(fn, names, run.varying, run.leaf.guards, is_grad_enabled(),
+        super().__init__(fn, names, run.varying, run.exit.guards, is_grad_enabled(),
                          interpreter.STATE.casting)
-        self.joins = run.joins
-        run.leaf.set_guards([], self._source())
-        self.root, _ = add_path(None, run.path, run.leaf)
+        self.merges = run.merges
+        run.exit.set_guards([], self._source())
+        self.root, _ = add_path(None, run.path, run.exit)
         self._planner.plan(self.root)
 
     def _guard(self, guards: list[Guard]) -> None:
@@ -79,7 +79,7 @@ class TraceTree(Replay):
         return True
 
     def _all_guards(self) -> list[Guard]:
-        return [*self.guards, *(g for leaf in self.leaves() for g in leaf.exit_guards)]
+        return [*self.guards, *(g for trace_exit in self.exits() for g in trace_exit.exit_guards)]
 
     def _evaluate_guards(self, args: Any, kwargs: Any) -> list[bool]:
         """The outcome of every guard: True if it holds."""
@@ -101,25 +101,26 @@ class TraceTree(Replay):
             self._tree_version += 1
 
     def _add_trace(self, trace: Trace) -> bool:
-        assert trace.leaf is not None
-        if trace.joins is not self.joins:
+        assert trace.exit is not None
+        if trace.merges is not self.merges:
             return False
         self._drop_fast_path()
         if self._has_merges() or _merges(trace.path):
             return self._add_merging_trace(trace)
-        self.root, grown = add_path(self.root, trace.path, trace.leaf)
+        self.root, grown = add_path(self.root, trace.path, trace.exit)
         if not grown:
             return False
-        trace_keys = {g.key for g in trace.leaf.guards}
+        trace_keys = {g.key for g in trace.exit.guards}
         common = [g for g in self.guards if g.key in trace_keys]
         no_longer_common = [g for g in self.guards if g.key not in trace_keys]
         if no_longer_common:
-            for leaf in self.leaves():
-                if leaf is not trace.leaf:
-                    leaf.set_guards([*leaf.exit_guards, *no_longer_common], self._source())
+            for trace_exit in self.exits():
+                if trace_exit is not trace.exit:
+                    trace_exit.set_guards([*trace_exit.exit_guards, *no_longer_common],
+                                          self._source())
             self._guard(common)
         entry = {g.key for g in common}
-        trace.leaf.set_guards([g for g in trace.leaf.guards if g.key not in entry], self._source())
+        trace.exit.set_guards([g for g in trace.exit.guards if g.key not in entry], self._source())
         self._guard_outcomes = None
         self._planner.plan(self.root)
         return True
@@ -166,13 +167,14 @@ class TraceTree(Replay):
     def unmet(self, args: Any, kwargs: Any) -> dict[TraceExit, str]:
         """The message of the failed guard, for each exit whose guards fail for this call."""
         messages = {}
-        for leaf in self.leaves():
+        for trace_exit in self.exits():
             try:
-                failed = leaf.check(args, kwargs)
+                failed = trace_exit.check(args, kwargs)
             except MISSING:
-                messages[leaf] = "every value that the recording read exists"
+                messages[trace_exit] = "every value that the recording read exists"
             else:
-                messages |= {} if failed < 0 else {leaf: leaf.exit_guards[failed].message}
+                if failed >= 0:
+                    messages[trace_exit] = trace_exit.exit_guards[failed].message
         return messages
 
     def news(self, run: Trace, unmet: dict[TraceExit, str]) -> str:
@@ -181,7 +183,7 @@ class TraceTree(Replay):
         if rest:
             return f"{rest[0].site or 'a decision'} took an outcome that has no trace yet"
         exits = block.exits if isinstance(block, Exit) else unmet
-        failed = [unmet[leaf] for leaf in exits if leaf in unmet]
+        failed = [unmet[trace_exit] for trace_exit in exits if trace_exit in unmet]
         return f"guard failed: {failed[0]}" if failed else \
             "a condition on values has an outcome that has no trace yet"
 
@@ -196,7 +198,7 @@ def crowded(run: Trace, programs: Sequence[TraceTree]) -> str:
         block, rest = program.part(run.path)
         if isinstance(block, Branch) and rest and len(block.outcomes) >= MAX_OUTCOMES:
             return f"{block.site}: {_NEEDS_NUMBER[isinstance(block.subject, ScalarExpr)]}"
-        if len(program.leaves()) >= MAX_PATHS:
+        if len(program.exits()) >= MAX_PATHS:
             return f"{run.path[-1].site}: its branches form more than {MAX_PATHS} paths"
     return ""
 

@@ -44,7 +44,7 @@ class DecisionRecorder(Protocol):
 def formula_of(x: Any) -> ScalarExpr | None:
     """The expression of a plain or symbolic number; None for other objects."""
     if type(x) is SymbolicScalar:
-        x.recorder.uses(x)
+        x.tracer.uses(x)
         return x.formula
     if type(x) is Dim:
         return ScalarExpr("size", (x.expr,))
@@ -65,7 +65,7 @@ def leaked_value(x: Any) -> Any:
 
 def _operator(name: str, swap: bool = False) -> Any:
     def method(self: SymbolicScalar, *others: Any) -> Any:
-        self.recorder.uses(self)
+        self.tracer.uses(self)
         formulas = [formula_of(x) for x in others]
         if any(f is None for f in formulas):
             return self._plain_operation(name, others[0], swap)
@@ -76,7 +76,7 @@ def _operator(name: str, swap: bool = False) -> Any:
             for x in (self, *others):
                 leaked_value(x)
             raise
-        if not self.recorder.listening:
+        if not self.tracer.listening:
             return value
         parts: tuple[Any, ...] = (self.formula, *formulas)
         return self._derived(ScalarExpr(name, parts[::-1] if swap else parts), value)
@@ -86,12 +86,12 @@ def _operator(name: str, swap: bool = False) -> Any:
 
 def _comparison(name: str) -> Any:
     def method(self: SymbolicScalar, other: Any) -> Any:
-        self.recorder.uses(self)
+        self.tracer.uses(self)
         formula = formula_of(other)
         if formula is None:
             return OPERATORS[name](self.leak(), other) if _is_number(other) else NotImplemented
         answer = OPERATORS[name](self.value, plain_value(other))
-        return self.recorder.decide(ScalarExpr(name, (self.formula, formula)), "bool", answer)
+        return self.tracer.decide(ScalarExpr(name, (self.formula, formula)), "bool", answer)
 
     return method
 
@@ -108,11 +108,11 @@ _TENSOR_DTYPES: dict[type, tuple[Any, tuple[Any, ...]]] = {
 class SymbolicScalar(Symbol):
     """A symbolic number: behaves as an int or float, and holds its expression and its value."""
 
-    __slots__ = ("__weakref__", "formula", "iteration", "recorder", "value")
+    __slots__ = ("__weakref__", "formula", "iteration", "tracer", "value")
 
-    def __init__(self, formula: ScalarExpr, value: Any, recorder: DecisionRecorder) -> None:
-        self.formula, self.value, self.recorder = formula, value, recorder
-        self.iteration = recorder.iteration
+    def __init__(self, formula: ScalarExpr, value: Any, tracer: DecisionRecorder) -> None:
+        self.formula, self.value, self.tracer = formula, value, tracer
+        self.iteration = tracer.iteration
 
     @property  # type: ignore[misc]
     def __class__(self) -> type:  # isinstance(x, float) holds
@@ -122,7 +122,7 @@ class SymbolicScalar(Symbol):
         if type(value) is tuple:  # of divmod
             return tuple(self._derived(ScalarExpr("getitem", (formula, of_number(i))), v)
                          for i, v in enumerate(value))
-        return SymbolicScalar(formula, value, self.recorder)
+        return SymbolicScalar(formula, value, self.tracer)
 
     def _plain_operation(self, name: str, other: Any, swap: bool) -> Any:
         """The operator with a NumPy number, array or sequence, which reads the plain number."""
@@ -133,8 +133,8 @@ class SymbolicScalar(Symbol):
 
     def leak(self) -> Any:
         """The plain number. The trace branches on its exact value."""
-        self.recorder.uses(self)
-        self.recorder.decide(self.formula, "value", self.value)
+        self.tracer.uses(self)
+        self.tracer.decide(self.formula, "value", self.value)
         return self.value
 
     __add__, __radd__ = _operator("add"), _operator("add", swap=True)
@@ -165,10 +165,10 @@ class SymbolicScalar(Symbol):
         return self._rounded() if digits is None else self._rounded(digits)
 
     def __bool__(self) -> bool:
-        self.recorder.uses(self)
+        self.tracer.uses(self)
         answer = bool(self.value)
         zero = of_number(type(self.value)(0))
-        return bool(self.recorder.decide(ScalarExpr("ne", (self.formula, zero)), "bool", answer))
+        return bool(self.tracer.decide(ScalarExpr("ne", (self.formula, zero)), "bool", answer))
 
     __cos__ = _operator("cos")
 
@@ -176,15 +176,15 @@ class SymbolicScalar(Symbol):
         """The tensor of this number; None for dtypes that need NumPy's own conversion."""
         default, exact_dtypes = _TENSOR_DTYPES.get(type(self.value), (None, ()))
         target = default if dtype is None else as_dtype(dtype)
-        if target not in exact_dtypes or not self.recorder.listening:
+        if target not in exact_dtypes or not self.tracer.listening:
             return None
         if default is int64 and target.kind == "f":  # like Python, through float64
-            exact = self.recorder.tensor_of(self, int64)
+            exact = self.tracer.tensor_of(self, int64)
             return None if exact is None else exact.astype(float64).astype(target)
-        return self.recorder.tensor_of(self, target)
+        return self.tracer.tensor_of(self, target)
 
     def as_index(self) -> Any:
-        return self.recorder.index_of(self) if self.recorder.listening else self
+        return self.tracer.index_of(self) if self.tracer.listening else self
 
     # ---- uses that need a plain number
     def __hash__(self) -> int:

@@ -26,10 +26,10 @@ from ...eager.errors import CaptureError, is_ours
 from ...eager.nn.base.module import Module
 from ..control_flow.branch_merging import (
     BranchMerger,
-    JoinTable,
     MergeFailed,
     MergeHints,
     MergePlan,
+    MergeTable,
 )
 from ..control_flow.builtin_patching import PatchedModules
 from ..control_flow.frame_state import user_frames
@@ -77,7 +77,7 @@ class SharedValues(ValueTable):
     def __init__(self) -> None:
         super().__init__()
         self.outside: dict[Node, CapturedTensor] = {}
-        self.joins = JoinTable()
+        self.merges = MergeTable()
         self.modules = PatchedModules()
         self._captured_nodes: dict[Any, Node] = {}
 
@@ -108,14 +108,14 @@ class ExportTrace:
     inputs: tuple[Node, ...]
     outside: Mapping[Node, CapturedTensor]
     node_of: Callable[[Tensor], Node]
-    path: Sequence[Any]  # decisions, loops and joins, in order
+    path: Sequence[Any]  # decisions, loops and merge points, in order
     states: Mapping[Node, list[Tensor]]  # changed tensors, by the node of the old value
     after: Mapping[Node, Node]  # the new value by the old value
     changed: Sequence[str] = field(default=())  # attributes and lists that the run left changed
 
 
 class PathKnown(BaseException):
-    """A forced run has reached a loop header or join behind which everything is traced already."""
+    """A forced run has reached a loop header or merge point behind which everything is traced."""
 
 
 class ExportTracer(Tracer):
@@ -135,8 +135,8 @@ class ExportTracer(Tracer):
         self._outcomes: dict[Any, Any] = {}
         self.loops.live_only = self.counts = not training
         if hints is not None:
-            common.joins.hints = hints
-            self.merger = BranchMerger(self, common.joins, all_join=True)
+            common.merges.hints = hints
+            self.merger = BranchMerger(self, common.merges, all_merge=True)
         self._stale_arrays: dict[int, Any] = {}  # by id: of earlier iterations
 
     def add_input(self, export_input: ExportInput) -> Node:
@@ -172,7 +172,7 @@ class ExportTracer(Tracer):
         return node in self.common.outside
 
     def forget_branch_values(self, is_gone: Callable[[Node], bool]) -> None:
-        """Makes the arrays of merged paths stale: code behind the join must not use them."""
+        """Makes the arrays of merged paths stale: code behind the merge point must not use them."""
         for key, (held, node) in list(self._nodes_by_id.items()):
             if is_gone(node):
                 del self._nodes_by_id[key]
@@ -181,7 +181,7 @@ class ExportTracer(Tracer):
                     self._stale_arrays[key] = array
 
     def on_merge(self, plan: MergePlan) -> None:
-        """Ends a forced run at a join behind which everything is traced already."""
+        """Ends a forced run at a merge point behind which everything is traced already."""
         if self.forced and self.decision_count >= len(self.forced) and plan.followed:
             raise PathKnown
 

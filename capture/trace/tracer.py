@@ -65,10 +65,10 @@ class Tracer:
                         | DataDependentSize] = []
         self.loops = LoopDetector(self)
         self.merger: BranchMerger | None = None
-        self.merge_failed = False  # the joins that this run relied on do not hold
+        self.merge_failed = False  # the merges that this run relied on do not hold
         if self.sizes is names.sizes:
             self.sizes.number, self.sizes.on_question = self._size, self._decide_size
-        self.lazy: LazyInterpreter | None = None  # delays ops until Python reads a value
+        self.lazy: LazyInterpreter | None = None  # defers ops until Python reads a value
         self.listening = True  # False while numbers are read outside of the run
         self._decided: set[tuple[Any, str]] = set()
         self._loop_dependent: list[Any] = []  # ids in `_nodes_by_id`, keys in `_decided`
@@ -257,7 +257,7 @@ class Tracer:
         return outcome
 
     def _joined(self, subject: Any) -> Any:
-        """Merges paths here if they join. Returns `subject` or its phi."""
+        """Merges paths here if they can. Returns `subject` or its phi."""
         if self.merger is None or self.refusal:
             return subject
         try:
@@ -275,7 +275,7 @@ class Tracer:
                 self._on_merge_failure(error)
 
     def end_branches(self) -> None:
-        """Closes the branches whose paths have not joined at the end of the function."""
+        """Closes the branches whose paths have not merged at the end of the function."""
         if self.merger is not None and not self.refusal:
             try:
                 self.merger.end(whole=True)
@@ -293,14 +293,14 @@ class Tracer:
         self.raising = [(at + (at > index), node) for at, node in self.raising]
 
     def on_merge(self, plan: Any) -> None:
-        """Called when paths have joined."""
+        """Called when paths have merged."""
 
     def is_outside(self, node: Node) -> bool:
         """True for a value that the run did not compute: every path can read it."""
         return node in self.names.paths
 
     def forget_branch_values(self, is_gone: Callable[[Node], bool]) -> None:
-        """Forgets the arrays of merged paths: code behind the join must not use them."""
+        """Forgets the arrays of merged paths: code behind the merge must not use them."""
         for key, (_, node) in list(self._nodes_by_id.items()):
             if is_gone(node):
                 del self._nodes_by_id[key]

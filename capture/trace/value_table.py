@@ -47,13 +47,12 @@ class ValueTable:
         return node
 
     def phi(self, key: Any, like: Node) -> Node:
-        """The input node for a value that a loop carries or a join merges, with the type of
-        `like`."""
+        """The input node for a phi of a loop header or merge point, with the type of `like`."""
         (device,) = devices_of([like])
         return self.nodes.input(f"p{self._number(key)}", like.type, device)
 
     def phis(self, token: Any, values: Sequence[Node]) -> tuple[Node, ...]:
-        """The input nodes for the phis of a loop header or join with these incoming values."""
+        """The input nodes for the phis with these incoming values."""
         return tuple([self.phi((token, i), v) for i, v in enumerate(values)])
 
     def measured(self, op: Op, x: Node, sizes: ShapeEnv, value: int) -> Node:

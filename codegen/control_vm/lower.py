@@ -1,4 +1,4 @@
-"""Lowers the control-flow graph of a traced function to one native call, without Python between its
+"""Lowers the control-flow tree of a traced function to one native call, without Python between its
 programs.
 
 The compiled programs of the segments stay as they are; instructions of the control VM
@@ -16,7 +16,7 @@ from typing import Any
 
 from ...capture.heap.access_path import Path
 from ...capture.program.cfg import BackEdge, Block, Branch, Exit, IfMerge, LoopHeader, Yield
-from ...capture.program.stage_planner import walk
+from ...capture.program.segment_planner import walk
 from ...capture.program.trace_exit import TraceExit
 from ...capture.scalars.scalar_expr import ScalarExpr
 from ...capture.segments.segment import Segment
@@ -303,7 +303,7 @@ def _check_results(written: _ControlLowering) -> None:
 
 
 class NativeControl:
-    """A control-flow graph as a native call, which several threads may make at once."""
+    """A control-flow tree as a native call, which several threads may make at once."""
 
     def __init__(self, written: _ControlLowering, arrays: int) -> None:
         _check_results(written)

@@ -13,7 +13,7 @@ import numpy as np
 from ...capture.graph.graph import Node, topological
 from ...capture.graph.graph_builder import build
 from ...capture.program.cfg import Block, Branch, Exit
-from ...capture.program.stage_planner import walk
+from ...capture.program.segment_planner import walk
 from ...capture.replay.path_enumeration import Explored
 from ...capture.scalars.scalar_expr import ScalarExpr, elements
 from ...eager.arrays.shapes import TensorType

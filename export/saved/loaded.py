@@ -11,7 +11,7 @@ from typing import Any
 from ...capture.guards.guards import PathCodegen
 from ...capture.heap.path_reader import PathReader
 from ...capture.program.cfg import Branch
-from ...capture.program.stage_planner import walk
+from ...capture.program.segment_planner import walk
 from ...capture.replay.replay import MISSING, UNSEEN, Replay
 from ...capture.runtime import profiling_spans
 from ...capture.trace.value_table import ValueTable
@@ -41,7 +41,7 @@ class SavedWays(Replay):
     @functools.cached_property
     def _any_mode(self) -> bool:
         """Whether they are right with and without gradients."""
-        asked = [*self.guards, *(g for leaf in self.leaves() for g in leaf.exit_guards)]
+        asked = [*self.guards, *(g for leaf in self.exits() for g in leaf.exit_guards)]
         return not self.grad_enabled and not any(
             g.condition == "tensor on tape" and is_given(g.path) for g in asked)
 
@@ -72,7 +72,7 @@ class SavedWays(Replay):
     def unmet(self, args: Any, kwargs: Any) -> list[str]:
         """Why no end fits a call whose entry guards hold."""
         found = []
-        for leaf in self.leaves():
+        for leaf in self.exits():
             try:
                 failed = leaf.check(args, kwargs)
             except MISSING:

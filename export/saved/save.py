@@ -47,7 +47,7 @@ class Saving:
         self.names, self._recorded = recorded.names, recorded
         self._read = PathReader((), {}, recorded.fn, recorded.names.held)
         self.programs = list(recorded.programs)
-        self._leaves = {leaf: None for p in self.programs for leaf in p.leaves()}
+        self._leaves = {leaf: None for p in self.programs for leaf in p.exits()}
         self.target: Target | None = None
         self.failed: list[str] = []
         guarded = (path for p in self.programs for g in p.guards for path in g.paths)
@@ -61,7 +61,7 @@ class Saving:
             effects = [e for leaf in self._leaves for e in leaf.effects]
             self.outside = self._outside(effects)
             programs = [p for p in self.programs if self._holds(p.guards)]
-            leaves = {leaf: None for p in programs for leaf in p.leaves()
+            leaves = {leaf: None for p in programs for leaf in p.exits()
                       if leaf in self._leaves and self._holds(leaf.exit_guards)}
             same = len(programs) == len(self.programs) and len(leaves) == len(self._leaves)
             self.programs, self._leaves = programs, leaves
@@ -147,7 +147,7 @@ def _described(recorded: Recorded, saving: Saving, writing: Encoder) -> dict[str
 def _program(program: Replay, saving: Saving, writing: Encoder) -> list[Any]:
     if program.casting is not None:
         raise Unsaved("it was recorded under autocast", "convert the model, or call it without")
-    if any(uses_gpu(stage.graph) for stage in program.stages()):
+    if any(uses_gpu(stage.graph) for stage in program.segments()):
         raise Unsaved("it computes on a GPU, and what is saved runs on the CPU",
                       'bring what it reads to the CPU, model.to("cpu"), call it there, and save')
     parts = saving.live(program.guards), program.root, program.grad_enabled, program.varying

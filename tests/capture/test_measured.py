@@ -101,7 +101,7 @@ def test_empty_results_are_never_native_code() -> None:
     f = fw.compile(lambda x: x[x > 0] * 2)
     for _ in range(8):
         assert f(vector(-9.0)).shape == (0,)
-    variants = [v for p in f.programs for s in p.stages()
+    variants = [v for p in f.programs for s in p.segments()
                 if isinstance(s.executable, DynamicExecutable) for v in s.executable.variants]
     assert variants and not any(v.compiled for v in variants)
 

@@ -642,7 +642,7 @@ def test_a_checkpoint_keeps_nothing_of_its_inside() -> None:
         def step(k: int) -> list[Any]:
             f(numbers(5, 4, seed=k)).backward()
             if hasattr(f, "programs"):
-                kept = [n.type.shape for n in f.programs[0].leaves()[0].backward.saved]
+                kept = [n.type.shape for n in f.programs[0].exits()[0].backward.saved]
                 assert all(shape[-1] not in (8, 16) for shape in kept), kept
                 assert kept.count((5, 6)) == 2  # what stands between the checkpoints
             return [*gradients(first, second, head), fw.rand(2)]
@@ -656,7 +656,7 @@ def test_a_checkpoint_keeps_nothing_of_its_inside() -> None:
 
 
 def kept_by(f: Any) -> list[str]:
-    return [n.op for n in f.programs[0].leaves()[0].backward.saved]
+    return [n.op for n in f.programs[0].exits()[0].backward.saved]
 
 
 def test_simple_formulas_are_computed_again() -> None:

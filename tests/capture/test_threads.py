@@ -48,7 +48,7 @@ def test_eager_work_beside_a_recording() -> None:
         results = together(lambda: compiled(fw.zeros(3)), other, other)  # noqa: B023
         assert_same(results[0], fw.full(3, 100.0))
         assert_same(compiled(fw.ones(3)), fw.full(3, 101.0))
-        graph = compiled.programs[0].stages()[0].graph
+        graph = compiled.programs[0].segments()[0].graph
         assert {n.op for n in graph.nodes()} <= {"input", "const", "add"}
 
 

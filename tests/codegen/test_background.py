@@ -66,8 +66,8 @@ def is_short(compiled: Any) -> bool:
 
 
 def is_code(compiled: Any) -> bool:
-    """Whether all stages have code."""
-    return all(s.executable is not None for p in compiled.programs for s in p.stages())
+    """Whether all segments have code."""
+    return all(s.executable is not None for p in compiled.programs for s in p.segments())
 
 
 # ---- one function
@@ -242,7 +242,7 @@ def test_sizes_are_met_while_there_is_no_code(monkeypatch: pytest.MonkeyPatch) -
         assert bits(compiled(x)) == bits(g(x))
     assert entered.wait(60) and compiled.stats.recordings == 1
     assert "background compilation" in compiled.explain()
-    program = compiled.programs[0].stages()[0].executable
+    program = compiled.programs[0].segments()[0].executable
     assert "op by op until another thread has compiled it" in program.explain()
     go.set()
     compiled.wait()
@@ -343,7 +343,7 @@ def test_compiled_code_is_checked(compiler: Compiler, monkeypatch: pytest.Monkey
     compiled(X)
     compiled.wait()
     compiled(X)
-    assert type(compiled.programs[0].stages()[0].executable).__name__ == "CheckedProgram"
+    assert type(compiled.programs[0].segments()[0].executable).__name__ == "CheckedProgram"
 
 
 # ---- options, threads, processes

@@ -23,7 +23,7 @@ def add(x, y):
 
 
 def executable_of(compiled):
-    return compiled.programs[0].stages()[0].executable
+    return compiled.programs[0].segments()[0].executable
 
 
 def made(monkeypatch, layout):

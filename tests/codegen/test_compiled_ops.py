@@ -24,9 +24,9 @@ def run_all(fn: Any, *given: Any) -> list[Any]:
     compiled = fw.compile(fn, fullgraph=True)
     outs = [compiled(*given), compiled(*given)]
     (program,) = compiled.programs
-    stage, *more = program.stages()
-    if not more and isinstance(stage.executable, Executable):
-        stage.program = functools.partial(interpreted, stage.graph)
+    segment, *more = program.segments()
+    if not more and isinstance(segment.executable, Executable):
+        segment.program = functools.partial(interpreted, segment.graph)
         outs.append(compiled(*given))
     assert compiled.stats.replays == len(outs) - 1
     return outs

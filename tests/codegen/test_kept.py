@@ -122,8 +122,8 @@ def test_a_model_between_steps_of_training() -> None:
 
 
 def test_what_any_way_through_a_function_changes_is_not_kept() -> None:
-    """The stage that computes the loss reads parameters that only some calls update: were they held
-    there, these calls could not write over them."""
+    """The segment that computes the loss reads parameters that only some calls update: were they
+    held there, these calls could not write over them."""
     model = nn.Linear(4, 3)
     optimizer = fw.optim.SGD(model.parameters(), lr=0.1)
 
@@ -138,9 +138,9 @@ def test_what_any_way_through_a_function_changes_is_not_kept() -> None:
 
     for scale in (1, 10, 1, 10, 1, 1):
         step(fw.full((8, 4), float(scale)))
-    stages = step.programs[0].stages()
-    assert len(stages) > 1
-    kept = [str(s.paths[i]) for s in stages for i in s.graph.persistent]
+    segments = step.programs[0].segments()
+    assert len(segments) > 1
+    kept = [str(s.paths[i]) for s in segments for i in s.graph.persistent]
     assert not [path for path in kept if path.endswith(("weight", "bias"))]
 
 
@@ -162,8 +162,8 @@ def test_arguments_are_not_kept() -> None:
     x, w = fw.from_numpy(normal(8, 20)), fw.from_numpy(normal(20, 30))
     for _ in range(3):
         run(x, w)
-    stage, = run.programs[0].stages()
-    assert type(stage.executable).__name__ == "Executable"
+    segment, = run.programs[0].segments()
+    assert type(segment.executable).__name__ == "Executable"
 
 
 def test_what_does_not_depend_on_weights_alone_is_not_kept() -> None:
@@ -185,8 +185,8 @@ def test_equal_layers_keep_each_its_own() -> None:
         expected = model(x).numpy()
         for _ in range(5):
             close(run(x).numpy(), expected)
-        stage, = run.programs[0].stages()
-        assert keeps(stage.executable) and stage.executable.prepacked.steps >= 12
+        segment, = run.programs[0].segments()
+        assert keeps(segment.executable) and segment.executable.prepacked.steps >= 12
         layers[10].weight = nn.Parameter(fw.from_numpy(normal(48, 48)))
         for _ in range(3):
             close(run(x).numpy(), model(x).numpy())
@@ -205,8 +205,8 @@ def test_equal_layers_whose_weights_are_made_before() -> None:
     run = fw.compile(layers)
     for x in given:
         close(run(x).numpy(), layers(x).numpy())
-    stage, = run.programs[0].stages()
-    assert keeps(stage.executable)
+    segment, = run.programs[0].segments()
+    assert keeps(segment.executable)
 
 
 def test_equal_layers_with_the_same_weights_share_what_is_kept() -> None:
@@ -220,9 +220,9 @@ def test_equal_layers_with_the_same_weights_share_what_is_kept() -> None:
     run, x = fw.compile(layers), fw.from_numpy(normal(40, 48))
     for _ in range(4):
         close(run(x).numpy(), layers(x).numpy())
-    stage, = run.programs[0].stages()
-    assert keeps(stage.executable)
-    assert sum(stage.executable.prepacked.sizes) <= 4 * first._data.nbytes
+    segment, = run.programs[0].segments()
+    assert keeps(segment.executable)
+    assert sum(segment.executable.prepacked.sizes) <= 4 * first._data.nbytes
 
 
 def test_what_depends_on_constants_alone_is_kept() -> None:

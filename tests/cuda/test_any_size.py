@@ -46,9 +46,9 @@ FUNCTIONS: dict[str, tuple[Callable[..., Any], Callable[[int], tuple[fw.Tensor, 
 
 
 def program(f: Any) -> DynamicExecutable:
-    (stage,) = f.programs[0].stages()
-    assert isinstance(stage.executable, DynamicExecutable)
-    return stage.executable
+    (segment,) = f.programs[0].segments()
+    assert isinstance(segment.executable, DynamicExecutable)
+    return segment.executable
 
 
 @pytest.mark.parametrize("name", FUNCTIONS)

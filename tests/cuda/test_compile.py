@@ -39,9 +39,9 @@ def same(fn: Callable[..., Any], *args: fw.Tensor, calls: int = 4) -> Any:
 
 def parts(compiled: Any) -> list[str]:
     """What computes a recorded call: the device of each program, and the ops that are called."""
-    (stage,) = compiled.programs[0].stages()
-    assert isinstance(stage.executable, HybridExecutable)
-    return [getattr(s, "device", "") or s.node.op for s in stage.executable.steps]
+    (segment,) = compiled.programs[0].segments()
+    assert isinstance(segment.executable, HybridExecutable)
+    return [getattr(s, "device", "") or s.node.op for s in segment.executable.steps]
 
 
 def test_a_function_is_one_program_of_kernels(gpus: list[EmulatedGpu]) -> None:

@@ -14,7 +14,7 @@ import numpy as np
 
 from ....capture.graph.graph import Node
 from ....capture.program.cfg import BackEdge, Block, Branch, Exit, IfMerge, LoopHeader, Yield
-from ....capture.program.stage_planner import walk
+from ....capture.program.segment_planner import walk
 from ....capture.scalars.scalar_expr import ScalarExpr, elements
 from ....capture.sizes.symbolic_dim import Dim
 from ....eager.errors import ExportError

@@ -11,7 +11,7 @@ from ....capture.passes.decompose import decompose_composites
 from ....capture.passes.pass_manager import run as run_passes
 from ....capture.passes.simplify import simplify
 from ....capture.program.cfg import Exit, IfMerge, LoopHeader
-from ....capture.program.stage_planner import walk
+from ....capture.program.segment_planner import walk
 from ....capture.replay.path_enumeration import Explored
 from ....capture.scalars.scalar_expr import elements
 from ....capture.sizes.symbolic_dim import SizeCondition
