@@ -18,7 +18,7 @@ from ..graph.graph import Node
 from ..scalars.scalar_expr import ScalarExpr, elements, of_number
 from ..scalars.symbolic_scalar import SymbolicScalar
 from .decision import Decision
-from .frame_state import GENERATORS, FrameState, Name, location_of, user_frames
+from .frame_state import GENERATORS, FrameState, MergeState, Name, location_of, user_frames
 from .liveness import MergePoint, is_plain_range, live, merge_point
 from .loop_detection import LoopEntry, LoopRepeat
 from .operand_stack import is_single_test, tells_symbols_apart
@@ -47,6 +47,7 @@ class MergeFailed(BaseException):
     """Paths do not merge where they were expected to: tracing starts anew with more hints."""
 
 
+MAX_FAILURES = 4  # of one function; then it is traced without merging
 MERGE_FAILED = "the paths of a branch differ in more values where they merge; the next call is " \
     "traced with these values as variables"
 
@@ -56,6 +57,7 @@ class MergeHints:
     """Facts about a function's branches, by their keys. They last from one attempt to the next."""
 
     numbers: bool = True  # Python numbers may differ at a merge point
+    failures: int = 0  # traces that were refused because paths did not merge as expected
     unmergeable: set[Any] = field(default_factory=set)  # branches whose paths never merge
     varying: dict[Any, set[Any]] = field(default_factory=dict)  # by branch: values that need a phi
     at_line: dict[Any, set[Any]] = field(default_factory=dict)  # by location, in earlier attempts
@@ -66,41 +68,41 @@ class MergeHints:
 
     def copy(self) -> MergeHints:
         """Hints that can learn more on their own; the numbers of the keys stay common."""
-        return MergeHints(self.numbers, set(self.unmergeable),
+        return MergeHints(self.numbers, self.failures, set(self.unmergeable),
                           {key: set(values) for key, values in self.varying.items()},
                           {key: set(values) for key, values in self.at_line.items()}, self.keys)
 
 
 @dataclass
 class MergePlan:
-    """The state of the first path at its merge point."""
+    """The state of a path at a merge point, in a form that other runs can be compared with."""
 
     location: Any
-    state: FrameState
-    nodes: list[Node]
-    numbers: dict[Name, Any]
+    structure: Any  # of the frames and of changed objects
+    nodes: list[Node]  # of the tensors
+    numbers: dict[Name, ScalarExpr]
+    kinds: dict[Name, type]  # of the numbers: int or float
     subject: Any
     modes: Any  # see `_modes`
     followed: bool = False  # a run has continued behind the merge point
 
     def differences(self, other: MergePlan) -> set[Any] | None:
         """The tensors and numbers that differ; None if anything else differs."""
-        one, two = self.state, other.state
-        if self.modes != other.modes:
-            return None
-        if not two.equal or one.structure != two.structure or not _same_types(
-                [*self.nodes, self.subject], [*other.nodes, other.subject]):
-            return None
-        if any(self.kind(name) is not other.kind(name) for name in self.numbers):
+        same = self.modes == other.modes and self.structure == other.structure \
+            and self.kinds == other.kinds \
+            and _same_types([*self.nodes, self.subject], [*other.nodes, other.subject])
+        if not same:
             return None
         differing: set[Any] = {i for i, (a, b) in enumerate(zip(self.nodes, other.nodes))
                                if a is not b}
         return differing.union(n for n, value in self.numbers.items() if value != other.numbers[n])
 
-    def kind(self, name: Name) -> type:
-        """The type of a number: int or float."""
-        symbol = self.state.symbols.get(name)
-        return type(self.state.plains[name] if symbol is None else symbol.value)
+
+class _Arrival(NamedTuple):
+    """The state of the running path where its branch may merge."""
+
+    state: FrameState
+    plan: MergePlan
 
 
 def _same_types(one: list[Any], two: list[Any]) -> bool:
@@ -236,33 +238,47 @@ class BranchMerger:
         if point is None:
             return subject
         arrival = self._state_at(location, frames, point, subject)
-        if plan is None and not (arrival.state.equal
-                                 and all(t.edge is None for t in arrival.state.tensors)):
-            return subject
         if plan is None:
+            if not arrival.state.equal or any(t.edge is not None for t in arrival.state.tensors):
+                return subject
             plan = self._first_arrival(branch, arrival, point)
-        differences, inner_phis = plan.differences(arrival), _InnerPhis(self.tracer, branch.start)
+        differences, inner_phis = plan.differences(arrival.plan), _InnerPhis(self.tracer,
+                                                                             branch.start)
         varying = self.hints.varying[branch.key]
-        if differences is None or not self._may_vary(differences | varying, frames, point) \
-                or any(map(inner_phis.reach, _formulas_in(arrival.state.structure))):
+        if not arrival.state.equal or differences is None \
+                or not self._may_vary(differences | varying, frames, point) \
+                or any(map(inner_phis.reach, _formulas_in(arrival.plan.structure))):
             self._fail(branch)
-        self._check_differences(location, varying, differences | inner_phis.reached_by(arrival))
-        return self._merge(branch, arrival, frames, plan)
+        self._check_differences(location, varying,
+                                differences | inner_phis.reached_by(arrival.plan))
+        return self._merge(branch, arrival, plan)
 
-    def _first_arrival(self, branch: _OpenBranch, arrival: MergePlan,
+    def _first_arrival(self, branch: _OpenBranch, arrival: _Arrival,
                        point: MergePoint) -> MergePlan:
         """Makes this the merge point of a branch: the first path guesses which values differ."""
-        self.plans[branch.key] = arrival
+        state, plan = arrival
+        self.plans[branch.key] = plan
         self._insert_split(branch.key, branch.start)
         branch.start += 1
-        state = arrival.state
-        new = {i for i, node in enumerate(arrival.nodes) if not self._existed_before(node, branch)}
-        new |= {i for i, t in enumerate(state.tensors)
-                if any(state.locals[0].get(name) is t for name in point.changed)}
-        before = self.hints.at_line.get(arrival.location, set())
+        varying: set[Any] = {i for i, node in enumerate(plan.nodes)
+                             if not self._existed_before(node, branch)}
+        assigned = [state.locals[0].get(name) for name in point.changed]
+        varying |= {i for i, t in enumerate(state.tensors)
+                    if any(t is value for value in assigned) and not self._is_input(t)}
+        numbers: set[Any] = {(i, name) for i, name in plan.numbers
+                             if i == 0 and name in point.changed - point.counters}
+        if not self._all_merge and self._may_vary(numbers, state.frames, point):
+            varying |= numbers
+        before = self.hints.at_line.get(plan.location, set())
         self.hints.varying.setdefault(branch.key, set()).update(
-            new, before & {*range(len(arrival.nodes)), *arrival.numbers})
-        return arrival
+            varying, before & {*range(len(plan.nodes)), *plan.numbers})
+        return plan
+
+    def _is_input(self, tensor: Any) -> bool:
+        """True for a tensor from outside that the run has not changed."""
+        state = self.tracer.state
+        path = state.paths.get(id(tensor))
+        return path is not None and state.held[path][0] is tensor._data
 
     def _check_differences(self, location: Any, varying: set[Any], differing: set[Any]) -> None:
         """Raises MergeFailed if more values differ than the hints say."""
@@ -272,19 +288,20 @@ class BranchMerger:
             raise MergeFailed
 
     def _state_at(self, location: Any, frames: list[Any], point: MergePoint,
-                  subject: Any) -> MergePlan:
+                  subject: Any) -> _Arrival:
         tracer = self.tracer
         names = [live(f.f_code, f.f_lasti) for f in frames]
         if names[0] is not None:
             names[0] = names[0].union(point.counters)
-        state = tracer.loops.snapshot(frames, names)
+        state = tracer.loops.snapshot(frames, names, MergeState)
         state.equal = state.equal and not any(tracer.state.changed_fields())
-        numbers: dict[Name, Any] = {name: of_number(value) for name, value in state.plains.items()}
+        numbers = {name: of_number(value) for name, value in state.plains.items()}
         numbers.update({name: number.formula for name, number in state.symbols.items()})
-        return MergePlan(location, state, [tracer.node_of(t) for t in state.tensors]
-                         if state.equal else [],
-                         numbers, subject,
-                         _modes(tracer))
+        kinds = {name: type(value) for name, value in state.plains.items()}
+        kinds.update({name: type(number.value) for name, number in state.symbols.items()})
+        nodes = [tracer.node_of(t) for t in state.tensors] if state.equal else []
+        return _Arrival(state, MergePlan(location, state.structure, nodes, numbers, kinds, subject,
+                                         _modes(tracer)))
 
     def _may_vary(self, changed: set[Any], frames: list[Any], point: MergePoint) -> bool:
         """True if the numbers among `changed` can become symbols."""
@@ -298,25 +315,24 @@ class BranchMerger:
         return node in branch.nodes or self.tracer.is_outside(node) or node.op == "const"
 
     # ---- behind the merge point
-    def _merge(self, branch: _OpenBranch, arrival: MergePlan, frames: list[Any],
-               plan: MergePlan) -> Any:
+    def _merge(self, branch: _OpenBranch, arrival: _Arrival, plan: MergePlan) -> Any:
         """Continues from the merge point with phis. Returns the phi of the decision's subject."""
         self._close_unmerged(self._branches[self._branches.index(branch) + 1:])
         tracer, state, varying = self.tracer, arrival.state, self.hints.varying[branch.key]
         tensors = sorted(i for i in varying if type(i) is int)
         names = sorted(n for n in varying if type(n) is tuple)
-        token = "met", self.hints.number(branch.key)
+        token = "merge", self.hints.number(branch.key)
         depth = tracer.loops.note_merge(token, branch.loop_depth, branch.visits)
-        element = self._merge_element(branch, arrival, tensors, names, (token, depth))
+        element = self._merge_element(branch, arrival.plan, tensors, names, (token, depth))
         tracer.path.append(element)
-        self._bind_phis(branch, arrival, [state.tensors[i] for i in tensors], element, depth)
+        self._bind_phis(branch, arrival.plan, [state.tensors[i] for i in tensors], element, depth)
         for name, symbol in zip(names, element.symbols):
             value = state.symbols[name].value if name in state.symbols else state.plains[name]
             state.replace_number(name, SymbolicScalar(symbol, value, tracer))
         self._origin, self._outcomes, self._elements_read = token, (), len(tracer.path)
         del self._branches[self._branches.index(branch):]
         tracer.on_merge(plan)
-        return (element.symbols if type(arrival.subject) is ScalarExpr else element.phis)[-1]
+        return (element.symbols if type(arrival.plan.subject) is ScalarExpr else element.phis)[-1]
 
     def _merge_element(self, branch: _OpenBranch, arrival: MergePlan, tensors: list[int],
                        names: list[Name],

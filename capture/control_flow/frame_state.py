@@ -16,6 +16,7 @@ from typing import Any
 from ...eager.core.tensor import Tensor
 from ...eager.core.tracer import Traced
 from ..graph.graph import param_key
+from ..heap.access_path import KnownObject
 from ..heap.code_tracker import followed
 from ..heap.introspection import attributes
 from ..heap.snapshot import FIXED, is_plain
@@ -24,6 +25,7 @@ from ..sizes.symbolic_dim import Dim
 from .operand_stack import only_locals_change
 
 _MAX_COMPARED_VALUES = 2000  # a larger state is never equal to another
+_HEAP_TYPE = 1 << 9  # in the flags of a class: it is not built in
 GENERATORS = inspect.CO_GENERATOR | inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR
 Name = tuple[int, str]  # a local variable: number of the frame, and its name
 
@@ -192,6 +194,50 @@ class FrameState:
 
     def _key_of(self, key: Any) -> Any:
         return (type(key), _key(key)) if is_plain(key) else id(key)
+
+
+class MergeState(FrameState):
+    """A state that is compared with those of other runs of the function.
+
+    Addresses mean nothing there. Objects from outside are told apart by their access paths, and
+    objects that the run made by their classes and contents.
+    """
+
+    def _tensor(self, tensor: Tensor) -> Any:
+        return super()._tensor(tensor), tensor._base is None, self._owned.get(id(tensor))
+
+    def _object(self, value: Any) -> Any:
+        kind, path = type(value), self._owned.get(id(value))
+        if kind in (list, tuple, dict, set, frozenset):
+            return path, super()._object(value)
+        if path is not None:
+            return "object", path
+        if isinstance(value, (*FIXED, types.CodeType)):
+            return "object", KnownObject(value)
+        if kind is types.MethodType:
+            return "method", self._value(value.__func__), self._value(value.__self__)
+        if kind is types.FunctionType:
+            return self._value(value.__defaults__), super()._object(value)
+        if hasattr(kind, "__next__"):
+            return self._iterator(value)
+        if _has_hidden_state(value) or not _is_python_class(kind):
+            self.equal = False
+            return None
+        inside = tuple((n, self._value(v)) for n, v in attributes(value).items())
+        return "made", KnownObject(kind), inside
+
+    def _key_of(self, key: Any) -> Any:
+        path = None if is_plain(key) else self._owned.get(id(key))
+        self.equal = self.equal and (is_plain(key) or path is not None)
+        return super()._key_of(key) if path is None else path
+
+
+def _is_python_class(cls: type) -> bool:
+    """True if a class and its bases are written in Python."""
+    base: type | None = cls
+    while base is not None and base.__flags__ & _HEAP_TYPE:
+        base = base.__base__
+    return base is object
 
 
 def _key(value: Any) -> Any:

@@ -206,8 +206,8 @@ class LoopDetector:
         self._computed_at.clear()
         return subject
 
-    def snapshot(self, frames: list[Any], names: Sequence[Collection[str] | None] = ()
-                 ) -> FrameState:
+    def snapshot(self, frames: list[Any], names: Sequence[Collection[str] | None] = (),
+                 kind: type[FrameState] = FrameState) -> FrameState:
         """The `FrameState` of these frames and of the objects that the run has changed."""
         if self.live_only and not names:
             names = [live(f.f_code, f.f_lasti) for f in frames]
@@ -216,7 +216,7 @@ class LoopDetector:
                     list(now.items()) if isinstance(now, dict) else list(now))
                    for path, _, now in state.changes())
         iterators = [c for c in self._iterators.values() if c.frame in frames and c.is_in_loop]
-        return FrameState(frames, changes, state.paths, self.is_stale, names, iterators)
+        return kind(frames, changes, state.paths, self.is_stale, names, iterators)
 
     # ---- iterators of `for`
 

@@ -25,12 +25,13 @@ from .cfg import (
 from .trace_exit import TraceExit
 
 
-def add_path(root: Block | None, path: Sequence[Element], trace_exit: TraceExit | None
-             ) -> tuple[Block, bool]:
+def add_path(root: Block | None, path: Sequence[Element], trace_exit: TraceExit | None,
+             one_exit: bool = False) -> tuple[Block, bool]:
     """(root, added): the tree after another path was added to it.
 
     `added` is False, and the tree unchanged, if the path departs from the tree elsewhere than at an
-    outcome that a branch did not have. A path without an exit ends at a back edge.
+    outcome that a branch did not have. A path without an exit ends at a back edge. With `one_exit`,
+    all traces that end in one block must have the same outputs, and share the first one's exit.
     """
     loops: dict[Any, LoopHeader | IfMerge] = {}
     previous: tuple[Block, Element] | None = None
@@ -54,7 +55,8 @@ def add_path(root: Block | None, path: Sequence[Element], trace_exit: TraceExit 
     if trace_exit is None:
         assert first is not None
         return first, True
-    if at is not None and not isinstance(at, Exit):
+    if at is not None and (not isinstance(at, Exit) or (
+            one_exit and not at.exits[0].same_outputs(trace_exit))):
         _detach(branch_point)
         return first or at, False
     for block, checks in zip(blocks, trace_exit.checks):
@@ -62,7 +64,8 @@ def add_path(root: Block | None, path: Sequence[Element], trace_exit: TraceExit 
     if at is None:
         end: Block = Exit(trace_exit)
         return _attach(previous, end) or first or end, True
-    at.exits.insert(0, trace_exit)
+    if not one_exit:
+        at.exits.insert(0, trace_exit)
     assert first is not None
     return first, True
 

@@ -224,6 +224,7 @@ class Compiled(Inspection):
         """Returns the result of a traced call. Adds a trace that can be replayed."""
         if trace.merge_failed:
             self.merges = trace.merges
+            self.merges.hints.failures += 1
             self.programs = [p for p in self.programs if p.merges is not trace.merges]
         if trace.again:
             self.stats.fallbacks += 1

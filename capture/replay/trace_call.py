@@ -13,7 +13,7 @@ from ...eager import interpreter
 from ...eager.ops.random.generator import default_generator
 from ...eager.uninterrupted import Uninterrupted
 from ..autodiff.backward_plan import find_backward
-from ..control_flow.branch_merging import BranchMerger, MergeTable
+from ..control_flow.branch_merging import MAX_FAILURES, BranchMerger, MergeTable
 from ..control_flow.operand_stack import tells_symbols_apart
 from ..guards.guards import find_guards, find_read_values
 from ..guards.missing_attributes import find_missing_attributes
@@ -83,7 +83,8 @@ def recorded(fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, An
     sizes.begin(varying.sizes(read))
     tracer = Tracer(state, len(args), tuple(kwargs), names, sizes, varying)
     merges = MergeTable() if merges is None else merges
-    tracer.merger = BranchMerger(tracer, merges, all_merge=False)
+    if merges.hints.failures < MAX_FAILURES:
+        tracer.merger = BranchMerger(tracer, merges, all_merge=False)
     late = DeferredOutputs(tracer) if waits else None
 
     def entered(code: types.CodeType, scope: dict[str, Any]) -> None:

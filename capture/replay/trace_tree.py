@@ -135,20 +135,14 @@ class TraceTree(Replay):
         guards of all traces hold on entry. An exit behind a merge belongs to all paths that reach
         it: it ends in one state of Python, so further traces have the same results.
         """
-        assert trace.leaf is not None
-        at, _ = self.part(trace.path)
-        if isinstance(at, Exit):
-            if not at.exits[0].same_outputs(trace.leaf):
-                return False
-        else:
-            self.root, grown = add_path(self.root, trace.path, trace.leaf)
-            if not grown:
-                return False
-        guards = [*self.guards, *trace.leaf.guards,
-                  *(g for leaf in self.leaves() for g in leaf.exit_guards)]
+        assert trace.exit is not None
+        self.root, grown = add_path(self.root, trace.path, trace.exit, one_exit=True)
+        if not grown:
+            return False
+        guards = [*self._all_guards(), *trace.exit.guards]
         self._guard(list({g.key: g for g in guards}.values()))
-        for leaf in self.leaves():
-            leaf.set_guards([], self._source())
+        for trace_exit in self.exits():
+            trace_exit.set_guards([], self._source())
         self._planner.plan(self.root)
         return True
 

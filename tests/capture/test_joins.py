@@ -13,7 +13,7 @@ import pytest
 
 import fusewire as fw
 from fusewire.capture.program.cfg import IfMerge
-from fusewire.capture.program.stage_planner import walk
+from fusewire.capture.program.segment_planner import walk
 
 Function = Callable[..., Any]
 
