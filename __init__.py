@@ -2,11 +2,11 @@
 
 import sys as _sys
 
-from .codegen.cache import program_cache as _again
+from .codegen.cache import program_cache as _program_cache
 from .codegen.decorator import compile
-from .codegen.eager_jit import op_compiler as _large
-from .codegen.eager_jit import rnn as _sequences
-from .codegen.eager_jit import vjp as _back
+from .codegen.eager_jit import op_compiler as _op_compiler
+from .codegen.eager_jit import rnn as _rnn
+from .codegen.eager_jit import vjp as _vjp
 from .codegen.program.native_threads import get_num_threads, set_num_threads
 from .codegen.report.profile import profile
 from .eager import amp, autograd, func, linalg, nn, optim, utils
@@ -21,6 +21,7 @@ from .eager.core.tensor import *
 from .eager.errors import *
 from .eager.front import advice as _advice
 from .eager.front import hints as _hints
+from .eager.front import public_modules as _public_modules
 from .eager.front.hints import *
 from .eager.front.serialization import *
 from .eager.namespaces import cuda, fft, random, special
@@ -46,6 +47,7 @@ from .eager.ops.shape.rearrange import *
 from .eager.ops.shape.view import *
 from .eager.ops.special.gamma import *
 from .eager.ops.special.special import *
+from .eager.ops.statistics.covariance import *
 from .eager.ops.statistics.cumulative import *
 from .eager.ops.statistics.sets import *
 from .eager.ops.statistics.statistics import *
@@ -60,20 +62,7 @@ from .export.saved import load_compiled
 
 __version__ = "0.1.0"
 
-# So that `import fusewire.nn.functional as F`, `from fusewire.utils.data import DataLoader` work as
-# users of PyTorch expect, though the modules live under `eager`. All of them, or an import of one
-# that is left out would make its classes a second time.
-for _front in (amp, autograd, cuda, fft, func, linalg, nn, optim, random, special, utils):
-    _home = _front.__name__
-    for _name, _module in list(_sys.modules.items()):
-        if f"{_name}.".startswith(f"{_home}."):
-            _public = _home.rpartition(".")[2] + _name[len(_home):]
-            _sys.modules[f"{__name__}.{_public}"] = _module
-for _public, _module in (("nn.attention", nn.attention), ("nn.init", nn.init),
-                         ("nn.parameter", nn.parameter),
-                         ("nn.utils.rnn", nn.utils.rnn), ("optim.optimizer", optim.optimizer)):
-    _sys.modules[f"{__name__}.{_public}"] = _module
-
-_again.BUILTIN_OPS.update(_OPS)
-_hints.install(_sys.modules[__name__])
+_program_cache.BUILTIN_OPS.update(_OPS)
+_public_modules.register(__name__)
+_hints.install(_sys.modules[__name__], aot=aot, onnx=onnx)
 _advice.install()

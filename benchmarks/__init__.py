@@ -1,1 +1,1 @@
-"""Times of fusewire beside those of other libraries: `python -m benchmarks` in the root."""
+"""Compares the speed of fusewire with other libraries: run `python -m benchmarks` in the root."""

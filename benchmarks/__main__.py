@@ -1,4 +1,4 @@
-"""`python -m benchmarks`: tables of medians, ratios and physical limits, first calls and memory."""
+"""Prints tables of medians, ratios, physical limits, first calls and memory."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from pathlib import Path
 
 SETTINGS = {
     "cpu": {"JAX_PLATFORMS": "cpu"},
-    # float32 is multiplied as such by all, not rounded to 10 bits, and jax takes no memory ahead
+    # All libraries multiply in float32, without TF32, and jax does not preallocate memory.
     "cuda": {"NVIDIA_TF32_OVERRIDE": "0", "JAX_DEFAULT_MATMUL_PRECISION": "highest",
              "XLA_PYTHON_CLIENT_PREALLOCATE": "false"},
 }
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """The exit status: 0, 1 where a workload has no time of fusewire, also as the run was stopped,
-    2 for wrong usage, or where there is no such device."""
+    """The exit status: 0; 1 if fusewire has no time for a workload or the run was stopped; 2 for
+    wrong usage or a missing device."""
     given = sys.argv[1:] if arguments is None else list(arguments)
     device = device_of(given)
     prepare_environment(device)
-    # Only now, since NumPy and the other libraries read these settings when they are imported.
+    # Imports follow the settings, which NumPy and the other libraries read on import.
     import fusewire as fw
 
     from . import place
@@ -33,7 +33,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     from .table import kernel_text, text
     from .workloads import ON_GPU, WORKLOADS
 
-    fw.settings.disk_mb = 0  # as the environment says, to which it may have come too late
+    fw.settings.disk_mb = 0  # the environment may have been read before it was set
     known = WORKLOADS if device == place.CPU else ON_GPU
     options = parser(list(known)).parse_args(given)
     try:
@@ -51,7 +51,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             if options.fresh and device == place.CPU:
                 row |= measured_afresh(known[row["workload"]], row, options.peers, options.rounds)
             rows.append(row)
-            if options.json:  # as far as it goes, for a run that is killed
+            if options.json:  # after each row, in case the run is killed
                 write(options.json, rows)
     except KeyboardInterrupt:
         print(f"stopped: {len(rows)} of {len(chosen)} workloads are measured", file=sys.stderr)
@@ -62,7 +62,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def device_of(given: Sequence[str]) -> str:
-    """The device that arguments name, before anything is imported."""
+    """The device that the arguments name. It is needed before the imports."""
     made = argparse.ArgumentParser(add_help=False)
     _add_device(made)
     return made.parse_known_args(given)[0].device
@@ -74,29 +74,29 @@ def _add_device(parser: argparse.ArgumentParser) -> None:
 
 
 def write(place: Path, found: object) -> None:
-    """Writes results for a program to read."""
+    """Writes results as JSON."""
     place.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
 
 
 def prepare_environment(device: str = "cpu") -> None:
-    """As many threads for every library as fusewire takes, and no code compiled in earlier
-    runs."""
+    """Sets the number of threads of every library to that of fusewire, and disables caches of
+    compiled code."""
     affinity = getattr(os, "sched_getaffinity", None)
     threads = len(affinity(0)) if affinity else os.cpu_count() or 1
     for name in ("OMP", "MKL", "OPENBLAS"):
         os.environ.setdefault(f"{name}_NUM_THREADS", str(threads))
     for name, value in SETTINGS[device].items():
         os.environ.setdefault(name, value)
-    # Threads of OpenMP that spin for long take the processor from whichever library is next.
+    # OpenMP threads that spin for long take the processor from the next library.
     os.environ.setdefault("GOMP_SPINCOUNT", "10000")
     os.environ["FUSEWIRE_DISK_MB"] = "0"
-    os.environ.setdefault("TORCHINDUCTOR_FORCE_DISABLE_CACHES", "1")  # what is compiled, is
+    os.environ.setdefault("TORCHINDUCTOR_FORCE_DISABLE_CACHES", "1")  # compile in each run
     if "TORCHINDUCTOR_CACHE_DIR" not in os.environ:
         os.environ["TORCHINDUCTOR_CACHE_DIR"] = tempfile.mkdtemp(prefix="benchmarks-")
 
 
 def parser(names: list[str]) -> argparse.ArgumentParser:
-    """What the command takes."""
+    """The parser of the command line."""
     made = argparse.ArgumentParser("python -m benchmarks", description=__doc__)
     made.add_argument("workloads", nargs="*", metavar="workload", type=_one_of(names),
                       help=f"which to run (default: all): {', '.join(names)}")

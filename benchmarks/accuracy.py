@@ -1,5 +1,7 @@
-"""`python -m benchmarks.accuracy`: the errors of sums against float64, by length and offset, beside
-PyTorch's and NumPy's; it writes docs/accuracy.md."""
+"""Measures errors of sums against float64, by length and offset, beside PyTorch and NumPy.
+
+`python -m benchmarks.accuracy` writes docs/accuracy.md.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,7 @@ from .peers import installed
 
 LENGTHS = [10 ** n for n in (2, 3, 4, 5, 6, 7, 8)]
 OFFSETS = [0.0, 1e2, 1e3, 1e4, 1e5, 1e6]
-CHUNK = 1 << 20  # numbers that are read as float64 at once
+CHUNK = 1 << 20  # numbers converted to float64 at once
 LIBRARIES = ["fusewire", "fusewire eager", "torch", "NumPy"]
 PAGE = Path(__file__).parents[1] / "docs" / "accuracy.md"
 
@@ -26,7 +28,7 @@ Rows = Iterator[list[str]]
 
 
 class Measured(NamedTuple):
-    """A function in each library, its result in float64, and the largest length it is run for."""
+    """A function in each library, its result in float64, and its largest length."""
 
     about: str
     run: Function
@@ -38,7 +40,7 @@ class Measured(NamedTuple):
 
 
 def chunks(x: Any) -> Iterator[Any]:
-    """An array in float64, some rows at a time."""
+    """The rows of an array in float64, in chunks."""
     each = CHUNK // x.shape[1]
     return (x[i:i + each].astype(np.float64) for i in range(0, len(x), each))
 
@@ -92,13 +94,13 @@ MEASURED = {
 
 
 def error(got: Any, exact: Any) -> float:
-    """The largest error as a share of the largest result."""
+    """The largest error, relative to the largest result."""
     got = np.asarray(got, np.float64).reshape(exact.shape)
     return float(np.max(np.abs(got - exact)) / np.max(np.abs(exact)))
 
 
 def errors(how: Measured, length: int, offset: float) -> list[str]:
-    """The error of each library for one length and offset."""
+    """The errors of all libraries for one length and offset."""
     rows = max(1, length // how.columns)
     draw = np.random.default_rng(0).standard_normal
     x = draw((rows, how.columns), np.float32)

@@ -1,7 +1,8 @@
-"""`python -m benchmarks.exports`: onnxruntime's speed on our export beside PyTorch's export.
+"""Compares onnxruntime's speed on models exported by fusewire and by PyTorch.
 
-Each model is one function of a library's modules, so both have the same code and weights. Batches
-vary in both exports. Beside them: the file of PyTorch's, loaded and compiled by fusewire.
+Each model is one function of a library's modules, so both have equal code and weights. The batch is
+dynamic in both exports. The table also shows PyTorch's file, loaded and compiled by fusewire. Run
+`python -m benchmarks.exports`.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from .__main__ import prepare_environment
 from .table import seconds, table, times
 from .timing import interleaved
 
-TOLERANCE = 1e-4  # of the largest element
+TOLERANCE = 1e-4  # relative to the largest element
 OPSETS = (18, 23)
 
 
@@ -36,12 +37,12 @@ def mlp(lib: Any) -> Any:
 
 
 def encoder(lib: Any) -> Any:
-    """A layer of a transformer's encoder, as nn has it."""
+    """nn's layer of a transformer encoder."""
     return lib.nn.TransformerEncoderLayer(256, 8, 1024, 0.0, "gelu", batch_first=True)
 
 
 def encoder_first(lib: Any) -> Any:
-    """The same with its norms first, and ReLU."""
+    """nn's layer of a transformer encoder with norms first, and ReLU."""
     return lib.nn.TransformerEncoderLayer(256, 8, 1024, 0.0, batch_first=True, norm_first=True)
 
 
@@ -149,7 +150,7 @@ def mobilenet(lib: Any) -> Any:
 
 
 def unet(lib: Any, mode: str = "nearest") -> Any:
-    """A block of a diffusion U-Net, and twice the pixels."""
+    """A block of a diffusion U-Net, and upsampling by 2."""
     nn = lib.nn
 
     class Block(nn.Module):
@@ -167,12 +168,12 @@ def unet(lib: Any, mode: str = "nearest") -> Any:
 
 
 def smooth_unet(lib: Any) -> Any:
-    """The same, with pixels between pixels."""
+    """A block of a diffusion U-Net, and bilinear upsampling by 2."""
     return unet(lib, "bilinear")
 
 
 def convnet(lib: Any) -> Any:
-    """Convolutions, pools, a linear layer."""
+    """Convolutions, pooling, a linear layer."""
     nn = lib.nn
     return nn.Sequential(
         nn.Conv2d(3, 32, 7, 2, 3), nn.ReLU(), nn.MaxPool2d(3, 2, 1), nn.Conv2d(32, 64, 3, 1, 1),
@@ -180,7 +181,7 @@ def convnet(lib: Any) -> Any:
 
 
 def lstm(lib: Any) -> Any:
-    """An LSTM over 40 steps, and a layer for each."""
+    """An LSTM over 40 steps, and a linear layer for each step."""
     nn = lib.nn
 
     class Tagger(nn.Module):
@@ -205,7 +206,7 @@ MODELS: dict[str, tuple[Callable[[Any], Any], tuple[int, ...]]] = {
 
 
 def pair(name: str) -> tuple[Any, Any, Any]:
-    """PyTorch's model and ours with the same weights, and an input."""
+    """PyTorch's model and fusewire's with equal weights, and an input."""
     import torch
 
     make, shape = MODELS[name]
@@ -213,13 +214,13 @@ def pair(name: str) -> tuple[Any, Any, Any]:
     theirs, ours = make(torch).eval(), make(fw).eval()
     for buffer in theirs.buffers():
         if buffer.is_floating_point():
-            buffer.uniform_(0.5, 1.5)  # statistics that are no zeros and ones
+            buffer.uniform_(0.5, 1.5)  # statistics other than zeros and ones
     ours.load_state_dict({k: fw.from_numpy(v.numpy()) for k, v in theirs.state_dict().items()})
     return theirs, ours, np.random.default_rng(0).standard_normal(shape).astype(np.float32)
 
 
 def export(theirs: Any, x: Any, path: Path) -> None:
-    """Writes PyTorch's model, without what its exporter tells."""
+    """Writes PyTorch's model, and hides the messages of its exporter."""
     import torch
 
     logging.disable(logging.WARNING)
@@ -231,7 +232,7 @@ def export(theirs: Any, x: Any, path: Path) -> None:
 
 
 def session(path: Path) -> Callable[[Any], Any]:
-    """onnxruntime's run of a model, on as many threads as fusewire takes."""
+    """A function that runs a model in onnxruntime, on as many threads as fusewire takes."""
     import onnxruntime
 
     options = onnxruntime.SessionOptions()
@@ -241,7 +242,7 @@ def session(path: Path) -> Callable[[Any], Any]:
 
 
 def compiled(path: Path) -> Callable[[Any], Any]:
-    """Our run of a model, loaded and compiled."""
+    """A function that runs a model loaded and compiled by fusewire."""
     model = fw.compile(fw.onnx.load(path).eval())
 
     def run(x: Any) -> Any:
@@ -252,7 +253,7 @@ def compiled(path: Path) -> Callable[[Any], Any]:
 
 
 def measured(name: str, folder: Path, rounds: int) -> list[str]:
-    """The row of a model: how many nodes each export has, and what a call takes."""
+    """The row of a model: the nodes of each export, and the times of a call."""
     import onnx
     import torch
 

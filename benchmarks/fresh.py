@@ -1,8 +1,8 @@
-"""What only a process of its own can tell: code from disk, peak memory, another allocator.
+"""Measures in fresh processes: code from disk, peak memory, and times with another allocator.
 
-The command starts itself. With `--alone` it makes one variant, and no other library is imported.
-To see what the others owe to memory that the system clears anew for each large result, it runs
-the whole workload under settings with which glibc keeps what is freed.
+The command starts itself. With `--alone` it runs one variant and imports no other library. The
+system clears memory for each large result. To see what that costs the other libraries, all variants
+run again under settings with which glibc keeps freed memory.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ KEEPING = {"MALLOC_MMAP_MAX_": "0", "MALLOC_TRIM_THRESHOLD_": str(1 << 34), "MAL
 
 
 def measured_afresh(workload: Workload, row: Row, peers: Sequence[str], rounds: int) -> Row:
-    """What a row lacks that was measured in one process; what fails is noted."""
+    """The columns of a row that need fresh processes. Failures are noted."""
     say("  in processes of its own")
     found: Row = {"notes": list(row["notes"])}
     for measure in (_from_disk, _others_memory, _kept):
@@ -44,7 +44,7 @@ def measured_afresh(workload: Workload, row: Row, peers: Sequence[str], rounds: 
 
 
 def _from_disk(workload: Workload, row: Row, peers: Sequence[str], rounds: int) -> Row:
-    """The memory of a process that compiles, and the first call of one that need not."""
+    """The memory of a process that compiles, and the first call of a process with code on disk."""
     ours = next(name for name in OURS if name in workload.makers)
     with tempfile.TemporaryDirectory(prefix="benchmarks-") as folder:
         first = _command(workload.name, "--alone", ours, folder)
@@ -65,7 +65,7 @@ def _grown(about: dict[str, Any]) -> int | None:
 
 
 def _kept(workload: Workload, row: Row, peers: Sequence[str], rounds: int) -> Row:
-    """All variants once more in one process, so that the ratio is of one run."""
+    """The times of all variants in one process with an allocator that keeps memory."""
     if not (workload.kept and row["peers"] and platform.libc_ver()[0] == "glibc"):
         return {}
     kept, = _command(workload.name, "--peers", ",".join(peers), "--rounds", str(rounds),
@@ -75,7 +75,7 @@ def _kept(workload: Workload, row: Row, peers: Sequence[str], rounds: int) -> Ro
 
 
 def _command(*arguments: str, **environment: str) -> Any:
-    """What the command writes in a process of its own."""
+    """The JSON that the command writes in a fresh process."""
     with tempfile.TemporaryDirectory(prefix="benchmarks-") as folder:
         out = Path(folder) / "out.json"
         command = [sys.executable, "-m", str(__package__), *arguments, "--json", str(out)]
@@ -85,9 +85,9 @@ def _command(*arguments: str, **environment: str) -> Any:
 
 
 def alone(workload: Workload, variant: str, folder: str) -> dict[str, Any]:
-    """Seconds until compiled code has run and bytes of memory, in this process, which runs no more.
+    """The seconds until compiled code has run, and the peak memory of this process.
 
-    `folder` is where fusewire keeps compiled code; empty: nowhere.
+    `folder`: the folder of fusewire's compiled code; "" for none
     """
     fw.settings.disk_mb, fw.settings.disk_dir = DISK_MB if folder else 0, folder
     importlib.import_module(library(variant))
@@ -103,9 +103,9 @@ def alone(workload: Workload, variant: str, folder: str) -> dict[str, Any]:
 
 
 def peak_memory() -> int | None:
-    """The most bytes that this process has had in memory; None where the system does not say."""
+    """The peak memory of this process in bytes; None if the system does not report it."""
     status = Path("/proc/self/status")
-    if status.exists():  # in Linux ru_maxrss begins with what the starting process had
+    if status.exists():  # in Linux ru_maxrss begins with the memory of the parent process
         for line in status.read_text(encoding="utf-8").splitlines():
             if line.startswith("VmHWM:"):
                 return int(line.split()[1]) << 10

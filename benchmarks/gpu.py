@@ -1,4 +1,4 @@
-"""What a GPU can do, measured when it is asked for: copies, and multiply-adds from registers."""
+"""Measures the limits of a GPU: the speed of copies, and of multiply-adds from registers."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from fusewire.eager.arrays import devices
 from fusewire.export.demo.environment import version
 
 LIBRARIES = ("fusewire", "cupy", "torch", "jax")
-NEAREST = 1 << 26  # bytes: less lies in the cache, whose speed is no limit of memory
+NEAREST = 1 << 26  # bytes: less fits into the cache
 TRIES = 10
 
 _CHAINS, _STEPS, _THREADS, _BLOCKS = 8, 4096, 256, 16  # blocks for each multiprocessor
@@ -50,8 +50,8 @@ def describe() -> dict[str, str | float]:
 
 
 def limit(flops: float, size: float) -> float:
-    """Seconds below which nothing goes that moves `size` bytes to or from the memory, and does
-    `flops` operations on float32 outside of tensor cores."""
+    """The least seconds in which the GPU can move `size` bytes to or from memory and compute
+    `flops` float32 operations without tensor cores."""
     near = 1 << max(NEAREST.bit_length() - 1, int(size).bit_length() - 1)
     return max(size / bandwidth(near) if size else 0.0, flops / peak() if flops else 0.0)
 
@@ -82,7 +82,7 @@ def _operations(device: Any, blocks: int) -> float:
 
 
 def _fastest(work: Callable[[], object], repeats: int = 16) -> float:
-    """The least seconds of a call, of several that queue up."""
+    """The least seconds of a call, out of several queued calls."""
     found = []
     for _ in range(TRIES):
         fw.cuda.synchronize()

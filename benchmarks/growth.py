@@ -1,7 +1,8 @@
-"""`python -m benchmarks.growth`: how time grows with elements, threads and layers, fusewire alone.
+"""Measures how fusewire's time grows with elements, threads and layers.
 
-Three tables: nanoseconds per element of two computations from 10^4 to 10^8 elements; what a second
-thread gives where arithmetic decides; seconds to compile networks of more and more equal layers.
+`python -m benchmarks.growth` prints three tables: nanoseconds per element of two computations from
+10^4 to 10^8 elements; the speedup of a second thread for arithmetic; seconds to compile networks of
+more and more equal layers.
 """
 
 from __future__ import annotations
@@ -24,17 +25,17 @@ AT_LEAST = 0.2  # seconds of calls behind a median
 
 
 def gelu(x: fw.Tensor) -> fw.Tensor:
-    """Pointwise, with some arithmetic."""
+    """A pointwise function with some arithmetic."""
     return functional.gelu(x + 1)
 
 
 def softmax(x: fw.Tensor) -> fw.Tensor:
-    """Rows that are read more than once."""
+    """A function that reads each row more than once."""
     return functional.softmax(x.reshape(-1, 100), -1)
 
 
 def median(call: Call) -> float:
-    """Seconds of a call once everything is compiled."""
+    """The median seconds of a call after compilation."""
     for _ in range(4):
         call()
     samples = list[float]()
@@ -46,14 +47,14 @@ def median(call: Call) -> float:
 
 
 def per_element(function: Callable[[fw.Tensor], fw.Tensor], size: int) -> float:
-    """Nanoseconds of an element in an array of so many."""
+    """Nanoseconds per element of an array of `size` elements."""
     x = fw.tensor(np.linspace(-3, 3, size, dtype=np.float32))
     compiled = fw.compile(function)
     return median(lambda: compiled(x)) / size * 1e9
 
 
 def second_thread(call: Call) -> float:
-    """How many times as fast it is on two threads as on one."""
+    """The speedup on two threads against one."""
     found = {}
     for count in (1, 2):
         fw.set_num_threads(count)
@@ -69,7 +70,7 @@ def product(size: int) -> Call:
 
 
 def activation(size: int) -> Call:
-    """A long formula on arrays that the caches hold."""
+    """A long formula on arrays that fit into the caches."""
     x = fw.tensor(np.linspace(-3, 3, size, dtype=np.float32))
     compiled = fw.compile(lambda x: fw.tanh(fw.exp(-x * x)) * fw.special.erf(fw.sin(x)))
     return lambda: compiled(x)
@@ -106,7 +107,7 @@ def main() -> None:
                        ("formula, 100,000 elements", activation(100_000))):
         print(f"| {name} | {second_thread(call):.2f} |", flush=True)
     print("\n| layers | first call, s | second, s |\n| -: | -: | -: |")
-    compiling(2)  # what a process does once
+    compiling(2)  # work that a process does once
     for layers in LAYERS:
         first, second = compiling(layers)
         print(f"| {layers} | {first:.3f} | {second:.3f} |", flush=True)

@@ -1,6 +1,6 @@
-"""`python -m benchmarks.large_model`: a model beyond 2 GB, exported and run in onnxruntime.
+"""Exports a model beyond 2 GB and runs it in onnxruntime: `python -m benchmarks.large_model`.
 
-Its weights are in a file of their own beside the model, since a model's file cannot be larger.
+Its weights are in a separate file, since a model's file cannot exceed 2 GB.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ WIDTH = 8192
 
 
 def stack(gigabytes: float) -> nn.Module:
-    """Linear layers with as many bytes of weights."""
+    """Linear layers with so many bytes of weights."""
     count = max(1, round(gigabytes * 1e9 / (4 * WIDTH * WIDTH)))
     layers: list[nn.Module] = []
     for _ in range(count):
@@ -29,7 +29,7 @@ def stack(gigabytes: float) -> nn.Module:
 
 
 def main() -> None:
-    """Exports, runs, compares, and prints what it took."""
+    """Exports the model, runs it, compares results, and prints times and sizes."""
     import onnxruntime
 
     parser = argparse.ArgumentParser("python -m benchmarks.large_model", description=__doc__)

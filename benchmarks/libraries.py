@@ -1,7 +1,7 @@
-"""`python -m benchmarks.libraries`: how large libraries are, and how soon a process has a result.
+"""Measures the size of ahead-of-time libraries, and the time of a process with one result.
 
-Two models, as a library that a C program is linked with, and as an ONNX file for onnxruntime, in C
-and in Python. The time is that of a whole process, from its start to its end after one result.
+Two models run as a library that is linked to a C program, and as an ONNX file in onnxruntime, from
+C and from Python. Times are those of whole processes. Run `python -m benchmarks.libraries`.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ RUNTIME = Path(__file__).with_name("start_onnxruntime.c")
 
 
 class Residual(nn.Module):
-    """Two convolutions beside what they begin with."""
+    """Two convolutions with a residual connection."""
 
     def __init__(self, channels: int, out: int, stride: int) -> None:
         super().__init__()
@@ -69,7 +69,7 @@ print(session.run(None, {name: numpy.zeros(tuple(map(int, sys.argv[2:])), "float
 
 
 def seconds(command: Sequence[object], wanted: float | None = None) -> float:
-    """The median time of a process that prints what is wanted, from start to end."""
+    """The median seconds of a process, from start to end. Asserts that it prints `wanted`."""
     words = [str(w) for w in command]
     if wanted is not None:
         printed = float(subprocess.run(words, check=True, capture_output=True).stdout)
@@ -91,7 +91,7 @@ def native(folder: Path, source: str, *objects: str) -> Path:
 
 
 def runtime() -> Path | None:
-    """The shared library of onnxruntime, where it is installed."""
+    """The path of onnxruntime's shared library in its package."""
     found = importlib.util.find_spec("onnxruntime")
     folder = Path(found.origin).parent / "capi" if found is not None and found.origin else None
     return next(folder.glob("libonnxruntime.so.*"), None) if folder is not None else None
@@ -102,7 +102,7 @@ def kilobytes(*paths: Path) -> str:
 
 
 def rows(name: str, folder: Path) -> Iterator[tuple[str, str, str, float]]:
-    """What runs a model, its files beside the program, their size, and the time of a process."""
+    """The rows of a model: runner, files beside the program, their sizes, the time of a process."""
     make, shape = MODELS[name]
     fw.manual_seed(0)
     model, x = make().eval(), fw.zeros(shape)

@@ -1,4 +1,4 @@
-"""What this machine can do: its memory bandwidth, its arithmetic, and the limits that follow."""
+"""Measures this machine: memory bandwidth, arithmetic, and the limits that follow."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ LIBRARIES = ("fusewire", "numpy", "torch", "jax", "onnxruntime")
 
 
 def describe() -> dict[str, str | float]:
-    """Names and measured numbers of this machine, or of its GPU where workloads run there."""
+    """Names and measured numbers of this machine, or of its GPU if workloads run there."""
     if place.device != place.CPU:
         return gpu.describe()
     versions = {name: version(name) for name in LIBRARIES}
@@ -25,7 +25,7 @@ def describe() -> dict[str, str | float]:
 
 
 def limit(flops: float, size: float) -> float:
-    """`limits.limit` with the bandwidth of this moment, at this size; or what limits the GPU."""
+    """`limits.limit` with the current bandwidth at this size, or the limit of the GPU."""
     if place.device != place.CPU:
         return gpu.limit(flops, size)
     threads = fw.get_num_threads()

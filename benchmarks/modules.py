@@ -1,7 +1,7 @@
-"""Models that are one function of a library's modules: fusewire's and torch's are the same code.
+"""Builds variants of models from one function of a library's modules, for fusewire and torch.
 
-A model's inputs are arrays, and "weights" under the names that both give them. jax has functions of
-its own of such weights; onnxruntime runs what fusewire exports.
+A model's inputs are arrays, and "weights" under the names of both libraries. jax has separate
+functions of these weights; onnxruntime runs the export of fusewire.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from .workload import Call, Inputs, Maker
 from .workloads.weights import normal
 
 Build = Callable[[Any], Any]            # of fusewire or torch itself, to a module
-Scores = Callable[..., Any]             # jax's, of weights and arrays; imports what it needs
+Scores = Callable[..., Any]             # a jax function of weights and arrays, which imports jax
 
 
 def weights_of(build: Build, scale: float | None = None) -> Inputs:
@@ -51,7 +51,7 @@ def loaded(build: Build, library: Any, inputs: Inputs, tensor: Callable[[Any], A
     """The model with its weights set."""
     model = build(library)
     given = {name: tensor(array) for name, array in inputs["weights"].items()}
-    model.load_state_dict(given, strict=False)  # counts of batches are not among them
+    model.load_state_dict(given, strict=False)  # counts of batches are left out
     return place.moved(model)
 
 
@@ -80,7 +80,7 @@ def _torch(build: Build, compiled: bool, channels_last: bool, inputs: Inputs) ->
 
     model = loaded(build, torch, inputs, torch.tensor).requires_grad_(False).eval()
     given = arguments(inputs)
-    if channels_last:  # the first input is what has channels
+    if channels_last:  # only the first input has channels
         model = model.to(memory_format=torch.channels_last)
         x = place.moved(torch.from_numpy(given["x"]))
         first = x.contiguous(memory_format=torch.channels_last)

@@ -1,7 +1,6 @@
-"""How each library is called. None is imported before a workload that needs it is made.
+"""Builds calls of each library. A library is imported when a workload needs it.
 
-The functions of torch and jax come out of a function without arguments, which imports
-what it needs.
+A function without arguments imports torch or jax and returns the function to call.
 """
 
 from __future__ import annotations
@@ -23,14 +22,14 @@ Function = Callable[..., Any]
 
 
 def installed(name: str) -> bool:
-    """Whether a library can be imported."""
+    """True if a library can be imported."""
     return importlib.util.find_spec(name) is not None
 
 
 def pure(fusewire: Function, torch: Callable[[], Function], jax: Callable[[], Function],
          onnx: str = "", dtype: str = "") -> dict[str, Maker]:
-    """Makers for functions of all inputs, in their order, and as another dtype if one is named;
-    `onnx` is a graph in ONNX's text form."""
+    """Makers for functions of all inputs, in their order. `dtype`: converts the inputs. `onnx`: a
+    graph in ONNX's text form."""
     made = {"fusewire": fusewire_maker(fusewire, True, dtype),
             "fusewire eager": fusewire_maker(fusewire, False, dtype),
             "torch": torch_maker(torch, False, dtype),
@@ -47,13 +46,13 @@ def fusewire_maker(function: Function, compiled: bool, dtype: str = "") -> Maker
 
 
 def _as(library: Any, x: Any, dtype: str) -> Any:
-    """A tensor where workloads run, as this dtype if one is named."""
+    """A tensor on the device of the workloads, converted to a dtype if one is named."""
     return place.moved(x.to(getattr(library, dtype)) if dtype else x)
 
 
 def torch_gradients(factory: Callable[[], Function], names: str, compiled: bool) -> Maker:
-    """A call of a function of the inputs with these names (a letter each): its result, and the
-    gradients of all of them for `dy`."""
+    """A call of a function of the inputs with these one-letter names. It returns the result, and
+    the gradients of all inputs for `dy`."""
     def make(inputs: Inputs) -> Callable[[], Any]:
         import torch
 
@@ -103,7 +102,7 @@ def onnx_makers(graph: str, constants: Callable[[Inputs], Inputs] | None = None
                 ) -> dict[str, Maker]:
     """Makers that run `graph` on the inputs it names; `constants` become part of the model.
 
-    One passes values of its own, the other NumPy's arrays: which is faster depends on the sizes.
+    One passes onnxruntime's values, the other NumPy arrays. The sizes decide which is faster.
     """
     def make(inputs: Inputs, arrays: bool) -> Callable[[], Any]:
         import onnxruntime
@@ -119,7 +118,7 @@ def onnx_makers(graph: str, constants: Callable[[Inputs], Inputs] | None = None
 
 
 def onnx_session(graph: str, constants: Inputs) -> Any:
-    """What runs `graph`; `constants` are part of the model."""
+    """A session that runs `graph`; `constants` are part of the model."""
     return _session(_onnx_model(graph, constants).SerializeToString())
 
 
@@ -138,7 +137,7 @@ def _session(model: Path | bytes) -> Any:
     import onnxruntime
 
     options = onnxruntime.SessionOptions()
-    options.intra_op_num_threads = fw.get_num_threads()  # by itself it would take one per core
+    options.intra_op_num_threads = fw.get_num_threads()  # by default it takes one per core
     options.log_severity_level = 3
     return onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
 
@@ -154,7 +153,7 @@ def _onnx_model(graph: str, constants: Inputs) -> Any:
 
 
 def arrays_of(result: Any) -> list[np.ndarray]:
-    """The results of a call as NumPy arrays, whichever library's they are."""
+    """The results of a call of any library as NumPy arrays."""
     if isinstance(result, (list, tuple)):
         return [array for part in result for array in arrays_of(part)]
     if hasattr(result, "detach"):  # tensors of torch and of fusewire
@@ -165,7 +164,7 @@ def arrays_of(result: Any) -> list[np.ndarray]:
 
 
 def warm_up(variant: str) -> None:
-    """Compiles something trivial, so that a first call does not pay for imports."""
+    """Compiles a trivial function, so that imports do not count as a first call."""
     tiny = {"x": np.ones(4, np.float32)}
     if variant == "fusewire":
         call = fusewire_maker(lambda x: x + 1, True)(tiny)

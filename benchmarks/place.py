@@ -1,7 +1,7 @@
-"""Where workloads run: on the CPU, or all libraries on one GPU.
+"""Selects the device of all workloads: the CPU or one GPU.
 
-What a library is given is made by NumPy and moved there. On a GPU, what calls ask for queues up,
-and who times them waits for all of it.
+NumPy makes all inputs, which are then moved to the device. A GPU queues calls, so timing waits
+until all of them are done.
 """
 
 from __future__ import annotations
@@ -18,26 +18,25 @@ device = CPU  # of this run
 
 
 def use(name: str) -> None:
-    """Has workloads run on the CPU or the GPU. DeviceError, with what to install, where there is
-    none."""
+    """Selects the CPU or the GPU. DeviceError, with a help on what to install, if there is none."""
     global device
     fw.zeros(1, device=name)
     device = name
 
 
 def moved(x: Any) -> Any:
-    """A tensor or module of fusewire or torch there: itself where it is there already."""
+    """A tensor or module of fusewire or torch on the device; itself if it is there already."""
     return x.to(device)
 
 
 def finish() -> None:
-    """Waits until all is done that calls have asked for, whichever library's they were."""
+    """Waits until the queued calls of all libraries are done."""
     if device != CPU:
         fw.cuda.synchronize()
 
 
 def clear() -> None:
-    """Gives the GPU's memory that libraries keep for later back to it, for others to take."""
+    """Returns the memory that libraries cache to the GPU."""
     if device != CPU:
         gc.collect()
         fw.cuda.empty_cache()
@@ -46,12 +45,12 @@ def clear() -> None:
 
 
 def unless_queued(wait: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    """jax's way to wait for results: it puts calls off on the CPU as well, where others do not."""
+    """A function that waits for jax's results: jax runs asynchronously on the CPU, too."""
     return wait if device == CPU else lambda result: result
 
 
 def has_gpu(library: str) -> bool:
-    """Whether a library, which is installed, has code for the GPU."""
+    """True if an installed library has code for the GPU."""
     if library == "torch":
         import torch
 

@@ -1,4 +1,4 @@
-"""Runs workloads: makes every variant, compares their results, times them against each other."""
+"""Runs workloads: prepares every variant, compares results, and times variants interleaved."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ from .peers import arrays_of, installed, warm_up
 from .timing import Timing, interleaved
 from .workload import Call, Inputs, Maker, Workload, library
 
-OURS = ("fusewire", "fusewire eager")  # the first that a workload has is compared with the others
+OURS = ("fusewire", "fusewire eager")  # the first one present is the reference
 LOSSES = 3
 
 Row = dict[str, Any]
-UNMEASURED: Row = {  # until a process of its own is asked
+UNMEASURED: Row = {  # a fresh process measures it
     "compile_warm": None, "peak_rss": None, "grown_rss": None, "peers_rss": {}, "peers_grown": {},
     "peers_kept": {}, "fusewire_kept": None, "best_kept": None, "ratio_kept": None}
 
 
 @dataclass
 class Prepared:
-    """The variants of a workload that can be timed, and what was noted on the way."""
+    """The variants of a workload that can be timed, with notes."""
 
     calls: dict[str, Call] = field(default_factory=dict)
     cold: dict[str, float] = field(default_factory=dict)
@@ -37,7 +37,7 @@ class Prepared:
 def measure_all(
     workloads: Sequence[Workload], peers: Iterable[str], rounds: int, kernels: bool = False
 ) -> Iterator[Row]:
-    """A row for each workload; progress goes to standard error."""
+    """A row for each workload. Progress goes to standard error."""
     libraries = ["fusewire", *(p for p in peers if _usable(p))]
     for variant in ("fusewire", "torch.compile", "jax.jit"):
         if library(variant) in libraries:
@@ -64,7 +64,7 @@ def _usable(peer: str) -> bool:
 def measure(
     workload: Workload, libraries: Sequence[str], rounds: int, kernels: bool = False
 ) -> Row:
-    """Times of all variants of a workload whose results agree."""
+    """The times of all variants of a workload whose results agree."""
     makers = {n: m for n, m in workload.makers.items() if library(n) in libraries}
     ready = prepare(workload, makers)
     for note in ready.notes:
@@ -77,7 +77,8 @@ def measure(
 
 
 def prepare(workload: Workload, makers: dict[str, Maker]) -> Prepared:
-    """Makes and first calls every variant; those that fail or differ are noted and left out."""
+    """The prepared variants, each called for the first time. Variants that fail or differ are noted
+    and left out."""
     ready, reference = Prepared(), None
     inputs, checked = workload.inputs(), workload.checked and workload.checked()
     for name, maker in makers.items():
@@ -87,7 +88,7 @@ def prepare(workload: Workload, makers: dict[str, Maker]) -> Prepared:
                 _, ready.again[name], _ = _first_calls(name, maker, inputs, workload)
             if checked:
                 _, _, found = _first_calls(name, maker, checked, workload)
-        except Exception as error:  # whatever another library raises, the rest is still of use
+        except Exception as error:  # another library may raise anything; the other rows stay useful
             ready.notes.append(f"{name} failed: {type(error).__name__}: {str(error)[:300]}")
             continue
         reference = found if reference is None else reference
@@ -102,13 +103,13 @@ def prepare(workload: Workload, makers: dict[str, Maker]) -> Prepared:
 def _first_calls(
     name: str, maker: Maker, inputs: Inputs, workload: Workload
 ) -> tuple[Call, float, list[np.ndarray]]:
-    """The call, the seconds until compiled code had run, and the results to be compared."""
+    """The call, the seconds until compiled code had run, and the results to compare."""
     start = time.perf_counter()
     call = maker(inputs)
     results: list[list[np.ndarray]] = []
     for _ in range(cold_calls(workload, name)):
         if not workload.training:
-            results.clear()  # as a program would let go of them
+            results.clear()  # as a program would drop them
         results.append(arrays_of(call()))
     cold = time.perf_counter() - start
     if not workload.training:
@@ -118,12 +119,12 @@ def _first_calls(
 
 
 def cold_calls(workload: Workload, variant: str) -> int:
-    """The number of calls after which the code that a variant compiles has run."""
+    """The number of calls after which compiled code of a variant has run."""
     return workload.cold_calls if variant == "fusewire" else 1
 
 
 def error_of(found: list[np.ndarray], wanted: list[np.ndarray]) -> float:
-    """The largest difference, as a share of the largest element of the result it is in."""
+    """The largest difference, relative to the largest element of its result."""
     if [a.shape for a in found] != [a.shape for a in wanted]:
         return float("inf")
     worst = 0.0
@@ -159,7 +160,7 @@ def _row(workload: Workload, ready: Prepared, times: dict[str, Timing]) -> Row:
 
 
 def _recordings(call: Any) -> int | None:
-    """How often a compiled function was recorded; None where it cannot be seen."""
+    """The number of recordings of a compiled function; None if it is unknown."""
     stats = getattr(getattr(call, "func", None), "stats", None)
     return getattr(stats, "recordings", None)
 
@@ -169,5 +170,5 @@ def _median(times: dict[str, Timing], name: str) -> float | None:
 
 
 def say(text: str, write: Callable[[str], Any] = sys.stderr.write) -> None:
-    """Tells how far the measurements are."""
+    """Shows progress on standard error."""
     write(text + "\n")

@@ -1,4 +1,4 @@
-"""Rows as text: tables that are Markdown as well."""
+"""Formats rows as tables in Markdown."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Cells = dict[str, str]  # by the heads of their columns
 
 
 def text(rows: Sequence[Row]) -> str:
-    """The machine, its tables, and what was noted: times, first calls, and fresh processes."""
+    """The report: the machine, tables of times, first calls and fresh processes, and notes."""
     if not rows:
         return "nothing was run"
     here = rows[0]["machine"]
@@ -35,7 +35,7 @@ def _times(row: Row) -> Cells:
 
 
 def _first_calls(row: Row) -> Cells:
-    """Times of the first call, and again with a new function where that was measured."""
+    """Times of the first call, and of the first call of a new function if measured."""
     cells = {"cold": seconds(row["compile_cold"]), "warm from disk": seconds(row["compile_warm"])}
     cells |= {f"{v} cold": seconds(row["peers_cold"].get(v)) for v in COMPILERS}
     cells["again"] = seconds(row["compile_again"])
@@ -52,7 +52,7 @@ def _fresh(row: Row) -> Cells:
 
 
 def filled(cells_of: Callable[[Row], Cells], rows: Sequence[Row]) -> list[str]:
-    """Lines of a table without the rows and columns in which nothing was measured."""
+    """Lines of a table without empty rows and columns."""
     found = {row["workload"]: cells_of(row) for row in rows}
     found = {name: cells for name, cells in found.items() if set(cells.values()) != {NONE}}
     columns = [head for head in cells_of(rows[0])
@@ -62,7 +62,7 @@ def filled(cells_of: Callable[[Row], Cells], rows: Sequence[Row]) -> list[str]:
 
 
 def table(columns: Sequence[str], body: Sequence[Sequence[str]]) -> list[str]:
-    """Lines of a Markdown table with aligned columns, all but the first to the right."""
+    """Lines of a Markdown table; all columns but the first are aligned to the right."""
     widths = [max(map(len, cells)) for cells in zip(columns, *body)]
     rule = ["-" * widths[0], *("-" * (w - 1) + ":" for w in widths[1:])]
     return [_line(cells, widths) for cells in (columns, rule, *body)]
@@ -74,7 +74,7 @@ def _line(cells: Sequence[str], widths: Sequence[int]) -> str:
 
 
 def seconds(value: float | None) -> str:
-    """A time in three digits with its unit."""
+    """A time as three digits with its unit."""
     if value is None:
         return NONE
     for unit, scale in (("s", 1.0), ("ms", 1e3), ("us", 1e6)):
@@ -96,7 +96,7 @@ def _three(value: float) -> str:
 
 
 def kernel_text(rows: Sequence[Row]) -> str:
-    """The kernels of each compiled workload, those that take longest first."""
+    """The kernels of each compiled workload, the slowest first."""
     lines = []
     for row in rows:
         found = sorted(row.get("kernels", []), key=lambda k: -k["seconds"])

@@ -1,13 +1,13 @@
-"""Timing several functions against each other on a machine that does other things as well.
+"""Times several functions against each other on a busy machine.
 
-Rounds are interleaved: in each, every function gives one sample, in rotating order, so that a slow
-spell meets all of them. A sample is the mean of as many calls as fill 10 ms, after one that is not
-timed. Before it, the threads of the library before go to sleep: some look for work for a tenth of
-a second, and would share a processor with whoever is next. Linux counts how long our threads waited
-for a processor that somebody else had: samples with more than 3 % of that are left out.
+Each round has one sample of every function, in rotating order, so that a slow spell affects all.
+A sample is the mean of as many calls as fill 10 ms, after one call that is not timed. Before a
+sample, the threads of the previous library have to sleep: some spin for a tenth of a second and
+would share a processor with the next library. Linux counts how long threads waited for a processor.
+Samples that waited for more than 3 % of their time are left out.
 
 On a GPU the calls of a sample queue up, and the sample ends when the last one is done. The clock is
-the CPU's: libraries use streams of their own, and an event of one says nothing of another's.
+that of the CPU: libraries use separate streams, and an event of one stream does not time another.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ from pathlib import Path
 from . import place
 
 SAMPLE_SECONDS = 0.01
-SETTLING = 5  # calls after which nobody compiles or prepares anything
-PAUSE_SECONDS = 0.003   # between two looks at whether all other threads sleep
-PAUSES = 100            # looks, before a thread counts as one that never sleeps
-DISTURBED = 0.03        # waiting for a processor, as a share of a sample, from which it is left out
+SETTLING = 5  # calls after which no library compiles or prepares anything
+PAUSE_SECONDS = 0.003   # seconds between two checks that all other threads sleep
+PAUSES = 100            # checks before a thread counts as one that never sleeps
+DISTURBED = 0.03        # samples with a larger share of waiting for a processor are left out
 ENOUGH = 5              # quiet samples; with fewer, the least disturbed quarter is taken
 _TASKS = "/proc/self/task"
 
@@ -41,7 +41,7 @@ class Timing:
     median: float
     fastest: float
     rounds: int
-    quiet: int  # how many samples nobody disturbed
+    quiet: int  # the number of undisturbed samples
 
 
 def interleaved(calls: dict[str, Call], rounds: int, budget: float = 8.0) -> dict[str, Timing]:
@@ -60,7 +60,7 @@ def interleaved(calls: dict[str, Call], rounds: int, budget: float = 8.0) -> dic
 
 
 def _repeats(call: Call) -> int:
-    """How many calls fill a sample, once the first ones have settled what is to be settled."""
+    """The number of calls that fill a sample, after warm-up calls."""
     _seconds(call, SETTLING)
     count = 1
     while True:
@@ -79,7 +79,7 @@ def _seconds(call: Call, count: int) -> float:
 
 
 def _sample(call: Call, repeats: int) -> tuple[float, float]:
-    """Seconds per call, and the share of them that our threads waited for a processor."""
+    """Seconds per call, and the share of them in which threads waited for a processor."""
     if place.device == place.CPU:
         _let_others_sleep()
     call()
@@ -99,7 +99,7 @@ def _timing(samples: list[tuple[float, float]]) -> Timing:
 
 
 def _let_others_sleep() -> None:
-    """Waits until no other thread of this process runs; a moment where threads can't be seen."""
+    """Waits until no other thread of this process runs. Without a list of threads: a short time."""
     for _ in range(PAUSES):
         time.sleep(PAUSE_SECONDS)
         if _running() <= 1:
@@ -107,26 +107,26 @@ def _let_others_sleep() -> None:
 
 
 def _running() -> int:
-    """How many threads of this process run or could; 0 where unknown."""
+    """The number of threads of this process that run or are runnable; 0 if unknown."""
     return sum(state.rpartition(")")[2].split()[0] == "R" for state in _of_threads("stat"))
 
 
 def waited() -> float:
-    """Seconds for which threads of this process could run and had no processor; 0 where unknown."""
+    """The seconds in which runnable threads of this process had no processor; 0 if unknown."""
     return sum(int(counts.split()[1]) for counts in _of_threads("schedstat")) * 1e-9
 
 
 def _of_threads(name: str) -> list[str]:
-    """What Linux says of each thread of this process under `name`; nothing elsewhere."""
+    """Linux's file `name` of each thread of this process; empty on other systems."""
     try:
         return [Path(_TASKS, thread, name).read_text() for thread in os.listdir(_TASKS)]
-    except OSError:  # another system, or a thread that has just ended
+    except OSError:  # another system, or the thread has just ended
         return []
 
 
 @contextmanager
 def _no_collection() -> Iterator[None]:
-    """Python's garbage is collected before and not meanwhile."""
+    """A context without garbage collection, after a collection."""
     gc.collect()
     gc.disable()
     try:

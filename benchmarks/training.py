@@ -1,4 +1,4 @@
-"""Whole training steps, the same for each library: loss, gradients, and the optimizer's step."""
+"""Builds whole training steps for each library: loss, gradients, and the optimizer's step."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ ARGUMENTS: dict[str, dict[str, float]] = {"SGD": {"momentum": 0.9}}  # other tha
 def fusewire_training(
     build: Callable[[Inputs], Any], optimizer: str, lr: float, compiled: bool
 ) -> Maker:
-    """Trains the module that `build` makes, its weights set to inputs["weights"]."""
+    """A training step of the module from `build`, with inputs["weights"] as its weights."""
     def make(inputs: Inputs) -> functools.partial[Any]:
         model = build(inputs)
         model.load_state_dict(inputs["weights"], strict=False)  # counts of batches are missing
@@ -33,7 +33,7 @@ def fusewire_training(
 def torch_training(
     build: Callable[[Inputs], Any], optimizer: str, lr: float, fused: bool, compiled: bool
 ) -> Maker:
-    """The same in torch; `compiled` means model and loss: its optimizers are fused already."""
+    """A training step in torch. `compiled`: compiles model and loss; optimizers are fused."""
     def make(inputs: Inputs) -> Callable[[], Any]:
         import torch
 
@@ -62,13 +62,13 @@ def torch_training(
 
 
 def stepper(library: Any, parameters: Any, optimizer: str, **given: Any) -> Any:
-    """The optimizer of a library, of fusewire's or torch's, for these parameters."""
+    """The optimizer of fusewire or torch for these parameters."""
     return getattr(library.optim, optimizer)(parameters, **given, **ARGUMENTS.get(optimizer, {}))
 
 
 def jax_training(scores: Callable[[Inputs], Callable[..., Any]], optimizer: str, lr: float
                  ) -> Maker:
-    """The same in jax, state donated; scores(inputs) is a function of weights, x, a random key."""
+    """A training step in jax with donated state; scores(inputs) maps weights, x and a key."""
     def make(inputs: Inputs) -> Callable[[], Any]:
         import jax
         import jax.numpy as jnp
@@ -130,7 +130,7 @@ UPDATES = {"SGD": _momentum, "Adam": _adam,
 def trainings(fusewire: Callable[[Inputs], Any], torch: Callable[[Inputs], Any],
               jax: Callable[[Inputs], Callable[..., Any]], optimizer: str, lr: float
               ) -> dict[str, Maker]:
-    """The makers of all variants of one training step."""
+    """Makers of all variants of a training step."""
     return {
         "fusewire": fusewire_training(fusewire, optimizer, lr, True),
         "fusewire eager": fusewire_training(fusewire, optimizer, lr, False),

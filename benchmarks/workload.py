@@ -1,4 +1,4 @@
-"""A workload: the same computation for every library, and how much of it there is."""
+"""Defines workloads: one computation for every library, with its amount of work."""
 
 from __future__ import annotations
 
@@ -7,17 +7,19 @@ from dataclasses import dataclass
 from typing import Any
 
 Inputs = dict[str, Any]             # NumPy arrays by name; `weights` is a dict of them
-Call = Callable[[], Any]            # one run, that returns when the results are there
+Call = Callable[[], Any]            # one run, which returns when the results are ready
 Maker = Callable[[Inputs], Call]
 
 
 @dataclass(frozen=True)
 class Workload:
-    """`makers` has one entry per variant; the text before a space or a dot names its library.
+    """A computation for several libraries.
 
-    Results must agree within `tolerance`, of the largest element; of a `training` workload those
-    of the first three calls, which are losses. `checked` gives other inputs to compare with. What
-    `recompiles` is made and compiled a second time, which is timed as well.
+    `makers`: an entry per variant; the text before a space or a dot names its library
+    `tolerance`: the largest difference of results, relative to the largest element
+    `training`: the results to compare are the losses of the first three calls
+    `checked`: other inputs to compare results with
+    `recompiles`: a second new function is compiled and timed
     """
 
     name: str
@@ -30,11 +32,11 @@ class Workload:
     training: bool = False
     checked: Callable[[], Inputs] | None = None
     recompiles: bool = False
-    cold_calls: int = 2             # of fusewire until compiled code has run: the first records
-    kept: bool = False              # bound by memory: what is freed and cleared again counts
-    memory: bool = False            # the peak memory of others is measured as well
+    cold_calls: int = 2             # fusewire's calls until compiled code ran: the first traces
+    kept: bool = False              # bound by memory: page faults of new results count
+    memory: bool = False            # measures the peak memory of other libraries, too
 
 
 def library(variant: str) -> str:
-    """The library that a variant is of: torch for "torch.compile"."""
+    """The library of a variant: torch for "torch.compile"."""
     return variant.split()[0].split(".")[0]

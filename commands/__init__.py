@@ -1,1 +1,1 @@
-"""The `fusewire` command: a file for each of its commands, found by `main`."""
+"""Implements the `fusewire` command: one module per command, which `main` collects."""

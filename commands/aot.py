@@ -1,4 +1,4 @@
-"""`fusewire aot`: a model as a library for C."""
+"""Implements `fusewire aot`, which builds a C library from a model."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from pathlib import Path
 import fusewire as fw
 
 from .support import inputs, targets
-from .support.command import Command, Found, positive
+from .support.command import Command, Result, positive
 from .support.inputs import Spec
 from .support.screen import Screen
-from .support.targets import NamedTarget
+from .support.targets import UserFunction
 
 
 def _add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -38,12 +38,13 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
                         help="number of threads that share the work (default: %(default)s)")
 
 
-def _run(options: argparse.Namespace, screen: Screen) -> Found:
+def _run(options: argparse.Namespace, screen: Screen) -> Result:
     target = _target(options)
-    given = inputs.given(options, target, options.sizes[0] if options.sizes else {})
-    examples = [inputs.given(options, target, sizes) for sizes in options.sizes]
+    arguments = inputs.arguments(options, target, options.sizes[0] if options.sizes else {})
+    examples = [inputs.arguments(options, target, sizes) for sizes in options.sizes]
     built = fw.aot.build(
-        target.function, dict(given.tensors), options.out, dynamic_shapes=given.dynamic or None,
+        target.function, dict(arguments.tensors), options.out,
+                         dynamic_shapes=arguments.dynamic or None,
         max_sizes={name: n for sizes in options.max for name, n in sizes.items()},
         examples=[dict(example.tensors) for example in examples], target=options.processor,
         cpu=options.cpu, weights="beside" if options.beside else "inside",
@@ -52,15 +53,15 @@ def _run(options: argparse.Namespace, screen: Screen) -> Found:
     return dataclasses.asdict(built)
 
 
-def _target(options: argparse.Namespace) -> NamedTarget:
-    """The function to build; of a model, its own inputs where the options name none."""
+def _target(options: argparse.Namespace) -> UserFunction:
+    """The function to build. An ONNX model describes its inputs if the options do not."""
     if not options.target.endswith(".onnx"):
-        return targets.chosen(options)
+        return targets.from_options(options)
     model = fw.onnx.load(options.target)
     if not options.inputs and not options.example:
         options.inputs = [Spec(d.parameter, d.dtype, tuple(n or 1 for n in d.shape or ()))
                           for d in model._inputs if not d.optional]
-    return NamedTarget(Path(options.target).name, model)
+    return UserFunction(Path(options.target).name, model)
 
 
 COMMAND = Command(

@@ -1,4 +1,4 @@
-"""`fusewire demo`: trains, compiles and exports a small network."""
+"""Implements `fusewire demo`, which trains, compiles and exports a small network."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import fusewire as fw
 
 from ..export.demo.report import Findings
 from ..export.demo.run import GOAL, Options, Tools, run_demo
-from .support.command import Command, Failed, Found, positive
+from .support.command import Command, Failed, Result, positive
 from .support.screen import BOLD, Screen, painted
 
 
@@ -22,7 +22,7 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
                         help="random seed of weights, batches and dropout (default: %(default)s)")
 
 
-def _run(options: argparse.Namespace, screen: Screen) -> Found:
+def _run(options: argparse.Namespace, screen: Screen) -> Result:
     chosen = Options(options.out, options.epochs, options.seed, screen.bars)
 
     def say(line: str) -> None:
@@ -30,13 +30,13 @@ def _run(options: argparse.Namespace, screen: Screen) -> Found:
         screen.say(painted(label, BOLD) + space + rest)
 
     findings = run_demo(chosen, Tools(fw.compile, fw.onnx.export, say))
-    found = _found(findings, options.out)
+    result = _result(findings, options.out)
     if findings.accuracy < GOAL:
-        raise Failed(f"expected at least {100 * GOAL:.0f} % right", found=found)
-    return found
+        raise Failed(f"the accuracy is below {100 * GOAL:.0f} %", result=result)
+    return result
 
 
-def _found(findings: Findings, out: Path) -> Found:
+def _result(findings: Findings, out: Path) -> Result:
     return {
         "accuracy": findings.accuracy, "tested": len(findings.labels),
         "eager_seconds_per_step": findings.eager.typical,

@@ -1,4 +1,4 @@
-"""`fusewire doctor`: what this installation is, and whether it works."""
+"""Implements `fusewire doctor`, which shows the installation and tests it."""
 
 from __future__ import annotations
 
@@ -9,42 +9,42 @@ import fusewire as fw
 from ..eager.arrays import devices
 from ..eager.settings import KNOBS, settings
 from ..export.demo.environment import environment
-from .support.command import Command, Failed, Found
+from .support.command import Command, Failed, Result
 from .support.gpus import gpus
 from .support.screen import GREEN, Screen, painted
 
 
 def _add_arguments(parser: argparse.ArgumentParser) -> None:
-    """It takes none."""
+    """Adds no arguments."""
 
 
-def _run(options: argparse.Namespace, screen: Screen) -> Found:
+def _run(options: argparse.Namespace, screen: Screen) -> Result:
     rows = environment() | gpus()
     screen.table(rows)
     problem = "; ".join(filter(None, map(_self_test, devices.names())))
-    found: Found = {"environment": rows, "self_test": problem or "passed",
-                    "settings": {name: getattr(settings, name) for name in KNOBS}}
+    result: Result = {"environment": rows, "self_test": problem or "passed",
+                      "settings": {name: getattr(settings, name) for name in KNOBS}}
     if not problem:
         width = max(map(len, rows))
         where = f" on {', '.join(devices.names())}"
         screen.table({"self-test".ljust(width): painted("passed", GREEN) + where})
     screen.say(f"\n{settings!r}")
     if problem:
-        raise Failed(f"self-test: {problem}", found=found)
-    return found
+        raise Failed(f"self-test: {problem}", result=result)
+    return result
 
 
 def _self_test(device: str) -> str:
-    """What is wrong with compiling a small function for a device, or an empty text."""
+    """A problem with compiling a small function for a device, or ""."""
     def function(x: fw.Tensor) -> fw.Tensor:
         return (fw.exp(-x * x) + 1).sum()
 
     compiled = fw.compile(function)
-    for scale in (1.0, 2.0):  # the first call records, the second one runs native code
+    for scale in (1.0, 2.0):  # the first call traces, the second runs native code
         x = fw.arange(1000, dtype=fw.float32) * (scale / 1000)
         try:
             got, want = float(compiled(x.to(device))), float(function(x))
-        except Exception as error:  # of whichever library is not as it should be
+        except Exception as error:  # any library below may be broken
             return f"{device}: {type(error).__name__}: {error}"
         if abs(got - want) > 1e-5 * abs(want):
             return f"compiled code on {device} gives {got!r}, eager {want!r}"

@@ -1,4 +1,4 @@
-"""`fusewire explain`: what the compiler makes of a function."""
+"""Implements `fusewire explain`, which shows guards, graph breaks and kernels of a function."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from ..capture.replay.compiled_function import Compiled
 from ..capture.replay.report_format import Explanation
 from ..eager.nn.base.module import Module
 from .support import inputs, targets
-from .support.command import Command, Found, positive
+from .support.command import Command, Result, positive
 from .support.screen import Screen, bytes_text
 
-_CALLS = 3  # the first records, the others run what was made of it
+_CALLS = 3  # the first traces, the others run compiled code
 
 
 def _add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -29,34 +29,34 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
                         help="number of calls (default: %(default)s)")
 
 
-def _run(options: argparse.Namespace, screen: Screen) -> Found:
-    target = targets.chosen(options)
-    given = inputs.given(options, target)
-    call, compiled = _compiled(target.function, given)
+def _run(options: argparse.Namespace, screen: Screen) -> Result:
+    target = targets.from_options(options)
+    arguments = inputs.arguments(options, target)
+    call, compiled = _compiled(target.function, arguments)
     for _ in screen.bar(range(options.calls), "calls"):
-        call(**given.tensors)
+        call(**arguments.tensors)
     explanation = compiled.explain()
-    screen.say(f"{target.name}({given})\n")
+    screen.say(f"{target.name}({arguments})\n")
     screen.say(str(explanation))
-    found = {"name": target.name, "arguments": str(given), **_found(compiled, explanation)}
+    result = {"name": target.name, "arguments": str(arguments), **_result(compiled, explanation)}
     if options.html:
         size = options.html.write_text(_page(target.name, explanation), encoding="utf-8")
         screen.say(f"\n{options.html}: {bytes_text(size)}")
-        found["html"] = options.html
-    return found
+        result["html"] = options.html
+    return result
 
 
-def _compiled(function: Callable[..., Any], given: inputs.Given
+def _compiled(function: Callable[..., Any], arguments: inputs.Arguments
               ) -> tuple[Callable[..., Any], Compiled]:
-    """What is called, and what knows about the calls."""
+    """The callable, and the compiled function that counts its calls."""
     if isinstance(function, Compiled):
         return function, function
-    dynamic = {name: list(axes) for name, axes in given.dynamic.items()}
-    made = fw.compile(function, dynamic=dynamic or None)
-    return made, vars(made)["forward"] if isinstance(made, Module) else made
+    dynamic = {name: list(axes) for name, axes in arguments.dynamic.items()}
+    compiled = fw.compile(function, dynamic=dynamic or None)
+    return compiled, vars(compiled)["forward"] if isinstance(compiled, Module) else compiled
 
 
-def _found(compiled: Compiled, explanation: str) -> Found:
+def _result(compiled: Compiled, explanation: str) -> Result:
     stats = compiled.stats
     return {"explanation": str(explanation), "recordings": stats.recordings,
             "replays": stats.replays, "fallbacks": stats.fallbacks,
@@ -65,7 +65,7 @@ def _found(compiled: Compiled, explanation: str) -> Found:
 
 
 def _page(name: str, explanation: Explanation) -> str:
-    """The explanation as a page of its own: no scripts, nothing from elsewhere."""
+    """The explanation as an HTML page without scripts and external resources."""
     return ('<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
             f"<title>{html.escape(name)}, explained</title>\n"
             "<style>:root {color-scheme: light dark} body {margin: 2em}</style>\n</head>\n"

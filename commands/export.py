@@ -1,4 +1,4 @@
-"""`fusewire export`: a function or module of a Python file as an ONNX model."""
+"""Implements `fusewire export`, which writes a function or module as an ONNX model."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 import fusewire as fw
 
 from .support import inputs, targets
-from .support.command import Command, Found
+from .support.command import Command, Result
 from .support.screen import Screen
 
 
@@ -24,12 +24,12 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
                         help="fold batch norms into the layers before them")
 
 
-def _run(options: argparse.Namespace, screen: Screen) -> Found:
-    target = targets.chosen(options)
-    given = inputs.given(options, target)
+def _run(options: argparse.Namespace, screen: Screen) -> Result:
+    target = targets.from_options(options)
+    arguments = inputs.arguments(options, target)
     report = fw.onnx.export(
-        target.function, dict(given.tensors), options.out, opset=options.opset,
-        dynamic_shapes=given.dynamic or None, optimize=options.optimize)
+        target.function, dict(arguments.tensors), options.out, opset=options.opset,
+        dynamic_shapes=arguments.dynamic or None, optimize=options.optimize)
     screen.say(str(report))
     screen.say(f"inputs {', '.join(report.inputs) or '-'}; outputs {', '.join(report.outputs)}")
     for sizes in filter(None, report.checked_sizes):

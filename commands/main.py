@@ -1,4 +1,4 @@
-"""The `fusewire` command: finds what it can do, reads what is asked for, does it."""
+"""Runs the `fusewire` command: collects its commands, parses the command line, runs one of them."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ import fusewire as fw
 
 from ..export.demo.environment import version
 from .support.command import Command
-from .support.failures import found_of, status_of, told
+from .support.failures import error_result, message_of, status_of
 from .support.screen import RED, Screen, painted
 
 EXIT_CODES = {0: "done", 1: "failed", 2: "wrong usage", 130: "interrupted"}
-_WIDEST = 100  # columns of help
+_MAX_COLUMNS = 100  # of help
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -34,11 +34,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     screen = Screen(options.json)
     path, sys.path[:] = list(sys.path), sys.path  # a user's file adds its folder
     try:
-        with screen.kept_clean(), _short_warnings():
-            found = commands()[options.command].run(options, screen)
-        screen.show(found)
+        with screen.redirected_stdout(), _short_warnings():
+            result = commands()[options.command].run(options, screen)
+        screen.show(result)
         return 0
-    except BrokenPipeError:  # whoever read has had enough, as `head` has
+    except BrokenPipeError:  # the reader closed the pipe, as `head` does
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
     except (Exception, KeyboardInterrupt) as error:
@@ -50,7 +50,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 @contextlib.contextmanager
 def _short_warnings() -> Iterator[None]:
-    """A context in which warnings are a line each: their places are in the command's own code."""
+    """A context in which each warning is one line. Their source lines are in the command's code."""
     shown = warnings.formatwarning
     warnings.formatwarning = lambda message, *args, **kwargs: f"warning: {message}\n"
     try:
@@ -60,36 +60,37 @@ def _short_warnings() -> Iterator[None]:
 
 
 def _show(error: BaseException, command: str, screen: Screen) -> None:
-    """What went wrong: to people on standard error, to programs in the JSON object."""
-    text = told(error)
+    """Shows an error to people on standard error, and to programs in the JSON object."""
+    text = message_of(error)
     lead = "" if text.startswith("Traceback") else f"fusewire {command}: "
     print(painted(lead + text, RED, sys.stderr), file=sys.stderr)
-    screen.show(found_of(error))
+    screen.show(error_result(error))
 
 
 @functools.cache
 def commands() -> Mapping[str, Command]:
-    """All commands by name: every module beside this one that holds one."""
+    """All commands by name: the COMMAND of each module beside this one."""
     package = __name__.rpartition(".")[0]
-    found = [m.name for m in pkgutil.iter_modules([str(Path(__file__).parent)]) if not m.ispkg]
-    modules = {name: importlib.import_module(f"{package}.{name}") for name in found
+    names = [m.name for m in pkgutil.iter_modules([str(Path(__file__).parent)]) if not m.ispkg]
+    modules = {name: importlib.import_module(f"{package}.{name}") for name in names
                if f"{package}.{name}" != __name__}
     return {name: module.COMMAND for name, module in modules.items()}
 
 
 def parser() -> argparse.ArgumentParser:
-    """What reads the command line, with its help."""
-    made = argparse.ArgumentParser("fusewire", description=fw.__doc__, epilog=_epilog(),
+    """The parser of the command line, with its help."""
+    root = argparse.ArgumentParser("fusewire", description=fw.__doc__, epilog=_epilog(),
                                    formatter_class=_Help)
-    made.add_argument("--version", action="version", version=f"fusewire {version('fusewire')}")
-    below = made.add_subparsers(dest="command", metavar="COMMAND", title="commands")
+    root.add_argument("--version", action="version", version=f"fusewire {version('fusewire')}")
+    subparsers = root.add_subparsers(dest="command", metavar="COMMAND", title="commands")
     for name, command in commands().items():
-        own = below.add_parser(name, help=command.help, description=command.description,
-                               epilog=_examples(command), formatter_class=_Help)
-        command.add_arguments(own)
-        own.add_argument("--json", action="store_true",
-                         help="show one JSON object on standard output, and nothing else there")
-    return made
+        subparser = subparsers.add_parser(name, help=command.help, description=command.description,
+                                          epilog=_examples(command), formatter_class=_Help)
+        command.add_arguments(subparser)
+        subparser.add_argument("--json", action="store_true",
+                               help="show one JSON object on standard output, and nothing else "
+                               "there")
+    return root
 
 
 def _epilog() -> str:
@@ -104,11 +105,11 @@ def _examples(command: Command) -> str:
 
 
 class _Help(argparse.RawDescriptionHelpFormatter):
-    """Help with descriptions filled, and examples as they are written."""
+    """A formatter that fills descriptions and keeps the line breaks of examples."""
 
     def __init__(self, prog: str) -> None:
         super().__init__(prog, max_help_position=30,
-                         width=min(shutil.get_terminal_size().columns, _WIDEST) - 2)
+                         width=min(shutil.get_terminal_size().columns, _MAX_COLUMNS) - 2)
 
     def _fill_text(self, text: str, width: int, indent: str) -> str:
         if "\n" in text:

@@ -1,4 +1,4 @@
-"""`fusewire quantize`: a trained module in small numbers, as an ONNX model."""
+"""Implements `fusewire quantize`, which quantizes a trained module and writes an ONNX model."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import fusewire as fw
 from ..eager.core.tensor import Tensor
 from ..eager.nn.base.module import Module
 from .support import inputs, targets
-from .support.command import Command, Failed, Found, WrongUsage, positive
+from .support.command import Command, Failed, Result, WrongUsage, positive
 from .support.screen import Screen
 
 
@@ -37,28 +37,29 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
                         "may be given several times")
 
 
-def _run(options: argparse.Namespace, screen: Screen) -> Found:
-    target = targets.chosen(options)
+def _run(options: argparse.Namespace, screen: Screen) -> Result:
+    target = targets.from_options(options)
     if not isinstance(target.function, Module):
         raise WrongUsage(f"{target.name} is no nn.Module", "only modules have layers to quantize")
     data = inputs.by_parameter(inputs.read(options.data), target)
     batches = _batches(data, options.batch)
-    small = fw.quantize(target.function, batches, to=options.to, activations=options.activations,
-                        observer=options.observer, skip=options.skip)
-    screen.say(str(small.report))
-    written = fw.onnx.export(small.model, batches[0], options.out,
-                             dynamic_shapes={name: {0: "batch"} for name in data})
-    screen.say("\n".join(["", str(written), *(f"note: {note}" for note in written.notes)]))
-    return {**small.report.to_dict(), "model": dataclasses.asdict(written)}
+    quantized = fw.quantize(target.function, batches, to=options.to,
+                            activations=options.activations,
+                            observer=options.observer, skip=options.skip)
+    screen.say(str(quantized.report))
+    exported = fw.onnx.export(quantized.model, batches[0], options.out,
+                              dynamic_shapes={name: {0: "batch"} for name in data})
+    screen.say("\n".join(["", str(exported), *(f"note: {note}" for note in exported.notes)]))
+    return {**quantized.report.to_dict(), "model": dataclasses.asdict(exported)}
 
 
 def _batches(data: Mapping[str, Tensor], size: int) -> list[dict[str, Tensor]]:
-    """The data in pieces of so many examples."""
+    """The data in batches of `size` examples. Failed if the arrays differ in length."""
     counts = {name: t.shape[0] if t.ndim else 0 for name, t in data.items()}
     if len(set(counts.values())) != 1 or not min(counts.values()):
         raise Failed("the arrays of --data hold "
                      + ", ".join(f"{n} examples of {name}" for name, n in counts.items()),
-                     "the first axis of each counts examples, of which there are as many of all")
+                     "make the first axis of all arrays equal: it counts examples")
     count = next(iter(counts.values()))
     return [{name: t[i:i + size] for name, t in data.items()} for i in range(0, count, size)]
 

@@ -1,4 +1,4 @@
-"""`fusewire run`: an ONNX model, run."""
+"""Implements `fusewire run`, which runs an ONNX model and shows its outputs and times."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ from ..eager.arrays.dtypes import DTYPES
 from ..eager.core.tensor import Tensor
 from ..export.onnx.load.runtime.module import Declared, Model
 from .support import inputs
-from .support.command import Command, Failed, Found, WrongUsage, positive
+from .support.command import Command, Failed, Result, WrongUsage, positive
 from .support.screen import Screen, time_text
 
-_NO_NAME = re.compile(r"[^\w.-]")  # what is not to be in the name of a file
+_NOT_IN_FILE_NAMES = re.compile(r"[^\w.-]")
 
 
 def _add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -32,7 +32,7 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
                         "inputs by name from a .npz file of np.savez; may be given several "
                         "times")
     parser.add_argument("--random", action="store_true",
-                        help="random numbers for inputs that are not given")
+                        help="fill missing inputs with random numbers")
     parser.add_argument("--size", type=_size, action="append", default=[], dest="sizes",
                         metavar="NAME=N", help="a dynamic size of random inputs (default: 1)")
     parser.add_argument("--out", type=Path, metavar="DIR",
@@ -55,34 +55,34 @@ def _size(text: str) -> tuple[str, int]:
     return name, int(number)
 
 
-def _run(options: argparse.Namespace, screen: Screen) -> Found:
+def _run(options: argparse.Namespace, screen: Screen) -> Result:
     start = time.perf_counter()
     model = fw.onnx.load(options.model)
     model.eval()
     compiled = options.compile is not False  # None: not said
     seconds: dict[str, Any] = {"load": time.perf_counter() - start}
-    given = _given(model._inputs, options)
+    tensors = _inputs(model._inputs, options)
     if compiled:
         fw.compile(model)  # its `forward`
     with fw.no_grad():
-        results = _called(model, given, options.repeat, screen, seconds)
-    outputs = {name: _about(value) for name, value in results.items()}
-    for line in aligned(_rows({name: _about(t) for name, t in given.items()}, outputs)):
+        results = _measure(model, tensors, options.repeat, screen, seconds)
+    outputs = {name: _summary(value) for name, value in results.items()}
+    for line in aligned(_rows({name: _summary(t) for name, t in tensors.items()}, outputs)):
         screen.say(line)
     screen.say("\n" + ", ".join(_times(seconds)))
-    found: Found = {"model": options.model, "compiled": compiled,
-                    "inputs": {name: _about(t) for name, t in given.items()},
-                    "outputs": outputs, "seconds": seconds}
+    report: Result = {"model": options.model, "compiled": compiled,
+                      "inputs": {name: _summary(t) for name, t in tensors.items()},
+                      "outputs": outputs, "seconds": seconds}
     if options.out:
-        found["files"] = _kept(results, options.out, screen)
-    return found
+        report["files"] = _save_outputs(results, options.out, screen)
+    return report
 
 
-def _called(model: Model, given: Mapping[str, Any], repeat: int, screen: Screen,
-            seconds: dict[str, Any]) -> dict[str, Any]:
-    """The outputs by name; `seconds` takes the times of calls."""
-    arguments = {d.parameter: given[d.name] for d in model._inputs if d.name in given}
-    for name in ("first_call", "second_call"):  # these record it, and make its code
+def _measure(model: Model, tensors: Mapping[str, Any], repeat: int, screen: Screen,
+             seconds: dict[str, Any]) -> dict[str, Any]:
+    """The outputs by name. Writes the times of calls to `seconds`."""
+    arguments = {d.parameter: tensors[d.name] for d in model._inputs if d.name in tensors}
+    for name in ("first_call", "second_call"):  # these trace and compile it
         start = time.perf_counter()
         results = model(**arguments)
         seconds[name] = time.perf_counter() - start
@@ -106,84 +106,86 @@ def _times(seconds: Mapping[str, Any]) -> list[str]:
 
 # ---- inputs
 
-def _given(declared: tuple[Declared, ...], options: argparse.Namespace) -> dict[str, Tensor]:
-    """Tensors for the model's inputs, in their order; those with a value of their own may lack."""
-    found = _from_files(declared, options.inputs)
-    missing = [d for d in declared if d.name not in found and not d.optional]
+def _inputs(declared: tuple[Declared, ...], options: argparse.Namespace) -> dict[str, Tensor]:
+    """Tensors for the model's inputs, in their order. Optional inputs may be missing."""
+    tensors = _from_files(declared, options.inputs)
+    missing = [d for d in declared if d.name not in tensors and not d.optional]
     if missing and not options.random:
-        raise WrongUsage(f"not given: {', '.join(map(repr, missing))}",
-                         f"--input {missing[0].name}=file.npy, or --random")
+        raise WrongUsage(f"missing inputs: {', '.join(map(repr, missing))}",
+                         f"pass --input {missing[0].name}=file.npy, or --random")
     sizes, numbers = dict(options.sizes), np.random.default_rng(0)
     _check_sizes(sizes, missing)
-    found |= {d.name: _random(d, sizes, numbers) for d in missing}
-    return {d.name: found[d.name] for d in declared if d.name in found}
+    tensors |= {d.name: _random(d, sizes, numbers) for d in missing}
+    return {d.name: tensors[d.name] for d in declared if d.name in tensors}
 
 
 def _from_files(declared: tuple[Declared, ...], files: list[tuple[str, Path]]
                 ) -> dict[str, Tensor]:
     names = [d.name for d in declared]
-    only = names[0] if len(names) == 1 else ""
-    found: dict[str, Tensor] = {}
+    default_name = names[0] if len(names) == 1 else ""
+    tensors: dict[str, Tensor] = {}
     for name, file in files:
-        found |= inputs.read(file) if file.suffix == ".npz" else \
-            {name or only: inputs.read_one(file)}
-    for name in found.keys() - set(names):
+        tensors |= inputs.read(file) if file.suffix == ".npz" else \
+            {name or default_name: inputs.read_one(file)}
+    for name in tensors.keys() - set(names):
         raise WrongUsage(f"the model has no input {name!r}" if name else
                          "name the input: --input NAME=FILE",
                          f"it takes {', '.join(map(repr, declared)) or 'nothing'}")
-    return found
+    return tensors
 
 
 def _check_sizes(sizes: Mapping[str, int], missing: list[Declared]) -> None:
-    known = dict.fromkeys(n for d in missing for n in d.shape or () if isinstance(n, str))
-    for name in sizes.keys() - known.keys():
-        raise WrongUsage(f"--size: no input that is to be random has a size {name!r}",
-                         f"there are {', '.join(known)}" if known else "no size varies")
+    names = dict.fromkeys(n for d in missing for n in d.shape or () if isinstance(n, str))
+    for name in sizes.keys() - names.keys():
+        raise WrongUsage(f"--size: no random input has a size {name!r}",
+                         f"the sizes are {', '.join(names)}" if names else "no size is dynamic")
 
 
 def _random(declared: Declared, sizes: Mapping[str, int], numbers: np.random.Generator) -> Tensor:
     if declared.kind != "tensor" or declared.shape is None or declared.dtype not in DTYPES:
-        raise Failed(f"random numbers cannot stand for {declared!r}",
-                     f"give it: --input {declared.name}=file.npy")
+        raise Failed(f"{declared!r} cannot be filled with random numbers",
+                     f"pass it: --input {declared.name}=file.npy")
     shape = [n if isinstance(n, int) else sizes.get(n or "", 1) for n in declared.shape]
     return inputs.random(declared.dtype, shape, numbers)
 
 
-# ---- what is shown
+# ---- output
 
-def _about(value: Any) -> Found:
-    """What is shown of an input or an output."""
+def _summary(value: Any) -> Result:
+    """The dtype, shape and range of an input or output."""
     if not isinstance(value, Tensor):
         return {"kind": type(value).__name__}
-    found: Found = {"dtype": value.dtype.name, "shape": list(value.shape)}
+    summary: Result = {"dtype": value.dtype.name, "shape": list(value.shape)}
     if value.size and value.dtype.kind != "c":
         array = value.numpy().astype(np.float64)
-        found |= {"min": float(array.min()), "mean": float(array.mean()),
-                  "max": float(array.max())}
-    return found
+        summary |= {"min": float(array.min()), "mean": float(array.mean()),
+                    "max": float(array.max())}
+    return summary
 
 
-def _rows(given: Mapping[str, Found], outputs: Mapping[str, Found]) -> list[tuple[str, ...]]:
+def _rows(input_summaries: Mapping[str, Result],
+          output_summaries: Mapping[str, Result]) -> list[tuple[str, ...]]:
     rows: list[tuple[str, ...]] = [("", "name", "type", "min", "mean", "max")]
-    for side, group in (("in", given), ("out", outputs)):
-        rows += [(side, name, _type(about), *(f"{about[key]:.6g}" if key in about else "-"
-                                              for key in ("min", "mean", "max")))
-                 for name, about in group.items()]
+    for side, group in (("in", input_summaries), ("out", output_summaries)):
+        rows += [(side, name, _type(summary), *(f"{summary[key]:.6g}" if key in summary else "-"
+                                                for key in ("min", "mean", "max")))
+                 for name, summary in group.items()]
     return rows
 
 
-def _type(about: Found) -> str:
-    return about.get("kind") or f"{about['dtype']}[{', '.join(map(str, about['shape']))}]"
+def _type(summary: Result) -> str:
+    return summary.get("kind") or f"{summary['dtype']}[{', '.join(map(str, summary['shape']))}]"
 
 
-def _kept(results: Mapping[str, Any], folder: Path, screen: Screen) -> list[Path]:
-    """The files that the outputs are written to."""
+def _save_outputs(results: Mapping[str, Any], folder: Path, screen: Screen) -> list[Path]:
+    """The paths of the files to which the outputs are written."""
     folder.mkdir(parents=True, exist_ok=True)
     files = []
     for name, value in results.items():
         if not isinstance(value, Tensor):
-            raise Failed(f"output {name!r} is a {type(value).__name__}, which no .npy file holds")
-        file = folder / (_NO_NAME.sub("_", name) + ".npy")
+            raise Failed(f"output {name!r} is a {type(value).__name__}, which a .npy file cannot "
+                         "hold")
+        file = folder / (_NOT_IN_FILE_NAMES.sub("_", name) + ".npy")
         np.save(file, value.numpy())
         screen.say(f"wrote {file}")
         files.append(file)
@@ -193,7 +195,7 @@ def _kept(results: Mapping[str, Any], folder: Path, screen: Screen) -> list[Path
 COMMAND = Command(
     "run an ONNX model",
     "Loads a model, runs it on arrays from files or on random numbers, and shows the type and "
-    "range of each output and the times: of loading, of the first two calls, which record and "
+    "range of each output and the times of loading, of the first two calls, which trace and "
     "compile the model, and of later calls.",
     {"run model.onnx --random --size batch=8 --repeat 100": "the time of a call",
      "run model.onnx --input images=images.npy --out results": "writes results/scores.npy etc.",

@@ -1,4 +1,4 @@
-"""Checks of arguments that are plain Python values, shared by layers, optimizers and loaders."""
+"""Checks arguments that are plain Python values, for layers, optimizers and loaders."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from .errors import ArgumentError, ShapeError
 
 
 def check_at_least(owner: str, name: str, value: Any, least: Any) -> Any:
-    """`value`, or an ArgumentError where it is below `least` (nan is below everything)."""
+    """`value`; an ArgumentError if it is below `least` (nan counts as below)."""
     if not value >= least:
         raise ArgumentError(f"{owner}: {name} must be at least {least}, got {value!r}")
     return value
 
 
 def check_fraction(owner: str, name: str, value: Any, below_one: bool = False) -> Any:
-    """`value`, or an ArgumentError where it is not in [0, 1] ([0, 1) with `below_one`)."""
+    """`value`; an ArgumentError if it is outside of [0, 1], or of [0, 1) with `below_one`."""
     if not 0 <= value <= 1 or (below_one and value == 1):
         span = "0 <= value < 1" if below_one else "between 0 and 1"
         raise ArgumentError(f"{owner}: {name} must be {span}, got {value!r}")
@@ -23,7 +23,7 @@ def check_fraction(owner: str, name: str, value: Any, below_one: bool = False) -
 
 
 def check_choice(owner: str, name: str, value: Any, choices: tuple[Any, ...]) -> Any:
-    """`value`, or an ArgumentError that lists the `choices` it is not one of."""
+    """`value`; an ArgumentError that lists the `choices` if it is none of them."""
     if value not in choices:
         listed = ", ".join(map(repr, choices))
         raise ArgumentError(f"{owner}: {name} {value!r} is not known", f"{name} is one of {listed}")
@@ -31,8 +31,11 @@ def check_choice(owner: str, name: str, value: Any, choices: tuple[Any, ...]) ->
 
 
 def per_axis(owner: str, name: str, value: Any, count: int) -> tuple[Any, ...]:
-    """`value`, a number or a sequence, as a number for each of `count` axes; else a ShapeError."""
-    given = tuple(value) if isinstance(value, (tuple, list)) else (value,)
-    if len(given) not in (1, count):
+    """A tuple with a number for each of `count` axes, from one number or `count` of them.
+
+    Any other length is a ShapeError.
+    """
+    values = tuple(value) if isinstance(value, (tuple, list)) else (value,)
+    if len(values) not in (1, count):
         raise ShapeError(f"{owner}: {name} must be a number or {count} of them, got {value!r}")
-    return given * count if len(given) == 1 else given
+    return values * count if len(values) == 1 else values

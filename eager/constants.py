@@ -1,4 +1,4 @@
-"""Numbers with names, as Python floats, and the None that adds an axis in an index."""
+"""Defines numbers as Python floats, and newaxis, the None that adds an axis in an index."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The errors a user can meet: each says what happened, with which values, where, what to do."""
+"""Defines the errors of fusewire; each says what happened, where, and what to do next."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ _OURS = tuple(_PACKAGE + folder + os.sep for folder in ("eager", "capture", "cod
 
 
 def is_ours(code: CodeType) -> bool:
-    """Whether `code` belongs to fusewire itself and is no place to show to a user."""
+    """True if `code` belongs to fusewire, so that a traceback for users can skip it."""
     return is_our_file(code.co_filename)
 
 
 def is_our_file(name: str) -> bool:
-    """Whether a source file is fusewire's, its examples left out."""
+    """True if a source file belongs to fusewire, apart from its examples."""
     return name.startswith(_OURS) and not name.startswith(_EXAMPLES)
 
 
 def user_line() -> str:
-    """`file:line, in function` of the innermost frame that is not fusewire's, or an empty text."""
+    """`file:line, in function` of the innermost frame outside of fusewire, or an empty text."""
     frame: Any = sys._getframe(1)
     while frame is not None and is_ours(frame.f_code):
         frame = frame.f_back
@@ -39,22 +39,38 @@ def user_line() -> str:
     return f"{frame.f_code.co_filename}:{frame.f_lineno}, in {frame.f_code.co_name}"
 
 
-LAYER_CALLS: set[CodeType] = set()  # of methods that run a layer's forward; `nn` enters them
+LAYER_CALLS: set[CodeType] = set()  # code of methods that run a layer's forward; `nn` adds it
 
 
 def running_layers() -> list[Any]:
-    """The modules whose forward runs here, innermost first."""
-    found = []
+    """The modules whose forward is running, innermost first."""
+    modules = []
     frame: Any = sys._getframe(1)
     while frame is not None:
         if frame.f_code in LAYER_CALLS:
-            found.append(frame.f_locals["self"])
+            modules.append(frame.f_locals["self"])
         frame = frame.f_back
-    return found
+    return modules
 
 
 class FusewireError(Exception):
-    """Base of all errors of fusewire: a message, the user's line, the layer path, a next step."""
+    """Base class of all errors of fusewire.
+
+    `message` says what happened, `line` where in the user's code, `help` what to do next. An error
+    in a model names the path of its layer as well.
+
+    Args:
+        message: what happened, with the values.
+        help: the next step. Default: none.
+
+    Example:
+        >>> import fusewire as fw
+        >>> try:
+        ...     fw.ones(2) + fw.ones(3)
+        ... except fw.FusewireError as error:
+        ...     print(type(error).__name__, "|", error.message.partition(":")[0])
+        ShapeError | add
+    """
 
     def __init__(self, message: str, help: str = "") -> None:
         super().__init__(message)
@@ -62,14 +78,14 @@ class FusewireError(Exception):
         self.layers: list[Any] = []  # modules the error went through, innermost first
 
     def layer_path(self) -> str:
-        """Name of the innermost layer inside the outermost one, or an empty text."""
+        """The name of the innermost layer inside of the outermost one, or an empty text."""
         if not self.layers:
             return ""
         inner = self.layers[0]
         names = {id(m): n or "the model itself" for n, m in self.layers[-1].named_modules()}
-        known = next(m for m in self.layers if id(m) in names)
-        path = f"{names[id(known)]} ({type(known).__name__})"
-        if known is not inner:
+        registered = next(m for m in self.layers if id(m) in names)
+        path = f"{names[id(registered)]} ({type(registered).__name__})"
+        if registered is not inner:
             path += f", which calls a {type(inner).__name__} that is not registered in it: lists " \
                     "and dicts of modules are nn.ModuleList and nn.ModuleDict"
         return path
@@ -83,92 +99,135 @@ class FusewireError(Exception):
 
 
 class ArgumentError(FusewireError, ValueError):
-    """An argument with a value that makes no sense, or that is not supported."""
+    """Raised for an argument out of range, unknown or in conflict with another.
+
+    The help lists the values that are allowed.
+    """
 
 
 class ShapeError(FusewireError, ValueError):
-    """Shapes or axes do not fit an operation."""
+    """Raised if shapes, axes or lengths do not fit an operation.
+
+    The message has all shapes; reshape or transpose an operand, or fix the layer that made it.
+    """
 
 
 class AxisError(ShapeError, IndexError):
-    """An axis that a tensor does not have."""
+    """Raised for an axis that a tensor does not have; pass one from -ndim to ndim - 1."""
 
 
 class LinAlgError(FusewireError, ValueError):
-    """A matrix without what was asked of it: an inverse, a Cholesky factor, eigenvalues."""
+    """Raised for a matrix without an inverse, a Cholesky factor or eigenvalues.
+
+    Check the condition of the matrix, or add a multiple of the identity to it.
+    """
 
 
 class DTypeError(FusewireError, TypeError):
-    """A dtype or a kind of object that an operation does not take."""
+    """Raised for a dtype, or a kind of object, that an operation does not take; cast it first."""
 
 
 class DeviceError(FusewireError, RuntimeError):
-    """Tensors on different devices, or a device that is not there."""
+    """Raised for operands on different devices, or for a device that is not available.
+
+    Move tensors with `x.to(device)`; the help lists the devices.
+    """
 
 
 class ExchangeError(FusewireError, BufferError):
-    """Memory that cannot be handed to another library, or taken from it, as asked."""
+    """Raised if memory cannot be shared with another library (DLPack, NumPy) as requested.
+
+    Often a copy, or `x.detach()`, can be shared.
+    """
 
 
 class IndexingError(FusewireError, IndexError):
-    """An index outside of a tensor."""
+    """Raised for an index out of range, such as a class number or a row of an embedding."""
 
 
 class GradientError(FusewireError, RuntimeError):
-    """A gradient that cannot be computed as asked."""
+    """Raised if a gradient cannot be computed: no tape, a freed tape, or no single gradient.
+
+    The help names the call that is missing, such as `requires_grad_()`, `retain_graph=True` or
+    `loss.mean()`.
+    """
 
 
 class StateError(FusewireError, KeyError, RuntimeError):
-    """A state dict or checkpoint that does not fit (in PyTorch a RuntimeError)."""
+    """Raised for a state dict or checkpoint that does not fit; it lists the names that differ.
+
+    It is a KeyError, and a RuntimeError as in PyTorch.
+    """
 
     __str__ = FusewireError.__str__
 
 
 class ViewError(FusewireError, RuntimeError):
-    """A write in place to a view, which would not reach the tensor behind it."""
+    """Raised for an in-place write to a view, since the tensor behind the view would not change.
+
+    Write to that tensor itself, or copy the view first: `y = fw.asarray(y, copy=True)`.
+    """
 
 
 class WorkerError(FusewireError, RuntimeError):
-    """A worker of a DataLoader that died, kept the loop waiting, or raised what cannot be shown."""
+    """Raised in the loop if a worker of a DataLoader dies, is too slow or cannot send its error.
+
+    The message has the worker's own traceback.
+    """
 
 
 class CaptureError(FusewireError, RuntimeError):
-    """A function that cannot be recorded (raised only where falling back was ruled out)."""
+    """Raised for a function that cannot be traced, if a graph break is not allowed.
+
+    Change the line that the message names, or allow graph breaks.
+    """
 
 
 class CheckError(FusewireError, RuntimeError):
-    """Compiled code and eager differ: a mistake of ours, named by op and line."""
+    """Raised under `check=` if compiled code and eager results differ.
+
+    It is a bug in fusewire: report the op and the line that it names.
+    """
 
 
 class GraphError(FusewireError, RuntimeError):
-    """A graph that is not well formed: a mistake of ours, named by pass and node."""
+    """Raised for a malformed graph. It is a bug in fusewire: report the pass and the node."""
 
 
 class CodegenError(FusewireError, RuntimeError):
-    """A graph for which no code can be made here."""
+    """Raised for a graph for which this machine or back end can generate no code."""
 
 
 class MemoryShortage(CodegenError):
-    """There is too little memory to make code in."""
+    """Raised if the process is too short of memory to generate code."""
 
     def __init__(self) -> None:
-        super().__init__("there is too little memory to make code",
-                         "raise the limit of the process, or use less beside it")
+        super().__init__("there is too little memory to generate code",
+                         "raise the memory limit of the process, or free memory")
 
 
 class ExportError(FusewireError, RuntimeError):
-    """A model that cannot be written, or whose file does not compute what the model does."""
+    """Raised for a model that cannot be exported, or whose file computes other results.
+
+    Change the line that the message names.
+    """
 
 
 class ImportModelError(FusewireError, RuntimeError):
-    """A model file that cannot be read, or that asks for what is not supported."""
+    """Raised for a model file that is damaged, or that uses an unsupported feature.
 
-    node = ""  # the name of the node where it was found
+    `node` is the name of the node in the file.
+    """
+
+    node = ""
 
 
 class LimitError(ImportModelError):
-    """A model that takes more time, memory or nodes than its limits allow."""
+    """Raised for a model file that exceeds `limits=`: `limit` is "seconds", "bytes" or "nodes".
+
+    Raise the limit if you trust the file.
+    """
 
     def __init__(self, message: str, help: str = "", limit: str = "") -> None:
         super().__init__(message, help)
-        self.limit = limit  # "seconds", "bytes" or "nodes"
+        self.limit = limit

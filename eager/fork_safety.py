@@ -1,4 +1,4 @@
-"""Forked processes: they have one thread, and whatever other threads were in the middle of."""
+"""Keeps locks and state consistent in forked processes, which start with one thread."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ import os
 from collections.abc import Callable
 from typing import Any
 
-alone = True  # whether this process may use all processors; a loader's workers share them
+alone = True  # True if this process may use all processors; workers of a loader share them
 
 
 def held_while_forking(lock: Any) -> Any:
-    """`lock`; while a process forks nobody else is inside, so what it guards is whole in the child.
+    """`lock`, which a fork acquires first, so that its state is consistent in the child.
 
-    Locks held at the same time are registered in the order opposite to that in which they are
-    taken: a module's after those of the modules that it calls.
+    Register nested locks in the order opposite to that of acquisition: the lock of a module after
+    those of the modules that it calls.
     """
     if hasattr(os, "register_at_fork"):
         os.register_at_fork(before=lock.acquire, after_in_parent=lock.release,
@@ -22,6 +22,6 @@ def held_while_forking(lock: Any) -> Any:
 
 
 def in_child(function: Callable[[], Any]) -> None:
-    """Has `function()` called in every forked process, first thing."""
+    """Registers `function()` to run first in every forked process."""
     if hasattr(os, "register_at_fork"):
         os.register_at_fork(after_in_child=function)

@@ -1,4 +1,4 @@
-"""Who runs an op: NumPy directly, or an interpreter that an upper layer has installed here."""
+"""Holds the interpreter of each thread, to which ops go in the place of NumPy."""
 
 from __future__ import annotations
 
@@ -10,94 +10,98 @@ from .fork_safety import held_while_forking, in_child
 
 
 class Interpreter(Protocol):
-    """What an upper layer (a recorder, a graph builder) provides; all ops pass through it."""
+    """The protocol of an interpreter, such as a tracer, that receives all ops of a thread."""
 
     @property
-    def answers(self) -> bool:
-        """Whether Python may ask what a value is: not where one graph is made for all values."""
+    def can_read_values(self) -> bool:
+        """True if Python may read values; False if one graph stands for all values."""
 
     @property
     def keeps_layers(self) -> bool:
-        """Whether a recurrent layer is to stay one op: where what runs becomes a model."""
+        """True if a recurrent layer stays one op, so that an exported model has it."""
 
     def apply(self, op: Any, inputs: tuple[Any, ...], params: dict[str, Any]) -> Any:
-        """The tensor that `op` gives."""
+        """The result of `op`."""
 
     def shape(self, tensor: Any) -> tuple[Any, ...]:
-        """The shape to show to user code: sizes may be symbolic."""
+        """The shape that user code sees; sizes may be symbolic."""
 
     def source(self, tensor: Any) -> None:
-        """A tensor was made from Python values."""
+        """Announces a tensor made from Python values."""
 
     def changed(self, tensor: Any) -> None:
-        """A tensor is about to get a new array."""
+        """Announces that a tensor is about to get a new array."""
 
     def reads_grad(self, tensor: Any) -> None:
-        """The gradient of a tensor is about to be read."""
+        """Announces that the gradient of a tensor is about to be read."""
 
     def sets_grad(self, tensor: Any) -> None:
-        """The gradient of a tensor is about to be set."""
+        """Announces that the gradient of a tensor is about to be set."""
 
-    def leaves(self, tensor: Any, how: str) -> Any:
-        """The values of a tensor are about to be read by Python code; an array that is to be read
-        in their place, or None."""
+    def reads_values(self, tensor: Any, how: str) -> Any:
+        """Announces that Python is about to read the values of a tensor.
 
-    def number(self, tensor: Any, value: Any) -> Any:
-        """What `item()` gives for `value`, the one element: it, or something that stands for it."""
+        It returns an array to read in their place, or None.
+        """
 
-    def measure(self, op: Any, x: Any) -> Any:
-        """The tensor that `op` gives for `x`, whose size only its values tell (`ops/measured.py`);
-        None where that cannot be followed."""
+    def item(self, tensor: Any, value: Any) -> Any:
+        """The result of `item()` on a tensor with the element `value`: it, or a symbol for it."""
+
+    def apply_data_dependent(self, op: Any, x: Any) -> Any:
+        """The result of `op`, whose size depends on the values of `x`; None if unsupported."""
 
 
 class Symbol:
-    """A number that an interpreter has made of `item()`, and what was computed from it."""
+    """A number that an interpreter made of `item()`, or that was computed from one."""
 
     __slots__ = ()
 
     def __tensor__(self, dtype: Any = None) -> Any:
-        """The tensor of this number, by default in the dtype of its kind; None where it has to
-        become a plain number first."""
+        """This number as a tensor, by default in the dtype of its kind.
+
+        None if it must become a plain number first.
+        """
         raise NotImplementedError
 
     def __cos__(self) -> Any:
-        """Its cosine."""
+        """The cosine of this number."""
         raise NotImplementedError
 
     def as_index(self) -> Any:
-        """What stands for it in the brackets of x[...]: itself, or a tensor."""
+        """This number as an index in x[...]: itself, or a tensor."""
         raise NotImplementedError
 
 
-# While a function is recorded for export: the rows of a tensor that a frame begins to go through,
-# or None where Python counts them.
+# Set while a function is traced for export: the rows over which a frame begins to iterate, or None
+# if Python counts them.
 rows: Callable[[Any, Any], Any] | None = None
-in_use = 0  # how many threads have an interpreter or an autocast, and 1 once tensors may be on a
-# GPU: while 0, ops need not ask
-devices = 0  # that 1
+# The number of interpreters, autocasts and limits of all threads, plus `devices`. While it is 0, an
+# op goes straight to NumPy.
+in_use = 0
+devices = 0  # 1 once tensors may be on a GPU
 _LOCK = held_while_forking(threading.Lock())
 
 
 class _State(threading.local):
-    """The interpreter and the autocast of each thread."""
+    """Holds the interpreter, the autocast and the limits of each thread."""
 
     _active: Interpreter | None = None
     _casting: Any = None
-    _casts = False  # also while the autocast is put aside, beneath an op that has passed it
+    _casts = False  # stays True beneath an op that has passed the autocast
     _limiting: Any = None
     _limits = False  # likewise
-    _counted = 0  # what this thread adds to `in_use`
+    _counted = 0  # the share of this thread in `in_use`
 
     def _count(self) -> None:
-        """Counts this thread anew: Ctrl-C may have come in between the last time."""
+        """Updates the count of this thread in `in_use`, also after a Ctrl-C in between."""
         global in_use
         with _LOCK:
             now = (self._active is not None) + self._casts + self._limits
-            in_use, self._counted = in_use + now - self._counted, now  # both or none
+            in_use, self._counted = in_use + now - self._counted, now  # one statement: both or none
 
     @property
     def active(self) -> Interpreter | None:
-        """None: plain eager."""
+        """The interpreter of this thread; None for plain eager."""
         return self._active
 
     @active.setter
@@ -118,7 +122,7 @@ class _State(threading.local):
 
     @property
     def limiting(self) -> Any:
-        """What every op passes first, which refuses those that take too much; or None."""
+        """The object that every op passes first, to refuse ops above its limits; or None."""
         return self._limiting
 
     @limiting.setter
@@ -131,7 +135,7 @@ STATE = _State()
 
 
 def count_devices() -> None:
-    """From now on tensors may be on a GPU, so ops have to ask where theirs are."""
+    """Marks that tensors may be on a GPU, so that ops check their device from now on."""
     global in_use, devices
     with _LOCK:
         in_use, devices = in_use + 1 - devices, 1
@@ -145,25 +149,25 @@ def _forget_other_threads() -> None:
 
 
 def set_casting(value: Any) -> Any:
-    """Puts an autocast in force in this thread, or none; the one that was."""
+    """Activates an autocast, or none, in this thread; returns the one before."""
     before = STATE._casting
     if value is not before:
         STATE.casting = value
     return before
 
 
-def answers() -> bool:
-    """Whether code may look at values, to raise an error say: not where they stand for others."""
-    return STATE.active is None or STATE.active.answers
+def can_read_values() -> bool:
+    """True if code may read values, for example to raise an error about them."""
+    return STATE.active is None or STATE.active.can_read_values
 
 
 def keeps_layers() -> bool:
-    """Whether a recurrent layer is to stay one op."""
+    """True if a recurrent layer stays one op."""
     return STATE.active is not None and STATE.active.keeps_layers
 
 
 def source(tensor: Any) -> Any:
-    """Tells the interpreter of a tensor made from Python values, and returns it."""
+    """Announces a tensor made from Python values to the interpreter, and returns it."""
     if STATE.active is not None:
         STATE.active.source(tensor)
     return tensor

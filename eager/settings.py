@@ -1,7 +1,7 @@
-"""Every knob, once: its environment variable, what it may be, its default and its help.
+"""Defines all settings: environment variable, allowed values, default and help.
 
-Variables are read when fusewire is imported. `fw.settings` holds the values, prints the help, and
-takes new ones while a program runs.
+fusewire reads the variables when it is imported. `fw.settings` holds the values, prints the help,
+and takes new values at run time.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from typing import Any
 
 from .errors import ArgumentError
 
-LADDER = {  # what FUSEWIRE_DEBUG shows from which number on
-    1: "recordings, and the guard that failed",
+DEBUG_LEVELS = {  # the output of FUSEWIRE_DEBUG, by the level from which on it appears
+    1: "traces, and the guard that failed",
     2: "kernels with time and GB/s",
     3: "graphs",
     4: "generated code",
@@ -24,80 +24,103 @@ LADDER = {  # what FUSEWIRE_DEBUG shows from which number on
 
 
 @dataclass(frozen=True)
-class SettingType:
-    """What a setting may be: in words, the value that a text stands for, and which values fit."""
+class ValueKind:
+    """A type of settings: a description of the allowed values, a parser, and a check of values."""
 
     allowed: str
     parse: Callable[[str], Any]
     fits: Callable[[Any], bool]
 
 
-def _number(low: int, high: float = float("inf")) -> SettingType:
-    words = f"a number from {low} to {high}" if high < float("inf") else f"a number, {low} or more"
-    return SettingType(words, int, lambda v: type(v) is int and low <= v <= high)
+def _number(low: int, high: float = float("inf")) -> ValueKind:
+    bounded = high < float("inf")
+    allowed = f"a number from {low} to {high}" if bounded else f"a number, {low} or more"
+    return ValueKind(allowed, int, lambda v: type(v) is int and low <= v <= high)
 
 
-def _one_of(*values: int) -> SettingType:
-    words = ", ".join(map(str, values[:-1])) + f" or {values[-1]}"
-    return SettingType(words, int, lambda v: type(v) is int and v in values)
+def _one_of(*values: int) -> ValueKind:
+    allowed = ", ".join(map(str, values[:-1])) + f" or {values[-1]}"
+    return ValueKind(allowed, int, lambda v: type(v) is int and v in values)
 
 
-SWITCH = SettingType("0 or 1", lambda text: {"0": False, "1": True}[text],
-                     lambda v: isinstance(v, bool))
-PROCESSOR = SettingType("the name of a processor, such as x86-64-v3", str,
-                        lambda v: isinstance(v, str)
-                        and re.fullmatch(r"[\w.-]*", v, re.ASCII) is not None)
-FOLDER = SettingType("the path of a folder", str, lambda v: isinstance(v, str))
+SWITCH = ValueKind("0 or 1", lambda text: {"0": False, "1": True}[text],
+                   lambda v: isinstance(v, bool))
+PROCESSOR = ValueKind("the name of a processor, such as x86-64-v3", str,
+                 lambda v: isinstance(v, str) and re.fullmatch(r"[\w.-]*", v, re.ASCII) is not None)
+FOLDER = ValueKind("the path of a folder", str, lambda v: isinstance(v, str))
 
 
 @dataclass(frozen=True)
 class Knob:
-    """A setting: variable, kind, default, and what it means."""
+    """A setting: its variable, kind, default and meaning."""
 
     variable: str
-    kind: SettingType
+    kind: ValueKind
     default: Any
     help: str
 
 
 KNOBS: dict[str, Knob] = {
     "compile": Knob("FUSEWIRE_COMPILE", SWITCH, True,
-                    "0: nothing is compiled: functions run eagerly, operations by NumPy"),
-    "debug": Knob("FUSEWIRE_DEBUG", _number(0, max(LADDER)), 0, "what to show on stderr: " + "; "
-                  .join(f"{level}: {what}" for level, what in LADDER.items())
+                    "0: compile nothing; functions run eagerly, operations by NumPy"),
+    "debug": Knob("FUSEWIRE_DEBUG", _number(0, max(DEBUG_LEVELS)), 0,
+                  "output on stderr: " + "; "
+                  .join(f"{level}: {what}" for level, what in DEBUG_LEVELS.items())
                   + "; each with all before it"),
     "threads": Knob("FUSEWIRE_NUM_THREADS", _number(0), 0,
                     "threads of compiled code; 0: OMP_NUM_THREADS, or else one per processor"),
     "cache_mb": Knob("FUSEWIRE_CACHE_MB", _number(0), 1024,
-                     "memory of large results that is kept for later ones, in MiB"),
+                     "freed memory of large results that later results reuse, in MiB"),
     "disk_mb": Knob("FUSEWIRE_DISK_MB", _number(0), 256,
-                    "compiled code that is kept on disk for later processes, in MiB; 0: none"),
+                    "compiled code cached on disk for later processes, in MiB; 0: none"),
     "disk_dir": Knob("FUSEWIRE_DISK_DIR", FOLDER, "",
-                     "the folder it is kept in; empty: the user's folder for caches"),
+                     "folder of that cache; empty: the user's folder for caches"),
     "cpu": Knob("FUSEWIRE_CPU", PROCESSOR, "",
-                "the processor to generate code for, such as x86-64-v3; empty: this one"),
+                "processor to generate code for, such as x86-64-v3; empty: this one"),
     "tune": Knob("FUSEWIRE_TUNE", SWITCH, True,
-                 "1: on a GPU, kernels that give the same numbers are timed, once, and the fastest "
-                 "is remembered on disk; 0: a model of costs chooses"),
+                 "1: on a GPU, time kernels that give equal numbers, once, and cache the fastest "
+                 "on disk; 0: choose by a cost model"),
     "winograd": Knob("FUSEWIRE_WINOGRAD", _one_of(0, 2, 4), 4,
-                     "convolutions of 3 by 3 in float32 by Winograd's way, in tiles of 4 x 4 or "
-                     "2 x 2 results; 0: all directly"),
+                     "3 x 3 convolutions in float32 by Winograd's algorithm, in tiles of 4 x 4 or "
+                     "2 x 2 results; 0: direct convolutions only"),
     "winograd_training": Knob(
         "FUSEWIRE_WINOGRAD_TRAINING", _one_of(0, 2, 4), 2,
-        "the same at most, for results whose weights change from call to call, as in training and "
-        "eagerly; 4: faster steps, in which rounding decides about twice as many relus"),
+        "largest such tile for weights that change from call to call, as in training and eagerly; "
+        "4: faster steps, in which rounding decides about twice as many relus"),
     "bf16_dot": Knob("FUSEWIRE_BF16_DOT", SWITCH, False,
-                     "1: products of bfloat16 by the processor's own instruction (AVX512-BF16), "
-                     "which takes subnormal numbers as 0; where there is none, as with 0"),
+                     "1: products of bfloat16 by the instruction AVX512-BF16, if the processor has "
+                     "it, which takes subnormal numbers as 0"),
 }
 
 
 class Settings:
-    """The knobs' present values. Assigning one checks it; `print(fw.settings)` explains them all.
+    """The present values of all settings; `print(fw.settings)` explains each.
 
-    >>> import fusewire as fw
-    >>> fw.settings.compile
-    True
+    Assigning a value checks it. `threads` is read-only: call `fw.set_num_threads`.
+
+    Args:
+        environment: environment variables; an empty text means the default.
+
+    Attributes:
+        compile: False runs everything eagerly. Default True.
+        debug: level of output on stderr, 0 to 5. Default 0.
+        threads: threads of compiled code, 0 for automatic. Default 0.
+        cache_mb: memory of large results that is reused, in MiB. Default 1024.
+        disk_mb: compiled code cached on disk, in MiB; 0 for none. Default 256.
+        disk_dir: folder of that cache. Default "": the user's cache folder.
+        cpu: processor to generate code for. Default "": this one.
+        tune: True times kernels on a GPU and chooses the fastest. Default True.
+        winograd: Winograd tile of 3 x 3 convolutions, 4 or 2; 0 for none. Default 4.
+        winograd_training: largest tile for weights that change. Default 2.
+        bf16_dot: True uses AVX512-BF16 products. Default False.
+
+    Raises:
+        ArgumentError: an unknown setting, or a value that is not allowed.
+
+    Example:
+        >>> import fusewire as fw
+        >>> fw.settings.compile
+        True
     """
 
     compile: bool
@@ -121,7 +144,7 @@ class Settings:
         if knob is None:
             raise ArgumentError(f"there is no setting {name!r}", f"there are {', '.join(KNOBS)}")
         if name == "threads":
-            raise ArgumentError("settings.threads is what the environment asked for",
+            raise ArgumentError("settings.threads is read-only: it is the value of the environment",
                                 "fw.set_num_threads changes the number of threads")
         if not knob.kind.fits(value):
             raise ArgumentError(f"settings.{name} = {value!r} is not {knob.kind.allowed}",
@@ -135,18 +158,18 @@ class Settings:
 
 
 def table(rows: list[tuple[str, ...]]) -> str:
-    """Rows of texts as aligned columns."""
+    """The rows as text with aligned columns."""
     widths = [max(map(len, column)) for column in zip(*rows)]
     return "\n".join("  ".join(map(str.ljust, row, widths)).rstrip() for row in rows)
 
 
 def _as_text(value: Any) -> str:
-    """A value as one would write it into the environment."""
+    """A value in the form that an environment variable has."""
     return str(int(value)) if isinstance(value, bool) else str(value) or "(empty)"
 
 
 def _value_of(knob: Knob, text: str) -> Any:
-    """What a variable says; ArgumentError where that makes no sense."""
+    """The value that a variable sets; an ArgumentError if it is not allowed."""
     if text.strip() == "":
         return knob.default
     try:
@@ -164,11 +187,12 @@ def _value_of(knob: Knob, text: str) -> Any:
 settings = Settings(os.environ)
 
 
-def wanted_threads() -> int:
-    """The number of threads by the environment, or else of processors this process may use."""
+def thread_count() -> int:
+    """The number of threads: from the environment, or else of processors this process may use."""
     if settings.threads:
         return settings.threads
-    first = os.environ.get("OMP_NUM_THREADS", "").split(",")[0].strip()  # not ours: never an error
+    # a variable of other programs, so a value that does not parse is ignored
+    first = os.environ.get("OMP_NUM_THREADS", "").split(",")[0].strip()
     if first.isdigit() and int(first) > 0:
         return int(first)
     if hasattr(os, "sched_getaffinity"):

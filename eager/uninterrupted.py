@@ -1,8 +1,9 @@
-"""Sections of code that no signal interrupts: its handler runs when the section has ended.
+"""Delays signals until a section of code has ended.
 
-What changes several objects, or runs native code that writes over arrays of tensors, would be left
-half done by Ctrl-C. Python runs handlers in the main thread, between any two of its instructions,
-so there a section stands in for every handler that could raise, and other threads need nothing.
+Ctrl-C in the middle of a change of several objects, or of native code that writes over arrays,
+would leave them inconsistent. Python runs handlers in the main thread, between any two
+instructions. So there a section replaces every handler that could raise; other threads need
+nothing.
 """
 
 from __future__ import annotations
@@ -20,18 +21,18 @@ _SIGNALS = tuple([int(getattr(signal, name)) for name in (
 
 
 class Uninterrupted:
-    """A context that signals do not interrupt.
+    """A context that delays signals until its end.
 
-    While its `open` is true they do: a handler that raises closes the section, so that nothing
-    disturbs the code that then puts things in order.
+    While `open` is true, signals are handled at once. A handler that raises closes the section, so
+    that the code that restores a consistent state is not interrupted.
     """
 
     __slots__ = ("_came", "_code", "_handlers", "_open")
 
     def __init__(self) -> None:
         self._open = False
-        self._handlers: dict[int, Any] = {}  # by signal, those that this one stands in for
-        self._came: list[int] = []  # signals to be handled
+        self._handlers: dict[int, Any] = {}  # original handlers by signal
+        self._came: list[int] = []  # signals to handle later
         self._code: CodeType | None = None
 
     def __enter__(self) -> Uninterrupted:
@@ -39,7 +40,7 @@ class Uninterrupted:
             self._code = sys._getframe(1).f_code
             try:
                 self._stand_in()
-            except BaseException:  # of a handler that it did not stand in for so far
+            except BaseException:  # from a handler that was not replaced yet
                 self._step_back()
                 raise
         return self
@@ -52,7 +53,7 @@ class Uninterrupted:
 
     @property
     def open(self) -> bool:
-        """Whether signals are handled when they come."""
+        """True if signals are handled at once."""
         return self._open
 
     @open.setter
@@ -62,7 +63,7 @@ class Uninterrupted:
         self._open = value
 
     def listen(self) -> None:
-        """Handles the signals that came so far, at a place where all is in order."""
+        """Handles the signals so far; call it where the state is consistent."""
         self._handle(self._handlers)
 
     def _stand_in(self) -> None:
@@ -73,10 +74,10 @@ class Uninterrupted:
                 _signal.signal(number, self._handler)
 
     def _step_back(self) -> None:
-        """Every handler has its place again, that of Ctrl-C last: from then on it may come."""
+        """Restores every handler, that of Ctrl-C last, since it may run at once."""
         while self._handlers:
             number = next(reversed(self._handlers))
-            if _signal.getsignal(number) == self._handler:  # else the code within has set another
+            if _signal.getsignal(number) == self._handler:  # else the code within has set its own
                 _signal.signal(number, self._handlers[number])
             del self._handlers[number]
 
@@ -86,7 +87,7 @@ class Uninterrupted:
             handlers[number](number, sys._getframe(2))
 
     def _handler(self, number: int, frame: FrameType | None) -> None:
-        """Takes the place of others' handlers."""
+        """Handles a signal in the place of the original handler."""
         left, was_open = self._is_left(frame), self._open
         if not left and not was_open:
             if number not in self._came:
@@ -99,8 +100,11 @@ class Uninterrupted:
         self._open = was_open
 
     def _is_left(self, frame: FrameType | None) -> bool:
-        """Whether the code that entered it is gone: an error that came as `__exit__` began, as a
-        debugger may raise, has left the handler where it was."""
+        """True if the code that entered the section is gone.
+
+        An error at the start of `__exit__`, for example from a debugger, leaves the handlers
+        replaced.
+        """
         while frame is not None and frame.f_code is not self._code:
             frame = frame.f_back
         return frame is None

@@ -1,4 +1,4 @@
-"""Attentions of various sizes, with their gradients, and how far results are from float64."""
+"""Defines attentions of various sizes with their gradients, and measures errors against float64."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ import fusewire.nn.functional as F
 
 @dataclass(frozen=True)
 class Case:
-    """Sizes of an attention and its mask: none, "bool", "numbers", or "nothing" for some."""
+    """Sizes of an attention, and its mask: "", "bool", "numbers", or "nothing", which masks all
+    keys of some queries."""
 
     queries: int
     keys: int
@@ -38,26 +39,29 @@ class Case:
 
     def arrays(self, seed: int = 0, dtype: Any = np.float32) -> list[Any]:
         rng = np.random.default_rng(seed)
-        few = self.heads // self.groups
-        shapes = ((2, self.heads, self.queries, self.width), (2, few, self.keys, self.width),
-                  (2, few, self.keys, self.values), (2, self.heads, self.queries, self.values))
-        made = [rng.standard_normal(shape).astype(dtype) for shape in shapes]
+        key_heads = self.heads // self.groups
+        shapes = ((2, self.heads, self.queries, self.width), (2, key_heads, self.keys, self.width),
+                  (2, key_heads, self.keys, self.values),
+                  (2, self.heads, self.queries, self.values))
+        arrays = [rng.standard_normal(shape).astype(dtype) for shape in shapes]
         if self.mask == "numbers":
-            made.append(rng.standard_normal((self.queries, self.keys)).astype(dtype))
+            arrays.append(rng.standard_normal((self.queries, self.keys)).astype(dtype))
         elif self.mask:
-            made.append(rng.random((2, 1, self.queries, self.keys)) < 0.7)
+            arrays.append(rng.random((2, 1, self.queries, self.keys)) < 0.7)
             if self.mask == "nothing":
-                made[-1][:, :, self.queries // 2] = False
-        return made
+                arrays[-1][:, :, self.queries // 2] = False
+        return arrays
 
 
 def exact(case: Case, arrays: list[Any]) -> list[Any]:
-    """The same op by op, in float64."""
-    wide = [a.astype(np.float64) if a.dtype != bool else a for a in arrays]
-    return [x.numpy() for x in case.function()(*map(fw.from_numpy, wide))]
+    """The results of `case` in float64, run eagerly."""
+    inputs = [a.astype(np.float64) if a.dtype != bool else a for a in arrays]
+    return [x.numpy() for x in case.function()(*map(fw.from_numpy, inputs))]
 
 
-def distances(found: Any, right: list[Any]) -> list[float]:
-    """The largest errors, beside the largest elements; infinite where there is a nan."""
-    largest = [abs(a - b).max() / max(1, abs(b).max()) for a, b in zip(found, right, strict=True)]
+def distances(results: Any, expected: list[Any]) -> list[float]:
+    """The largest error of each result, relative to its largest element if that is above 1; inf for
+    nan."""
+    largest = [abs(a - b).max() / max(1, abs(b).max()) for a,
+               b in zip(results, expected, strict=True)]
     return [float(np.nan_to_num(x, nan=np.inf)) for x in largest]

@@ -1,6 +1,6 @@
-"""Calls of a library as C makes them, by ctypes: right ones, and such that are wrong in some way.
+"""Calls libraries through ctypes, as C does: with valid calls, and with calls changed at random.
 
-    python tests/c_calls.py model.so SEED COUNT     makes many wrong calls; a crash ends the process
+    python tests/c_calls.py model.so SEED COUNT     makes many invalid calls
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from fusewire.export.aot.abi import DTYPES
 
 _P, _N, _I = ctypes.c_void_p, ctypes.c_int64, ctypes.c_int32
 LARGEST = 8  # of the batch
-WIDE = (1 << 62, -1, 0, -(1 << 63), 9, 3, 1 << 31)  # numbers that are wrong nearly everywhere
+WIDE = (1 << 62, -1, 0, -(1 << 63), 9, 3, 1 << 31)  # numbers that are invalid in most members
 
 
 class Array(ctypes.Structure):
@@ -37,13 +37,13 @@ class Call(ctypes.Structure):
 
 
 class Library:
-    """A library for float32[batch, 4] and indices int64[batch] below 5, which gives one output."""
+    """A library with inputs float32[batch, 4] and int64[batch], indices below 5, and one output."""
 
     def __init__(self, path: str, weights: Any = None) -> None:
         self.native = ctypes.CDLL(path)
         self.native.model_error.restype = ctypes.c_char_p
         self.native.model_workspace.restype = _N
-        # Room for the largest sizes, whatever a call says: what is allowed must be there.
+        # Memory for the largest sizes: a call may use all sizes that the library allows.
         self.memory = [aligned(LARGEST * 4 * 4), aligned(LARGEST * 8), aligned(LARGEST * 4 * 64),
                        aligned(1 << 20)]
         self.weights = weights
@@ -52,17 +52,17 @@ class Library:
         index.view(np.int64)[:] = np.arange(LARGEST) % 5
 
     def call(self, batch: int = 3, columns: int = 3) -> Call:
-        """A call that is right."""
+        """A valid call."""
         x, index, out, work = [a.ctypes.data for a in self.memory]
         sizes = (_N * 8)(batch)
         shapes = [(_N * 8)(batch, 4), (_N * 8)(batch), (_N * 8)(batch, columns)]
         inputs = (Array * 4)(Array(x, shapes[0], 2, 12), Array(index, shapes[1], 1, 5))
         outputs = (Array * 4)(Array(out, shapes[2], 2, 12))
-        made = Call(1, inputs, 2, outputs, 1, sizes, 1, work, 1 << 20)
+        call = Call(1, inputs, 2, outputs, 1, sizes, 1, work, 1 << 20)
         if self.weights is not None:
-            made.weights, made.weights_bytes = self.weights.ctypes.data, self.weights.nbytes
-        made.held = (sizes, shapes, inputs, outputs)
-        return made
+            call.weights, call.weights_bytes = self.weights.ctypes.data, self.weights.nbytes
+        call.held = (sizes, shapes, inputs, outputs)
+        return call
 
     def run(self, call: Call | None) -> int:
         """The code that a call returns."""
@@ -71,25 +71,25 @@ class Library:
 
 def outputs_of(path: str, arrays: Sequence[Any], like: Sequence[Any], sizes: Sequence[int] = ()
                ) -> list[Any]:
-    """What the library called `model` gives for these inputs, in arrays like those given."""
+    """The outputs of the library `model` for these inputs, in arrays like `like`."""
     native = ctypes.CDLL(path)
-    given = [np.ascontiguousarray(a) for a in arrays]
-    made = [np.empty_like(np.ascontiguousarray(a)) for a in like]
+    inputs = [np.ascontiguousarray(a) for a in arrays]
+    outputs = [np.empty_like(np.ascontiguousarray(a)) for a in like]
     shapes = [(_N * 8)(*a.shape) for a in (*arrays, *like)]
-    every = [Array(a.ctypes.data, shape, b.ndim, DTYPES[a.dtype.name].number)
-             for a, b, shape in zip((*given, *made), (*arrays, *like), shapes)]
-    call = Call(1, (Array * 32)(*every[:len(given)]), len(given),
-                (Array * 32)(*every[len(given):]), len(made), (_N * 8)(*sizes), len(sizes))
+    arguments = [Array(a.ctypes.data, shape, b.ndim, DTYPES[a.dtype.name].number)
+                 for a, b, shape in zip((*inputs, *outputs), (*arrays, *like), shapes)]
+    call = Call(1, (Array * 32)(*arguments[:len(inputs)]), len(inputs),
+                (Array * 32)(*arguments[len(inputs):]), len(outputs), (_N * 8)(*sizes), len(sizes))
     code = native.model_run(ctypes.byref(call))
     assert code == 0, code
-    return [a.reshape(b.shape) for a, b in zip(made, like)]
+    return [a.reshape(b.shape) for a, b in zip(outputs, like)]
 
 
 def aligned(size: int) -> Any:
-    """Bytes that begin at a multiple of 64."""
-    raw = np.zeros(size + 64, np.uint8)
-    start = -raw.ctypes.data % 64
-    return raw[start:start + size]
+    """An array of `size` bytes that begins at a multiple of 64."""
+    data = np.zeros(size + 64, np.uint8)
+    start = -data.ctypes.data % 64
+    return data[start:start + size]
 
 
 def _set(name: str, *values: Any) -> Callable[[Call, random.Random], None]:
@@ -98,7 +98,7 @@ def _set(name: str, *values: Any) -> Callable[[Call, random.Random], None]:
 
 
 def _array(name: str, *values: Any) -> Callable[[Call, random.Random], None]:
-    """A change of a member of one of its arrays."""
+    """A change of a member of one of the call's arrays."""
     def change(call: Call, rng: random.Random) -> None:
         arrays = [call.held[2][0], call.held[2][1], call.held[3][0]]
         setattr(rng.choice(arrays), name, rng.choice(values))
@@ -107,16 +107,16 @@ def _array(name: str, *values: Any) -> Callable[[Call, random.Random], None]:
 
 
 def _numbers(which: int) -> Callable[[Call, random.Random], None]:
-    """A change of a size, or of a shape."""
+    """A change of a size (0) or of a shape (1)."""
     def change(call: Call, rng: random.Random) -> None:
-        of = call.held[0] if which == 0 else rng.choice(call.held[1])
-        of[rng.randrange(2)] = rng.choice(WIDE)
+        numbers = call.held[0] if which == 0 else rng.choice(call.held[1])
+        numbers[rng.randrange(2)] = rng.choice(WIDE)
 
     return change
 
 
 def _moved(call: Call, rng: random.Random) -> None:
-    """A pointer that is not aligned."""
+    """Changes a pointer so that it is not aligned."""
     array = rng.choice([call.held[2][0], call.held[2][1], call.held[3][0]])
     array.data = (array.data or 0) + 1
 
@@ -132,15 +132,15 @@ CHANGES = [
 
 
 def fuzz(library: Library, seed: int, count: int) -> dict[int, int]:
-    """Makes wrong calls; how often each code was returned."""
-    rng, found = random.Random(seed), dict[int, int]()
+    """Counts of the codes that invalid calls return."""
+    rng, counts = random.Random(seed), dict[int, int]()
     for _ in range(count):
         call = library.call(rng.randrange(1, LARGEST + 1))
         for change in rng.sample(CHANGES, rng.randrange(1, 4)):
             change(call, rng)
         code = library.run(call)
-        found[code] = found.get(code, 0) + 1
-    return found
+        counts[code] = counts.get(code, 0) + 1
+    return counts
 
 
 if __name__ == "__main__":

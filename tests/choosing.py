@@ -1,4 +1,4 @@
-"""Choices between ways to compute the same, by their numbers."""
+"""Selects a candidate kernel by its number."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from fusewire.codegen.ir.loop_ir import Kernel
 
 @dataclass(frozen=True)
 class Noting(CandidateChoice):
-    """Takes the way of a number, and notes what there were."""
+    """Selects the candidate with a number, and notes the names of all candidates."""
 
     number: int = 0
     names: list[str] = field(default_factory=list)
 
-    def best(self, ways: Candidates) -> list[Kernel]:
-        self.names[:] = ways
-        return list(ways.values())[self.number]()
+    def best(self, candidates: Candidates) -> list[Kernel]:
+        self.names[:] = candidates
+        return list(candidates.values())[self.number]()

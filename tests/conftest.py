@@ -1,5 +1,7 @@
-"""Golden files: texts kept beside the tests, written anew with `pytest --update-golden`. Nothing is
-kept on disk beyond a test, and random numbers are the same in every run."""
+"""Sets up all tests: golden files, no disk cache, equal random numbers in every run.
+
+`pytest --update-golden` writes golden files anew.
+"""
 
 from __future__ import annotations
 
@@ -12,14 +14,14 @@ from typing import Any
 
 import pytest
 
-os.environ["FUSEWIRE_DISK_MB"] = "0"  # tests compile what they test
+os.environ["FUSEWIRE_DISK_MB"] = "0"  # no compiled code from earlier runs
 MODULES = itertools.count(1)
 ROOT = Path(__file__).resolve().parents[1]
 
 
 class RootIsAFolder:
-    """pytest collects the checkout as a plain folder. It would import the `__init__.py` there
-    under the folder's name otherwise, which fails where that is no identifier."""
+    """Makes pytest collect the checkout as a plain folder. Otherwise it would import its
+    `__init__.py` under the folder's name, which fails if that is no identifier."""
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_collect_directory(self, path: Path, parent: pytest.Collector) -> pytest.Dir | None:
@@ -37,7 +39,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 @pytest.fixture
 def golden(request: pytest.FixtureRequest) -> Callable[..., None]:
-    """golden(name, text): `text` is what golden/<name>.txt beside the test holds; or .cu, ..."""
+    """A function golden(name, text) that compares `text` with golden/<name>.txt beside the test."""
 
     def check(name: str, text: str, suffix: str = "txt") -> None:
         file = Path(request.path).parent / "golden" / f"{name}.{suffix}"
@@ -53,7 +55,7 @@ def golden(request: pytest.FixtureRequest) -> Callable[..., None]:
 
 @pytest.fixture(autouse=True)
 def every_run_draws_the_same_numbers() -> None:
-    """Whatever ran before: a test that fails fails again."""
+    """Seeds the random numbers, so that a test that fails fails again."""
     import fusewire as fw
 
     fw.manual_seed(0)
@@ -61,8 +63,8 @@ def every_run_draws_the_same_numbers() -> None:
 
 @pytest.fixture(autouse=True, scope="module")
 def what_stays_is_looked_at_once() -> None:
-    """Collecting garbage takes as long as there are objects: what earlier modules left is looked
-    at now and then only."""
+    """Freezes the objects of earlier modules, since the time of a collection grows with their
+    number. They are thawed after every 40 modules."""
     if next(MODULES) % 40 == 0:
         gc.unfreeze()
     gc.collect()
@@ -71,7 +73,7 @@ def what_stays_is_looked_at_once() -> None:
 
 @pytest.fixture(autouse=True, scope="session")
 def nothing_is_left_at_the_root() -> Iterator[None]:
-    """Tests write to folders of their own."""
+    """Asserts that tests leave no files at the root of the checkout."""
     before = _files_at_the_root()
     yield
     assert _files_at_the_root() - before == set(), "a test left files at the root of the checkout"
@@ -83,14 +85,14 @@ def _files_at_the_root() -> set[str]:
 
 @pytest.fixture(autouse=True, scope="session")
 def unwritten_memory_shows() -> Iterator[None]:
-    """Compiled code finds nan in the memory it works in: what it reads before it wrote it shows."""
+    """Fills the memory of compiled code with nan, so that a read before a write is noticed."""
     from fusewire.codegen.control_vm import lower
     from fusewire.codegen.program import executable, prepack
 
     def full(size: int) -> Any:
-        made = aligned(size)
-        made[:] = 0xFF
-        return made
+        array = aligned(size)
+        array[:] = 0xFF
+        return array
 
     aligned = executable.aligned
     with pytest.MonkeyPatch.context() as patch:

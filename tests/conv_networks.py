@@ -1,9 +1,9 @@
-"""Random convolution networks in training: how far their gradients are from float64's, compiled and
+"""Measures the errors of gradients of random convolution networks against float64, compiled and
 eager.
 
-A `relu` whose input is nearly 0 has another slope after any rounding, and so gives gradients that
-are a thousandth apart between any two right programs. So each program says on which side of 0 its
-inputs were, and float64 computes the gradients of the same sides.
+A rounding can move an input of `relu` across 0, which changes the slope. Two correct programs can
+therefore have gradients that differ by a thousandth. So each program returns the sides of 0 on
+which its inputs were, and float64 computes the gradients for the same sides.
 
     python tests/conv_networks.py [first seed] [seeds]
 """
@@ -22,17 +22,17 @@ import fusewire.nn.functional as F
 
 @dataclass(frozen=True)
 class Layer:
-    """A convolution of 3 by 3 and what follows it."""
+    """A convolution of 3 by 3, with a normalization and a relu."""
 
     filters: int
     stride: int
     normalized: bool
-    skip: bool  # whether what it reads is added to what it gives
+    skip: bool  # adds the input to the output
 
 
 @dataclass(frozen=True)
 class Network:
-    """Layers, and what they are called with: arrays of float32."""
+    """Layers, and their arguments as arrays of float32."""
 
     layers: tuple[Layer, ...]
     x: Any
@@ -41,14 +41,14 @@ class Network:
 
     def gradients(self, dtype: Any, sides: list[Any] | None = None, compiled: bool = False
                   ) -> tuple[list[Any], list[Any]]:
-        """The gradients by input and weights, and on which side of 0 each relu's input was: the
-        given ones, or those found."""
+        """The gradients by input and weights, and for each relu a mask of its positive inputs.
+        `sides`: masks to use in the place of the computed ones."""
         function = fw.compile(self._step) if compiled else self._step
         tensors = [fw.from_numpy(a).astype(dtype) for a in (self.x, self.target, *self.weights)]
         for _ in range(2 if compiled else 1):  # the second call is a replay
-            found = function(tensors, None if sides is None else list(map(fw.from_numpy, sides)))
+            results = function(tensors, None if sides is None else list(map(fw.from_numpy, sides)))
         count = 1 + len(self.weights)
-        arrays = [t.numpy() for t in found]
+        arrays = [t.numpy() for t in results]
         return arrays[:count], arrays[count:]
 
     def _step(self, tensors: list[Any], sides: list[Any] | None) -> list[Any]:
@@ -75,16 +75,16 @@ def _applied(layer: Layer, x: Any, weights: list[Any], side: Any) -> tuple[Any, 
 
 
 def network(seed: int) -> Network:
-    """A random network, of which some layers are computed by tiles."""
+    """A random network; some of its layers are computed by Winograd tiles."""
     rng = np.random.default_rng(seed)
     channels, size = int(rng.integers(16, 65)), int(rng.integers(8, 25))
     shape, layers, weights = (int(rng.integers(2, 9)), channels, size, size), [], []
     x = rng.standard_normal(shape)
     for _ in range(int(rng.integers(2, 9))):
-        same = rng.random() < 0.6
-        stride = 2 if not same and size >= 10 and rng.random() < 0.5 else 1
-        filters = channels if same else int(rng.integers(16, 65))
-        layers.append(Layer(filters, stride, rng.random() < 0.7, same and rng.random() < 0.5))
+        same_shape = rng.random() < 0.6
+        stride = 2 if not same_shape and size >= 10 and rng.random() < 0.5 else 1
+        filters = channels if same_shape else int(rng.integers(16, 65))
+        layers.append(Layer(filters, stride, rng.random() < 0.7, same_shape and rng.random() < 0.5))
         weights += [rng.standard_normal((filters, channels, 3, 3)) / np.sqrt(4.5 * channels),
                     rng.uniform(0.5, 2, filters), rng.standard_normal(filters)]
         channels, size = filters, -(-size // stride)
@@ -94,22 +94,22 @@ def network(seed: int) -> Network:
 
 
 def distances(of: Network, compiled: bool) -> list[float]:
-    """How far each gradient in float32 is from float64's, as a share of its norm."""
+    """The error of each float32 gradient against float64, relative to its norm."""
     before = fw.settings.winograd
     fw.settings.winograd = before if compiled else 0
-    found, sides = of.gradients(fw.float32, compiled=compiled)
+    gradients, sides = of.gradients(fw.float32, compiled=compiled)
     fw.settings.winograd = before
     exact, _ = of.gradients(fw.float64, sides)
     return [float(np.linalg.norm(a.astype(np.float64) - b) / np.linalg.norm(b))
-            for a, b in zip(found, exact) if np.linalg.norm(b) > 0]
+            for a, b in zip(gradients, exact) if np.linalg.norm(b) > 0]
 
 
 def main(first: str = "0", seeds: str = "10") -> None:
     for seed in range(int(first), int(first) + int(seeds)):
-        made = network(seed)
-        pairs = list(zip(distances(made, True), distances(made, False)))
+        net = network(seed)
+        pairs = list(zip(distances(net, True), distances(net, False)))
         worst, (compiled, eager) = max(a / b for a, b in pairs), map(max, zip(*pairs))
-        print(f"seed {seed}: {len(made.layers)} layers, x {made.x.shape}: worst ratio {worst:.2f}, "
+        print(f"seed {seed}: {len(net.layers)} layers, x {net.x.shape}: worst ratio {worst:.2f}, "
               f"compiled at most {compiled:.1e}, eager {eager:.1e}")
 
 

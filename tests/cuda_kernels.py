@@ -1,4 +1,4 @@
-"""The kernels of CUDA C sources, to be compiled many at a time."""
+"""Collects the kernels of CUDA C sources and compiles them together."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from fusewire.codegen.cuda.runtime import nvrtc
 from fusewire.codegen.cuda.runtime.nvrtc import Resources
 from fusewire.codegen.gpu.cost_model import FIRST_CANDIDATE, CandidateChoice
 
-_FUNCTION = re.compile(r"(?<=\n}\n)")  # behind one, the next one begins
+_FUNCTION = re.compile(r"(?<=\n}\n)")  # the end of a function
 _HEAD = re.compile(r"__launch_bounds__\((?P<threads>\d+)[^)]*\)\s+(?P<name>\w+)\(")
 
 
 @dataclass(frozen=True)
 class Text:
-    """A kernel's function, what it is called, and whose it is."""
+    """The source of a kernel's function, its name, and a label that tells its origin."""
 
     text: str
     name: str
@@ -30,16 +30,16 @@ class Text:
 
 @dataclass(frozen=True)
 class Taken:
-    """What the compiler says of a kernel, launched with blocks of so many threads."""
+    """The resources that the compiler reports for a kernel, and the threads of its blocks."""
 
     threads: int
     resources: Resources
 
     @property
     def too_much(self) -> bool:
-        """Whether a limit is broken: values that do not fit in registers cost more than all else,
-        with more than 128 registers a processor has room for one large block only, and 48 KB of
-        shared memory are what every GPU gives."""
+        """True if a kernel exceeds a limit. Spilled registers cost more than all else. With more
+        than 128 registers a processor runs only one large block. Every GPU has 48 KB of shared
+        memory."""
         r = self.resources
         return r.spill_stores > 0 or r.spill_loads > 0 or r.shared > 48 << 10 \
             or r.registers > (128 if self.threads >= 256 else 255)
@@ -47,12 +47,12 @@ class Taken:
 
 @dataclass
 class Kernels:
-    """Functions of several sources; of those that are equal but for their numbers the first one.
+    """The functions of several sources; of functions that differ only in numbers, the first one.
     Graphs are compiled for it as for a device."""
 
-    label: str = ""  # of what is added next
+    label: str = ""  # of the next functions
     helpers: dict[str, None] = field(default_factory=dict)
-    found: dict[str, Text] = field(default_factory=dict)
+    kernels: dict[str, Text] = field(default_factory=dict)
     choice: CandidateChoice = FIRST_CANDIDATE
 
     def load(self, source: str) -> Any:
@@ -63,16 +63,16 @@ class Kernels:
             if head is None:
                 self.helpers |= {text: None}
             else:
-                made = Text(text, head["name"], int(head["threads"]),
-                            f"{self.label}: {head['name']}")
-                self.found.setdefault(re.sub(r"\d+", "#", made.renamed("kernel")), made)
+                kernel = Text(text, head["name"], int(head["threads"]),
+                              f"{self.label}: {head['name']}")
+                self.kernels.setdefault(re.sub(r"\d+", "#", kernel.renamed("kernel")), kernel)
 
     def upload(self, array: Any) -> Any:
         return array
 
     def compiled(self, arch: str) -> dict[str, Taken]:
-        """What each kernel takes, by label; CodegenError for a source that is not valid."""
-        texts = {f"k{n}": text for n, text in enumerate(self.found.values())}
+        """The resources of each kernel, by label. CodegenError for an invalid source."""
+        texts = {f"k{n}": text for n, text in enumerate(self.kernels.values())}
         source = [PRELUDE, *self.helpers, *(t.renamed(name) for name, t in texts.items())]
         resources = nvrtc.compile("\n".join(source), arch).resources
         return {t.label: Taken(t.threads, resources[name]) for name, t in texts.items()}

@@ -1,4 +1,4 @@
-"""Data sets that worker processes can import: tests of the loader use them."""
+"""Defines data sets for tests of the loader, which worker processes can import."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def numbered(n=10):
 
 
 class Squares(Dataset):
-    """Sample i is (i, i * i); early samples take longer, so that workers overtake one another."""
+    """Sample i is (i, i * i). Early samples take longer, so that workers overtake one another."""
 
     def __init__(self, n, delay=0.0):
         self.n, self.delay = n, delay
@@ -35,7 +35,7 @@ class Squares(Dataset):
 
 
 class Images(Dataset):
-    """Sample i is an array of `size` numbers i, larger than a pipe likes to carry, and a name."""
+    """Sample i is an array of `size` numbers i, which may exceed a pipe's buffer, and a name."""
 
     def __init__(self, n, size):
         self.n, self.size = n, size
@@ -48,7 +48,7 @@ class Images(Dataset):
 
 
 class Failing(Squares):
-    """`failure(i)` is called for sample 5."""
+    """Squares, but sample 5 is the result of `failure(5)`."""
 
     def __init__(self, n, failure):
         super().__init__(n)
@@ -111,7 +111,7 @@ def asleep(i):
 
 
 class Count(IterableDataset):
-    """0, 1, ... n - 1; `shared`: each worker has its share of them."""
+    """The numbers 0 to n - 1. `shared`: each worker has its share of them."""
 
     def __init__(self, n, shared=False):
         self.n, self.shared, self.start, self.step = n, shared, 0, 1
@@ -127,26 +127,26 @@ class Count(IterableDataset):
 
 
 def take_share(number):
-    """A worker_init_fn in the way of PyTorch's documentation: it changes the worker's data set."""
+    """A worker_init_fn as in PyTorch's documentation, which changes the worker's data set."""
     info = get_worker_info()
     info.dataset.start, info.dataset.step = info.id, info.num_workers
 
 
 class Draws(Dataset):
-    """Sample i is what the worker draws at random, and who it is."""
+    """Sample i is random numbers that the worker draws, with its id and seed."""
 
     def __len__(self):
         return 8
 
     def __getitem__(self, i):
         info = get_worker_info()
-        drawn = info.rng.random_generator.random(), float(info.rng.numpy_generator.random())
-        return (info.id, info.seed, info.worker_method, fw.rand(1).item(), *drawn,
+        numbers = info.rng.random_generator.random(), float(info.rng.numpy_generator.random())
+        return (info.id, info.seed, info.worker_method, fw.rand(1).item(), *numbers,
                 np.random.rand(), random.random())
 
 
 class Modes(Dataset):
-    """Sample i: whether the tape is on, and the gradient of a square that was computed here."""
+    """Sample i is the grad mode, and the gradient of a square that the worker computed."""
 
     def __len__(self):
         return 4
@@ -158,7 +158,7 @@ class Modes(Dataset):
 
 
 class Sums(Dataset):
-    """Sample i is a sum of many, which runs as native code on several threads."""
+    """Sample i is the sum of a large array, which native code computes on several threads."""
 
     def __init__(self, n):
         self.x = fw.ones(1 << 18)

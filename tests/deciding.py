@@ -1,4 +1,4 @@
-"""Functions of plain Python that decide by the values of tensors, and inputs for all their ways."""
+"""Defines Python functions that decide by the values of tensors, and inputs for all their paths."""
 
 from __future__ import annotations
 
@@ -120,7 +120,7 @@ OF_THREE = [t(1, 2, 3), t(.1, .2, .3), t(10, 20, 3), t(40, 1, 1), t(9, 10, 11), 
           t(.1, -.2, .3), t(3.5, -.5, 1), t(200, 1, 7)]
 
 
-# ---- ways that meet again
+# ---- paths that join again
 def ten_times(x: fw.Tensor) -> fw.Tensor:
     for i in range(10):
         x = x + 1 if x[i] > 0 else x * 2
@@ -212,21 +212,21 @@ def shared(x: fw.Tensor) -> Any:
         y = x
     if x[1] > 0:
         y += 1
-    kept = [x, y]
+    values = [x, y]
     if x[2] > 0:
-        kept.append(y * 2)
+        values.append(y * 2)
     else:
-        kept.append(x * 3)
+        values.append(x * 3)
     if x[3] > 0:
-        kept[1] = kept[2]
-    return kept[1], kept[2]
+        values[1] = values[2]
+    return values[1], values[2]
 
 
 MEET = [ten_times, in_a_row, counting, broken_off_once, two_deep, turns_between, helped, shared]
 
 
 def by_index(x: fw.Tensor) -> fw.Tensor:
-    """An int that tells a place has to be one int on each way."""
+    """An int that is an index has to be one int on each path."""
     k = 0
     if x[0] > 0:
         k = 3
@@ -236,7 +236,7 @@ def by_index(x: fw.Tensor) -> fw.Tensor:
 
 
 def over_a_list(x: fw.Tensor) -> fw.Tensor:
-    """Whether a turn is the first or the second of the ones only the iterator knows."""
+    """Only the iterator knows whether an iteration is the first or the second with k = 1."""
     for k in [1, 1, 2]:
         if x[k] > 0:
             x = x - 0.75
@@ -246,17 +246,17 @@ def over_a_list(x: fw.Tensor) -> fw.Tensor:
 
 
 def skipping(x: fw.Tensor) -> fw.Tensor:
-    turns = iter([0, 0, 0, 0])
-    for k in turns:
+    indices = iter([0, 0, 0, 0])
+    for k in indices:
         if x[k] > 0:
-            next(turns, None)
+            next(indices, None)
             x = x - 0.5
         x = x + 0.1
     return x
 
 
 def among(x: fw.Tensor) -> fw.Tensor:
-    """One question after another at one place of the code."""
+    """One line of the code makes several decisions."""
     n = 0
     while n < 2:
         if x[0].item() * 0 + n in [x[1].item() * 0, x[2].item() * 0 + 1]:
@@ -266,7 +266,7 @@ def among(x: fw.Tensor) -> fw.Tensor:
 
 
 def folded(x: fw.Tensor) -> fw.Tensor:
-    """What `reduce` has so far nobody sees."""
+    """The accumulator of `reduce` is invisible to the tracer."""
     return functools.reduce(lambda a, b: a + b if a[0] > 0 else a - b, [x, x * 2, x * 3])
 
 
@@ -276,11 +276,11 @@ def wrapped(x: fw.Tensor) -> fw.Tensor:
 
 
 def left_early(x: fw.Tensor) -> Any:
-    """One answer leaves the loop, and so passes by where the other ways of the turn meet."""
-    y, turns = x + 1, 0
+    """One outcome leaves the loop, and so skips the point where the other paths join."""
+    y, iterations = x + 1, 0
     while x.sum().item() < 3:
-        turns += 1
-        if turns > 4:
+        iterations += 1
+        if iterations > 4:
             break
         x = x + 0.125
         if x.sum() > 0:
@@ -290,7 +290,7 @@ def left_early(x: fw.Tensor) -> Any:
     return x, y
 
 
-# ... and where they must not meet: what one of them has left is on the stack, or told apart
+# ---- paths that must not join: their stacks or iterators differ
 APART = [left_early, by_index, over_a_list, skipping, among, folded, wrapped]
 
 OF_TWELVE = [t(*np.random.default_rng(i).standard_normal(12)) for i in range(40)]

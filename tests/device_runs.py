@@ -1,5 +1,5 @@
-"""Graphs as CUDA C, run by the emulator with its threads in several orders, and by the interpreter;
-and what the compiler says of their kernels."""
+"""Runs graphs as CUDA C in the emulator, with several orders of threads, and in the interpreter;
+reports the resources of their kernels."""
 
 from __future__ import annotations
 
@@ -18,24 +18,24 @@ from fusewire.codegen.cuda.runtime.device_executable import DeviceExecutable, co
 ORDERS = (0, 1, 7)  # of threads and blocks: forwards, backwards, drawn
 
 
-def ran(function: Callable[..., Any], *given: Any, orders: tuple[int, ...] = ORDERS,
+def ran(function: Callable[..., Any], *args: Any, orders: tuple[int, ...] = ORDERS,
         interpret: bool = True, mode: str = "check") -> tuple[list[Any], list[Any]]:
-    """The results of CUDA C, to the last bit the same in every order, and NumPy's."""
-    graph, arrays = recorded(function, *given)
+    """The results of CUDA C, and NumPy's. Asserts that all orders give equal bits."""
+    graph, arrays = recorded(function, *args)
     with np.errstate(all="ignore"):
-        wanted = evaluate(graph, [np.copy(a) for a in arrays])
-    found = [compile_on(graph, EmulatedDevice(order, mode))([np.copy(a) for a in arrays])
-             for order in orders]
+        expected = evaluate(graph, [np.copy(a) for a in arrays])
+    results = [compile_on(graph, EmulatedDevice(order, mode))([np.copy(a) for a in arrays])
+               for order in orders]
     if interpret:
-        found.append(interpreted(graph, arrays, GPU_MACHINE, CUDA_LOWERING))
-    for other in found[1:]:
-        for a, b in zip(found[0], other, strict=True):
+        results.append(interpreted(graph, arrays, GPU_MACHINE, CUDA_LOWERING))
+    for other in results[1:]:
+        for a, b in zip(results[0], other, strict=True):
             np.testing.assert_array_equal(bits(a), bits(b))
-    return found[0], wanted
+    return results[0], expected
 
 
 def bits(array: Any) -> Any:
-    """An array's bits, all nans alike."""
+    """The bits of an array, with one pattern for all nans."""
     a = np.array(array)
     if a.dtype.kind != "f":
         return a
@@ -43,19 +43,19 @@ def bits(array: Any) -> Any:
     return a.view(f"u{a.itemsize}")
 
 
-def assert_bits(function: Callable[..., Any], *given: Any, **how: Any) -> None:
-    """NumPy's numbers, to the last bit."""
-    for got, want in zip(*ran(function, *given, **how), strict=True):
+def assert_bits(function: Callable[..., Any], *args: Any, **options: Any) -> None:
+    """Asserts that the results of CUDA C have the bits of NumPy's."""
+    for got, want in zip(*ran(function, *args, **options), strict=True):
         assert got.dtype == want.dtype
         np.testing.assert_array_equal(bits(got), bits(want))
 
 
-def program(function: Callable[..., Any], *given: Any) -> DeviceExecutable:
-    """The program of a function, not yet run."""
-    return compile_on(recorded(function, *given)[0], EmulatedDevice())
+def program(function: Callable[..., Any], *args: Any) -> DeviceExecutable:
+    """The compiled program of a function."""
+    return compile_on(recorded(function, *args)[0], EmulatedDevice())
 
 
-def resources(function: Callable[..., Any], *given: Any, arch: str = "sm_80") -> Any:
-    """What the kernels of a function take on a GPU, by name."""
-    source = program_of(recorded(function, *given)[0]).module.source
+def resources(function: Callable[..., Any], *args: Any, arch: str = "sm_80") -> Any:
+    """The GPU resources of the kernels of a function, by name."""
+    source = program_of(recorded(function, *args)[0]).module.source
     return nvrtc.compile(source, arch).resources

@@ -1,6 +1,6 @@
-"""Compiled functions that are made and dropped: nothing of them stays.
+"""Compiles functions and drops them, to show that no memory of them stays.
 
-`python tests/dropping.py 2000` makes so many and prints what the process takes.
+`python tests/dropping.py 2000` compiles so many and prints the memory of the process.
 """
 
 from __future__ import annotations
@@ -21,21 +21,21 @@ PAGE = 4096
 
 
 def function(i: int) -> None:
-    """One expression."""
+    """Compiles one expression."""
     f = fw.compile(lambda x: (x * float(i) + 1).sin().sum())
     for _ in range(3):
         f(fw.ones(4, 5))
 
 
 def gradients(i: int) -> None:
-    """Gradients that go back from outside."""
+    """Compiles a function whose backward is called outside of it."""
     f = fw.compile(lambda x: (x * float(i)).tanh())
     for _ in range(3):
         f(fw.ones(4, 5).requires_grad_()).sum().backward()
 
 
 def training(i: int) -> None:
-    """A model in training."""
+    """Compiles a training step."""
     net = nn.Sequential(nn.Linear(6, 8 + i % 5), nn.ReLU(), nn.Linear(8 + i % 5, 3))
     optimizer = fw.optim.AdamW(net.parameters())
     x = fw.ones(4, 6)
@@ -53,7 +53,7 @@ def training(i: int) -> None:
 
 
 def module(i: int) -> None:
-    """A model whose `forward` is compiled, called without gradients."""
+    """Compiles a model and calls it without gradients."""
     net = fw.compile(nn.Sequential(nn.Linear(6, 3 + i % 7), nn.Sigmoid()))
     with fw.no_grad():
         for _ in range(4):
@@ -61,7 +61,7 @@ def module(i: int) -> None:
 
 
 def breaks(i: int) -> None:
-    """A function that runs in pieces."""
+    """Compiles a function with graph breaks."""
     @fw.compile
     def f(x: fw.Tensor) -> Any:
         y = fw.exp(x * float(i + 1) * 1e-4)
@@ -73,7 +73,7 @@ def breaks(i: int) -> None:
 
 
 def decisions(i: int) -> None:
-    """A loop and a branch by value."""
+    """Compiles a function with a loop and a branch that depend on values."""
     @fw.compile
     def f(x: fw.Tensor) -> fw.Tensor:
         while x.sum() < 40 + i:
@@ -85,7 +85,7 @@ def decisions(i: int) -> None:
 
 
 def sizes(i: int) -> None:
-    """Sizes that vary."""
+    """Compiles a function and calls it with several sizes."""
     f = fw.compile(lambda x: fw.softmax(x + float(i), -1).cumsum(0))
     for n in (2, 3, 5, 5, 5):
         f(fw.ones(n, 4))
@@ -96,36 +96,36 @@ KINDS: list[Callable[[int], None]] = [
 
 
 def resident() -> float:
-    """Megabytes of memory that the process takes; 0 where the system does not tell."""
-    told = Path("/proc/self/statm")
-    return int(told.read_text().split()[1]) * PAGE / 1e6 if told.exists() else 0.0
+    """The resident memory of the process in megabytes; 0 if the system does not report it."""
+    file = Path("/proc/self/statm")
+    return int(file.read_text().split()[1]) * PAGE / 1e6 if file.exists() else 0.0
 
 
 def mappings() -> int:
-    """How many parts the memory of the process has; each object file takes two."""
-    told = Path("/proc/self/maps")
-    return told.read_text().count("\n") if told.exists() else 0
+    """The number of memory mappings of the process; each object file takes two."""
+    file = Path("/proc/self/maps")
+    return file.read_text().count("\n") if file.exists() else 0
 
 
 def alive() -> int:
-    """How many object files are in memory."""
+    """The number of object files in memory."""
     gc.collect()
     return sum(type(x) is LoadedCode for x in gc.get_objects())
 
 
 def make(programs: int, first: int = 0) -> None:
-    """Makes and drops so many functions."""
+    """Compiles and drops so many functions."""
     for i in range(first, first + programs):
         KINDS[i % len(KINDS)](i)
     gc.collect()
 
 
 def main(programs: int) -> None:
-    part = max(programs // 10, len(KINDS))
-    for first in range(0, programs, part):
+    batch = max(programs // 10, len(KINDS))
+    for first in range(0, programs, batch):
         began = time.perf_counter()
-        make(part, first)
-        print(f"{first + part} programs: {resident():.1f} MB, {alive()} object files in memory, "
+        make(batch, first)
+        print(f"{first + batch} programs: {resident():.1f} MB, {alive()} object files in memory, "
               f"{time.perf_counter() - began:.0f} s")
 
 

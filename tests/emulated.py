@@ -1,4 +1,4 @@
-"""A device whose memory is NumPy's and whose threads are the emulator's: CUDA C is run as it is."""
+"""Emulates a GPU: runs CUDA C in the emulator, on memory of NumPy."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ from fusewire.eager.arrays.dtypes import is_small
 
 
 class EmulatedDevice(PlainDevice):
-    """Runs modules in the emulator, with threads and blocks in an order of their own; `traced`
-    notes how well the first block of each function uses memory, in `moved`."""
+    """A device that runs modules in the emulator, with threads and blocks in the order `order`.
+    `traced`: notes the memory traffic of the first block of each function in `moved`."""
 
     def __init__(self, order: int = 0, mode: str = "check", traced: bool = False) -> None:
         self.order, self.mode, self.traced = order, mode, traced
@@ -31,7 +31,7 @@ class EmulatedDevice(PlainDevice):
         return _Loaded(Module(source, self.mode), self)
 
     def empty(self, shape: tuple[int, ...], dtype: Any) -> Any:
-        """Memory with whatever was there before: bytes that make no sense."""
+        """Memory with meaningless contents, as on a GPU."""
         size = int(np.prod(shape, dtype=np.int64)) * np.dtype(dtype).itemsize
         return np.full(size, 0xCB, np.uint8).view(dtype).reshape(shape)
 
@@ -41,7 +41,7 @@ class EmulatedDevice(PlainDevice):
         return time.perf_counter() - began
 
     def ready(self, array: Any) -> Any:
-        """An array that owns its memory: where others begin, the emulator looks at."""
+        """The array, or a copy that owns its memory: the emulator checks bounds of memory."""
         return array if array.flags.c_contiguous and array.base is None else self.copy(array)
 
 
@@ -50,26 +50,26 @@ class _Loaded:
         self._module, self._device = module, device
 
     def launch(self, function: CudaFunction, arguments: Sequence[Region]) -> None:
-        how = function.name, (function.grid,), (function.block,), \
+        launch = function.name, (function.grid,), (function.block,), \
             [_memory(a) for a in arguments], function.shared
         if self._device.traced:
-            self._device.moved[function.name] = traffic(self._module, *how)
+            self._device.moved[function.name] = traffic(self._module, *launch)
         else:
-            self._module.launch(*how, order=self._device.order)
+            self._module.launch(*launch, order=self._device.order)
         if function.product is not None:
             _assert_a_library_gives_it(function, arguments)
 
 
 def _memory(region: Region) -> Any:
-    """The elements of a region, as kernels see them: floats of 16 bits are their bits."""
-    held = "uint16" if is_small(region.dtype) else region.dtype
-    whole = np.ascontiguousarray(region.array).reshape(-1).view(np.uint8)
+    """The elements of a region as kernels see them; 16-bit floats are their bits."""
+    dtype = "uint16" if is_small(region.dtype) else region.dtype
+    data = np.ascontiguousarray(region.array).reshape(-1).view(np.uint8)
     end = region.offset + region.size * region.dtype.itemsize
-    return whole[region.offset:end].view(held)
+    return data[region.offset:end].view(dtype)
 
 
 def _assert_a_library_gives_it(function: CudaFunction, arguments: Sequence[Region]) -> None:
-    """What a kernel says that it computes, cuBLAS would compute it, called as it is on a GPU."""
+    """Asserts that cuBLAS, called as on a GPU, would compute the product that a kernel computed."""
     product = function.product
     assert product is not None
     memory = {b: _memory(a) for b, a in zip(function.arguments, arguments)}
@@ -81,24 +81,25 @@ def _assert_a_library_gives_it(function: CudaFunction, arguments: Sequence[Regio
 
 
 def _seen(operand: blas.BlasOperand, buffer: Buffer, rows: int, columns: int, batch: int) -> Any:
-    """The matrices that cuBLAS sees: column by column in memory, and then turned if asked for."""
+    """The matrices that cuBLAS sees: column-major, and transposed if the call says so."""
     shape = (columns, rows) if operand.operation == blas.TRANSPOSED else (rows, columns)
     assert operand.pitch >= shape[0]
     step = buffer.dtype.itemsize
     size = (batch - 1) * operand.batch + (shape[1] - 1) * operand.pitch + shape[0]
-    raw = np.ctypeslib.as_array((ctypes.c_uint8 * (size * step)).from_address(operand.address))
-    found = np.lib.stride_tricks.as_strided(
-        raw.view(buffer.dtype), (batch, *shape), (operand.batch * step, step, operand.pitch * step))
-    return (found.mT if operand.operation == blas.TRANSPOSED else found).astype(np.float64)
+    data = np.ctypeslib.as_array((ctypes.c_uint8 * (size * step)).from_address(operand.address))
+    matrices = np.lib.stride_tricks.as_strided(
+        data.view(buffer.dtype), (batch, *shape),
+        (operand.batch * step, step, operand.pitch * step))
+    return (matrices.mT if operand.operation == blas.TRANSPOSED else matrices).astype(np.float64)
 
 def run_kernels(kernels: Sequence[Kernel], memory: Sequence[dict[Buffer, Any]], order: int = 0
                 ) -> str:
-    """Runs kernels by hand as one module, each on arrays by buffer; the module's source."""
+    """The source of a module of kernels, after running each on its arrays by buffer."""
     module = module_of([(f"k{n}", [k]) for n, k in enumerate(kernels)],
                        {k: frozenset(k.arguments) for k in kernels})
     loaded = EmulatedDevice(order).load(module.source)
-    for function, own in zip(module.functions, memory, strict=True):
-        arguments = [Region(own[b], 0, b.dtype, own[b].size) for b in function.arguments]
+    for function, arrays in zip(module.functions, memory, strict=True):
+        arguments = [Region(arrays[b], 0, b.dtype, arrays[b].size) for b in function.arguments]
         if function.scratch:
             byte = np.dtype("uint8")
             arguments.append(Region(np.full(function.scratch, 0xCB, byte), 0, byte,

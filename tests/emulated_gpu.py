@@ -1,4 +1,4 @@
-"""A GPU that is not there: CuPy is a stand-in on NumPy's arrays, and its threads the emulator's."""
+"""Emulates two GPUs: a stand-in for CuPy on NumPy's arrays, with the emulator for kernels."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ from fusewire.eager.core.tensor import Tensor
 
 
 class EmulatedGpu:
-    """The GPU of a number: the emulator, on arrays of the stand-in."""
+    """A GPU with a number: the emulator, on arrays of the stand-in."""
 
     choice: CandidateChoice = FIRST_CANDIDATE
 
     def __init__(self, number: int) -> None:
         self.number, self.emulated = number, EmulatedDevice()
         self.launches: list[str] = []  # the names of the kernels that were launched
-        self.graphs = 0  # how many were
+        self.graphs = 0  # the number of graphs that were launched
         self._captured: list[Any] | None = None
         arrays = [self.empty((1,), np.uint8)]
         _tensor = Tensor(arrays[0])
@@ -57,18 +57,18 @@ class EmulatedGpu:
     def is_free(self, arrays: list[Any], which: int) -> bool:
         return holders(arrays, which) == self._alone
 
-    def places(self, arrays: Sequence[Any]) -> BufferAddresses:
+    def addresses(self, arrays: Sequence[Any]) -> BufferAddresses:
         return BufferAddresses(0, tuple(fake_cupy.host_of(a).ctypes.data for a in arrays))
 
     def capture(self, work: Any, arrays: Sequence[Any]) -> Any:
-        """Its launches, each on the memory that it was on."""
+        """A graph that repeats the launches of `work` on the same memory."""
         self._captured = []
         work()
-        noted, self._captured = self._captured, None
+        launches, self._captured = self._captured, None
 
         def launch() -> None:
             self.graphs += 1
-            for run in noted:
+            for run in launches:
                 run()
 
         return SimpleNamespace(launch=launch)
@@ -81,7 +81,7 @@ class EmulatedGpu:
         return self.emulated.seconds(work)
 
     def ready(self, array: Any) -> Any:
-        """An array as the emulator reads it; an array of another device is none of this one's."""
+        """An array that the emulator can read. Asserts that it is on this device."""
         assert array.device.id == self.number
         host = fake_cupy.host_of(array)
         return array if self.emulated.ready(host) is host else self.copy(array)
@@ -101,18 +101,18 @@ class _Loaded:
             self._gpu._captured.append(run)
 
     def _run(self, function: CudaFunction, memory: Sequence[Region]) -> None:
-        with unobserved():  # the emulator is no part of a function that is recorded
+        with unobserved():  # a trace must not record the emulator
             self._module.launch(function, memory)
 
 
 def holders(arrays: list[Any], which: int) -> tuple[int, ...]:
-    """How many references there are to an array of a list, and to its memory."""
+    """The numbers of references to an array of a list, and to its memory."""
     return sys.getrefcount(arrays[which]), sys.getrefcount(arrays[which]._host)
 
 
 @contextlib.contextmanager
 def emulated_gpus() -> Iterator[list[EmulatedGpu]]:
-    """A context in which this machine has two GPUs, which are emulated."""
+    """A context in which this machine has two emulated GPUs."""
     gpus = [EmulatedGpu(0), EmulatedGpu(1)]
     with fake_cupy.installed(), mock.patch.object(eager, "gpu", gpus.__getitem__), \
             mock.patch.object(multi_device, "gpu", gpus.__getitem__), \

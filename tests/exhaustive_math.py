@@ -1,11 +1,11 @@
-"""Every float32 through every function of one argument: the largest error, and where it is.
+"""Runs every function of one argument on every float32, and reports the largest error.
 
     python tests/exhaustive_math.py                        # all functions and numbers: hours
     python tests/exhaustive_math.py --every 97             # a number in 97: minutes
     python tests/exhaustive_math.py exp tanh --cpu x86-64-v3
 
-It compares with NumPy in float64 and exits with 1 where an error is above the bound, or where nan,
-an infinity or the sign of a zero is wrong. `test_llvm_math.py` tries chosen numbers in every run.
+It compares with NumPy in float64. It exits with 1 if an error exceeds the bound, or if a nan, an
+infinity or the sign of a zero is wrong. `test_llvm_math.py` tests selected numbers in every run.
 """
 
 from __future__ import annotations
@@ -23,7 +23,8 @@ BLOCK = 1 << 20
 
 
 class Found(NamedTuple):
-    """The worst of some numbers: the error in units, where it is, what is wrong there."""
+    """The largest error of some numbers, in units, with its argument, and the number of wrong
+    results."""
 
     units: float
     at: float
@@ -35,14 +36,14 @@ class Found(NamedTuple):
         return f"{self.units:8.3f} units at {float(self.at)!r}{bad}"
 
     def joined(self, other: Found) -> Found:
-        """The worse of two, with what is wrong in both."""
+        """The worse of two, with the wrong results of both."""
         worse = max(self, other, key=lambda f: f.units)
-        place = self.wrong_at if self.wrong else other.wrong_at
-        return Found(worse.units, worse.at, self.wrong + other.wrong, place)
+        wrong_at = self.wrong_at if self.wrong else other.wrong_at
+        return Found(worse.units, worse.at, self.wrong + other.wrong, wrong_at)
 
 
 def judged(name: str, x: np.ndarray, got: np.ndarray) -> Found:
-    """The worst of these results of a function."""
+    """The largest error of these results of a function."""
     with np.errstate(all="ignore"):
         exact = UNARY[name](x.astype(np.float64))
     off, bad = errors(got, exact), np.flatnonzero(wrong(got, exact))
@@ -51,12 +52,12 @@ def judged(name: str, x: np.ndarray, got: np.ndarray) -> Found:
 
 
 def numbers(start: int, every: int) -> np.ndarray:
-    """BLOCK numbers, `every` bit patterns apart, from `start` on; they go round at the end."""
+    """BLOCK numbers, `every` bit patterns apart, from `start` on, modulo 2**32."""
     return (np.arange(start, start + BLOCK * every, every) % (1 << 32)).astype(np.uint32).view(F32)
 
 
 def search(name: str, cpu: str, every: int, workers: int) -> Found:
-    """The worst of all numbers."""
+    """The largest error over all numbers."""
     run = Functions([name], F32, BLOCK, cpu)
     starts = range(0, 1 << 32, BLOCK * every)
 
@@ -74,13 +75,13 @@ def search(name: str, cpu: str, every: int, workers: int) -> Found:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("functions", nargs="*", default=list(UNARY), metavar="function")
-    parser.add_argument("--cpu", default="", help="as LLVM calls it, such as x86-64-v3")
-    parser.add_argument("--every", type=int, default=1, help="one number in so many")
+    parser.add_argument("--cpu", default="", help="LLVM's name, such as x86-64-v3")
+    parser.add_argument("--every", type=int, default=1, help="test one number in so many")
     parser.add_argument("--workers", type=int, default=os.cpu_count() or 1)
-    given = parser.parse_args()
+    options = parser.parse_args()
     bad = 0
-    for name in given.functions:
-        found = search(name, given.cpu, given.every, given.workers)
+    for name in options.functions:
+        found = search(name, options.cpu, options.every, options.workers)
         fails = found.units > UNITS or found.wrong > 0
         bad += fails
         print(f"{name:6} {found}{'  <-- too much' if fails else ''}", flush=True)

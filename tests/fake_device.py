@@ -1,4 +1,4 @@
-"""A device that notes what is launched and computes nothing: what plans are tested against."""
+"""Fakes a device that notes launches and computes nothing, for tests of plans."""
 
 from __future__ import annotations
 
@@ -15,8 +15,11 @@ from fusewire.codegen.cuda.runtime.protocol import Region
 
 @dataclass
 class FakeDevice(PlainDevice):
-    """`launches` has what ran, in order: the function, and the regions that its arguments are in.
-    `made` has the arrays that were asked for, whose memory is NumPy's."""
+    """A device without computation.
+
+    `launches`: functions in order, with the memory regions of their arguments
+    `made`: the arrays that were allocated
+    """
 
     launches: list[tuple[CudaFunction, list[Region]]] = field(default_factory=list)
     made: list[Any] = field(default_factory=list)

@@ -1,4 +1,4 @@
-"""Where CUDA C runs in tests: in the emulator, and with `pytest -m gpu` on a GPU."""
+"""Provides the devices that tests run CUDA C on: the emulator, and with `pytest -m gpu` a GPU."""
 
 from __future__ import annotations
 
@@ -21,23 +21,23 @@ NEEDS_GPU = [pytest.mark.gpu, pytest.mark.skipif(
 EMULATOR = pytest.param(EmulatedDevice, id="emulator", marks=pytest.mark.skipif(
     not AVAILABLE, reason="the emulator compiles with g++"))
 GPU = pytest.param(lambda order=0: real_cupy() and gpu(), id="gpu", marks=NEEDS_GPU)
-"""What makes a device, whose threads take turns in an order of this number where that is known."""
+"""Makers of a device. Their argument selects an order of threads, in the emulator."""
 
 BOTH = pytest.mark.parametrize(
     "gpus", [pytest.param("emulator", marks=EMULATOR.marks), pytest.param("gpu", marks=NEEDS_GPU)],
     indirect=True)
-"""Where programs run whose tensors are on GPUs."""
+"""Devices for programs whose tensors are on GPUs."""
 
 
 def real_cupy() -> Any:
-    """CuPy for a test marked gpu, which does not fail for what CuPy warns of when imported."""
+    """CuPy, imported without its warnings, for tests marked gpu."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         return devices.cupy()
 
 
 def from_here(part: Graph, device: Any) -> Callable[[list[Any]], list[Any]]:
-    """A part of a graph on a device, from arrays of NumPy's to arrays of NumPy's: what has no code
-    is computed by NumPy, whose results are looked at elsewhere."""
+    """A function that runs a part of a graph on a device, from NumPy arrays to NumPy arrays. NumPy
+    computes ops without code."""
     program = compile_on(part, device, checks=False)
     return lambda arrays: [devices.host(a) for a in program([device.upload(a) for a in arrays])]

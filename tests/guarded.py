@@ -1,8 +1,7 @@
-"""Memory that ends, or begins, at a page nobody may touch, and programs run with every buffer in
-such memory: what they read or write beyond an end is a crash, not a number by chance.
+"""Runs programs with every buffer beside a guard page, so that accesses out of bounds crash.
 
 Buffers inside a program lie in one arena, scratch on a stack. Here each is an argument of its own,
-so that it has its guards as well. Tasks run one after the other, as they share scratch.
+so that it has guards, too. Tasks run one after the other, since they share scratch.
 """
 
 from __future__ import annotations
@@ -38,14 +37,14 @@ def in_a_process(*command: str) -> subprocess.CompletedProcess[str]:
 
 
 def guarded(size: int, dtype: Any, at_end: bool) -> Any:
-    """A flat array that ends at a page nobody may touch, or else begins behind one."""
+    """A flat array that ends at a guard page, or begins behind one."""
     dtype = np.dtype(dtype)
-    room = -(-size * dtype.itemsize // mmap.PAGESIZE) * mmap.PAGESIZE
-    block = mmap.mmap(-1, room + 2 * mmap.PAGESIZE)
+    size_in_pages = -(-size * dtype.itemsize // mmap.PAGESIZE) * mmap.PAGESIZE
+    block = mmap.mmap(-1, size_in_pages + 2 * mmap.PAGESIZE)
     first = ctypes.addressof(ctypes.c_char.from_buffer(block))
-    for page in (first, first + mmap.PAGESIZE + room):
+    for page in (first, first + mmap.PAGESIZE + size_in_pages):
         _forbid(page)
-    start = mmap.PAGESIZE + (room - size * dtype.itemsize if at_end else 0)
+    start = mmap.PAGESIZE + (size_in_pages - size * dtype.itemsize if at_end else 0)
     return np.frombuffer(block, dtype, size, start)
 
 
@@ -63,45 +62,46 @@ class Run:
         self.target, self.at_end = named(cpu), at_end
         self.plan, self.launches = lower_graph(graph, machine_of(self.target))
         self.memory: dict[Buffer, Any] = {}
-        self.open: dict[Kernel, Kernel] = {}
+        self.kernels: dict[Kernel, Kernel] = {}
 
     def __call__(self, arrays: Sequence[Any]) -> list[Any]:
         """The graph's outputs for these inputs."""
         plan = self.plan
         for node, array in zip(plan.graph.inputs, arrays):
-            self._put(plan.buffers[node], array)
+            self._write(plan.buffers[node], array)
         for node in plan.constants:
-            self._put(plan.buffers[node], evaluate_node(node, []))
+            self._write(plan.buffers[node], evaluate_node(node, []))
         steps = [self._step(launch) for launch in self.launches]
         for buffer in plan.buffers.values():
-            self._place(buffer)
+            self._allocate(buffer)
         table = np.array([a.ctypes.data for a in self.memory.values()], np.uint64)
         build(steps, "guarded", self.target).run(table.ctypes.data, 0)
         outputs = plan.graph.outputs[:plan.output_count]
-        found = [self.memory[plan.buffers[node]] for node in outputs]
-        return [a[:math.prod(s)].reshape(s).copy() for a, s in zip(found, plan.shapes)]
+        arrays = [self.memory[plan.buffers[node]] for node in outputs]
+        return [a[:math.prod(s)].reshape(s).copy() for a, s in zip(arrays, plan.shapes)]
 
     def _step(self, launch: Any) -> ProgramStep:
-        kernel = self._opened(launch.kernel)
-        for place in launch.views:
-            self._place(place.buffer)
+        kernel = self._with_visible_scratch(launch.kernel)
+        for view in launch.views:
+            self._allocate(view.buffer)
         slots = {b: Argument(i) for i, b in enumerate(self.memory)}
-        own = dict(zip(launch.kernel.arguments, launch.views))
-        return ProgramStep(kernel, [slot_of(own[b], slots) if b in own else Argument(self._place(b))
+        views = dict(zip(launch.kernel.arguments, launch.views))
+        return ProgramStep(kernel, [slot_of(views[b], slots)
+                                    if b in views else Argument(self._allocate(b))
                                     for b in kernel.arguments])
 
-    def _opened(self, kernel: Kernel) -> Kernel:
-        """The kernel with its scratch as arguments, and one task after the other."""
-        if kernel not in self.open:
-            self.open[kernel] = replace(
+    def _with_visible_scratch(self, kernel: Kernel) -> Kernel:
+        """The kernel with scratch as arguments, and with serial tasks."""
+        if kernel not in self.kernels:
+            self.kernels[kernel] = replace(
                 kernel, outputs=kernel.outputs + kernel.scratch, scratch=(), cost=0.0)
-        return self.open[kernel]
+        return self.kernels[kernel]
 
-    def _put(self, buffer: Buffer, array: Any) -> None:
-        self._place(buffer)
+    def _write(self, buffer: Buffer, array: Any) -> None:
+        self._allocate(buffer)
         self.memory[buffer][:] = np.asarray(array).reshape(-1)
 
-    def _place(self, buffer: Buffer) -> int:
+    def _allocate(self, buffer: Buffer) -> int:
         """The buffer's number in the table; its memory is made when it is first met."""
         if buffer not in self.memory:
             self.memory[buffer] = guarded(buffer.size, buffer.dtype, self.at_end)

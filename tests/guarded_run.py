@@ -1,5 +1,6 @@
-"""Runs a sample of programs between guards, in a process of its own: a line for each before it
-runs, so that the last one printed is the one that crashed.
+"""Runs a sample of programs between guard pages, in a process of its own.
+
+It prints a line before each program, so that the last line names the program that crashed.
 
     python tests/guarded_run.py <processor> <end|start> [seed]
 """
@@ -27,7 +28,7 @@ Program = Callable[[], tuple[Graph, list[Any]]]
 
 
 def programs(seed: int) -> Iterator[tuple[str, Program, float]]:
-    """Names, makers of a graph with its inputs, and how loosely results are compared."""
+    """Names, makers of a graph with its inputs, and factors of the tolerance."""
     every = [(name, dtype, size) for name, dtype in cases() for size in SIZES]
     for name, dtype, size in sample(every, 16, seed):
         yield f"{name} {dtype} {size}", lambda n=name, s=size, d=dtype: KINDS[n].graph(s, d), 10.0
@@ -36,7 +37,7 @@ def programs(seed: int) -> Iterator[tuple[str, Program, float]]:
 
 
 def calls(row: Row) -> tuple[Graph, list[Any]]:
-    """The row called with each of its inputs, as one graph."""
+    """A graph that calls the row with each of its inputs, and the arrays of its inputs."""
     inputs = [xs for xs in row.inputs(np.random.default_rng(0))
               if all(is_supported(x.dtype) for x in xs)]
     call = row.call
@@ -44,7 +45,7 @@ def calls(row: Row) -> tuple[Graph, list[Any]]:
 
 
 def check(program: Program, cpu: str, at_end: bool, loose: float) -> bool:
-    """Runs a program and compares it with NumPy; whether there is native code for it."""
+    """True if a program has native code. Runs it and compares it with NumPy."""
     with np.errstate(all="ignore"):
         graph, arrays = program()
         if any(map(why_no_code, graph.nodes())):

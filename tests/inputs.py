@@ -1,4 +1,4 @@
-"""Makers of inputs, of functions and layers, for every dtype that they are run in."""
+"""Makes the inputs of functions and layers, in each dtype that tests use."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Make = Callable[[np.random.Generator, np.dtype[Any]], Any]
 
 @dataclass(frozen=True)
 class Input:
-    """How an input is made; `make` gets the dtype that the entry is run in."""
+    """A maker of an input; `make` gets the dtype of the test."""
 
     make: Make
 
@@ -28,12 +28,12 @@ def dtype_named(name: str) -> np.dtype[Any]:
 
 
 def x(*shape: int, low: float = -3, high: float = 3, dtype: Any = None) -> Input:
-    """Random numbers of `shape`; `dtype` where it is always the same."""
+    """Random numbers of `shape`; `dtype`: in the place of the test's dtype."""
     return Input(lambda rng, d: numbers(rng, shape, dtype or d, low, high))
 
 
 def ints(*shape: int, below: int, low: int = 0) -> Input:
-    """Random whole numbers from `low` to `below` - 1, as indices are."""
+    """Random integers from `low` to `below` - 1, such as indices."""
     return x(*shape, low=low, high=below - 1, dtype=np.dtype("int64"))
 
 
@@ -57,7 +57,7 @@ def distinct(*shape: int) -> Input:
 
 
 def made(fn: Make) -> Input:
-    """What `fn(rng, dtype)` makes."""
+    """The array that `fn(rng, dtype)` makes."""
     return Input(fn)
 
 

@@ -1,4 +1,4 @@
-"""Jobs that run at the same time, each in a thread."""
+"""Runs jobs at the same time, each in a thread."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 
 def together(*jobs: Callable[[], Any]) -> list[Any]:
-    """Runs jobs at the same time; their results, and what they raised raised again."""
+    """The results of jobs that run at the same time. Raises the first of their errors."""
     results: list[Any] = [None] * len(jobs)
     ready = threading.Barrier(len(jobs))
 

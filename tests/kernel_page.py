@@ -1,4 +1,4 @@
-"""Writes docs/cuda-kernels.md: what the main kernels take of a GPU, and how well they use memory.
+"""Writes docs/cuda-kernels.md: the GPU resources of the main kernels, and their memory traffic.
 
     python tests/kernel_page.py > docs/cuda-kernels.md
 """
@@ -40,8 +40,8 @@ def causal(q: Any, k: Any, v: Any) -> Any:
     return F.scaled_dot_product_attention(q, k, v, is_causal=True)
 
 
-def causal_back(*given: Any) -> Any:
-    own = [x.detach().requires_grad_() for x in given]
+def causal_back(*args: Any) -> Any:
+    own = [x.detach().requires_grad_() for x in args]
     return fw.grad(causal(*own).sum(), own)
 
 
@@ -50,9 +50,9 @@ def weight_gradient(x: Any, w: Any) -> Any:
     return fw.grad(F.conv2d(x, own, padding=1).sum(), own)
 
 
-def six_updates(*given: Any) -> Any:
-    """Of two sizes, which take turns: parameters, gradients and both averages of each."""
-    return [adam(*given[n::6]) for n in range(6)]
+def six_updates(*args: Any) -> Any:
+    """Updates of six parameters of two alternating sizes, with gradients and both averages."""
+    return [adam(*args[n::6]) for n in range(6)]
 
 
 Case = tuple[Callable[..., Any], tuple[tuple[int, ...], ...]]
@@ -87,9 +87,9 @@ OF_BFLOAT16: dict[str, Case] = {
 
 def page() -> str:
     """The whole page."""
-    found = [rows(name, case, dtype) for cases, dtype in (
+    tables = [rows(name, case, dtype) for cases, dtype in (
         (CASES, fw.float32), (OF_BFLOAT16, fw.bfloat16)) for name, case in cases.items()]
-    return HEAD + "".join(f"| {' | '.join(row)} |\n" for several in found for row in several)
+    return HEAD + "".join(f"| {' | '.join(row)} |\n" for table in tables for row in table)
 
 
 def rows(name: str, case: Case, dtype: Any) -> Iterable[tuple[str, ...]]:
@@ -97,24 +97,25 @@ def rows(name: str, case: Case, dtype: Any) -> Iterable[tuple[str, ...]]:
     function, shapes = case
     rng = np.random.default_rng(0)
     fw.manual_seed(0)
-    given = tensors([rng.standard_normal(shape).astype(dtype) for shape in shapes])
-    with mock.patch.object(dispatch, "large", None):  # making code for the CPU is not recorded
-        graph, arrays = recorded(function, *given)
+    args = tensors([rng.standard_normal(shape).astype(dtype) for shape in shapes])
+    with mock.patch.object(dispatch, "large", None):  # no native code for eager ops in the trace
+        graph, arrays = recorded(function, *args)
     device = EmulatedDevice(traced=True)
     program = compile_on(graph, device)
     program(list(arrays))
-    taken = [nvrtc.compile(program.code, arch).resources for arch in ("sm_80", "sm_90")]
+    resources = [nvrtc.compile(program.code, arch).resources for arch in ("sm_80", "sm_90")]
     for f in program.program.module.functions:
-        found = [t[f.name] for t in taken]
-        assert not any(r.spill_stores or r.spill_loads for r in found), f.name
-        registers = " / ".join(str(r.registers) for r in found)
+        kernel_resources = [t[f.name] for t in resources]
+        assert not any(r.spill_stores or r.spill_loads for r in kernel_resources), f.name
+        registers = " / ".join(str(r.registers) for r in kernel_resources)
         moved = device.moved[f.name]
         yield (name, re.sub(r"^k\d+_", "", f.name), f"{f.grid} x {f.block}", registers,
-               f"{found[-1].shared + f.shared:,}", ratio(moved, "global"), ratio(moved, "shared"))
+               f"{kernel_resources[-1].shared + f.shared:,}", ratio(moved, "global"),
+               ratio(moved, "shared"))
 
 
 def ratio(moved: Iterable[Traffic], memory: str) -> str:
-    """What was moved over what would have been moved at best."""
+    """The memory traffic over the least possible traffic."""
     own = [t for t in moved if t.memory == memory]
     return f"{sum(t.cost for t in own) / sum(t.ideal for t in own):.2f}" if own else ""
 

@@ -1,5 +1,5 @@
-"""One small program for each kind of kernel, at any size: for everything that looks at the machine
-code itself, such as memory that it touches, or a processor that is not here."""
+"""Defines one small program for each kind of kernel, at any size, for tests of the machine code:
+the memory that it touches, or code for other processors."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Shape = tuple[int, ...]
 
 
 class Places(NamedTuple):
-    """An input of whole numbers from 0 to `below` - 1."""
+    """An input of integers from 0 to `below` - 1."""
 
     shape: Shape
     below: int
@@ -28,7 +28,7 @@ class Places(NamedTuple):
 
 @dataclass(frozen=True)
 class Kind:
-    """A function of tensors, and the inputs that it takes at a size."""
+    """A function of tensors, and the shapes of its inputs at a size."""
 
     function: Callable[..., Any]
     inputs: Callable[[int], tuple[Shape | Places, ...]]
@@ -37,12 +37,12 @@ class Kind:
         """The graph of a call at that size, and its inputs."""
         rng = np.random.default_rng(seed)
         fw.manual_seed(seed)
-        made = [made_of(shape, np.dtype(dtype), rng) for shape in self.inputs(size)]
-        return recorded(self.function, *tensors(made))
+        arrays = [made_of(shape, np.dtype(dtype), rng) for shape in self.inputs(size)]
+        return recorded(self.function, *tensors(arrays))
 
 
 def made_of(shape: Shape | Places, dtype: Any, rng: np.random.Generator) -> Any:
-    """Random numbers of that shape."""
+    """An array of random numbers of that shape."""
     if isinstance(shape, Places):
         return rng.integers(0, shape.below, shape.shape)
     if dtype.kind == "f":
@@ -51,12 +51,12 @@ def made_of(shape: Shape | Places, dtype: Any, rng: np.random.Generator) -> Any:
 
 
 def gradient(function: Callable[..., Any], count: int = 1) -> Callable[..., Any]:
-    """The function's result and its gradients by the first `count` inputs."""
+    """A function that returns the result and its gradients by the first `count` inputs."""
 
     def both(*xs: Any) -> Any:
-        own = [x.detach().requires_grad_() for x in xs[:count]]
-        out = function(*own, *xs[count:])
-        return out.detach(), *fw.grad(out.sum(), own)
+        leaves = [x.detach().requires_grad_() for x in xs[:count]]
+        out = function(*leaves, *xs[count:])
+        return out.detach(), *fw.grad(out.sum(), leaves)
 
     return both
 
@@ -137,6 +137,6 @@ KINDS = {**FLOATS, **NUMBERS}
 
 
 def cases() -> list[tuple[str, str]]:
-    """Each kind with the dtypes that it is run in."""
+    """The names of all kinds, with the dtypes of each."""
     return [(name, dtype) for dtype in ("float32", "float64") for name in KINDS] + \
            [(name, dtype) for dtype in ("int32", "uint8", "int64") for name in NUMBERS]

@@ -1,4 +1,4 @@
-"""Models that become libraries, and what an object file of one may call."""
+"""Defines models for tests of libraries, and the C functions that a library may call."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Perceptron(nn.Module):
 
 
 class Block(nn.Module):
-    """A residual block, with what is before and behind it."""
+    """A residual block, with a convolution before it and a linear layer after it."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -64,10 +64,10 @@ MODELS: dict[str, tuple[Any, Any]] = {
 
 
 def model(name: str) -> tuple[nn.Module, tuple[fw.Tensor, ...]]:
-    """A model and what it takes."""
+    """A model in eval mode, and its example arguments."""
     fw.manual_seed(0)
-    kind, args = MODELS[name]
-    made = kind()
+    cls, args = MODELS[name]
+    network = cls()
     for x in (images(), images()) if name == "block" else ():
-        made(*x)  # so that batch norms know a mean
-    return made.eval(), args()
+        network(*x)  # fills the running statistics of batch norms
+    return network.eval(), args()

@@ -1,4 +1,4 @@
-"""Small kernels by hand, and the comparison of native code with the interpreter."""
+"""Builds small kernels by hand, and compares native code with the interpreter."""
 
 import numpy as np
 
@@ -69,7 +69,7 @@ BITS = {"and", "or", "xor", "not"}
 
 
 def accepts(op, dtype):
-    """Whether an operation is used with a dtype."""
+    """True if kernels use an operation with a dtype."""
     if op in FLOAT_ONLY or op in ("floor", "ceil", "trunc", "round"):
         return dtype.kind == "f"
     if op in BITS:
@@ -88,7 +88,7 @@ def accepts(op, dtype):
 
 
 def result_of(op, dtype):
-    """The dtype of what an operation on this one gives."""
+    """The dtype of the result of an operation on `dtype`."""
     if op == "bits":
         return np.dtype(f"u{dtype.itemsize}")
     return BOOL if op in PREDICATES else dtype
@@ -131,15 +131,15 @@ def tile(rows, columns, depth, lanes, unroll, columns_known=True):
 
 
 def filled(buffer, rng):
-    """Values of all sizes, with the special ones among them."""
+    """Random values of all magnitudes, with special ones among them."""
     kind, size = buffer.dtype.kind, buffer.size
     if kind == "b":
         return rng.random(size) < 0.5
     if kind == "f":
         values = (rng.standard_normal(size) * 3).astype(buffer.dtype)
         specials = np.array([0.0, -0.0, np.inf, -np.inf, np.nan, 1e-40, 0.5, 1e30], buffer.dtype)
-        places = rng.random(size) < 0.4
-        values[places] = rng.choice(specials, places.sum())
+        special = rng.random(size) < 0.4
+        values[special] = rng.choice(specials, special.sum())
         return values
     info = np.iinfo(buffer.dtype)
     values = rng.integers(info.min, info.max, size, buffer.dtype, endpoint=True)
@@ -150,42 +150,42 @@ def filled(buffer, rng):
 
 def check_all(kernels, target="", seed=0, rtol=0.0, given=None):
     """Compiles the kernels as one program and compares every array with the interpreter's."""
-    made = []
+    programs = []
 
     def run_native(kernels, memory):
-        places = iter(range(sum(map(len, memory))))
-        steps = [ProgramStep(k, [Argument(next(places)) for _ in k.arguments]) for k in kernels]
+        numbers = iter(range(sum(map(len, memory))))
+        steps = [ProgramStep(k, [Argument(next(numbers)) for _ in k.arguments]) for k in kernels]
         table = np.array([own[b].ctypes.data for own, k in zip(memory, kernels)
                           for b in k.arguments])
-        made.append(build(steps, "test", named(target)))
-        made[0].run(table.ctypes.data, 0)
+        programs.append(build(steps, "test", named(target)))
+        programs[0].run(table.ctypes.data, 0)
 
     compare_all(kernels, run_native, seed, rtol, given)
-    return made[0]
+    return programs[0]
 
 
 def compare_all(kernels, run_all, seed=0, rtol=0.0, given=None):
-    """Compares what run_all(kernels, the arrays of each by buffer) leaves in every array with what
-    the interpreter does."""
+    """Compares every array after run_all(kernels, arrays of each by buffer) with the array that the
+    interpreter leaves."""
     rng = np.random.default_rng(seed)
     memory = [{b: given[b].copy() if given and b in given else filled(b, rng)
                for b in k.arguments} for k in kernels]
-    wanted = [{b: a.copy() for b, a in own.items()} for own in memory]
-    for k, own in zip(kernels, wanted):
+    expected = [{b: a.copy() for b, a in own.items()} for own in memory]
+    for k, own in zip(kernels, expected):
         run(k, own)
     run_all(kernels, memory)
-    for k, got, own in zip(kernels, memory, wanted):
+    for k, got, own in zip(kernels, memory, expected):
         for b in k.arguments:
             same(got[b], own[b], rtol, f"{k.name}: {b.name}")
 
 
-def same(got, wanted, rtol, name):
+def same(got, expected, rtol, name):
     if got.dtype == bfloat16:  # NumPy does not know its nans
-        got, wanted = got.astype(F32), wanted.astype(F32)
+        got, expected = got.astype(F32), expected.astype(F32)
     if got.dtype.kind == "f" and rtol:
-        np.testing.assert_allclose(got, wanted, rtol=rtol, atol=rtol, err_msg=name)
+        np.testing.assert_allclose(got, expected, rtol=rtol, atol=rtol, err_msg=name)
     else:
-        np.testing.assert_array_equal(got, wanted, err_msg=name)
+        np.testing.assert_array_equal(got, expected, err_msg=name)
         if got.dtype.kind == "f":
-            zero = (got == 0) & (wanted == 0)
-            np.testing.assert_array_equal(np.signbit(got[zero]), np.signbit(wanted[zero]), name)
+            zero = (got == 0) & (expected == 0)
+            np.testing.assert_array_equal(np.signbit(got[zero]), np.signbit(expected[zero]), name)

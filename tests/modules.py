@@ -1,4 +1,4 @@
-"""A module with parts of every sort, and what errors say: tests of `nn.Module` use both."""
+"""Provides a module with parts of every kind, and the texts of errors, for tests of `nn.Module`."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from fusewire.eager.errors import FusewireError
 
 
 class Block(nn.Module):
-    """Two layers, a buffer that is saved and one that is not."""
+    """Two layers, a persistent buffer and one that is not persistent."""
 
     def __init__(self, width: int = 3) -> None:
         super().__init__()
@@ -26,7 +26,7 @@ class Block(nn.Module):
 
 
 def message(call: Callable[[], Any]) -> str:
-    """What the error of `call` says, without the user's line."""
+    """The text of the error that `call` raises, without the user's line."""
     with pytest.raises(FusewireError) as caught:
         call()
     return "\n".join(x for x in str(caught.value).split("\n") if not x.startswith("  at:"))

@@ -1,4 +1,4 @@
-"""What `CupyDevice` calls of CuPy, noted: arrays have addresses, and kernels do not run."""
+"""Notes the calls of CuPy that `CupyDevice` makes; arrays have addresses, kernels do not run."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ import numpy as np
 
 
 class FakeCupy:
-    """Stands for the module `cupy` on a machine with an H100. `calls` has what it was asked to do,
-    but for contexts, which nest in `inside`."""
+    """A stand-in for the module `cupy` on a machine with an H100. `calls`: the calls in order.
+    `inside`: the contexts that are entered."""
 
     def __init__(self) -> None:
         self.calls: list[tuple[Any, ...]] = []
@@ -27,7 +27,7 @@ class FakeCupy:
             get_current_stream=lambda: _Stream(self, "default"),
             device=SimpleNamespace(get_cublas_handle=lambda: "handle"),
             cublas=SimpleNamespace(
-                gemmStridedBatchedEx=lambda *words: self.note("multiply", *words)),
+                gemmStridedBatchedEx=lambda *args: self.note("multiply", *args)),
             runtime=SimpleNamespace(
                 driverGetVersion=lambda: 12040,
                 getDeviceProperties=lambda number: {"name": b"NVIDIA H100"}),
@@ -35,7 +35,7 @@ class FakeCupy:
             get_elapsed_time=lambda begin, end: 40.0,  # ms
             driver=SimpleNamespace(
                 CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES=8,
-                funcSetAttribute=lambda *words: self.note("allow", *words)))
+                funcSetAttribute=lambda *args: self.note("allow", *args)))
 
     def note(self, *call: Any) -> None:
         assert self.inside and self.inside[0].startswith("device"), "on any of several GPUs"
@@ -43,11 +43,11 @@ class FakeCupy:
 
     def array(self, array: Any, order: str = "C") -> Any:
         self.note("array")
-        made = SimpleNamespace(shape=array.shape, dtype=array.dtype)
-        made.data = SimpleNamespace(ptr=next(self._addresses), mem=SimpleNamespace())
-        made.set = lambda values: self.note("set", made.data.ptr, *values)
-        made.flags = SimpleNamespace(c_contiguous=True)
-        return made
+        array = SimpleNamespace(shape=array.shape, dtype=array.dtype)
+        array.data = SimpleNamespace(ptr=next(self._addresses), mem=SimpleNamespace())
+        array.set = lambda values: self.note("set", array.data.ptr, *values)
+        array.flags = SimpleNamespace(c_contiguous=True)
+        return array
 
     asarray = array
 
@@ -59,9 +59,9 @@ class FakeCupy:
 
 
 class _Context:
-    def __init__(self, cupy: FakeCupy, name: str, **about: Any) -> None:
+    def __init__(self, cupy: FakeCupy, name: str, **attributes: Any) -> None:
         self.cupy, self.name = cupy, name
-        self.__dict__.update(about)
+        self.__dict__.update(attributes)
 
     def __enter__(self) -> None:
         self.cupy.inside.append(self.name)

@@ -1,9 +1,9 @@
-"""Mutants of ONNX models: whatever a file says, it loads and runs, or an error of ours tells why.
+"""Loads and runs mutants of ONNX models: every file runs, or raises an error of this package.
 
     python tests/onnx_mutants.py [<number of mutants> [<seed>]]
 
-The mutants are made in other processes, so that one that ends its process or never comes back is
-found, and named by its seed. `test_onnx_mutants.py` runs some hundreds.
+The mutants run in other processes. A mutant that ends its process or hangs is reported by its seed.
+`test_onnx_mutants.py` runs some hundreds.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ from onnx import AttributeProto, ModelProto, TensorProto, helper, numpy_helper
 import fusewire as fw
 
 LIMITS = fw.onnx.Limits(seconds=2, bytes=1 << 26, nodes=2000)
-WAIT = 60.0  # seconds that one mutant may take, on a machine that does other things as well
+WAIT = 60.0  # seconds that one mutant may take, on a busy machine
 FLOAT, INT64, BOOL, TEXT = (TensorProto.FLOAT, TensorProto.INT64, TensorProto.BOOL,
                             TensorProto.STRING)
 
 
-# ---- models that mutants are made of
+# ---- models to mutate
 def node(kind: str, inputs: str, outputs: str = "y", **attributes: Any) -> onnx.NodeProto:
     return helper.make_node(kind, inputs.split(), outputs.split(), **attributes)
 
@@ -43,9 +43,9 @@ def value(name: str, kind: int = FLOAT, shape: Any = None) -> onnx.ValueInfoProt
 
 def model(nodes: Any, shape: Any = ("n", 3), functions: Any = (), opset: int = 20,
           **weights: Any) -> ModelProto:
-    held = [numpy_helper.from_array(np.asarray(v), k) for k, v in weights.items()]
+    weight_tensors = [numpy_helper.from_array(np.asarray(v), k) for k, v in weights.items()]
     graph = helper.make_graph(nodes, "net", [value("x", FLOAT, shape)],
-                              [helper.make_empty_tensor_value_info("y")], held)
+                              [helper.make_empty_tensor_value_info("y")], weight_tensors)
     return helper.make_model(graph, functions=list(functions), opset_imports=[
         helper.make_opsetid("", opset), helper.make_opsetid("own", 1)])
 
@@ -87,15 +87,15 @@ def _functions() -> ModelProto:
 
 
 def _sparse() -> ModelProto:
-    made = model([node("MatMul", "x w")])
+    sparse_model = model([node("MatMul", "x w")])
     values = numpy_helper.from_array(np.float32([1, 2]), "w")
-    places = numpy_helper.from_array(np.int64([[0, 1], [2, 0]]), "places")
-    made.graph.sparse_initializer.append(helper.make_sparse_tensor(values, places, [3, 2]))
-    return made
+    indices = numpy_helper.from_array(np.int64([[0, 1], [2, 0]]), "places")
+    sparse_model.graph.sparse_initializer.append(helper.make_sparse_tensor(values, indices, [3, 2]))
+    return sparse_model
 
 
 def models() -> list[ModelProto]:
-    """Small models that together use all kinds of parts that files have."""
+    """Small models that together use all kinds of parts of files."""
     w = np.arange(6, dtype=np.float32).reshape(3, 2)
     return [
         _loop(), _scan(), _branches(), _functions(), _sparse(),
@@ -150,27 +150,27 @@ Graph = onnx.GraphProto
 Change = Callable[[random.Random, ModelProto], None]
 
 
-def graphs_of(made: ModelProto) -> list[Any]:
-    """The graph of a model and those inside of it, and its functions."""
-    found: list[Any] = [made.graph, *made.functions]
-    for graph in found:
-        found += [a.g for n in graph.node for a in n.attribute if a.HasField("g")]
-    return found
+def graphs_of(changed: ModelProto) -> list[Any]:
+    """The graph of a model, its nested graphs, and its functions."""
+    graphs: list[Any] = [changed.graph, *changed.functions]
+    for graph in graphs:
+        graphs += [a.g for n in graph.node for a in n.attribute if a.HasField("g")]
+    return graphs
 
 
-def nodes_of(made: ModelProto) -> list[tuple[Any, Any]]:
-    return [(graph, n) for graph in graphs_of(made) for n in graph.node]
+def nodes_of(changed: ModelProto) -> list[tuple[Any, Any]]:
+    return [(graph, n) for graph in graphs_of(changed) for n in graph.node]
 
 
-def names_of(made: ModelProto) -> list[str]:
-    found = [t.name for t in made.graph.initializer]
-    return [*found, "", "x", "y", *(e for _, n in nodes_of(made) for e in (*n.input, *n.output))]
+def names_of(changed: ModelProto) -> list[str]:
+    names = [t.name for t in changed.graph.initializer]
+    return [*names, "", "x", "y", *(e for _, n in nodes_of(changed) for e in (*n.input, *n.output))]
 
 
-def change_attribute(rng: random.Random, made: ModelProto) -> None:
-    held = [a for _, n in nodes_of(made) for a in n.attribute]
-    if held:
-        a = rng.choice(held)
+def change_attribute(rng: random.Random, changed: ModelProto) -> None:
+    attributes = [a for _, n in nodes_of(changed) for a in n.attribute]
+    if attributes:
+        a = rng.choice(attributes)
         if a.type == a.INT:
             a.i = rng.choice(INTS)
         elif a.type == a.FLOAT:
@@ -185,15 +185,15 @@ def change_attribute(rng: random.Random, made: ModelProto) -> None:
             a.type = rng.randrange(15)
 
 
-def name_attribute(rng: random.Random, made: ModelProto) -> None:
-    _, n = rng.choice(nodes_of(made))
+def name_attribute(rng: random.Random, changed: ModelProto) -> None:
+    _, n = rng.choice(nodes_of(changed))
     if n.attribute and rng.random() < 0.5:
         del n.attribute[rng.randrange(len(n.attribute))]
         return
     schemas = [s for s in _schemas() if s.name == n.op_type]
     name = rng.choice([*(schemas[0].attributes if schemas else ()), "axis", "to", "body"])
-    given = rng.choice([rng.choice(INTS), rng.choice(FLOATS), rng.choice(TEXTS), [1, 2]])
-    n.attribute.append(helper.make_attribute(name, given))
+    attribute_value = rng.choice([rng.choice(INTS), rng.choice(FLOATS), rng.choice(TEXTS), [1, 2]])
+    n.attribute.append(helper.make_attribute(name, attribute_value))
 
 
 def _schemas() -> list[Any]:
@@ -205,112 +205,112 @@ def _schemas() -> list[Any]:
 _SCHEMAS: list[Any] = []
 
 
-def change_kind(rng: random.Random, made: ModelProto) -> None:
-    rng.choice(nodes_of(made))[1].op_type = rng.choice(_schemas()).name
+def change_kind(rng: random.Random, changed: ModelProto) -> None:
+    rng.choice(nodes_of(changed))[1].op_type = rng.choice(_schemas()).name
 
 
-def rewire(rng: random.Random, made: ModelProto) -> None:
-    _, n = rng.choice(nodes_of(made))
+def rewire(rng: random.Random, changed: ModelProto) -> None:
+    _, n = rng.choice(nodes_of(changed))
     ends = rng.choice([n.input, n.input, n.output])
-    how = rng.randrange(3)
-    if how == 0 and ends:
-        ends[rng.randrange(len(ends))] = rng.choice(names_of(made))
-    elif how == 1 and ends:
+    choice = rng.randrange(3)
+    if choice == 0 and ends:
+        ends[rng.randrange(len(ends))] = rng.choice(names_of(changed))
+    elif choice == 1 and ends:
         del ends[rng.randrange(len(ends))]
     else:
-        ends.extend(rng.choices(names_of(made), k=rng.choice([1, 1, 12])))
+        ends.extend(rng.choices(names_of(changed), k=rng.choice([1, 1, 12])))
 
 
-def move_nodes(rng: random.Random, made: ModelProto) -> None:
-    graph, n = rng.choice(nodes_of(made))
-    how = rng.randrange(4)
-    if how == 0:
+def move_nodes(rng: random.Random, changed: ModelProto) -> None:
+    graph, n = rng.choice(nodes_of(changed))
+    choice = rng.randrange(4)
+    if choice == 0:
         graph.node.remove(n)
-    elif how == 1:
+    elif choice == 1:
         graph.node.append(n)
-    elif how == 2:
-        rng.choice(graphs_of(made)).node.append(n)
+    elif choice == 2:
+        rng.choice(graphs_of(changed)).node.append(n)
     else:
-        order = list(graph.node)
-        rng.shuffle(order)
+        nodes = list(graph.node)
+        rng.shuffle(nodes)
         del graph.node[:]
-        graph.node.extend(order)
+        graph.node.extend(nodes)
 
 
-def change_tensor(rng: random.Random, made: ModelProto) -> None:
-    held = [*made.graph.initializer, *(v.values for v in made.graph.sparse_initializer)]
-    if not held:
+def change_tensor(rng: random.Random, changed: ModelProto) -> None:
+    tensors = [*changed.graph.initializer, *(v.values for v in changed.graph.sparse_initializer)]
+    if not tensors:
         return
-    t, how = rng.choice(held), rng.randrange(6)
-    if how == 0:
+    t, choice = rng.choice(tensors), rng.randrange(6)
+    if choice == 0:
         t.data_type = rng.randrange(28)
-    elif how == 1 and t.dims:
+    elif choice == 1 and t.dims:
         t.dims[rng.randrange(len(t.dims))] = rng.choice(INTS)
-    elif how == 2:
+    elif choice == 2:
         t.dims.append(rng.choice([0, 1, 1, *INTS]))
-    elif how == 3:
+    elif choice == 3:
         t.raw_data = t.raw_data[:-1] if rng.random() < 0.5 else t.raw_data + b"\0" * 8
-    elif how == 4:
-        t.name = rng.choice(names_of(made))
+    elif choice == 4:
+        t.name = rng.choice(names_of(changed))
     elif t.data_type == INT64 and len(t.raw_data) >= 8:
         t.raw_data = np.array(rng.choices(INTS, k=len(t.raw_data) // 8), np.int64).tobytes()
     else:
         t.raw_data = rng.randbytes(len(t.raw_data))
 
 
-def change_ends(rng: random.Random, made: ModelProto) -> None:
-    graph = rng.choice(graphs_of(made))
+def change_ends(rng: random.Random, changed: ModelProto) -> None:
+    graph = rng.choice(graphs_of(changed))
     if not isinstance(graph, Graph):
-        rng.choice([graph.input, graph.output]).append(rng.choice(names_of(made)))
+        rng.choice([graph.input, graph.output]).append(rng.choice(names_of(changed)))
         return
     ends = rng.choice([graph.input, graph.output])
-    how = rng.randrange(4)
-    if how == 0 and ends:
+    choice = rng.randrange(4)
+    if choice == 0 and ends:
         del ends[rng.randrange(len(ends))]
-    elif how == 1:
-        ends.append(value(rng.choice(names_of(made)), rng.randrange(1, 27), rng.choice(
+    elif choice == 1:
+        ends.append(value(rng.choice(names_of(changed)), rng.randrange(1, 27), rng.choice(
             [None, [], [2], [rng.choice(INTS)], ["n", "n"]])))
-    elif how == 2 and ends:
+    elif choice == 2 and ends:
         rng.choice(ends).type.tensor_type.elem_type = rng.randrange(28)
     elif ends:
-        rng.choice(ends).name = rng.choice(names_of(made))
+        rng.choice(ends).name = rng.choice(names_of(changed))
 
 
-def change_functions(rng: random.Random, made: ModelProto) -> None:
-    """Calls go elsewhere, more of them; versions change."""
-    if not made.functions or rng.random() < 0.3:
-        held = rng.choice([made, *made.functions]).opset_import
-        if held:
-            rng.choice(held).version = rng.choice([*range(26), *INTS])
+def change_functions(rng: random.Random, changed: ModelProto) -> None:
+    """Adds calls of functions, or changes versions of opsets."""
+    if not changed.functions or rng.random() < 0.3:
+        owners = rng.choice([changed, *changed.functions]).opset_import
+        if owners:
+            rng.choice(owners).version = rng.choice([*range(26), *INTS])
         return
-    function = rng.choice(made.functions)
-    n = helper.make_node(rng.choice(made.functions).name, [rng.choice(names_of(made))],
-                         [rng.choice(names_of(made))], domain="own")
+    function = rng.choice(changed.functions)
+    n = helper.make_node(rng.choice(changed.functions).name, [rng.choice(names_of(changed))],
+                         [rng.choice(names_of(changed))], domain="own")
     function.node.extend([n] * rng.choice([1, 2, 30]))
 
 
-def wrap(rng: random.Random, made: ModelProto) -> None:
-    """A node becomes the body of a loop, or of a branch, in its place."""
-    graph, n = rng.choice(nodes_of(made))
-    at = list(graph.node).index(n)
+def wrap(rng: random.Random, changed: ModelProto) -> None:
+    """Replaces a node by a loop or a branch with the node as its body."""
+    graph, n = rng.choice(nodes_of(changed))
+    index = list(graph.node).index(n)
     outputs = [value(name) for name in n.output]
     if rng.random() < 0.5:
         body = helper.make_graph([n], "b", [], outputs)
-        made_node = helper.make_node("If", [rng.choice(names_of(made))], list(n.output),
-                                     then_branch=body, else_branch=body)
+        replacement = helper.make_node("If", [rng.choice(names_of(changed))], list(n.output),
+                                       then_branch=body, else_branch=body)
     else:
         body = helper.make_graph([n], "b", [value("i", INT64, []), value("g", BOOL, []), *(
             value(name) for name in n.input[:1])], [value("g", BOOL, []), *outputs])
-        made_node = helper.make_node("Loop", ["", "", *n.input[:1]], list(n.output), body=body)
-    graph.node.insert(at, made_node)
-    del graph.node[at + 1]
+        replacement = helper.make_node("Loop", ["", "", *n.input[:1]], list(n.output), body=body)
+    graph.node.insert(index, replacement)
+    del graph.node[index + 1]
 
 
-def cross(rng: random.Random, made: ModelProto) -> None:
+def cross(rng: random.Random, changed: ModelProto) -> None:
     other = rng.choice(models())
-    made.graph.initializer.extend(other.graph.initializer)
-    made.functions.extend(other.functions)
-    made.graph.node.extend(other.graph.node)
+    changed.graph.initializer.extend(other.graph.initializer)
+    changed.functions.extend(other.functions)
+    changed.graph.node.extend(other.graph.node)
 
 
 CHANGES: list[Change] = [change_attribute, name_attribute, change_kind, rewire, move_nodes,
@@ -318,39 +318,39 @@ CHANGES: list[Change] = [change_attribute, name_attribute, change_kind, rewire, 
 
 
 def _bytes_changed(rng: random.Random, raw: bytes) -> bytes:
-    """Bytes replaced, cut off, doubled, or taken from elsewhere in the file."""
+    """The bytes, some of them replaced, removed, or copied from elsewhere in the file."""
     data = bytearray(raw)
     for _ in range(rng.choice([1, 1, 2, 5])):
         if not data:
             break
-        at, end, to = (rng.randrange(len(data)) for _ in range(3))
-        how = rng.randrange(5)
-        if how <= 1:
-            data[at] = rng.randrange(256)
-        elif how == 2:
-            data[to:to] = data[at:min(end, at + 64)]
-        elif how == 3:
-            del data[at:at + rng.choice([1, 2, 20])]
+        index, end, to = (rng.randrange(len(data)) for _ in range(3))
+        choice = rng.randrange(5)
+        if choice <= 1:
+            data[index] = rng.randrange(256)
+        elif choice == 2:
+            data[to:to] = data[index:min(end, index + 64)]
+        elif choice == 3:
+            del data[index:index + rng.choice([1, 2, 20])]
         else:
-            data[at] ^= 1 << rng.randrange(8)
+            data[index] ^= 1 << rng.randrange(8)
     return bytes(data[:rng.randrange(len(data))] if data and rng.random() < 0.1 else data)
 
 
 def mutant(seed: int) -> bytes:
-    """The file of a mutant: two of three change what a model says, the others its bytes."""
+    """The file of a mutant. Two of three mutants change the model, the others its bytes."""
     rng = random.Random(seed)
-    made = rng.choice(models())
+    changed = rng.choice(models())
     if seed % 3 == 2:
-        return _bytes_changed(rng, made.SerializeToString())
+        return _bytes_changed(rng, changed.SerializeToString())
     for _ in range(rng.choice([1, 1, 2, 4])):
-        if nodes_of(made):
-            rng.choice(CHANGES)(rng, made)
-    return made.SerializeToString()
+        if nodes_of(changed):
+            rng.choice(CHANGES)(rng, changed)
+    return changed.SerializeToString()
 
 
-# ---- what becomes of them
+# ---- outcomes
 def inputs_for(loaded: Any, rng: np.random.Generator) -> Iterator[Any]:
-    """Arguments as a model declares them."""
+    """Arguments that fit the inputs that a model declares."""
     for declared in loaded._inputs:
         if declared.kind != "tensor":
             yield [fw.ones(2, 3)] if declared.kind == "sequence" else None
@@ -363,7 +363,8 @@ def inputs_for(loaded: Any, rng: np.random.Generator) -> Iterator[Any]:
 
 
 def outcome(data: bytes) -> str:
-    """What loading and running a file comes to, in a word; any error but ours is raised."""
+    """The outcome of loading and running a file, in a few words. Errors of other packages are
+    raised."""
     try:
         loaded = fw.onnx.load(data, limits=LIMITS)
     except fw.LimitError as error:
@@ -381,19 +382,19 @@ def outcome(data: bytes) -> str:
 
 
 def _child(first: int, stop: int) -> None:
-    """Prints a line for each mutant when it begins, and one when it has ended."""
+    """Runs mutants, and prints a line at the begin and at the end of each."""
     warnings.simplefilter("ignore")
     for seed in range(first, stop):
         print("begins", seed, flush=True)
         try:
-            found = outcome(mutant(seed))
+            result = outcome(mutant(seed))
         except BaseException as error:
-            found = f"WRONG {type(error).__name__}: {str(error)[:200]!r}"
-        print("ends", found, flush=True)
+            result = f"WRONG {type(error).__name__}: {str(error)[:200]!r}"
+        print("ends", result, flush=True)
 
 
 def run(count: int, seed: int = 0) -> tuple[Counter[str], list[str], float]:
-    """How often what came of mutants; what went wrong; and how long the slowest took."""
+    """Counts of the outcomes, the failures, and the seconds of the slowest mutant."""
     outcomes: Counter[str] = Counter()
     wrong: list[str] = []
     next_seed, slowest = seed, 0.0
@@ -405,26 +406,27 @@ def run(count: int, seed: int = 0) -> tuple[Counter[str], list[str], float]:
 
 def _one_process(first: int, stop: int, outcomes: Counter[str], wrong: list[str]
                  ) -> tuple[int, float]:
-    """Runs mutants in a process until it ends; the next one, and how long the slowest took."""
+    """The seed after the last mutant that ran, and the seconds of the slowest. Runs mutants in one
+    process until it ends."""
     command = [sys.executable, __file__, "--child", str(first), str(stop)]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
     lines: SimpleQueue[str] = SimpleQueue()
     assert process.stdout is not None
     reader = threading.Thread(target=_pass_on, args=(process.stdout, lines))
     reader.start()
-    now, began, longest, problem = first, time.monotonic(), 0.0, "it ended its process"
+    current, start, longest, problem = first, time.monotonic(), 0.0, "it ended its process"
     try:
         while True:
-            word, _, rest = lines.get(timeout=WAIT).strip().partition(" ")
-            if word == "begins":
-                now, began = int(rest), time.monotonic()
-            elif word == "ends":
-                longest = max(longest, time.monotonic() - began)
+            event, _, rest = lines.get(timeout=WAIT).strip().partition(" ")
+            if event == "begins":
+                current, start = int(rest), time.monotonic()
+            elif event == "ends":
+                longest = max(longest, time.monotonic() - start)
                 outcomes[rest.split(":")[0]] += 1
-                wrong += [f"seed {now}: {rest}"] if rest.startswith("WRONG") else []
-                if now == stop - 1:
+                wrong += [f"seed {current}: {rest}"] if rest.startswith("WRONG") else []
+                if current == stop - 1:
                     return stop, longest
-            elif not word:
+            elif not event:
                 break
     except Empty:
         problem = f"it took more than {WAIT} s"
@@ -433,8 +435,8 @@ def _one_process(first: int, stop: int, outcomes: Counter[str], wrong: list[str]
         process.wait()
         reader.join()
         process.stdout.close()
-    wrong.append(f"seed {now}: {problem}")
-    return now + 1, longest
+    wrong.append(f"seed {current}: {problem}")
+    return current + 1, longest
 
 
 def _pass_on(stream: Any, lines: SimpleQueue[str]) -> None:
@@ -444,7 +446,7 @@ def _pass_on(stream: Any, lines: SimpleQueue[str]) -> None:
 
 
 def main(arguments: list[str]) -> int:
-    """Runs mutants, and prints what came of them; 1 where something went wrong."""
+    """Runs mutants and prints the outcomes. Returns 1 if there are failures."""
     if arguments[:1] == ["--child"]:
         _child(*map(int, arguments[1:]))
         return 0

@@ -1,6 +1,6 @@
-"""What the official ONNX tests expect that a loaded model does not do, and why: the one list.
+"""Lists the official ONNX tests that fail, and why.
 
-`docs/onnx_load.md` holds it as a table. Write the page anew with `python tests/onnx_suite.py`.
+`docs/onnx_load.md` shows the list as a table. `python tests/onnx_suite.py` writes it anew.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _BEGIN, _END = "<!-- failures -->\n", "<!-- end -->"
 
 
 def table() -> str:
-    """The list as the page shows it."""
+    """The list as a table of the page."""
     passed = TESTS - len(FAILURES)
     rows = [f"{passed} of {TESTS} tests pass ({100 * passed / TESTS:.1f} %), eager and compiled.\n",
             "| fails | because |", "|---|---|"]
@@ -37,7 +37,7 @@ def table() -> str:
 
 
 def written(page: str) -> str:
-    """The page with the list as it is now."""
+    """The page with the current list."""
     head, rest = page.split(_BEGIN)
     return head + _BEGIN + table() + "\n" + _END + rest.split(_END)[1]
 

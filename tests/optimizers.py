@@ -1,4 +1,4 @@
-"""Every optimizer with several settings, and the training that tests make with each."""
+"""Lists every optimizer with several settings, and the parameters and gradients that tests use."""
 
 from __future__ import annotations
 
@@ -49,33 +49,34 @@ STEPS = 20
 
 
 def label(case: Case) -> str:
-    """How a test of a case is called."""
+    """The id of a test of a case."""
     name, settings = case
     return name + "".join(f"-{k}={v}" for k, v in settings.items())
 
 
 def shapes_of(name: str) -> list[tuple[int, ...]]:
-    """Shapes of parameters: of matrices only where there is no other; no empty one for Adafactor,
-    which PyTorch's divides by the size of."""
+    """Shapes of the parameters of an optimizer. Muon takes only matrices. PyTorch's Adafactor
+    divides by the size of a parameter, so it gets no empty one."""
     if name == "Muon":
         return [(4, 3), (3, 5), (2, 2)]
     return [(4, 3), (5,), (), (2, 3, 4), *([] if name == "Adafactor" else [(0, 3)])]
 
 
 def starts(name: str, dtype: Any) -> list[Any]:
-    """Parameters to begin with."""
+    """Initial values of the parameters."""
     rng = np.random.default_rng(1)
     return [np.asarray(rng.standard_normal(shape)).astype(dtype) for shape in shapes_of(name)]
 
 
 def gradients(name: str, dtype: Any, steps: int = STEPS) -> Iterator[list[Any]]:
-    """A gradient for each parameter, step by step: of many sizes, the second one not always."""
+    """For each step, a gradient of each parameter, of varying magnitude; the second is sometimes
+    None."""
     rng = np.random.default_rng(2)
     for step in range(steps):
         size = 10.0 ** (step % 3 - 1)
-        found = [np.asarray(rng.standard_normal(shape) * size).astype(dtype)
-                 for shape in shapes_of(name)]
-        yield [None if i == 1 and step % 4 == 1 else g for i, g in enumerate(found)]
+        arrays = [np.asarray(rng.standard_normal(shape) * size).astype(dtype)
+                  for shape in shapes_of(name)]
+        yield [None if i == 1 and step % 4 == 1 else g for i, g in enumerate(arrays)]
 
 
 def rate(step: int, lr: float) -> float:

@@ -1,5 +1,4 @@
-"""Ways to run a function or a graph that must all agree: eager, NumPy over the graph, the loop
-interpreter, and native code."""
+"""Runs a function or a graph by NumPy or by the loop interpreter, and compares results."""
 
 from __future__ import annotations
 
@@ -23,19 +22,19 @@ RELATIVE = {2: 4e-3, 4: 1e-5, 8: 1e-12}  # by size of the real dtype
 
 
 def recorded(fn: Callable[..., Any], *args: Any) -> tuple[Graph, list[Any]]:
-    """The graph of fn(*args), and the arrays that its inputs stand for, in order."""
+    """The graph of fn(*args), and the arrays of its inputs, in order."""
     names = ValueTable()
-    found = record(fn, args, {}, names)
-    assert found.exit is not None, found.refusal
-    assert not found.path, f"a decision at {found.path[0].site}"
-    found.exit.prepare(names, fn, frozenset(), lambda graph: graph)
-    segment = found.exit.segment
+    trace = record(fn, args, {}, names)
+    assert trace.exit is not None, trace.refusal
+    assert not trace.path, f"a decision at {trace.path[0].site}"
+    trace.exit.prepare(names, fn, frozenset(), lambda graph: graph)
+    segment = trace.exit.segment
     return segment.graph, [t._data for t in segment.gather(args, {})[0]]
 
 
 def interpreted(graph: Graph, arrays: Sequence[Any], machine: Machine | None = None,
                 kinds: LoweringTable = CPU) -> list[Any]:
-    """The graph's outputs, its kernels run by the interpreter, the tasks of each last to first."""
+    """The graph's outputs, with its kernels run by the interpreter, tasks in reverse order."""
     plan, launches = lower_graph(graph, machine or Machine(), kinds=kinds)
     memory: dict[Any, Any] = {}
     for node, array in zip(plan.graph.inputs, arrays):
@@ -45,21 +44,22 @@ def interpreted(graph: Graph, arrays: Sequence[Any], machine: Machine | None = N
     for buffer in (*plan.buffers.values(), *(p.buffer for x in launches for p in x.views)):
         if buffer not in memory:
             memory[buffer] = np.full(buffer.size, 77, buffer.dtype)
-    for kernel, places in ((x.kernel, x.views) for x in launches):
-        own = {b: part(memory[p.buffer], p.offset, b) for b, p in zip(kernel.arguments, places)}
-        run(kernel, own, order=range(kernel.tasks - 1, -1, -1))
+    for kernel, views in ((x.kernel, x.views) for x in launches):
+        arrays = {b: part(memory[p.buffer], p.offset, b) for b,
+                  p in zip(kernel.arguments, views)}
+        run(kernel, arrays, order=range(kernel.tasks - 1, -1, -1))
     outputs = plan.graph.outputs[:plan.output_count]
     return [memory[plan.buffers[node]].reshape(shape) for node, shape in zip(outputs, plan.shapes)]
 
 
 def part(array: Any, offset: int, buffer: Buffer) -> Any:
-    """The elements of a buffer that lies in an array, from one of its elements on."""
+    """The elements of a buffer that is stored in an array at an offset in elements."""
     start, size = offset * array.itemsize, buffer.size * buffer.dtype.itemsize
     return array.view(np.uint8)[start:start + size].view(buffer.dtype)
 
 
 def assert_same(got: Any, expected: Any, loose: float = 1.0, where: str = "") -> None:
-    """Tensors or arrays of one shape, dtype and value; floats as close as reordered sums are."""
+    """Asserts equal shapes, dtypes and values; floats may differ as much as reordered sums do."""
     got, expected = (np.asarray(x._data if isinstance(x, fw.Tensor) else x)
                      for x in (got, expected))
     assert (got.shape, got.dtype) == (expected.shape, expected.dtype), where
@@ -73,7 +73,7 @@ def assert_same(got: Any, expected: Any, loose: float = 1.0, where: str = "") ->
 
 
 def units_apart(got: Any, expected: Any) -> Any:
-    """How many numbers of their dtype of 16 bits lie between two arrays; 0 between nans."""
+    """The distances of two arrays of a 16-bit float, in representable numbers; 0 between nans."""
     def counted(a: Any) -> Any:
         bits = np.atleast_1d(a).view(np.int16).astype(np.int64)
         return np.where(bits < 0, -(bits & 0x7FFF), bits)
@@ -84,5 +84,5 @@ def units_apart(got: Any, expected: Any) -> Any:
 
 
 def tensors(arrays: Sequence[Any], requires_grad: bool = False) -> list[fw.Tensor]:
-    """Tensors over arrays; with `requires_grad` those of floats collect gradients."""
+    """Tensors over arrays. `requires_grad` is set for those of floats."""
     return [fw.from_numpy(a).requires_grad_(requires_grad and a.dtype.kind == "f") for a in arrays]

@@ -1,5 +1,7 @@
-"""Walks over sizes: a function is called again and again, its sizes, the results that get gradients
-and the tensors that ask for some change, and backward runs outside of it."""
+"""Compares eager and compiled functions in random walks over sizes, with backward outside of them.
+
+Each call has other sizes, other results in the loss, and other tensors that require gradients.
+"""
 
 from __future__ import annotations
 
@@ -21,19 +23,21 @@ MODES = ("plain", "plain", "plain", "twice", "again", "grad", "create", "no_grad
 
 @dataclass(frozen=True)
 class Family:
-    """A function with its parameters and its inputs: letters are sizes that vary.
+    """A function with its parameters and inputs.
 
-    `*3` before axes means integers below 3. `make` gives (function, tensors from outside).
+    `make`: returns the function, and the tensors that it reads beside its arguments
+    `inputs`: the axes of each input; letters are dynamic sizes, a first `*3` means integers below 3
+    `least`: the minimum of all sizes
     """
 
     name: str
     make: Callable[[], tuple[Callable[..., Any], list[fw.Tensor]]]
     inputs: tuple[str, ...]
-    least: int = 0  # of all sizes
+    least: int = 0
 
     @property
     def letters(self) -> list[str]:
-        """The sizes that vary."""
+        """The names of the dynamic sizes."""
         return sorted({a for text in self.inputs for a in text.split() if a.isalpha()})
 
 
@@ -41,7 +45,7 @@ FAMILIES: list[Family] = []
 
 
 def family(*inputs: str, least: int = 0) -> Callable[[Any], Any]:
-    """Makes a function that gives (function, parameters) a family of its name."""
+    """A decorator that adds a maker of (function, parameters) as a family with its name."""
     def add(make: Any) -> Any:
         FAMILIES.append(Family(make.__name__, make, inputs, least))
         return make
@@ -49,7 +53,7 @@ def family(*inputs: str, least: int = 0) -> Callable[[Any], Any]:
 
 
 def _plain(name: str, fn: Callable[..., Any], *inputs: str, least: int = 0) -> None:
-    """A family without parameters."""
+    """Adds a family without parameters."""
     FAMILIES.append(Family(name, lambda: (fn, []), inputs, least))
 
 
@@ -189,18 +193,18 @@ def weight_outside() -> Any:
 # ---- walks
 
 
-def next_sizes(random: Any, family: Family, met: list[Sizes]) -> Sizes:
-    """The sizes of the next call: like the last, one or all other, or some from before."""
+def next_sizes(random: Any, family: Family, past_sizes: list[Sizes]) -> Sizes:
+    """The sizes of the next call: the last ones with one or all changed, or earlier ones."""
     fresh = {a: int(random.choice([0, 1, 2, 3, 4, 5, 7], p=[.05, .1, .2, .2, .2, .15, .1]))
              for a in family.letters}
-    kind = random.integers(6) if met else 5
-    sizes = dict(met[-1]) if met else fresh
+    kind = random.integers(6) if past_sizes else 5
+    sizes = dict(past_sizes[-1]) if past_sizes else fresh
     if kind in (0, 1) and sizes:  # one axis
         letter = str(random.choice(family.letters))
         sizes[letter] = fresh[letter]
     elif kind == 2:
-        sizes = dict(met[random.integers(len(met))])
-    elif kind == 3 and met:  # all axes are of one size
+        sizes = dict(past_sizes[random.integers(len(past_sizes))])
+    elif kind == 3 and past_sizes:  # all axes are of one size
         sizes = dict.fromkeys(family.letters, int(random.integers(1, 6)))
     elif kind == 5:
         sizes = fresh
@@ -208,71 +212,71 @@ def next_sizes(random: Any, family: Family, met: list[Sizes]) -> Sizes:
 
 
 def inputs_of(random: Any, family: Family, sizes: Sizes) -> list[fw.Tensor]:
-    """The tensors of a call; those of floats mostly ask for gradients."""
-    made = []
+    """The tensors of a call; most of those of floats require gradients."""
+    tensors = []
     for text in family.inputs:
         first, *rest = text.split()
         below = int(first[1:]) if first[0] == "*" else 0
         shape = [sizes[a] if a.isalpha() else int(a) for a in (rest if below else [first, *rest])]
         if below:
-            made.append(fw.from_numpy(random.integers(0, below, shape)))
+            tensors.append(fw.from_numpy(random.integers(0, below, shape)))
         else:
             array = random.standard_normal(shape).astype(np.float32)
-            made.append(fw.from_numpy(array).requires_grad_(random.random() < 0.85))
-    return made
+            tensors.append(fw.from_numpy(array).requires_grad_(random.random() < 0.85))
+    return tensors
 
 
 def weighted(random: Any, results: list[fw.Tensor]) -> fw.Tensor | None:
-    """A number made of some of the results; None where no gradient goes back from it."""
+    """A weighted sum of some of the results; None if it has no gradient."""
     chosen = [r for r in results if random.random() < 0.6] or results[:1]
     total: Any = None
     for r in chosen:
         weights = fw.from_numpy(random.standard_normal(r.shape).astype(np.float32))
         if r.dtype.kind == "f":
-            part = (r * weights).sum()
-            total = part if total is None else total + part
+            term = (r * weights).sum()
+            total = term if total is None else total + term
     return total if total is not None and total.requires_grad else None
 
 
 def step(fn: Any, outside: list[fw.Tensor], family: Family, sizes: Sizes, seed: int) -> list[Any]:
-    """What is seen of one call and what goes back from it: values and gradients, in order."""
+    """The values and gradients of one call and its backward, in order."""
     random = np.random.default_rng(seed)
-    given, mode = inputs_of(random, family, sizes), str(random.choice(MODES))
+    inputs, mode = inputs_of(random, family, sizes), str(random.choice(MODES))
     if mode == "no_grad":
         with fw.no_grad():
-            return [mode, *tensors_in(fn(*given))]
+            return [mode, *tensors_in(fn(*inputs))]
     if mode == "detached":
-        given = [x.detach() for x in given]
-    results = tensors_in(fn(*given))
-    seen = [mode, *[r.detach() for r in results]]
+        inputs = [x.detach() for x in inputs]
+    results = tensors_in(fn(*inputs))
+    observed = [mode, *[r.detach() for r in results]]
     if mode == "hook" and results[0].requires_grad:
         results[0].register_hook(lambda g: g * 2)
     loss = weighted(random, results)
-    asking = [x for x in (*given, *outside) if x.requires_grad]
+    leaves = [x for x in (*inputs, *outside) if x.requires_grad]
     if loss is not None:
-        seen += go_back(mode, loss, asking, lambda: weighted(random, results))
-    seen += [None if x.grad is None else x.grad.detach() for x in (*given, *outside)]
+        observed += go_back(mode, loss, leaves, lambda: weighted(random, results))
+    observed += [None if x.grad is None else x.grad.detach() for x in (*inputs, *outside)]
     if mode == "fresh":
         for x in outside:
             x.grad = None
-    return [*seen, *[x.detach() for x in outside]]
+    return [*observed, *[x.detach() for x in outside]]
 
 
-def go_back(mode: str, loss: fw.Tensor, asking: list[fw.Tensor], other: Any) -> list[Any]:
-    """Runs backward as `mode` says; what fw.grad gives."""
+def go_back(mode: str, loss: fw.Tensor, all_leaves: list[fw.Tensor], second_loss: Any) -> list[Any]:
+    """The results of fw.grad. Runs backward according to `mode`."""
     if mode in ("grad", "create"):
-        some = asking[::2]
-        found = list(fw.grad(loss, some, create_graph=mode == "create", allow_unused=True))
+        leaves = all_leaves[::2]
+        gradients = list(fw.grad(loss, leaves, create_graph=mode == "create", allow_unused=True))
         if mode == "create":
-            slopes = [g.square().sum() for g in found if g is not None and g.requires_grad]
+            slopes = [g.square().sum() for g in gradients if g is not None and g.requires_grad]
             if slopes:
                 sum(slopes[1:], slopes[0]).backward()
-        return [None if g is None else g.detach() for g in found]
+        return [None if g is None else g.detach() for g in gradients]
     loss.backward(retain_graph=mode in ("twice", "again"))
     if mode == "twice":
         loss.backward()
     if mode == "again":  # from other results of the call
-        second = other()
+        second = second_loss()
         if second is not None:
             second.backward()
     return []
@@ -286,26 +290,27 @@ def tensors_in(results: Any) -> list[fw.Tensor]:
 
 
 def walk(family: Family, seed: int, calls: int, wrap: Any) -> tuple[str, Any]:
-    """How compiled differs from eager in a walk, and the statistics of the compiled function."""
-    eager, own = family.make()
-    original, other = family.make()
+    """The first difference of compiled and eager in a walk, or "", and the statistics of the
+    compiled function."""
+    eager, eager_outside = family.make()
+    original, compiled_outside = family.make()
     compiled, random = wrap(original), np.random.default_rng(seed)
-    met: list[Sizes] = []
+    past_sizes: list[Sizes] = []
     for k in range(calls):
-        met.append(next_sizes(random, family, met))
+        past_sizes.append(next_sizes(random, family, past_sizes))
         seeds = int(random.integers(1 << 30))
-        runs = [attempt(f, outside, family, met[-1], seeds)
-                for f, outside in ((eager, own), (compiled, other))]
+        runs = [attempt(f, outside, family, past_sizes[-1], seeds)
+                for f, outside in ((eager, eager_outside), (compiled, compiled_outside))]
         difference = different(*runs)
         if difference:
-            where = f"{family.name}, seed {seed}, call {k}, sizes {met}"
+            where = f"{family.name}, seed {seed}, call {k}, sizes {past_sizes}"
             return f"{where}: {difference}", compiled.stats
     return "", compiled.stats
 
 
 def attempt(fn: Any, outside: list[fw.Tensor], family: Family, sizes: Sizes, seed: int
             ) -> list[Any]:
-    """What is seen of a step, or its error."""
+    """The values and gradients of a step, or its error."""
     fw.manual_seed(seed)
     try:
         with warnings.catch_warnings():
@@ -316,7 +321,7 @@ def attempt(fn: Any, outside: list[fw.Tensor], family: Family, sizes: Sizes, see
 
 
 def different(expected: list[Any], got: list[Any]) -> str:
-    """How what is seen of two runs differs; an empty text where it does not."""
+    """The first difference of two runs, or ""."""
     if len(got) != len(expected):
         return f"eager sees {expected[:1]}, compiled {got[:1]}"
     for i, (a, b) in enumerate(zip(expected, got)):
@@ -328,13 +333,13 @@ def different(expected: list[Any], got: list[Any]) -> str:
     return ""
 
 
-def kind_of(seen: Any) -> Any:
+def kind_of(observed: Any) -> Any:
     """The name of an error, or a mode."""
-    return seen.split(":")[0] if isinstance(seen, str) else seen
+    return observed.split(":")[0] if isinstance(observed, str) else observed
 
 
 def near(a: Any, b: Any) -> bool:
-    """Whether arrays are equal but for rounding."""
+    """True if arrays are equal up to rounding."""
     if (a.shape, a.dtype) != (b.shape, b.dtype):
         return False
     scale = float(np.nanmax(np.abs(a[np.isfinite(a)]), initial=1.0))

@@ -1,4 +1,4 @@
-"""Functions run in pieces and compared with eager; nothing may be left waiting after a call."""
+"""Runs functions with graph breaks and compares them with eager. No lazy value outlives a call."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ T = fw.from_numpy(np.random.default_rng(2).integers(0, 4, 6))
 
 
 def waiting() -> list[Any]:
-    """All values to come that are anywhere in this process."""
-    gc.collect()  # frames that an exception went through
+    """All lazy values of this process."""
+    gc.collect()  # frames of exceptions may refer to some
     return [x for x in gc.get_objects() if type(x) is LazyArray]
 
 
 class Run:
-    """Calls a function in pieces."""
+    """Calls a function as subgraphs between graph breaks."""
 
     def __init__(self, fn: Callable[..., Any]) -> None:
         self.fn, self.pieces = fn, GraphBreakRunner(compile_graph)
@@ -40,7 +40,7 @@ class Run:
 
 def check(fn: Callable[..., Any], *args: Any, calls: int = 4,
           loose: float = 1.0) -> GraphBreakRunner:
-    """Several calls of `fn` in pieces give what eager gives; the pieces."""
+    """The runner after several calls of `fn`. Asserts that the results are those of eager."""
     run = Run(fn)
     for _ in range(calls):
         compare(run(*args), fn(*args), loose)

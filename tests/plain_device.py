@@ -1,4 +1,4 @@
-"""What devices of tests have in common: memory that is NumPy's, and no graphs."""
+"""Provides the base of test devices, with memory of NumPy and without graphs."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class PlainDevice:
     def is_free(self, arrays: list[Any], which: int) -> bool:
         return False
 
-    def places(self, arrays: Sequence[Any]) -> BufferAddresses | None:
+    def addresses(self, arrays: Sequence[Any]) -> BufferAddresses | None:
         return None
 
     def capture(self, work: Callable[[], None], arrays: Sequence[Any]) -> Any:

@@ -1,7 +1,7 @@
-"""Mistakes planted in compiled programs: code that computes one node of a graph wrong.
+"""Plants mistakes in compiled programs, so that the code computes one node of a graph wrong.
 
-The wrong node is put into the graph that code is made of, so the code is wrong in the program that
-runs and in each part of it, while NumPy evaluates the graph as it was.
+The node is changed in the graph that is compiled. So the whole program and each part of it are
+wrong, while NumPy evaluates the original graph.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ def _where(x: Any, chosen: Any, wrong: Any) -> Any:
 
 
 def _other(x: Any) -> Any:
-    """A value that is not `x`, of its size."""
+    """Values of the magnitude of `x` that differ from it."""
     return fw.logical_not(x) if x.dtype == fw.bool else x + x + 1
 
 
@@ -80,8 +80,8 @@ MISTAKES = (*OF_RESULTS, "left_out", "operand_shifted")
 
 @dataclass(frozen=True)
 class Planted:
-    """A backend whose code computes the node `target` with a mistake; `together`: only where it
-    computes all of a `graph`, as a mistake that needs its surroundings does."""
+    """A backend whose code computes the node `target` with a mistake. `together`: only in code of
+    the whole `graph`, like a mistake that depends on the other nodes."""
 
     graph: Graph
     target: Node
@@ -99,18 +99,19 @@ class Planted:
         return rebuild(self.graph, self._visit)
 
     def _visit(self, nodes: Nodes, node: Node, inputs: tuple[Node, ...]) -> Node:
-        again = nodes.with_inputs(node, inputs)
+        unchanged = nodes.with_inputs(node, inputs)
         if node is not self.target:
-            return again
+            return unchanged
         rng = np.random.default_rng(self.seed)
         if self.mistake == "left_out":
             return next(i for i in inputs if i.type == node.type)
         if self.mistake == "operand_shifted":
-            at = _shifted_operand(node)
-            shifted = build(nodes, lambda x: fw.roll(x, 1, axis=-1), (inputs[at],), {}, "")
-            return nodes.make(node.op, (*inputs[:at], shifted, *inputs[at + 1:]), node.params,
+            position = _shifted_operand(node)
+            shifted = build(nodes, lambda x: fw.roll(x, 1, axis=-1), (inputs[position],), {}, "")
+            return nodes.make(node.op, (*inputs[:position], shifted, *inputs[position + 1:]),
+                              node.params,
                               node.type, node.site)
-        return build(nodes, lambda x: OF_RESULTS[self.mistake](x, rng), (again,), {}, node.site)
+        return build(nodes, lambda x: OF_RESULTS[self.mistake](x, rng), (unchanged,), {}, node.site)
 
 
 def _shifted_operand(node: Node) -> int:
@@ -120,7 +121,7 @@ def _shifted_operand(node: Node) -> int:
 
 
 def can_have(node: Node, mistake: str) -> bool:
-    """Whether a node can be given this mistake."""
+    """True if a mistake can be planted in a node."""
     if node.op in SPECIAL or not node.type.shape or node.type.size < 2 or \
             node.type.dtype.kind not in "biufV":
         return False

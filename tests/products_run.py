@@ -1,9 +1,9 @@
-"""Runs products of matrices of all small sizes, every array between pages that nobody may touch.
+"""Runs products of matrices of all small sizes, every array beside a guard page.
 
     python tests/products_run.py <processor> <end|start> <products of a dtype> [seed]
 
-In a process of its own: the line that is printed last names the product that crashed. The values
-are small whole numbers, so sums are exact in every dtype, and products by NumPy are the same.
+It runs in a process of its own; the last line that it prints names the product that crashed. The
+values are small integers, so sums are exact in every dtype and equal those of NumPy.
 """
 
 from __future__ import annotations
@@ -33,36 +33,36 @@ def product(form: str, m: int, n: int, k: int, dtype: Any, rng: np.random.Genera
             at_end: bool) -> None:
     """Runs one product and compares it with NumPy's."""
     a, b = _numbers((m, k), dtype, rng), _numbers((k, n), dtype, rng)
-    given = [np.ascontiguousarray(x) for x in
-             (a.T if form.startswith("a.T") else a, b.T if "b.T" in form else b)]
-    graph, arrays = recorded(FORMS[form], *tensors(given))
+    operands = [np.ascontiguousarray(x) for x in
+                (a.T if form.startswith("a.T") else a, b.T if "b.T" in form else b)]
+    graph, arrays = recorded(FORMS[form], *tensors(operands))
     exact = a.astype(np.float64) @ b.astype(np.float64)
-    wanted = abs(exact) + 1 if form.startswith("abs") else exact
+    expected = abs(exact) + 1 if form.startswith("abs") else exact
     got = Run(graph, cpu, at_end)(arrays)[0]
-    np.testing.assert_array_equal(got.astype(np.float64), wanted, f"{form} {m, n, k} {dtype}")
+    np.testing.assert_array_equal(got.astype(np.float64), expected, f"{form} {m, n, k} {dtype}")
 
 
 def _numbers(shape: tuple[int, int], dtype: Any, rng: np.random.Generator) -> Any:
-    """-1, 0 and 1, of which sums of 70 products fit into every dtype."""
+    """Random numbers -1, 0 and 1. Sums of 70 of their products fit into every dtype."""
     return rng.integers(-1, 2, shape).astype(dtype)
 
 
 def sizes(count: int, rng: np.random.Generator) -> list[tuple[int, int, int]]:
     """Sizes M, N and K: half of them one more than whole vectors."""
-    some = rng.integers(1, MOST + 1, (count, 3))
-    some[::2, 1] = rng.choice([1, 5, 9, 17, 33, 49, 65], len(some[::2]))
-    return [tuple(map(int, row)) for row in some]
+    sizes_mnk = rng.integers(1, MOST + 1, (count, 3))
+    sizes_mnk[::2, 1] = rng.choice([1, 5, 9, 17, 33, 49, 65], len(sizes_mnk[::2]))
+    return [tuple(map(int, row)) for row in sizes_mnk]
 
 
 def main(cpu: str, where: str, count: str, seed: str = "0") -> None:
-    rng, ran = np.random.default_rng(int(seed)), 0
+    rng, count = np.random.default_rng(int(seed)), 0
     for dtype in DTYPES:
         for m, n, k in sizes(int(count), rng):
             form = str(rng.choice(list(FORMS)))
             print(form, m, n, k, dtype, flush=True)
             product(form, m, n, k, dtype, rng, cpu, where == "end")
-            ran += 1
-    print(ran)
+            count += 1
+    print(count)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Random small kernels of the loop IR: every statement form, index form and mask is in some."""
+"""Generates random small kernels of the loop IR, with all forms of statements, indices, masks."""
 
 import numpy as np
 from loop_kernels import BOOL, DTYPES, F32, TASK, add, kernel, loop, times
@@ -20,7 +20,7 @@ from fusewire.codegen.ir.loop_ir import (
 
 
 def random_index(rng, variables, limit, depth=0):
-    """An index expression within 0 <= e < limit, over variables with known bounds."""
+    """An index expression in range(limit) over variables with known bounds, and its bound."""
     if depth > 2 or rng.random() < 0.35:
         var, bound = variables[rng.integers(len(variables))]
         e, high = var, bound
@@ -47,12 +47,12 @@ def random_sum(rng, variables, depth):
     if kind == 3:
         flipped = call("sub", (const(high_a - 1), a), INT)
         return flipped, high_a
-    chosen = call("where", (call("lt", (a, const(5)), BOOL), a, b), INT)
-    return chosen, max(high_a, high_b)
+    selected = call("where", (call("lt", (a, const(5)), BOOL), a, b), INT)
+    return selected, max(high_a, high_b)
 
 
 class Maker:
-    """Makes random kernels; every statement form, index form and mask occurs in some of them."""
+    """A generator of random kernels."""
 
     def __init__(self, rng):
         self.rng = rng
@@ -91,21 +91,21 @@ class Maker:
             other = const(1, self.dtype)
             return load(self.x, self.index(variables, 200), self.condition(variables), other)
         if roll < 0.6:
-            both = (self.value(variables, depth + 1), self.value(variables, depth + 1))
-            return call("where", (self.condition(variables), *both), self.dtype)
+            operands = (self.value(variables, depth + 1), self.value(variables, depth + 1))
+            return call("where", (self.condition(variables), *operands), self.dtype)
         op = str(self.rng.choice(self.ops))
-        both = (self.value(variables, depth + 1), self.value(variables, depth + 1))
-        return call(op, both, self.dtype)
+        operands = (self.value(variables, depth + 1), self.value(variables, depth + 1))
+        return call(op, operands, self.dtype)
 
     def statements(self, variables, where, depth=0):
-        kept, body = list(self.registers), []
+        registers, body = list(self.registers), []
         for _ in range(self.rng.integers(1, 4)):
             body.append(self.statement(variables, where, depth))
         value = self.value(variables)
         if self.rng.random() < 0.3:  # in place
             value = call("sub", (load(self.y, where), value), self.dtype)
         body.append(Store(self.y, where, value))
-        self.registers = kept
+        self.registers = registers
         return body
 
     def statement(self, variables, where, depth):
@@ -128,7 +128,7 @@ class Maker:
         return Assign(r, value)
 
     def kernel(self):
-        """Tasks, rows and lanes, each lane with an element of `y` of its own."""
+        """A kernel of tasks, rows and lanes, in which each lane stores its own element of `y`."""
         rng, row, j = self.rng, Var("row"), Var("j")
         rows, columns = int(rng.integers(1, 3)), int(rng.integers(1, 70))
         tasks = int(rng.integers(1, 4))

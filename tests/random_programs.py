@@ -1,5 +1,4 @@
-"""Programs made at random: lists of steps over a pool of tensors, and the gradients of what they
-make."""
+"""Generates random programs: lists of steps over a pool of tensors, with gradients of results."""
 
 from __future__ import annotations
 
@@ -17,7 +16,8 @@ SHAPES = [(), (1,), (5,), (17,), (2, 3), (4, 5), (33, 2), (3, 40), (1, 4), (2, 3
 
 @dataclasses.dataclass(frozen=True)
 class Step:
-    """name = fn(operands); `text` is how it is printed. `target`: the operand changed in place."""
+    """A step, name = fn(operands). `text`: its printed form. `target`: an operand that it changes
+    in place."""
 
     name: str
     text: str
@@ -30,10 +30,10 @@ class Step:
 
 def pick(rng: np.random.Generator, pool: dict[str, fw.Tensor], kinds: str = "f",
          ndim: int = 0, want: Any = None) -> str | None:
-    """The name of a tensor of the pool, or None where none will do."""
-    good = [n for n, t in pool.items() if t.dtype.kind in kinds and t.ndim >= ndim
-            and (want is None or want(t))]
-    return str(rng.choice(good)) if good else None
+    """The name of a random tensor of the pool that fits, or None."""
+    names = [n for n, t in pool.items() if t.dtype.kind in kinds and t.ndim >= ndim
+             and (want is None or want(t))]
+    return str(rng.choice(names)) if names else None
 
 
 def broadcasts(a: fw.Tensor, b: fw.Tensor) -> bool:
@@ -119,8 +119,8 @@ def gather(rng: Any, pool: Any) -> Any:
         return None
     axis = int(rng.integers(pool[x].ndim))
     size = pool[x].shape[axis]
-    places = rng.integers(-size, size, int(rng.integers(1, 6))).tolist()
-    return f"take({x}, {places}, {axis})", lambda x: fw.take(x, fw.tensor(places), axis), (x,)
+    indices = rng.integers(-size, size, int(rng.integers(1, 6))).tolist()
+    return f"take({x}, {indices}, {axis})", lambda x: fw.take(x, fw.tensor(indices), axis), (x,)
 
 
 def numbers(rng: Any, pool: Any) -> Any:
@@ -144,7 +144,7 @@ def from_numbers(rng: Any, pool: Any) -> Any:
 
 
 def update(rng: Any, pool: Any) -> Any:
-    """x += y, x[part] = y, on a tensor from outside or one made here."""
+    """x += y or x[part] = y, on an input or on a result."""
     x = pick(rng, pool, ndim=1, want=lambda t: not t.requires_grad and t.size > 0)
     y = x and pick(rng, pool, want=lambda t: not t.requires_grad and broadcasts(t, pool[x])
                    and np.broadcast_shapes(t.shape, pool[x].shape) == pool[x].shape)
@@ -169,7 +169,7 @@ MAKERS = [unary, unary, binary, binary, binary, reduction, view, view, product, 
 
 
 def inputs_of(seed: int) -> dict[str, fw.Tensor]:
-    """The tensors that a program starts from; some collect gradients. New ones each time."""
+    """New tensors as inputs of a program; some require gradients."""
     rng = np.random.default_rng(seed)
     pool = {}
     for i in range(int(rng.integers(2, 5))):
@@ -180,14 +180,14 @@ def inputs_of(seed: int) -> dict[str, fw.Tensor]:
 
 
 def program(seed: int) -> list[Step]:
-    """Steps made by running them, so that all shapes fit."""
+    """The steps of a random program. Each is run when it is generated, so that all shapes fit."""
     rng = np.random.default_rng([seed, 1])
     pool, steps = inputs_of(seed), []
     for number in range(int(rng.integers(3, 16))):
-        made = MAKERS[int(rng.integers(len(MAKERS)))](rng, pool)
-        if not made:
+        made_step = MAKERS[int(rng.integers(len(MAKERS)))](rng, pool)
+        if not made_step:
             continue
-        text, fn, operands = made
+        text, fn, operands = made_step
         changed = "=" in text and "==" not in text
         step = Step(operands[0] if changed else f"v{number}", text, fn, operands,
                     operands[0] if changed else "")
@@ -199,22 +199,22 @@ def program(seed: int) -> list[Step]:
     return steps
 
 
-def run(steps: list[Step], given: dict[str, fw.Tensor]) -> list[Any]:
-    """The values that no further step uses, and the gradients of their sum."""
-    pool = dict(given)
+def run(steps: list[Step], inputs: dict[str, fw.Tensor]) -> list[Any]:
+    """The values that no other step uses, and the gradients of their sum."""
+    pool = dict(inputs)
     for s in steps:
         pool[s.name] = s.fn(*[pool[o] for o in s.operands])
     used = {o for s in steps for o in s.operands if o != s.target}
-    made: list[fw.Tensor] = []
+    results: list[fw.Tensor] = []
     for value in [pool[s.name] for s in steps if s.name not in used]:
-        if all(value is not other for other in made):
-            made.append(value)
-    leaves = [t for t in given.values() if t.requires_grad]
-    losses = [t.sum() for t in made if t.requires_grad]
-    found: tuple[Any, ...] = ()
+        if all(value is not other for other in results):
+            results.append(value)
+    leaves = [t for t in inputs.values() if t.requires_grad]
+    losses = [t.sum() for t in results if t.requires_grad]
+    gradients: tuple[Any, ...] = ()
     if losses:
-        found = fw.grad(sum(losses[1:], start=losses[0]), leaves, allow_unused=True)
-    return [*[t.detach() for t in made], *found]
+        gradients = fw.grad(sum(losses[1:], start=losses[0]), leaves, allow_unused=True)
+    return [*[t.detach() for t in results], *gradients]
 
 
 def printed(steps: list[Step], seed: int) -> str:

@@ -1,4 +1,4 @@
-"""Functions in which a body repeats: layers, time steps, random ones."""
+"""Provides functions in which a body repeats: layers, time steps, random bodies."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def normal(*shape: int) -> Any:
 
 
 def training_of(layers: int) -> tuple[Graph, list[Any]]:
-    """A step of Adam for so many equal layers."""
+    """The graph of a step of Adam for so many equal layers, and its inputs."""
     model = nn.Sequential(*[m for _ in range(layers) for m in (nn.Linear(16, 16), nn.ReLU())])
     optimizer = optim.Adam(model.parameters(), lr=0.01)
 
@@ -55,7 +55,7 @@ OPS: list[Callable[[fw.Tensor, fw.Tensor], fw.Tensor]] = [
 
 
 def body_of(rng: np.random.Generator) -> Callable[..., list[fw.Tensor]]:
-    """A random function of five matrices that gives three."""
+    """A random function of five matrices that returns three."""
     count = int(rng.integers(2, 7))
     lines = [(OPS[rng.integers(len(OPS))], *rng.integers(0, 5 + i, 2).tolist())
              for i in range(count)]
@@ -71,20 +71,20 @@ def body_of(rng: np.random.Generator) -> Callable[..., list[fw.Tensor]]:
 
 
 def repeated(rng: np.random.Generator) -> tuple[Callable[..., Any], list[Any]]:
-    """A body run several times, and its inputs: it reads earlier turns, parts of one array, and one
-    of a few weights."""
-    body, turns, back = body_of(rng), int(rng.integers(3, 14)), int(rng.integers(1, 3))
+    """A function that runs a body several times, and its inputs. An iteration reads results of
+    earlier ones, a slice of an array, and one of a few weights."""
+    body, steps, back = body_of(rng), int(rng.integers(3, 14)), int(rng.integers(1, 3))
     (both, first), order = rng.integers(2, size=2).tolist(), rng.permutation(5).tolist()
 
     def run(x: fw.Tensor, h: fw.Tensor, *weights: fw.Tensor) -> Any:
         states, outs = [h, h * 0.5, h], []
-        for t in range(turns):
-            part = x[t] if first else x[:, :, t]
-            given = [states[-1], states[-back], part, weights[t % len(weights)], states[0]]
-            one, two, out = body(*[given[i] for i in order])
+        for t in range(steps):
+            x_t = x[t] if first else x[:, :, t]
+            operands = [states[-1], states[-back], x_t, weights[t % len(weights)], states[0]]
+            one, two, out = body(*[operands[i] for i in order])
             states += [one, two] if both else [two]
             outs.append(out)
         return fw.stack(outs), states[-1], sum(outs[1:], outs[0])
 
-    shapes = [(turns, 6, 6) if first else (6, 6, turns), *[(6, 6)] * int(rng.integers(2, 5))]
+    shapes = [(steps, 6, 6) if first else (6, 6, steps), *[(6, 6)] * int(rng.integers(2, 5))]
     return run, [normal(*shape) for shape in shapes]

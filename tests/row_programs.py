@@ -1,4 +1,4 @@
-"""The rows of `samples.py` as functions to record: one recording for all calls of a row."""
+"""Turns the rows of `samples.py` into functions, each of which makes all calls of a row."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ import fusewire as fw
 Cases = list[list[fw.Tensor]]
 
 TREES = [row for row in ROWS if row.op in ("places", "repeats") or row.label == "quantile, by q"]
-"""Rows whose recording decides something: not one graph."""
+"""Rows whose traces have decisions, so that they are no single graph."""
 
-_OWN_DTYPES = {"rprop_size", "rprop_kept"}  # which no user calls with other dtypes
+_OWN_DTYPES = {"rprop_size", "rprop_kept"}  # no user calls them with other dtypes
 OF_FLOATS = [row for row in ROWS if row.op not in _OWN_DTYPES and row not in TREES
              and any(a.dtype.kind == "f" for a in row.inputs(np.random.default_rng(0))[0])]
-"""Rows that can be called with floats of other sizes."""
+"""Rows that can be called with other float dtypes."""
 
 
 def cases(row: Row, requires_grad: bool = False) -> Cases:
@@ -29,22 +29,22 @@ def cases(row: Row, requires_grad: bool = False) -> Cases:
 
 
 def cases_in(row: Row, dtype: Any, requires_grad: bool = False) -> Cases:
-    """The row's inputs with `dtype` in the place of other floats, as far as eager takes them."""
-    found = []
+    """The row's inputs with floats of `dtype`, without calls that eager refuses."""
+    cases = []
     for arrays in row.inputs(np.random.default_rng(0)):
         xs = [fw.from_numpy(a.astype(dtype) if a.dtype.kind == "f" else a) for a in arrays]
         if all(x.dtype != dtype for x in xs):
             continue
         with contextlib.suppress(fw.FusewireError):
             row.call(*xs)
-            found.append([x.requires_grad_(requires_grad and x.dtype == dtype) for x in xs])
-    return found
+            cases.append([x.requires_grad_(requires_grad and x.dtype == dtype) for x in xs])
+    return cases
 
 
-def weighted(row: Row, given: Cases) -> tuple[Cases, list[fw.Tensor]]:
-    """Those of the calls that have gradients, and a random weight for the result of each."""
+def weighted(row: Row, calls: Cases) -> tuple[Cases, list[fw.Tensor]]:
+    """The calls whose results have gradients, and a random weight for each result."""
     rng = np.random.default_rng(1)
-    outs = [(xs, row.call(*xs)) for xs in given]
+    outs = [(xs, row.call(*xs)) for xs in calls]
     us = [fw.from_numpy(np.asarray(rng.standard_normal(out.shape)).astype(out.dtype))
           for _, out in outs if out.requires_grad]
     return [xs for xs, out in outs if out.requires_grad], us
@@ -52,20 +52,20 @@ def weighted(row: Row, given: Cases) -> tuple[Cases, list[fw.Tensor]]:
 
 def forward(row: Row) -> Callable[..., Any]:
     """A function that calls the row with each of its inputs."""
-    call = row.call  # not the row: its arrays would not be recorded
+    call = row.call  # a trace would not record the arrays of the row
 
-    def every(given: Cases) -> list[fw.Tensor]:
-        return [call(*xs) for xs in given]
+    def every(calls: Cases) -> list[fw.Tensor]:
+        return [call(*xs) for xs in calls]
 
     return every
 
 
 def backward(row: Row) -> Callable[..., Any]:
-    """A function that gives the gradients of each call's result, weighted by `u`."""
+    """A function that returns the gradients of each call's result, weighted by `u`."""
     call = row.call
 
-    def every(given: Cases, us: list[fw.Tensor]) -> list[Any]:
+    def every(calls: Cases, us: list[fw.Tensor]) -> list[Any]:
         return [fw.grad(call(*xs), [x for x in xs if x.requires_grad], u, allow_unused=True)
-                for xs, u in zip(given, us)]
+                for xs, u in zip(calls, us)]
 
     return every

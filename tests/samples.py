@@ -1,7 +1,8 @@
-"""One row per op and way of calling it: all tests of an op are driven from here.
+"""Collects the rows of all ops, one per op and form of its call. They drive all tests of an op.
 
-A row says how the op is called, with which inputs, what NumPy says the result is, and how it fails.
-`tests/eager/test_ops.py` holds each op to its row: result rule, values, meaning, gradients, errors.
+A row holds a call of the op, its inputs, NumPy's result, and calls that fail.
+`tests/eager/test_ops.py` compares each op with its rows: result rule, values, meaning, gradients,
+errors.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Samples of what takes too long for every run: `FUSEWIRE_TEST_WHOLE=1 pytest ...` takes all."""
+"""Samples tests that take too long for every run; `FUSEWIRE_TEST_WHOLE=1 pytest ...` runs all."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ T = TypeVar("T")
 
 
 def sample(items: Sequence[T], count: int, seed: int = 0) -> list[T]:
-    """`count` of the items, always the same for a seed, in their order; all where asked for."""
+    """`count` of the items, in their order, the same ones for equal seeds. All items if WHOLE."""
     if WHOLE:
         return list(items)
     chosen = np.random.default_rng(seed).choice(len(items), min(count, len(items)), replace=False)

@@ -1,5 +1,5 @@
-"""A process with little memory: `python tests/short_memory.py AS 60` has a limit on its address
-space of so many MB above what it takes after importing fusewire."""
+"""Runs programs in a process with little memory: `python tests/short_memory.py AS 60` limits the
+address space to so many MB more than it takes after importing fusewire."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from fusewire.capture.runtime.warnings import CaptureWarning
 
 
 def used(name: str) -> int:
-    """The bytes that a limit counts, at present."""
-    with open("/proc/self/statm") as told:
-        return int(told.read().split()[0 if name == "AS" else 5]) * resource.getpagesize()
+    """The bytes that count for a limit now."""
+    with open("/proc/self/statm") as statm:
+        return int(statm.read().split()[0 if name == "AS" else 5]) * resource.getpagesize()
 
 
 def training() -> float:
-    """The loss after some compiled steps."""
+    """The loss after five compiled steps."""
     fw.manual_seed(1)
     net = nn.Sequential(nn.Linear(20, 30), nn.GELU(), nn.Linear(30, 4))
     optimizer, x = fw.optim.SGD(net.parameters(), lr=0.1), fw.rand(16, 20)
@@ -38,7 +38,7 @@ def training() -> float:
 
 
 def eager() -> float:
-    """A number made by ops and layers that get native code."""
+    """A number from eager ops and layers that have native code."""
     fw.manual_seed(2)
     x = fw.rand(300, 300).requires_grad_()
     (fw.softmax(x, -1) * fw.tanh(x)).sum().backward()
@@ -50,25 +50,25 @@ def eager() -> float:
 
 
 def main(name: str, megabytes: int) -> None:
-    np.ones((99, 99)) @ np.ones((99, 99))  # OpenBLAS ends the process where it gets no buffer
+    np.ones((99, 99)) @ np.ones((99, 99))  # OpenBLAS ends the process if it gets no buffer later
     kind = getattr(resource, f"RLIMIT_{name}")
     limit = used(name) + (megabytes << 20)
     resource.setrlimit(kind, (limit, limit))
-    with warnings.catch_warnings(record=True) as told:
+    with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         try:
-            large = (fw.exp(fw.full((300, 300), 0.5)) * 2).sum().item()
-            some = eager()
-            assert np.isclose(some, 246_474, 1e-4), some
+            compiled_sum = (fw.exp(fw.full((300, 300), 0.5)) * 2).sum().item()
+            eager_sum = eager()
+            assert np.isclose(eager_sum, 246_474, 1e-4), eager_sum
             loss = training()
-            assert np.isclose(large, 180_000 * np.exp(0.5), 1e-5), large
+            assert np.isclose(compiled_sum, 180_000 * np.exp(0.5), 1e-5), compiled_sum
             assert np.isclose(loss, 0.0127, 0, 0.1), loss
-            said = "right"
+            outcome = "right"
         except MemoryError:
-            said = "MemoryError"
-    short = [w for w in told if issubclass(w.category, CaptureWarning)]
-    assert len(short) <= 1, [str(w.message) for w in short]
-    print(said, *["warned"] * len(short))
+            outcome = "MemoryError"
+    capture_warnings = [w for w in caught if issubclass(w.category, CaptureWarning)]
+    assert len(capture_warnings) <= 1, [str(w.message) for w in capture_warnings]
+    print(outcome, *["warned"] * len(capture_warnings))
 
 
 if __name__ == "__main__":

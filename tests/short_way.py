@@ -1,4 +1,4 @@
-"""The short way of calls, and functions that go it."""
+"""Calls the fast path of compiled functions, and provides a function that has one."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from fusewire.capture.replay.replay import UNSEEN
 
 
 def shortly(compiled: Any, *args: Any) -> Any:
-    """What the short ways give, those of all programs; UNSEEN where none fits."""
-    found = [p.direct(args, {}) for p in compiled.programs]
-    return next((f for f in found if f is not UNSEEN), UNSEEN)
+    """The result of the first fast path, of all programs, that fits a call; UNSEEN if none does."""
+    results = [p.direct(args, {}) for p in compiled.programs]
+    return next((f for f in results if f is not UNSEEN), UNSEEN)
 
 
 def broken_off(x: fw.Tensor) -> Any:
-    """A loop that is left in two ways."""
+    """A loop with two exits."""
     total = x * 0
     while total.max() < 30:
         x = fw.abs(x) * 1.5 + 0.1

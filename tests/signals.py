@@ -1,6 +1,6 @@
-"""Ctrl-C at any point of a call: a signal that comes while a given instruction of it runs.
+"""Interrupts calls at any of their instructions, as Ctrl-C does, and checks the state afterwards.
 
-`python tests/signals.py 5000` interrupts each kind of call at so many of its points.
+`python tests/signals.py 5000` interrupts each kind of call at so many points.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ Trace = Callable[[FrameType, str, Any], Any]
 
 
 class Interrupter:
-    """Sends SIGINT as the instructions of ours with these numbers begin to run."""
+    """Sends SIGINT when the instructions of this package with these numbers begin to run."""
 
     def __init__(self, *at: int) -> None:
         self.at, self.count, self.where = sorted(at, reverse=True), 0, ""
@@ -49,7 +49,7 @@ class Interrupter:
         return self._instruction
 
     def over(self, call: Callable[[], Any]) -> bool:
-        """Makes a call; whether an interrupt ended it."""
+        """True if an interrupt ended the call."""
         before = sys.gettrace()
         with default_handler():
             sys.settrace(self._call)
@@ -64,7 +64,8 @@ class Interrupter:
 
 @contextmanager
 def default_handler() -> Iterator[None]:
-    """A context in which Ctrl-C raises KeyboardInterrupt, and does so in the end."""
+    """A context in which Ctrl-C raises KeyboardInterrupt. Asserts that this still holds at its
+    end."""
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
         yield
@@ -74,7 +75,7 @@ def default_handler() -> Iterator[None]:
 
 
 class Training:
-    """A model in training, and all that a step changes."""
+    """A model in training, with the state that a step changes."""
 
     def __init__(self) -> None:
         fw.manual_seed(3)  # no bias in front of the batch norm: its gradient is rounding alone
@@ -88,17 +89,17 @@ class Training:
         self.x = fw.rand(8, 6)
 
     def tensors(self) -> list[fw.Tensor]:
-        """Parameters, buffers, gradients, and the optimizer's state."""
+        """Parameters, buffers, and the optimizer's state."""
         params = list(self.net.parameters())
         state = [t for p in params for t in self.optimizer.state[p].values()]
         return [*params, *self.net.buffers(), *state]
 
     def state(self) -> list[np.ndarray]:
-        """All values that a step changes."""
+        """Copies of all values that a step changes."""
         return [np.array(t.detach().numpy()) for t in self.tensors()]
 
     def put(self, state: list[np.ndarray]) -> None:
-        """Makes the values those of another training."""
+        """Sets all values to those of another training, and removes gradients."""
         with fw.no_grad():
             for t, value in zip(self.tensors(), state):
                 t[...] = fw.tensor(value)
@@ -116,7 +117,7 @@ def step(training: Training) -> Any:
 
 
 def broken_step(training: Training) -> Any:
-    """One step that cannot be recorded."""
+    """One step with graph breaks."""
     time.time()
     loss = step(training)
     training.losses.append(float(loss.numpy()))
@@ -124,7 +125,7 @@ def broken_step(training: Training) -> Any:
 
 
 def decided_step(training: Training) -> Any:
-    """One step with a loop, and a branch by value."""
+    """One step with a loop and a branch that depend on values."""
     scale = (training.x * 0.1).sum()
     while scale < 30:
         scale = scale * 1.7
@@ -137,13 +138,13 @@ def decided_step(training: Training) -> Any:
 
 
 def equal(one: list[np.ndarray], other: list[np.ndarray]) -> bool:
-    """Whether two states are one, but for rounding."""
+    """True if two states are equal up to rounding."""
     return all(np.allclose(a, b, 2e-3, 2e-4) for a, b in zip(one, other, strict=True))
 
 
 class Case:
-    """A call of `fn` after `before` others, at whose points a signal comes; `whole`: whether its
-    changes are made together."""
+    """A call of `fn` after `before` others, to be interrupted. `whole`: the call makes all of its
+    changes or none."""
 
     def __init__(self, fn: Callable[[Training], Any], before: int, compiled: bool = True,
                  whole: bool = True) -> None:
@@ -155,7 +156,7 @@ class Case:
         self.end = self._expected(self.start, 1)
 
     def prepared(self) -> Any:
-        """The function, as it is after the calls before."""
+        """The function after the calls before, with the start state."""
         again = self.before > 2 and self._call is not None
         call = self._call if again else fw.compile(self.fn) if self.compiled else self.fn
         for _ in range(0 if again else self.before):
@@ -165,14 +166,14 @@ class Case:
         return call
 
     def instructions(self) -> int:
-        """How many there are in the call."""
-        for _ in range(1 if self.before < 3 else 2):  # the first one makes code
+        """The number of instructions of the call."""
+        for _ in range(1 if self.before < 3 else 2):  # the first one compiles
             counting, call = Interrupter(), self.prepared()
             counting.over(functools.partial(call, self.training))
         return counting.count
 
     def interrupt(self, *at: int) -> str:
-        """What is wrong after an interrupt at these instructions, or an empty text."""
+        """The fault after an interrupt at these instructions, or ""."""
         call, interrupter = self.prepared(), Interrupter(*at)
         interrupter.over(lambda: call(self.training))
         if interpreter.STATE.active is not None or interpreter.in_use or sys.getprofile() or \
@@ -182,7 +183,7 @@ class Case:
             self._wrong_later(call, interrupter.where)
 
     def _wrong_later(self, call: Any, where: str) -> str:
-        """What is wrong in calls that come before anybody looks at the state."""
+        """The fault in later calls, made before the state is read, or ""."""
         try:
             call(self.training)
             self.training.put(self.start)
@@ -205,7 +206,7 @@ class Case:
         return ""
 
     def _expected(self, state: list[np.ndarray], calls: int) -> list[np.ndarray]:
-        """What calls make of a state in Python."""
+        """The state after so many calls in Python, from `state` on."""
         training = Training()
         training.put(state)
         for _ in range(calls):
@@ -214,7 +215,7 @@ class Case:
 
 
 def only_optimizer(training: Training) -> None:
-    """The step of an optimizer alone, with gradients that are there."""
+    """The step of an optimizer alone, with constant gradients."""
     for i, p in enumerate(training.net.parameters()):
         p.grad = fw.full(p.shape, 0.1 * i + 0.1)
     training.optimizer.step()
@@ -235,28 +236,29 @@ CASES: dict[str, Callable[[], Case]] = {
 
 
 def faults(name: str, points: int, seed: int) -> list[str]:
-    """What is wrong after interrupts at so many points of a call, every third of them two."""
+    """The faults after interrupts at so many points of a call; every third run has two."""
     case, draw = CASES[name](), random.Random(seed)
-    count, found = case.instructions(), []
+    count, problems = case.instructions(), []
     for n in range(points):
         # Changes are made near the end: half of the points are there.
         at = [draw.randint(1 if n % 2 else max(1, count - 500), count)]
         if n % 3 == 2:
             at.append(at[0] + draw.randint(1, 60))
-        wrong = case.interrupt(*at)
-        if wrong:
-            found.append(f"{name}: {wrong}")
-    return found
+        problem = case.interrupt(*at)
+        if problem:
+            problems.append(f"{name}: {problem}")
+    return problems
 
 
 def main(points: int) -> None:
     import warnings
     warnings.simplefilter("ignore", CaptureWarning)
     for name in sys.argv[2:] or CASES:
-        began = time.perf_counter()
-        found = faults(name, points, 1)
-        print(f"{name}: {points} points, {len(found)} faults, {time.perf_counter() - began:.1f} s")
-        for line in found[:12]:
+        start = time.perf_counter()
+        problems = faults(name, points, 1)
+        print(f"{name}: {points} points, {len(problems)} faults, "
+              f"{time.perf_counter() - start:.1f} s")
+        for line in problems[:12]:
             print("   ", line)
 
 

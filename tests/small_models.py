@@ -1,4 +1,4 @@
-"""The models of `examples`, small, with inputs: for everything that is tried on whole models."""
+"""Provides small instances of the models of `examples`, with inputs, for tests of whole models."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ RNG = np.random.default_rng(0)
 
 @dataclass(frozen=True)
 class Small:
-    """How a model is made, and the arrays that it is called with."""
+    """A maker of a model, and the arrays of its arguments."""
 
     make: Callable[[], Any]
     inputs: tuple[Any, ...]

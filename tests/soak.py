@@ -1,10 +1,11 @@
-"""Compiled programs under everything at once, for as long as one likes: more threads than
-processors, three callers, their number changed meanwhile, forks, Ctrl-C, and code that is made
-beside all this. Every result is checked.
+"""Runs compiled programs under concurrent disturbances, and checks every result.
+
+There are three callers, more threads than processors, changes of the number of threads, forks,
+Ctrl-C, and functions that another thread compiles.
 
     python tests/soak.py <seconds>
 
-It prints how often what was done. `test_soak.py` runs it for a moment.
+It prints a count of each action. `test_soak.py` runs it for a moment.
 """
 
 from __future__ import annotations
@@ -26,13 +27,14 @@ DONE: Counter[str] = Counter()
 
 
 def program(x: fw.Tensor, w: fw.Tensor) -> list[fw.Tensor]:
-    """Products, rows, columns and a sum: jobs of several tasks each."""
+    """Products, rows, columns and a sum, each a kernel of several tasks."""
     y = fw.softmax(x @ w, -1)
     return [y, fw.tanh(x) * 2.0 + x, y.sum(), fw.mean(x, 0)]
 
 
 class Caller:
-    """A compiled function with inputs of its own, and what it must give to the last bit."""
+    """A compiled function with its own inputs, and its results, which later calls have to repeat to
+    the last bit."""
 
     def __init__(self, seed: int, rows: int = 300) -> None:
         rng = np.random.default_rng(seed)
@@ -40,18 +42,18 @@ class Caller:
         self.args = [fw.from_numpy(rng.standard_normal(s).astype("f4")) for s in shapes]
         self.run = fw.compile(program, fullgraph=True)
         self.run(*self.args)
-        self.wanted = [t.numpy().copy() for t in self.run(*self.args)]
-        for got, wanted in zip(self.wanted, program(*self.args)):
-            np.testing.assert_allclose(got, wanted.numpy(), rtol=1e-4, atol=1e-5)
+        self.expected = [t.numpy().copy() for t in self.run(*self.args)]
+        for got, expected in zip(self.expected, program(*self.args)):
+            np.testing.assert_allclose(got, expected.numpy(), rtol=1e-4, atol=1e-5)
 
     def check(self, what: str) -> None:
-        for got, wanted in zip(self.run(*self.args), self.wanted):
-            np.testing.assert_array_equal(got.numpy(), wanted, what)
+        for got, expected in zip(self.run(*self.args), self.expected):
+            np.testing.assert_array_equal(got.numpy(), expected, what)
         DONE[what] += 1
 
 
 def calls(caller: Caller, end: float, errors: list[BaseException]) -> None:
-    """Calls until the end; what it raises is kept."""
+    """Calls until the time `end`, and adds an error to `errors`."""
     try:
         while time.monotonic() < end:
             caller.check("calls")
@@ -59,21 +61,21 @@ def calls(caller: Caller, end: float, errors: list[BaseException]) -> None:
         errors.append(error)
 
 
-BEGUN: list[Any] = []  # the last functions whose code another thread makes
+BEGUN: list[Any] = []  # the last functions that another thread compiles
 
 
 def begun(caller: Caller) -> None:
-    """Calls of a function that is new, and of those that were so before."""
+    """Calls a new function, and the last ones before it."""
     BEGUN.append(fw.compile(program, background=True, fullgraph=True))
     del BEGUN[:-3]
     for function in BEGUN:
-        for got, wanted in zip(function(*caller.args), caller.wanted):
-            np.testing.assert_allclose(got.numpy(), wanted, rtol=1e-4, atol=1e-5)
+        for got, expected in zip(function(*caller.args), caller.expected):
+            np.testing.assert_allclose(got.numpy(), expected, rtol=1e-4, atol=1e-5)
         DONE["calls beside a compiler"] += 1
 
 
 def forked(caller: Caller) -> None:
-    """A child has workers of its own, and the same results."""
+    """Forks a child, which has its own workers and has to get equal results."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DeprecationWarning)  # Python's, of forks among threads
         child = os.fork()
@@ -92,7 +94,7 @@ def forked(caller: Caller) -> None:
 
 
 def interrupted(caller: Caller) -> None:
-    """Ctrl-C in the middle of a call is raised behind it, and the next call is as ever."""
+    """Interrupts a call, and checks the next one."""
     timer = threading.Timer(0.002, lambda: os.kill(os.getpid(), signal.SIGINT))
     try:
         timer.start()
@@ -105,7 +107,7 @@ def interrupted(caller: Caller) -> None:
 
 
 def disturb(caller: Caller, number: int) -> None:
-    """The next of everything that may happen while others call."""
+    """Changes the number of threads, compiles, interrupts and forks, while others call."""
     fw.set_num_threads((1, 2, 3, 4, 2 * (os.cpu_count() or 1) + 3)[number % 5])
     DONE["numbers of threads"] += 1
     caller.check("calls")
@@ -118,7 +120,7 @@ def disturb(caller: Caller, number: int) -> None:
 
 def main(seconds: float) -> None:
     signal.signal(signal.SIGINT, signal.default_int_handler)  # also where it runs in the background
-    own, *others = [Caller(seed, 200 + 100 * seed) for seed in range(4)]
+    caller, *others = [Caller(seed, 200 + 100 * seed) for seed in range(4)]
     end = time.monotonic() + seconds
     errors: list[BaseException] = []
     threads: list[Any] = [threading.Thread(target=calls, args=(c, end, errors)) for c in others]
@@ -126,7 +128,7 @@ def main(seconds: float) -> None:
         thread.start()
     number = 0
     while time.monotonic() < end:
-        disturb(own, number)
+        disturb(caller, number)
         number += 1
     for thread in threads:
         thread.join()

@@ -1,7 +1,7 @@
-"""Functions that add up many numbers, as formulas of float64, and how far results may be off.
+"""Measures the errors of functions that sum many numbers, against formulas in high precision.
 
-The bound is 4 times the error of the same formula in NumPy along a contiguous axis, which adds by
-halves, and some units in the last place. The order of a product does not matter to its error, so
+The bound is 4 times the error of the formula in NumPy along a contiguous axis, where NumPy sums
+pairwise, plus some units in the last place. The order of a product does not matter to its error, so
 products are left out.
 """
 
@@ -16,18 +16,21 @@ import numpy as np
 import fusewire as fw
 
 TIMES = 4.0  # NumPy's error
-UNITS = 8.0  # in the last place of a result's scale, for numbers whose errors cancel in NumPy
+UNITS = 8.0  # in the last place of a result's scale: errors may cancel in NumPy
 
 Axis = tuple[int, ...]
 
 
 class Summing(NamedTuple):
-    """A function along axes, the same for rows of NumPy, and to what errors are compared."""
+    """A function along axes, its formula for rows of a matrix, and the scale of its errors.
+
+    `keeps`: the result has the axes that the function sums over
+    """
 
     run: Callable[[Any, Axis], Any]
     formula: Callable[[Any], Any]
     scale: Callable[[Any], Any]
-    keeps: bool = False  # the axes
+    keeps: bool = False
 
 
 class Layout(NamedTuple):
@@ -51,7 +54,7 @@ def _variance(v: Any) -> Any:
 
 
 def _variance_scale(v: Any) -> Any:
-    """A rounded mean moves each element by as much."""
+    """The variance, plus the error of a rounded mean, which shifts every element."""
     return _variance(v) + np.finfo(np.float32).eps * v.mean(1) ** 2
 
 
@@ -79,7 +82,7 @@ def _norm(v: Any) -> Any:
 
 
 def _normalize(x: Any, axes: Axis) -> Any:
-    """The normalization of this name: of rows, of channels, or of groups."""
+    """A normalization over `axes`: layer_norm, group_norm or batch_norm."""
     f = fw.nn.functional
     if axes == (x.ndim - 1,):
         return f.layer_norm(x, x.shape[-1:])
@@ -106,42 +109,43 @@ SUMMING = {
 }
 
 ONE_AXIS = ("softmax", "cumulative_sum", "normalize")
-CENTRED = ("var", "std", "normalize")  # of equal numbers nothing but rounding is left
+CENTRED = ("var", "std", "normalize")  # for equal numbers the result is only rounding
 
 
 def layouts(name: str, length: int) -> list[Layout]:
-    """Shapes with sums of so many elements: last, first, in the middle, and several axes."""
-    few = max(1, length // 8)
-    found = [Layout((3, length), (1,)), Layout((length, 5), (0,)), Layout((2, length, 3), (1,)),
-            Layout((8, 3, few), (0, 2)), Layout((few, 8, 4), (0, 1)), Layout((length,), (0,))]
-    return [x for x in found if len(x.axes) == 1 or name not in ONE_AXIS]
+    """Shapes with sums of `length` elements over the last, the first, a middle, or several axes."""
+    count = max(1, length // 8)
+    shapes = [Layout((3, length), (1,)), Layout((length, 5), (0,)), Layout((2, length, 3), (1,)),
+              Layout((8, 3, count), (0, 2)), Layout((count, 8, 4), (0, 1)), Layout((length,), (0,))]
+    return [x for x in shapes if len(x.axes) == 1 or name not in ONE_AXIS]
 
 
 def offsets(name: str) -> list[float]:
-    """What numbers lie around; nan for equal ones."""
+    """The offsets of a function's numbers; nan for equal numbers."""
     return [0.0, 1e2, 1e4, 1e6, *([] if name in CENTRED else [math.nan])]
 
 
 def numbers(layout: Layout, offset: float, dtype: Any, seed: int) -> Any:
-    """Normal numbers around `offset`; for nan the same number everywhere."""
-    drawn = np.random.default_rng(seed).standard_normal(layout.shape)
-    return np.full(layout.shape, 0.1, dtype) if np.isnan(offset) else (drawn + offset).astype(dtype)
+    """Normal numbers around `offset`; equal numbers if it is nan."""
+    normal = np.random.default_rng(seed).standard_normal(layout.shape)
+    return np.full(layout.shape, 0.1,
+                   dtype) if np.isnan(offset) else (normal + offset).astype(dtype)
 
 
 def as_rows(x: Any, axes: Axis, keeps: bool) -> Any:
-    """What is added up as rows of a matrix; `keeps` is for results of the same shape."""
+    """The elements of `x` as a matrix; each row holds the elements of one sum."""
     rest = [i for i in range(x.ndim) if i not in axes]
     size = int(np.prod([x.shape[i] for i in axes]))
     return np.ascontiguousarray(x.transpose([*rest, *axes])).reshape(-1, size)
 
 
 def of_bound(name: str, x: Any, axes: Axis, got: Any) -> float:
-    """The error of a result as a share of what is allowed."""
-    how = SUMMING[name]
+    """The error of a result, divided by the bound."""
+    summing = SUMMING[name]
     rows = as_rows(x, axes, False)
     exact, wide = rows.astype(np.longdouble), np.finfo(x.dtype).eps
-    wanted, scale = how.formula(exact), how.scale(exact) + np.finfo(np.float64).tiny
-    beside = how.formula(rows)
-    result = as_rows(got, axes, True) if how.keeps else got.reshape(-1)
-    errors = [float(np.max(np.abs(r - wanted) / scale)) for r in (result, beside)]
+    exact_result, scale = summing.formula(exact), summing.scale(exact) + np.finfo(np.float64).tiny
+    numpy_result = summing.formula(rows)
+    result = as_rows(got, axes, True) if summing.keeps else got.reshape(-1)
+    errors = [float(np.max(np.abs(r - exact_result) / scale)) for r in (result, numpy_result)]
     return errors[0] / (TIMES * errors[1] + UNITS * float(wide))

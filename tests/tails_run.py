@@ -1,6 +1,6 @@
-"""Runs loops whose last vector is not whole, every array between pages that nobody may touch, and
-compares each with the loop interpreter. In a process of its own: the line that is printed last
-names the loops that crashed.
+"""Runs loops whose last vector is partial, every array beside a guard page, and compares each with
+the loop interpreter. It runs in a process of its own; the last line that it prints names the loops
+that crashed.
 
     python tests/tails_run.py <processor> <end|start> [seed]
 """
@@ -38,15 +38,19 @@ from fusewire.eager.arrays.dtypes import bfloat16
 
 TYPES = [*DTYPES, np.dtype("float16"), bfloat16]
 LANES = [4, 8, 16, 32, 64]
-BATCH = 20  # kernels that are compiled as one program
-SHARE = 150  # of each half of the sample
+BATCH = 20  # kernels in one program
+SHARE = 150  # loops in each half of the sample
 FLAGS, COUNT = Buffer("flags", BOOL, 64), Buffer("n", np.dtype("int64"), 1)
 J = Var("j")
 
 
 class Tail(NamedTuple):
-    """A loop over `used` elements by vectors of `lanes`: where it reads and stores them, in which
-    form it leaves out the other lanes, and the dtypes in memory."""
+    """A loop over `used` elements by vectors of `lanes`.
+
+    `form`: how the loop masks the other lanes
+    `source`, `stored`: the dtypes in memory
+    `offset`, `step`, `target_step`: the first element, and the distances of elements
+    """
 
     form: str
     source: np.dtype[Any]
@@ -54,7 +58,7 @@ class Tail(NamedTuple):
     lanes: int
     used: int
     offset: int
-    step: int  # of the elements that are read, and of those that are stored
+    step: int
     target_step: int
 
     def __str__(self) -> str:
@@ -63,7 +67,7 @@ class Tail(NamedTuple):
                f"at {self.offset} by {steps}"
 
     def kernel(self) -> Kernel:
-        """y[offset + step * j] = x[...] + x[...] for the lanes in use."""
+        """The kernel y[offset + step * j] = x[...] + x[...] for the lanes in use."""
         ends = [self.offset + step * (self.used - 1) + 1 for step in (self.step, self.target_step)]
         x, y = Buffer("x", self.source, ends[0]), Buffer("y", self.stored, ends[1])
         at, to = (add(times(J, step), const(self.offset)) for step in (self.step, self.target_step))
@@ -78,7 +82,7 @@ class Tail(NamedTuple):
         return Kernel(str(self), (x, FLAGS, COUNT), (y,), (), TASK, 1, (loop,))
 
     def arrays(self, kernel: Kernel, rng: np.random.Generator) -> dict[Buffer, Any]:
-        """Small whole numbers, which every dtype holds; their sums fit as well."""
+        """Arrays of small integers, which fit into every dtype, as their sums do."""
         arrays = {b: rng.integers(1, 60, b.size).astype(b.dtype) for b in kernel.arguments}
         arrays[FLAGS][:] = rng.random(FLAGS.size) < rng.random()
         arrays[FLAGS][self.used:] = False
@@ -91,7 +95,7 @@ def _loop(tail: Tail, stop: Expr, body: Stmt) -> For:
 
 
 def _guarded(op: str, limit: Callable[[Tail], int]) -> Callable[[Tail, Any], For]:
-    """A loop over all lanes, in which an index decides which of them store."""
+    """A loop over all lanes, in which the index decides which lanes store."""
     return lambda t, moved: _loop(t, const(t.lanes), If(
         call(op, (J, const(limit(t))), BOOL), (moved(),)))
 
@@ -110,7 +114,7 @@ FORMS: dict[str, Callable[[Tail, Any], For]] = {
 
 
 def tails() -> list[Tail]:
-    """Every kind of them."""
+    """All loops."""
     types = list(product(TYPES, TYPES))
     return [Tail(form, source, stored, lanes, used, *shape)
             for form in FORMS for source, stored in types for lanes in LANES
@@ -118,44 +122,46 @@ def tails() -> list[Tail]:
 
 
 def _shapes(used: int) -> list[tuple[int, int, int]]:
-    """Offsets and steps: another one for each number of lanes."""
+    """Offsets and steps, which vary with the number of lanes in use."""
     return [(used % 5, 1, 1), *([(used % 3, 2 + used % 2, 1)] if used % 4 == 1 else []),
             *([(used % 3, 1, 2)] if used % 4 == 2 else [])]
 
 
 def single(tail: Tail) -> bool:
-    """Whether a narrowed integer is stored alone: one lane, known when code is made."""
+    """True if a loop stores a single narrowed lane, which is known at compile time."""
     return tail.form in ("known", "last", "remainder") and tail.used <= 2 \
         and tail.stored.itemsize < tail.source.itemsize and tail.step == tail.target_step == 1
 
 
 def chosen(seed: int, most: int) -> list[Tail]:
-    """A sample of those with at most so many lanes; half of it store a single lane."""
-    every = [tail for tail in tails() if tail.lanes <= most]
-    some = sample([t for t in every if single(t)], SHARE, seed) + sample(every, SHARE, seed)
-    return list(dict.fromkeys(some))
+    """A sample of the loops with at most `most` lanes; half of them store a single lane."""
+    all_tails = [tail for tail in tails() if tail.lanes <= most]
+    chosen_tails = sample([t for t in all_tails if single(t)], SHARE, seed)
+    chosen_tails += sample(all_tails, SHARE, seed)
+    return list(dict.fromkeys(chosen_tails))
 
 
 def check(batch: list[Tail], cpu: str, at_end: bool, rng: np.random.Generator) -> None:
-    """Runs some loops as one program."""
+    """Runs some loops as one program, and compares them with the interpreter."""
     kernels = [tail.kernel() for tail in batch]
-    wanted = [tail.arrays(k, rng) for tail, k in zip(batch, kernels)]
-    memory = [{b: guarded(a.size, a.dtype, at_end) for b, a in own.items()} for own in wanted]
-    for k, own, copies in zip(kernels, wanted, memory):
+    expected = [tail.arrays(k, rng) for tail, k in zip(batch, kernels)]
+    memory = [{b: guarded(a.size, a.dtype, at_end) for b, a in own.items()} for own in expected]
+    for k, own, copies in zip(kernels, expected, memory):
         for b, a in own.items():
             copies[b][:] = a
         run(k, own)
-    numbers = iter(range(sum(map(len, memory))))
-    steps = [ProgramStep(k, [Argument(next(numbers)) for _ in k.arguments]) for k in kernels]
+    argument_numbers = iter(range(sum(map(len, memory))))
+    steps = [ProgramStep(k, [Argument(next(argument_numbers)) for _ in k.arguments])
+             for k in kernels]
     table = np.array([own[b].ctypes.data for k, own in zip(kernels, memory) for b in k.arguments])
     build(steps, "tails", named(cpu)).run(table.ctypes.data, 0)
-    for k, own, got in zip(kernels, wanted, memory):
+    for k, own, got in zip(kernels, expected, memory):
         for b in k.arguments:
             same(got[b], own[b], 0.0, f"{k.name}: {b.name}")
 
 
 def batches(items: list[Tail]) -> Iterator[list[Tail]]:
-    """The items, some at a time."""
+    """The items in batches."""
     return (items[n:n + BATCH] for n in range(0, len(items), BATCH))
 
 

@@ -1,4 +1,4 @@
-"""Every op states every fact, or the reason for its absence."""
+"""Tests that the table of ops has every fact of each op, or the reason why it is missing."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ EVERY = pytest.mark.parametrize("op", OPS.values(), ids=lambda op: op.name)
 
 
 def has(op: Op, fact: str) -> bool:
-    """Whether a fact is stated, or a reason of a few words given."""
+    """True if an op has a fact, or a reason of a few words why not."""
     return bool(getattr(op, fact)) or len(op.why.get(fact, "").split()) > 2
 
 
@@ -43,6 +43,6 @@ def test_sample_row(op: Op) -> None:
 
 @EVERY
 def test_onnx(op: Op) -> None:
-    """One operator, a row in the table, or a formula or decomposition that can be written out."""
+    """Each op has an ONNX operator, a row in the table, or a formula or decomposition."""
     assert has(op, "onnx") or op.name in ROWS or op.kind in ("pointwise", "composite"), \
         f"op {op.name!r}: no ONNX operator, no row in the table and no reason why"

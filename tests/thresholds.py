@@ -1,9 +1,9 @@
-"""Sizes from which on other code runs, lowered so that small arrays take every path; and inputs of
+"""Lowers the size thresholds of the code, so that small arrays take every path, and makes inputs of
 every layout and size.
 
-Compiled code and native eager ops look at the size of arrays: for threads, sums that are cut, rows
-that are kept, stores past the caches. Each such size is a constant of a module. `LOWERED` has a
-small value for each, so that arrays of some hundred elements lie on both sides of all of them.
+Compiled code and native eager ops use sizes of arrays to choose threads, chunks of sums, cached
+rows, and streaming stores. Each such threshold is a constant of a module. `LOWERED` has a small
+value for each, so that arrays of some hundred elements lie on both sides of all of them.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ Inputs = Sequence[Array]
 
 ELEMENTS = ("eager.core.dispatch", "eager.ops.layers.entropy", "eager.nn.functional.attention",
             "codegen.partition.partition")
-"""Modules that read `LARGE`, from which on an op is native code in eager."""
+"""Modules that read `LARGE`, the number of elements from which on eager ops are native code."""
 
 LOWERED: dict[str, dict[str, int]] = {
     **{module: {"LARGE": 1} for module in ELEMENTS},
-    "eager.autograd.engine": {"SOME": 1},
-    "eager.arrays.memory": {"SMALLEST": 64},  # results from this size on begin on a cache line
+    "eager.autograd.engine": {"MIN_NATIVE_ELEMENTS": 1},
+    "eager.arrays.memory": {"SMALLEST": 64},  # bytes from which on results are aligned
     "codegen.eager_jit.exact": {"MIN_NUMPY_NANOSECONDS": 0},
     "codegen.eager_jit.op_compiler": {
         "_BLOCK_ELEMENTS": 8,
@@ -72,12 +72,12 @@ LOWERED: dict[str, dict[str, int]] = {
     "codegen.llvm.step_table": {"PARALLEL_NANOSECONDS": 0},
     "codegen.runtime.thread_pool": {"WAKE_NANOSECONDS": 1},
 }
-"""By module and name: how large something has to be here."""
+"""The thresholds in tests, by module and name."""
 
 
 def lower(patch: pytest.MonkeyPatch, elements: int = 1) -> None:
-    """Sets all of `LOWERED`, with so many `elements` for ops to be native code; programs that
-    others made are forgotten until `patch` is undone."""
+    """Sets all thresholds of `LOWERED`, and `elements` as the least elements of native ops. Hides
+    compiled programs of other tests until `patch` is undone."""
     for module, values in LOWERED.items():
         for name, value in values.items():
             value = elements if name == "LARGE" and module in ELEMENTS else value
@@ -91,7 +91,7 @@ def lower(patch: pytest.MonkeyPatch, elements: int = 1) -> None:
 
 
 def by_numpy(patch: pytest.MonkeyPatch, call: Callable[..., Any], *args: Any) -> Any:
-    """What `call(*args)` gives where nothing is compiled: a result, or the error."""
+    """The result of `call(*args)` without compiled code, or its error."""
     with patch.context() as inner:
         inner.setattr(settings, "compile", False)
         try:
@@ -100,7 +100,7 @@ def by_numpy(patch: pytest.MonkeyPatch, call: Callable[..., Any], *args: Any) ->
             return error
 
 
-# ---- layouts: the same values in other memory
+# ---- layouts: equal values in other memory
 def _plain(a: Array) -> Array:
     return a
 
@@ -110,24 +110,24 @@ def _transposed(a: Array) -> Array:
 
 
 def _reversed(a: Array) -> Array:
-    every = (slice(None, None, -1),) * a.ndim
-    return np.ascontiguousarray(a[every])[every] if a.ndim else a
+    step = (slice(None, None, -1),) * a.ndim
+    return np.ascontiguousarray(a[step])[step] if a.ndim else a
 
 
 def _sliced(a: Array) -> Array:
-    around = np.zeros([2 * n + 1 for n in a.shape], a.dtype)
-    every = (slice(1, None, 2),) * a.ndim
-    around[every] = a
-    return around[every] if a.ndim else a
+    padded = np.zeros([2 * n + 1 for n in a.shape], a.dtype)
+    step = (slice(1, None, 2),) * a.ndim
+    padded[step] = a
+    return padded[step] if a.ndim else a
 
 
 def _unaligned(a: Array) -> Array:
-    moved = np.zeros(a.nbytes + 1, np.uint8)[1:].view(a.dtype).reshape(a.shape)
-    moved[...] = a
-    return moved
+    buffer = np.zeros(a.nbytes + 1, np.uint8)[1:].view(a.dtype).reshape(a.shape)
+    buffer[...] = a
+    return buffer
 
 
-# ---- and other values: an element or a row that stands everywhere, as broadcasting gives it
+# ---- broadcast values: one element or one row everywhere
 def _one(a: Array) -> Array:
     return np.broadcast_to(a[(slice(1),) * a.ndim], a.shape) if a.size else a
 
@@ -144,7 +144,7 @@ LAYOUTS = (_plain, _transposed, _reversed, _sliced, _unaligned, _one, _first_row
 
 
 def laid_out(inputs: Inputs) -> Iterator[tuple[str, list[Array]]]:
-    """The inputs, all in each layout, and one by one in those that change how shapes combine."""
+    """The inputs, all in each layout; and with only one of them in each broadcast layout."""
     for layout in LAYOUTS:
         yield layout.__name__, [layout(a) for a in inputs]
         if layout in LAYOUTS[5:] and len(inputs) > 1:
@@ -155,7 +155,7 @@ def laid_out(inputs: Inputs) -> Iterator[tuple[str, list[Array]]]:
 
 # ---- sizes
 def resized(inputs: Inputs, sizes: Sequence[int] = (1, 37)) -> Iterator[tuple[str, list[Array]]]:
-    """The inputs with each of their sizes changed to each of `sizes`, in all of them at once."""
+    """The inputs with each of their sizes changed to each of `sizes`, in all inputs at once."""
     for old in sorted({n for a in inputs for n in a.shape if n}):
         for new in sizes:
             if new != old:
@@ -163,7 +163,7 @@ def resized(inputs: Inputs, sizes: Sequence[int] = (1, 37)) -> Iterator[tuple[st
 
 
 def repeated(a: Array, old: int, new: int) -> Array:
-    """`a` with axes of `new` elements in the place of `old` ones: values come again."""
+    """`a` with axes of `old` elements extended or cut to `new` ones; values repeat."""
     for axis, size in enumerate(a.shape):
         if size == old:
             a = a.take(np.arange(new) % old, axis)

@@ -1,4 +1,4 @@
-"""Graphs of functions whose arguments have axes of unknown size."""
+"""Traces functions whose arguments have dynamic axes."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from fusewire.capture.trace.export_tracer import ExportInput, trace_for_export
 
 
 def recorded(fn: Callable[..., Any], *shapes: tuple[Any, ...], **values: int) -> Graph:
-    """The graph of `fn` for inputs of these shapes, in which names are sizes."""
+    """The graph of `fn` for inputs of these shapes; names in them are dynamic sizes."""
     sizes = ShapeEnv(values)
-    given = [ExportInput(f"x{i}", fw.ones(tuple(values.get(n, n) for n in shape)),
-                         tuple(sizes.named(n) if isinstance(n, str) else n for n in shape))
-             for i, shape in enumerate(shapes)]
-    run = trace_for_export(fn, [g.tensor for g in given], {}, given, sizes)
+    inputs = [ExportInput(f"x{i}", fw.ones(tuple(values.get(n, n) for n in shape)),
+                          tuple(sizes.named(n) if isinstance(n, str) else n for n in shape))
+              for i, shape in enumerate(shapes)]
+    run = trace_for_export(fn, [g.tensor for g in inputs], {}, inputs, sizes)
     assert not sizes.fixed
     results = run.result if isinstance(run.result, tuple) else (run.result,)
     return Graph(run.inputs, tuple(map(run.node_of, results)))

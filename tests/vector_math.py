@@ -1,4 +1,4 @@
-"""Functions as the emitter writes them, run alone, and how far they are from the truth."""
+"""Runs single functions in native code, and measures their errors."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from fusewire.codegen.runtime.target import named
 
 F32, F64 = np.dtype("float32"), np.dtype("float64")
 BITS = {F32: np.int32, F64: np.int64}
-UNITS = 4.0  # in the last place: the bound that all functions keep
+UNITS = 4.0  # in the last place: the bound of all functions
 UNARY: dict[str, Callable[..., Any]] = {
     "sqrt": np.sqrt, "exp": np.exp, "exp2": np.exp2, "expm1": np.expm1, "log": np.log,
     "log2": np.log2, "log10": np.log10, "log1p": np.log1p, "sin": np.sin, "cos": np.cos,
@@ -25,7 +25,7 @@ UNARY: dict[str, Callable[..., Any]] = {
 
 
 class Functions:
-    """Each operation on arrays of one size, as one native program."""
+    """A native program with a kernel for each operation, on arrays of one size."""
 
     def __init__(self, operations: Sequence[str], dtype: Any, size: int, target: str = "",
                  lanes: int = 16, inputs: int = 1) -> None:
@@ -52,19 +52,19 @@ def _kernel(op: str, dtype: Any, size: int, lanes: int, count: int) -> Kernel:
 
 
 def errors(got: Any, exact: Any) -> Any:
-    """How far each number is from the exact one, in units in the last place of that; 0 where
-    either is not finite."""
+    """The error of each number, in units in the last place of the exact one; 0 if either is not
+    finite."""
     with np.errstate(all="ignore"):
-        wanted = exact.astype(got.dtype)
-        off = np.abs(got.astype(exact.dtype) - exact) / np.spacing(np.abs(wanted))
-        return np.where(np.isfinite(wanted) & np.isfinite(got), off, 0)
+        rounded = exact.astype(got.dtype)
+        distance = np.abs(got.astype(exact.dtype) - exact) / np.spacing(np.abs(rounded))
+        return np.where(np.isfinite(rounded) & np.isfinite(got), distance, 0)
 
 
 def wrong(got: Any, exact: Any) -> Any:
-    """Where nan, an infinity or the sign of a zero is not as it should be."""
+    """A mask of the numbers with a wrong nan, infinity or sign of a zero."""
     with np.errstate(all="ignore"):
-        wanted = exact.astype(got.dtype)
-    same = (got == wanted) | (np.isnan(got) & np.isnan(wanted))
-    zeros = (wanted == 0) & (got == 0)
-    special = ~np.isfinite(wanted) | ~np.isfinite(got)
-    return special & ~same | zeros & (np.signbit(wanted) ^ np.signbit(got))
+        rounded = exact.astype(got.dtype)
+    same = (got == rounded) | (np.isnan(got) & np.isnan(rounded))
+    zeros = (rounded == 0) & (got == 0)
+    special = ~np.isfinite(rounded) | ~np.isfinite(got)
+    return special & ~same | zeros & (np.signbit(rounded) ^ np.signbit(got))

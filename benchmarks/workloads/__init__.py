@@ -1,5 +1,4 @@
-"""All workloads by name, in the order of the tables: of the CPU, and of a GPU, which takes more of
-everything."""
+"""Lists all workloads by name, in the order of the tables: for the CPU, and larger for a GPU."""
 
 from __future__ import annotations
 

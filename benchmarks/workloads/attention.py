@@ -1,4 +1,4 @@
-"""Causal attention of several heads: what they answer, and the gradients of all three inputs."""
+"""Causal attention of several heads: its results, and the gradients of all three inputs."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def module(library: Any) -> Any:
 
 
 def jax(weights: Any, q: Any, k: Any, v: Any) -> Any:
-    """Faster than jax's own function, which wants heads behind positions."""
+    """Attention in jax, faster than jax's own function, which takes heads after positions."""
     import jax
     import jax.numpy as jnp
 
@@ -58,7 +58,7 @@ def jax_train() -> Any:
 
 
 def workloads(batch: int, heads: int, length: int) -> list[Workload]:
-    pairs = batch * heads * length * (length + 1) // 2  # of a query and a key that it may look at
+    pairs = batch * heads * length * (length + 1) // 2  # of a query and a key that is not masked
     product, exponentials = 2 * pairs * WIDTH, 20 * pairs
     array = 4 * batch * heads * length * WIDTH  # bytes of queries, keys, values or answers
 
@@ -92,7 +92,7 @@ def workloads(batch: int, heads: int, length: int) -> list[Workload]:
                 "torch.compile": torch_gradients(torch, "qkv", True),
                 "jax.jit": jax_maker(jax_train),
             },
-            # on the way back the shares are computed once more
+            # the backward computes the softmax again
             flops=7 * product + 2 * exponentials,
             size=8 * array,
             kept=True,

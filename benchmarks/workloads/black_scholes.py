@@ -1,4 +1,4 @@
-"""Prices of options: a formula of many steps, which a compiler can make one pass over memory."""
+"""Prices of options: a formula of many steps, which a compiler can fuse into one pass."""
 
 from __future__ import annotations
 

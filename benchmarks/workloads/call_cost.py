@@ -1,7 +1,7 @@
-"""What a call of compiled code costs beside the computation, and what the first call costs.
+"""Measures the overhead of a call of compiled code, and the first call.
 
-"fusewire native" runs nothing but the native program, on arrays that lie ready: what "fusewire"
-takes beyond that is Python. The first call is in the columns of cold times.
+"fusewire native" runs only the native program, on prepared arrays: the difference to "fusewire" is
+Python. The first call is in the columns of cold times.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ BATCH = 4
 
 
 class _Seen:
-    """An executable that remembers what it was called with."""
+    """An executable that stores the arguments of its last call."""
 
     def __init__(self, graph: Any) -> None:
         self.executable = compile_graph(graph)
@@ -39,7 +39,7 @@ class _Seen:
 
 
 def native_call(function: Callable[..., Any], tensors: Sequence[fw.Tensor]) -> Call:
-    """A call of the program that `function` is compiled to, and of nothing else."""
+    """A call of only the native program of the compiled `function`."""
     made: list[_Seen] = []
 
     def backend(graph: Any) -> _Seen:
@@ -57,7 +57,7 @@ def native_call(function: Callable[..., Any], tensors: Sequence[fw.Tensor]) -> C
 
 
 class _Alone:
-    """Runs the program and shows what the function gives, which is compared with the others."""
+    """A call of the program; it returns the function's results, which are compared."""
 
     def __init__(self, function: Callable[..., Any], tensors: Sequence[fw.Tensor]) -> None:
         self._shown: Any = function(*tensors)

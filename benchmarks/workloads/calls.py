@@ -1,4 +1,4 @@
-"""A compiled function of three small tensors: what one call of compiled code costs."""
+"""A compiled function of three small tensors, for the overhead of one call."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""What compiling takes: training steps that are small to run and long to compile.
+"""Measures compile time, with training steps that are small to run and long to compile.
 
-The columns of cold and repeated first calls are what matters here. The loops over time are plain
-Python in every library, unrolled while recording or tracing.
+The columns of cold and repeated first calls matter here. The loops over time are plain Python in
+every library; tracing unrolls them.
 """
 
 from __future__ import annotations

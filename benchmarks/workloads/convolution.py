@@ -1,5 +1,5 @@
-"""One convolution as in the first stage of a ResNet, with its bias and ReLU; on a GPU in bfloat16,
-which tensor cores multiply."""
+"""One convolution of the first stage of a ResNet, with bias and ReLU; on a GPU in bfloat16, for
+tensor cores."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def jax(w: Any, x: Any) -> Any:
 
 
 def convolved(x: Any, weight: Any, stride: int, padding: int, groups: int = 1) -> Any:
-    """jax's convolution of pixels with their channels last, as XLA likes it on processors."""
+    """jax's convolution with channels last, which is faster in XLA on CPUs."""
     from jax import lax
 
     return lax.conv_general_dilated(
@@ -42,7 +42,7 @@ def convolved(x: Any, weight: Any, stride: int, padding: int, groups: int = 1) -
 
 
 def normed(w: Any, name: str, x: Any, mean: Any, variance: Any) -> Any:
-    """jax's batch norm of the same, with the weights of this name."""
+    """jax's batch norm with channels last, with the weights of this name."""
     return (x - mean) * (w[f"{name}.weight"] * (variance + 1e-5) ** -0.5) + w[f"{name}.bias"]
 
 

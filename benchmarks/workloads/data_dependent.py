@@ -1,4 +1,4 @@
-"""Newton's iteration for square roots: a loop that ends when its values say so."""
+"""Newton's iteration for square roots: a loop whose end depends on values."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def numpy(inputs: Inputs) -> Call:
 
 
 def torch_loop(inputs: Inputs) -> Call:
-    """With the loop as an op, which keeps it in one graph."""
+    """The function with the loop as an op, so that it is one graph."""
     import torch
     from torch._higher_order_ops.while_loop import while_loop
 

@@ -19,7 +19,7 @@ CONV1, REST = BATCH * 64 * 32 * 9, BATCH * (64 * 64 * 32 * 9 + 1024 * 128 + 128 
 
 
 def inputs(dropout: tuple[float, float] = (0.25, 0.5)) -> Inputs:
-    """The first images; what they are hardly matters for the time."""
+    """The first images of the data set."""
     images, labels = load_digits()
     weights = {}
     for number, (name, shape) in enumerate(SHAPES.items()):
@@ -57,7 +57,7 @@ def torch(inputs: Inputs) -> Any:
 
 
 def jax(inputs: Inputs) -> Any:
-    """Channels come last inside, as XLA likes it on processors."""
+    """The model in jax, with channels last, which is faster in XLA on CPUs."""
     import jax
     from jax import lax
 

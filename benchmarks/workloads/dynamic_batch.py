@@ -1,6 +1,6 @@
-"""The three layers of mlp.py on batches of 1, 2, 3, ... rows: what a new size costs.
+"""The three layers of mlp.py on batches of 1, 2, 3, ... rows, for the cost of a new size.
 
-One call is all of them. The cold time is that of the first such call.
+One call runs all batches. The cold time is that of the first such call.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ def inputs() -> Inputs:
 
 
 class Sweep:
-    """A call with each batch; `func` is what is called, as in functools.partial."""
+    """A call with each batch; `func` is the called function, as in functools.partial."""
 
     def __init__(self, func: Callable[[Any], Any], batches: Iterable[Any]) -> None:
         self.func, self.batches = func, list(batches)

@@ -1,4 +1,4 @@
-"""Layers run eagerly, forward and backward: sizes at which the calls of ops take time too."""
+"""Layers run eagerly, forward and backward, at sizes where the overhead of ops counts."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def block(lib: Any) -> Any:
 
 
 def numbered(name: str, order: int = 1) -> Build:
-    """To a module that gives nn.functional's `name` its input and whole numbers, in this order."""
+    """A maker of a module that calls nn.functional's `name` with its input and these integers."""
     def build(lib: Any) -> Any:
         class Numbered(lib.nn.Module):
             def __init__(self) -> None:

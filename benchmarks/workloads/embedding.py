@@ -1,4 +1,4 @@
-"""The gradient of an embedding: rows added at places that meet; for a GPU."""
+"""The gradient of an embedding, which adds rows at repeated indices; for a GPU."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def jax() -> Any:
 
 def workload(words: int, width: int, tokens: int) -> Workload:
     def inputs() -> Inputs:
-        """Some words come often, most never."""
+        """Tokens, some of them frequent, most of them absent."""
         chosen = np.random.default_rng(14).zipf(1.3, tokens) % words
         return {"w": normal(13, words, width), "tokens": chosen, "dy": normal(15, tokens, width)}
 

@@ -1,4 +1,4 @@
-"""gelu(x * w + b) + x, which a compiler can make one pass over memory."""
+"""gelu(x * w + b) + x, which a compiler can fuse into one pass over memory."""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ Attend = Callable[[Any, Any, Any], Any]  # of queries, keys and values
 
 @dataclass(frozen=True)
 class Shape:
-    """How large a model is: at most `length` positions, `words` in the vocabulary."""
+    """The size of a model: at most `length` positions, `words` in the vocabulary."""
 
     layers: int
     width: int
@@ -27,14 +27,14 @@ class Shape:
 
     @property
     def weights(self) -> int:
-        """How many weights the products of a token have."""
+        """The number of weights in the products of a token."""
         return self.layers * 12 * self.width ** 2 + self.words * self.width
 
 
 def model_of(shape: Shape, library: Any) -> Any:
     """The model of a library's modules (Radford et al. 2019): from tokens to scores.
 
-    `scores` takes positions and, for each layer, what attends; called, all tokens to those before.
+    `scores` takes positions and, for each layer, the attention. A call is causal over all tokens.
     """
     nn, F, width = library.nn, library.nn.functional, shape.width
 
@@ -77,7 +77,7 @@ def model_of(shape: Shape, library: Any) -> Any:
 
 
 def jax_scores(shape: Shape, w: Any, x: Any, positions: Any, attends: list[Attend]) -> Any:
-    """The same in jax; heads stay behind positions, as its own attention wants them."""
+    """The model in jax, with heads after positions, as jax's attention takes them."""
     import jax
     import jax.numpy as jnp
 
@@ -110,7 +110,7 @@ def workload(shape: Shape, batch: int) -> Workload:
         return model_of(shape, library)
 
     def inputs() -> Inputs:
-        """Tokens that mean nothing, and the next of each as its label."""
+        """Random tokens, and the next of each as its label."""
         given = np.random.default_rng(10).integers(0, shape.words, (batch, shape.length + 1))
         return {"x": given[:, :-1].copy(), "labels": given[:, 1:].reshape(-1).copy(),
                 "weights": weights_of(model, 0.02)}

@@ -23,7 +23,7 @@ CACHE = (GPT2.layers, 1, GPT2.heads, GPT2.length, GPT2.width // GPT2.heads)
 
 
 def inputs() -> Inputs:
-    """The token at the last position, and what the cache holds of those before."""
+    """The token at the last position, and the cache of the earlier ones."""
     keys, values = normal(1, *CACHE), normal(2, *CACHE)
     keys[..., -1, :] = values[..., -1, :] = 0.0
     return {"x": np.array([[4711]]), "position": np.array([GPT2.length - 1]), "keys": keys,
@@ -35,7 +35,7 @@ def model(library: Any) -> Any:
 
 
 def decoder(library: Any, inputs: Inputs, tensor: Callable[[Any], Any]) -> Any:
-    """The model with a cache that it writes to, from a token and its position to scores."""
+    """The model with a cache that it updates: token and position -> scores."""
     attention = library.nn.functional.scaled_dot_product_attention
 
     class Decoder(library.nn.Module):
@@ -65,7 +65,7 @@ def decoder(library: Any, inputs: Inputs, tensor: Callable[[Any], Any]) -> Any:
 
 
 class Stateless(fw.nn.Module):
-    """The model for a graph that holds no state: old keys and values in, those of the token out."""
+    """The model without state: it takes old keys and values, and returns those of the token."""
 
     def __init__(self, inputs: Inputs) -> None:
         super().__init__()
@@ -102,7 +102,7 @@ def torch(compiled: bool) -> Maker:
 
 
 def jax(inputs: Inputs) -> Call:
-    """The cache is donated, so that it can be written in place."""
+    """The model in jax, with a donated cache, which it can update in place."""
     import jax
 
     def step(w: Any, x: Any, position: Any, cache: Any) -> Any:

@@ -1,6 +1,6 @@
 """Single eager ops on large tensors: bound by memory, or by functions that NumPy computes slowly.
 
-A fresh result of this size costs page faults in every library that does not keep memory.
+A new result of this size costs page faults in every library that does not cache memory.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Layer normalization and its gradients; in fusewire composed of means and arithmetic."""
+"""Layer normalization and its gradients; fusewire composes them of means and arithmetic."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """A pass over a data set in batches of 64: by the loop itself, and with two workers.
 
-Workers are threads in fusewire and processes in torch, as either has them unless told otherwise;
+By default, workers are threads in fusewire and processes in torch;
 `loader_python_work` has processes in both.
 """
 
@@ -17,11 +17,11 @@ from ..workload import Call, Inputs, Maker, Workload
 from .weights import normal
 
 COUNT, WIDTH, BATCH = 100_000, 16, 64
-FEW, STEPS = 4_000, 2_000  # samples that take long, and how long
+FEW, STEPS = 4_000, 2_000  # slow samples, and their seconds
 
 
 class Rows:
-    """Sample i is a row of `x` and its label, as a Python program makes them."""
+    """Sample i is a row of `x` and its label."""
 
     def __init__(self, inputs: Inputs) -> None:
         self.x, self.labels = inputs["x"], inputs["labels"]
@@ -34,7 +34,7 @@ class Rows:
 
 
 class Worked(Rows):
-    """The same after a tenth of a millisecond of Python code."""
+    """Sample i is a row of `x` and its label, after a tenth of a millisecond of Python code."""
 
     def __getitem__(self, index: int) -> tuple[Any, int]:
         total = 0
@@ -49,7 +49,7 @@ def inputs(count: int = COUNT) -> Inputs:
 
 
 def one_pass(loader: Iterable[Any]) -> Call:
-    """Goes through all batches; the last one is what is compared."""
+    """A call that passes over all batches and returns the last one."""
     def call() -> Any:
         last: Any = None
         for batch in loader:

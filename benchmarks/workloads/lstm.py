@@ -25,7 +25,7 @@ def train_inputs() -> Inputs:
 
 
 def states(library: Any) -> Any:
-    """A library's LSTM, all states of which are asked for."""
+    """A library's LSTM that returns all states."""
     class States(library.nn.Module):
         def __init__(self) -> None:
             super().__init__()
@@ -38,7 +38,7 @@ def states(library: Any) -> Any:
 
 
 def classifier(library: Any) -> Any:
-    """The same and a layer for the last state."""
+    """An LSTM with a linear layer for the last state."""
     class Classifier(library.nn.Module):
         def __init__(self) -> None:
             super().__init__()

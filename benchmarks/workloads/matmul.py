@@ -1,4 +1,4 @@
-"""A square matrix product, which every library gives to its best code."""
+"""A square matrix product, for which every library has its best code."""
 
 from __future__ import annotations
 

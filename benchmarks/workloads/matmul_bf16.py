@@ -1,4 +1,4 @@
-"""The product of matmul.py of numbers in bfloat16, to a result in bfloat16."""
+"""The product of matmul.py with operands and result in bfloat16."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ DTYPE = "bfloat16"
 
 
 def dot(inputs: Inputs) -> Call:
-    """The compiled product by the processor's instruction for bfloat16, where it has one."""
+    """The compiled product with the processor's instruction for bfloat16, if it has one."""
     call = fusewire_maker(product, True, DTYPE)(inputs)
     fw.settings.bf16_dot = True
     for _ in range(2):  # recorded, and compiled

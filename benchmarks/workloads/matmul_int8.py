@@ -1,5 +1,5 @@
-"""The product of matmul.py of int8, summed in int32 and scaled for each column, as quantised layers
-compute it."""
+"""The product of matmul.py in int8, summed in int32 and scaled for each column, as in quantized
+layers."""
 
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ GRAPH = """mlp (float[N,784] x) => (float[N,10] y) {
 
 
 def inputs() -> Inputs:
-    """Images and labels that mean nothing, and the layers' weights under torch's names."""
+    """Random images and labels, and the layers' weights under torch's names."""
     labels = np.random.default_rng(7).integers(0, 10, BATCH)
     return {"x": normal(6, BATCH, 784), "labels": labels,
             "weights": linear_layers(SIZES, LAYERS)}
@@ -74,7 +74,7 @@ def fusewire_infer(compiled: bool) -> Maker:
 
 
 class _without_gradients:
-    """The call under no_grad; `func` is what is called, as in functools.partial."""
+    """The call under no_grad; `func` is the called function, as in functools.partial."""
 
     def __init__(self, call: Any) -> None:
         self.call, self.func = call, call.func

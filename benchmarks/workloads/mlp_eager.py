@@ -1,4 +1,4 @@
-"""A small network, 64-64-64-10 on a batch of 32, trained eagerly: it is calls that take time."""
+"""A small network, 64-64-64-10 on a batch of 32, trained eagerly, where calls take the time."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ PARAMETERS = sum(PRODUCTS) + sum(SIZES[1:])
 
 
 def inputs() -> Inputs:
-    """Numbers and labels that mean nothing, and the layers' weights under torch's names."""
+    """Random numbers and labels, and the layers' weights under torch's names."""
     weights = {}
     for seed, (name, (m, n)) in enumerate(zip(LAYERS, pairwise(SIZES))):
         weights[f"{name}.weight"] = normal(seed, n, m, fan_in=True)
@@ -30,7 +30,7 @@ def inputs() -> Inputs:
 
 
 def network(nn: Any) -> Any:
-    """The model, of the layers of either library."""
+    """The model, built of the layers of either library."""
     layers = [nn.Linear(m, n) for m, n in pairwise(SIZES)]
     return nn.Sequential(layers[0], nn.ReLU(), layers[1], nn.ReLU(), layers[2])
 

@@ -1,4 +1,4 @@
-"""An inverted residual block of MobileNetV2: most of its layers move more than they compute."""
+"""An inverted residual block of MobileNetV2: most of its layers are bound by memory."""
 
 from __future__ import annotations
 

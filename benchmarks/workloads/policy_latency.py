@@ -1,4 +1,4 @@
-"""A small network that decides on one row of four numbers: what a call takes is what counts."""
+"""A small network on one row of four numbers, where the overhead of a call counts."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def inputs() -> Inputs:
 
 
 def network(nn: Any) -> Any:
-    """The model, of the layers of either library."""
+    """The model, built of the layers of either library."""
     first, second, third = (nn.Linear(m, n) for m, n in pairwise(SIZES))
     return nn.Sequential(first, nn.Tanh(), second, nn.Tanh(), third).requires_grad_(False)
 
@@ -56,7 +56,7 @@ def torch(compiled: bool) -> Maker:
 
 
 def scores(library: Any, weights: Inputs, x: Any) -> Any:
-    """The same written out, for NumPy and jax."""
+    """The model as formulas, for NumPy and jax."""
     for i in LAYERS:
         x = x @ weights[f"{i}.weight"].T + weights[f"{i}.bias"]
         x = library.tanh(x) if i != LAYERS[-1] else x

@@ -1,5 +1,4 @@
-"""Models in int8 (`fw.quantize`), beside themselves in float32, onnxruntime on both, and torch in
-float32."""
+"""Models in int8 (`fw.quantize`) and float32, in fusewire and onnxruntime; torch in float32."""
 
 from __future__ import annotations
 
@@ -28,7 +27,7 @@ def perceptron(lib: Any) -> Any:
 
 
 def bottlenecks(lib: Any) -> Any:
-    """Two blocks of a ResNet: convolutions of 1, 3 and 1, with batch norms, and what goes past."""
+    """Two blocks of a ResNet: convolutions of 1, 3 and 1, with batch norms and residuals."""
     nn = lib.nn
     sizes = ((CHANNELS, INNER, 1), (INNER, INNER, 3), (INNER, CHANNELS, 1))
 
@@ -45,20 +44,20 @@ def bottlenecks(lib: Any) -> Any:
 
 
 def threes(lib: Any) -> Any:
-    """Three convolutions of 3 by 3, which in float32 take Winograd's way."""
+    """Three convolutions of 3 by 3, which use Winograd's algorithm in float32."""
     layers = [lib.nn.Conv2d(INNER, INNER, 3, padding=1) for _ in range(3)]
     return lib.nn.Sequential(*[x for layer in layers for x in (layer, lib.nn.ReLU())])
 
 
 def exact(build: Build) -> nn.Module:
-    """The model in float32, the same each time."""
+    """The model in float32, with equal weights in each call."""
     fw.manual_seed(0)
     model: nn.Module = build(fw).eval()
     return model
 
 
 def quantized(build: Build, inputs: Inputs, **how: Any) -> nn.Module:
-    """The model in int8, calibrated on what it is timed on."""
+    """The model in int8, calibrated on the inputs of the benchmark."""
     return fw.quantize(exact(build), [fw.from_numpy(inputs["x"])], **how).model
 
 

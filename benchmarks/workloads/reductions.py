@@ -1,4 +1,4 @@
-"""Sums of a matrix along either axis, and of all of it; for a GPU, whose threads have to share."""
+"""Sums of a matrix along either axis, and of all of it; for a GPU, whose threads share the sums."""
 
 from __future__ import annotations
 

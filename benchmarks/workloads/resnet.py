@@ -43,7 +43,7 @@ def jax(w: Any, x: Any) -> Any:
 
 
 def jax_train(w: Any, x: Any) -> Any:
-    """By the batch's statistics; the running ones, 9,600 numbers, are left as they are."""
+    """A training step with the batch's statistics; it does not update the 9,600 running ones."""
     return _scores(w, x, lambda name, x: (x.mean((0, 1, 2)), x.var((0, 1, 2))))
 
 

@@ -1,4 +1,4 @@
-"""Ops on eight numbers: what a library adds to each, and to a gradient that is compiled whole."""
+"""Ops on eight numbers, for a library's overhead per op, and per compiled gradient."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def dot(a: Any, b: Any) -> Any:
 
 
 def backward(product: Any, a: Any, b: Any) -> Any:
-    """The gradient of a tensor of torch or of fusewire, which the tensor keeps."""
+    """The gradient of a tensor of torch or fusewire, from its `grad`, after a backward."""
     a.grad = None
     product(a, b).backward()
     return a.grad
@@ -62,7 +62,7 @@ def fusewire_backward(compiled: bool) -> Maker:
 
 
 def torch_backward(compiled: bool) -> Maker:
-    """`compiled` means the way forward, whose gradient is compiled with it."""
+    """The gradient in torch. `compiled`: compiles the forward, which compiles the backward, too."""
     def make(inputs: Inputs) -> Call:
         import torch
 

@@ -1,4 +1,4 @@
-"""Softmax of rows: two reductions and a pass, which can all read from the cache."""
+"""Softmax of rows: two reductions and a pass, all of which can read from the cache."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The order of rows, stably, and their largest elements."""
+"""A stable argsort of rows, and their largest elements."""
 
 from __future__ import annotations
 

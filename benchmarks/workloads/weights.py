@@ -1,4 +1,4 @@
-"""Random arrays that are the same in every run."""
+"""Makes random arrays, equal in every run."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import numpy as np
 
 
 def normal(seed: int, *shape: int, scale: float = 1.0, fan_in: bool = False) -> Any:
-    """Normal float32 numbers; with `fan_in` scaled as weights (n_out, n_in, ...) are."""
+    """Normal float32 numbers; with `fan_in`, scaled as weights (n_out, n_in, ...)."""
     if fan_in:
         scale = math.sqrt(2.0 / math.prod(shape[1:]))
     values = np.random.default_rng(seed).standard_normal(shape, dtype=np.float32)
@@ -29,7 +29,7 @@ def linear_layers(sizes: Sequence[int], numbers: Sequence[int]) -> dict[str, Any
 
 
 def uniform(seed: int, low: float, high: float, *shape: int) -> Any:
-    """float32 numbers from `low` to `high`, each as likely."""
+    """Uniform float32 numbers from `low` to `high`."""
     values = np.random.default_rng(seed).random(shape, dtype=np.float32)
     values *= np.float32(high - low)
     values += np.float32(low)

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ...eager import interpreter
-from ...eager.autograd.engine import given_up
+from ...eager.autograd.engine import freed_tape_error
 from ...eager.core.op import Op
 from ...eager.core.tape import MODE, Entry
 from ...eager.ops.elementwise import pointwise
@@ -30,7 +30,7 @@ class SavedArrays:
         for other, freed_entries in self.freed:
             both = freed_entries & passed if other is not run else None
             if both:
-                raise given_up(next(iter(both)))
+                raise freed_tape_error(next(iter(both)))
 
     def free(self, run: object, passed: frozenset[Entry], entries: int) -> None:
         """Marks entries as freed. Releases the arrays once all `entries` are freed."""
@@ -54,7 +54,7 @@ class CompiledBackward(Entry):
 
     def back(self, g: Any, sums: Any, useful: Any, keep: bool, step: Callable[..., None]) -> None:
         if self.saved.arrays is None:
-            raise given_up(self)
+            raise freed_tape_error(self)
         compiled = not MODE.enabled and interpreter.STATE.active is None
         if compiled and useful is None and self.below is not None and self._is_unseen():
             sums.setdefault(self.below, {}).update(g)  # nothing observes the gradients in between

@@ -14,7 +14,7 @@ from collections.abc import Collection, Sequence
 from typing import Any
 
 from ...eager.autograd.engine import gradients_between
-from ...eager.autograd.function import FunctionResult
+from ...eager.autograd.function import ResultEntry
 from ...eager.core.dispatch import evaluate, taped
 from ...eager.core.op import OPS, Op
 from ...eager.core.tape import Entry, extra_of, no_grad
@@ -254,7 +254,7 @@ class BackwardPlan:
                 level.points[0].entry.op, level, SavedArrays(saved), tuple(outside), None)
             for edge, tensor in zip(self._numbers, results):
                 if edge is not None:
-                    tensor.edge = FunctionResult(backward_node, edge, None)
+                    tensor.edge = ResultEntry(backward_node, edge, None)
         else:
             self._attach_general(SavedArrays(saved), Bindings(outside, arrays, results, read))
 
@@ -268,9 +268,9 @@ class BackwardPlan:
             if edge is not None and not isinstance(edge, TapeLeaf):
                 tensor.edge = edge.find(bindings) if isinstance(edge, Boundary) else points[edge]
 
-    def _points(self, saved: SavedArrays, bindings: Bindings) -> dict[Any, FunctionResult]:
+    def _points(self, saved: SavedArrays, bindings: Bindings) -> dict[Any, ResultEntry]:
         """The edge of each cut point in this call."""
-        points: dict[Any, FunctionResult] = {}
+        points: dict[Any, ResultEntry] = {}
         below: CompiledBackward | None = None
         for level in self.levels:
             self._instantiate_functions(level.number - 1, bindings, points)
@@ -284,16 +284,16 @@ class BackwardPlan:
         return points
 
     def _instantiate_functions(self, depth: int, bindings: Bindings,
-                               points: dict[Any, FunctionResult]) -> None:
+                               points: dict[Any, ResultEntry]) -> None:
         """Creates the tape entries of the Functions that were called at this depth."""
         for number, (call, at, edges, saved_edges) in enumerate(self.tape.calls):
             if at == depth:
                 joint = call.instantiate(
                     bindings, tuple(_edge_in_call(e, bindings, points) for e in edges),
                     [_edge_in_call(e, bindings, points) for e in saved_edges])
-                for i, kind in enumerate(joint.made):
+                for i, kind in enumerate(joint.result_types):
                     if kind is not None:
-                        bindings.parts[number, i] = FunctionResult(joint, i, None)
+                        bindings.parts[number, i] = ResultEntry(joint, i, None)
 
     def values(self, saved: SavedArrays, entries: Sequence[Entry]
                ) -> tuple[Sequence[Node], dict[Node, Any]]:
@@ -350,15 +350,15 @@ def _value(node: Node, values: dict[Node, Any]) -> Any:
                     dict(node.params))._data
 
 
-def _edge_in_call(edge: Any, bindings: Bindings, points: dict[Any, FunctionResult]) -> Any:
+def _edge_in_call(edge: Any, bindings: Bindings, points: dict[Any, ResultEntry]) -> Any:
     """The edge of this call for an edge of the symbolic tape; other objects unchanged."""
     if isinstance(edge, Boundary):
         return edge.find(bindings)
     return points[edge] if isinstance(edge, Entry) else edge
 
 
-def _part(backward_node: CompiledBackward, point: CutPoint, bindings: Bindings) -> FunctionResult:
-    part = FunctionResult(backward_node, point.number, None)
+def _part(backward_node: CompiledBackward, point: CutPoint, bindings: Bindings) -> ResultEntry:
+    part = ResultEntry(backward_node, point.number, None)
     part.op = point.entry.op
     if point.is_watched:
         extra = extra_of(part)

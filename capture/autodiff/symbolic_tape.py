@@ -11,11 +11,11 @@ import copy
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
-from ...eager.autograd.function import FunctionResult, Joint
+from ...eager.autograd.function import Joint, ResultEntry
 from ...eager.core.op import Op
 from ...eager.core.tape import Entry, Leaf
 from ...eager.core.tensor import Tensor
-from ...eager.utils.checkpoint import Forgotten
+from ...eager.utils.checkpoint import RecomputedEntry
 from ..control_flow.loop_gradients import CarriedGrad, LoopGradNode
 from ..graph.graph import Node
 from ..graph.graph_builder import as_tensor, on_tape
@@ -33,7 +33,7 @@ class Bindings:
     def __init__(self, outside: list[Any], arrays: list[Any], tensors: list[Tensor],
                  read: Any) -> None:
         self.outside, self.arrays, self.tensors, self.read = outside, arrays, tensors, read
-        self.parts: dict[tuple[int, int], FunctionResult] = {}
+        self.parts: dict[tuple[int, int], ResultEntry] = {}
 
 
 class Boundary:
@@ -77,9 +77,8 @@ class FunctionCall:
     def __init__(self, joint: Joint, outputs: OutputSpecBuilder) -> None:
         ctx = joint.ctx
         self.joint = joint
-        internal = {"needs_input_grad", "materialize_grads", "_given", "_saved", "_dirty",
-                    "_constant",
-                    "_joint"}
+        internal = {"needs_input_grad", "materialize_grads", "_to_save", "_saved",
+                    "_dirty", "_constant", "_joint"}
         self.attributes = {k: outputs.recipe(v) for k, v in vars(ctx).items()
                            if k not in internal}
         self.saved = [None if array is None else outputs.node(Tensor(array))
@@ -90,7 +89,8 @@ class FunctionCall:
         """The tape entry of the Function in one call, with the values that its forward saved."""
         recorded = self.joint
         joint = Joint(recorded.op, {}, (), edges, None)
-        joint.function, joint.given, joint.made = recorded.function, recorded.given, recorded.made
+        joint.function = recorded.function
+        joint.argument_types, joint.result_types = recorded.argument_types, recorded.result_types
         joint.layers = recorded.layers
         joint.ctx = ctx = copy.copy(recorded.ctx)
         ctx._joint, ctx._dirty, ctx._constant = joint, (), ()
@@ -175,7 +175,7 @@ class SymbolicTape:
         if edge.arrays is None:
             self.others.append(FreedTape(edge.op))
             return self.others[-1]
-        if isinstance(edge, FunctionResult):
+        if isinstance(edge, ResultEntry):
             return self._part(edge)
         if isinstance(edge, Joint):
             return self._call(edge)
@@ -218,7 +218,7 @@ class SymbolicTape:
                                   "cannot be traced here")
             return None
         node = recorded[1]
-        if isinstance(edge, Forgotten):
+        if isinstance(edge, RecomputedEntry):
             self.checkpointed[node] = edge.arrays[0]
             operands: Any = [as_tensor(n)._data for n in node.inputs]
         else:
@@ -265,7 +265,7 @@ class SymbolicTape:
         self._call_of[id(joint)] = len(self.calls), depth
         self.calls.append((FunctionCall(joint, self._outputs), depth, edges, saved_edges))
 
-    def _part(self, part: FunctionResult) -> Boundary:
+    def _part(self, part: ResultEntry) -> Boundary:
         number, depth = self._call_of[id(part.edges[0])]
         hooks, retained = self._hooks(part)
         if hooks or retained is not None:

@@ -42,7 +42,7 @@ def as_tensor(node: Node) -> Tensor:
 class GraphBuilder:
     """An interpreter that records each op as a node."""
 
-    answers = False
+    can_read_values = False
     keeps_layers = False
 
     def __init__(self, nodes: Nodes, site: str = "") -> None:
@@ -73,13 +73,13 @@ class GraphBuilder:
     def sets_grad(self, tensor: Tensor) -> None:
         pass
 
-    def leaves(self, tensor: Tensor, how: str) -> None:
+    def reads_values(self, tensor: Tensor, how: str) -> None:
         raise CaptureError(f"{how} of a tensor that has no values while a graph is being built")
 
-    def number(self, tensor: Tensor, value: Any) -> Any:
+    def item(self, tensor: Tensor, value: Any) -> Any:
         return value
 
-    def measure(self, op: Op, x: Tensor) -> Tensor | None:
+    def apply_data_dependent(self, op: Op, x: Tensor) -> Tensor | None:
         return None
 
 

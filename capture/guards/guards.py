@@ -121,7 +121,8 @@ def find_guards(tracer: Tracer, read_values: dict[Path, Any],
                 names: set[str] | None) -> list[Guard]:
     """The guards under which a call may replay the trace of `tracer`.
 
-    `wanted`: the values that code may have read. `names`: the names in that code; None for any.
+    `read_values`: the values that code may have read. `names`: the names in that code; None for
+    any.
     """
     aliases = dict(tracer.state.aliases)
     guards = list(_call_guards(tracer))

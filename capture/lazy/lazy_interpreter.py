@@ -42,7 +42,7 @@ class LazyInterpreter:
     MAX_EAGER_ELEMENTS.
     """
 
-    answers = True
+    can_read_values = True
     keeps_layers = False
 
     def __init__(self, results: OpSignatures,
@@ -101,14 +101,14 @@ class LazyInterpreter:
     def sets_grad(self, tensor: Tensor) -> None:
         pass
 
-    def leaves(self, tensor: Tensor, how: str) -> None:
+    def reads_values(self, tensor: Tensor, how: str) -> None:
         if type(tensor._data) is LazyArray:
             tensor._data = tensor._data.array(how)
 
-    def number(self, tensor: Tensor, value: Any) -> Any:
+    def item(self, tensor: Tensor, value: Any) -> Any:
         return value
 
-    def measure(self, op: Op, x: Tensor) -> Tensor | None:
+    def apply_data_dependent(self, op: Op, x: Tensor) -> Tensor | None:
         return None
 
     # ---- one op, eager or deferred

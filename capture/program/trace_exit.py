@@ -76,7 +76,7 @@ class TraceExit:
 
     def prepare(self, names: ValueTable, fn: Any, available: frozenset[Node], backend: Backend,
                 changed: Collection[Path] = ()) -> None:
-        """Sets the segment, given the nodes `known` before it.
+        """Sets the segment, given the nodes `available` before it.
 
         `changed` are the paths of tensors that calls change on any path.
         """

@@ -315,7 +315,24 @@ class Compiled(Inspection):
         """Writes all traces to a file that `fw.load_compiled` runs without the source.
 
         The file holds the code, the guards, and the state that the function reads beside its
-        arguments. Raises ExportError for an object that cannot be rebuilt. See docs/saved.md.
+        arguments. See docs/saved.md.
+
+        Args:
+            path: path of the file. An existing file is replaced.
+
+        Raises:
+            ExportError: the function has no traces, has a graph break, reads an object that cannot
+                be rebuilt without its source, or was compiled with `check`.
+
+        Example:
+            >>> import fusewire as fw, os, tempfile
+            >>> double = fw.compile(lambda x: 2 * x)
+            >>> double(fw.ones(2))
+            tensor([2., 2.])
+            >>> path = os.path.join(tempfile.mkdtemp(), "double.fw")
+            >>> double.save(path)
+            >>> fw.load_compiled(path)(fw.ones(2))
+            tensor([2., 2.])
         """
         assert saver is not None
         saver(self, path)

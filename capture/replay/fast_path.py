@@ -51,7 +51,7 @@ class Native(Protocol):
     def collector(
         self, words: Words, arguments: Sequence[ExpectedTensor], closure: Sequence[ExpectedTensor],
     ) -> Callable[..., Any] | None:
-        """A function that takes tensors like `given` and returns the arrays of all tensors.
+        """A function that takes tensors like `arguments` and returns the arrays of all tensors.
 
         Each array is at the index of its tensor. The function returns None if a word or the type of
         a tensor differs.

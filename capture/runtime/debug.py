@@ -12,10 +12,10 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
-from ...eager.settings import LADDER, settings
+from ...eager.settings import DEBUG_LEVELS, settings
 
-RECORDINGS, KERNELS, GRAPHS, SOURCES, PASSES = LADDER
-_TITLES = dict(zip(LADDER, ("recordings", "kernels", "graphs", "sources", "passes")))
+RECORDINGS, KERNELS, GRAPHS, SOURCES, PASSES = DEBUG_LEVELS
+_TITLES = dict(zip(DEBUG_LEVELS, ("recordings", "kernels", "graphs", "sources", "passes")))
 
 
 def show(level: int, what: str, text: Callable[[], str] | None = None) -> None:

@@ -121,7 +121,7 @@ class PathKnown(BaseException):
 class ExportTracer(Tracer):
     """Traces a run with symbolic sizes. The first decisions get the outcomes `forced`."""
 
-    answers = False
+    can_read_values = False
     keeps_layers = True
 
     def __init__(self, state: HeapSnapshot, sizes: ShapeEnv, common: SharedValues,
@@ -193,7 +193,7 @@ class ExportTracer(Tracer):
         with self.sizes.recording(False):
             self.node_of(tensor)
 
-    def leaves(self, tensor: Tensor, how: str) -> Any:
+    def reads_values(self, tensor: Tensor, how: str) -> Any:
         node = self.node_of(tensor)
         if not self._depends_on_inputs(node) or how == "item()":
             return None
@@ -209,7 +209,7 @@ class ExportTracer(Tracer):
                    or sizes_of(n)
                    for n in topological([node]))
 
-    def number(self, tensor: Tensor, value: Any) -> Any:
+    def item(self, tensor: Tensor, value: Any) -> Any:
         node = self.node_of(tensor)
         if not self._depends_on_inputs(node):
             return value
@@ -279,9 +279,9 @@ class ExportTracer(Tracer):
         self._note_branch(length)
         return outcome
 
-    def measure(self, op: Any, x: Tensor) -> Tensor | None:
+    def apply_data_dependent(self, op: Any, x: Tensor) -> Tensor | None:
         if self._depends_on_inputs(self.node_of(x)):
-            self.leaves(x, "a result of unknown size")
+            self.reads_values(x, "a result of unknown size")
         return None
 
     def changed(self, tensor: Tensor) -> None:

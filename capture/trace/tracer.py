@@ -48,7 +48,7 @@ class Tracer:
     """Records the ops of a run. Arrays are never written to, so an array's identity determines its
     node."""
 
-    answers = True
+    can_read_values = True
     keeps_layers = False
 
     def __init__(self, state: HeapSnapshot, positional: int, keywords: tuple[str, ...],
@@ -147,7 +147,7 @@ class Tracer:
             self.state = HeapSnapshot()
             self.entries, self._nodes_by_id, self.changed_tensors = {}, {}, {}
 
-    def measure(self, op: Op, x: Tensor) -> Tensor | None:
+    def apply_data_dependent(self, op: Op, x: Tensor) -> Tensor | None:
         self._flush_lazy()
         out, node = Tensor(run(op, x._data)), self.node_of(x)
         if node.op == "const":
@@ -189,7 +189,7 @@ class Tracer:
     def sets_grad(self, tensor: Tensor) -> None:
         self.grads_set.add(id(tensor))
 
-    def leaves(self, tensor: Tensor, how: str) -> Any:
+    def reads_values(self, tensor: Tensor, how: str) -> Any:
         self._flush_lazy()
         if how == "item()":
             return None  # `number` returns a symbolic scalar
@@ -201,7 +201,7 @@ class Tracer:
             self.decide(node, kind, outcome_of(kind, node, tensor._data))
         return None
 
-    def number(self, tensor: Tensor, value: Any) -> Any:
+    def item(self, tensor: Tensor, value: Any) -> Any:
         node = self.node_of(tensor)
         if node.op == "const":
             return value

@@ -21,8 +21,8 @@ from ...capture.sizes.symbolic_dim import ShapeEnv
 from ...eager import interpreter
 from ...eager.arrays.dtypes import is_small
 from ...eager.arrays.shapes import TensorType
-from ...eager.autograd.engine import given_up, gradients_between
-from ...eager.autograd.function import FunctionResult
+from ...eager.autograd.engine import freed_tape_error, gradients_between
+from ...eager.autograd.function import ResultEntry
 from ...eager.core.op import Op
 from ...eager.core.tape import MODE, Entry, Leaf, set_grad_enabled
 from ...eager.core.tensor import Tensor
@@ -165,7 +165,7 @@ class LayerPrograms:
                                 None)
             entry.programs = self
             for i, tensor in enumerate(tensors):
-                tensor.edge = FunctionResult(entry, i, tensor._data)
+                tensor.edge = ResultEntry(entry, i, tensor._data)
         return tensors[0], tuple(tensors[1:])
 
     def backward(self, arrays: Arrays, gradients: dict[int, Tensor], needed: tuple[bool, ...]
@@ -217,7 +217,7 @@ class _LayerEntry(Entry):
 
     def back(self, g: Any, sums: Any, useful: Any, keep: bool, step: Any) -> None:
         if self.arrays is None:
-            raise given_up(self)
+            raise freed_tape_error(self)
         for edge, gx in self._input_gradients(g, useful):
             before = sums.get(edge)
             sums[edge] = gx if before is None else pointwise.add(before, gx)

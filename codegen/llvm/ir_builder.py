@@ -195,7 +195,7 @@ class LlvmBuilder:
         return hit
 
     def emit(self, text: str, kind: str, lanes: int, level: int) -> Value:
-        """Like `place`, but a costly instruction is not hoisted out of a branch."""
+        """Like `instruction`, but a costly instruction is not hoisted out of a branch."""
         if kind in FLOATS:
             level = max(level, self.regions[-1].pin)
         return self.instruction(text, kind, lanes, level)

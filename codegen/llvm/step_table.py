@@ -53,7 +53,7 @@ class ProgramStep:
 def program_text(calls: Sequence[tuple[ProgramStep, str]], rows: RowBlocks,
                  prologue_steps: int) -> str:
     """The constant `program`: its steps, each with its task function, and its row blocks; and the
-    constant `later`: the program without its first `kept` steps."""
+    constant `later`: the program without its first `prologue_steps` steps."""
     slot_texts: list[str] = []
     records = []
     for step, task in calls:

@@ -22,7 +22,7 @@ import time
 from typing import Any
 
 from ...eager import fork_safety
-from ...eager.settings import wanted_threads
+from ...eager.settings import thread_count
 from ..llvm.control_vm import CONTROL_VM
 from ..llvm.row_blocks import RUN
 from ..llvm.step_table import loop_text
@@ -83,7 +83,7 @@ class _WorkerPool:
     """The workers, and the block of words that they share with callers."""
 
     def __init__(self) -> None:
-        self.count = wanted_threads()
+        self.count = thread_count()
         self.lock = threading.Lock()
         self.workers: list[ctypes.c_void_p] = []
         self.worker_buffers: list[Any] = []

@@ -1,1 +1,1 @@
-"""What the commands share."""
+"""Helpers that the commands share."""

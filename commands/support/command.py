@@ -1,4 +1,4 @@
-"""What a command is: a module of the folder `commands` holds one as COMMAND."""
+"""Defines commands, their errors, and the type of their results."""
 
 from __future__ import annotations
 
@@ -9,44 +9,44 @@ from typing import Any
 
 from .screen import Screen
 
-Found = dict[str, Any]  # what --json shows: numbers, texts, lists and dictionaries
+Result = dict[str, Any]  # the JSON object: numbers, texts, lists and dictionaries
 
 
 @dataclass(frozen=True)
 class Command:
-    """A command: what --help says of it, what it takes, and what it does.
+    """A command with its help and its arguments. A module of `commands` defines one as COMMAND.
 
-    `run` tells people what it finds by the screen as it goes on, and returns all of it for --json.
+    `run` shows results on the screen while it works, and returns all of them for --json.
     """
 
     help: str                    # one line, for the list of commands
     description: str             # a paragraph, for its own help
-    examples: Mapping[str, str]  # what stands after `fusewire`, and what that does
+    examples: Mapping[str, str]  # command lines without `fusewire`, and their meaning
     add_arguments: Callable[[argparse.ArgumentParser], None]
-    run: Callable[[argparse.Namespace, Screen], Found]
+    run: Callable[[argparse.Namespace, Screen], Result]
 
 
 class Failed(Exception):
-    """A command that could not do what was asked, or found what ought not to be."""
+    """A command could not finish, or a check of it failed."""
 
     status = 1
 
-    def __init__(self, message: str, help: str = "", found: Found | None = None) -> None:
+    def __init__(self, message: str, help: str = "", result: Result | None = None) -> None:
         super().__init__(message)
-        self.message, self.help, self.found = message, help, found or {}
+        self.message, self.help, self.result = message, help, result or {}
 
     def __str__(self) -> str:
         return f"{self.message}\n  help: {self.help}" if self.help else self.message
 
 
 class WrongUsage(Failed):
-    """Arguments of a command that make no sense together."""
+    """The arguments of a command are invalid or contradict each other."""
 
     status = 2
 
 
 def positive(text: str) -> int:
-    """A number from 1 on, for argparse."""
+    """An integer of at least 1, for argparse."""
     value = int(text)
     if value < 1:
         raise argparse.ArgumentTypeError(f"{value} is not a positive number")

@@ -1,4 +1,4 @@
-"""What a command says when something went wrong: the user's part of it, and nothing else."""
+"""Formats errors for users: messages, and tracebacks of their own code only."""
 
 from __future__ import annotations
 
@@ -8,31 +8,32 @@ from pathlib import Path
 
 from ...eager.errors import FusewireError, is_our_file
 from ...eager.front.advice import advise
-from .command import Failed, Found
+from .command import Failed, Result
 
-INTERRUPTED = 130  # the exit status of what Ctrl-C ended
+INTERRUPTED = 130  # the exit status after Ctrl-C
 _HERE = str(Path(__file__).parents[1])
-_PYTHONS_OWN = ("<frozen importlib", "<frozen runpy")
+_IMPORT_MACHINERY = ("<frozen importlib", "<frozen runpy")
 
 
 def status_of(error: BaseException) -> int:
-    """The exit status that stands for an error."""
+    """The exit status of an error."""
     if isinstance(error, KeyboardInterrupt):
         return INTERRUPTED
     return error.status if isinstance(error, Failed) else 1
 
 
-def found_of(error: BaseException) -> Found:
-    """An error for --json, with what had been found before it."""
+def error_result(error: BaseException) -> Result:
+    """The JSON object of an error, with the results before it."""
     message = getattr(error, "message", "") or str(error)
-    about = {"kind": type(error).__name__, "message": message, "help": getattr(error, "help", ""),
-             "line": _line(error) if isinstance(error, FusewireError) else ""}
-    return {**(error.found if isinstance(error, Failed) else {}), "error": about}
+    fields = {"kind": type(error).__name__, "message": message, "help": getattr(error, "help", ""),
+              "line": _line(error) if isinstance(error, FusewireError) else ""}
+    return {**(error.result if isinstance(error, Failed) else {}), "error": fields}
 
 
 @functools.singledispatch
-def told(error: BaseException) -> str:
-    """An error in words: of a program of the user's by its traceback, from its first line on."""
+def message_of(error: BaseException) -> str:
+    """The message of an error. For an error in the user's code: its traceback, without frames of
+    this package."""
     advise(error)
     frames = traceback.extract_tb(error.__traceback__)
     users = [f for f in frames if not _is_inner(f.filename)]
@@ -41,39 +42,39 @@ def told(error: BaseException) -> str:
                     *traceback.format_exception_only(type(error), error)]).rstrip()
 
 
-@told.register
-def _told(error: Failed) -> str:
+@message_of.register
+def _failed_message(error: Failed) -> str:
     return str(error)
 
 
-@told.register
-def _told_of_ours(error: FusewireError) -> str:
+@message_of.register
+def _fusewire_message(error: FusewireError) -> str:
     error.line = _line(error)
     return str(error)
 
 
-@told.register
-def _told_of_files(error: OSError) -> str:
+@message_of.register
+def _file_message(error: OSError) -> str:
     if error.filename is None or not error.strerror:
-        return told.dispatch(BaseException)(error)
+        return message_of.dispatch(BaseException)(error)
     return f"{error.filename}: {error.strerror}"
 
 
-@told.register
-def _told_of_syntax(error: SyntaxError) -> str:
+@message_of.register
+def _syntax_message(error: SyntaxError) -> str:
     return "".join(traceback.format_exception_only(type(error), error)).rstrip()
 
 
-@told.register
-def _told_of_interruption(error: KeyboardInterrupt) -> str:
+@message_of.register
+def _interrupt_message(error: KeyboardInterrupt) -> str:
     return "interrupted"
 
 
 def _line(error: FusewireError) -> str:
-    """The user's line that met an error: none where the command itself asked."""
-    return "" if error.line.startswith((_HERE, *_PYTHONS_OWN)) else error.line
+    """The user's line that raised an error, or "" if the command itself raised it."""
+    return "" if error.line.startswith((_HERE, *_IMPORT_MACHINERY)) else error.line
 
 
 def _is_inner(file: str) -> bool:
-    """Whether a file is of no use in a traceback: ours, or Python's machinery of imports."""
-    return is_our_file(file) or file.startswith((_HERE, *_PYTHONS_OWN))
+    """True for files that tracebacks leave out: those of this package and of Python's imports."""
+    return is_our_file(file) or file.startswith((_HERE, *_IMPORT_MACHINERY))

@@ -1,4 +1,4 @@
-"""What of a GPU and its libraries is here, each with what to install where it is not."""
+"""Describes the GPUs and their libraries, and says how to install those that are missing."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from ...export.demo.environment import version
 
 
 def gpus() -> dict[str, str]:
-    """Names and values, for people: the GPUs with their driver, CuPy, NVRTC; "none" and what to
-    install in the place of what is missing."""
+    """The GPUs with their driver, CuPy and NVRTC, as text by name. For a missing one the text is
+    "none" and how to install it."""
     driver = devices.driver()
     return {"GPU": _gpus(driver), "CuPy": _cupy(driver), "NVRTC": _nvrtc(driver)}
 
@@ -20,12 +20,12 @@ def gpus() -> dict[str, str]:
 def _gpus(driver: devices.Driver) -> str:
     if driver.why_not:
         return f"none: {driver.why_not}; {driver.help}"
-    about = f"driver for CUDA {devices.spelled(driver.version)}"
+    driver_version = f"driver for CUDA {devices.spelled(driver.version)}"
     try:
         names = [_named(n) for n in range(driver.gpus)]
-    except fw.DeviceError:  # without CuPy nobody here knows their names
+    except fw.DeviceError:  # only CuPy knows their names
         names = [str(driver.gpus)]
-    return ", ".join([*names, about])
+    return ", ".join([*names, driver_version])
 
 
 def _named(number: int) -> str:
@@ -34,13 +34,14 @@ def _named(number: int) -> str:
 
 
 def _cupy(driver: devices.Driver) -> str:
-    found = version("cupy")
-    return found if found != "-" else f'none: pip install "fusewire[{devices.extra(driver)}]"'
+    installed = version("cupy")
+    return installed if installed != "-" else \
+        f'none: pip install "fusewire[{devices.extra(driver)}]"'
 
 
 def _nvrtc(driver: devices.Driver) -> str:
     try:
-        found = nvrtc.library(driver.version // 1000 or None)
+        library = nvrtc.library(driver.version // 1000 or None)
     except CodegenError as error:
         return f"none: {error.help}"
-    return f"{'.'.join(map(str, found.version))}, for {found.archs[0]} to {found.archs[-1]}"
+    return f"{'.'.join(map(str, library.version))}, for {library.archs[0]} to {library.archs[-1]}"

@@ -1,4 +1,4 @@
-"""Tensors for a function that a user named: from --input, or from a file of examples."""
+"""Builds the arguments of a user's function, from --input or from a file of examples."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ import numpy as np
 from ...eager.arrays.dtypes import DTYPES, OWN
 from ...eager.core.tensor import Tensor, from_numpy
 from .command import Failed, WrongUsage
-from .targets import NamedTarget
+from .targets import UserFunction
 
 _SPEC = re.compile(r"(?:(?P<name>\w+)=)?(?P<dtype>\w+)\[(?P<sizes>[\w\s,]*)\]", re.ASCII)
 _AXIS = re.compile(r"(?P<name>\w+):(?P<axis>\d+)=(?P<size>[^\W\d]\w*)", re.ASCII)
-_POSITIONAL = re.compile(r"arr_(\d+)")  # what np.savez calls arrays without a name
-_PRIMES = (2, 3, 5, 7, 11, 13, 17, 19, 23, 29, 31, 37)  # sizes of the example where any will do
+_POSITIONAL = re.compile(r"arr_(\d+)")  # the names that np.savez gives to unnamed arrays
+_PRIMES = (2, 3, 5, 7, 11, 13, 17, 19, 23, 29, 31, 37)  # default values of named sizes
 
 
 class Spec(NamedTuple):
-    """An input as it is written: `x=float32[batch,784]`."""
+    """A parsed --input, such as `x=float32[batch,784]`."""
 
     name: str  # empty: the next parameter
     dtype: str
@@ -33,7 +33,7 @@ class Spec(NamedTuple):
 
 
 class Axis(NamedTuple):
-    """An axis that may vary: `x:0=batch`."""
+    """A parsed --dynamic, such as `x:0=batch`."""
 
     name: str
     axis: int
@@ -41,8 +41,8 @@ class Axis(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Given:
-    """Arguments of a call by name, and which of their axes have names."""
+class Arguments:
+    """Arguments of a call by name, and the names of their dynamic axes."""
 
     tensors: Mapping[str, Tensor]
     dynamic: Mapping[str, Mapping[int, str]]
@@ -54,7 +54,7 @@ class Given:
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Adds the options by which a user says what a function is called with."""
+    """Adds the options that describe the arguments of a function."""
     parser.add_argument("--input", type=spec, action="append", default=[], dest="inputs",
                         metavar="X=DTYPE[SIZES]", help="dtype and sizes of an argument, as in "
                         "x=float32[batch,784]; a named size is dynamic; filled with random "
@@ -67,24 +67,24 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def spec(text: str) -> Spec:
-    """An input as it is written, for argparse.
+    """Parses the text of --input, for argparse.
 
     >>> spec("x=float32[batch,784]")
     Spec(name='x', dtype='float32', sizes=('batch', 784))
     """
-    found = _SPEC.fullmatch(text.strip())
-    if found is None:
+    match = _SPEC.fullmatch(text.strip())
+    if match is None:
         raise argparse.ArgumentTypeError(f"{text!r}: write it like x=float32[batch,784]")
-    if found["dtype"] not in DTYPES:
+    if match["dtype"] not in DTYPES:
         raise argparse.ArgumentTypeError(
-            f"{text!r}: there is no dtype {found['dtype']!r}; there are {', '.join(DTYPES)}")
-    sizes = [part.strip() for part in found["sizes"].split(",") if part.strip()]
-    return Spec(found["name"] or "", found["dtype"],
+            f"{text!r}: there is no dtype {match['dtype']!r}; dtypes are {', '.join(DTYPES)}")
+    sizes = [part.strip() for part in match["sizes"].split(",") if part.strip()]
+    return Spec(match["name"] or "", match["dtype"],
                 tuple(int(s) if s.isdigit() else s for s in sizes))
 
 
 def sizes(text: str) -> dict[str, int]:
-    """Sizes by name as they are written, for argparse.
+    """Parses sizes by name, for argparse.
 
     >>> sizes("batch=8,length=128")
     {'batch': 8, 'length': 128}
@@ -96,21 +96,22 @@ def sizes(text: str) -> dict[str, int]:
 
 
 def axis(text: str) -> Axis:
-    """An axis that may vary, for argparse.
+    """Parses the text of --dynamic, for argparse.
 
     >>> axis("x:0=batch")
     Axis(name='x', axis=0, size='batch')
     """
-    found = _AXIS.fullmatch(text.strip())
-    if found is None:
+    match = _AXIS.fullmatch(text.strip())
+    if match is None:
         raise argparse.ArgumentTypeError(f"{text!r}: write it like x:0=batch")
-    return Axis(found["name"], int(found["axis"]), found["size"])
+    return Axis(match["name"], int(match["axis"]), match["size"])
 
 
-def given(options: argparse.Namespace, target: NamedTarget, sizes: Mapping[str, int] | None = None
-          ) -> Given:
-    """What the options say that the target is called with, its named sizes as in `sizes` where they
-    are there. WrongUsage where that is not enough."""
+def arguments(options: argparse.Namespace, target: UserFunction,
+              sizes: Mapping[str, int] | None = None
+          ) -> Arguments:
+    """The arguments that the options describe. `sizes`: values of named sizes. WrongUsage if the
+    options do not fit the parameters of the target."""
     if options.inputs and options.example:
         raise WrongUsage("--input and --example both describe the arguments",
                          "give only one of them")
@@ -120,43 +121,44 @@ def given(options: argparse.Namespace, target: NamedTarget, sizes: Mapping[str, 
     if options.example:
         tensors = by_parameter(read(options.example), target)
     else:
-        tensors, dynamic = _written(options.inputs, target, sizes or {})
+        tensors, dynamic = _random_tensors(options.inputs, target, sizes or {})
         _check(tensors, target)
     for name, number, size in options.dynamic:
         dynamic.setdefault(name, {})[number] = size
-    return Given(tensors, dynamic)
+    return Arguments(tensors, dynamic)
 
 
-def by_parameter(arrays: Mapping[str, Tensor], target: NamedTarget) -> dict[str, Tensor]:
-    """Tensors of a file by the names of the parameters that they are for."""
-    found = _by_parameter(list(arrays.items()), target)
-    _check(found, target)
-    return found
+def by_parameter(arrays: Mapping[str, Tensor], target: UserFunction) -> dict[str, Tensor]:
+    """Tensors of a file by the names of their parameters."""
+    tensors = _by_parameter(list(arrays.items()), target)
+    _check(tensors, target)
+    return tensors
 
 
 def read(file: Path) -> dict[str, Tensor]:
     """The arrays of an .npz file by name."""
-    found = _loaded(file)
-    if isinstance(found, np.ndarray):
+    arrays = _loaded(file)
+    if isinstance(arrays, np.ndarray):
         raise Failed(f"{file} holds one array without a name", "np.savez(file, x=...) names it")
-    return {name: tensor(array, f"{name} of {file}") for name, array in found.items()}
+    return {name: tensor(array, f"{name} of {file}") for name, array in arrays.items()}
 
 
 def read_one(file: Path) -> Tensor:
     """The array of an .npy file."""
-    found = _loaded(file)
-    if not isinstance(found, np.ndarray):
-        raise Failed(f"{file} holds several arrays", "np.save writes one; or call it .npz")
-    return tensor(found, str(file))
+    array = _loaded(file)
+    if not isinstance(array, np.ndarray):
+        raise Failed(f"{file} holds several arrays",
+                     "save one array with np.save, or name the file .npz")
+    return tensor(array, str(file))
 
 
 def _loaded(file: Path) -> Any:
-    """What a file of NumPy's holds: an array, or a dictionary of them."""
+    """The contents of a NumPy file: an array, or a dictionary of arrays."""
     try:
         with warnings.catch_warnings(), open(file, "rb") as stream:
             warnings.simplefilter("ignore")
-            found = np.load(stream, allow_pickle=False)
-            return found if isinstance(found, np.ndarray) else dict(found)
+            arrays = np.load(stream, allow_pickle=False)
+            return arrays if isinstance(arrays, np.ndarray) else dict(arrays)
     except (ValueError, EOFError, zipfile.BadZipFile) as error:
         raise Failed(f"{file} cannot be read as arrays: {error}",
                      "np.save and np.savez write such files") from error
@@ -165,12 +167,13 @@ def _loaded(file: Path) -> Any:
 def tensor(array: np.ndarray[Any, Any], what: str) -> Tensor:
     """An array from a file as a tensor."""
     if array.dtype not in OWN:
-        raise Failed(f"{what} holds {array.dtype}", f"there are {', '.join(DTYPES)}")
+        raise Failed(f"{what} holds {array.dtype}", f"dtypes are {', '.join(DTYPES)}")
     return from_numpy(np.array(array, OWN[array.dtype], order="C"))
 
 
 def random(dtype: str, shape: Sequence[int], numbers: np.random.Generator) -> Tensor:
-    """Normal numbers; 0 and 1 for integers, which may be indices, and for bool."""
+    """A tensor of random numbers: normal for floats, 0 and 1 for bool and for integers, which may
+    be indices."""
     kind = DTYPES[dtype]
     if kind.kind in "biu":
         return from_numpy(np.asarray(numbers.integers(0, 2, shape)).astype(kind))
@@ -180,49 +183,51 @@ def random(dtype: str, shape: Sequence[int], numbers: np.random.Generator) -> Te
     return from_numpy(values.astype(kind))
 
 
-def _written(specs: Sequence[Spec], target: NamedTarget, wanted: Mapping[str, int]
+def _random_tensors(specs: Sequence[Spec], target: UserFunction, fixed_sizes: Mapping[str, int]
              ) -> tuple[dict[str, Tensor], dict[str, dict[int, str]]]:
     names = dict.fromkeys(s for spec in specs for s in spec.sizes if isinstance(s, str))
     if len(names) > len(_PRIMES):
-        raise WrongUsage(f"--input: {len(names)} names of sizes are too many", "use --example")
-    for name in wanted.keys() - names.keys():
+        raise WrongUsage(f"--input: {len(names)} named sizes, at most {len(_PRIMES)} can be",
+                         "use --example")
+    for name in fixed_sizes.keys() - names.keys():
         raise WrongUsage(f"no argument has a size {name!r}",
-                         f"there are {', '.join(names)}" if names else "none has a name")
-    sizes, numbers = {**dict(zip(names, _PRIMES)), **wanted}, np.random.default_rng(0)
-    made = [(s.name, random(s.dtype, [sizes.get(n, n) for n in s.sizes], numbers))  # type: ignore
-            for s in specs]
-    tensors = _by_parameter(made, target)
+                         f"the sizes are {', '.join(names)}" if names else "no size has a name")
+    sizes, numbers = {**dict(zip(names, _PRIMES)), **fixed_sizes}, np.random.default_rng(0)
+    named = [(s.name, random(s.dtype, [sizes.get(n, n) for n in s.sizes], numbers))  # type: ignore
+             for s in specs]
+    tensors = _by_parameter(named, target)
     dynamic = {name: {i: n for i, n in enumerate(spec.sizes) if isinstance(n, str)}
                for name, spec in zip(tensors, specs)}
     return tensors, {name: axes for name, axes in dynamic.items() if axes}
 
 
-def _by_parameter(found: Sequence[tuple[str, Tensor]], target: NamedTarget) -> dict[str, Tensor]:
-    """Tensors by the parameters' names; those without a name by position."""
-    known = list(target.parameters)
-    made: dict[str, Tensor] = {}
-    for i, (name, value) in enumerate(found):
-        place = _POSITIONAL.fullmatch(name) if name not in known else None
-        number = int(place[1]) if place else i
-        if (place or not name) and number < len(known):
-            name = known[number]
-        if name in made:
-            raise WrongUsage(f"{target.name} is given {name or 'an argument'!r} twice")
-        made[name] = value
-    return made
+def _by_parameter(named_tensors: Sequence[tuple[str, Tensor]], target: UserFunction
+                  ) -> dict[str, Tensor]:
+    """Tensors by parameter name. Tensors without a name are assigned by position."""
+    parameters = list(target.parameters)
+    tensors: dict[str, Tensor] = {}
+    for i, (name, value) in enumerate(named_tensors):
+        match = _POSITIONAL.fullmatch(name) if name not in parameters else None
+        number = int(match[1]) if match else i
+        if (match or not name) and number < len(parameters):
+            name = parameters[number]
+        if name in tensors:
+            raise WrongUsage(f"{target.name} gets {name or 'an argument'!r} twice")
+        tensors[name] = value
+    return tensors
 
 
-def _check(tensors: Mapping[str, Tensor], target: NamedTarget) -> None:
-    """WrongUsage where the parameters are others than what is given."""
+def _check(tensors: Mapping[str, Tensor], target: UserFunction) -> None:
+    """Raises WrongUsage if the tensors do not fit the parameters of the target."""
     parameters = target.parameters
     plain = {name: p for name, p in parameters.items()
              if p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)}
     missing = [name for name, p in plain.items() if p.default is p.empty and name not in tensors]
     takes = ", ".join(parameters) or "nothing"
     if missing:
-        told = " ".join(f"--input '{name}=float32[batch,8]'" for name in missing)
-        raise WrongUsage(f"{target.name} takes {takes}: {', '.join(missing)} not given",
-                         f"say what it is, as in {told}, or --example FILE.npz")
+        examples = " ".join(f"--input '{name}=float32[batch,8]'" for name in missing)
+        raise WrongUsage(f"{target.name} takes {takes}: {', '.join(missing)} missing",
+                         f"describe it, as in {examples}, or pass --example FILE.npz")
     unknown = [name for name in tensors if name not in plain]
     if unknown and len(plain) == len(parameters):
         raise WrongUsage(f"{target.name} has no argument {unknown[0]!r}", f"it takes {takes}")

@@ -1,4 +1,4 @@
-"""What `fusewire bench` runs: each job as every library would have it written."""
+"""Defines the jobs of `fusewire bench`, each written for every library."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ OURS = "fusewire"
 LIBRARIES = (OURS, "numpy", "torch", "onnxruntime")
 
 Arrays = tuple[np.ndarray[Any, Any], ...]
-Call = Callable[[], Any]  # gives what NumPy can read
+Call = Callable[[], Any]  # returns an array that NumPy can read
 
 
 @dataclass(frozen=True)
 class BenchJob:
-    """A job: its arguments, and for each library what makes a call of them."""
+    """A job: its arguments, and for each library a function that prepares a call with them."""
 
     about: str
     arrays: Callable[[np.random.Generator], Arrays]
@@ -33,7 +33,7 @@ class BenchJob:
 def _compiled(function: Callable[..., Any]) -> Callable[..., Call]:
     def prepare(*arrays: np.ndarray[Any, Any]) -> Call:
         call, tensors = fw.compile(function), [fw.from_numpy(a) for a in arrays]
-        for _ in range(2):  # recorded, and its code made
+        for _ in range(2):  # trace and compile it
             call(*tensors)
         return lambda: call(*tensors)
 

@@ -1,4 +1,4 @@
-"""What a command shows: lines and colours for people, bars while they wait, JSON for programs."""
+"""Shows results of commands: text, colours and progress bars for people, JSON for programs."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ BOLD, GREEN, RED = "1", "32", "31"  # of a terminal
 
 
 class Screen:
-    """Where a command's findings go. With `json` standard output is kept for one JSON object."""
+    """The output of a command. With `json`, standard output holds only one JSON object."""
 
     def __init__(self, json: bool) -> None:
         self.json = json
-        self.bars = sys.stderr.isatty()  # somebody is watching
+        self.bars = sys.stderr.isatty()
 
     def say(self, text: str = "") -> None:
         """Shows lines to people."""
@@ -30,37 +30,37 @@ class Screen:
             print(text, flush=True)
 
     def table(self, rows: Mapping[str, str]) -> None:
-        """Shows names, in bold, with what belongs to them."""
+        """Shows a table of names, in bold, and texts."""
         width = max(map(len, rows), default=0)
         for name, text in rows.items():
             self.say(f"{painted(name.ljust(width), BOLD)}  {text}")
 
     def bar(self, things: Iterable[T], label: str) -> Iterable[T]:
-        """The same things, with a bar on standard error that says how many have been taken."""
+        """The elements of `things`, with a progress bar on standard error."""
         from tqdm import tqdm
 
         return tqdm(things, desc=label, leave=False, disable=not self.bars)
 
     @contextlib.contextmanager
-    def kept_clean(self) -> Iterator[None]:
-        """A context in which what a program of the user's prints does not come between the JSON."""
+    def redirected_stdout(self) -> Iterator[None]:
+        """A context in which, with `json`, the prints of a user's program go to standard error."""
         with contextlib.redirect_stdout(sys.stderr) if self.json else contextlib.nullcontext():
             yield
 
-    def show(self, found: Mapping[str, Any]) -> None:
-        """Shows all that was found to programs."""
+    def show(self, result: Mapping[str, Any]) -> None:
+        """Shows a result as JSON, if asked for."""
         if self.json:
-            print(json.dumps(plain(found), indent=1, allow_nan=False))
+            print(json.dumps(plain(result), indent=1, allow_nan=False))
 
 
 def painted(text: str, style: str, stream: IO[str] | None = None) -> str:
-    """`text` in a colour, where a person sees it and has not asked for none."""
+    """`text` in a colour if `stream` is a terminal and NO_COLOR is not set."""
     without = os.environ.get("NO_COLOR") or not (stream or sys.stdout).isatty()
     return text if without else f"\033[{style}m{text}\033[0m"
 
 
 def plain(value: Any) -> Any:
-    """A value as JSON knows it; floats that are no number as texts: "nan", "inf", "-inf"."""
+    """A value as types of JSON. Floats that are not finite become "nan", "inf" and "-inf"."""
     if isinstance(value, Mapping):
         return {str(key): plain(part) for key, part in value.items()}
     if isinstance(value, np.ndarray):

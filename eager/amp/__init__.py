@@ -1,4 +1,6 @@
-"""Mixed precision, under PyTorch's names: most work in 16 bits, what needs more in float32."""
+"""Provides mixed precision under PyTorch's names: most ops in 16 bits, sensitive ones in
+float32.
+"""
 
 from .autocast import *
 from .grad_scaler import *

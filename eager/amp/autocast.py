@@ -1,4 +1,4 @@
-"""The front door of autocast: a context, a decorator, and what is in force."""
+"""Implements autocast as a context and a decorator."""
 
 from __future__ import annotations
 
@@ -20,24 +20,35 @@ __all__ = [
     "is_autocast_cache_enabled", "is_autocast_enabled",
 ]
 
-_DEFAULTS = {"cpu": bfloat16, "cuda": float16}  # dtypes by device, as PyTorch has them
+_DEFAULTS = {"cpu": bfloat16, "cuda": float16}  # by device, as in PyTorch
 
 
 class autocast:
     """A context, or a decorator, in which matrix products and convolutions run in 16 bits.
 
-    Losses, `prod`, linear algebra and what else loses too much run in float32; all else in the
-    dtype that its operands combine to. float64 is left alone. Put the forward and the loss inside,
+    Losses, `prod`, linear algebra and other sensitive ops run in float32. Other ops run in the
+    dtype that their operands combine to. float64 stays. Put the forward and the loss inside,
     backward and the optimizer's step outside; gradients have the dtype of their parameters. It
-    holds in this thread. Tensors of the caller are cast where they are used: what PyTorch keeps
-    with `cache_enabled` a compiled function does by itself.
+    holds in this thread.
 
-    >>> import fusewire as fw
-    >>> a = fw.ones(2, 2)
-    >>> with fw.autocast("cpu", dtype=fw.bfloat16):
-    ...     product = a @ a
-    ...     product.dtype.name, (product + a).dtype.name
-    ('bfloat16', 'float32')
+    Args:
+        device_type: "cpu" or "cuda".
+        dtype: bfloat16 or float16. Default: bfloat16 on "cpu", float16 on "cuda". Another dtype,
+            or a missing device, switches autocast off with a UserWarning.
+        enabled: False runs ops in their own dtypes. Default True.
+        cache_enabled: accepted for PyTorch's signature; a compiled function casts parameters once
+            by itself.
+
+    Raises:
+        ArgumentError: another device_type.
+
+    Example:
+        >>> import fusewire as fw
+        >>> a = fw.ones(2, 2)
+        >>> with fw.autocast("cpu", dtype=fw.bfloat16):
+        ...     product = a @ a
+        ...     product.dtype.name, (product + a).dtype.name
+        ('bfloat16', 'float32')
     """
 
     def __init__(self, device_type: str, dtype: Any = None, enabled: bool = True,
@@ -67,7 +78,7 @@ class autocast:
 
 
 class _Left(threading.local):
-    """What to go back to at the end of each context, innermost last; threads may share contexts."""
+    """The castings to restore at the end of each context of a thread, innermost last."""
 
     def __init__(self) -> None:
         self.castings: list[Any] = []
@@ -83,71 +94,149 @@ def _dtype_on(device_type: str, dtype: Any) -> Any:
 
 def _why_not(device_type: str, dtype: Any) -> str:
     if not is_autocast_available(device_type):
-        return f'device "{device_type}" is not there, use "cpu"'
+        return f'device "{device_type}" is not available, use "cpu"'
     if dtype not in (bfloat16, float16):
         return f"it runs in bfloat16 or float16, not in {dtype.name}"
     return ""
 
 
-# ---- what is in force
+# ---- the active autocast
 def is_autocast_available(device_type: str) -> bool:
-    """Whether autocast works on a device."""
+    """True if autocast works on a device.
+
+    Args:
+        device_type: "cpu" or "cuda".
+
+    Example:
+        >>> import fusewire as fw
+        >>> fw.amp.is_autocast_available("cpu")
+        True
+    """
     return device_type == devices.CPU or devices.available()
 
 
 def is_autocast_enabled(device_type: str = "cpu") -> bool:
-    """Whether autocast is in force on a device, in this thread."""
+    """True if autocast is active on a device, in this thread.
+
+    Args:
+        device_type: "cpu" or "cuda". Default "cpu".
+
+    Example:
+        >>> import fusewire as fw
+        >>> with fw.autocast("cpu"):
+        ...     fw.is_autocast_enabled()
+        True
+    """
     return is_autocast_available(device_type) and interpreter.STATE.casting is not None
 
 
 def get_autocast_dtype(device_type: str) -> Any:
-    """The low dtype of the autocast in force, or else the one that a device has by default."""
+    """The 16-bit dtype of the active autocast, or else the default of a device.
+
+    Args:
+        device_type: "cpu" or "cuda".
+
+    Raises:
+        ArgumentError: another device_type.
+
+    Example:
+        >>> import fusewire as fw
+        >>> fw.get_autocast_dtype("cpu").name
+        'bfloat16'
+    """
     if is_autocast_enabled(device_type):
         return interpreter.STATE.casting.dtype
     return _dtype_on(device_type, None)
 
 
 def is_autocast_cache_enabled() -> bool:
-    """Whether casts of parameters are kept. They are not: see `autocast`."""
+    """False: casts of parameters are not cached, see `autocast`.
+
+    Example:
+        >>> import fusewire as fw
+        >>> fw.amp.is_autocast_cache_enabled()
+        False
+    """
     return False
 
 
-# ---- the two sides of an autograd.Function
+# ---- forward and backward of an autograd.Function
 def custom_fwd(
     fwd: Callable[..., Any] | None = None, *, device_type: str, cast_inputs: Any = None
 ) -> Any:
-    """Decorates `forward` of an autograd.Function; `custom_bwd` then knows its autocast.
+    """Decorates `forward` of an autograd.Function, so that `custom_bwd` knows its autocast.
 
-    cast_inputs: the dtype of its floating point tensors where autocast is on; it then runs without.
+    Args:
+        fwd: the forward; None returns a decorator.
+        device_type: "cpu" or "cuda".
+        cast_inputs: dtype for floating point arguments under autocast; the forward then runs
+            without autocast. Default None: arguments stay.
+
+    Example:
+        >>> import fusewire as fw
+        >>> class Square(fw.autograd.Function):
+        ...     @staticmethod
+        ...     @fw.amp.custom_fwd(device_type="cpu", cast_inputs=fw.float32)
+        ...     def forward(ctx, x):
+        ...         ctx.save_for_backward(x)
+        ...         return x * x
+        ...     @staticmethod
+        ...     @fw.amp.custom_bwd(device_type="cpu")
+        ...     def backward(ctx, g):
+        ...         return g * 2 * ctx.saved_tensors[0]
+        >>> with fw.autocast("cpu"):
+        ...     Square.apply(fw.ones(2, dtype=fw.bfloat16)).dtype.name
+        'float32'
     """
     if fwd is None:
         return functools.partial(custom_fwd, device_type=device_type, cast_inputs=cast_inputs)
-    given: Callable[..., Any] = fwd
+    forward_rule: Callable[..., Any] = fwd
 
-    @functools.wraps(given)
+    @functools.wraps(forward_rule)
     def forward(ctx: Any, *args: Any, **kwargs: Any) -> Any:
         ctx._casting = interpreter.STATE.casting
         if cast_inputs is None or ctx._casting is None:
-            return given(ctx, *args, **kwargs)
+            return forward_rule(ctx, *args, **kwargs)
         ctx._casting = None
         args = tuple(_cast(x, cast_inputs) for x in args)
         with autocast(device_type, enabled=False):
-            return given(ctx, *args, **{k: _cast(x, cast_inputs) for k, x in kwargs.items()})
+            return forward_rule(ctx, *args, **{k: _cast(x, cast_inputs) for k, x in kwargs.items()})
 
     return forward
 
 
 def custom_bwd(bwd: Callable[..., Any] | None = None, *, device_type: str) -> Any:
-    """Decorates `backward` of an autograd.Function: it runs under the autocast of its forward."""
+    """Decorates `backward` of an autograd.Function: it runs under the autocast of its forward.
+
+    Args:
+        bwd: the backward; None returns a decorator. The forward needs `custom_fwd`.
+        device_type: "cpu" or "cuda".
+
+    Example:
+        >>> import fusewire as fw
+        >>> class Twice(fw.autograd.Function):
+        ...     @staticmethod
+        ...     @fw.amp.custom_fwd(device_type="cpu")
+        ...     def forward(ctx, x):
+        ...         return 2 * x
+        ...     @staticmethod
+        ...     @fw.amp.custom_bwd(device_type="cpu")
+        ...     def backward(ctx, g):
+        ...         return 2 * g
+        >>> x = fw.tensor(1.0, requires_grad=True)
+        >>> Twice.apply(x).backward()
+        >>> x.grad
+        tensor(2.)
+    """
     if bwd is None:
         return functools.partial(custom_bwd, device_type=device_type)
-    given: Callable[..., Any] = bwd
+    backward_rule: Callable[..., Any] = bwd
 
-    @functools.wraps(given)
+    @functools.wraps(backward_rule)
     def backward(ctx: Any, *args: Any, **kwargs: Any) -> Any:
         before = interpreter.set_casting(ctx._casting)
         try:
-            return given(ctx, *args, **kwargs)
+            return backward_rule(ctx, *args, **kwargs)
         finally:
             interpreter.set_casting(before)
 

@@ -1,4 +1,4 @@
-"""Losses made larger so that small gradients survive float16, and gradients made smaller again."""
+"""Scales losses so that small gradients survive float16, and gradients back."""
 
 from __future__ import annotations
 
@@ -35,20 +35,33 @@ _UNSCALED, _STEPPED = "unscaled", "stepped"
 class GradScaler:
     """Multiplies losses by a scale, divides gradients by it, and skips steps with inf or nan.
 
-    After such a step the scale is multiplied by `backoff_factor`, after `growth_interval` good ones
-    in a row by `growth_factor`. All that changes is in tensors: in a compiled step nothing is
-    decided in Python. device "cuda", which is not there, switches it off, as in PyTorch.
+    A skipped step multiplies the scale by `backoff_factor`; `growth_interval` good steps in a row
+    multiply it by `growth_factor`. All state is in tensors, so a compiled step decides nothing in
+    Python.
 
-    >>> import fusewire as fw
-    >>> p = fw.nn.Parameter(fw.ones(2))
-    >>> optimizer, scaler = fw.optim.SGD([p], lr=0.5), fw.amp.GradScaler("cpu")
-    >>> with fw.autocast("cpu", dtype=fw.float16):
-    ...     loss = fw.nn.functional.mse_loss(p, fw.zeros(2))
-    >>> scaler.scale(loss).backward()
-    >>> scaler.step(optimizer)
-    >>> scaler.update()
-    >>> p.tolist(), scaler.get_scale()
-    ([0.5, 0.5], 65536.0)
+    Args:
+        device: "cpu"; any other device, the default "cuda" too, switches the scaler off with a
+            UserWarning.
+        init_scale: first scale. Default 2 ** 16.
+        growth_factor: above 1. Default 2.
+        backoff_factor: below 1. Default 0.5.
+        growth_interval: number of steps. Default 2000.
+        enabled: False makes all methods pass through. Default True.
+
+    Raises:
+        ArgumentError: a factor out of range.
+
+    Example:
+        >>> import fusewire as fw
+        >>> p = fw.nn.Parameter(fw.ones(2))
+        >>> optimizer, scaler = fw.optim.SGD([p], lr=0.5), fw.amp.GradScaler("cpu")
+        >>> with fw.autocast("cpu", dtype=fw.float16):
+        ...     loss = fw.nn.functional.mse_loss(p, fw.zeros(2))
+        >>> scaler.scale(loss).backward()
+        >>> scaler.step(optimizer)
+        >>> scaler.update()
+        >>> p.tolist(), scaler.get_scale()
+        ([0.5, 0.5], 65536.0)
     """
 
     def __init__(
@@ -57,8 +70,8 @@ class GradScaler:
     ) -> None:
         self._device, self._enabled = device, enabled
         if enabled and device != "cpu":
-            warnings.warn(f'GradScaler is switched off: device "{device}" is not there, use "cpu"',
-                          UserWarning, stacklevel=2)
+            warnings.warn(f'GradScaler is switched off: device "{device}" is not available, use '
+                          '"cpu"', UserWarning, stacklevel=2)
             self._enabled = False
         if not growth_factor > 1:
             raise ArgumentError(f"GradScaler: growth_factor must be above 1, got {growth_factor!r}")
@@ -68,17 +81,21 @@ class GradScaler:
         self._growth_factor, self._backoff_factor = growth_factor, backoff_factor
         self._growth_interval = growth_interval
         self._scale = full((), init_scale, float32)
-        self._growth_tracker = full((), 0, int32)  # good steps since the scale was changed
-        self._stages: dict[int, str] = {}  # by optimizer: how far it came since the last update
-        self._found: dict[int, Tensor] = {}  # and whether its gradients have inf or nan
+        self._growth_tracker = full((), 0, int32)  # good steps since the last change of the scale
+        self._stages: dict[int, str] = {}  # by optimizer: its stage since the last update
+        self._nonfinite: dict[int, Tensor] = {}  # by optimizer: True if gradients have inf or nan
 
     # ---- a step
     def scale(self, outputs: Any) -> Any:
-        """`outputs` times the scale: a tensor, or the tensors of lists and tuples."""
+        """`outputs`, a tensor or a nested iterable of tensors, times the scale.
+
+        Raises:
+            DTypeError: another type.
+        """
         if not self._enabled:
             return outputs
         if isinstance(outputs, Tensor):
-            # Not in float16: the scale itself may be too large for it.
+            # The scale itself may overflow in float16.
             return cast(cast(outputs, float32) * self._scale, outputs.dtype) \
                 if outputs.dtype == float16 and outputs.ndim else outputs * self._scale
         if not isinstance(outputs, Iterable):
@@ -89,9 +106,12 @@ class GradScaler:
 
     @no_grad
     def unscale_(self, optimizer: Any) -> None:
-        """Divides the gradients of an optimizer by the scale, for clipping and the like.
+        """Divides the gradients of an optimizer by the scale, for example to clip them; else `step`
+        does.
 
-        `step` does so where it was not called; GradientError where it was called twice.
+        Raises:
+            GradientError: called twice, after `step`, or without gradients.
+            ArgumentError: a gradient in float16.
         """
         if not self._enabled:
             return
@@ -99,26 +119,30 @@ class GradScaler:
         if stage is not None:
             raise GradientError(f"GradScaler.unscale_: the gradients are {stage} already",
                                 "call it once, before step, and update() after all steps")
-        share, good = 1.0 / self._scale, []
+        inverse, finite = 1.0 / self._scale, []
         with Uninterrupted():
             for p in (p for group in optimizer.param_groups for p in group["params"]):
                 if p.grad is None:
                     continue
                 if p.grad.dtype == float16:
-                    raise ArgumentError("GradScaler.unscale_: a gradient is float16, which cannot "
-                                        "hold what it is without the scale", "keep the parameters "
+                    raise ArgumentError("GradScaler.unscale_: a gradient is float16, in which it "
+                                        "would underflow without the scale", "keep the parameters "
                                         "in float32 and compute under fw.autocast")
-                replace(p.grad, p.grad * cast(share, p.grad.dtype))
-                good.append(all(isfinite(p.grad)))
-            if not good:
+                replace(p.grad, p.grad * cast(inverse, p.grad.dtype))
+                finite.append(all(isfinite(p.grad)))
+            if not finite:
                 raise GradientError("GradScaler.unscale_: no parameter of the optimizer has a "
                                     "gradient", "call scaler.scale(loss).backward() first")
-            self._found[id(optimizer)] = logical_not(functools.reduce(logical_and, good))
+            self._nonfinite[id(optimizer)] = logical_not(functools.reduce(logical_and, finite))
             self._stages[id(optimizer)] = _UNSCALED
 
     def step(self, optimizer: Any, *args: Any, **kwargs: Any) -> Any:
-        """What optimizer.step(*args, **kwargs) returns; None, and no step, where there is inf or
-        nan in a gradient."""
+        """The result of optimizer.step(*args, **kwargs); None, without a step, if a gradient has
+        inf or nan.
+
+        Raises:
+            GradientError: a closure, or a second step before `update`.
+        """
         if not self._enabled:
             return optimizer.step(*args, **kwargs)
         if "closure" in kwargs:
@@ -129,14 +153,18 @@ class GradScaler:
         if id(optimizer) not in self._stages:
             self.unscale_(optimizer)
         with Uninterrupted():
-            found, self._stages[id(optimizer)] = self._found[id(optimizer)], _STEPPED
+            nonfinite, self._stages[id(optimizer)] = self._nonfinite[id(optimizer)], _STEPPED
             if interpreter.STATE.active is not None:
-                return _step_unless(found, optimizer, args, kwargs)
-            return None if found.item() else optimizer.step(*args, **kwargs)
+                return _step_unless(nonfinite, optimizer, args, kwargs)
+            return None if nonfinite.item() else optimizer.step(*args, **kwargs)
 
     @no_grad
     def update(self, new_scale: float | Tensor | None = None) -> None:
-        """Changes the scale after the steps of all optimizers, to `new_scale` if it is given."""
+        """Updates the scale after the steps of all optimizers, or sets it to `new_scale`.
+
+        Raises:
+            GradientError: no step since the last update.
+        """
         if not self._enabled:
             return
         with Uninterrupted():
@@ -145,57 +173,57 @@ class GradScaler:
             else:
                 self._follow()
             self._stages.clear()
-            self._found.clear()
+            self._nonfinite.clear()
 
     def _follow(self) -> None:
-        """Changes the scale as the steps since the last update tell."""
-        if not self._found:
-            raise GradientError("GradScaler.update: no gradients were looked at since the last one",
+        """Updates the scale by the steps since the last update."""
+        if not self._nonfinite:
+            raise GradientError("GradScaler.update: no gradients were checked since the last one",
                                 "call scaler.step(optimizer) first")
-        found = functools.reduce(logical_or, self._found.values())
-        good = where(found, 0, self._growth_tracker + 1)
-        is_time = equal(good, self._growth_interval)
+        nonfinite = functools.reduce(logical_or, self._nonfinite.values())
+        good_steps = where(nonfinite, 0, self._growth_tracker + 1)
+        is_time = equal(good_steps, self._growth_interval)
         larger = self._scale * self._growth_factor
         grown = where(logical_and(is_time, isfinite(larger)), larger, self._scale)
-        update(self._scale, where(found, self._scale * self._backoff_factor, grown))
-        update(self._growth_tracker, where(is_time, 0, good))
+        update(self._scale, where(nonfinite, self._scale * self._backoff_factor, grown))
+        update(self._growth_tracker, where(is_time, 0, good_steps))
 
     # ---- settings
     def get_scale(self) -> float:
-        """The scale as a number; 1 where it is switched off."""
+        """The scale as a number; 1 if the scaler is off."""
         return self._scale.item() if self._enabled else 1.0  # type: ignore[no-any-return]
 
     def get_growth_factor(self) -> float:
-        """By how much the scale grows."""
+        """The factor by which the scale grows."""
         return self._growth_factor
 
     def set_growth_factor(self, new_factor: float) -> None:
-        """Changes by how much the scale grows."""
+        """Sets the factor by which the scale grows."""
         self._growth_factor = new_factor
 
     def get_backoff_factor(self) -> float:
-        """By how much the scale shrinks."""
+        """The factor by which the scale shrinks."""
         return self._backoff_factor
 
     def set_backoff_factor(self, new_factor: float) -> None:
-        """Changes by how much the scale shrinks."""
+        """Sets the factor by which the scale shrinks."""
         self._backoff_factor = new_factor
 
     def get_growth_interval(self) -> int:
-        """After how many good steps in a row the scale grows."""
+        """The number of good steps in a row after which the scale grows."""
         return self._growth_interval
 
     def set_growth_interval(self, new_interval: int) -> None:
-        """Changes after how many good steps in a row the scale grows."""
+        """Sets the number of good steps in a row after which the scale grows."""
         self._growth_interval = new_interval
 
     def is_enabled(self) -> bool:
-        """Whether it is switched on."""
+        """True if the scaler is on."""
         return self._enabled
 
     # ---- saving and loading
     def state_dict(self) -> dict[str, Any]:
-        """The scale and its settings as numbers; empty where it is switched off."""
+        """The scale and its settings as numbers; empty if the scaler is off."""
         if not self._enabled:
             return {}
         return {"scale": self.get_scale(), "growth_factor": self._growth_factor,
@@ -203,7 +231,11 @@ class GradScaler:
                 "_growth_tracker": self._growth_tracker.item()}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Goes on from what was saved; StateError where that was switched off and this is not."""
+        """Continues from a saved state; does nothing if this scaler is off.
+
+        Raises:
+            StateError: the state is of a scaler that was off.
+        """
         if not self._enabled:
             return
         if not state_dict:
@@ -217,9 +249,8 @@ class GradScaler:
             self._growth_interval = state_dict["growth_interval"]
 
 
-def _step_unless(found: Tensor, optimizer: Any, args: Any, kwargs: Any) -> Any:
-    """A step that is taken back where `found` holds, for a recording: nothing is asked in Python.
-    """
+def _step_unless(nonfinite: Tensor, optimizer: Any, args: Any, kwargs: Any) -> Any:
+    """The result of a step that is undone if `nonfinite` holds, without a decision in Python."""
     tensors = [p for group in optimizer.param_groups for p in group["params"]]
     tensors += [t for state in optimizer.state.values() for t in state.values()
                 if isinstance(t, Tensor)]
@@ -228,5 +259,5 @@ def _step_unless(found: Tensor, optimizer: Any, args: Any, kwargs: Any) -> Any:
     with no_grad():
         for t, old in zip(tensors, before, strict=True):
             if t._data is not old._data:
-                replace(t, where(found, old, t.detach()))
+                replace(t, where(nonfinite, old, t.detach()))
     return result

@@ -1,1 +1,1 @@
-"""Arrays below the tensor: dtypes, shapes, devices, memory, NumPy and CuPy."""
+"""Handles the arrays of tensors: dtypes, shapes, devices, memory, NumPy and CuPy."""

@@ -1,6 +1,6 @@
-"""NumPy under the names that formulas use: the `k` and `xp` of ops on the CPU.
+"""Provides NumPy under the names that formulas use: the `k` and `xp` of ops on the CPU.
 
-Also what NumPy lacks. Codegen may later put a faster kernel in the place of one of these.
+Functions that NumPy lacks, or computes otherwise than formulas need, are here too.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ TAIL_Q = (1.0, 2.56852019228982242e0, 1.87295284992346047e0, 5.27905102951428412
 
 
 def erf(x: Any) -> Any:
-    """The error function, to 1e-15 of its value; of float32 to 3e-7."""
+    """The error function with a relative error of 1e-15; of float32, 3e-7."""
     if getattr(x, "dtype", None) == np.float32:
         return _erf_float32(x)
     wide = np.asarray(x, dtype=np.float64)
@@ -96,7 +96,7 @@ def erf(x: Any) -> Any:
 
 
 def _erf_float32(x: Any) -> Any:
-    """The same in float32, four times as fast: from 4 on it is 1, and the tail is not needed."""
+    """`erf` of float32, four times as fast: from 4 on it is 1, so that it needs no tail."""
     t = np.minimum(np.abs(x), np.float32(4))
     square = t * t
     small = x * _polynomial(_ERF_P, square) / _polynomial(_ERF_Q, square)
@@ -118,9 +118,10 @@ def _float(x: Any) -> Any:
 
 
 def tanh(x: Any) -> Any:
-    """The hyperbolic tangent; for an infinite real part the imaginary part is a zero of its sign.
+    """The hyperbolic tangent; with an infinite real part, the imaginary one is a signed zero.
 
-    So the Array API has it; C's, which NumPy takes, has the sign of the sine of twice that part.
+    The zero has the sign of the imaginary part, as in the Array API. C, which NumPy calls, gives it
+    the sign of the sine of twice that part.
     """
     out = np.tanh(x)
     if out.dtype.kind == "c":
@@ -132,66 +133,66 @@ def tanh(x: Any) -> Any:
 
 def broadcast_to(x: Any, shape: tuple[int, ...]) -> Any:
     """`x` repeated to `shape` without copying."""
-    if x.size == 1 and x.ndim <= len(shape):  # as gradients of sums are: 8 times as fast
+    if x.size == 1 and x.ndim <= len(shape):  # 8 times as fast; gradients of sums come here
         return np.ndarray(shape, x.dtype, x, 0, (0,) * len(shape))
     return np.broadcast_to(x, shape)
 
 
 def strided(x: Any, shape: tuple[int, ...], strides: tuple[int, ...]) -> Any:
-    """The memory of `x` seen in another shape with other strides, in bytes."""
+    """The memory of `x` with another shape and other strides, in bytes."""
     return np.lib.stride_tricks.as_strided(x, shape, strides, writeable=False)
 
 
 def vecdot(x: Any, y: Any) -> Any:
-    """The products of vectors along the last axis, none of them conjugated."""
+    """The products of vectors along the last axis, without conjugation."""
     return np.vecdot(x.conj() if x.dtype.kind == "c" else x, y)  # vecdot conjugates it again
 
 
 def put(out: Any, index: Any, values: Any) -> None:
-    """out[index] = values; of several for one place the last one stays."""
+    """Sets out[index] to `values`; the last of several for one index stays."""
     out[index] = values
 
 
-def scatter(combine: str, out: Any, places: Any, values: Any) -> None:
-    """Combines elements of the vector `out` with values, by NumPy's function of that name; "" puts
-    them there."""
+def scatter(combine: str, out: Any, indices: Any, values: Any) -> None:
+    """Combines elements of the vector `out` with `values` by the function `combine` of NumPy; ""
+    sets them."""
     if combine:
-        getattr(np, combine).at(out, places, values)
+        getattr(np, combine).at(out, indices, values)
     else:
-        out[places] = values
+        out[indices] = values
 
 
 def add_rows(g: Any, i: Any, size: int, axis: int) -> Any:
-    """Zeros with `size` elements along `axis`, and each of `g` added at its index.
+    """Zeros with `size` elements along `axis`, to which each row of `g` is added at its index `i`.
 
-    Sorts by place and sums each run of equal places: much faster than numpy.add.at.
+    Sorts by index and sums each run of equal indices: much faster than numpy.add.at.
     """
     lead, rest = g.shape[:axis], g.shape[axis + i.ndim:]
     out = np.zeros((*lead, size, *rest), g.dtype)
     if g.size:
-        order = i.reshape(-1).argsort(kind="stable")
-        places = i.reshape(-1)[order]
-        starts = np.flatnonzero(np.concatenate([[True], places[1:] != places[:-1]]))
-        sorted_g = g.reshape(*lead, -1, *rest).take(order, axis=axis)
-        target = (*[slice(None)] * axis, places[starts])
+        permutation = i.reshape(-1).argsort(kind="stable")
+        indices = i.reshape(-1)[permutation]
+        starts = np.flatnonzero(np.concatenate([[True], indices[1:] != indices[:-1]]))
+        sorted_g = g.reshape(*lead, -1, *rest).take(permutation, axis=axis)
+        target = (*[slice(None)] * axis, indices[starts])
         out[target] = np.add.reduceat(sorted_g, starts, axis=axis, dtype=summed_in(g.dtype))
     return out
 
 
 def cast(x: Any, dtype: Any) -> Any:
-    """`x` as `dtype`: of complex numbers the real part, and as bool whether they are not 0."""
+    """`x` as `dtype`: the real parts of complex numbers; as bool, True for all but 0."""
     with np.errstate(all="ignore"):
         return (x.real if x.dtype.kind == "c" and dtype.kind not in "bc" else x).astype(dtype)
 
 
 # ---- complex numbers
 def real(x: Any) -> Any:
-    """The real parts, as an array of its own."""
+    """A copy of the real parts."""
     return x.real.copy()
 
 
 def imag(x: Any) -> Any:
-    """The imaginary parts, as an array of its own."""
+    """A copy of the imaginary parts."""
     return x.imag.copy()
 
 
@@ -204,7 +205,7 @@ def complex(x: Any, y: Any) -> Any:
 
 
 def expm1(x: Any) -> Any:
-    """exp(x) - 1, exact near 0; of complex zeros and endless numbers as the standard has it."""
+    """exp(x) - 1, exact near 0; of complex zeros and infinities as in the Array API."""
     out = np.expm1(x)
     if x.dtype.kind == "c":
         special = ~np.isfinite(x) | (x == 0)

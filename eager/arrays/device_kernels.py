@@ -1,6 +1,6 @@
-"""CuPy under the names that formulas use: the `k` and `xp` of ops on a GPU.
+"""Provides CuPy under the names that formulas use: the `k` and `xp` of ops on a GPU.
 
-Everything is CuPy's function of that name, but for what it lacks or has otherwise than NumPy.
+A name is CuPy's function of that name, except where CuPy lacks it or differs from NumPy.
 """
 
 from __future__ import annotations
@@ -21,29 +21,29 @@ def __getattr__(name: str) -> Any:
 
 
 def failing() -> Any:
-    """A context in which CuPy raises errors for matrices without an inverse, as NumPy does."""
+    """A context in which CuPy raises errors for singular matrices, as NumPy does."""
     return cupyx("cupyx").errstate(linalg="raise")
 
 
-# What combines the elements along axes, by the name in an op's meaning.
+# CuPy's function that combines elements along axes, by the name in an op's meaning.
 REDUCE = {"add": "sum", "mul": "prod", "maximum": "max", "minimum": "min", "or": "any",
           "and": "all"}
 
 
-SCAN = {"add": "cumsum", "mul": "cumprod"}  # what combines each element with those before it
+SCAN = {"add": "cumsum", "mul": "cumprod"}  # those that combine each element with its predecessors
 
 
 def reduce(combine: str, x: Any, axis: tuple[int, ...], keepdims: bool) -> Any:
-    """The elements of `x` along `axis`, combined; sums and products are made in a wider dtype."""
+    """The elements of `x` combined along `axis`; sums and products use a wider dtype."""
     function = getattr(cupy(), REDUCE[combine])
     if combine not in ("add", "mul"):
         return function(x, axis=axis, keepdims=keepdims)
-    found = function(x, axis=axis, dtype=summed_in(x.dtype), keepdims=keepdims)
-    return found.astype(x.dtype, copy=False)
+    out = function(x, axis=axis, dtype=summed_in(x.dtype), keepdims=keepdims)
+    return out.astype(x.dtype, copy=False)
 
 
 def round(x: Any) -> Any:
-    """The nearest whole numbers; of two the even one."""
+    """The nearest whole numbers; the even one of two that are as near."""
     return cupy().rint(x)
 
 
@@ -73,81 +73,81 @@ def expm1(x: Any) -> Any:
 
 
 def cast(x: Any, dtype: Any) -> Any:
-    """`x` as `dtype`: of complex numbers the real part, and as bool whether they are not 0."""
+    """`x` as `dtype`: the real parts of complex numbers; as bool, True for all but 0."""
     return (x.real if x.dtype.kind == "c" and dtype.kind not in "bc" else x).astype(dtype)
 
 
 def strided(x: Any, shape: tuple[int, ...], strides: tuple[int, ...]) -> Any:
-    """The memory of `x` seen in another shape with other strides, in bytes."""
+    """The memory of `x` with another shape and other strides, in bytes."""
     return cupy().lib.stride_tricks.as_strided(x, shape, strides)
 
 
 def vecdot(x: Any, y: Any) -> Any:
-    """The products of vectors along the last axis, none of them conjugated."""
+    """The products of vectors along the last axis, without conjugation."""
     return cupy().matmul(x[..., None, :], y[..., :, None])[..., 0, 0]
 
 
 def put(out: Any, index: Any, values: Any) -> None:
-    """out[index] = values, along the first axis; of several for one place the last one stays.
+    """Sets out[index] to `values` along the first axis; the last of several for one index stays.
 
-    CuPy leaves open which one does, so each place gets the last in a stable order.
+    CuPy leaves open which one stays, so a stable sort finds the last one.
     """
     xp = cupy()
-    places = index.reshape(-1)
-    if not places.size:
+    indices = index.reshape(-1)
+    if not indices.size:
         return
-    order = xp.argsort(places)
-    ordered = places[order]
-    last = xp.ones(places.shape, bool)
+    permutation = xp.argsort(indices)
+    ordered = indices[permutation]
+    last = xp.ones(indices.shape, bool)
     last[:-1] = ordered[1:] != ordered[:-1]
     rows = xp.broadcast_to(values, (*index.shape, *out.shape[1:])).reshape(-1, *out.shape[1:])
-    out[ordered[last]] = rows[order[last]]
+    out[ordered[last]] = rows[permutation[last]]
 
 
-def scatter(combine: str, out: Any, places: Any, values: Any) -> None:
-    """Combines elements of the vector `out` with values, by NumPy's function of that name; "" puts
-    them there."""
+def scatter(combine: str, out: Any, indices: Any, values: Any) -> None:
+    """Combines elements of the vector `out` with `values` by the function `combine` of NumPy; ""
+    sets them."""
     if combine == "":
-        put(out, places, values)
+        put(out, indices, values)
     elif combine == "add":
-        out += add_rows(values, places, out.size, 0)
+        out += add_rows(values, indices, out.size, 0)
     else:
-        raise NotImplementedError(f"nothing is scattered by {combine} here")
+        raise NotImplementedError(f"there is no scatter by {combine} on a GPU")
 
 
 def add_rows(g: Any, i: Any, size: int, axis: int) -> Any:
-    """Zeros with `size` elements along `axis`, and each of `g` added at its index.
+    """Zeros with `size` elements along `axis`, to which each row of `g` is added at its index `i`.
 
-    Rows in the order of their places are added to the one that comes 1, 2, 4, ... behind, where
-    that has the same place: the same sums in every run. (CuPy's `add.at` adds in no fixed order,
-    and its `add.reduceat` takes differences of running sums, which lose digits.)
+    Sorted by index, each row is added to the row 1, 2, 4, ... behind it if both have one index: the
+    same sums in every run. (CuPy's `add.at` adds in no fixed sequence, and its `add.reduceat` takes
+    differences of running sums, which lose digits.)
     """
     xp = cupy()
     lead, rest = g.shape[:axis], g.shape[axis + i.ndim:]
     out = xp.zeros((*lead, size, *rest), g.dtype)
-    order = xp.argsort(i.reshape(-1))
-    places = i.reshape(-1)[order]
-    rows = g.reshape(*lead, order.size, *rest).take(order, axis=axis)
+    permutation = xp.argsort(i.reshape(-1))
+    indices = i.reshape(-1)[permutation]
+    rows = g.reshape(*lead, permutation.size, *rest).take(permutation, axis=axis)
     rows = xp.moveaxis(rows.astype(summed_in(g.dtype), copy=False), axis, 0)
     step = 1
-    while step < order.size:
-        alike = (places[step:] == places[:-step]).reshape(-1, *[1] * (rows.ndim - 1))
+    while step < permutation.size:
+        alike = (indices[step:] == indices[:-step]).reshape(-1, *[1] * (rows.ndim - 1))
         rows[step:] += xp.where(alike, rows[:-step], rows.dtype.type(0))
         step *= 2
-    last = xp.ones(places.shape, bool)
-    last[:-1] = places[1:] != places[:-1]
-    target = (*[slice(None)] * axis, places[last])
+    last = xp.ones(indices.shape, bool)
+    last[:-1] = indices[1:] != indices[:-1]
+    target = (*[slice(None)] * axis, indices[last])
     out[target] = xp.moveaxis(rows[last], 0, axis)
     return out
 
 
 def real(x: Any) -> Any:
-    """The real parts, as an array of its own."""
+    """A copy of the real parts."""
     return x.real.copy()
 
 
 def imag(x: Any) -> Any:
-    """The imaginary parts, as an array of its own."""
+    """A copy of the imaginary parts."""
     return x.imag.copy()
 
 

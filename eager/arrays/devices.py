@@ -1,7 +1,7 @@
-"""Devices: their names, which of them are there, and the one place that imports CuPy.
+"""Names the available devices and imports CuPy once it is needed.
 
 The CPU is "cpu", NVIDIA's GPUs are "cuda:0", "cuda:1", ...; "cuda" is the current one. Arrays on a
-GPU are CuPy's. Nothing here imports it, or starts CUDA, until somebody asks for such a device.
+GPU are CuPy's. CuPy is imported, and CUDA starts, at the first use of such a device.
 """
 
 from __future__ import annotations
@@ -27,18 +27,18 @@ _DRIVER = "nvcuda.dll" if sys.platform == "win32" else "libcuda.so.1"
 
 
 class _Missing:
-    """The class of no array: stands for CuPy's until CuPy is imported."""
+    """Stands for the class of CuPy's arrays until CuPy is imported; it has no instances."""
 
 
 ndarray: Any = _Missing  # the class of arrays on a GPU
-in_use = False  # whether arrays can be on a GPU: CuPy is imported
-folders: tuple[str, ...] = ()  # what the files of CuPy begin with, once it is imported
-code: list[str] = []  # modules of an upper layer, which are imported with CuPy
+in_use = False  # True once CuPy is imported, so that arrays can be on a GPU
+folders: tuple[str, ...] = ()  # of the files of CuPy, once it is imported
+code: list[str] = []  # modules of an upper layer that are imported together with CuPy
 
 
 class Driver(NamedTuple):
-    """What the NVIDIA driver tells: why it is of no use ("" where it is), what to do about that,
-    how many GPUs there are, and for which version of CUDA it is (12040 is 12.4)."""
+    """The state of the NVIDIA driver: the reason why it cannot be used, or "", a help for the user,
+    the number of GPUs, and the version of CUDA that it supports (12040 is 12.4)."""
 
     why_not: str
     help: str = ""
@@ -47,7 +47,7 @@ class Driver(NamedTuple):
 
 
 def driver() -> Driver:
-    """What the driver on this machine tells; it takes a millisecond or two."""
+    """The state of the driver on this machine; the call takes one or two milliseconds."""
     help = "a GPU needs NVIDIA's driver, see https://www.nvidia.com/drivers; the CPU is \"cpu\""
     try:
         cuda: Any = ctypes.CDLL(_DRIVER)
@@ -74,36 +74,36 @@ def spelled(version: int) -> str:
 
 @functools.cache
 def probe() -> Driver:
-    """What there is for "cuda", the driver and CuPy, found out once."""
-    found = driver()
-    if found.why_not or importlib.util.find_spec("cupy") is not None:
-        return found
-    return found._replace(why_not="CuPy is not installed, which holds the arrays on GPUs",
-                          help=f'pip install "fusewire[{extra(found)}]"')
+    """The state of the driver and of CuPy, determined once."""
+    state = driver()
+    if state.why_not or importlib.util.find_spec("cupy") is not None:
+        return state
+    return state._replace(why_not="CuPy is not installed, which holds the arrays on GPUs",
+                          help=f'pip install "fusewire[{extra(state)}]"')
 
 
 def extra(driver: Driver) -> str:
-    """What to install of fusewire's extras for a driver."""
+    """The name of fusewire's extra that supports a driver: "cuda12" or "cuda13"."""
     return "cuda13" if driver.version >= 13000 else "cuda12"
 
 
 def available() -> bool:
-    """Whether tensors can be on a GPU."""
+    """True if tensors can be on a GPU."""
     return not probe().why_not
 
 
 def why_not() -> str:
-    """Why tensors cannot be on a GPU, in words; empty where they can."""
+    """The reason why tensors cannot be on a GPU, or an empty text."""
     return probe().why_not
 
 
 def count() -> int:
-    """How many GPUs tensors can be on."""
+    """The number of GPUs for tensors."""
     return probe().gpus if available() else 0
 
 
 def cupy() -> Any:
-    """The module CuPy. DeviceError, with what to install, where it is of no use."""
+    """The module CuPy. DeviceError, which says what to install, if it cannot be used."""
     if in_use:
         return sys.modules["cupy"]
     return _imported()
@@ -117,9 +117,9 @@ def cupyx(name: str) -> Any:
 
 def _imported() -> Any:
     global ndarray, in_use, folders
-    found = probe()
-    if found.why_not:
-        raise DeviceError(f'device "cuda" is not available: {found.why_not}', found.help)
+    state = probe()
+    if state.why_not:
+        raise DeviceError(f'device "cuda" is not available: {state.why_not}', state.help)
     try:
         module = importlib.import_module("cupy")
     except ImportError as error:
@@ -138,8 +138,8 @@ def _imported() -> Any:
 def name_of(device: Any) -> str:
     """The name of the device that a user means: "cpu", or "cuda:1"; None is the CPU.
 
-    A number is a GPU's, "cuda" the current GPU, and whatever prints as a name stands for it.
-    DeviceError for a device that is not there.
+    A number is a GPU's, "cuda" the current GPU; an object that prints as a name is that device.
+    DeviceError for a device that is not available.
 
     >>> name_of(None), name_of("cpu")
     ('cpu', 'cpu')
@@ -156,12 +156,12 @@ def name_of(device: Any) -> str:
 
 
 def is_name(x: Any) -> bool:
-    """Whether `x` is written like the name of a device, which need not be there."""
+    """True if `x` is a text like the name of a device, available or not."""
     return isinstance(x, str) and x.partition(":")[0] in (CPU, "cuda")
 
 
 def _gpu(number: str) -> str:
-    """The name of the GPU of this number, by default of the current one."""
+    """The name of the GPU of this number; of the current GPU for an empty text."""
     loaded = cupy()
     index = int(number) if number else loaded.cuda.runtime.getDevice()
     if index >= count():
@@ -174,14 +174,14 @@ def _listed() -> str:
 
 
 def names() -> tuple[str, ...]:
-    """The names of all devices that are there, the CPU first."""
+    """The names of all available devices, the CPU first."""
     return (CPU, *(f"cuda:{i}" for i in range(count())))
 
 
 def placed(device: Any) -> str:
-    """The name of the device to make a tensor on, where a user names `device`, or None.
+    """The name of the device of a new tensor for the user's `device`; None is the default device.
 
-    DeviceError for a device that is not there.
+    DeviceError for a device that is not available.
     """
     if device is None:
         return AMBIENT.device if in_use else CPU
@@ -191,15 +191,15 @@ def placed(device: Any) -> str:
 # ---- arrays
 
 def of(array: Any) -> str:
-    """The name of the device that an array, or what stands in its place, is on."""
+    """The name of the device of an array, a delayed array or a value of a transform."""
     if isinstance(array, ndarray):
         return f"cuda:{array.device.id}"
-    place = getattr(type(array), "place", None)  # of a value of a transform, or of a graph
-    return CPU if place is None else str(place(array))
+    device_name = getattr(type(array), "place", None)  # of a value of a transform, or of a graph
+    return CPU if device_name is None else str(device_name(array))
 
 
 def moved(array: Any, device: str) -> Any:
-    """A copy of an array on the device of that name, from wherever it is."""
+    """A copy of an array of any device on the device of that name."""
     if device == CPU:
         return array.get() if isinstance(array, ndarray) else array.copy()
     with current(device):
@@ -207,17 +207,17 @@ def moved(array: Any, device: str) -> Any:
 
 
 def host(array: Any) -> Any:
-    """The array in the memory of the CPU: itself, or a copy once the GPU has computed it."""
+    """The array on the CPU: itself, or a copy of a GPU's array once the GPU has computed it."""
     return array.get() if isinstance(array, ndarray) else array
 
 
 def current(device: str) -> Any:
-    """A context in which a GPU is CuPy's current one: arrays are made there."""
+    """A context in which a GPU is CuPy's current one, which holds new arrays."""
     return cupy().cuda.Device(int(device.partition(":")[2]))
 
 
 class _Ambient(threading.local):
-    """The device that tensors are made on where none is named: that of a rule's operands."""
+    """The default device of new tensors: the CPU, or inside of a rule that of its operands."""
 
     device = CPU
 
@@ -227,7 +227,7 @@ AMBIENT = _Ambient()
 
 @contextlib.contextmanager
 def making_on(device: str) -> Iterator[None]:
-    """A context for rules of ours, in which tensors of no named device are made on this one."""
+    """A context for rules, in which new tensors are on this device by default."""
     before, AMBIENT.device = AMBIENT.device, device
     try:
         yield

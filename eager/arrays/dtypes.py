@@ -1,4 +1,4 @@
-"""Data types: NumPy's dtype objects under the Array API's names, and how they combine."""
+"""Defines the dtypes: NumPy's dtype objects under the Array API's names, and their promotion."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ __all__ = [
 
 DType = np.dtype[Any]
 
-SCALARS = (bool, int, float, complex)  # Python's numbers, each holding those before it
+SCALARS = (bool, int, float, complex)  # Python's numbers; each type holds those before it
 
 bool = np.dtype("bool")
 int8, int16, int32, int64 = (np.dtype(f"int{n}") for n in (8, 16, 32, 64))
@@ -63,13 +63,13 @@ def as_dtype(dtype: Any) -> DType:
     if dtype is complex:
         return complex64
     try:
-        found = OWN.get(np.dtype(dtype))
+        own = OWN.get(np.dtype(dtype))
     except TypeError:
-        found = None
-    if found is None:
+        own = None
+    if own is None:
         names = ", ".join(DTYPES)
         raise DTypeError(f"{dtype!r} is not a dtype of fusewire", f"the dtypes are {names}")
-    return found
+    return own
 
 
 def kind(dtype: Any) -> str:
@@ -78,29 +78,29 @@ def kind(dtype: Any) -> str:
 
 
 def is_float(dtype: DType) -> Any:
-    """Whether values of this dtype are floating point numbers, real or complex."""
+    """True for floating point numbers, real or complex."""
     return kind(dtype) in "fc"
 
 
 def is_small(dtype: DType) -> Any:
-    """Whether values are floats of 16 bits, which are computed with in float32."""
+    """True for floats of 16 bits, for which sums and some formulas use float32."""
     return dtype in (float16, bfloat16)
 
 
 def summed_in(dtype: DType) -> DType:
-    """The dtype that sums of this one are made in: float32 for smaller floats."""
+    """The dtype in which elements of this one are summed: float32 for smaller floats."""
     return float32 if is_small(dtype) else dtype
 
 
 def added_in(dtype: DType) -> DType:
-    """The dtype in which many terms of this one are added one after the other."""
+    """The dtype in which many terms of this one are added in sequence."""
     if dtype.kind == "c":
         return complex128
     return float64 if kind(dtype) == "f" else dtype
 
 
 def real_of(dtype: DType) -> DType:
-    """The dtype of the real and imaginary parts of complex numbers; any other dtype itself."""
+    """The dtype of the parts of complex numbers; any other dtype itself."""
     return {complex64: float32, complex128: float64}.get(dtype, dtype)
 
 
@@ -111,11 +111,11 @@ def complex_of(dtype: DType) -> DType:
 
 @cache
 def promote(a: DType, b: DType) -> DType:
-    """The dtype that `a` and `b` combine to.
+    """The dtype to which `a` and `b` promote.
 
-    Inside a kind as the Array API has it. Between kinds, which the standard leaves open, the dtype
-    of the higher kind, as in PyTorch: int64 with float32 is float32. Unsigned 64 bits with a signed
-    integer have no common integer dtype and raise DTypeError.
+    Within a kind it is that of the Array API. Between kinds, which the standard leaves open, it is
+    the dtype of the higher kind, as in PyTorch: int64 with float32 is float32. DTypeError for
+    unsigned 64 bits with a signed integer, which have no common integer dtype.
     """
     if a == b:
         return a
@@ -136,7 +136,10 @@ def promote(a: DType, b: DType) -> DType:
 
 
 def promote_scalar(dtype: DType, scalar: Any) -> DType:
-    """The dtype of a tensor of `dtype` combined with a Python scalar, which adapts where it can."""
+    """The dtype to which a tensor of `dtype` and a Python scalar promote.
+
+    It is `dtype`, unless the scalar is of a higher kind.
+    """
     rank = _rank(scalar)
     if rank <= _RANK[kind(dtype)]:
         return dtype
@@ -146,7 +149,7 @@ def promote_scalar(dtype: DType, scalar: Any) -> DType:
 
 
 def holds(dtype: DType, other: DType) -> Any:
-    """Whether values of `other` are of the kind of `dtype` or a lower one: integers in floats."""
+    """True if `other` is of the kind of `dtype` or a lower one, as integers for floats."""
     return _RANK[kind(other)] <= _RANK[kind(dtype)]
 
 
@@ -168,13 +171,20 @@ _KINDS = {"bool": "b", "signed integer": "i", "unsigned integer": "u", "integral
 
 
 def isdtype(dtype: Any, kind: Any) -> builtins.bool:
-    """Whether `dtype` is `kind`: a dtype, the name of a kind as "integral", or a tuple of those.
+    """True if `dtype` is of a kind.
 
-    float16 and bfloat16 are of the kind "real floating".
+    Args:
+        dtype: dtype, or its name.
+        kind: a dtype; "bool", "signed integer", "unsigned integer", "integral", "real floating"
+            (float16 and bfloat16 too), "complex floating" or "numeric"; or a tuple of these.
 
-    >>> import fusewire as fw
-    >>> fw.isdtype(fw.int8, "signed integer"), fw.isdtype(fw.int8, (fw.int64, "bool"))
-    (True, False)
+    Raises:
+        DTypeError: `dtype` is not a dtype, or `kind` not a kind.
+
+    Example:
+        >>> import fusewire as fw
+        >>> fw.isdtype(fw.int8, "signed integer"), fw.isdtype(fw.int8, (fw.int64, "bool"))
+        (True, False)
     """
     if isinstance(kind, tuple):
         return any([isdtype(dtype, k) for k in kind])
@@ -191,24 +201,31 @@ def _kind_of(dtype: Any) -> str:
 
 
 def dtype_of(x: Any) -> DType:
-    """The dtype of a tensor or an array, or the dtype that `x` itself means."""
+    """The dtype of a tensor or an array; for anything else, `x` as a dtype."""
     own = getattr(x, "dtype", None)
     return as_dtype(own if isinstance(own, np.dtype) else x)
 
 
 def result_type(*arrays_and_dtypes: Any) -> DType:
-    """The dtype that tensors, dtypes and Python's numbers combine to.
+    """The dtype to which tensors, dtypes and Python's numbers promote.
 
-    >>> import fusewire as fw
-    >>> fw.result_type(fw.int8, fw.uint8), fw.result_type(fw.ones(2, dtype=fw.float16), 1.5)
-    (dtype('int16'), dtype('float16'))
+    Args:
+        arrays_and_dtypes: tensors, dtypes and numbers, at least one of them not a number.
+
+    Raises:
+        DTypeError: there are numbers only, or the dtypes have no common dtype.
+
+    Example:
+        >>> import fusewire as fw
+        >>> fw.result_type(fw.int8, fw.uint8), fw.result_type(fw.ones(2, dtype=fw.float16), 1.5)
+        (dtype('int16'), dtype('float16'))
     """
     numbers = [x for x in arrays_and_dtypes if isinstance(x, SCALARS)]
-    found = [dtype_of(x) for x in arrays_and_dtypes if not isinstance(x, SCALARS)]
-    if not found:
-        raise DTypeError("result_type: needs a tensor or a dtype", "numbers alone adapt to those")
-    common = found[0]
-    for dtype in found[1:]:
+    dtypes = [dtype_of(x) for x in arrays_and_dtypes if not isinstance(x, SCALARS)]
+    if not dtypes:
+        raise DTypeError("result_type: needs a tensor or a dtype", "numbers alone have no dtype")
+    common = dtypes[0]
+    for dtype in dtypes[1:]:
         common = promote(common, dtype)
     for number in numbers:
         common = promote_scalar(common, number)
@@ -216,21 +233,26 @@ def result_type(*arrays_and_dtypes: Any) -> DType:
 
 
 def can_cast(from_: Any, to: Any, /) -> builtins.bool:
-    """Whether the dtype or tensor `from_` becomes the dtype `to` where both are combined.
+    """True if a dtype promotes to `to` beside it.
 
-    >>> import fusewire as fw
-    >>> fw.can_cast(fw.int8, fw.int16), fw.can_cast(fw.float64, fw.float32)
-    (True, False)
+    Args:
+        from_: dtype or tensor.
+        to: dtype.
+
+    Example:
+        >>> import fusewire as fw
+        >>> fw.can_cast(fw.int8, fw.int16), fw.can_cast(fw.float64, fw.float32)
+        (True, False)
     """
-    given, wanted = dtype_of(from_), as_dtype(to)
+    source, target = dtype_of(from_), as_dtype(to)
     try:
-        return promote(given, wanted) == wanted
+        return promote(source, target) == target
     except DTypeError:
         return False
 
 
 class FloatLimits(NamedTuple):
-    """The limits of a floating point dtype: `eps` is the step from 1.0 to the next number."""
+    """The limits of a floating point dtype; `eps` is the step from 1.0 to the next number."""
 
     bits: int
     eps: float
@@ -250,29 +272,43 @@ class IntegerLimits(NamedTuple):
 
 
 def finfo(type: Any, /) -> FloatLimits:
-    """The limits of a floating point dtype, or of a tensor's; of the parts of a complex one.
+    """The limits of a floating point dtype: bits, eps, max, min, smallest_normal and dtype.
 
-    >>> import fusewire as fw
-    >>> fw.finfo(fw.float32).eps == 2**-23, fw.finfo(fw.bfloat16).bits
-    (True, 16)
+    Args:
+        type: dtype or tensor; of a complex one, the limits of its parts.
+
+    Raises:
+        DTypeError: the dtype is not floating point.
+
+    Example:
+        >>> import fusewire as fw
+        >>> fw.finfo(fw.float32).eps == 2**-23, fw.finfo(fw.bfloat16).bits
+        (True, 16)
     """
     dtype = real_of(dtype_of(type))
     if kind(dtype) != "f":
         raise DTypeError(f"finfo: {dtype.name} is not a floating point dtype", "use fw.iinfo")
-    found: Any = ml_dtypes.finfo(dtype)
-    return FloatLimits(int(found.bits), float(found.eps), float(found.max), float(found.min),
-                       float(found.smallest_normal), dtype)
+    limits: Any = ml_dtypes.finfo(dtype)
+    return FloatLimits(int(limits.bits), float(limits.eps), float(limits.max), float(limits.min),
+                       float(limits.smallest_normal), dtype)
 
 
 def iinfo(type: Any, /) -> IntegerLimits:
-    """The limits of an integer dtype, or of a tensor's.
+    """The limits of an integer dtype: bits, max, min and dtype.
 
-    >>> import fusewire as fw
-    >>> fw.iinfo(fw.uint8).max
-    255
+    Args:
+        type: dtype or tensor.
+
+    Raises:
+        DTypeError: the dtype is not an integer dtype.
+
+    Example:
+        >>> import fusewire as fw
+        >>> fw.iinfo(fw.uint8).max
+        255
     """
     dtype = dtype_of(type)
     if kind(dtype) not in "iu":
         raise DTypeError(f"iinfo: {dtype.name} is not an integer dtype", "use fw.finfo")
-    found = np.iinfo(dtype)
-    return IntegerLimits(found.bits, int(found.max), int(found.min), dtype)
+    limits = np.iinfo(dtype)
+    return IntegerLimits(limits.bits, int(limits.max), int(limits.min), dtype)

@@ -1,8 +1,8 @@
-"""Memory of large results, used again: a fresh page costs more than most arithmetic on it.
+"""Recycles the memory of large results: a fresh page costs more than most arithmetic on it.
 
 The system clears every page that a process touches for the first time, 11 ms for 32 MiB where the
-addition that fills it takes 4. So blocks whose arrays are gone are kept, up to a limit, for the
-next results of about their size.
+addition that fills it takes 4. So blocks of dead arrays stay, up to a limit, for later results of
+about their size.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from ..settings import settings
 
 __all__ = ["empty_cache"]
 
-LINE = 64  # bytes of a cache line, on which blocks begin: vectors then lie in one line each
-SMALLEST = 1 << 18  # bytes; below, the C library keeps memory well enough
+LINE = 64  # bytes of a cache line; blocks are aligned to it, so that a vector lies in one line
+SMALLEST = 1 << 18  # bytes; the C library recycles smaller ones well enough
 
 
 class _Raw(np.ndarray[Any, Any]):
-    """Bytes that stay, from result to result. A type of its own: of arrays over other arrays NumPy
-    remembers only the last, where these are of its own type."""
+    """The bytes of a block, which serve many results. It has its own type: NumPy collapses a chain
+    of bases of one type, and a result must refer to its block."""
 
     __slots__ = ("start",)
 
@@ -34,22 +34,22 @@ class _Raw(np.ndarray[Any, Any]):
 
 
 class MemoryBlock(np.ndarray[Any, Any]):
-    """What a large array lies in: gives its bytes back when the last array over it is gone."""
+    """The memory of a large array; its bytes return to the cache when no array uses it."""
 
     __slots__ = ()
 
     def __del__(self) -> None:
-        if type(self.base) is _Raw:  # else it is a view of a block
+        if type(self.base) is _Raw:  # else this is a view of a block
             _CACHE.give(self.base)
 
 
 class _FreeBlocks:
-    """Free blocks, those unused for longest dropped first."""
+    """Free blocks; the least recently used are dropped first."""
 
     def __init__(self) -> None:
-        self.lock = threading.RLock()  # a garbage collection inside may give a block back
+        self.lock = threading.RLock()  # reentrant: a garbage collection inside may return a block
         self.free: OrderedDict[int, Any] = OrderedDict()  # id(raw) -> raw
-        self.of_size: dict[int, deque[Any]] = {}  # the same, the longest unused first
+        self.of_size: dict[int, deque[Any]] = {}  # the same by size, the least recently used first
         self.held = 0
 
     def take(self, size: int) -> Any:
@@ -64,6 +64,7 @@ class _FreeBlocks:
             return raw
 
     def give(self, raw: Any) -> None:
+        """Adds a block and drops old ones beyond the limit."""
         size = raw.size
         with self.lock:
             self.free[id(raw)] = raw
@@ -75,6 +76,7 @@ class _FreeBlocks:
                 self.held -= dropped
 
     def clear(self) -> None:
+        """Drops all blocks."""
         with self.lock:
             self.free.clear()
             self.of_size.clear()
@@ -87,17 +89,17 @@ held_while_forking(_CACHE.lock)
 
 
 def limit() -> int:
-    """The most bytes that are kept for later."""
+    """The most bytes of free blocks."""
     return settings.cache_mb << 20
 
 
 def held() -> int:
-    """The bytes that are kept at present."""
+    """The bytes of the free blocks."""
     return _CACHE.held
 
 
 def empty(shape: tuple[int, ...], dtype: Any) -> Any:
-    """An array with undefined contents; a large one over recycled memory.
+    """An array with undefined contents; a large one lies in recycled memory.
 
     >>> import numpy as np
     >>> address = empty((512, 512), np.dtype("float32")).ctypes.data
@@ -109,7 +111,7 @@ def empty(shape: tuple[int, ...], dtype: Any) -> Any:
 
 
 def maker(shape: tuple[int, ...], dtype: Any) -> Callable[[], Any]:
-    """`empty` for arrays of this shape and dtype, without asking for their size each time."""
+    """A function that returns `empty` arrays of this shape and dtype; it computes the size once."""
     size = _bytes(shape, dtype)
     if size < SMALLEST:
         return functools.partial(np.empty, shape, dtype)
@@ -117,13 +119,13 @@ def maker(shape: tuple[int, ...], dtype: Any) -> Callable[[], Any]:
 
 
 def _class(size: int) -> int:
-    """How large blocks for so many bytes are: classes are an eighth of their size apart."""
+    """The size of blocks for so many bytes: size classes are an eighth of their size apart."""
     step = 1 << (size.bit_length() - 4)
     return -(-size // step) * step + LINE
 
 
 def _block(shape: tuple[int, ...], dtype: Any, size: int) -> Any:
-    """An array at the beginning of a block of `size` bytes."""
+    """An array at the aligned start of a block of `size` bytes."""
     raw = _CACHE.take(size)
     if raw is None:
         raw = _Raw(size, np.uint8)
@@ -139,10 +141,15 @@ def _bytes(shape: tuple[int, ...], dtype: Any) -> int:
 
 
 def is_whole(array: Any) -> bool:
-    """Whether `array` is no view: whoever holds its memory holds this very object."""
+    """True if `array` is not a view, so that all holders of its memory hold this object."""
     return array.base is None or type(array.base) is MemoryBlock
 
 
 def empty_cache() -> None:
-    """Gives all memory that is kept for later results back to the system."""
+    """Returns the memory that is cached for later results to the system.
+
+    Example:
+        >>> import fusewire as fw
+        >>> fw.empty_cache()
+    """
     _CACHE.clear()

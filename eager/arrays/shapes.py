@@ -1,4 +1,4 @@
-"""Shape rules shared by all ops. Sizes are ints, or symbolic sizes that behave as ints."""
+"""Checks and computes shapes for all ops. Sizes are ints, or symbolic sizes that behave as ints."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Shape = tuple[Any, ...]  # of int or symbolic sizes
 
 @dataclass(frozen=True)
 class TensorType:
-    """What is known of a tensor without its values: shape and dtype."""
+    """The shape and dtype of a tensor."""
 
     shape: Shape
     dtype: DType
@@ -43,25 +43,25 @@ def product(sizes: Iterable[Any]) -> Any:
 
 
 def same(a: Sequence[Any], b: Sequence[Any]) -> bool:
-    """Whether two shapes are equal. Python asks whether sizes are before it looks at the number of
-    them, and where sizes are symbols each question is a condition."""
+    """True if two shapes are equal. Lengths come first: Python compares elements before them, and
+    each comparison of symbolic sizes is a decision of the trace."""
     return len(a) == len(b) and a == b
 
 
 def broadcast(name: str, *shapes: Shape) -> Shape:
-    """The common shape of `shapes` under NumPy's rules, or a ShapeError that marks the axis."""
+    """The shape to which `shapes` broadcast, or a ShapeError that names the axis."""
     ndim = max(map(len, shapes), default=0)
     out: list[Any] = [1] * ndim
     for shape in shapes:
         for axis, size in enumerate(shape, ndim - len(shape)):
-            known = out[axis]
-            if known is size or is_one(size):
+            common = out[axis]
+            if common is size or is_one(size):
                 continue
-            if is_one(known):
+            if is_one(common):
                 out[axis] = size
-            elif known != size and known == 1:
+            elif common != size and common == 1:
                 out[axis] = size
-            elif known != size and size != 1:
+            elif common != size and size != 1:
                 raise ShapeError(
                     f"{name}: shapes {' and '.join(map(str, shapes))} do not broadcast: "
                     f"axis {axis - ndim} is {out[axis]} on one side and {size} on the other",
@@ -71,7 +71,7 @@ def broadcast(name: str, *shapes: Shape) -> Shape:
 
 
 def is_one(size: Any) -> bool:
-    """Whether a size is a plain 1. A symbolic size is not asked: the answer would limit it."""
+    """True for the int 1. A symbolic size is not compared, since the outcome would limit it."""
     return type(size) is int and size == 1
 
 
@@ -80,14 +80,14 @@ def _broadcast_hint(shapes: Sequence[Shape], axis: int) -> str:
         return "one of them looks transposed: try y.T"
     short, long = sorted(shapes[:2], key=len) if len(shapes) == 2 else ((), ())
     if 0 < len(short) < len(long) and all(n in (1, m) for n, m in zip(short, long)):
-        places = ", ".join([":"] * len(short) + ["None"] * (len(long) - len(short)))
+        index = ", ".join([":"] * len(short) + ["None"] * (len(long) - len(short)))
         name = "y" if short is shapes[1] else "x"
-        return f"{short} fits the first axes of {long}; sizes match from the last: {name}[{places}]"
+        return f"{short} fits the first axes of {long}; sizes match from the last: {name}[{index}]"
     return "sizes must be equal or 1; insert an axis with x[:, None] or change one with reshape"
 
 
 def whole(number: Any) -> Any:
-    """`number` where it is a whole number, Python's for one of NumPy's; else None."""
+    """`number` if it is a whole number, as a Python int if it is NumPy's; else None."""
     if type(number) is int:
         return number
     if isinstance(number, (bool, float)) or not hasattr(number, "__index__"):
@@ -98,11 +98,11 @@ def whole(number: Any) -> Any:
         return None
 
 
-def axis_of(name: str, given: Any, ndim: int) -> int:
-    """The axis `given`, counted from the front, or an AxisError."""
-    axis = whole(given)
+def axis_of(name: str, number: Any, ndim: int) -> int:
+    """The axis `number`, counted from the front. AxisError if there is no such axis."""
+    axis = whole(number)
     if axis is None:
-        raise ShapeError(f"{name}: an axis is an int, not {given!r}",
+        raise ShapeError(f"{name}: an axis is an int, not {number!r}",
                          f"this tensor has {ndim} axes, counted from 0 or from -1 backwards")
     if not -ndim <= axis < ndim:
         raise AxisError(
@@ -113,11 +113,11 @@ def axis_of(name: str, given: Any, ndim: int) -> int:
 
 
 def axes_of(name: str, axis: Any, ndim: int) -> tuple[int, ...]:
-    """The axes meant by None (all), an int or a tuple, counted from the front, in order."""
+    """The axes meant by None (all), an int or a tuple, counted from the front, sorted."""
     if axis is None:
         return tuple(range(ndim))
-    given = axis if isinstance(axis, (tuple, list)) else (axis,)
-    axes = sorted([axis_of(name, a, ndim) for a in given])
+    axis_list = axis if isinstance(axis, (tuple, list)) else (axis,)
+    axes = sorted([axis_of(name, a, ndim) for a in axis_list])
     if len(set(axes)) != len(axes):
         raise ShapeError(f"{name}: an axis is given twice in {axis!r}", "name each axis once")
     return tuple(axes)
@@ -134,10 +134,10 @@ def listed(name: str, sizes: Any) -> tuple[Any, ...]:
 
 def sizes_of(name: str, shape: Any) -> Shape:
     """`shape`, one size or a sequence of them, as a tuple of whole numbers, or a ShapeError."""
-    given = listed(name, shape)
-    sizes = tuple(map(whole, given))
+    items = listed(name, shape)
+    sizes = tuple(map(whole, items))
     if None in sizes:
-        raise ShapeError(f"{name}: a shape is made of whole numbers, got {given}",
+        raise ShapeError(f"{name}: a shape is made of whole numbers, got {items}",
                          "use // for sizes that come from a division")
     return sizes
 
@@ -145,19 +145,19 @@ def sizes_of(name: str, shape: Any) -> Shape:
 def slice_of_size(item: slice, n: Any) -> tuple[Any, int, Any]:
     """(start, step, number of elements) of a slice of an axis of `n`, by comparisons of sizes only.
 
-    What slice.indices does, for sizes that are symbolic.
+    It is slice.indices for symbolic sizes.
     """
     step = 1 if item.step is None else item.step.__index__()
     low, high = (0, n) if step > 0 else (-1, n - 1)
 
-    def limit(given: Any, default: Any) -> Any:
-        if given is None:
+    def limit(bound: Any, default: Any) -> Any:
+        if bound is None:
             return default
-        place = given if isinstance(given, int) else given.__index__()
-        if place < 0:
-            place = place + n
-            return low if place < low else place
-        return high if place > high else place
+        position = bound if isinstance(bound, int) else bound.__index__()
+        if position < 0:
+            position = position + n
+            return low if position < low else position
+        return high if position > high else position
 
     first, last = (low, high) if step > 0 else (high, low)
     start, stop = limit(item.start, first), limit(item.stop, last)
@@ -166,7 +166,7 @@ def slice_of_size(item: slice, n: Any) -> tuple[Any, int, Any]:
 
 
 def reduced(shape: Shape, axes: tuple[int, ...], keepdims: bool) -> Shape:
-    """`shape` with `axes` taken out, or kept with size 1."""
+    """`shape` without `axes`, or with size 1 there."""
     if keepdims:
         return tuple(1 if i in axes else n for i, n in enumerate(shape))
     return tuple(n for i, n in enumerate(shape) if i not in axes)
@@ -174,15 +174,15 @@ def reduced(shape: Shape, axes: tuple[int, ...], keepdims: bool) -> Shape:
 
 def resolve_reshape(shape: Shape, new: Sequence[Any]) -> Shape:
     """`new` with its one -1 replaced so that it holds as many elements as `shape`."""
-    size, known = product(shape), product(n for n in new if n != -1)
+    size, count = product(shape), product(n for n in new if n != -1)
     unknown = [i for i, n in enumerate(new) if n == -1]
     wrong = len(unknown) > 1 or any(n < -1 for n in new)
     if unknown and not wrong:
-        wrong = known == 0 or size % known != 0
-        out = tuple(new) if wrong else tuple(size // known if n == -1 else n for n in new)
+        wrong = count == 0 or size % count != 0
+        out = tuple(new) if wrong else tuple(size // count if n == -1 else n for n in new)
     else:
         out = tuple(new)
-        wrong = wrong or known != size
+        wrong = wrong or count != size
     if wrong:
         raise ShapeError(
             f"reshape: {size} elements of shape {shape} do not fit the shape {tuple(new)}",

@@ -1,7 +1,7 @@
-"""Sums of NumPy arrays whose error is small along every axis.
+"""Sums NumPy arrays with a small error along every axis.
 
-NumPy adds by halves along the axis whose elements are neighbours in memory, and one row after the
-other along all others. There, long sums are made of blocks of rows.
+NumPy adds pairwise along the axis that is contiguous in memory, and one row after the other along
+all others. There, long sums are computed in blocks of rows.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ import numpy as np
 from .dtypes import added_in
 
 _BLOCK = 32  # rows of a block
-_SHORT = 32  # rows that are added one after the other
+_SHORT = 32  # most rows that are added in sequence
 
-_ADD: Any = np.add.reduce  # the ufunc itself: x.sum() goes through Python code of NumPy's
+_ADD: Any = np.add.reduce  # the ufunc method itself: x.sum() runs Python code of NumPy first
 
 
 def total(x: Any, axis: tuple[int, ...] | None = None, keepdims: bool = False) -> Any:
-    """The sum of an array along `axis` in its dtype, which is not a float of 16 bits; None: all."""
+    """The sum of an array along `axis` (None: all) in its dtype, which has no floats of 16 bits."""
     if axis is None or len(axis) == x.ndim:
         axis = None  # NumPy is twice as fast with Nones
     if x.dtype.kind not in "fc":  # NumPy would widen integers
@@ -36,15 +36,15 @@ def total(x: Any, axis: tuple[int, ...] | None = None, keepdims: bool = False) -
 
 
 def _lies_together(x: Any, axis: tuple[int, ...] | None) -> bool:
-    """Whether what makes one sum is one piece of memory."""
+    """True if the terms of one sum are contiguous in memory."""
     return x.flags.c_contiguous and (axis is None or axis[0] == x.ndim - len(axis))
 
 
 def _one_by_one(x: Any, axes: Collection[int]) -> Any:
-    """The sum along axes, which stay with size 1: along neighbours in memory first."""
-    order = sorted(range(x.ndim), key=lambda i: abs(x.strides[i]))
-    near: list[int] = []  # NumPy adds by halves along all of these at once
-    for i in [i for i in order if x.shape[i] > 1]:
+    """The sum along axes, which stay with size 1; contiguous axes first."""
+    by_stride = sorted(range(x.ndim), key=lambda i: abs(x.strides[i]))
+    near: list[int] = []  # NumPy adds pairwise along all of these at once
+    for i in [i for i in by_stride if x.shape[i] > 1]:
         last = near[-1] if near else None
         if i not in axes or (last is not None and x.strides[i] != x.strides[last] * x.shape[last]):
             break

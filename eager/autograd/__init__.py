@@ -1,4 +1,4 @@
-"""Gradients, under the names of `torch.autograd`."""
+"""Provides gradients under the names of `torch.autograd`."""
 
 from ..core.tape import (
     enable_grad,

@@ -1,4 +1,6 @@
-"""Anomaly mode: names the line of the forward whose way back made the first NaN."""
+"""Implements anomaly mode, which names the line of the forward behind the first NaN of a
+backward.
+"""
 
 from __future__ import annotations
 
@@ -31,12 +33,18 @@ WATCHING = _Watching()
 
 
 def is_anomaly_enabled() -> bool:
-    """Whether this thread is inside of `detect_anomaly`."""
+    """True if this thread is inside of `detect_anomaly`.
+
+    Example:
+        >>> import fusewire as fw
+        >>> fw.autograd.is_anomaly_enabled()
+        False
+    """
     return WATCHING.on
 
 
 class _Watcher(Beneath):
-    """Notes the user's line of each entry, and the op that made the first NaN."""
+    """Notes the user's line of each entry, and the op that computed the first NaN."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -52,7 +60,18 @@ class _Watcher(Beneath):
 
 
 class set_detect_anomaly:
-    """Switches anomaly mode on or off: from here on, or as a context in there only."""
+    """Switches anomaly mode on or off from here on, or within a context.
+
+    Args:
+        mode: True for on.
+        check_nan: raises an error for a gradient with a NaN; False only notes lines. Default True.
+
+    Example:
+        >>> import fusewire as fw
+        >>> with fw.autograd.set_detect_anomaly(True):
+        ...     fw.autograd.is_anomaly_enabled()
+        True
+    """
 
     def __init__(self, mode: bool, check_nan: bool = True) -> None:
         self._before = (WATCHING.on, WATCHING.check_nan, WATCHING.watcher)
@@ -75,16 +94,23 @@ class set_detect_anomaly:
 class detect_anomaly(set_detect_anomaly):
     """A context in which a gradient with a NaN is an error that names the line of the forward.
 
-    Slow, for finding a mistake: `check_nan=False` only notes lines. Compiled functions run eagerly.
+    It is slow, for debugging only. Compiled functions run eagerly.
 
-    >>> import fusewire as fw
-    >>> x = fw.tensor(0.0, requires_grad=True)
-    >>> with fw.autograd.detect_anomaly():
-    ...     y = x.sqrt() * 0.0
-    ...     y.backward()
-    Traceback (most recent call last):
-    ...
-    fusewire.eager.errors.GradientError: backward: the gradient of sqrt(float32[]) is nan ...
+    Args:
+        check_nan: False only notes lines. Default True.
+
+    Raises:
+        GradientError: in backward, at the first op whose gradient has a NaN.
+
+    Example:
+        >>> import fusewire as fw
+        >>> x = fw.tensor(0.0, requires_grad=True)
+        >>> with fw.autograd.detect_anomaly():
+        ...     y = x.sqrt() * 0.0
+        ...     y.backward()
+        Traceback (most recent call last):
+        ...
+        fusewire.eager.errors.GradientError: backward: the gradient of sqrt(float32[]) is nan ...
     """
 
     def __init__(self, check_nan: bool = True) -> None:
@@ -93,47 +119,49 @@ class detect_anomaly(set_detect_anomaly):
 
 def _leave() -> None:
     here: Any = interpreter.STATE.active
-    if here is WATCHING.watcher:  # else it is left together with what stands in front of it
+    if here is WATCHING.watcher:  # else the interpreter in front of it leaves it, too
         here.__exit__()
 
 
 def watched(step: Callable[..., None]) -> Callable[..., None]:
-    """`step` through an entry, and an error where it makes a gradient with a NaN."""
+    """`step` through an entry, with an error if it computes a gradient with a NaN."""
 
     def checked(edge: Any, g: Any, sums: dict[Any, Any], useful: Any, keep: bool) -> None:
-        held = {e: sums.pop(e) for e in {*edge.edges} if isinstance(sums.get(e), Tensor)}
+        earlier = {e: sums.pop(e) for e in {*edge.edges} if isinstance(sums.get(e), Tensor)}
         arrays, watcher = edge.arrays, WATCHING.watcher
         first = watcher and watcher.first
         step(edge, g, sums, useful, keep)
         if watcher:
-            watcher.first = first  # of the forward: nothing that this step has computed
-        for i, used in enumerate(edge.edges):
-            made = sums.get(used)
-            if WATCHING.check_nan and isinstance(made, Tensor) and has_nan(made):
-                raise _error(edge, i, made, g, arrays)
-        for e, before in held.items():
+            watcher.first = first  # of the forward; this step may have computed a NaN as well
+        for i, input_edge in enumerate(edge.edges):
+            total = sums.get(input_edge)
+            if WATCHING.check_nan and isinstance(total, Tensor) and has_nan(total):
+                raise _error(edge, i, total, g, arrays)
+        for e, before in earlier.items():
             sums[e] = pointwise.add(before, sums[e]) if e in sums else before
 
     return checked
 
 
-def _error(edge: Any, i: int, made: Tensor, g: Any, arrays: Any) -> GradientError:
+def _error(edge: Any, i: int, gradient: Tensor, g: Any, arrays: Any) -> GradientError:
     site = getattr(getattr(edge, "extra", None), "site", "")
-    place = np.unravel_index(int(np.isnan(made._data).argmax()), made._data.shape)
-    at = f", first at index {tuple(map(int, place))}" if made._data.shape else ""
-    shape = made._data.shape
-    values = [x[place].item() for x in arrays or () if getattr(x, "shape", None) == shape]
-    shown = f", where its operands are {', '.join(f'{v:g}' for v in values)}" if values else ""
+    index = np.unravel_index(int(np.isnan(gradient._data).argmax()), gradient._data.shape)
+    position = f", first at index {tuple(map(int, index))}" if gradient._data.shape else ""
+    shape = gradient._data.shape
+    values = [x[index].item() for x in arrays or () if getattr(x, "shape", None) == shape]
+    listed = ", ".join(f"{v:g}" for v in values)
+    operand_values = f", where its operands are {listed}" if values else ""
     text = (f"backward: the gradient of {edge.op.name}{_shapes(arrays or ())} is nan for operand "
-            f"{i}{at}{shown}")
+            f"{i}{position}{operand_values}")
     text += f"\n  forward: {site}" if site else \
         "\n  forward: unknown, it ran outside of detect_anomaly"
     first = WATCHING.watcher.first if WATCHING.watcher else ""
     text += f"\n  first nan of the forward: {first}" if first else ""
-    came = isinstance(g, Tensor) and has_nan(g)
-    return GradientError(text, "the gradient that came to this op was nan already" if came else
-                         "keep the operands away from where the derivative is infinite, before the "
-                         "op: x.clip(1e-6), or fw.where(ok, x, 1.0) inside and outside of it")
+    nan_before = isinstance(g, Tensor) and has_nan(g)
+    return GradientError(
+        text, "the gradient that came to this op was nan already" if nan_before else
+        "keep the operands away from where the derivative is infinite, before the op: "
+        "x.clip(1e-6), or fw.where(ok, x, 1.0) inside and outside of it")
 
 
 def _shapes(operands: Any) -> str:
@@ -143,7 +171,7 @@ def _shapes(operands: Any) -> str:
 
 
 def has_nan(x: Tensor) -> bool:
-    """Whether an element is not a number."""
+    """True if an element is NaN."""
     array = array_of(x._data, "detect_anomaly()")
     return isinstance(array, np.ndarray) and kind(array.dtype) in "fc" \
         and bool(np.isnan(array).any())

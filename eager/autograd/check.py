@@ -1,4 +1,4 @@
-"""Gradients against finite differences, for functions of the user's own."""
+"""Compares gradients with finite differences, for functions of the user."""
 
 from __future__ import annotations
 
@@ -22,19 +22,30 @@ def gradcheck(
     func: Callable[..., Any], inputs: Any, *, eps: float = 1e-6, atol: float = 1e-5,
     rtol: float = 1e-3, raise_exception: bool = True, nondet_tol: float = 0.0,
 ) -> bool:
-    """Whether the gradients of `func(*inputs)` are what finite differences give, for all elements.
+    """True if the gradients of `func(*inputs)` agree with finite differences.
 
-    Inputs that require a gradient should be float64 or complex128. Without `raise_exception` False
-    takes the place of the error.
+    Args:
+        func: returns a tensor or several.
+        inputs: a tensor or a tuple; those that require a gradient should be float64 or complex128.
+        eps: step of the differences. Default 1e-6.
+        atol: absolute tolerance. Default 1e-5.
+        rtol: relative tolerance. Default 1e-3.
+        raise_exception: False returns False in the place of an error. Default True.
+        nondet_tol: tolerance between two runs of `func`. Default 0.
 
-    >>> import fusewire as fw
-    >>> x = fw.tensor([1.0, 2.0], dtype=fw.float64, requires_grad=True)
-    >>> fw.autograd.gradcheck(lambda x: x ** 3, x)
-    True
+    Raises:
+        GradientError: gradients differ from finite differences, from a second run or in type from
+            their input; or no input requires a gradient.
+
+    Example:
+        >>> import fusewire as fw
+        >>> x = fw.tensor([1.0, 2.0], dtype=fw.float64, requires_grad=True)
+        >>> fw.autograd.gradcheck(lambda x: x ** 3, x)
+        True
     """
-    given = (inputs,) if isinstance(inputs, Tensor) else tuple(inputs)
+    arguments = (inputs,) if isinstance(inputs, Tensor) else tuple(inputs)
     try:
-        _check(func, given, eps, atol, rtol, nondet_tol)
+        _check(func, arguments, eps, atol, rtol, nondet_tol)
     except GradientError:
         if raise_exception:
             raise
@@ -46,21 +57,36 @@ def gradgradcheck(
     func: Callable[..., Any], inputs: Any, grad_outputs: Any = None, *, eps: float = 1e-6,
     atol: float = 1e-5, rtol: float = 1e-3, raise_exception: bool = True, nondet_tol: float = 0.0,
 ) -> bool:
-    """Whether the gradients of the gradients of `func(*inputs)` are right, as `gradcheck` does."""
-    given = (inputs,) if isinstance(inputs, Tensor) else tuple(inputs)
-    outs = _outputs(func, given)
+    """True if the second gradients of `func(*inputs)` agree with finite differences.
+
+    Args:
+        func, inputs: see `gradcheck`.
+        grad_outputs: gradients of the results. Default None: random numbers.
+        eps, atol, rtol, raise_exception, nondet_tol: see `gradcheck`.
+
+    Raises:
+        GradientError: see `gradcheck`.
+
+    Example:
+        >>> import fusewire as fw
+        >>> x = fw.tensor([1.0, 2.0], dtype=fw.float64, requires_grad=True)
+        >>> fw.autograd.gradgradcheck(lambda x: x ** 3, x)
+        True
+    """
+    arguments = (inputs,) if isinstance(inputs, Tensor) else tuple(inputs)
+    outs = _outputs(func, arguments)
     seeds = [_seed(x, i) for i, x in enumerate(outs)] if grad_outputs is None else \
         [grad_outputs] if isinstance(grad_outputs, Tensor) else list(grad_outputs)
     seeds = [pointwise.alias(s.detach()).requires_grad_() for s in seeds]
-    n, wanted = len(given), [i for i, x in enumerate(given) if _varies(x)]
+    n, varying = len(arguments), [i for i, x in enumerate(arguments) if _varies(x)]
 
-    def gradients(*all_of: Any) -> tuple[Any, ...]:
+    def gradients(*arguments_and_seeds: Any) -> tuple[Any, ...]:
         with enable_grad():
-            made = _outputs(func, all_of[:n])
-            return grad(made, [all_of[i] for i in wanted], list(all_of[n:]), create_graph=True,
-                        materialize_grads=True)
+            outputs = _outputs(func, arguments_and_seeds[:n])
+            return grad(outputs, [arguments_and_seeds[i] for i in varying],
+                        list(arguments_and_seeds[n:]), create_graph=True, materialize_grads=True)
 
-    return gradcheck(gradients, (*given, *seeds), eps=eps, atol=atol, rtol=rtol,
+    return gradcheck(gradients, (*arguments, *seeds), eps=eps, atol=atol, rtol=rtol,
                      raise_exception=raise_exception, nondet_tol=nondet_tol)
 
 
@@ -78,45 +104,45 @@ def _varies(x: Any) -> bool:
 
 def _outputs(func: Callable[..., Any], inputs: tuple[Any, ...]) -> list[Tensor]:
     """The results that are floating point tensors."""
-    made = func(*inputs)
-    listed = [made] if isinstance(made, Tensor) else list(made)
-    return [x for x in listed if isinstance(x, Tensor) and kind(x.dtype) in "fc"]
+    result = func(*inputs)
+    results = [result] if isinstance(result, Tensor) else list(result)
+    return [x for x in results if isinstance(x, Tensor) and kind(x.dtype) in "fc"]
 
 
 def _check(
     func: Callable[..., Any], inputs: tuple[Any, ...], eps: float, atol: float, rtol: float,
     nondet_tol: float,
 ) -> None:
-    wanted = [i for i, x in enumerate(inputs) if _varies(x)]
-    if not wanted:
+    varying = [i for i, x in enumerate(inputs) if _varies(x)]
+    if not varying:
         raise GradientError("gradcheck: no input requires a gradient",
                             "make them with requires_grad=True")
-    for i in wanted:
+    for i in varying:
         if inputs[i].dtype not in (float64, np.dtype("complex128")):
             warnings.warn(f"gradcheck: input {i} is {inputs[i].dtype.name}; finite differences are "
                           "only good enough in float64 and complex128", stacklevel=4)
     with enable_grad():
         outs = _outputs(func, inputs)
-        analytical = _analytical(outs, [inputs[i] for i in wanted])
-        again = _analytical(_outputs(func, inputs), [inputs[i] for i in wanted])
-    for i, first, second in zip(wanted, analytical, again):
+        analytical = _analytical(outs, [inputs[i] for i in varying])
+        again = _analytical(_outputs(func, inputs), [inputs[i] for i in varying])
+    for i, first, second in zip(varying, analytical, again):
         if np.abs(first - second).max(initial=0.0) > nondet_tol:
             raise GradientError(f"gradcheck: two calls give different gradients for input {i}",
                                 "seed the random numbers inside of the function, or set nondet_tol")
-    for i, found in zip(wanted, analytical):
+    for i, jacobian in zip(varying, analytical):
         expected = _numerical(func, inputs, i, eps)
-        if not np.allclose(found, expected, rtol=rtol, atol=atol, equal_nan=True):
-            raise _differs(i, found, expected, outs, inputs[i], atol + rtol * np.abs(expected))
+        if not np.allclose(jacobian, expected, rtol=rtol, atol=atol, equal_nan=True):
+            raise _differs(i, jacobian, expected, outs, inputs[i], atol + rtol * np.abs(expected))
 
 
 def _reals(array: Any) -> Any:
-    """The elements as real numbers in one row: two for a complex one."""
+    """The elements as real numbers in one row, two for a complex element."""
     flat = np.ascontiguousarray(array).reshape(-1)
     return flat.view(flat.real.dtype) if flat.dtype.kind == "c" else flat
 
 
 def _analytical(outs: list[Tensor], inputs: list[Tensor]) -> list[Any]:
-    """A Jacobian for each input, by one way back for each number of the results."""
+    """A Jacobian for each input, by one backward for each real number of the results."""
     rows: list[list[Any]] = [[] for _ in inputs]
     for out in outs:
         n = len(_reals(out._data))
@@ -128,8 +154,8 @@ def _analytical(outs: list[Tensor], inputs: list[Tensor]) -> list[Any]:
             unit = np.zeros(n, _reals(out._data).dtype)
             unit[k] = 1
             seed = Tensor(unit.view(out.dtype).reshape(out.shape))
-            found = grad(out, inputs, seed, retain_graph=True, materialize_grads=True)
-            for i, (row, g) in enumerate(zip(rows, found)):
+            gradients = grad(out, inputs, seed, retain_graph=True, materialize_grads=True)
+            for i, (row, g) in enumerate(zip(rows, gradients)):
                 row.append(_reals(_of_type(g, inputs[i], i)._data))
     return [np.array(row).reshape(len(row), len(_reals(x._data))) for row, x in zip(rows, inputs)]
 
@@ -143,7 +169,7 @@ def _of_type(g: Any, x: Tensor, i: int) -> Tensor:
 
 
 def _numerical(func: Callable[..., Any], inputs: tuple[Any, ...], i: int, eps: float) -> Any:
-    """The Jacobian for input `i` by differences to both sides."""
+    """The Jacobian for input `i`, by central differences."""
     start = inputs[i]._data
     columns = []
     for k in range(len(_reals(start))):
@@ -160,9 +186,9 @@ def _numerical(func: Callable[..., Any], inputs: tuple[Any, ...], i: int, eps: f
     return np.array(columns).reshape(len(columns), rows).T
 
 
-def _differs(i: int, found: Any, expected: Any, outs: list[Tensor], x: Tensor, allowed: Any
+def _differs(i: int, jacobian: Any, expected: Any, outs: list[Tensor], x: Tensor, allowed: Any
              ) -> GradientError:
-    off = np.abs(found - expected)
+    off = np.abs(jacobian - expected)
     wrong = ~(off <= allowed)
     row, column = (int(n) for n in np.unravel_index(int(np.argmax(np.where(wrong, off, -1))),
                                                     off.shape))
@@ -173,9 +199,9 @@ def _differs(i: int, found: Any, expected: Any, outs: list[Tensor], x: Tensor, a
     return GradientError(
         f"gradcheck: the Jacobian of output {number} for input {i} is wrong in "
         f"{int(wrong.sum())} of {wrong.size} entries, most for element "
-        f"{_place(outs[number], inside)} by element {_place(x, column)}: analytical "
-        f"{found[row, column]:.6g}, numerical {expected[row, column]:.6g}\n"
-        f"analytical:\n{_shown(found)}\nnumerical:\n{_shown(expected)}",
+        f"{_element_name(outs[number], inside)} by element {_element_name(x, column)}: analytical "
+        f"{jacobian[row, column]:.6g}, numerical {expected[row, column]:.6g}\n"
+        f"analytical:\n{_shown(jacobian)}\nnumerical:\n{_shown(expected)}",
         "where the function is not smooth (a kink, a jump) numerical gradients mean nothing; "
         "otherwise its backward is wrong")
 
@@ -184,7 +210,7 @@ def _shown(jacobian: Any) -> str:
     return np.array2string(jacobian, precision=6, threshold=100, edgeitems=3)
 
 
-def _place(x: Tensor, k: int) -> str:
+def _element_name(x: Tensor, k: int) -> str:
     parts = 2 if x.dtype.kind == "c" else 1
     index = tuple(int(n) for n in np.unravel_index(k // parts, x.shape)) if x.shape else ()
     return f"{index}{('.real', '.imag')[k % 2] if parts == 2 else ''}"

@@ -1,7 +1,6 @@
-"""Reverse mode: walks the tape back and adds up gradients, in our own ops.
+"""Implements reverse mode: walks the tape backwards and sums gradients.
 
-Because every vjp is written in ops, the way back is recorded and compiled like anything else, and
-can be differentiated again.
+A vjp consists of ops, so a backward can be traced, compiled and differentiated like any code.
 """
 
 from __future__ import annotations
@@ -24,12 +23,12 @@ from ..ops.elementwise import composite, pointwise
 from ..ops.reduction import reduce
 from ..ops.shape import view
 from .anomaly import WATCHING, watched
-from .hooks import accumulated, passed
+from .hooks import run_accumulate_hooks, run_tensor_hooks
 
 __all__ = ["backward", "grad"]
 
 Edge = Any  # Entry | Leaf
-SOME = 1 << 13  # elements from which on an upper layer is asked whether an entry is large
+MIN_NATIVE_ELEMENTS = 1 << 13  # from this size on an upper layer may run the vjp of an entry
 _ONE = np.ones((), float32)  # the gradient of a loss by itself; arrays never change
 
 
@@ -37,32 +36,42 @@ def backward(
     tensor: Tensor | Sequence[Tensor], gradient: Any = None, retain_graph: bool | None = None,
     create_graph: bool = False, inputs: Tensor | Sequence[Tensor] | None = None,
 ) -> None:
-    """Adds d tensor / d leaf to `.grad` of every leaf that `tensor` was computed from.
+    """Adds the gradient of `tensor` to `.grad` of every leaf that it depends on.
 
-    A tensor with more than one element needs `gradient`, of its shape. The tape is given up on the
-    way unless `retain_graph` or `create_graph` is set; the latter makes the gradients
-    differentiable again. inputs: only these tensors, leaves or not, get a gradient.
+    Args:
+        tensor: a tensor, or several.
+        gradient: gradient of `tensor`, of its shape and dtype; one for each of several. Default
+            None: 1, for a tensor with one element.
+        retain_graph: retains the tape for another backward. Default: create_graph.
+        create_graph: makes the gradients differentiable. Default False.
+        inputs: only these tensors, leaves or not, get a gradient. Default None: all leaves.
 
-    >>> import fusewire as fw
-    >>> x = fw.tensor([1.0, 2.0], requires_grad=True)
-    >>> (x * x).sum().backward()
-    >>> x.grad
-    tensor([2., 4.])
+    Raises:
+        GradientError: nothing requires a gradient, the tape was freed, or a tensor with several
+            elements or a complex one has no `gradient`.
+        ShapeError, DTypeError: `gradient` does not fit `tensor`.
+
+    Example:
+        >>> import fusewire as fw
+        >>> x = fw.tensor([1.0, 2.0], requires_grad=True)
+        >>> (x * x).sum().backward()
+        >>> x.grad
+        tensor([2., 4.])
     """
     keep = create_graph if retain_graph is None else retain_graph
     if isinstance(tensor, Tensor):
-        outs, given = [tensor], [gradient]
+        outs, seeds = [tensor], [gradient]
     else:
         outs = list(tensor)
-        given = _one_for_each("backward", outs, gradient)
+        seeds = _one_for_each("backward", outs, gradient)
     if inputs is None:
-        _run(outs, given, None, keep, create_graph)
+        _run(outs, seeds, None, keep, create_graph)
         return
-    wanted = _with_edges("backward", _listed(inputs))
-    found = _run(outs, given, {x.edge for x in wanted}, keep, create_graph)
-    for x in {id(x): x for x in wanted}.values():
-        if x.edge in found:
-            _accumulate(x, found[x.edge], create_graph)
+    targets = _with_edges("backward", _listed(inputs))
+    gradients = _run(outs, seeds, {x.edge for x in targets}, keep, create_graph)
+    for x in {id(x): x for x in targets}.values():
+        if x.edge in gradients:
+            _accumulate(x, gradients[x.edge], create_graph)
 
 
 def grad(
@@ -70,25 +79,36 @@ def grad(
     grad_outputs: Any = None, retain_graph: bool | None = None, create_graph: bool = False,
     allow_unused: bool | None = None, materialize_grads: bool = False,
 ) -> tuple[Tensor | None, ...]:
-    """Gradients of the sum of `outputs` with respect to each of `inputs`; `.grad` stays as it is.
+    """The gradients of the sum of `outputs` by each of `inputs`; `.grad` stays unchanged.
 
-    GradientError for an input that the outputs do not depend on, unless `allow_unused`: then None,
-    or zeros with `materialize_grads`.
+    Args:
+        outputs: a tensor, or several.
+        inputs: tensors to differentiate by, one or several.
+        grad_outputs: gradients of the outputs. Default None: 1, for an output with one element.
+        retain_graph: retains the tape for another backward. Default: create_graph.
+        create_graph: makes the gradients differentiable. Default False.
+        allow_unused: gives None for inputs that the outputs do not depend on. Default False.
+        materialize_grads: gives zeros for such inputs. Default False.
 
-    >>> import fusewire as fw
-    >>> x = fw.tensor(3.0, requires_grad=True)
-    >>> fw.grad(x * x, x)
-    (tensor(6.),)
+    Raises:
+        GradientError: an unused input, or one that requires no gradient; see `backward` for others.
+        ShapeError, DTypeError: a gradient in grad_outputs does not fit its output.
+
+    Example:
+        >>> import fusewire as fw
+        >>> x = fw.tensor(3.0, requires_grad=True)
+        >>> fw.grad(x * x, x)
+        (tensor(6.),)
     """
     if materialize_grads and allow_unused is False:
         raise GradientError("grad: materialize_grads=True and allow_unused=False contradict",
                             "zeros are for the inputs that are not used: leave allow_unused out")
     outs, ins = _listed(outputs), _with_edges("grad", _listed(inputs))
-    given = _one_for_each("grad", outs, grad_outputs)
+    seeds = _one_for_each("grad", outs, grad_outputs)
     keep = create_graph if retain_graph is None else retain_graph
-    found = _run(outs, given, {x.edge for x in ins}, keep, create_graph)
-    given_back = pointwise.alias if create_graph else _value_of  # inputs may share a gradient
-    result = tuple(given_back(found[x.edge]) if x.edge in found else None for x in ins)
+    gradients = _run(outs, seeds, {x.edge for x in ins}, keep, create_graph)
+    detached = pointwise.alias if create_graph else _value_of  # inputs may share a gradient
+    result = tuple(detached(gradients[x.edge]) if x.edge in gradients else None for x in ins)
     if materialize_grads:
         return tuple(create.zeros_like(x) if g is None else g for g, x in zip(result, ins))
     unused = [i for i, g in enumerate(result) if g is None]
@@ -101,19 +121,20 @@ def grad(
 
 
 def detach_(tensor: Tensor) -> Tensor:
-    """`tensor` itself, cut off from the tape: from here on it is a leaf without a gradient.
+    """`tensor` itself, cut off from the tape: it becomes a leaf without gradient.
 
-    >>> import fusewire as fw
-    >>> y = fw.tensor(2.0, requires_grad=True) * 3
-    >>> y.detach_().requires_grad
-    False
+    Example:
+        >>> import fusewire as fw
+        >>> y = fw.tensor(2.0, requires_grad=True) * 3
+        >>> y.detach_().requires_grad
+        False
     """
     tensor.edge = None
     return tensor
 
 
 def _value_of(g: Tensor) -> Tensor:
-    """The gradient as a tensor of its own, off the tape."""
+    """The gradient in a new tensor, off the tape."""
     return Tensor(g._data)
 
 
@@ -123,11 +144,11 @@ def _listed(tensors: Any) -> list[Any]:
 
 def _one_for_each(name: str, outs: list[Tensor], gradients: Any) -> list[Any]:
     """A gradient, or None, for each of `outs`."""
-    given = [None] * len(outs) if gradients is None else _listed(gradients)
-    if len(given) != len(outs):
-        raise GradientError(f"{name}: {len(outs)} outputs and {len(given)} grad_outputs",
+    seeds = [None] * len(outs) if gradients is None else _listed(gradients)
+    if len(seeds) != len(outs):
+        raise GradientError(f"{name}: {len(outs)} outputs and {len(seeds)} grad_outputs",
                             "give one for each output, or None")
-    return given
+    return seeds
 
 
 def _with_edges(name: str, inputs: list[Any]) -> list[Any]:
@@ -145,38 +166,38 @@ def _described(x: Tensor) -> str:
 
 
 def _run(
-    outputs: list[Tensor], gradients: list[Any], wanted: set[Edge] | None,
+    outputs: list[Tensor], gradients: list[Any], targets: set[Edge] | None,
     keep: bool, create_graph: bool, stop: bool = False,
 ) -> dict[Edge, Tensor]:
-    """Gradients of the edges `wanted`, with `stop` not past those; of None: added to all leaves."""
-    casting = interpreter.set_casting(None)  # the way back has the dtypes of the way there
+    """Gradients of the edges `targets`, with `stop` not beyond them; None: adds to all leaves."""
+    casting = interpreter.set_casting(None)  # the backward runs in the dtypes of the forward
     try:
-        return with_tape(create_graph, _walk, outputs, gradients, wanted, keep, create_graph, stop)
+        return with_tape(create_graph, _walk, outputs, gradients, targets, keep, create_graph, stop)
     finally:
         interpreter.set_casting(casting)
 
 
 def _walk(
-    outputs: list[Tensor], gradients: list[Any], wanted: set[Edge] | None,
+    outputs: list[Tensor], gradients: list[Any], targets: set[Edge] | None,
     keep: bool, create_graph: bool, stop: bool,
 ) -> dict[Edge, Tensor]:
     sums: dict[Edge, Any] = {}
-    found: dict[Edge, Tensor] = {}
+    collected: dict[Edge, Tensor] = {}
     for out, g in zip(outputs, gradients):
         _add(sums, out.edge or _no_edge(out), _seed(out, g), out._data)
-    order = _topological(list(sums), wanted if stop else None)
-    useful = None if wanted is None else _leading_to(wanted, order)
+    visits = _topological(list(sums), targets if stop else None)
+    useful = None if targets is None else _leading_to(targets, visits)
     step, back = (watched(_step), watched(_back)) if WATCHING.on else (_step, _back)
-    for edge in order:
+    for edge in visits:
         g = sums.pop(edge, None)
         if g is None:
             continue
         kind = type(edge)
         if kind is not Entry and kind is not Leaf:
-            g = passed(edge, g)
-        if wanted is not None:
-            if edge in wanted:
-                found[edge] = g
+            g = run_tensor_hooks(edge, g)
+        if targets is not None:
+            if edge in targets:
+                collected[edge] = g
                 if stop:
                     continue
             if edge not in useful:  # type: ignore[operator]
@@ -185,22 +206,22 @@ def _walk(
             step(edge, g, sums, useful, keep)
         elif isinstance(edge, Entry):
             back(edge, g, sums, useful, keep)
-        elif wanted is None:
+        elif targets is None:
             _reached(edge, g, create_graph)
-    return found
+    return collected
 
 
 def _reached(leaf: Leaf, g: Tensor, create_graph: bool) -> None:
-    """Adds the gradient that has come to a leaf, where its tensor is still there."""
+    """Adds the gradient that reached a leaf, if its tensor still exists."""
     owner = leaf.tensor()
     if owner is None:
         return
     if create_graph or owner.grad is not None:
         _accumulate(owner, g, create_graph)
-    else:  # a tensor of its own: g may be the gradient of other leaves too
+    else:  # a new tensor, since g may be the gradient of other leaves too
         owner.grad = _value_of(g)
     if type(leaf) is not Leaf:
-        accumulated(leaf, owner)
+        run_accumulate_hooks(leaf, owner)
 
 
 def _accumulate(owner: Tensor, g: Tensor, create_graph: bool) -> None:
@@ -217,26 +238,26 @@ def _accumulate(owner: Tensor, g: Tensor, create_graph: bool) -> None:
 def gradients_between(
     outputs: Sequence[Tensor], gradients: Sequence[Any], edges: Sequence[Edge], create_graph: bool
 ) -> tuple[Tensor | None, ...]:
-    """Gradients at `edges`, without going past them; None at those that nothing leads to."""
+    """Gradients at `edges`, not beyond them; None at those that no output leads to."""
     on_tape = [(x, g) for x, g in zip(outputs, gradients) if x.edge is not None]
-    found = _run([x for x, _ in on_tape], [g for _, g in on_tape], set(edges), True, create_graph,
-                 stop=True)
-    return tuple(found.get(edge) for edge in edges)
+    collected = _run([x for x, _ in on_tape], [g for _, g in on_tape], set(edges), True,
+                     create_graph, stop=True)
+    return tuple(collected.get(edge) for edge in edges)
 
 
 def leads_outside(edges: Sequence[Edge], inner: set[Edge], through: set[Edge]) -> bool:
-    """Whether the way back from `edges` comes to a leaf, or to one of `inner` that is in `through`.
+    """True if the backward from `edges` reaches a leaf, or an edge of `inner` that is in `through`.
 
-    It ends at each of `inner`: the tensors that a function was called with.
+    It stops at each of `inner`, the tensors that a function was called with.
     """
-    order = _topological(list(edges), inner)
-    return any(e in through or (isinstance(e, Leaf) and e not in inner) for e in order)
+    visits = _topological(list(edges), inner)
+    return any(e in through or (isinstance(e, Leaf) and e not in inner) for e in visits)
 
 
 def _gradients_of(
     output: Tensor, inputs: list[Tensor], gradient: Tensor
 ) -> tuple[Tensor | None, ...]:
-    """For a composite's way back: gradients at `inputs`, on the tape themselves where it is on."""
+    """Gradients at `inputs`, for the vjp of a composite; on the tape if the tape is on."""
     return gradients_between([output], [gradient], [x.edge for x in inputs], is_grad_enabled())
 
 
@@ -249,12 +270,13 @@ def _step(
     """Takes a gradient through one entry: adds to the sums of its inputs' edges."""
     arrays, edges, params = entry.arrays, entry.edges, entry.params
     if arrays is None:
-        raise given_up(entry)
-    if interpreter.in_use and devices.AMBIENT.device != (place := devices.of(g._data)):
-        with devices.making_on(place):  # what the rule makes is to be where its operands are
+        raise freed_tape_error(entry)
+    if interpreter.in_use and devices.AMBIENT.device != (device := devices.of(g._data)):
+        with devices.making_on(device):  # the vjp creates tensors on the device of its operands
             return _step(entry, g, sums, useful, keep)
     if (not interpreter.in_use or interpreter.STATE.active is None) \
-            and (entry.out.size >= SOME or getattr(arrays[0], "size", 0) >= SOME) \
+            and (entry.out.size >= MIN_NATIVE_ELEMENTS
+                 or getattr(arrays[0], "size", 0) >= MIN_NATIVE_ELEMENTS) \
             and _step_at_once(entry, g, sums, useful):
         if not keep:
             entry.arrays = entry.out = None  # type: ignore[assignment]
@@ -267,7 +289,7 @@ def _step(
                   for array, edge in zip(arrays, edges)]
     vjp: Any = entry.op.vjp
     rules = getattr(vjp, "rules", None)
-    if rules is not None:  # made by `each`: called here one by one, which is faster
+    if rules is not None:  # a vjp made by `each`: calling its rules one by one is faster
         for edge, array, rule in zip(edges, arrays, rules):
             if edge is not None and rule is not None and (useful is None or edge in useful):
                 gx = rule(g, out, *inputs, **params)
@@ -285,24 +307,26 @@ def _step(
 
 
 def _needs(edges: Sequence[Edge], useful: set[Edge] | None) -> tuple[bool, ...]:
-    """Which of these edges are to get a gradient."""
+    """True for each of these edges that needs a gradient."""
     return tuple([edge is not None and (useful is None or edge in useful) for edge in edges])
 
 
 def _step_at_once(
     entry: Entry, g: Tensor, sums: dict[Edge, Any], useful: set[Edge] | None
 ) -> bool:
-    """`_step` of a large entry by an upper layer, where that can and it is not differentiated."""
+    """True if an upper layer has run the vjp of a large entry natively; not for a differentiable
+    one.
+    """
     back = dispatch.large_back
     if back is None or MODE.enabled:
         return False
     edges = entry.edges
     if devices.in_use and isinstance(entry.out, devices.ndarray):
         return False
-    found = back(entry, _needs(edges, useful), g._data)
-    if found is None:
+    input_gradients = back(entry, _needs(edges, useful), g._data)
+    if input_gradients is None:
         return False
-    for edge, array, gx in zip(edges, entry.arrays, found):
+    for edge, array, gx in zip(edges, entry.arrays, input_gradients):
         if gx is not None:
             _add(sums, edge, Tensor(gx), array)
     return True
@@ -311,17 +335,17 @@ def _step_at_once(
 def _back(
     edge: Any, g: Any, sums: dict[Edge, Any], useful: set[Edge] | None, keep: bool
 ) -> None:
-    """The same for an entry of a subclass."""
+    """`_step` for an entry of a subclass."""
     edge.back(g, sums, useful, keep, _step)
 
 
-def given_up(entry: Entry) -> GradientError:
-    """The error for an entry whose arrays are gone."""
+def freed_tape_error(entry: Entry) -> GradientError:
+    """The error for an entry whose arrays were freed."""
     return GradientError(
-        f"backward: the tape of this result was given up by an earlier backward, at its op "
+        f"backward: the tape of this result was freed by an earlier backward, at its op "
         f"{entry.op.name}",
-        "pass retain_graph=True to the first one, or compute the result anew; in a training loop, "
-        "a tensor kept from the step before needs .detach()")
+        "pass retain_graph=True to the first one, or compute the result again; in a training loop, "
+        "a tensor from the step before needs .detach()")
 
 
 def _add(sums: dict[Edge, Any], edge: Edge, g: Tensor | None, array: Any) -> None:
@@ -345,15 +369,15 @@ def _no_edge(out: Tensor) -> Edge:
 
 def _seed(out: Tensor, gradient: Any) -> Tensor:
     if gradient is not None:
-        given = as_tensor("backward", gradient)
-        if not same(given._data.shape, out._data.shape):
-            raise ShapeError(f"backward: gradient has shape {given.shape}, the tensor {out.shape}",
+        seed = as_tensor("backward", gradient)
+        if not same(seed._data.shape, out._data.shape):
+            raise ShapeError(f"backward: gradient has shape {seed.shape}, the tensor {out.shape}",
                              "pass a gradient of the tensor's shape")
-        if given.dtype != out.dtype:
-            raise DTypeError(f"backward: gradient is {given.dtype.name}, the tensor "
+        if seed.dtype != out.dtype:
+            raise DTypeError(f"backward: gradient is {seed.dtype.name}, the tensor "
                              f"{out.dtype.name}",
                              "cast it: gradient.astype(x.dtype); NumPy's floats are float64")
-        return given
+        return seed
     shape, dtype = out._data.shape, out._data.dtype
     if dtype.kind == "c":
         raise GradientError("backward: grad can be created only for real scalar outputs, this one "
@@ -369,12 +393,12 @@ def _seed(out: Tensor, gradient: Any) -> Tensor:
 
 
 def unbroadcast(g: Tensor, x: Tensor) -> Tensor:
-    """`g` summed over the axes along which `x` was broadcast, so that it has the shape of `x`."""
+    """`g` summed over the axes along which `x` was broadcast; of the shape of `x`."""
     return sum_to(g, x._data.shape)
 
 
 def sum_to(g: Tensor, to_shape: tuple[Any, ...]) -> Tensor:
-    """`g` summed to `to_shape`, over the axes along which that would broadcast."""
+    """`g` summed over the axes along which `to_shape` would broadcast; of that shape."""
     from_shape = g._data.shape
     if same(from_shape, to_shape):
         return g
@@ -388,18 +412,20 @@ def sum_to(g: Tensor, to_shape: tuple[Any, ...]) -> Tensor:
 
 
 def _topological(roots: list[Edge], stop: set[Edge] | None) -> list[Edge]:
-    """Every edge reachable from `roots` without going past `stop`, users before what they use."""
+    """Every edge reachable from `roots`, not beyond `stop`, users before the edges that they
+    use.
+    """
     seen: set[Edge] = set()
-    order: list[Edge] = []
+    visits: list[Edge] = []
     stack: list[Edge] = list(roots)
-    while stack:  # in place of recursion, which long chains would exhaust
+    while stack:  # no recursion: long chains would exhaust it
         edge = stack.pop()
-        if edge is None:  # all that the edge below uses is in `order` now
-            order.append(stack.pop())
+        if edge is None:  # all edges that the one below uses are in `visits` now
+            visits.append(stack.pop())
         elif edge not in seen:
             seen.add(edge)
             if stop and edge in stop:
-                order.append(edge)
+                visits.append(edge)
                 continue
             stack += (edge, None)
             for used in edge.edges:
@@ -408,15 +434,15 @@ def _topological(roots: list[Edge], stop: set[Edge] | None) -> list[Edge]:
                         stack.append(used)
                     else:  # a leaf, which uses nothing
                         seen.add(used)
-                        order.append(used)
-    order.reverse()
-    return order
+                        visits.append(used)
+    visits.reverse()
+    return visits
 
 
-def _leading_to(wanted: set[Edge], order: list[Edge]) -> set[Edge]:
-    """The edges of `order` from which the way back comes to one of `wanted`, those included."""
-    leading: set[Edge] = set(wanted)
-    for edge in reversed(order):
+def _leading_to(targets: set[Edge], visits: list[Edge]) -> set[Edge]:
+    """The edges of `visits` from which the backward reaches one of `targets`, those included."""
+    leading: set[Edge] = set(targets)
+    for edge in reversed(visits):
         for used in edge.edges:
             if used in leading:
                 leading.add(edge)

@@ -1,4 +1,4 @@
-"""Functions whose way back the user writes."""
+"""Implements functions with a backward that the user writes."""
 
 from __future__ import annotations
 
@@ -15,77 +15,87 @@ from ..core.tracer import Traced
 from ..errors import DTypeError, FusewireError, GradientError, ShapeError, running_layers
 from ..ops import create
 from ..ops.elementwise import pointwise
-from .engine import given_up, sum_to
+from .engine import freed_tape_error, sum_to
 
 __all__ = ["Function", "once_differentiable"]
 
 
 class Context:
-    """What `forward` leaves for `backward`: tensors, and any attribute that is set on it."""
+    """Carries tensors and attributes from `forward` to `backward`.
+
+    Attributes:
+        needs_input_grad: a bool for each argument of forward.
+    """
 
     def __init__(self, needs_input_grad: tuple[bool, ...]) -> None:
         self.needs_input_grad = needs_input_grad
         self.materialize_grads = True
-        self._given: tuple[Any, ...] = ()
-        self._saved: list[tuple[Any, Any]] | None = []  # array, and its edge or place in `outputs`
+        self._to_save: tuple[Any, ...] = ()
+        self._saved: list[tuple[Any, Any]] | None = []  # array, and its edge or number as a result
         self._dirty: tuple[Any, ...] = ()
         self._constant: tuple[Any, ...] = ()
         self._joint: Any = None
 
     def save_for_backward(self, *tensors: Tensor | None) -> None:
-        """Keeps tensors for `saved_tensors`, inputs and results with their place on the tape."""
+        """Saves tensors for `saved_tensors`; inputs and results stay on the tape.
+
+        Raises:
+            DTypeError: a value that is neither a tensor nor None.
+        """
         for x in tensors:
             if x is not None and not isinstance(x, Tensor):
                 raise DTypeError("save_for_backward: takes tensors or None, not "
                                  f"{type(x).__name__}", "set other values as attributes: ctx.n = n")
-        self._given = tensors
+        self._to_save = tensors
 
     @property
     def saved_tensors(self) -> tuple[Tensor | None, ...]:
-        """The tensors that were saved, in their order."""
-        if self._given:
-            return self._given
+        """The saved tensors, in their order."""
+        if self._to_save:
+            return self._to_save
         if self._saved is None:
-            raise given_up(self._joint)
-        return tuple(None if array is None else Tensor(array, self._edge(array, place))
-                     for array, place in self._saved)
+            raise freed_tape_error(self._joint)
+        return tuple(None if array is None else Tensor(array, self._edge(array, origin))
+                     for array, origin in self._saved)
 
-    def _edge(self, array: Any, place: Any) -> Any:
-        return FunctionResult(self._joint, place, array) if isinstance(place, int) else place
+    def _edge(self, array: Any, origin: Any) -> Any:
+        return ResultEntry(self._joint, origin, array) if isinstance(origin, int) else origin
 
     def _keep(self, inputs: tuple[Any, ...], edges: tuple[Any, ...], outs: tuple[Any, ...]) -> None:
-        """Arrays and edges in the place of the tensors that were given, which frees the cycle."""
-        def place(x: Tensor) -> Any:
+        """Replaces the saved tensors by arrays and edges, which breaks the reference cycle."""
+        def origin(x: Tensor) -> Any:
             for i, out in enumerate(outs):
                 if x is out and not any(x is y for y in self._constant):
                     return i
             return next((e for y, e in zip(inputs, edges) if x is y), x.edge)
 
-        self._saved = [(None, None) if x is None else (x._data, place(x)) for x in self._given]
-        self._given = ()
+        self._saved = [(None, None) if x is None else (x._data, origin(x)) for x in self._to_save]
+        self._to_save = ()
 
     def mark_dirty(self, *tensors: Tensor) -> None:
-        """Says which inputs `forward` changed in place and returns."""
+        """Marks inputs that `forward` changes in place and returns."""
         self._dirty = tensors
 
     def mark_non_differentiable(self, *tensors: Tensor) -> None:
-        """Says which results have no gradient."""
+        """Marks results without gradient."""
         self._constant = tensors
 
     def set_materialize_grads(self, value: bool) -> None:
-        """Whether `backward` gets zeros (else None) for results that nobody used."""
+        """Chooses zeros (True, the default) or None as the gradient of unused results in
+        `backward`.
+        """
         self.materialize_grads = value
 
 
 class Joint(Entry):
     """One call of a Function: collects the gradients of its results, then calls `backward` once."""
 
-    __slots__ = ("ctx", "function", "given", "layers", "made")
+    __slots__ = ("argument_types", "ctx", "function", "layers", "result_types")
     ctx: Context
-    layers: list[Any]  # the modules that it was called in, innermost first
+    layers: list[Any]  # the modules around the call, innermost first
     function: Any  # the class
-    given: tuple[TensorType | None, ...]  # types of the arguments
-    made: tuple[TensorType | None, ...]  # and of the results
+    argument_types: tuple[TensorType | None, ...]
+    result_types: tuple[TensorType | None, ...]
 
     def back(self, g: Any, sums: Any, useful: Any, keep: bool, step: Callable[..., None]) -> None:
         try:
@@ -96,11 +106,11 @@ class Joint(Entry):
 
     def _back(self, g: Any, sums: Any, useful: Any, keep: bool) -> None:
         if self.arrays is None:
-            raise given_up(self)
-        gradients = [g.get(i) for i in range(len(self.made))]
+            raise freed_tape_error(self)
+        gradients = [g.get(i) for i in range(len(self.result_types))]
         if self.ctx.materialize_grads:
             gradients = [_zeros(t) if x is None and t is not None else x
-                         for x, t in zip(gradients, self.made)]
+                         for x, t in zip(gradients, self.result_types)]
         results = self.function.backward(self.ctx, *gradients)
         for i, gx in enumerate(self._listed(results)):
             edge = self.edges[i]
@@ -112,31 +122,31 @@ class Joint(Entry):
             self.arrays = self.ctx._saved = None  # type: ignore[assignment]
 
     def _listed(self, results: Any) -> tuple[Any, ...]:
-        """What `backward` returned, one for each argument of `forward`."""
-        found = tuple(results) if isinstance(results, (tuple, list)) else (results,)
+        """The gradients that `backward` returned, one for each argument of `forward`."""
+        gradients = tuple(results) if isinstance(results, (tuple, list)) else (results,)
         n = len(self.edges)
-        if len(found) < n or any(x is not None for x in found[n:]):
-            raise GradientError(f"{self.op.name}.backward returned {len(found)} gradients for the "
-                                f"{n} arguments of forward",
+        if len(gradients) < n or any(x is not None for x in gradients[n:]):
+            raise GradientError(f"{self.op.name}.backward returned {len(gradients)} gradients for "
+                                f"the {n} arguments of forward",
                                 "return one for each argument, None where there is none")
-        return found[:n]
+        return gradients[:n]
 
     def _fitted(self, i: int, g: Any) -> Tensor:
-        wanted: Any = self.given[i]
+        expected: Any = self.argument_types[i]
         name = f"{self.op.name}.backward"
         if not isinstance(g, Tensor):
             raise DTypeError(f"{name} returned {type(g).__name__} as gradient of argument {i}",
                              "return a tensor, or None where there is no gradient")
         shape = g._data.shape
-        extra = len(shape) - len(wanted.shape)
-        if extra < 0 or any(n not in (1, m) for n, m in zip(wanted.shape, shape[extra:])):
+        extra = len(shape) - len(expected.shape)
+        if extra < 0 or any(n not in (1, m) for n, m in zip(expected.shape, shape[extra:])):
             raise ShapeError(f"{name} returned a gradient of shape {g.shape} for argument {i} of "
-                             f"shape {wanted.shape}", "a gradient has the shape of its argument")
-        return pointwise.cast(sum_to(g, wanted.shape), wanted.dtype)
+                             f"shape {expected.shape}", "a gradient has the shape of its argument")
+        return pointwise.cast(sum_to(g, expected.shape), expected.dtype)
 
 
-class FunctionResult(Entry):
-    """A result of a Function: hands its gradient to the joint that it shares with the others."""
+class ResultEntry(Entry):
+    """A result of a Function: passes its gradient to the joint that all results share."""
 
     __slots__ = ("number",)
 
@@ -146,7 +156,7 @@ class FunctionResult(Entry):
 
     def back(self, g: Any, sums: Any, useful: Any, keep: bool, step: Callable[..., None]) -> None:
         if self.arrays is None:
-            raise given_up(self)
+            raise freed_tape_error(self)
         collected = sums.setdefault(self.edges[0], {})
         before = collected.get(self.number)
         collected[self.number] = pointwise.alias(g) if before is None else pointwise.add(before, g)
@@ -155,30 +165,36 @@ class FunctionResult(Entry):
 
 
 class Function:
-    """A function with a way back of its own: define `forward` and `backward`, call `apply`.
+    """A function with its own backward: define `forward` and `backward`, call `apply`.
 
-    forward(ctx, *args) -> a tensor or several, run without a tape; or forward(*args) together with
-    setup_context(ctx, inputs, output). backward(ctx, *gradients of the results) -> a gradient, or
-    None, for each argument; made of ops, so that it can be differentiated again.
+    forward(ctx, *args) returns a tensor or several, and runs off the tape; or define forward(*args)
+    and setup_context(ctx, inputs, output). backward(ctx, *gradients of the results) returns a
+    gradient, or None, for each argument. It consists of ops, so it can be differentiated again.
 
-    >>> import fusewire as fw
-    >>> class Cube(fw.autograd.Function):
-    ...     @staticmethod
-    ...     def forward(ctx, x):
-    ...         ctx.save_for_backward(x)
-    ...         return x ** 3
-    ...     @staticmethod
-    ...     def backward(ctx, g):
-    ...         x, = ctx.saved_tensors
-    ...         return g * 3 * x ** 2
-    >>> x = fw.tensor(2.0, requires_grad=True)
-    >>> Cube.apply(x).backward()
-    >>> x.grad
-    tensor(12.)
+    Raises:
+        GradientError: the class is instantiated; `backward` returns a wrong number of gradients.
+        DTypeError: `forward` or `backward` returns something else than tensors.
+        ShapeError: a gradient does not fit the shape of its argument.
+
+    Example:
+        >>> import fusewire as fw
+        >>> class Cube(fw.autograd.Function):
+        ...     @staticmethod
+        ...     def forward(ctx, x):
+        ...         ctx.save_for_backward(x)
+        ...         return x ** 3
+        ...     @staticmethod
+        ...     def backward(ctx, g):
+        ...         x, = ctx.saved_tensors
+        ...         return g * 3 * x ** 2
+        >>> x = fw.tensor(2.0, requires_grad=True)
+        >>> Cube.apply(x).backward()
+        >>> x.grad
+        tensor(12.)
     """
 
     _op: Op
-    generate_vmap_rule = True  # what it does is made of ops, which run over batches by themselves
+    generate_vmap_rule = True  # it consists of ops, which run over batches by themselves
 
     def __init_subclass__(cls, **more: Any) -> None:
         super().__init_subclass__(**more)
@@ -196,7 +212,7 @@ class Function:
 
     @staticmethod
     def setup_context(ctx: Context, inputs: tuple[Any, ...], output: Any) -> None:
-        """Saves what `backward` needs, where `forward` takes no context."""
+        """Saves values for `backward`, if `forward` takes no context."""
         raise NotImplementedError
 
     @staticmethod
@@ -206,10 +222,9 @@ class Function:
 
     @classmethod
     def apply(cls, *args: Any) -> Any:
-        """What `forward` returns, on the tape where an argument is."""
+        """The result of `forward`, on the tape if an argument is."""
         edges = tuple([x.edge if isinstance(x, Tensor) and MODE.enabled else None for x in args])
-        given = tuple([TensorType(x._data.shape, x._data.dtype) if isinstance(x, Tensor) else None
-                       for x in args])
+        argument_types = tuple([_type_of(x) if isinstance(x, Tensor) else None for x in args])
         ctx = Context(tuple([e is not None for e in edges]))
         traced = next((x._data for x in args if isinstance(x, Tensor) and
                        isinstance(x._data, Traced)), None)
@@ -224,11 +239,12 @@ class Function:
             bad = next(x for x in outs if x is not None and not isinstance(x, Tensor))
             raise DTypeError(f"{cls.__name__}.forward returned {type(bad).__name__}",
                              "it returns a tensor, or a tuple of tensors")
-        joint = ctx._joint = _joint(cls, ctx, edges, given, outs) if any(ctx.needs_input_grad) \
-            else None
+        joint = ctx._joint = None
+        if any(ctx.needs_input_grad):
+            joint = ctx._joint = _joint(cls, ctx, edges, argument_types, outs)
         ctx._keep(args, edges, outs)
-        made = tuple(_result(i, x, ctx, args, joint) for i, x in enumerate(outs))
-        return made if many else made[0]
+        tensors = tuple(_result(i, x, ctx, args, joint) for i, x in enumerate(outs))
+        return tensors if many else tensors[0]
 
     @classmethod
     def _forward(cls, ctx: Context, args: tuple[Any, ...]) -> Any:
@@ -239,16 +255,20 @@ class Function:
         return result
 
 
-def _joint(cls: Any, ctx: Context, edges: Any, given: Any, outs: tuple[Any, ...]) -> Joint:
+def _joint(cls: Any, ctx: Context, edges: Any, argument_types: Any, outs: tuple[Any, ...]) -> Joint:
     joint = Joint(cls._op, {}, (), edges, None)
-    joint.function, joint.ctx, joint.given, joint.layers = cls, ctx, given, running_layers()
-    joint.made = tuple(None if x is None else TensorType(x._data.shape, x._data.dtype)
-                       for x in outs)
+    joint.function, joint.ctx, joint.layers = cls, ctx, running_layers()
+    joint.argument_types = argument_types
+    joint.result_types = tuple([None if x is None else _type_of(x) for x in outs])
     return joint
 
 
+def _type_of(x: Tensor) -> TensorType:
+    return TensorType(x._data.shape, x._data.dtype)
+
+
 def _result(i: int, x: Any, ctx: Context, args: tuple[Any, ...], joint: Any) -> Any:
-    """Result number `i` as a tensor of its own, or the input that was changed in place."""
+    """Result number `i` as a new tensor, or the input that was changed in place."""
     if x is None:
         return None
     constant = joint is None or x.dtype.kind in "iub" or any(x is y for y in ctx._constant)
@@ -257,11 +277,11 @@ def _result(i: int, x: Any, ctx: Context, args: tuple[Any, ...], joint: Any) -> 
             raise GradientError(
                 f"{joint.op.name}: a leaf that requires a gradient was changed in place",
                 "give it a copy: x.clone()")
-        x.edge = x.edge if constant else FunctionResult(joint, i, x._data)
+        x.edge = x.edge if constant else ResultEntry(joint, i, x._data)
         return x
     with no_grad():
-        own = pointwise.alias(x) if any(x is y for y in args) else x
-    return Tensor(own._data, None if constant else FunctionResult(joint, i, own._data))
+        fresh = pointwise.alias(x) if any(x is y for y in args) else x
+    return Tensor(fresh._data, None if constant else ResultEntry(joint, i, fresh._data))
 
 
 def _zeros(t: TensorType) -> Tensor:
@@ -269,7 +289,7 @@ def _zeros(t: TensorType) -> Tensor:
 
 
 class _Once(Entry):
-    """The end of a way back that cannot be differentiated again."""
+    """The end of a backward that cannot be differentiated again."""
 
     __slots__ = ()
 
@@ -280,7 +300,7 @@ class _Once(Entry):
 
 
 def once_differentiable(fn: Callable[..., Any]) -> Callable[..., Any]:
-    """`backward` run without a tape: an error for whoever differentiates its results again."""
+    """`backward` run off the tape; differentiating its results is an error."""
 
     @functools.wraps(fn)
     def backward(ctx: Context, *gradients: Any) -> Any:

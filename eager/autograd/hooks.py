@@ -1,4 +1,4 @@
-"""Functions that see, and may replace, a gradient on its way back."""
+"""Runs hooks that observe or replace gradients in a backward."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _COUNT = itertools.count()
 
 
 class RemovableHandle:
-    """What registering gives: `remove()` takes the hook away, as does leaving it as a context."""
+    """A handle of a hook: `remove()`, or leaving it as a context, removes the hook."""
 
     def __init__(self, hooks: dict[int, Any], hook: Any, prepend: bool = False) -> None:
         self._hooks, self.id = hooks, next(_COUNT)
@@ -29,7 +29,7 @@ class RemovableHandle:
         hooks.update(later)
 
     def remove(self) -> None:
-        """Takes the hook away; nothing where it is gone already."""
+        """Removes the hook, if it is still registered."""
         self._hooks.pop(self.id, None)
 
     def __enter__(self) -> RemovableHandle:
@@ -40,14 +40,26 @@ class RemovableHandle:
 
 
 def register_hook(tensor: Tensor, hook: Callable[[Tensor], Tensor | None]) -> RemovableHandle:
-    """The handle of `hook`, which is called with each gradient of `tensor` and may return another.
+    """Registers `hook`, which gets each gradient of `tensor` and may return another one.
 
-    >>> import fusewire as fw
-    >>> x = fw.tensor(2.0, requires_grad=True)
-    >>> with x.register_hook(lambda g: g * 10):
-    ...     (x * x).backward()
-    >>> x.grad
-    tensor(40.)
+    Args:
+        tensor: a tensor that requires a gradient.
+        hook: takes a gradient, and returns one of its shape and dtype, or None.
+
+    Returns a RemovableHandle.
+
+    Raises:
+        GradientError: the tensor requires no gradient.
+        DTypeError: the hook is not callable, or returns no tensor.
+        ShapeError: in backward, if the new gradient has another shape or dtype.
+
+    Example:
+        >>> import fusewire as fw
+        >>> x = fw.tensor(2.0, requires_grad=True)
+        >>> with x.register_hook(lambda g: g * 10):
+        ...     (x * x).backward()
+        >>> x.grad
+        tensor(40.)
     """
     _check("register_hook", tensor, hook)
     return RemovableHandle(watch(tensor.edge).hooks, hook)  # type: ignore[arg-type]
@@ -56,7 +68,25 @@ def register_hook(tensor: Tensor, hook: Callable[[Tensor], Tensor | None]) -> Re
 def register_post_accumulate_grad_hook(
     tensor: Tensor, hook: Callable[[Tensor], None]
 ) -> RemovableHandle:
-    """The handle of `hook`, which is called with the leaf `tensor` after its `.grad` has grown."""
+    """Registers `hook`, which gets the leaf `tensor` after each addition to its `.grad`.
+
+    Args:
+        tensor: a leaf that requires a gradient.
+        hook: takes the tensor.
+
+    Returns a RemovableHandle.
+
+    Raises:
+        GradientError: the tensor requires no gradient, or is not a leaf.
+        DTypeError: the hook is not callable.
+
+    Example:
+        >>> import fusewire as fw
+        >>> x = fw.tensor(2.0, requires_grad=True)
+        >>> with x.register_post_accumulate_grad_hook(lambda x: print(x.grad.item())):
+        ...     (x * x).backward()
+        4.0
+    """
     _check("register_post_accumulate_grad_hook", tensor, hook)
     if not tensor.is_leaf:
         raise GradientError("register_post_accumulate_grad_hook: this tensor was computed, only "
@@ -65,14 +95,18 @@ def register_post_accumulate_grad_hook(
 
 
 def retain_grad(tensor: Tensor) -> None:
-    """Makes `backward` collect the gradient of a computed tensor in its `.grad` as well.
+    """Makes `backward` store the gradient of a computed tensor in its `.grad`.
 
-    >>> import fusewire as fw
-    >>> y = fw.tensor(2.0, requires_grad=True) * 3
-    >>> y.retain_grad()
-    >>> (y * y).backward()
-    >>> y.grad
-    tensor(12.)
+    Raises:
+        GradientError: the tensor requires no gradient.
+
+    Example:
+        >>> import fusewire as fw
+        >>> y = fw.tensor(2.0, requires_grad=True) * 3
+        >>> y.retain_grad()
+        >>> (y * y).backward()
+        >>> y.grad
+        tensor(12.)
     """
     _check("retain_grad", tensor, retain_grad)
     if not tensor.is_leaf:
@@ -80,7 +114,7 @@ def retain_grad(tensor: Tensor) -> None:
 
 
 def retains_grad(tensor: Tensor) -> bool:
-    """Whether `backward` collects the gradient of this tensor, which was computed, in `.grad`."""
+    """True if `backward` stores the gradient of this computed tensor in its `.grad`."""
     extra = getattr(tensor.edge, "extra", None)
     return extra is not None and extra.retained is not None and extra.retained() is tensor
 
@@ -94,16 +128,16 @@ def _check(name: str, tensor: Tensor, hook: Any) -> None:
                          "as in x.register_hook(lambda g: g * 2)")
 
 
-def passed(edge: Entry | Leaf, g: Any) -> Any:
+def run_tensor_hooks(edge: Entry | Leaf, g: Any) -> Any:
     """The gradient `g` after the hooks of `edge`."""
     extra = getattr(edge, "extra", None)
     if extra is None:
         return g
     for hook in list(extra.hooks.values()):
-        g = pointwise.alias(g)  # others may have the same: what a hook changes in place is its own
-        given = hook(g)
-        if given is not None:
-            g = _checked(given, g)
+        g = pointwise.alias(g)  # a hook may change it in place, and other edges may share it
+        replacement = hook(g)
+        if replacement is not None:
+            g = _checked(replacement, g)
     owner = None if extra.retained is None else extra.retained()
     if owner is not None:
         before = owner.grad
@@ -111,18 +145,18 @@ def passed(edge: Entry | Leaf, g: Any) -> Any:
     return g
 
 
-def _checked(given: Any, g: Tensor) -> Tensor:
-    if not isinstance(given, Tensor):
-        raise DTypeError(f"a hook returned {type(given).__name__} in the place of a gradient",
+def _checked(replacement: Any, g: Tensor) -> Tensor:
+    if not isinstance(replacement, Tensor):
+        raise DTypeError(f"a hook returned {type(replacement).__name__} in the place of a gradient",
                          "it returns a tensor, or None to leave the gradient as it is")
-    if given._data.shape != g._data.shape or given.dtype != g.dtype:
+    if replacement._data.shape != g._data.shape or replacement.dtype != g.dtype:
         raise ShapeError(
-            f"a hook returned a gradient {given.dtype.name} of shape {given.shape} in the place of "
-            f"{g.dtype.name} of shape {g.shape}", "shape and dtype must stay")
-    return given
+            f"a hook returned a gradient {replacement.dtype.name} of shape {replacement.shape} in "
+            f"the place of {g.dtype.name} of shape {g.shape}", "shape and dtype must stay")
+    return replacement
 
 
-def accumulated(leaf: Leaf, owner: Tensor) -> None:
+def run_accumulate_hooks(leaf: Leaf, owner: Tensor) -> None:
     """Calls the hooks that wait for a leaf's `.grad`."""
     for hook in list(extra_of(leaf).accumulated.values()):
         hook(owner)

@@ -1,1 +1,1 @@
-"""Tensors, the ops that make them, and the tape of gradients."""
+"""Defines tensors, the entries and the dispatch of ops, and the tape."""

@@ -1,4 +1,4 @@
-"""Running an op: the one place every op passes through."""
+"""Dispatches ops: every op passes through `apply`."""
 
 from __future__ import annotations
 
@@ -20,12 +20,11 @@ from .tensor import Tensor
 from .ufunc import implementation
 from .views import check_write
 
-LARGE = 1 << 17  # elements of an input, times the op's passes over them, from which on `large` is
-# asked first
-large: Callable[[Op, Any, dict[str, Any]], Any] | None = None  # set by an upper layer: gives the
-# result of an op on arrays and numbers, or None for what is left to the op's own implementation
-large_back: Callable[[Any, Any, Any], Any] | None = None  # the same of gradients: given an entry of
-# the tape, which of its inputs need one, and the gradient of its result
+LARGE = 1 << 17  # `large` comes first from so many elements of an input times passes of the op
+large: Callable[[Op, Any, dict[str, Any]], Any] | None = None  # set by an upper layer: the
+# result of an op on arrays and numbers, or None to leave it to the op's own implementation
+large_back: Callable[[Any, Any, Any], Any] | None = None  # for gradients: takes an entry of the
+# tape, a flag for each input that needs a gradient, and the gradient of the result
 
 _NOTHING: dict[str, Any] = {}
 _FAILURES = (ValueError, TypeError, IndexError, OverflowError, ZeroDivisionError, RuntimeWarning)
@@ -38,7 +37,7 @@ warnings.filterwarnings("ignore", "", RuntimeWarning, r"fusewire\.eager\.")
 
 
 def apply(op: Op, inputs: tuple[Any, ...], params: dict[str, Any] = _NOTHING) -> Tensor:
-    """The tensor that `op` makes of `inputs` (tensors, and Python scalars that adapt to them)."""
+    """The result of `op` for `inputs`: tensors, and Python scalars that adapt to them."""
     if interpreter.in_use:
         state = interpreter.STATE
         front = state._limiting
@@ -53,7 +52,7 @@ def apply(op: Op, inputs: tuple[Any, ...], params: dict[str, Any] = _NOTHING) ->
 
 
 def evaluate(op: Op, inputs: tuple[Any, ...], params: dict[str, Any] = _NOTHING) -> Tensor:
-    """`apply` on values, right now, with the tape but past any interpreter."""
+    """The result of `op` on values, now: with the tape, without any interpreter."""
     if devices.in_use and _elsewhere(inputs, params):
         return _evaluate_elsewhere(op, inputs, params)
     if len(inputs) == 1:
@@ -90,7 +89,7 @@ def _evaluate(op: Op, inputs: tuple[Any, ...], params: dict[str, Any]) -> Tensor
 def _evaluate_one(op: Op, x: Tensor, params: dict[str, Any]) -> Tensor:
     array = x._data
     try:
-        small = array.size * op.passes < LARGE and op.kind != "create"  # whose result is larger
+        small = array.size * op.passes < LARGE and op.kind != "create"  # its result is larger
         # than its input
         data = op.impl(cpu_kernels, array, **params) if small else _run_large(op, (array,), params)
     except _FAILURES as error:
@@ -105,7 +104,7 @@ def _evaluate_one(op: Op, x: Tensor, params: dict[str, Any]) -> Tensor:
 
 # ---- on a GPU
 def create(op: Op, params: dict[str, Any], device: str) -> Tensor:
-    """The tensor on a device that an op without inputs gives."""
+    """The result of an op without inputs, on a device."""
     if device == devices.CPU:
         return apply(op, (), params)
     if interpreter.STATE.active is None:
@@ -114,7 +113,7 @@ def create(op: Op, params: dict[str, Any], device: str) -> Tensor:
 
 
 def _elsewhere(inputs: tuple[Any, ...], params: dict[str, Any]) -> bool:
-    """Whether something of this is on a GPU, or is to be brought to a device."""
+    """True if an input is on a GPU, or the op moves its input to a device."""
     return "device" in params or any(
         isinstance(x, Tensor) and isinstance(x._data, devices.ndarray) for x in inputs)
 
@@ -124,7 +123,7 @@ def _evaluate_elsewhere(op: Op, inputs: tuple[Any, ...], params: dict[str, Any])
     if "device" in params:
         return taped(op, inputs, params, Tensor(op.impl(cpu_kernels, *arrays, **params)))
     device = on_device.device_of(op, arrays)
-    if any(isinstance(a, _ndarray) for a in arrays):  # without axes: they stand for numbers
+    if any(isinstance(a, _ndarray) for a in arrays):  # 0-d arrays of the CPU count as numbers
         inputs = tuple([x.to(device) if isinstance(x, Tensor) else x for x in inputs])
         arrays = [x._data if isinstance(x, Tensor) else x for x in inputs]
     try:
@@ -136,7 +135,7 @@ def _evaluate_elsewhere(op: Op, inputs: tuple[Any, ...], params: dict[str, Any])
 
 def _explained_elsewhere(op: Op, inputs: tuple[Any, ...], params: dict[str, Any],
                          error: Exception, device: str) -> Exception:
-    """Our own error where the operands are to blame, else that CuPy cannot do this."""
+    """The error of the result rule for these operands, or else a DeviceError with CuPy's."""
     if isinstance(error, FusewireError):
         return error
     try:
@@ -146,8 +145,8 @@ def _explained_elsewhere(op: Op, inputs: tuple[Any, ...], params: dict[str, Any]
     return on_device.not_there(op, device, f"CuPy says: {error}")
 
 
-def known(op: Op, x: Tensor, data: Any, params: dict[str, Any]) -> Tensor:
-    """`apply(op, (x,), params)` where its array is there already, and no interpreter is."""
+def with_data(op: Op, x: Tensor, data: Any, params: dict[str, Any]) -> Tensor:
+    """The result of op(x) with the array `data`, on the tape; for code without an interpreter."""
     out = new(Tensor)
     out._data, out.edge, out._grad, out._base = data, None, None, None
     if x.edge is not None and MODE.enabled:
@@ -156,7 +155,7 @@ def known(op: Op, x: Tensor, data: Any, params: dict[str, Any]) -> Tensor:
 
 
 def taped(op: Op, inputs: tuple[Any, ...], params: dict[str, Any], out: Tensor) -> Tensor:
-    """`out`, what an interpreter made of `inputs`, with its entry on the tape."""
+    """`out`, the result of an interpreter for `inputs`, with its entry on the tape."""
     edges = tuple([x.edge if isinstance(x, Tensor) else None for x in inputs])
     if MODE.enabled and op.vjp is not None and any(e is not None for e in edges):
         arrays = tuple([x._data if isinstance(x, Tensor) else x for x in inputs])
@@ -164,19 +163,22 @@ def taped(op: Op, inputs: tuple[Any, ...], params: dict[str, Any], out: Tensor) 
     return out
 
 
-# The two functions below are what most small ops of a program go through. They make tensors and
-# entries attribute by attribute: a call of `__init__` would take as long as NumPy's addition.
+# Most small ops of a program go through the two functions below. They set the attributes of tensors
+# and entries one by one: a call of `__init__` would take as long as NumPy's addition.
 new: Any = object.__new__
 
 
 def function_of_one(op: Op, kinds: str, otherwise: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    """`apply(op, (x,))`, without its loops, for a tensor of `kinds` of dtypes; else `otherwise`."""
+    """A function that applies `op` to one tensor of `kinds` of dtypes without loops.
+
+    It calls `otherwise` for any other operand and under an interpreter.
+    """
     if op.passes > 1:
         return otherwise
     direct, differentiable = implementation(op, 1), op.vjp is not None
-    usual = _FLOAT32 if "f" in kinds else None  # known by identity, without a look at its kind
+    usual = _FLOAT32 if "f" in kinds else None  # identity is faster than its kind
 
-    def function(x: Any) -> Any:
+    def function(x: Tensor | complex) -> Tensor:
         if interpreter.in_use or not isinstance(x, Tensor):
             return otherwise(x)
         array = x._data
@@ -204,11 +206,11 @@ def function_of_one(op: Op, kinds: str, otherwise: Callable[[Any], Any]) -> Call
 def function_of_two(
     op: Op, kinds: str, otherwise: Callable[[Any, Any], Any]
 ) -> Callable[[Any, Any], Any]:
-    """The same for two tensors of one dtype."""
+    """A function that applies `op` to two tensors of one dtype, see `function_of_one`."""
     direct, differentiable = implementation(op, 2), op.vjp is not None
     usual = _FLOAT32 if "f" in kinds else None
 
-    def function(x: Any, y: Any) -> Any:
+    def function(x: Tensor | complex, y: Tensor | complex) -> Tensor:
         if interpreter.in_use or not isinstance(x, Tensor) or not isinstance(y, Tensor):
             return otherwise(x, y)
         left, right = x._data, y._data
@@ -243,7 +245,7 @@ def _run_large(op: Op, arrays: Any, params: dict[str, Any]) -> Any:
 def _again(
     op: Op, inputs: tuple[Any, ...], params: dict[str, Any], arrays: list[Any], error: Exception
 ) -> Any:
-    """After a failure: the values where only a warning was made an error, else our own error."""
+    """The result after a failure that was a warning turned into an error; else raises our error."""
     if not isinstance(error, RuntimeWarning):
         raise explained(op, inputs, params, error) from None
     try:
@@ -256,33 +258,33 @@ def _again(
 def explained(
     op: Op, inputs: tuple[Any, ...], params: dict[str, Any], error: Exception
 ) -> Exception:
-    """The error of the op's own result rule, which names what is wrong, or else NumPy's as ours."""
+    """The error of the op's result rule, which names the cause, or NumPy's error as one of ours."""
     if isinstance(error, FusewireError):
         return error
     try:
         op.result(*map(type_of, inputs), **params)
     except FusewireError as ours:
         return ours
-    given = ", ".join(str(type_of(x)) for x in inputs)
-    made: type[FusewireError] = ShapeError
+    operands = ", ".join(str(type_of(x)) for x in inputs)
+    error_type: type[FusewireError] = ShapeError
     if isinstance(error, IndexError):
-        made = IndexingError
+        error_type = IndexingError
     elif isinstance(error, (TypeError, OverflowError)):
-        made = DTypeError
-    return made(f"{op.name}({given}): {error}", "check the shapes and dtypes of these operands")
+        error_type = DTypeError
+    return error_type(f"{op.name}({operands}): {error}",
+                      "check the shapes and dtypes of these operands")
 
 
 def type_of(x: Any) -> Any:
-    """The TensorType of a tensor; a Python scalar stands for itself."""
+    """The TensorType of a tensor; a Python scalar unchanged."""
     return TensorType(x._data.shape, x._data.dtype) if isinstance(x, Tensor) else x
 
 
 def replace(tensor: Tensor, new: Tensor) -> Tensor:
-    """`tensor`, changed in place to the value of `new`.
+    """`tensor`, changed in place to the value of `new`, which has its shape and dtype.
 
     ViewError for a view of a tensor that would not change; GradientError for a leaf that requires a
-    gradient while the tape is on; ShapeError where `new` has another shape or dtype is the caller's
-    to raise.
+    gradient while the tape is on. The caller checks shape and dtype.
     """
     if tensor._base is not None:
         check_write(tensor)
@@ -301,7 +303,7 @@ def replace(tensor: Tensor, new: Tensor) -> Tensor:
 
 
 def renew(tensor: Tensor, new: Tensor) -> Tensor:
-    """`replace` for a step of a parameter, which may be a view: nobody expects another to step."""
+    """`replace` for a step of a parameter, which may be a view: its base need not change."""
     base, tensor._base = tensor._base, None
     try:
         return replace(tensor, new)

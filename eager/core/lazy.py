@@ -1,4 +1,4 @@
-"""What stands in the place of a tensor's array while an upper layer puts ops off."""
+"""Defines delayed arrays, which stand for a tensor's array until an upper layer computes it."""
 
 from __future__ import annotations
 
@@ -6,27 +6,27 @@ from typing import Any
 
 
 class Later:
-    """An array that is computed when it is asked for. Its shape and dtype are known.
+    """An array with a known shape and dtype that is computed on demand.
 
-    `Tensor(data)` holds it like an array. Code that needs an array itself asks for it by `array`.
+    `Tensor(data)` holds it like an array. Code that needs a NumPy array calls `array`.
     """
 
     __slots__ = ()
 
     def array(self, how: str) -> Any:
-        """The array, for code that asks for it by `how`."""
+        """The computed array; `how` names the operation that needs it."""
         raise NotImplementedError
 
     def held_by(self, tensor: Any) -> Any:
-        """What a tensor made of this value holds: the array, or this until the array is there."""
+        """The data of a new tensor: the array if it is computed, else this object."""
         raise NotImplementedError
 
 
 def held_by(tensor: Any, data: Any) -> Any:
-    """What a tensor made of `data` holds."""
+    """The data of a new tensor of `data`: an array, or a delayed array that is not computed yet."""
     return data.held_by(tensor) if isinstance(data, Later) else data
 
 
 def array_of(data: Any, how: str) -> Any:
-    """The array that `data` stands for; anything else as it is."""
+    """The computed array of a delayed array; any other `data` unchanged."""
     return data.array(how) if isinstance(data, Later) else data

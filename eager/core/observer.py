@@ -1,4 +1,4 @@
-"""An interpreter that stands in front of another one, sees what passes, and changes nothing."""
+"""Defines an interpreter that observes all ops and passes them on unchanged."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from .tensor import Tensor
 
 
 class Beneath:
-    """Hands every call to the interpreter that was active before, or to eager, and then looks."""
+    """Passes every call to the formerly active interpreter, or to eager, and reports each op."""
 
     def __init__(self) -> None:
         self.below: Any = None
@@ -25,7 +25,7 @@ class Beneath:
         interpreter.STATE.active = self.below
 
     def saw(self, op: Op, inputs: tuple[Any, ...], out: Tensor) -> None:
-        """An op has run."""
+        """Called after each op with its inputs and its result."""
         raise NotImplementedError
 
     def apply(self, op: Op, inputs: tuple[Any, ...], params: dict[str, Any]) -> Tensor:
@@ -38,8 +38,8 @@ class Beneath:
         return out
 
     @property
-    def answers(self) -> bool:
-        return self.below is None or self.below.answers
+    def can_read_values(self) -> bool:
+        return self.below is None or self.below.can_read_values
 
     @property
     def keeps_layers(self) -> bool:
@@ -64,11 +64,11 @@ class Beneath:
         if self.below is not None:
             self.below.sets_grad(tensor)
 
-    def leaves(self, tensor: Any, how: str) -> Any:
-        return None if self.below is None else self.below.leaves(tensor, how)
+    def reads_values(self, tensor: Any, how: str) -> Any:
+        return None if self.below is None else self.below.reads_values(tensor, how)
 
-    def number(self, tensor: Any, value: Any) -> Any:
-        return value if self.below is None else self.below.number(tensor, value)
+    def item(self, tensor: Any, value: Any) -> Any:
+        return value if self.below is None else self.below.item(tensor, value)
 
-    def measure(self, op: Op, x: Any) -> Any:
-        return None if self.below is None else self.below.measure(op, x)
+    def apply_data_dependent(self, op: Op, x: Any) -> Any:
+        return None if self.below is None else self.below.apply_data_dependent(op, x)

@@ -1,9 +1,8 @@
-"""Ops on arrays that are on a GPU: by code of ours where an upper layer has it, else by CuPy.
+"""Runs ops on arrays of a GPU: by compiled code of an upper layer, or by CuPy.
 
-Most implementations of ops are the same for NumPy and CuPy, whose functions take each other's
-place. Where CuPy computes something else than NumPy, or nothing, an op's entry says so
-(`why["cupy"]`): such an op runs as compiled code, or not at all. Where it takes long
-(`why["fast cupy"]`), compiled code comes first.
+Most implementations of ops serve NumPy and CuPy alike, as their functions have the same names. An
+op's entry says where CuPy differs from NumPy or lacks a function (`why["cupy"]`): such an op runs
+as compiled code or raises. Where CuPy is slow (`why["fast cupy"]`), compiled code comes first.
 """
 
 from __future__ import annotations
@@ -19,26 +18,26 @@ from .op import Op
 from .tape import no_grad
 from .tensor import Tensor
 
-# Set by an upper layer: the result of an op on arrays of one GPU and numbers as an array there, or
-# None where there is no code for it. The arrays are given as they lie, with any strides.
+# Set by an upper layer: returns the result of an op on arrays of one GPU and numbers as an array
+# there, or None without code for it. The arrays may have any strides.
 compiled: Callable[[Op, Sequence[Any], dict[str, Any]], Any] | None = None
 
 
 def device_of(op: Op, arrays: Sequence[Any]) -> str:
-    """The GPU that the operands are on. DeviceError where they are on several devices.
+    """The name of the GPU of the operands; DeviceError if they are on several devices.
 
     Arrays of the CPU without axes count as numbers.
     """
-    places = {devices.of(a) for a in arrays if hasattr(a, "dtype")
+    names = {devices.of(a) for a in arrays if hasattr(a, "dtype")
               and (a.ndim or isinstance(a, devices.ndarray))}
-    if len(places) > 1:
-        raise DeviceError(f"{op.name}: the operands are on {_listed(places)}",
+    if len(names) > 1:
+        raise DeviceError(f"{op.name}: the operands are on {_listed(names)}",
                           'bring them to one device first, as with x.to("cuda")')
-    return places.pop()
+    return names.pop()
 
 
-def _listed(places: set[str]) -> str:
-    *most, last = sorted(places)
+def _listed(names: set[str]) -> str:
+    *most, last = sorted(names)
     return f"{', '.join(most)} and {last}"
 
 
@@ -47,21 +46,22 @@ def run(op: Op, arrays: Sequence[Any], params: dict[str, Any], device: str) -> A
     with devices.current(device):
         reason = _why_not_cupy(op, arrays, params)
         if (reason or _is_better_compiled(op)) and compiled is not None:
-            found = compiled(op, arrays, params)
-            if found is not None:
-                return found
+            out = compiled(op, arrays, params)
+            if out is not None:
+                return out
         if reason:
             raise not_there(op, device, reason)
         if op.kind == "reduce" and op.meaning.combine in device_kernels.REDUCE:
             return device_kernels.reduce(op.meaning.combine, *arrays, **params)
         with devices.making_on(device), device_kernels.failing():
             if op.kind == "composite":
-                return opened(op.meaning, arrays, params)
+                return run_decomposition(op.meaning, arrays, params)
             return op.impl(device_kernels, *arrays, **params)
 
 
-def opened(decompose: Callable[..., Tensor], arrays: Sequence[Any], params: dict[str, Any]) -> Any:
-    """The array that the ops give of which `decompose` makes an op, off the tape."""
+def run_decomposition(decompose: Callable[..., Tensor], arrays: Sequence[Any],
+                      params: dict[str, Any]) -> Any:
+    """The array that `decompose` computes by its ops, off the tape."""
     before, interpreter.STATE.active = interpreter.STATE.active, None
     try:
         with no_grad():
@@ -72,29 +72,29 @@ def opened(decompose: Callable[..., Tensor], arrays: Sequence[Any], params: dict
 
 
 def _why_not_cupy(op: Op, arrays: Sequence[Any], params: dict[str, Any]) -> str:
-    """Why CuPy does not compute this as NumPy does; empty where it does."""
+    """The reason why CuPy's result would differ from NumPy's, or an empty text."""
     if params.get("dtype") == bfloat16 or any(getattr(a, "dtype", None) == bfloat16
                                               for a in arrays):
-        return "CuPy hardly knows bfloat16"
+        return "CuPy has few functions for bfloat16"
     if op.kind == "scan" and op.meaning.combine not in device_kernels.SCAN:
         return "CuPy has no such scan"
     if op.kind == "pointwise" and _drops_fraction(arrays, params):
-        return "CuPy makes other integers of nan and of floats that do not fit"
+        return "CuPy converts nan and floats out of range to other integers than NumPy"
     return op.why.get("cupy", "")
 
 
 def _is_better_compiled(op: Op) -> bool:
-    """Whether code of ours comes first, though CuPy's functions would do."""
+    """True if compiled code comes first although CuPy has the function."""
     return op.draws or op.kind == "composite" or "fast cupy" in op.why
 
 
 def _drops_fraction(arrays: Sequence[Any], params: dict[str, Any]) -> bool:
-    """Whether floats become integers."""
-    wanted = params.get("dtype")
-    return wanted is not None and wanted.kind in "iu" and arrays[0].dtype.kind in "fc"
+    """True for a cast of floats to integers."""
+    target = params.get("dtype")
+    return target is not None and target.kind in "iu" and arrays[0].dtype.kind in "fc"
 
 
 def not_there(op: Op, device: str, reason: str) -> DeviceError:
     """The error for an op that cannot run on a GPU."""
     return DeviceError(f"{op.name} does not run on {device}: {reason}",
-                       'compute this part on the CPU: x.to("cpu"), and back by .to("cuda")')
+                       'compute this part on the CPU: x.to("cpu"), then .to("cuda")')

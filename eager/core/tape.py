@@ -1,7 +1,7 @@
-"""The tape: what was computed from what, kept for the way back.
+"""Records which op computed a tensor, and from which tensors, for the backward.
 
-An `Entry` holds arrays, not tensors: arrays never change, so later in-place updates of a tensor
-cannot falsify a gradient, and no reference cycle keeps memory alive.
+An `Entry` holds arrays, not tensors. Arrays never change, so a later in-place update of a tensor
+cannot falsify a gradient, and no reference cycle holds memory.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ __all__ = ["enable_grad", "inference_mode", "is_grad_enabled", "is_inference_mod
 class Entry:
     """One op that ran: inputs and output as arrays, and for each input the edge of its gradient.
 
-    `extra` is set for few: see `extra_of`. A subclass goes its own way back, by `back`.
+    Few have `extra`, see `extra_of`. A subclass overrides `back`.
     """
 
     __slots__ = ("__weakref__", "arrays", "edges", "extra", "op", "out", "params")
@@ -38,12 +38,12 @@ class Entry:
         self.out = out
 
     def back(self, g: Any, sums: Any, useful: Any, keep: bool, step: Callable[..., None]) -> None:
-        """Takes a gradient through this entry; `step` does so for a plain one."""
+        """Passes the gradient `g` through this entry; `step` does it for a plain entry."""
         step(self, g, sums, useful, keep)
 
 
 class Leaf:
-    """The end of the way back: gradients are added to the tensor's `.grad`."""
+    """The end of the backward: gradients are added to the tensor's `.grad`."""
 
     __slots__ = ("__weakref__", "extra", "tensor")
     extra: Extra
@@ -54,7 +54,7 @@ class Leaf:
 
 
 class WatchedEntry(Entry):
-    """An entry whose gradient passes hooks. The class tells, so that others need not be asked."""
+    """An entry whose gradient passes hooks; the class says so, so that others need no test."""
 
     __slots__ = ()
 
@@ -66,27 +66,27 @@ class WatchedLeaf(Leaf):
 
 
 class Extra:
-    """What is kept for few edges: hooks on the gradient, and where the user made the entry."""
+    """Rare attributes of an edge: hooks on the gradient, and the user's line of the op."""
 
     __slots__ = ("accumulated", "hooks", "retained", "site")
 
     def __init__(self) -> None:
         self.hooks: dict[int, Callable[[Any], Any]] = {}  # gradient -> another one, or None
         self.accumulated: dict[int, Callable[[Any], Any]] = {}  # of the leaf, once .grad is set
-        self.retained: Any = None  # weak reference to the tensor that keeps its gradient
+        self.retained: Any = None  # weak reference to the tensor that retains its gradient
         self.site = ""
 
 
 def extra_of(edge: Entry | Leaf) -> Extra:
-    """The edge's `extra`, made where there is none."""
-    found: Extra | None = getattr(edge, "extra", None)
-    if found is None:
-        found = edge.extra = Extra()
-    return found
+    """The edge's `extra`, a new one if it had none."""
+    extra: Extra | None = getattr(edge, "extra", None)
+    if extra is None:
+        extra = edge.extra = Extra()
+    return extra
 
 
 def watch(edge: Entry | Leaf) -> Extra:
-    """The edge's `extra`; from now on the way back looks at its hooks."""
+    """The edge's `extra`; from now on the backward calls its hooks."""
     if type(edge) is Entry:
         edge.__class__ = WatchedEntry
     elif type(edge) is Leaf:
@@ -103,13 +103,16 @@ MODE = _Mode()
 
 
 def is_grad_enabled() -> bool:
-    """Whether ops on tensors that require gradients are noted on the tape, in this thread."""
+    """True if this thread records ops on tensors that require gradients."""
     return MODE.enabled
 
 
 def with_tape(on: bool, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
-    """fn(*args, **kwargs) with the tape on or off, which is as it was after it, wherever that is
-    interrupted: a context is left by a call, and ctrl-C as it begins leaves it open."""
+    """fn(*args, **kwargs) with the tape on or off; the former state returns afterwards.
+
+    Also after an interrupt at any point: a `with` statement calls `__exit__`, and ctrl-C at the
+    start of that call would skip it.
+    """
     before, MODE.enabled = MODE.enabled, on and not MODE.inference
     try:
         return fn(*args, **kwargs)
@@ -118,7 +121,7 @@ def with_tape(on: bool, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) ->
 
 
 class TapeScope:
-    """A context, also usable as a decorator, in which the tape is on or off."""
+    """A context or decorator in which the tape is on or off."""
 
     __slots__ = ("before", "enabled")
 
@@ -145,23 +148,34 @@ class TapeScope:
 
 
 class set_grad_enabled(TapeScope):
-    """Switches the tape on or off: from here on, or as a context or decorator in there only."""
+    """Switches the tape on or off: from now on, or inside a context or a decorated function.
 
-    __slots__ = ("_made",)
+    Args:
+        enabled: True records ops, False does not.
+
+    Example:
+        >>> import fusewire as fw
+        >>> weight = fw.ones(2).requires_grad_()
+        >>> with fw.set_grad_enabled(False):
+        ...     (weight * 2).requires_grad
+        False
+    """
+
+    __slots__ = ("_pending",)
 
     def __init__(self, enabled: bool) -> None:
         super().__init__(enabled)
         super().__enter__()
-        self._made = True  # and not entered yet
+        self._pending = True  # not entered as a context yet
 
     def __enter__(self) -> None:
-        if self._made:
-            self._made, MODE.enabled = False, self.enabled and not MODE.inference
+        if self._pending:
+            self._pending, MODE.enabled = False, self.enabled and not MODE.inference
         else:
             super().__enter__()
 
     def __call__(self, fn: Callable[..., Any]) -> Callable[..., Any]:
-        MODE.enabled = self.before.pop()  # as a decorator it changes nothing where it stands
+        MODE.enabled = self.before.pop()  # as a decorator it has no effect outside of the function
         return super().__call__(fn)
 
 
@@ -181,39 +195,58 @@ class _InferenceScope(TapeScope):
 
 
 def no_grad(fn: Callable[..., Any] | None = None) -> Any:
-    """A context or decorator in which nothing is noted on the tape.
+    """A context or decorator in which no op is recorded on the tape.
 
-    >>> import fusewire as fw
-    >>> weight = fw.ones(2).requires_grad_()
-    >>> with fw.no_grad():
-    ...     (weight * 2).requires_grad
-    False
+    Args:
+        fn: a function to decorate; None for a context.
+
+    Example:
+        >>> import fusewire as fw
+        >>> weight = fw.ones(2).requires_grad_()
+        >>> with fw.no_grad():
+        ...     (weight * 2).requires_grad
+        False
     """
     return _scope(TapeScope(False), fn)
 
 
 def enable_grad(fn: Callable[..., Any] | None = None) -> Any:
-    """A context or decorator in which the tape is on, inside of `no_grad` too."""
+    """A context or decorator in which the tape is on, inside of `no_grad` too.
+
+    Args:
+        fn: a function to decorate; None for a context.
+
+    Example:
+        >>> import fusewire as fw
+        >>> weight = fw.ones(2).requires_grad_()
+        >>> with fw.no_grad(), fw.enable_grad():
+        ...     (weight * 2).requires_grad
+        True
+    """
     return _scope(TapeScope(True), fn)
 
 
 def inference_mode(mode: Any = True) -> Any:
     """A context or decorator like `no_grad`, in which `enable_grad` has no effect.
 
-    What is made in it are usual tensors without a gradient: since arrays never change, they can be
-    used on the tape afterwards.
+    Its results are usual tensors without a gradient. Arrays never change, so that the results can
+    be used on the tape afterwards.
 
-    >>> import fusewire as fw
-    >>> weight = fw.ones(2).requires_grad_()
-    >>> with fw.inference_mode(), fw.enable_grad():
-    ...     (weight * 2).requires_grad
-    False
+    Args:
+        mode: False switches the mode off inside of it; or a function to decorate.
+
+    Example:
+        >>> import fusewire as fw
+        >>> weight = fw.ones(2).requires_grad_()
+        >>> with fw.inference_mode(), fw.enable_grad():
+        ...     (weight * 2).requires_grad
+        False
     """
     return _scope(_InferenceScope(True), mode) if callable(mode) else _InferenceScope(mode)
 
 
 def is_inference_mode_enabled() -> bool:
-    """Whether this thread is inside of `inference_mode`."""
+    """True if this thread is inside of `inference_mode`."""
     return MODE.inference
 
 

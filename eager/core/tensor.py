@@ -1,9 +1,8 @@
-"""The Tensor: an array that is never changed, and where it came from.
+"""Defines Tensor: an array that never changes, and the edge through which its gradient flows.
 
-A tensor is a value. What looks like a change (`x[i] = v`, `x += y`, an optimizer's step) gives the
-tensor a new array and leaves the old one to whoever still holds it: other tensors, the tape, a
-recording. So slices never alias, saved values stay what they were, and arrays can be identified
-with the values of a graph.
+A tensor is a value. A change (`x[i] = v`, `x += y`, an optimizer's step) gives the tensor a new
+array and leaves the old one to all other holders: tensors, the tape, a trace. So slices never
+alias, saved values keep their contents, and an array identifies a value of a graph.
 """
 
 from __future__ import annotations
@@ -26,24 +25,42 @@ from .tape import Entry, Leaf
 from .tracer import Traced
 from .views import linked
 
+if TYPE_CHECKING:  # at run time the methods are copied to Tensor: the ops import it
+    from ..tensor_methods.methods import TensorMethods
+else:
+    TensorMethods = object
+
 __all__ = ["Tensor", "from_numpy", "tensor"]
 
 _ndarray = np.ndarray
 
-# The versions of the Array API standard that are kept; each contains those before it.
+# The supported versions of the Array API standard; each contains those before it.
 STANDARDS = ("2021.12", "2022.12", "2023.12", "2024.12", "2025.12")
 
 
-class Tensor:
-    """An n-dimensional array with a dtype, and optionally a gradient. Make one with `fw.tensor`."""
+class Tensor(TensorMethods):
+    """An n-dimensional array with a dtype and, optionally, a gradient. Make one with `fw.tensor`.
+
+    Tensors are values: a slice does not share memory with its base, and an operation in place gives
+    its tensor a new array. Operators broadcast and promote dtypes.
+
+    Example:
+        >>> import fusewire as fw
+        >>> x = fw.tensor([[1.0, 2.0], [3.0, 4.0]], requires_grad=True)
+        >>> (x * x).sum().backward()
+        >>> x.grad
+        tensor([[2., 4.],
+                [6., 8.]])
+    """
 
     __slots__ = ("__weakref__", "_base", "_data", "_grad", "edge")
     __module__ = "fusewire"  # pickles name the class by its public place
 
-    _data: Any  # a NumPy array, or one to come (`later.py`); without values, a TensorType
-    edge: Entry | Leaf | None  # where gradients go
+    _data: Any  # an array, a delayed one (`lazy.py`), a value of a transform (`tracer.py`), or
+    # without values a TensorType
+    edge: Entry | Leaf | None  # the target of its gradient
     _grad: Tensor | None
-    _base: Any  # what it is a view of (`views.py`), or None
+    _base: Any  # a reference to the tensor whose view it is (`views.py`), or None
 
     def __init__(self, data: Any, edge: Any = None) -> None:
         """Wraps the array `data` as it is, without copying. Users call `fw.tensor`."""
@@ -51,92 +68,97 @@ class Tensor:
         self.edge = edge
         self._grad = self._base = None
 
-    if TYPE_CHECKING:  # operators and methods are bound in `methods.py`, from the ops' functions
-        def __getattr__(self, name: str) -> Any: ...
-        def _binary(self, other: Any) -> Tensor: ...
-        def _unary(self) -> Tensor: ...
-        __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = _binary
-        __truediv__ = __rtruediv__ = __floordiv__ = __rfloordiv__ = __mod__ = __rmod__ = _binary
-        __pow__ = __rpow__ = __matmul__ = __rmatmul__ = __and__ = __or__ = __xor__ = _binary
-        __lshift__ = __rshift__ = __lt__ = __le__ = __gt__ = __ge__ = __getitem__ = _binary
-        __neg__ = __pos__ = __abs__ = __invert__ = _unary
-        def __setitem__(self, index: Any, value: Any) -> None: ...
-
     @property
     def shape(self) -> tuple[Any, ...]:
-        """Sizes of the axes."""
+        """The sizes of the axes."""
         if not interpreter.in_use or interpreter.STATE.active is None:
             return self._data.shape
         return interpreter.STATE.active.shape(self)
 
     @property
     def dtype(self) -> Any:
+        """The dtype of the elements: `fw.float32`, `fw.int64`, ..."""
         return self._data.dtype
 
     @property
     def ndim(self) -> int:
+        """The number of axes."""
         return len(self._data.shape)
 
     @property
     def size(self) -> Any:
-        """Number of elements."""
+        """The number of elements."""
         return product(self.shape)
 
     @property
     def device(self) -> str:
-        """The name of the device that the elements are on: "cpu", "cuda:0", ..."""
+        """The name of the device of the elements: "cpu", "cuda:0", ..."""
         data = self._data
         return CPU if type(data) is _ndarray else devices.of(data)
 
     @property
     def is_cuda(self) -> bool:
-        """Whether the elements are on a GPU."""
+        """True if the elements are on a GPU."""
         return self.device != CPU
 
     @property
     def nbytes(self) -> int:
-        """Bytes that the elements take."""
+        """The bytes of the elements."""
         return self._data.size * self._data.dtype.itemsize
 
     def to_device(self, device: Any, /, *, stream: Any = None) -> Tensor:
-        """This tensor on a device; what a GPU does for it is done on `stream`, by default its own.
+        """This tensor on a device; the copy runs on `stream`, by default the current one.
 
-        DeviceError for a stream where no GPU takes part.
+        DeviceError for a stream between two places on the CPU, or a device that is not available.
         """
-        place = devices.placed(device)
+        target = devices.placed(device)
         if stream is None:
-            return self.to(place)
-        if CPU == place == self.device:
+            return self.to(target)
+        if CPU == target == self.device:
             raise DeviceError(f'device "cpu" has no streams, got stream {stream!r:.80}',
                               "leave stream out")
         with stream:
-            return self.to(place)
+            return self.to(target)
 
     def __array_namespace__(self, *, api_version: str | None = None) -> Any:
-        """The module that holds the functions of the Array API standard for tensors."""
+        """The package, which has the functions of the Array API standard.
+
+        ShapeError for a version of the standard that is not supported.
+        """
         package = sys.modules[__name__.partition(".")[0]]
         if api_version not in (None, *STANDARDS):
-            raise ShapeError(f"the Array API standard of {api_version!r} is not provided",
+            raise ShapeError(f"the Array API standard of {api_version!r} is not supported",
                              f"the versions are {', '.join(STANDARDS)}")
         return package
 
     def to(self, target: Any = None, dtype: Any = None, non_blocking: bool = False,
            copy: bool = False, *, device: Any = None) -> Tensor:
-        """This tensor on a device, in a dtype, or in both: x.to("cuda", fw.float64).
+        """This tensor on a device, in a dtype, or both: x.to("cuda", fw.float64), or x.to(y).
 
-        As another tensor is: x.to(y). Gradients go the way back. A copy to a GPU is in order with
-        what is computed there, so that non_blocking has nothing to say; copy makes no difference,
-        as tensors are values.
+        Args:
+            target: a device, a dtype, or a tensor that has both.
+            dtype: of the result; None keeps this tensor's.
+            non_blocking: no effect. A copy to a GPU is in sequence with the work there.
+            copy: no effect. Tensors are values.
+            device: of the result; None keeps this tensor's.
+
+        Returns:
+            Tensor of this shape. Its gradient flows back to this tensor.
+
+        Raises:
+            DeviceError: the device is not available.
+            DTypeError: the dtype does not exist.
         """
         if isinstance(target, Tensor):
             device, target, dtype = target.device, None, target.dtype
         elif devices.is_name(target):
             device, target = target, None
-        given = target if dtype is None else dtype
-        wanted = self.dtype if given is None else given
-        out: Tensor = self.astype(wanted, device=device)  # type: ignore[attr-defined]
+        spec = target if dtype is None else dtype
+        new_dtype = self.dtype if spec is None else spec
+        out: Tensor = self.astype(new_dtype, device=device)
         if out.dtype == self.dtype and out.device == self.device:
-            out._base = ref(self) if self._base is None else linked(self)  # in PyTorch this tensor
+            # PyTorch returns this tensor itself, so a write to the result would change it too.
+            out._base = ref(self) if self._base is None else linked(self)
         return out
 
     def cpu(self) -> Tensor:
@@ -149,7 +171,7 @@ class Tensor:
 
     @property
     def grad(self) -> Tensor | None:
-        """The gradient that `backward` has added up, or None."""
+        """The sum of the gradients of all `backward` calls, or None."""
         if interpreter.in_use and interpreter.STATE.active is not None:
             interpreter.STATE.active.reads_grad(self)
         return self._grad
@@ -162,6 +184,7 @@ class Tensor:
 
     @property
     def requires_grad(self) -> bool:
+        """True if `backward` computes a gradient for this tensor or through it."""
         return self.edge is not None
 
     @requires_grad.setter
@@ -169,7 +192,11 @@ class Tensor:
         self.requires_grad_(value)
 
     def requires_grad_(self, value: bool = True) -> Tensor:
-        """This tensor, marked as one whose gradient `backward` collects in `.grad`."""
+        """This tensor, whose gradient `backward` adds to `.grad` from now on, or no more.
+
+        GradientError if `value` is False and the tensor was computed from others; DTypeError for a
+        dtype that is not floating point.
+        """
         from_op = self.edge is not None and not isinstance(self.edge, Leaf)
         if from_op and not value:
             raise GradientError(
@@ -187,51 +214,51 @@ class Tensor:
 
     @property
     def is_leaf(self) -> bool:
-        """Whether this tensor was made by the user, not computed from tensors with gradients."""
+        """True if this tensor was not computed from tensors that require gradients."""
         return self.edge is None or isinstance(self.edge, Leaf)
 
     def detach(self) -> Tensor:
-        """The same values, cut off from the tape."""
+        """A tensor with these values that is not on the tape."""
         data = self._data
         out = Tensor(data.detached() if isinstance(data, Traced) else data)
         out._base = ref(self) if self._base is None else linked(self)
         return out
 
-    # ---- values that leave for Python
+    # ---- values for Python
 
     def numpy(self) -> Any:
-        """The values as a NumPy array that must not be written to."""
+        """The values as a NumPy array, which is read-only. DeviceError for a tensor on a GPU."""
         if self.is_cuda:
-            raise DeviceError(f"NumPy does not see the memory of a tensor on {self.device}",
+            raise DeviceError(f"NumPy cannot read the memory of a tensor on {self.device}",
                               'copy it to the CPU first: x.to("cpu")')
         if interpreter.STATE.active is not None:
-            interpreter.STATE.active.leaves(self, "NumPy")
+            interpreter.STATE.active.reads_values(self, "NumPy")
         traced = isinstance(self._data, Traced)
         view = (self._data.values("numpy()") if traced else self._data).view()
         view.flags.writeable = False
         return view
 
     def item(self) -> Any:
-        """The one element, as a Python number."""
+        """The one element as a Python number. DTypeError for a tensor of another size."""
         value = self._decide("item()").item()
         active = interpreter.STATE.active if interpreter.in_use else None
-        return value if active is None else active.number(self, value)
+        return value if active is None else active.item(self, value)
 
     def tolist(self) -> Any:
         """The elements as nested lists of Python numbers."""
         return self._decide("tolist()", any_size=True).tolist()
 
     def _decide(self, how: str, any_size: bool = False, key: Any = None) -> Any:
-        """The values, for Python code that asks by `how`; it looks at `key` of them only."""
+        """The values, for Python code that reads them by `how`; only `key` of them matters."""
         if not any_size and self._data.size != 1:
             raise DTypeError(
                 f"{how} needs a tensor with one element, this one has shape {self._data.shape}",
                 "reduce it first: x.sum(), x.any(), x.all(), or pick one element x[0]",
             )
         if interpreter.STATE.active is not None:
-            # A transform that asks gets plain values of all examples, whatever its user asked for.
+            # A transform that reads needs the plain values of all examples.
             plain = any_size and (how == "item()" or self._data.size != 1)
-            instead = interpreter.STATE.active.leaves(self, "tolist()" if plain else how)
+            instead = interpreter.STATE.active.reads_values(self, "tolist()" if plain else how)
             if instead is not None:
                 return instead
         return self._data.values(how, key) if isinstance(self._data, Traced) else \
@@ -263,10 +290,10 @@ class Tensor:
 
     def __iter__(self) -> Iterator[Tensor]:
         rows = interpreter.rows and interpreter.rows(self, sys._getframe(1))
-        return rows or (self[i] for i in range(len(self)))  # type: ignore[index]
+        return rows or (self[i] for i in range(len(self)))
 
     def __contains__(self, value: Any) -> bool:
-        return bool((self == value).any())  # type: ignore[attr-defined]
+        return bool((self == value).any())
 
     __hash__ = object.__hash__
 
@@ -277,31 +304,46 @@ class Tensor:
 def tensor(
     data: Any, dtype: Any = None, device: Any = None, requires_grad: bool = False
 ) -> Tensor:
-    """A tensor with a copy of `data`: numbers, nested lists, an array or a tensor.
+    """A tensor with a copy of `data`.
 
-    Python floats become float32, ints int64; arrays keep their dtype. DTypeError for anything
-    that is not numbers, DeviceError for a device that is not there.
+    Args:
+        data: a number, nested lists of numbers, arrays or tensors, an array, or a tensor.
+        dtype: None keeps the dtype of arrays and tensors. Of Python's numbers float becomes
+            float32, int int64, complex complex64.
+        device: "cpu", "cuda" or "cuda:0"; None is the CPU, or the device of `data` if it is a
+            tensor.
+        requires_grad: True makes the result a leaf whose gradient `backward` computes.
 
-    >>> import fusewire as fw
-    >>> fw.tensor([[1, 2.5], [3, 4]])
-    tensor([[1. , 2.5],
-            [3. , 4. ]])
-    >>> fw.tensor([1, 2], dtype=fw.float64)
-    tensor([1., 2.], dtype=float64)
+    Returns:
+        Tensor of the shape of `data`.
+
+    Raises:
+        DTypeError: `data` is not made of numbers, does not fit into the dtype, or is to require a
+            gradient in a dtype that is not floating point.
+        ShapeError: nested lists differ in length.
+        DeviceError: the device is not available.
+
+    Example:
+        >>> import fusewire as fw
+        >>> fw.tensor([[1, 2.5], [3, 4]])
+        tensor([[1. , 2.5],
+                [3. , 4. ]])
+        >>> fw.tensor([1, 2], dtype=fw.float64)
+        tensor([1., 2.], dtype=float64)
     """
     if isinstance(data, Tensor):
-        made = data.detach() if dtype is None and device is None else \
+        out = data.detach() if dtype is None and device is None else \
             data.detach().to(dtype=dtype, device=device)
-        made._base = None  # a copy
+        out._base = None  # a copy
     else:
-        place = devices.placed(device)
-        made = _made(data, dtype)
-        made = made if place == CPU else made.to(place)
-    return made.requires_grad_() if requires_grad else made
+        target = devices.placed(device)
+        out = _of_values(data, dtype)
+        out = out if target == CPU else out.to(target)
+    return out.requires_grad_() if requires_grad else out
 
 
-def _made(data: Any, dtype: Any) -> Tensor:
-    """A tensor of anything but a tensor."""
+def _of_values(data: Any, dtype: Any) -> Tensor:
+    """A tensor of `data` that is not a tensor itself."""
     followed = data.__tensor__(dtype) if isinstance(data, interpreter.Symbol) else None
     return interpreter.source(Tensor(_array_of(data, dtype))) if followed is None else followed
 
@@ -310,48 +352,48 @@ _DEFAULTS = {"f": float32, "i": int64, "c": complex64}
 
 
 def _array_of(data: Any, dtype: Any) -> Any:
-    """A new array of `data`, in the default dtype of its kind where it has none of its own."""
+    """A new array of `data`, in the default dtype of its kind if it has no dtype."""
     if dtype is None and type(data) is np.ndarray and OWN.get(data.dtype) is data.dtype:
-        return data.copy()  # the usual case without what follows, which takes ten times as long
-    wanted = None if dtype is None else as_dtype(dtype)
+        return data.copy()  # a short cut: the code below takes ten times as long
+    target = None if dtype is None else as_dtype(dtype)
     if _has_arrays(data):
-        wanted = wanted or result_type(*_leaves(data))
+        target = target or result_type(*_leaves(data))
         data = _plain(data)
     try:
         array = np.array(data)
-        if wanted is None and not hasattr(data, "dtype"):
-            wanted = _DEFAULTS.get(array.dtype.kind)
-        elif wanted is not None and kind(array.dtype) in "biuf":
-            array = np.array(data, dtype=wanted)  # refuses Python ints that do not fit
-        elif array.dtype.kind == "c" and wanted is not None and wanted.kind != "c":
-            raise TypeError("a complex number is no real one")
+        if target is None and not hasattr(data, "dtype"):
+            target = _DEFAULTS.get(array.dtype.kind)
+        elif target is not None and kind(array.dtype) in "biuf":
+            array = np.array(data, dtype=target)  # raises for Python ints that do not fit
+        elif array.dtype.kind == "c" and target is not None and target.kind != "c":
+            raise TypeError("a complex number is not a real number")
     except ValueError as error:
         raise ShapeError(f"tensor: cannot make a tensor of {data!r:.80}: {error}",
                          "the lists at one level must have one length") from None
     except (TypeError, OverflowError) as error:
         raise DTypeError(f"tensor: cannot make a tensor of {data!r:.80}: {error}",
                          "choose a dtype that holds these values") from None
-    unfit = kind(array.dtype) not in "biufc" or (array.dtype == uint64 and wanted is None
+    unfit = kind(array.dtype) not in "biufc" or (array.dtype == uint64 and target is None
                                                 and not hasattr(data, "dtype"))
     if unfit:
         raise DTypeError(f"tensor: cannot make a tensor of {data.__class__.__name__}: {data!r:.80}",
                          "it takes numbers, nested lists of numbers, arrays and tensors; integers "
                          "of 2**63 and more need dtype=fw.uint64")
-    return array.astype(wanted or as_dtype(array.dtype), copy=False)
+    return array.astype(target or as_dtype(array.dtype), copy=False)
 
 
 _WITH_DTYPE = (Tensor, np.ndarray, np.generic)
 
 
 def _has_arrays(data: Any) -> bool:
-    """Whether nested lists hold something that has a dtype of its own."""
+    """True if nested lists hold an array or a tensor."""
     return isinstance(data, (list, tuple)) and any(
         isinstance(x, _WITH_DTYPE) or _has_arrays(x) for x in data
     )
 
 
 def _leaves(data: Any) -> Iterator[Any]:
-    """The dtypes and Python's numbers in nested lists."""
+    """The dtypes of arrays, and the Python numbers, in nested lists."""
     for x in data:
         if isinstance(x, (list, tuple)):
             yield from _leaves(x)
@@ -366,7 +408,23 @@ def _plain(data: Any) -> Any:
 
 
 def from_numpy(array: Any) -> Tensor:
-    """A tensor over the memory of `array`, not a copy. Do not write to the array afterwards."""
+    """A tensor over the memory of `array`, without a copy.
+
+    Args:
+        array: NumPy array. Do not write to it afterwards: tensors are values.
+
+    Returns:
+        Tensor of the shape and dtype of `array`.
+
+    Raises:
+        DTypeError: `array` is not a NumPy array, or has a dtype that tensors do not have.
+
+    Example:
+        >>> import fusewire as fw
+        >>> import numpy as np
+        >>> fw.from_numpy(np.arange(3))
+        tensor([0, 1, 2])
+    """
     if not isinstance(array, np.ndarray):
         raise DTypeError(f"from_numpy: takes a NumPy array, not {type(array).__name__}",
                          "fw.tensor takes numbers and lists, and copies")
@@ -375,7 +433,7 @@ def from_numpy(array: Any) -> Tensor:
 
 
 def as_tensor(name: str, x: Any) -> Tensor:
-    """`x` as a tensor for the op `name`; NumPy's arrays become tensors, else DTypeError."""
+    """`x` as a tensor for the op `name`: a tensor or a NumPy array; else raises DTypeError."""
     if isinstance(x, Tensor):
         return x
     if isinstance(x, (np.ndarray, np.generic)):

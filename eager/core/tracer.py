@@ -1,4 +1,4 @@
-"""What stands in the place of a tensor's array while a transform (`vmap`, `jvp`) runs."""
+"""Defines the values that replace a tensor's array while a transform (`vmap`, `jvp`) runs."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ _OPERATORS = ("neg pos abs invert add radd sub rsub mul rmul truediv rtruediv fl
 
 
 class Traced:
-    """A value of a transform: what its type is, and what it is made of.
+    """A value of a transform: its type and the tensors that it consists of.
 
-    `Tensor(data)` holds it like an array, so the tape and everything that moves data on works with
-    it. No array's method does: whoever tries one has kept the tensor for longer than the transform.
+    `Tensor(data)` holds it like an array, so that the tape and all code that passes data on work.
+    Methods of arrays raise: only a tensor that outlives the transform comes to them.
     """
 
     __slots__ = ()
@@ -40,38 +40,38 @@ class Traced:
         raise NotImplementedError
 
     def seen(self, tensor: Any) -> tuple[Any, ...]:
-        """The shape to show to user code: sizes may be symbolic."""
+        """The shape that user code sees; sizes may be symbolic."""
         raise NotImplementedError
 
     def place(self) -> str:
-        """The name of the device of what it is made of."""
+        """The name of the device of its parts."""
         return self.parts()[0].device  # type: ignore[no-any-return]
 
     def values(self, how: str, key: Any = None) -> np.ndarray[Any, Any]:
-        """The value as an array, for Python code that asks for it by `how`.
+        """The value as an array, for Python code that reads it by `how`.
 
-        key: what of its one number is looked at (`bool` for `if x:`), by default all of it.
+        key: the function of its one number that matters (`bool` for `if x:`); None: the number.
         """
         raise NotImplementedError
 
     def custom(self, function: Any, ctx: Any, args: tuple[Any, ...]) -> Any:
-        """What `forward` of a `Function` gives for `args`, of which this is the value of one."""
+        """The result of `forward` of a `Function` for `args`; this is the value of one of them."""
         raise NotImplementedError
 
     def text(self) -> str:
-        """For `repr`."""
+        """The text of `repr`."""
         raise NotImplementedError
 
     def detached(self) -> Traced:
-        """The same value without any derivative."""
+        """This value without derivatives."""
         raise NotImplementedError
 
     def untaped(self) -> Traced:
-        """The same value, cut off from the tapes."""
+        """This value, detached from the tapes."""
         raise NotImplementedError
 
     def parts(self) -> tuple[Any, ...]:
-        """The tensors that it is made of."""
+        """The tensors that it consists of."""
         raise NotImplementedError
 
     def __getattr__(self, name: str) -> Any:
@@ -80,11 +80,11 @@ class Traced:
         raise self.outlived()
 
     def outlived(self, *_: Any) -> GradientError:
-        """The error for a use outside of the transform."""
+        """The error for a use after the transform has ended."""
         return GradientError(
             f"a tensor that was computed inside of {self.transform} is used outside of it",
-            "return it from the function; state that the function keeps, such as the running mean "
-            "of a batch norm in training mode, cannot be changed inside")
+            "return it from the function; the function cannot change state, such as the running "
+            "mean of a batch norm in training mode")
 
     __hash__ = object.__hash__
 

@@ -1,4 +1,4 @@
-"""Which one function an op's implementation comes down to, so that small ops can call just that."""
+"""Finds the one function that an op's implementation calls, so that small ops call it directly."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _OPERATORS = ("add sub mul truediv floordiv mod pow neg and or xor invert lshift
 
 
 class _Call(NamedTuple):
-    """What a stand-in answers: the function that would have run, and on what."""
+    """The answer of a stand-in: the function that would have run, and its arguments."""
 
     function: Callable[..., Any]
     args: tuple[Any, ...]
@@ -43,15 +43,15 @@ for _name in _OPERATORS:
 def implementation(op: Op, count: int) -> Callable[..., Any]:
     """`op.impl` of `count` arrays, without the kernels as its first argument.
 
-    The one function of Python or NumPy that it calls, where it does no more: each Python function
-    in between would take a tenth of a small op's time.
+    If it calls one function of Python or NumPy and does no more, that function: each Python
+    function in between would take a tenth of a small op's time.
     """
     operands = tuple([_ArrayStandIn() for _ in range(count)])
     try:
-        found = op.impl(_Kernels(), *operands)
-    except Exception:  # it does more with them than stand-ins can
-        found = None
-    if isinstance(found, _Call) and all(map(operator.is_, found.args, operands)) \
-            and len(found.args) == count:
-        return found.function
+        call = op.impl(_Kernels(), *operands)
+    except Exception:  # it does more with its operands than stand-ins support
+        call = None
+    if isinstance(call, _Call) and all(map(operator.is_, call.args, operands)) \
+            and len(call.args) == count:
+        return call.function
     return functools.partial(op.impl, cpu_kernels)

@@ -1,8 +1,8 @@
-"""Which tensors are views by PyTorch's rules, and the error where writing to one would be lost.
+"""Marks tensors that are views by PyTorch's rules and raises where a write to one would be lost.
 
-Tensors never share elements here: a write to a view changes nothing but the view. Programs written
-for PyTorch or NumPy expect the tensor behind it to change as well. So each view knows the tensor it
-was made from, and a write in place is an error while that tensor, or one further back, is alive.
+Tensors never share elements here: a write to a view changes the view alone. Programs written for
+PyTorch or NumPy expect its base to change as well. So each view has a weak reference to its base,
+and a write in place is an error while the base, or a base of the base, is alive.
 """
 
 from __future__ import annotations
@@ -24,15 +24,15 @@ def view_of(x: Any, out: T) -> T:
 
 
 def linked(x: Any) -> Any:
-    """What a view of the view `x` holds: references to `x`, and to what `x` is a view of."""
+    """The `_base` of a view of the view `x`: references to `x` and to the bases of `x`."""
     base = x._base
     if type(base) is tuple and base[0]() is None:
-        base = base[1]  # so that a chain of views whose tensors are gone stays short
+        base = base[1]  # skips dead tensors, so that a chain of views stays short
     return ref(x), base
 
 
 def bases_of(x: Any) -> Iterator[Any]:
-    """The tensors that `x` is a view of and that are alive, nearest first."""
+    """The bases of `x` that are alive, nearest first."""
     base = x._base
     while base is not None:
         seen, base = (base[0](), base[1]) if type(base) is tuple else (base(), None)
@@ -41,13 +41,13 @@ def bases_of(x: Any) -> Iterator[Any]:
 
 
 def check_replay(x: Any) -> None:
-    """`check_write` for what a replay changes; parameters get their step as in eager."""
+    """`check_write` for a tensor that a replay changes; parameters get their step as in eager."""
     if not isinstance(x.edge, Leaf):
         check_write(x)
 
 
 def check_write(x: Any) -> None:
-    """ViewError where `x` is a view of a tensor that is alive."""
+    """Raises ViewError if `x` is a view of a tensor that is alive."""
     for seen in bases_of(x):
         raise ViewError(
             f"a write in place to a tensor of shape {x.shape} would be lost: it is a view of a "

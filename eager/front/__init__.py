@@ -1,1 +1,1 @@
-"""Files of tensors, and advice for users of other libraries: above all of eager."""
+"""Saves and loads tensors, and advises users of other libraries; the top of eager."""

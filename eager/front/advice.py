@@ -1,8 +1,7 @@
-"""What to do about errors that Python itself raises where a habit of another library does not fit.
+"""Adds advice to errors that Python raises for habits from other libraries.
 
-`sum(dim=0)` fails before any code of fusewire runs, and `x.size(0)` calls an int. Checking for that
-in every function would cost each call its share, so nothing is checked: an error that nobody has
-caught gets its advice on the way to the screen, where Python shows it.
+`sum(dim=0)` fails before any code of fusewire runs, and `x.size(0)` calls an int. Checks in every
+function would slow each call down. So an uncaught error gets its advice when Python shows it.
 """
 
 from __future__ import annotations
@@ -35,13 +34,13 @@ LEFT_OUT = {
     "pin_memory": "leave it out: tensors live on the CPU",
     "memory_format": "leave it out: there is one memory format",
 }
-"""A keyword that no function here has -> what to do instead."""
+"""A keyword that no function here has -> the alternative."""
 
 PYTHONS = (AttributeError, ImportError, ModuleNotFoundError, TypeError, ValueError)
 
 
 class Habit(NamedTuple):
-    """An error of Python's by its text, with what stands in the user's line, and what to do."""
+    """An error of Python: patterns of its text and of the user's line, and the advice."""
 
     text: str
     line: str
@@ -67,7 +66,7 @@ HABITS = (
 
 
 def advice(error: BaseException) -> str:
-    """What to do about an error of Python's that a line of user code met; maybe an empty text."""
+    """The advice for an error that Python raised in user code, or an empty text."""
     if isinstance(error, ImportError):
         return _of_import(error)
     keyword = re.search(r"(\w+)\(\) got an unexpected keyword argument '(\w+)'", str(error))
@@ -79,7 +78,7 @@ def advice(error: BaseException) -> str:
 
 
 def _of_import(error: ImportError) -> str:
-    """What stands for a module, or a name in one, that is imported from `fusewire` in vain."""
+    """The advice for a missing module of `fusewire`, or a missing name in one."""
     package, _, path = (error.name or "").partition(".")
     if package != __name__.partition(".")[0]:
         return ""
@@ -89,23 +88,23 @@ def _of_import(error: ImportError) -> str:
 
 
 def _of_keyword(function: str, keyword: str, line: str) -> str:
-    """The keyword of ours for `keyword`, where `function` is one of ours that has it."""
+    """The advice for an unknown `keyword` of one of our functions."""
     package = sys.modules[__name__.partition(".")[0]]
     spaces = (Tensor, package, package.linalg, package.fft)
-    found: Any = next((f for space in spaces if callable(f := vars(space).get(function))), None)
-    if found is None or not re.search(rf"\b{function}\(", line):
+    ours: Any = next((f for space in spaces if callable(f := vars(space).get(function))), None)
+    if ours is None or not re.search(rf"\b{function}\(", line):
         return ""
     try:
-        known = inspect.signature(found).parameters
+        parameters = inspect.signature(ours).parameters
     except (TypeError, ValueError):
         return ""
-    if KEYWORDS.get(keyword) in known:
-        return f"the keyword is {KEYWORDS[keyword]} here: {function}({', '.join(known)})"
-    return LEFT_OUT.get(keyword, f"it takes {function}({', '.join(known)})")
+    if KEYWORDS.get(keyword) in parameters:
+        return f"the keyword is {KEYWORDS[keyword]} here: {function}({', '.join(parameters)})"
+    return LEFT_OUT.get(keyword, f"it takes {function}({', '.join(parameters)})")
 
 
 def _user_lines(trace: TracebackType | None) -> Iterator[str]:
-    """The lines of source that are not fusewire's, outermost first."""
+    """The user's lines of source in a traceback, outermost first."""
     while trace is not None:
         code = trace.tb_frame.f_code
         if not is_ours(code):
@@ -114,18 +113,18 @@ def _user_lines(trace: TracebackType | None) -> Iterator[str]:
 
 
 def advise(error: BaseException) -> None:
-    """Adds to the text of an error of Python's what to do, where that is known."""
+    """Appends advice, if there is any, to the text of an error of Python."""
     if type(error) not in PYTHONS or not error.args:
         return
-    found = advice(error)
-    if found and isinstance(error.args[0], str) and "help: " not in error.args[0]:
-        error.args = (f"{error.args[0]}\n  help: {found}", *error.args[1:])
+    help = advice(error)
+    if help and isinstance(error.args[0], str) and "help: " not in error.args[0]:
+        error.args = (f"{error.args[0]}\n  help: {help}", *error.args[1:])
         if isinstance(error, ImportError):
             error.msg = error.args[0]
 
 
 def install() -> None:
-    """Lets Python and IPython show errors with advice."""
+    """Makes Python and IPython show errors with advice."""
     shown = sys.excepthook
 
     def show(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:

@@ -1,8 +1,8 @@
-"""Files that are replaced as a whole: at any moment a path has its old file or its new one.
+"""Replaces files atomically: at any moment a path has its old file or its complete new one.
 
-The new file is written in a folder beside the old one, since libraries write files of their own
-there as well. A saver holds a lock on its folder. A folder without its lock is what a killed
-process has left: the next save of the same path removes it.
+The new file is written in a work folder beside the old file, as libraries write temporary files
+too. A saver holds a lock on its folder. A folder without a lock belongs to a killed process; the
+next save of the same path removes it.
 """
 
 from __future__ import annotations
@@ -24,23 +24,23 @@ _LOCK = "lock"
 
 @contextlib.contextmanager
 def replacing(path: str) -> Iterator[str]:
-    """The path of a new file, to be written; complete, it takes the place of the one at `path`."""
+    """The path of a new file, which replaces the file at `path` when the context ends."""
     folder, name = os.path.split(path)
-    _remove_left(folder, name)
+    _remove_abandoned(folder, name)
     with _work_folder(folder, name) as work:
-        made = os.path.join(work, "new.safetensors")
-        yield made
-        with open(made, "rb+") as file:
+        new_file = os.path.join(work, "new.safetensors")
+        yield new_file
+        with open(new_file, "rb+") as file:
             os.fsync(file.fileno())
         if os.path.exists(path):
-            shutil.copymode(path, made)
-        os.replace(made, path)
-    with contextlib.suppress(OSError):  # the name too; not every system opens folders
-        opened = os.open(folder, os.O_RDONLY)
+            shutil.copymode(path, new_file)
+        os.replace(new_file, path)
+    with contextlib.suppress(OSError):  # syncs the name; some systems cannot open folders
+        descriptor = os.open(folder, os.O_RDONLY)
         try:
-            os.fsync(opened)
+            os.fsync(descriptor)
         finally:
-            os.close(opened)
+            os.close(descriptor)
 
 
 @contextlib.contextmanager
@@ -50,7 +50,7 @@ def _work_folder(folder: str, name: str) -> Iterator[str]:
     try:
         while lock is None:
             work = os.path.join(folder, f".{name}.{uuid.uuid4().hex[:8]}.tmp")
-            os.mkdir(work)  # raises where nothing can be written, with the user's path
+            os.mkdir(work)  # raises, with the user's path, if the folder is not writable
             lock = _new_lock(os.path.join(work, _LOCK))
         yield work
     finally:
@@ -60,7 +60,7 @@ def _work_folder(folder: str, name: str) -> Iterator[str]:
 
 
 def _new_lock(path: str) -> int | None:
-    """The descriptor of a new locked file; None if another saver took its folder for a left one."""
+    """The descriptor of a new locked file; None if another saver has removed its folder."""
     try:
         lock = os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600)
     except (FileNotFoundError, FileExistsError):
@@ -72,7 +72,7 @@ def _new_lock(path: str) -> int | None:
 
 
 def _locked(lock: int, otherwise: bool) -> bool:
-    """Whether this process now has the lock; `otherwise` where the file system has no locks."""
+    """True if this process now has the lock; `otherwise` if the file system has no locks."""
     if fcntl is None:
         return True
     try:
@@ -84,16 +84,16 @@ def _locked(lock: int, otherwise: bool) -> bool:
     return True
 
 
-def _remove_left(folder: str, name: str) -> None:
-    """Removes the folders of savers of this path that were killed."""
+def _remove_abandoned(folder: str, name: str) -> None:
+    """Removes the work folders of killed savers of this path."""
     ours = re.compile(re.escape(f".{name}.") + r"[0-9a-f]{8}\.tmp")
     with contextlib.suppress(OSError), os.scandir(folder or ".") as entries:
         for work in [entry.path for entry in entries if ours.fullmatch(entry.name)]:
             with contextlib.suppress(OSError):
-                _remove_if_left(work)
+                _remove_if_unlocked(work)
 
 
-def _remove_if_left(work: str) -> None:
+def _remove_if_unlocked(work: str) -> None:
     path = os.path.join(work, _LOCK)
     lock = os.open(path, os.O_CREAT | os.O_RDWR | getattr(os, "O_NOFOLLOW", 0), 0o600)
     try:

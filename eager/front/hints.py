@@ -1,9 +1,9 @@
-"""What to use for the names of NumPy and PyTorch that fusewire has under other names.
+"""Tells users of NumPy and PyTorch our name for a function that they know under another one.
 
-One thing has one name here; another library's name for it raises an AttributeError that says ours.
-On modules `__getattr__` answers, which Python calls for missing names only. On a class it would
-make every other attribute take two to three times as long, as Python then does not specialise its
-look-ups, so there each known name is a descriptor that raises.
+Each function has one name here; another library's name for it raises an AttributeError with ours.
+On modules `__getattr__` does so, which Python calls for missing names only. On a class it would
+slow every other attribute down two to three times, since Python then does not specialize its
+look-ups. So each such name of a tensor is a descriptor that raises.
 """
 
 from __future__ import annotations
@@ -13,10 +13,9 @@ from collections.abc import Callable
 from types import ModuleType
 from typing import Any, NoReturn
 
-from .. import amp, autograd, func, linalg, nn, optim, utils
 from ..core.tensor import Tensor
 from ..errors import FusewireError
-from ..namespaces import cuda, fft, random, special
+from .public_modules import MODULES, show_public_names
 
 __all__ = ["MissingNameError"]
 
@@ -51,7 +50,7 @@ FUNCTIONS = {
     "swapdims": "fw.transpose", "true_divide": "fw.divide", "unbind": "fw.unstack",
     "unique": "fw.unique_values", "unsqueeze": "fw.expand_dims",
 }
-"""Missing in `fw` -> an expression, perhaps of tensors `x` and `y`, that gives what to use."""
+"""A name that `fw` lacks -> the expression to use, perhaps of tensors `x` and `y`."""
 
 METHODS = {
     "abs_": "x.copy_(x.abs())", "add": "x + y", "addcdiv_": "x.add_(0.1 * x / y)",
@@ -102,7 +101,7 @@ METHODS = {
     "unique": "fw.unique_values(x)", "unsqueeze": "x.expand_dims", "unsqueeze_": "x.expand_dims",
     "view": "x.reshape", "view_as": "x.reshape(y.shape)", "where": "fw.where",
 }
-"""Missing in a tensor `x` -> an expression, perhaps with a tensor `y`, that gives what to use."""
+"""A name that a tensor `x` lacks -> the expression to use, perhaps with a tensor `y`."""
 
 _CPU = 'devices are "cpu" and "cuda": where a script asks for others, there are none'
 ABSENT = {
@@ -122,9 +121,9 @@ ABSENT = {
     "torchvision": "examples/models has models with its names; images are NumPy arrays",
     "use_deterministic_algorithms": "leave it out: the same call always gives the same bits",
 }
-"""Names of things that do not exist here -> what to do instead, in words."""
+"""Names without a counterpart here -> the alternative in words."""
 
-SPACES: dict[str, Any] = {}  # the modules that give hints, by their public path
+SPACES: dict[str, Any] = {}  # modules with hints, by their public path
 
 
 class MissingNameError(FusewireError, AttributeError):
@@ -135,7 +134,7 @@ class MissingNameError(FusewireError, AttributeError):
         self.name, self.hint = name, hint
 
     def __str__(self) -> str:
-        self.help = self.hint()  # only now: most missing names are asked for by `hasattr`
+        self.help = self.hint()  # computed late: most look-ups of missing names come from `hasattr`
         return super().__str__()
 
     def __reduce__(self) -> Any:
@@ -143,7 +142,7 @@ class MissingNameError(FusewireError, AttributeError):
 
 
 class Missing:
-    """A name that tensors do not have: an attribute that raises."""
+    """An attribute that raises, for a name that tensors do not have."""
 
     __slots__ = ("hint", "name")
 
@@ -154,19 +153,16 @@ class Missing:
         raise MissingNameError("a tensor", self.name, lambda: f"use {self.hint}")
 
 
-def install(package: Any) -> None:
-    """Makes the modules of `package`, and tensors, say what to use instead of missing names."""
-    inner = {"amp": amp, "autograd": autograd, "cuda": cuda, "fft": fft, "func": func,
-             "linalg": linalg, "nn": nn, "nn.functional": nn.functional, "nn.init": nn.init,
-             "nn.utils": nn.utils,
-             "nn.utils.rnn": nn.utils.rnn, "optim": optim, "random": random,
-             "optim.lr_scheduler": optim.lr_scheduler, "optim.swa_utils": optim.swa_utils,
-             "special": special, "utils": utils, "utils.data": utils.data}
+def install(package: Any, **modules: Any) -> None:
+    """Makes `package`, its public modules and tensors say what to use instead of missing names.
+
+    `modules` are those that lie above `eager`, by name. `dir` of all of them lists public names.
+    """
+    inner = {**MODULES, **modules}
     SPACES.update({"fw": package, **{f"fw.{path}": module for path, module in inner.items()}})
     for path, module in SPACES.items():
         module.__getattr__ = _getattr(path, module)
-        if not hasattr(module, "__path__"):  # a file shows what it offers, not what it imports
-            module.__dir__ = lambda module=module: sorted(module.__all__)
+    show_public_names(list(SPACES.values()))
     for name, hint in METHODS.items():
         setattr(Tensor, name, Missing(name, hint))
     Tensor.__dir__ = _names  # type: ignore[assignment, method-assign]
@@ -178,7 +174,7 @@ def _names(x: Tensor) -> list[str]:
 
 def _getattr(path: str, module: ModuleType) -> Callable[[str], NoReturn]:
     def missing(name: str) -> NoReturn:
-        if name.startswith("_"):  # protocols ask for these and take no advice
+        if name.startswith("_"):  # protocols look these up and need no advice
             raise AttributeError(f"module {module.__name__!r} has no attribute {name!r}")
         raise MissingNameError(path, name, lambda: suggestion(name, path))
 
@@ -186,7 +182,7 @@ def _getattr(path: str, module: ModuleType) -> Callable[[str], NoReturn]:
 
 
 def suggestion(name: str, path: str) -> str:
-    """What to use for `name`, which the module at `path` does not have; maybe an empty text."""
+    """The name to use for `name`, which the module at `path` does not have, or an empty text."""
     if name in FUNCTIONS:
         return f"use {FUNCTIONS[name]}"
     if name in ABSENT:

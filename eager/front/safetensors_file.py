@@ -1,4 +1,4 @@
-"""Named arrays in one safetensors file, by the library of that name; what else a file may be.
+"""Reads and writes safetensors files, and explains other formats.
 
 The format: https://github.com/huggingface/safetensors#format. A file cannot run code.
 """
@@ -13,11 +13,11 @@ import numpy as np
 from ..errors import DTypeError, FusewireError, StateError
 
 METADATA = "__metadata__"  # the one name that no array can have
-LACKING = ("complex128",)  # dtypes that the format does not have
+LACKING = ("complex128",)  # dtypes that the format lacks
 
 
 def write(path: str, arrays: Mapping[str, Any], metadata: Mapping[str, str]) -> None:
-    """Writes a file with `arrays` and texts."""
+    """Writes a file with `arrays` and the texts of `metadata`."""
     from safetensors.numpy import save_file
 
     for name, array in arrays.items():
@@ -30,7 +30,7 @@ def write(path: str, arrays: Mapping[str, Any], metadata: Mapping[str, str]) -> 
 
 
 def read(path: str, name: str) -> tuple[dict[str, Any], dict[str, str]]:
-    """The arrays and texts of a file, which errors call `name`."""
+    """The arrays and the metadata of a file; `name` stands for it in errors."""
     from safetensors import SafetensorError, safe_open
 
     try:
@@ -50,10 +50,10 @@ def _array(file: Any, key: str, name: str) -> Any:
                          "no dtype here", "cast it where the file was written") from None
 
 
-# ---- what else a file may be
+# ---- other formats
 _TORCH = ("convert it where PyTorch is: safetensors.torch.save_file(torch.load(file, "
           "weights_only=True), 'model.safetensors')")
-_KINDS = (  # how a file begins, what else it holds there, what it is, what to do
+_KINDS = (  # first bytes, bytes near the start, name of the format, advice
     (b"PK\x03\x04", b"data.pkl", "PyTorch's own (a zip with a pickle)", _TORCH),
     (b"PK\x03\x04", b".npy", "NumPy's .npz", "read it with np.load, and fw.tensor each array"),
     (b"PK\x03\x04", b"", "a zip", ""),
@@ -66,10 +66,10 @@ _KINDS = (  # how a file begins, what else it holds there, what it is, what to d
 
 
 def unreadable(path: str, name: str, what: str) -> FusewireError:
-    """The error for a file that the library does not read, for the reason `what`."""
+    """The error for a file that the library cannot read, for the reason `what`."""
     with open(path, "rb") as file:
         head = file.read(4096)
-    if head[8:9] == b"{":  # a header that begins as it should
+    if head[8:9] == b"{":  # a header with a valid start
         return StateError(f"{name} is a broken or incomplete safetensors file: {what}",
                           "if it was copied or downloaded, get it again")
     kind, help = _kind_of(head)

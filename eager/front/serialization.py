@@ -1,8 +1,8 @@
-"""Checkpoints: `save` and `load`, as safetensors files.
+"""Saves and loads checkpoints as safetensors files.
 
-The tensors of nested dicts and lists become arrays under dotted names, which any reader of the
-format finds; what is left, numbers and texts and where each tensor goes, is JSON in the file's
-metadata. A dict of tensors alone keeps its names. Nothing is pickled: a file cannot run code.
+Tensors of nested dicts and lists become arrays under dotted names, for any reader of the format.
+The remaining structure, with numbers, texts and the names of tensors, is JSON in the file's
+metadata. A dict of tensors alone keeps its names. A file holds no pickle and cannot run code.
 """
 
 from __future__ import annotations
@@ -28,89 +28,106 @@ from .atomic_files import replacing
 
 __all__ = ["load", "save"]
 
-_TREE = "fusewire"  # the name in the metadata under which the tree is
+_TREE = "fusewire"  # the key of the structure in the metadata
 _VERSION = 1
 _PLAIN = (bool, int, float, str, type(None))
 
 
 def save(obj: Any, f: Any) -> None:
-    """Writes `obj` to a safetensors file: a path, or a binary file object.
+    """Writes `obj` to a safetensors file.
 
-    obj: tensors, numbers, texts, None, dtypes, and dicts, lists and tuples of such: a state dict,
-    or a checkpoint {"model": model.state_dict(), "optimizer": optimizer.state_dict(), "epoch": 3}.
-    A path has the old file or the whole new one at any moment, also after a crash. What a killed
-    save left beside it is removed by the next save of that path.
+    A path has the old file or the whole new one at any moment, also after a crash. The next save of
+    the path removes the temporary files of a killed save.
 
-    >>> import fusewire as fw, io
-    >>> file = io.BytesIO()
-    >>> fw.save({"model": {"weight": fw.ones(2)}, "epoch": 3}, file)
-    >>> fw.load(io.BytesIO(file.getvalue()))
-    {'model': {'weight': tensor([1., 1.])}, 'epoch': 3}
+    Args:
+        obj: tensors, numbers, texts, None, dtypes, and dicts, lists and tuples of these: a state
+            dict, or a checkpoint such as {"model": model.state_dict(), "epoch": 3}.
+        f: path, or binary file object.
+
+    Raises:
+        DTypeError: `obj` holds an object of another type, holds itself or is nested too deeply, or
+            a tensor is complex128.
+        StateError: a parameter of a lazy module has no shape yet.
+
+    Example:
+        >>> import fusewire as fw, io
+        >>> file = io.BytesIO()
+        >>> fw.save({"model": {"weight": fw.ones(2)}, "epoch": 3}, file)
+        >>> fw.load(io.BytesIO(file.getvalue()))
+        {'model': {'weight': tensor([1., 1.])}, 'epoch': 3}
     """
     try:
         arrays, metadata = _parts(obj)
     except RecursionError:
         raise DTypeError("save: the object is nested too deeply",
-                         "save a flat dict or list in the place of nested ones") from None
+                         "save a flat dict or list instead of nested ones") from None
     if hasattr(f, "write"):
-        with _beside() as made:
-            safetensors_file.write(made, arrays, metadata)
-            with open(made, "rb") as file:
+        with _beside() as new_file:
+            safetensors_file.write(new_file, arrays, metadata)
+            with open(new_file, "rb") as file:
                 shutil.copyfileobj(file, f)
         return
-    with replacing(os.path.realpath(f)) as made:
-        safetensors_file.write(made, arrays, metadata)
+    with replacing(os.path.realpath(f)) as new_file:
+        safetensors_file.write(new_file, arrays, metadata)
 
 
 def _parts(obj: Any) -> tuple[dict[str, Any], dict[str, str]]:
-    """The arrays and the metadata of the file of an object."""
+    """The arrays and the metadata of the file for an object."""
     if _is_flat(obj):
         arrays = {name: _array(x, name) for name, x in obj.items()}
-        found: Any = {"$dict": [(name, {"$tensor": name}) for name in obj]}  # keeps their order
+        encoded: Any = {"$dict": [(name, {"$tensor": name}) for name in obj]}  # in sequence
     else:
         tree = _Tree()
-        found = tree.encoded(obj, (), ())
+        encoded = tree.encoded(obj, (), ())
         arrays = tree.arrays
     # names and layouts are PyTorch's: some readers ask for this "format"
-    return arrays, {_TREE: json.dumps({"version": _VERSION, "tree": found}), "format": "pt"}
+    return arrays, {_TREE: json.dumps({"version": _VERSION, "tree": encoded}), "format": "pt"}
 
 
 @contextlib.contextmanager
 def _beside() -> Iterator[str]:
-    """The path of a file that is there for a moment, since the library reads and writes files."""
+    """The path of a temporary file, since the library reads and writes files only."""
     with tempfile.TemporaryDirectory() as folder:
         yield os.path.join(folder, "stream.safetensors")
 
 
 def load(f: Any, map_location: Any = None, *, weights_only: bool = True) -> Any:
-    """What `save` wrote to a path or a binary file object; the tensors of any safetensors file.
+    """The object that `save` wrote, or a dict of the tensors of any safetensors file.
 
-    A path to the JSON index of a model in several files gives the tensors of all. map_location: the
-    name of the device to bring them to, by default the CPU. weights_only: always so, nothing is
-    run.
+    Args:
+        f: path, or binary file object. A path to the JSON index of a model in several files gives
+            the tensors of all files.
+        map_location: name of the device of the tensors. Default the CPU.
+        weights_only: no effect. Loading never runs code of the file.
 
-    >>> import fusewire as fw, io
-    >>> model, file = fw.nn.Linear(2, 1), io.BytesIO()
-    >>> fw.save(model.state_dict(), file)
-    >>> model.load_state_dict(fw.load(io.BytesIO(file.getvalue())))
-    <All keys matched successfully>
+    Raises:
+        StateError: the file is not a complete safetensors file; the message names other formats.
+        DTypeError: a tensor has a dtype that fusewire lacks.
+        DeviceError: the device is not available.
+
+    Example:
+        >>> import fusewire as fw, io
+        >>> model, file = fw.nn.Linear(2, 1), io.BytesIO()
+        >>> fw.save(model.state_dict(), file)
+        >>> model.load_state_dict(fw.load(io.BytesIO(file.getvalue())))
+        <All keys matched successfully>
     """
-    place = name_of(map_location) if isinstance(map_location, str) else CPU
+    device = name_of(map_location) if isinstance(map_location, str) else CPU
     if hasattr(f, "read"):
-        return _of_stream(f, place)
+        return _of_stream(f, device)
     path = os.fspath(f)
     if os.path.isdir(path):
         raise StateError(f"{path} is a folder", _files_in(path))
     if str(path).endswith(".json"):
-        return _of_several(path, place)
-    return _decoded(path, repr(path), place)
+        return _of_several(path, device)
+    return _decoded(path, repr(path), device)
 
 
 def _of_stream(f: Any, device: str) -> Any:
-    with _beside() as made:
-        with open(made, "wb") as file:
+    with _beside() as copy:
+        with open(copy, "wb") as file:
             shutil.copyfileobj(f, file)
-        return _decoded(made, "the file", device)
+        return _decoded(copy, "the file", device)
 
 
 def _files_in(folder: str) -> str:
@@ -119,25 +136,25 @@ def _files_in(folder: str) -> str:
 
 
 def _of_several(path: str, device: str) -> dict[str, Tensor]:
-    """The tensors of all files that an index {"weight_map": {name: file}} lists."""
+    """The tensors of all files in an index {"weight_map": {name: file}}."""
     files = _listed(path)
-    found: dict[str, Tensor] = {}
+    tensors: dict[str, Tensor] = {}
     for name in dict.fromkeys(files.values()):
         part = os.path.join(os.path.dirname(path), name)
         held = _decoded(part, repr(part), device)
         if not _is_flat(held):
             raise StateError(f"{path!r} lists {name!r}, which holds more than tensors by name",
                              "load that file by itself: it is a checkpoint")
-        found.update(held)
-    absent = [name for name in files if name not in found]
+        tensors.update(held)
+    absent = [name for name in files if name not in tensors]
     if absent:
         raise StateError(f"{path!r} lists {absent[0]!r} in {files[absent[0]]!r}, which lacks it",
                          "the files do not belong together: get all of them again")
-    return {name: found[name] for name in files}
+    return {name: tensors[name] for name in files}
 
 
 def _listed(path: str) -> dict[str, str]:
-    """The file of each tensor, by the index at `path`."""
+    """The file of each tensor according to the index at `path`."""
     with open(path, "rb") as file:
         try:
             files: dict[str, str] = json.load(file)["weight_map"]
@@ -164,8 +181,8 @@ def _decoded(path: str, shown: str, device: str) -> Any:
         if held["version"] == _VERSION:
             return _object(held["tree"], tensors)
     except RecursionError:
-        raise StateError(f"{shown} is a broken checkpoint: what it holds is nested too deeply",
-                         "nothing that fw.save writes is; get another copy") from None
+        raise StateError(f"{shown} is a broken checkpoint: its objects are nested too deeply",
+                         "fw.save does not write such files: get another copy") from None
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise StateError(f"{shown} is a broken checkpoint: {error!r}",
                          "write it again, or get another copy") from None
@@ -173,25 +190,25 @@ def _decoded(path: str, shown: str, device: str) -> Any:
                      f"this version reads {_VERSION}: update fusewire")
 
 
-# ---- objects as JSON, without their tensors
+# ---- objects as JSON, with names of tensors
 def _is_flat(obj: Any) -> bool:
     return isinstance(obj, dict) and bool(obj) and safetensors_file.METADATA not in obj and all(
         isinstance(k, str) and isinstance(x, (Tensor, np.ndarray)) for k, x in obj.items())
 
 
 class _Tree:
-    """Turns an object into JSON; its tensors, by name, are in `arrays`.
+    """Encodes an object as JSON and collects its tensors by name in `arrays`.
 
-    What JSON lacks is a dict with one key that begins with "$": {"$tuple": [1, 2]}.
+    Types that JSON lacks become a dict with one key that begins with "$": {"$tuple": [1, 2]}.
     """
 
     def __init__(self) -> None:
         self.arrays: dict[str, Any] = {}
-        self._names: dict[int, str] = {}  # by the identity of an array: tied weights are kept once
+        self._names: dict[int, str] = {}  # by identity of an array: tied weights are written once
 
     def encoded(self, x: Any, path: tuple[Any, ...], above: tuple[int, ...]) -> Any:
         if isinstance(x, _PLAIN) and not isinstance(x, np.generic):
-            return x  # an enum of numbers or texts as what it is: a number or a text
+            return x  # an enum of numbers or texts becomes a number or a text
         if isinstance(x, (Tensor, np.ndarray)):
             return {"$tensor": self._named(x, path)}
         if isinstance(x, np.dtype) or (isinstance(x, type) and issubclass(x, np.generic)):
@@ -252,7 +269,7 @@ def _shown(path: tuple[Any, ...]) -> str:
 
 
 def _object(x: Any, tensors: dict[str, Tensor]) -> Any:
-    """The object that `_Tree.encoded` made `x` of."""
+    """The object that `_Tree.encoded` turned into `x`."""
     if isinstance(x, list):
         return [_object(v, tensors) for v in x]
     if not isinstance(x, dict):

@@ -1,4 +1,4 @@
-"""Transforms of functions: derivatives, batches, and modules as functions of their state."""
+"""Provides transforms of functions: derivatives, batches, modules as functions of their state."""
 
 from .batch import *
 from .forward import *

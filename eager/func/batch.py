@@ -1,8 +1,9 @@
-"""vmap: a function of one example run over a batch at once.
+"""Implements vmap, which runs a function of one example over a batch at once.
 
-The batch is the first axis of what a `Batched` holds. Where Python decides by a batched value, the
-run goes on with the examples that decide like the first one; the function is run again, from its
-start, for the others. So every path through the function runs once for all the examples on it.
+The data of a batched value is a `Batched`, with the examples along the first axis. If Python
+decides by a batched value, the run continues with the examples that decide like the first one. The
+function runs again, from its start, for the others. So each path through the function runs once,
+for all its examples.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from ..ops.products.contract import LETTERS
 from ..ops.shape.join import concat
 from ..ops.shape.view import permute_dims, reshape, slice_axes, take_op
 from . import tree
-from .custom import BatchedCall, Mapped, listed, run_forward
+from .custom import BatchedCall, Mapped, as_list, run_forward
 from .transform import Level, OfLevel, check_inner, is_of, running, untaped
 
 __all__ = ["vmap"]
@@ -36,7 +37,7 @@ Rows = Any  # an array of the numbers of examples, in ascending order
 
 
 class Batched(OfLevel):
-    """A value for each example of a level: `value` has them along its first axis."""
+    """Holds a value for each example of a level, along the first axis of `value`."""
 
     __slots__ = ("rows", "value")
     transform = "vmap"
@@ -56,10 +57,10 @@ class Batched(OfLevel):
         return self.value
 
     def current(self) -> Tensor:
-        """The value for the examples that the level now runs for."""
+        """The value for the examples for which the level is running."""
         self.check()
         if self.rows is not self.level.rows:
-            with enable_grad():  # where the value has a gradient, so does a part of it
+            with enable_grad():  # the part has a gradient if the value has one
                 self.value = _taken(self.value, np.searchsorted(self.rows, self.level.rows))
             self.rows = self.level.rows
         return self.value
@@ -88,7 +89,7 @@ class Batched(OfLevel):
 
 
 class ExampleGroup(NamedTuple):
-    """Examples to run together: of which chunk, and which random numbers they start with."""
+    """The examples of a run: their chunk, and the states of the random numbers they start with."""
 
     rows: Rows
     chunk: Rows
@@ -96,7 +97,7 @@ class ExampleGroup(NamedTuple):
 
 
 class Batch(NamedTuple):
-    """All examples: how many, also as a size that may be symbolic, and how they are to run."""
+    """The number of examples, also as a size that may be symbolic, and the options of vmap."""
 
     examples: int
     size: Any
@@ -105,7 +106,7 @@ class Batch(NamedTuple):
 
 
 class BatchLevel(Level):
-    """A run of the function for some examples."""
+    """Runs the function for some examples."""
 
     def __init__(self, group: ExampleGroup, batch: Batch) -> None:
         self.rows, self.chunk, self.states = group
@@ -114,35 +115,35 @@ class BatchLevel(Level):
 
     @property
     def size(self) -> Any:
-        """How many examples the run is for."""
+        """The number of examples in this run."""
         return self.batch.size if len(self.rows) == self.batch.examples else len(self.rows)
 
     def go_on_with_first(self, outcomes: list[Any]) -> None:
         """Limits the run to the examples whose outcome is that of the first one."""
-        places: dict[Any, list[int]] = {}
-        for place, outcome in enumerate(outcomes):
-            places.setdefault(outcome, []).append(place)
-        stay, *others = places.values()
+        members: dict[Any, list[int]] = {}
+        for position, outcome in enumerate(outcomes):
+            members.setdefault(outcome, []).append(position)
+        followers, *others = members.values()
         if others:
             states = self.states[:self.drawn]
             self.others += [ExampleGroup(self.rows[go], self.chunk, [*states]) for go in others]
-            self.rows = self.rows[stay]
+            self.rows = self.rows[followers]
 
     def apply(self, op: Op, inputs: tuple[Any, ...], params: dict[str, Any]) -> Tensor:
         if op.kind == "composite" and op.batch is None:
-            return self._opened(op, inputs, params)
+            return self._apply_composite(op, inputs, params)
         batched = tuple(is_of(x, self) for x in inputs)
         xs = tuple(x._data.current() if b else x for x, b in zip(inputs, batched))
         rule = op.batch or _RULES.get(op.kind, _one_by_one)
         try:
             value = rule(op, xs, batched, params)
         except FusewireError:
-            op.result(*map(type_of, inputs), **params)  # if it fails, this error says more
+            op.result(*map(type_of, inputs), **params)  # its error, if any, is more specific
             raise
         return Tensor(Batched(self, value))
 
-    def _opened(self, op: Op, inputs: tuple[Any, ...], params: dict[str, Any]) -> Tensor:
-        """A composite, by what it is made of; the tape notes it as one op."""
+    def _apply_composite(self, op: Op, inputs: tuple[Any, ...], params: dict[str, Any]) -> Tensor:
+        """The result of a composite, by the ops that define it; the tape notes one op."""
         bare = [Tensor(x._data) if is_of(x, self) else x for x in inputs]
         out = op.meaning(*bare, **params)
         if is_of(out, self):
@@ -151,15 +152,15 @@ class BatchLevel(Level):
 
     def call(self, function: Any, ctx: Any, args: tuple[Any, ...]) -> Any:
         inner = [x._data.current() if is_of(x, self) else x for x in args]
-        result, kept = run_forward(function, ctx, args, inner)
-        outs = listed(result)
+        result, saved_ctx = run_forward(function, ctx, args, inner)
+        outs = as_list(result)
 
         def beneath(xs: Any) -> tuple[list[Any], list[Any]]:
             axes = [0 if is_of(x, self) else None for x in xs]
             return [x if axis is None else x._data.current() for x, axis in zip(xs, axes)], axes
 
-        made = Mapped.apply(BatchedCall(function, kept, outs, beneath, vmap), *inner)
-        for x, value in zip(outs, made):
+        values = Mapped.apply(BatchedCall(function, saved_ctx, outs, beneath, vmap), *inner)
+        for x, value in zip(outs, values):
             if x is not None:
                 mapped = is_of(x, self)
                 x._data = Batched(self, value) if mapped else value._data
@@ -180,7 +181,7 @@ class BatchLevel(Level):
         return Tensor(Batched(self, self._each_its_own(xs, batched, params, below)))
 
     def _state(self, state: Tensor) -> Tensor:
-        """The state to draw from: as in the run that this one repeats up to a decision."""
+        """The state to draw from: that of the run which this one repeats up to a decision."""
         if self.drawn == len(self.states):
             self.states.append(state)
         self.drawn += 1
@@ -188,18 +189,18 @@ class BatchLevel(Level):
 
     def _each_its_own(self, xs: tuple[Any, ...], batched: tuple[bool, ...], params: dict[str, Any],
                       below: Any) -> Tensor:
-        """Numbers for the whole chunk, of which this run takes its own: the same in every run."""
+        """Random numbers for this run, taken from those of the whole chunk, so every run agrees."""
         count = len(self.chunk)
-        part: Any = np.searchsorted(self.chunk, self.rows)
-        places = np.zeros(count, np.int64)
-        places[part] = np.arange(len(part))
-        given = [_taken(x, places) if b else batching.repeated(x, count)
-                 for x, b in zip(xs[1:], batched[1:])]
-        more = {"shape": (count, *params["shape"])} if "shape" in params else {}
-        return _taken(below((xs[0], *given), {**params, **more}), part)
+        own: Any = np.searchsorted(self.chunk, self.rows)
+        sources = np.zeros(count, np.int64)
+        sources[own] = np.arange(len(own))
+        operands = [_taken(x, sources) if b else batching.repeated(x, count)
+                    for x, b in zip(xs[1:], batched[1:])]
+        shape = {"shape": (count, *params["shape"])} if "shape" in params else {}
+        return _taken(below((xs[0], *operands), {**params, **shape}), own)
 
 
-# ---- rules by kind, for ops that have none of their own
+# ---- rules by kind of op, for ops without a rule
 def _pointwise(op: Op, xs: tuple[Any, ...], batched: tuple[bool, ...], params: dict[str, Any]
                ) -> Tensor:
     ndim = max(x.ndim + (not b) for x, b in zip(xs, batched) if isinstance(x, Tensor))
@@ -207,7 +208,7 @@ def _pointwise(op: Op, xs: tuple[Any, ...], batched: tuple[bool, ...], params: d
 
 
 def _with_axes(x: Tensor, ndim: int) -> Tensor:
-    """`x` with axes of size 1 after the first, so that it has `ndim`."""
+    """`x` with `ndim` axes: axes of size 1 are inserted after the first."""
     return x if x.ndim == ndim else reshape(
         x, (x.shape[0], *(1,) * (ndim - x.ndim), *x.shape[1:]))
 
@@ -222,7 +223,7 @@ def _contract(op: Op, xs: tuple[Any, ...], batched: tuple[bool, ...], params: di
 
 def _one_by_one(op: Op, xs: tuple[Any, ...], batched: tuple[bool, ...], params: dict[str, Any],
                 run: Any = None) -> Tensor:
-    """Runs the op, or run(inputs, params), for each example by itself."""
+    """The result of the op, or of run(inputs, params), computed for each example by itself."""
     run = run or functools.partial(apply, op)
     count = batching.batch_size(xs, batched)
     outs = [run(tuple(_example(x, i) if b else x for x, b in zip(xs, batched)), params)
@@ -230,8 +231,9 @@ def _one_by_one(op: Op, xs: tuple[Any, ...], batched: tuple[bool, ...], params: 
     if outs:
         return concat([reshape(out, (1, *out.shape)) for out in outs])
     one = [TensorType(x.shape[1:], x.dtype) if b else type_of(x) for x, b in zip(xs, batched)]
-    made = op.result(*one, **params)
-    return apply(full_op, (), {"shape": (0, *made.shape), "value": 0, "dtype": made.dtype})
+    result_type = op.result(*one, **params)
+    return apply(full_op, (),
+                 {"shape": (0, *result_type.shape), "value": 0, "dtype": result_type.dtype})
 
 
 def _example(x: Tensor, i: int) -> Tensor:
@@ -244,13 +246,13 @@ _RULES: dict[str, batching.Rule] = {
     "scan": batching.shifted("axis")}
 
 
-def _taken(x: Tensor, places: Any) -> Tensor:
-    """The examples of `x` at `places`."""
-    count = len(places)
-    if count and np.array_equal(places, np.arange(places[0], places[0] + count)):
-        start = (int(places[0]), *(0,) * (x.ndim - 1))
+def _taken(x: Tensor, rows: Any) -> Tensor:
+    """The examples of `x` with the numbers `rows`."""
+    count = len(rows)
+    if count and np.array_equal(rows, np.arange(rows[0], rows[0] + count)):
+        start = (int(rows[0]), *(0,) * (x.ndim - 1))
         return slice_axes(x, start, (1,) * x.ndim, (count, *x.shape[1:]))
-    index = interpreter.source(Tensor(np.asarray(places, np.int64)))
+    index = interpreter.source(Tensor(np.asarray(rows, np.int64)))
     return apply(take_op, (x, index), {"axis": 0})
 
 
@@ -259,22 +261,33 @@ def vmap(
     f: Callable[..., Any], in_axes: Any = 0, out_axes: Any = 0, randomness: str = "error",
     chunk_size: int | None = None,
 ) -> Callable[..., Any]:
-    """`f`, a function of one example, as a function of batches: every tensor has one axis more.
+    """A function that runs `f`, a function of one example, over a batch.
 
-    in_axes: the axis of the examples in each positional argument: one for all or a tuple, nested
-    like the arguments, with None for what all examples share. Keyword arguments are shared.
-    out_axes: where the results have it; None for a result that is the same for all examples.
-    randomness: whether random numbers are "different" or the "same" in all examples, or an "error".
-    chunk_size: how many examples run at once (None: all).
-
-    Where `f` decides by a value (`if`, `while`, `int(x)`), it runs again from its start for the
+    If `f` decides by a value (`if`, `while`, `int(x)`), it runs again from its start for the
     examples that decide otherwise: once for each path that some example takes.
 
-    >>> import fusewire as fw
-    >>> fw.func.vmap(fw.matmul, in_axes=(0, None))(fw.ones(2, 3), fw.tensor([1.0, 2.0, 3.0]))
-    tensor([6., 6.])
-    >>> fw.func.vmap(lambda x: x if x > 0 else -2 * x)(fw.tensor([1.0, -1.0]))
-    tensor([1., 2.])
+    Args:
+        f: takes and returns tensors, or trees (tuples, lists, dicts) of tensors.
+        in_axes: axis of the examples in each positional argument: an int for all, or a tuple,
+            nested like the arguments; None for arguments that all examples share. Keyword arguments
+            are shared. Default 0.
+        out_axes: axis of the examples in each result; None if it is equal for all. Default 0.
+        randomness: "different" draws numbers for each example, "same" draws them once, "error"
+            forbids drawing. Default "error".
+        chunk_size: number of examples that run at once. Default None: all.
+
+    Raises:
+        DTypeError: another randomness, or an argument with an axis that is not a tensor.
+        ShapeError: no argument has an axis, different numbers of examples, a chunk_size below 1, or
+            results of examples that differ in structure, shape or dtype.
+        GradientError: `f` draws random numbers under "error".
+
+    Example:
+        >>> import fusewire as fw
+        >>> fw.func.vmap(fw.matmul, in_axes=(0, None))(fw.ones(2, 3), fw.tensor([1.0, 2.0, 3.0]))
+        tensor([6., 6.])
+        >>> fw.func.vmap(lambda x: x if x > 0 else -2 * x)(fw.tensor([1.0, -1.0]))
+        tensor([1., 2.])
     """
     if randomness not in ("error", "different", "same"):
         raise DTypeError(f"vmap: randomness={randomness!r} is not known",
@@ -287,8 +300,8 @@ def vmap(
     def mapped(*args: Any, **kwargs: Any) -> Any:
         leaves, structure = tree.flatten(args)
         axes = tree.spread("vmap: in_axes", in_axes, structure)
-        fronts = [x if axis is None else _front(x, axis, f"argument {place}")
-                  for x, axis, place in zip(leaves, axes, tree.argument_places(structure))]
+        fronts = [x if axis is None else _front(x, axis, f"argument {label}")
+                  for x, axis, label in zip(leaves, axes, tree.argument_paths(structure))]
         count, size = _batch_size(fronts, axes, structure)
         batch = Batch(count, size, chunk_size, randomness)
 
@@ -302,7 +315,7 @@ def vmap(
 
 
 def _front(x: Any, axis: Any, what: str) -> Tensor:
-    """`x` with its axis of examples in front."""
+    """`x` with its axis of examples first."""
     if not isinstance(x, Tensor):
         raise DTypeError(f"vmap: {what} is {type(x).__name__}, which has no axis of examples",
                          "pass None for it in in_axes, so that all examples share it")
@@ -321,36 +334,37 @@ def _of_rows(x: Tensor, level: BatchLevel) -> Tensor:
 
 def _batch_size(fronts: Sequence[Any], axes: Sequence[Any], structure: Any
                 ) -> tuple[int, Any]:
-    """The number of examples, and as the size to show to user code."""
-    sizes = {place: x._data.shape[0] for x, axis, place in
-             zip(fronts, axes, tree.argument_places(structure)) if axis is not None}
+    """The number of examples, as an int and as the size that user code sees."""
+    sizes = {label: x._data.shape[0] for x, axis, label in
+             zip(fronts, axes, tree.argument_paths(structure)) if axis is not None}
     if not sizes:
         raise ShapeError("vmap: no argument has an axis of examples",
                          "in_axes names one for at least one positional argument")
-    (first, count), *rest = sizes.items()
-    for place, n in rest:
+    (first_label, count), *rest = sizes.items()
+    for label, n in rest:
         if n != count:
-            raise ShapeError(f"vmap: argument {first} has {count} examples, argument {place} {n}",
-                             "all must have as many; None in in_axes for what all examples share")
+            raise ShapeError(
+                f"vmap: argument {first_label} has {count} examples, argument {label} {n}",
+                "all must have as many; pass None in in_axes for arguments that all examples share")
     return count, next(x.shape[0] for x, axis in zip(fronts, axes) if axis is not None)
 
 
-class BatchResult(NamedTuple):
-    """What came of a run: for which examples, and the leaves of its result."""
+class PathResult(NamedTuple):
+    """The result of a run: its examples, and the leaves that the function returned."""
 
     rows: Rows
-    size: Any  # how many those are
-    leaves: list[Tensor]  # with the examples in front, or as they are where not batched
+    size: Any  # the number of examples
+    leaves: list[Tensor]  # with the examples along the first axis, if batched
     batched: list[bool]
     structure: Any
 
 
-def _paths(run: Callable[[BatchLevel], Any], batch: Batch) -> Iterator[BatchResult]:
-    """Runs the function until every example has a result."""
+def _paths(run: Callable[[BatchLevel], Any], batch: Batch) -> Iterator[PathResult]:
+    """Runs the function until every example has a result; yields a result per run."""
     every, count = np.arange(batch.examples), max(batch.examples, 1)
     step = batch.chunk_size or count
     chunks = [every[i:i + step] for i in range(0, count, step)]
-    shared: list[Tensor] = []  # states of generators, where all examples draw the same numbers
+    shared: list[Tensor] = []  # states of generators, if all examples draw equal numbers
     waiting = [ExampleGroup(rows, rows, []) for rows in chunks]
     while waiting:
         group = waiting.pop(0)
@@ -363,17 +377,17 @@ def _paths(run: Callable[[BatchLevel], Any], batch: Batch) -> Iterator[BatchResu
                     tree.tensors("vmap", leaves, structure, "the result")]
             batched = [is_of(x, level) for x in outs]
             values = [x._data.current() if b else x for x, b in zip(outs, batched)]
-        yield BatchResult(level.rows, level.size, values, batched, structure)
+        yield PathResult(level.rows, level.size, values, batched, structure)
         waiting = level.others + waiting
 
 
-def _together(paths: list[BatchResult], out_axes: Any) -> Any:
-    """The results of all paths as one, the examples in their order and along `out_axes`."""
+def _together(paths: list[PathResult], out_axes: Any) -> Any:
+    """The results of all paths joined, with the examples sorted and along `out_axes`."""
     first = paths[0]
     for path in paths[1:]:
         _check_alike(first, path)
     axes = tree.spread("vmap: out_axes", out_axes, first.structure)
-    order = np.concatenate([path.rows for path in paths])
+    rows = np.concatenate([path.rows for path in paths])
     outs = []
     for n, axis in enumerate(axes):
         if axis is None:
@@ -381,19 +395,19 @@ def _together(paths: list[BatchResult], out_axes: Any) -> Any:
             continue
         values = [p.leaves[n] if p.batched[n] else batching.repeated(p.leaves[n], p.size)
                   for p in paths]
-        value = values[0] if len(values) == 1 else _in_order(concat(values), order)
+        value = values[0] if len(values) == 1 else _sort_by_row(concat(values), rows)
         outs.append(_back(value, axis))
     return tree.unflatten(first.structure, outs)
 
 
-def _in_order(x: Tensor, order: Any) -> Tensor:
-    if np.array_equal(order, np.arange(len(order))):
+def _sort_by_row(x: Tensor, rows: Any) -> Tensor:
+    if np.array_equal(rows, np.arange(len(rows))):
         return x
-    index = interpreter.source(Tensor(np.argsort(order)))
+    index = interpreter.source(Tensor(np.argsort(rows)))
     return apply(take_op, (x, index), {"axis": 0})
 
 
-def _shared(paths: list[BatchResult], n: int) -> Tensor:
+def _shared(paths: list[PathResult], n: int) -> Tensor:
     if len(paths) > 1 or paths[0].batched[n]:
         raise ShapeError("vmap: a result with out_axes=None differs between the examples",
                          "give the axis that the examples shall have in it")
@@ -401,27 +415,27 @@ def _shared(paths: list[BatchResult], n: int) -> Tensor:
 
 
 def _back(x: Tensor, axis: Any) -> Tensor:
-    """`x` with its first axis at `axis`."""
-    at = axis_of("vmap: out_axes", axis, x.ndim)
-    if at == 0:
+    """`x` with its first axis moved to `axis`."""
+    target = axis_of("vmap: out_axes", axis, x.ndim)
+    if target == 0:
         return x
-    return permute_dims(x, (*range(1, at + 1), 0, *range(at + 1, x.ndim)))
+    return permute_dims(x, (*range(1, target + 1), 0, *range(target + 1, x.ndim)))
 
 
-def _check_alike(a: BatchResult, b: BatchResult) -> None:
-    """Raises ShapeError unless the results of two paths can be joined."""
+def _check_alike(a: PathResult, b: PathResult) -> None:
+    """Raises a ShapeError unless the results of two paths can be joined."""
     of = f"vmap: examples {_listed(a.rows)} and {_listed(b.rows)} decide differently and give"
     if a.structure != b.structure:
         raise ShapeError(f"{of} {a.structure} and {b.structure}",
                          "every path through the function must return as many tensors")
-    for place, s, t in zip(tree.places(a.structure), _types(a), _types(b)):
+    for label, s, t in zip(tree.leaf_paths(a.structure), _types(a), _types(b)):
         if s != t:
             raise ShapeError(f"{of} {s[1].name} of shape {s[0]} and {t[1].name} of {t[0]}"
-                             + (f" at {place}" if place else ""),
+                             + (f" at {label}" if label else ""),
                              "every path must return tensors of one shape and dtype")
 
 
-def _types(path: BatchResult) -> list[Any]:
+def _types(path: PathResult) -> list[Any]:
     return [(x._data.shape[1:] if b else x._data.shape, x._data.dtype)
             for x, b in zip(path.leaves, path.batched)]
 

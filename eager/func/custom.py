@@ -1,6 +1,6 @@
-"""Functions whose way back the user wrote (`autograd.Function`), called inside of transforms.
+"""Runs functions with a user's backward (`autograd.Function`) inside of transforms.
 
-The tensors of a level are made of others, for which the user's backward counts as well.
+Tensors of a level consist of inner tensors, for which the user's backward counts as well.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from ..errors import GradientError
 
 def run_forward(function: Any, ctx: Any, args: tuple[Any, ...], beneath: Sequence[Any]
                 ) -> tuple[Any, Any]:
-    """What `forward` gives for `args`, which are made of `beneath`, and a context for those."""
+    """The result of `forward` for `args`, and a context for `beneath`, their inner tensors."""
     on_tape = is_grad_enabled()
     needs = ctx.needs_input_grad
     ctx.needs_input_grad = tuple(
@@ -27,19 +27,19 @@ def run_forward(function: Any, ctx: Any, args: tuple[Any, ...], beneath: Sequenc
         result = function._forward(ctx, args)
     if ctx._dirty:
         raise GradientError(f"{function.__name__}: mark_dirty inside of a transform is not built",
-                            "return a new tensor in the place of the one changed")
-    kept = copy.copy(ctx)
+                            "return a new tensor instead")
+    inner_ctx = copy.copy(ctx)
     ctx.needs_input_grad = needs
-    return result, kept
+    return result, inner_ctx
 
 
-def listed(result: Any) -> list[Any]:
-    """The results of a forward, of which there may be one."""
+def as_list(result: Any) -> list[Any]:
+    """The results of a forward as a list."""
     return list(result) if isinstance(result, (tuple, list)) else [result]
 
 
 class Mapped(Function):
-    """A call over a batch, as one on what the batch is made of."""
+    """A call over a batch, as a Function of the tensors that the batch consists of."""
 
     @staticmethod
     def forward(ctx: Any, call: Any, *beneath: Any) -> Any:
@@ -52,33 +52,33 @@ class Mapped(Function):
 
 
 class BatchedCall:
-    """What `Mapped` needs: what forward gave and saved, and how to run backward over a batch."""
+    """Holds the results and saved tensors of a forward, and runs its backward over a batch."""
 
-    def __init__(self, function: Any, kept: Any, outs: list[Any], beneath: Callable[..., Any],
+    def __init__(self, function: Any, ctx: Any, outs: list[Any], beneath: Callable[..., Any],
                  vmap: Callable[..., Any]) -> None:
-        """beneath(tensors): what those are made of, and their axes of examples."""
+        """beneath(tensors): their inner tensors, and their axes of examples."""
         self.function, self.vmap = function, vmap
         self.values, self.out_axes = beneath(outs)
-        self.saved, self.saved_axes = beneath(kept._given)
-        constant = [any(x is y for y in kept._constant) for x in outs]
+        self.saved, self.saved_axes = beneath(ctx._to_save)
+        constant = [any(x is y for y in ctx._constant) for x in outs]
         self.constant = [v for v, c in zip(self.values, constant) if c]
-        self.kept, kept._given = kept, ()
+        self.ctx, ctx._to_save = ctx, ()
 
     def forward(self, ctx: Any) -> Any:
-        """The results, as tensors beneath."""
+        """The results as inner tensors."""
         ctx.save_for_backward(*self.saved)
         ctx.mark_non_differentiable(*self.constant)
-        ctx.set_materialize_grads(self.kept.materialize_grads)
+        ctx.set_materialize_grads(self.ctx.materialize_grads)
         values, self.values, self.saved, self.constant = tuple(self.values), [], [], []
         return values
 
     def backward(self, saved: Any, gradients: Any) -> Any:
         """The gradients of all examples, by the user's backward over the batch."""
         def one(saved: Any, gradients: Any) -> Any:
-            ctx = copy.copy(self.kept)
-            ctx._given = tuple(saved)
-            found = listed(self.function.backward(ctx, *gradients))
-            return found[:len(ctx.needs_input_grad)]
+            ctx = copy.copy(self.ctx)
+            ctx._to_save = tuple(saved)
+            results = as_list(self.function.backward(ctx, *gradients))
+            return results[:len(ctx.needs_input_grad)]
 
         mapped = self.vmap(one, in_axes=(self.saved_axes, self.out_axes), randomness="different")
         return mapped(list(saved), list(gradients))

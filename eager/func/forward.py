@@ -1,7 +1,7 @@
-"""jvp: derivatives carried forward, beside the values.
+"""Implements jvp, which carries derivatives forward beside the values.
 
-The tangent of an op's result follows from its kind, and else from its vjp, whose transpose it is:
-so no op states a rule of its own for it.
+The tangent of a result follows from the kind of its op, or else from the vjp, whose transpose it
+is. So no op has a jvp rule.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from ..ops.create import zeros_like
 from ..ops.elementwise.pointwise import alias, cast
 from ..ops.shape.view import expand_to
 from . import tree
-from .custom import listed, run_forward
+from .custom import as_list, run_forward
 from .gradient import Tape
 from .transform import Level, OfLevel, check_inner, is_of, running, tracked, untaped
 
@@ -30,7 +30,7 @@ Tangents = Sequence[Tensor | None]
 
 
 class Dual(OfLevel):
-    """A value, `primal`, and how it changes along the direction of a level's jvp: `tangent`."""
+    """A value, `primal`, with its derivative along the direction of a jvp, `tangent`."""
 
     __slots__ = ("primal", "tangent")
     transform = "jvp"
@@ -66,7 +66,7 @@ class Dual(OfLevel):
 
 
 class ForwardLevel(Level):
-    """A run of the function for one direction."""
+    """Runs the function for one direction."""
 
     def apply(self, op: Op, inputs: tuple[Any, ...], params: dict[str, Any]) -> Tensor:
         own = [is_of(x, self) for x in inputs]
@@ -75,11 +75,11 @@ class ForwardLevel(Level):
         if op.vjp is None or not is_float(out.dtype):
             return out
         tangents = [x._data.tangent if o else None for x, o in zip(inputs, own)]
-        found = _rule(op, out, primals)(op, out, primals, tangents, params)
-        return self._still(out) if found is None else Tensor(Dual(self, out, found))
+        tangent = _rule(op, out, primals)(op, out, primals, tangents, params)
+        return self._still(out) if tangent is None else Tensor(Dual(self, out, tangent))
 
     def call(self, function: Any, ctx: Any, args: tuple[Any, ...]) -> Any:
-        """Tangents are the transpose of the user's backward."""
+        """The result of a Function; tangents are the transpose of the user's backward."""
         moving = [i for i, x in enumerate(args) if is_of(x, self)]
         primals = [x._data.primal if is_of(x, self) else x for x in args]
         result, _ = run_forward(function, ctx, args, primals)
@@ -87,16 +87,16 @@ class ForwardLevel(Level):
         inner = list(primals)
         for i, x in zip(moving, tape.fresh):
             inner[i] = x
-        made, _ = tape.run(lambda: listed(function.apply(*inner)))
-        for n, x in enumerate(listed(result)):
+        outputs, _ = tape.run(lambda: as_list(function.apply(*inner)))
+        for n, x in enumerate(as_list(result)):
             if x is not None:
-                slope = _transposed_back(tape, made[n], [args[i]._data.tangent for i in moving])
-                value = tape.shown(made[n])
+                slope = _transposed_back(tape, outputs[n], [args[i]._data.tangent for i in moving])
+                value = tape.shown(outputs[n])
                 x._data = value._data if slope is None else Dual(self, value, slope)
         return result
 
     def _still(self, x: Tensor) -> Tensor:
-        """`x`, which does not change along the direction."""
+        """`x` with a tangent of zeros."""
         return Tensor(Dual(self, x, zeros_like(x))) if is_float(x.dtype) else x
 
 
@@ -106,13 +106,13 @@ def _rule(op: Op, out: Tensor, primals: Sequence[Any]) -> Callable[..., Tensor |
         return _linear if op.meaning.combine == "add" else _transposed
     if op.kind == "pointwise" and any(kind(x.dtype) == "c" for x in (out, *primals)
                                       if isinstance(x, Tensor)):
-        return _transposed  # complex functions need not have a complex derivative
+        return _transposed  # a complex function may have no complex derivative
     return _RULES.get(op.kind, _transposed)
 
 
 def _pointwise(op: Op, out: Tensor, primals: tuple[Any, ...], tangents: Tangents,
                params: dict[str, Any]) -> Tensor | None:
-    """The vjp of one element by one element is a factor: the same forward and back."""
+    """The tangent by the vjp: for single elements it is a factor, the same in both directions."""
     total: Tensor | None = None
     for i, t in enumerate(tangents):
         if t is None:
@@ -127,7 +127,7 @@ def _pointwise(op: Op, out: Tensor, primals: tuple[Any, ...], tangents: Tangents
 
 def _linear(op: Op, out: Tensor, primals: tuple[Any, ...], tangents: Tangents,
             params: dict[str, Any]) -> Tensor:
-    """What only moves or adds elements does the same with tangents; indices are constants."""
+    """The tangent of an op that moves or adds elements: the op of the tangents."""
     xs = []
     for x, t in zip(primals, tangents):
         is_data = isinstance(x, Tensor) and is_float(x.dtype)
@@ -145,7 +145,7 @@ def _bilinear(op: Op, out: Tensor, primals: tuple[Any, ...], tangents: Tangents,
 
 def _transposed(op: Op, out: Tensor, primals: tuple[Any, ...], tangents: Tangents,
                 params: dict[str, Any]) -> Tensor | None:
-    """The vjp is linear in the gradient that it is given: its own gradient is the jvp."""
+    """The tangent as the gradient of the vjp, which is linear in its incoming gradient."""
     keep = is_grad_enabled() and tracked(out, *primals, *tangents)
     needs = tuple(t is not None for t in tangents)
     with enable_grad():
@@ -154,8 +154,8 @@ def _transposed(op: Op, out: Tensor, primals: tuple[Any, ...], tangents: Tangent
         gradients = op.vjp(needs, u, out, *primals, **params)  # type: ignore[misc]
         pairs = [(unbroadcast(g, x), t) for g, x, t in zip(gradients, primals, tangents)
                  if t is not None and g is not None]
-    (found,) = gradients_between([g for g, _ in pairs], [t for _, t in pairs], [u.edge], keep)
-    return found
+    (tangent,) = gradients_between([g for g, _ in pairs], [t for _, t in pairs], [u.edge], keep)
+    return tangent
 
 
 def _transposed_back(tape: Tape, out: Tensor, tangents: Tangents) -> Tensor | None:
@@ -167,8 +167,8 @@ def _transposed_back(tape: Tape, out: Tensor, tangents: Tangents) -> Tensor | No
         u = zeros_like(out)
         u.edge = Leaf(u)
         back = tape.back([out], [u])
-    (found,) = gradients_between(back, tangents, [u.edge], keep)
-    return found
+    (tangent,) = gradients_between(back, tangents, [u.edge], keep)
+    return tangent
 
 
 _RULES: dict[str, Callable[..., Tensor | None]] = {
@@ -180,13 +180,22 @@ def jvp(
     f: Callable[..., Any], primals: tuple[Any, ...], tangents: tuple[Any, ...],
     has_aux: bool = False,
 ) -> Any:
-    """f(*primals), and its derivative along `tangents`: (result, its tangent), of equal structure.
+    """f(*primals) and its derivative along `tangents`: (result, tangent), of equal structure.
 
-    has_aux: `f` returns (result, something else), which becomes a third part of what comes back.
+    Args:
+        f: takes and returns tensors, or trees of tensors.
+        primals: a tuple of arguments, in a floating point dtype.
+        tangents: a tuple of the structure, shapes and dtypes of primals.
+        has_aux: `f` returns (result, aux); aux becomes a third element. Default False.
 
-    >>> import fusewire as fw
-    >>> fw.func.jvp(fw.sin, (fw.tensor(0.0),), (fw.tensor(2.0),))
-    (tensor(0.), tensor(2.))
+    Raises:
+        DTypeError: primals or tangents are no tuple, not floating point, or differ in dtype.
+        ShapeError: primals and tangents differ in structure or shape.
+
+    Example:
+        >>> import fusewire as fw
+        >>> fw.func.jvp(fw.sin, (fw.tensor(0.0),), (fw.tensor(2.0),))
+        (tensor(0.), tensor(2.))
     """
     xs, structure = _directions(primals, tangents)
     level = ForwardLevel()
@@ -194,33 +203,34 @@ def jvp(
         own = [Tensor(Dual(level, alias(x), alias(t))) for x, t in xs]
         result = f(*tree.unflatten(structure, own))
         result, aux = tree.with_aux("jvp", result, has_aux)
-        leaves, made = tree.flatten(result)
-        outs = [check_inner(x, "jvp") for x in tree.tensors("jvp", leaves, made, "the result")]
+        leaves, result_structure = tree.flatten(result)
+        results = tree.tensors("jvp", leaves, result_structure, "the result")
+        outs = [check_inner(x, "jvp") for x in results]
         extra = tree.tree_map(lambda x: x._data.primal if is_of(x, level) else x, aux)
         values = [x._data.primal if is_of(x, level) else x for x in outs]
         slopes = [x._data.tangent if is_of(x, level) else zeros_like(x) for x in outs]
-    both = tree.unflatten(made, values), tree.unflatten(made, slopes)
+    both = tree.unflatten(result_structure, values), tree.unflatten(result_structure, slopes)
     return (*both, extra) if has_aux else both
 
 
 def _directions(primals: Any, tangents: Any) -> tuple[list[tuple[Tensor, Tensor]], Any]:
-    """Each primal with its tangent, once they are known to fit."""
-    for what, given in (("primals", primals), ("tangents", tangents)):
-        if not isinstance(given, (tuple, list)):
-            raise DTypeError(f"jvp: {what} is {type(given).__name__}, not a tuple",
+    """Pairs of a primal and its tangent, checked, and their structure."""
+    for what, argument in (("primals", primals), ("tangents", tangents)):
+        if not isinstance(argument, (tuple, list)):
+            raise DTypeError(f"jvp: {what} is {type(argument).__name__}, not a tuple",
                              "one entry for each argument of the function: (x,) for one")
     leaves, structure = tree.flatten(tuple(primals))
     steps, other = tree.flatten(tuple(tangents))
     if structure != other:
         raise ShapeError(f"jvp: primals {structure} and tangents {other} differ in structure",
                          "give one tangent for each primal")
-    xs = tree.tensors("jvp", leaves, structure, "primal ", tree.argument_places)
-    ts = tree.tensors("jvp", steps, other, "tangent ", tree.argument_places)
-    for place, x, t in zip(tree.argument_places(structure), xs, ts):
+    xs = tree.tensors("jvp", leaves, structure, "primal ", tree.argument_paths)
+    ts = tree.tensors("jvp", steps, other, "tangent ", tree.argument_paths)
+    for label, x, t in zip(tree.argument_paths(structure), xs, ts):
         if not is_float(x.dtype) or t.dtype != x.dtype:
-            raise DTypeError(f"jvp: primal {place} is {x.dtype.name}, its tangent {t.dtype.name}",
+            raise DTypeError(f"jvp: primal {label} is {x.dtype.name}, its tangent {t.dtype.name}",
                              "both are of one floating point dtype")
         if t._data.shape != x._data.shape:
-            raise ShapeError(f"jvp: primal {place} has shape {x.shape}, its tangent {t.shape}",
+            raise ShapeError(f"jvp: primal {label} has shape {x.shape}, its tangent {t.shape}",
                              "a tangent has the shape of its primal")
     return list(zip(xs, ts)), structure

@@ -1,4 +1,4 @@
-"""Modules as functions of their parameters and buffers."""
+"""Calls modules as functions of their parameters and buffers."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from ..ops.shape.join import stack
 __all__ = ["functional_call", "stack_module_state"]
 
 _TABLES = ("_parameters", "_buffers")
-Place = tuple[dict[str, Any], str]  # a module's table, and a name in it
+Slot = tuple[dict[str, Any], str]  # a module's table, and a name in it
 
 
 def functional_call(
@@ -25,29 +25,39 @@ def functional_call(
 ) -> Any:
     """module(*args, **kwargs) with other tensors in the place of its parameters and buffers.
 
-    parameters_and_buffers: dotted name -> tensor, or a tuple of such dicts; with `strict` every
-    name of the module, else it keeps its own tensors for the others. The module is as before when
-    this returns. tie_weights: a tensor that the module holds under several names is replaced under
-    all of them. StateError for a name that the module does not have.
+    The module has its own tensors again when the call returns.
 
-    >>> import fusewire as fw
-    >>> layer = fw.nn.Linear(2, 1, bias=False)
-    >>> fw.func.functional_call(layer, {"weight": fw.tensor([[1.0, 10.0]])}, fw.ones(2))
-    tensor([11.])
+    Args:
+        module: the module to call.
+        parameters_and_buffers: a dict of dotted names to tensors, or a tuple of such dicts.
+        args: positional arguments as a tuple, or a single argument. Default ().
+        kwargs: keyword arguments as a dict. Default None.
+        tie_weights: replaces a tensor under all names that the module has for it. Default True.
+        strict: requires a tensor for every name. Default False: others keep their own.
+
+    Raises:
+        StateError: an unknown name, a name in two dicts, or a missing one under `strict`.
+        DTypeError: not a dict, or a value that is not a tensor.
+
+    Example:
+        >>> import fusewire as fw
+        >>> layer = fw.nn.Linear(2, 1, bias=False)
+        >>> fw.func.functional_call(layer, {"weight": fw.tensor([[1.0, 10.0]])}, fw.ones(2))
+        tensor([11.])
     """
-    given = _merged(parameters_and_buffers)
-    with _replaced(_places(module, given, tie_weights, strict)):
+    tensors = _merged(parameters_and_buffers)
+    with _replaced(_replacements(module, tensors, tie_weights, strict)):
         return module(*(args if isinstance(args, tuple) else (args,)), **(kwargs or {}))
 
 
-def _merged(given: Any) -> dict[str, Tensor]:
-    """The dicts that are given, as one of tensors."""
+def _merged(dicts: Any) -> dict[str, Tensor]:
+    """One dict of tensors from one or several."""
     merged: dict[str, Tensor] = {}
-    for part in given if isinstance(given, (tuple, list)) else (given,):
-        if not isinstance(part, Mapping):
+    for tensors in dicts if isinstance(dicts, (tuple, list)) else (dicts,):
+        if not isinstance(tensors, Mapping):
             raise DTypeError(f"functional_call: takes a dict of names to tensors, not "
-                             f"{type(part).__name__}", "dict(module.named_parameters()) is one")
-        for name, value in part.items():
+                             f"{type(tensors).__name__}", "dict(module.named_parameters()) is one")
+        for name, value in tensors.items():
             if name in merged:
                 raise StateError(f"functional_call: {name!r} is in two of the dicts",
                                  "leave it out of one of them")
@@ -58,35 +68,35 @@ def _merged(given: Any) -> dict[str, Tensor]:
     return merged
 
 
-def _places(module: Module, given: dict[str, Tensor], tie_weights: bool, strict: bool
-            ) -> list[tuple[Place, Tensor]]:
-    """Where to put which tensor."""
+def _replacements(module: Module, tensors: dict[str, Tensor], tie_weights: bool, strict: bool
+            ) -> list[tuple[Slot, Tensor]]:
+    """Pairs of a slot of the module and the tensor for it."""
     own = {(f"{path}." if path else "") + name: (table, name)
            for path, part in module.named_modules(remove_duplicate=False)
            for table in (part.__dict__[t] for t in _TABLES)
            for name, value in table.items() if value is not None}
-    problems = listed("unexpected", [n for n in given if n not in own], own)
+    problems = listed("unexpected", [n for n in tensors if n not in own], own)
     if strict:
-        problems += listed("missing", [n for n in own if n not in given], given)
+        problems += listed("missing", [n for n in own if n not in tensors], tensors)
     if problems:
         raise StateError(f"functional_call: the names do not fit {type(module).__name__}:\n    "
                          + "\n    ".join(problems), "names are those of named_parameters() and "
                          "named_buffers()")
-    found = []
-    for name, value in given.items():
+    slots = []
+    for name, value in tensors.items():
         table, key = own[name]
-        found.append((own[name], value))
+        slots.append((own[name], value))
         if tie_weights:
-            found += [(place, value) for other, place in own.items()
-                      if other not in given and place[0][place[1]] is table[key]]
-    return found
+            slots += [(slot, value) for other, slot in own.items()
+                      if other not in tensors and slot[0][slot[1]] is table[key]]
+    return slots
 
 
 @contextlib.contextmanager
-def _replaced(places: list[tuple[Place, Tensor]]) -> Iterator[None]:
-    before = [(place, place[0][place[1]]) for place, _ in places]
+def _replaced(slots: list[tuple[Slot, Tensor]]) -> Iterator[None]:
+    before = [(slot, slot[0][slot[1]]) for slot, _ in slots]
     try:
-        for (table, name), value in places:
+        for (table, name), value in slots:
             table[name] = value
         yield
     finally:
@@ -97,14 +107,24 @@ def _replaced(places: list[tuple[Place, Tensor]]) -> Iterator[None]:
 def stack_module_state(models: Sequence[Module]) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
     """The parameters and the buffers of equal modules, each stacked along a new first axis.
 
-    vmap over both runs the models as one: an ensemble. The stacked parameters are leaves.
+    vmap over both runs the models as one ensemble. The stacked parameters are leaves.
 
-    >>> import fusewire as fw
-    >>> layers = [fw.nn.Linear(2, 1) for _ in range(3)]
-    >>> parameters, buffers = fw.func.stack_module_state(layers)
-    >>> one = fw.func.vmap(lambda p, x: fw.func.functional_call(layers[0], p, x), in_axes=(0, None))
-    >>> one(parameters, fw.ones(4, 2)).shape
-    (3, 4, 1)
+    Args:
+        models: modules of one class, with equal names and shapes.
+
+    Raises:
+        ShapeError: no models.
+        DTypeError: models of different classes.
+        StateError: models with different names.
+
+    Example:
+        >>> import fusewire as fw
+        >>> layers = [fw.nn.Linear(2, 1) for _ in range(3)]
+        >>> parameters, buffers = fw.func.stack_module_state(layers)
+        >>> def one(p, x):
+        ...     return fw.func.functional_call(layers[0], p, x)
+        >>> fw.func.vmap(one, in_axes=(0, None))(parameters, fw.ones(4, 2)).shape
+        (3, 4, 1)
     """
     if not models:
         raise ShapeError("stack_module_state: takes one module or more, got none",

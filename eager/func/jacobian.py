@@ -1,4 +1,4 @@
-"""jacrev, jacfwd and hessian: all derivatives of a function, by one pass over a basis."""
+"""Implements jacrev, jacfwd and hessian: all derivatives of a function by one pass over a basis."""
 
 from __future__ import annotations
 
@@ -15,64 +15,83 @@ from ..ops.shape.view import permute_dims, reshape, slice_axes
 from . import tree
 from .batch import vmap
 from .forward import jvp
-from .gradient import Argnums, chosen, vjp
+from .gradient import Argnums, select_arguments, vjp
 
 __all__ = ["hessian", "jacfwd", "jacrev"]
 
 
 def jacrev(f: Callable[..., Any], argnums: Argnums = 0, has_aux: bool = False
            ) -> Callable[..., Any]:
-    """The function that gives the derivatives of each element of f's result, in reverse mode.
+    """A function that returns the Jacobian of `f`, by reverse mode.
 
-    For a result (m, n) and an argument (k,) they have the shape (m, n, k). A tree of results gives
-    a tree, at each place of which stands what has the form of the argument. Reverse mode costs one
-    pass for each element of the result: the better choice for few of them.
+    A result of shape (m, n) and an argument of shape (k,) give (m, n, k). A tree of results gives a
+    tree whose leaves have the form of the argument. The cost is one pass per element of the result.
 
-    >>> import fusewire as fw
-    >>> fw.func.jacrev(lambda x: x * x)(fw.tensor([1.0, 2.0]))
-    tensor([[2., 0.],
-            [0., 4.]])
+    Args:
+        f: takes and returns tensors, or trees of tensors.
+        argnums: see `grad`. Default 0.
+        has_aux: `f` returns (result, aux), and the function (Jacobian, aux). Default False.
+
+    Raises:
+        DTypeError: an argument without gradient.
+        GradientError: argnums names no positional argument.
+
+    Example:
+        >>> import fusewire as fw
+        >>> fw.func.jacrev(lambda x: x * x)(fw.tensor([1.0, 2.0]))
+        tensor([[2., 0.],
+                [0., 4.]])
     """
 
     @functools.wraps(f, updated=())
     def jacobian(*args: Any, **kwargs: Any) -> Any:
-        leaves, structure, place = chosen("jacrev", args, argnums)
+        leaves, structure, substitute = select_arguments("jacrev", args, argnums)
 
         def inner(*xs: Tensor) -> Any:
-            return f(*place(xs), **kwargs)
+            return f(*substitute(xs), **kwargs)
 
         result, back, *aux = vjp(inner, *leaves, has_aux=has_aux)
-        outs, form = tree.flatten(result)
-        rows = vmap(lambda *gs: back(tree.unflatten(form, gs)))(*_basis(outs))
-        found = []
+        outs, result_structure = tree.flatten(result)
+        rows = vmap(lambda *gs: back(tree.unflatten(result_structure, gs)))(*_basis(outs))
+        jacobians = []
         for n, out in enumerate(outs):
             parts = [_part(g, outs, n) for g in rows]
-            found.append(tree.unflatten(structure, [
+            jacobians.append(tree.unflatten(structure, [
                 reshape(p, (*out.shape, *x.shape)) for p, x in zip(parts, leaves)]))
-        made = tree.unflatten(form, found)
-        return (made, *aux) if has_aux else made
+        jacobian_tree = tree.unflatten(result_structure, jacobians)
+        return (jacobian_tree, *aux) if has_aux else jacobian_tree
 
     return jacobian
 
 
 def jacfwd(f: Callable[..., Any], argnums: Argnums = 0, has_aux: bool = False
            ) -> Callable[..., Any]:
-    """The same derivatives as those of `jacrev`, in forward mode.
+    """A function that returns the Jacobian of `f`, by forward mode.
 
-    It costs one pass for each element of the arguments: the better choice for few of them.
+    Shapes are those of `jacrev`. The cost is one pass per element of the arguments.
 
-    >>> import fusewire as fw
-    >>> fw.func.jacfwd(lambda x: fw.stack([x.sum(), x.prod()]))(fw.tensor([2.0, 3.0]))
-    tensor([[1., 1.],
-            [3., 2.]])
+    Args:
+        f: takes and returns tensors, or trees of tensors.
+        argnums: see `grad`. Default 0.
+        has_aux: `f` returns (result, aux), and the function (Jacobian, aux). Default False.
+
+    Raises:
+        DTypeError: an argument without gradient.
+        GradientError: argnums names no positional argument.
+
+    Example:
+        >>> import fusewire as fw
+        >>> fw.func.jacfwd(lambda x: fw.stack([x.sum(), x.prod()]))(fw.tensor([2.0, 3.0]))
+        tensor([[1., 1.],
+                [3., 2.]])
     """
 
     @functools.wraps(f, updated=())
     def jacobian(*args: Any, **kwargs: Any) -> Any:
-        leaves, structure, place = chosen("jacfwd", args, argnums)
+        leaves, structure, substitute = select_arguments("jacfwd", args, argnums)
 
         def inner(*xs: Tensor) -> Any:
-            return f(*place(xs), **kwargs)
+            return f(*substitute(xs), **kwargs)
 
         aux: list[Any] = []  # the same for all directions
 
@@ -81,38 +100,50 @@ def jacfwd(f: Callable[..., Any], argnums: Argnums = 0, has_aux: bool = False
             return slope
 
         slopes = vmap(column)(*_basis(leaves))
-        outs, form = tree.flatten(slopes)
-        found = []
+        outs, result_structure = tree.flatten(slopes)
+        jacobians = []
         for out in outs:
             parts = [_part(out, leaves, n) for n in range(len(leaves))]
-            found.append(tree.unflatten(structure, [_columns(p, x) for p, x in zip(parts, leaves)]))
-        made = tree.unflatten(form, found)
-        return (made, *aux) if has_aux else made
+            columns = [_columns(p, x) for p, x in zip(parts, leaves)]
+            jacobians.append(tree.unflatten(structure, columns))
+        jacobian_tree = tree.unflatten(result_structure, jacobians)
+        return (jacobian_tree, *aux) if has_aux else jacobian_tree
 
     return jacobian
 
 
 def hessian(f: Callable[..., Any], argnums: Argnums = 0) -> Callable[..., Any]:
-    """The function that gives the second derivatives of `f`: forward over reverse mode.
+    """A function that returns the second derivatives of `f`, by forward over reverse mode.
 
-    >>> import fusewire as fw
-    >>> fw.func.hessian(lambda x: x.prod())(fw.tensor([2.0, 3.0]))
-    tensor([[0., 1.],
-            [1., 0.]])
+    An argument of shape (k,) gives (k, k) after the shape of the result.
+
+    Args:
+        f: takes and returns tensors, or trees of tensors.
+        argnums: see `grad`. Default 0.
+
+    Raises:
+        DTypeError: an argument without gradient.
+        GradientError: argnums names no positional argument.
+
+    Example:
+        >>> import fusewire as fw
+        >>> fw.func.hessian(lambda x: x.prod())(fw.tensor([2.0, 3.0]))
+        tensor([[0., 1.],
+                [1., 0.]])
     """
     return jacfwd(jacrev(f, argnums), argnums)
 
 
 def _basis(xs: Sequence[Tensor]) -> list[Tensor]:
-    """For each of `xs` a batch: example i is 1 at element i of all elements of `xs`, else 0."""
+    """A batch for each of `xs`: example i is 1 at element i of all elements of `xs`, else 0."""
     ends = list(accumulate(product(x.shape) for x in xs))
-    made = []
+    batches = []
     for x, end in zip(xs, ends):
         shape = (ends[-1], product(x.shape))
         hit = equal(iota(shape, 0, device=x.device),
                     iota(shape, 1, device=x.device) + (end - shape[1]))
-        made.append(reshape(cast(hit, x.dtype), (ends[-1], *x.shape)))
-    return made
+        batches.append(reshape(cast(hit, x.dtype), (ends[-1], *x.shape)))
+    return batches
 
 
 def _part(x: Tensor, of: Sequence[Tensor], n: int) -> Tensor:
@@ -123,6 +154,6 @@ def _part(x: Tensor, of: Sequence[Tensor], n: int) -> Tensor:
 
 
 def _columns(x: Tensor, leaf: Tensor) -> Tensor:
-    """(elements of `leaf`, *out) as (*out, *shape of `leaf`)."""
-    turned = permute_dims(x, (*range(1, x.ndim), 0))
-    return reshape(turned, (*turned.shape[:-1], *leaf.shape))
+    """`x`, of shape (elements of `leaf`, *out), as (*out, *shape of `leaf`)."""
+    moved = permute_dims(x, (*range(1, x.ndim), 0))
+    return reshape(moved, (*moved.shape[:-1], *leaf.shape))

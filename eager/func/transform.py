@@ -1,9 +1,9 @@
-"""Levels, and the interpreter that hands every op to the innermost transform it concerns.
+"""Hands every op to the innermost transform that it concerns.
 
-A transform that runs is a level. Its values are ordinary tensors whose data is not an array but a
-`Traced` of that level, made of tensors of the levels below. An op is handled by the highest level
-among its inputs, for which all other inputs are constants; it calls `apply` again on what its
-values are made of. So transforms nest in any order, and derivatives of one never mix with another.
+A running transform is a level. The data of its tensors is not an array but a `Traced` of that
+level, which consists of tensors of the levels below. The highest level among the inputs handles an
+op; other inputs are constants to it. It calls `apply` again on the inner tensors. So transforms
+nest in any order, and derivatives of different levels never mix.
 """
 
 from __future__ import annotations
@@ -22,26 +22,26 @@ from ..errors import GradientError
 
 
 class Level:
-    """A transform that runs; `number` says how many stand around it."""
+    """A running transform; `number` counts the levels around it, itself included."""
 
     number = 0
     running = False
 
     def apply(self, op: Op, inputs: tuple[Any, ...], params: dict[str, Any]) -> Tensor:
-        """The result of `op`, one or more of whose inputs are of this level; not on the tape."""
+        """The result of `op` on inputs of this level; off the tape."""
         raise NotImplementedError
 
     def call(self, function: Any, ctx: Any, args: tuple[Any, ...]) -> Any:
-        """The result of a `Function` with arguments of this level, not on the tape; fills `ctx`."""
+        """The result of a `Function` on arguments of this level; off the tape, fills `ctx`."""
         raise NotImplementedError
 
     def draws(self, op: Op, inputs: tuple[Any, ...], params: dict[str, Any], below: Any) -> Tensor:
-        """Random numbers, drawn inside of this level; below(inputs, params) draws around it."""
+        """Random numbers drawn inside of this level; below(inputs, params) draws outside of it."""
         return below(inputs, params)  # type: ignore[no-any-return]
 
 
 class _Depth(threading.local):
-    """How many levels run in this thread, also where other interpreters stand between them."""
+    """Counts the running levels of a thread, across interpreters between them."""
 
     number = 0
 
@@ -72,19 +72,19 @@ class OfLevel(Traced):
         return highest.call(function, ctx, args)
 
     def first(self) -> Tensor:
-        """A tensor of the dtype of this value, that it is made of."""
+        """An inner tensor with the dtype of this value."""
         raise NotImplementedError
 
     def check(self) -> None:
-        """Raises GradientError if the transform has ended."""
+        """Raises a GradientError if the transform has ended."""
         if not self.level.running:
             raise self.outlived()
 
 
 class TransformInterpreter:
-    """The interpreter while transforms run, on top of the one that was there before."""
+    """The interpreter while transforms run, in front of the one before."""
 
-    answers = False  # for each example another
+    can_read_values = False  # each example has its own
     keeps_layers = False
 
     def __init__(self, outer: interpreter.Interpreter | None) -> None:
@@ -113,7 +113,9 @@ class TransformInterpreter:
             interpreter.STATE.active = self
 
     def _draw(self, op: Op, inputs: tuple[Any, ...], params: dict[str, Any], depth: int) -> Tensor:
-        """An op that makes numbers from the state of a generator: each level has its say."""
+        """Random numbers from the state of a generator; each level may change how they are
+        drawn.
+        """
         if depth == 0:
             return self._below(op, inputs, params)
         return self.levels[depth - 1].draws(
@@ -121,7 +123,7 @@ class TransformInterpreter:
 
     def _draw_by_example(self, level: Level, op: Op, inputs: tuple[Any, ...],
                          params: dict[str, Any]) -> Tensor:
-        """Numbers from a state that is of `level`: neither it nor those inside have a say."""
+        """Random numbers from a state of `level`, without the levels from there inwards."""
         levels = self.levels
         self.levels = [other for other in levels if other.number < level.number]
         try:
@@ -151,30 +153,30 @@ class TransformInterpreter:
         if self.outer is not None:
             self.outer.sets_grad(tensor)
 
-    def leaves(self, tensor: Tensor, how: str) -> Any:
+    def reads_values(self, tensor: Tensor, how: str) -> Any:
         if self.outer is None or isinstance(tensor._data, Traced):
             return None
-        return self.outer.leaves(tensor, how)
+        return self.outer.reads_values(tensor, how)
 
-    def number(self, tensor: Tensor, value: Any) -> Any:
+    def item(self, tensor: Tensor, value: Any) -> Any:
         if self.outer is None or isinstance(tensor._data, Traced):
             return value
-        return self.outer.number(tensor, value)
+        return self.outer.item(tensor, value)
 
-    def measure(self, op: Op, x: Tensor) -> Tensor | None:
+    def apply_data_dependent(self, op: Op, x: Tensor) -> Tensor | None:
         if self.outer is None or isinstance(x._data, Traced):
             return None
-        return self.outer.measure(op, x)  # type: ignore[no-any-return]
+        return self.outer.apply_data_dependent(op, x)  # type: ignore[no-any-return]
 
 
 def _highest(inputs: tuple[Any, ...]) -> Level | None:
-    found: Level | None = None
+    highest: Level | None = None
     for x in inputs:
         if isinstance(x, Tensor) and isinstance(x._data, OfLevel):
             x._data.check()
-            if found is None or x._data.level.number > found.number:
-                found = x._data.level
-    return found
+            if highest is None or x._data.level.number > highest.number:
+                highest = x._data.level
+    return highest
 
 
 @contextlib.contextmanager
@@ -196,12 +198,12 @@ def running(level: Level) -> Iterator[None]:
 
 
 def is_of(x: Any, level: Level) -> bool:
-    """Whether `x` is a tensor whose value is of `level`."""
+    """True if `x` is a tensor whose value is of `level`."""
     return isinstance(x, Tensor) and isinstance(x._data, OfLevel) and x._data.level is level
 
 
 def edges_of(*tensors: Any) -> Iterator[Any]:
-    """Where gradients of `tensors` go, and those of what they are made of."""
+    """The edges of `tensors` and of their inner tensors."""
     for x in tensors:
         if isinstance(x, Tensor):
             if x.edge is not None:
@@ -211,18 +213,18 @@ def edges_of(*tensors: Any) -> Iterator[Any]:
 
 
 def tracked(*tensors: Any) -> bool:
-    """Whether a tape leads to any of `tensors`, or to what they are made of."""
+    """True if a tape leads to any of `tensors` or their inner tensors."""
     return next(edges_of(*tensors), None) is not None
 
 
 def untaped(x: Tensor) -> Tensor:
-    """The same value as a tensor of its own, cut off from the tapes; tangents stay."""
+    """The value of `x` in a new tensor off the tapes; tangents stay."""
     return Tensor(x._data.untaped() if isinstance(x._data, Traced) else x._data)
 
 
 def check_inner(x: Tensor, name: str) -> Tensor:
-    """`x`, a result of the function given to `name`, if its own transforms have all ended."""
+    """`x`, a result of the function given to `name`; a GradientError if its transform has ended."""
     if isinstance(x._data, OfLevel) and not x._data.level.running:
         raise GradientError(f"{name}: the function returned a tensor of a transform that has ended",
-                            "it was kept from an earlier call; compute it inside of the function")
+                            "it is from an earlier call; compute it inside of the function")
     return x

@@ -1,4 +1,4 @@
-"""Nested tuples, lists, dicts, named tuples and dataclasses of tensors, taken apart and rebuilt."""
+"""Flattens and rebuilds nested tuples, lists, dicts, named tuples and dataclasses of tensors."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from ..core.tensor import Tensor
 from ..errors import DTypeError, ShapeError
 
 
-class ContainerSpec(NamedTuple):
-    """A container: its type, the names of its items, and what each item is; None has no items."""
+class Container(NamedTuple):
+    """A container: its type, names of items and their structures; None has no items."""
 
     kind: type
     names: tuple[Any, ...]
@@ -29,7 +29,7 @@ LEAF = "a tensor"  # any object that is no container
 
 
 def parts(tree: Any) -> tuple[tuple[Any, ...], tuple[Any, ...]] | None:
-    """Names and items of a container; None for a leaf."""
+    """The names and the items of a container; None for a leaf."""
     if tree is None:
         return (), ()
     if isinstance(tree, dict):
@@ -44,20 +44,20 @@ def parts(tree: Any) -> tuple[tuple[Any, ...], tuple[Any, ...]] | None:
 
 def flatten(tree: Any) -> tuple[list[Any], Any]:
     """The leaves of `tree`, and its structure."""
-    found = parts(tree)
-    if found is None:
+    content = parts(tree)
+    if content is None:
         return [tree], LEAF
     leaves: list[Any] = []
     nodes = []
-    for item in found[1]:
+    for item in content[1]:
         below, node = flatten(item)
         leaves += below
         nodes.append(node)
-    return leaves, ContainerSpec(type(tree), found[0], tuple(nodes))
+    return leaves, Container(type(tree), content[0], tuple(nodes))
 
 
 def unflatten(structure: Any, leaves: Sequence[Any]) -> Any:
-    """The tree of that structure with these leaves."""
+    """The tree of a structure with these leaves."""
     return _build(structure, iter(leaves))
 
 
@@ -76,10 +76,10 @@ def _build(node: Any, leaves: Any) -> Any:
     return node.kind(**dict(zip(node.names, items)))
 
 
-def _filled(node: ContainerSpec, items: list[Any]) -> Any:
-    made = node.kind() if node.kind is not dict else {}
-    made.update(zip(node.names, items))
-    return made
+def _filled(node: Container, items: list[Any]) -> Any:
+    container = node.kind() if node.kind is not dict else {}
+    container.update(zip(node.names, items))
+    return container
 
 
 def tree_map(fn: Callable[[Any], Any], tree: Any) -> Any:
@@ -88,36 +88,36 @@ def tree_map(fn: Callable[[Any], Any], tree: Any) -> Any:
     return unflatten(structure, [fn(x) for x in leaves])
 
 
-def places(structure: Any, at: str = "") -> list[str]:
-    """For each leaf how to get to it: "[0]['x']"."""
+def leaf_paths(structure: Any, prefix: str = "") -> list[str]:
+    """The path to each leaf as text: "[0]['x']"."""
     if structure is LEAF:
-        return [at]
+        return [prefix]
     by_name = not issubclass(structure.kind, (dict, tuple, list, type(None)))
-    return [place for name, item in zip(structure.names, structure.items)
-            for place in places(item, f"{at}.{name}" if by_name else f"{at}[{name!r}]")]
+    return [path for name, item in zip(structure.names, structure.items)
+            for path in leaf_paths(item, f"{prefix}.{name}" if by_name else f"{prefix}[{name!r}]")]
 
 
-def argument_places(structure: Any) -> list[str]:
-    """`places` of a tuple of arguments, each beginning with the argument's number: "0['x']"."""
-    return [f"{n}{at}" for n, item in enumerate(structure.items) for at in places(item)]
+def argument_paths(structure: Any) -> list[str]:
+    """The path to each leaf of a tuple of arguments, from the number of the argument: "0['x']"."""
+    return [f"{n}{at}" for n, item in enumerate(structure.items) for at in leaf_paths(item)]
 
 
 def spread(name: str, prefix: Any, structure: Any) -> list[Any]:
-    """One entry of `prefix` for each leaf: a tree that may end earlier than the structure does.
+    """The entry of `prefix` for each leaf: a tree that may end earlier than the structure.
 
-    The entry of a whole branch holds for all leaves below it.
+    The entry of a branch holds for all leaves below it.
     """
     if prefix is None or structure is LEAF or not isinstance(prefix, (tuple, list, dict)):
         if isinstance(prefix, (tuple, list, dict)):
             raise ShapeError(f"{name}: {prefix!r} stands where there is one tensor",
                              "give an int or None for it")
         return [prefix] * _count(structure)
-    given = prefix if isinstance(prefix, dict) else dict(zip(structure.names, prefix))
-    if len(structure.names) != len(prefix) or set(given) != set(structure.names):
+    entries = prefix if isinstance(prefix, dict) else dict(zip(structure.names, prefix))
+    if len(structure.names) != len(prefix) or set(entries) != set(structure.names):
         raise ShapeError(f"{name}: {prefix!r} does not have the structure of {structure}",
                          "give one int for all, or one entry for each")
     return [entry for key, item in zip(structure.names, structure.items)
-            for entry in spread(name, given[key], item)]
+            for entry in spread(name, entries[key], item)]
 
 
 def _count(structure: Any) -> int:
@@ -126,18 +126,18 @@ def _count(structure: Any) -> int:
 
 def tensors(
     name: str, leaves: Sequence[Any], structure: Any, what: str,
-    named: Callable[[Any], list[str]] = places,
+    named: Callable[[Any], list[str]] = leaf_paths,
 ) -> list[Tensor]:
-    """`leaves`, all of which are tensors, or a DTypeError that names the first that is not."""
-    for place, x in zip(named(structure), leaves):
+    """`leaves`, which must be tensors; a DTypeError names the first that is not."""
+    for path, x in zip(named(structure), leaves):
         if not isinstance(x, Tensor):
-            raise DTypeError(f"{name}: {what}{place} is {type(x).__name__}, not a tensor",
+            raise DTypeError(f"{name}: {what}{path} is {type(x).__name__}, not a tensor",
                              "make a tensor of it: fw.tensor(x)")
     return list(leaves)
 
 
 def with_aux(name: str, result: Any, has_aux: bool) -> tuple[Any, Any]:
-    """(result, what stands beside it) of what a function returned."""
+    """(result, aux) from the return value of a function; aux is None without `has_aux`."""
     if not has_aux:
         return result, None
     if not isinstance(result, tuple) or len(result) != 2:

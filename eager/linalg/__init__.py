@@ -1,7 +1,8 @@
 """Linear algebra: factors, solutions, eigenvalues, norms, over batches of matrices (..., m, n).
 
-The functions of the Array API's `linalg` extension, and PyTorch's beside them. All of them compute
+It has the functions of the Array API's `linalg` extension and some of PyTorch's. They compute
 through LAPACK, with float16 and bfloat16 widened to float32, and have gradients of any order.
+Decompositions raise DTypeError for integers and bool, and ShapeError for fewer than two axes.
 """
 
 from ..errors import LinAlgError

@@ -1,8 +1,8 @@
-"""What all ops of linear algebra share: how they call LAPACK, how they fail, packed results.
+"""Declares ops of linear algebra: the calls of LAPACK, their errors, and packed results.
 
-An op of several results (values and vectors) gives one array: the results of each matrix one after
-the other, as rows of numbers. `unpack` makes tensors of them again, so that gradients of each come
-back to the op by themselves.
+An op with several results (values and vectors) returns one array: for each matrix the numbers of
+all results, one after the other. `unpack` slices tensors from it, so that the gradient of each of
+them reaches the op.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ def lapack(
 ) -> Op:
     """Declares an op on (batches of) matrices: the last two axes of its first input.
 
-    compute: of arrays, small floats come in as float32. help: the next step where it fails. All
-    inputs have the same leading axes.
+    compute: a function of arrays; 16-bit floats arrive as float32. help: the next step after a
+    failure. All inputs have the same leading axes.
     """
     why = {"meaning": _NO_LOOPS, **({} if onnx else {"onnx": _NO_ONNX}), **why}
     return define(Op(name, "opaque", result, _impl(name, compute, help), None, vjp, onnx, why,
@@ -57,7 +57,7 @@ def _impl(name: str, compute: Callable[..., Any], help: str) -> Callable[..., An
 
 
 def is_small(dtype: Any) -> bool:
-    """Whether LAPACK does not know floats of this dtype."""
+    """True for 16-bit floats, which LAPACK lacks."""
     return bool(dtype.itemsize == 2 and dtypes.kind(dtype) == "f")
 
 
@@ -92,14 +92,14 @@ def matrices(name: str, x: Any, square: bool = False) -> Tensor:
 # ---- packed results
 
 def pack(lead: Sequence[int], *arrays: Any) -> Any:
-    """The arrays (*lead, ...) as rows of numbers (*lead, count), one after the other."""
+    """The arrays (*lead, ...) flattened and joined: (*lead, count)."""
     lead = tuple(lead)
     return np.concatenate([a.reshape(*lead, int(np.prod(a.shape[len(lead):]))) for a in arrays],
                           axis=-1)
 
 
 def unpack(packed: Tensor, *shapes: tuple[Any, ...]) -> list[Tensor]:
-    """The tensors (..., *shape) of which `packed` holds the numbers."""
+    """The tensors (..., *shape) whose numbers `packed` holds."""
     lead, start, out = packed.shape[:-1], 0, []
     for shape in shapes:
         count = product(shape)
@@ -110,14 +110,14 @@ def unpack(packed: Tensor, *shapes: tuple[Any, ...]) -> list[Tensor]:
 
 
 def packed_type(x: TensorType, dtype: Any, *shapes: tuple[Any, ...]) -> TensorType:
-    """The type of results of these shapes, for each matrix of `x`, in one array."""
+    """The type of the packed results of these shapes for each matrix of `x`."""
     count: Any = 0
     for shape in shapes:
         count = count + product(shape)
     return TensorType((*x.shape[:-2], count), dtype)
 
 
-# ---- what formulas of gradients are written with
+# ---- helpers for gradients
 
 def adjoint(x: Tensor) -> Tensor:
     """The conjugate transpose of matrices."""
@@ -135,7 +135,7 @@ def eye_like(x: Tensor) -> Tensor:
 
 
 def triangle(x: Tensor, upper: bool, strict: bool = False) -> Tensor:
-    """`x` with zeros in the other triangle, and on the diagonal too where `strict`."""
+    """`x` with zeros in the other triangle, and on the diagonal too if `strict`."""
     m, n = x.shape[-2:]
     rows, columns = iota((m, n), 0, device=x.device), iota((m, n), 1, device=x.device)
     small, large = (rows, columns) if upper else (columns, rows)
@@ -144,14 +144,13 @@ def triangle(x: Tensor, upper: bool, strict: bool = False) -> Tensor:
 
 
 def with_diagonal(x: Tensor, diagonal: Tensor) -> Tensor:
-    """The square matrices `x` with their diagonals replaced by (the vectors) `diagonal`."""
+    """The square matrices `x` with their diagonals replaced by the vectors `diagonal`."""
     values = reshape(diagonal, (*diagonal.shape[:-1], 1, diagonal.shape[-1]))
     return pointwise.where(eye_mask(x.shape[-1], x.device), values, x)
 
 
 def without_imag(x: Tensor) -> Tensor:
-    """`x` with imaginary parts of 0: the gradient at numbers that are real, but packed as complex.
-    """
+    """`x` with imaginary parts of 0: the gradient of real results that were packed as complex."""
     return pointwise.cast(real(x), x.dtype) if x.dtype.kind == "c" else x
 
 

@@ -1,4 +1,4 @@
-"""Eigenvalues and eigenvectors."""
+"""Computes eigenvalues and eigenvectors."""
 
 from __future__ import annotations
 
@@ -81,13 +81,19 @@ eigh_op = lapack("eigh", lambda x: packed_type(x, x.dtype, *_shapes(x)), _eigh, 
 def eigh(x: Tensor) -> EighResult:
     """Eigenvalues and eigenvectors of symmetric (Hermitian) matrices (..., n, n).
 
-    Only the lower triangle is read; the gradient is symmetric. Through the vectors it is divided by
-    the differences of eigenvalues: inf or nan where two are equal. The loss must not depend on the
-    phase of a complex vector.
+    The eigenvalues (..., n) are real and ascending, the eigenvectors are the columns of (..., n,
+    n). Only the lower triangle of `x` is read; the gradient is symmetric. Through the vectors it is
+    divided by the differences of eigenvalues: inf or nan if two are equal. The loss must not depend
+    on the phase of a complex vector.
 
-    >>> import fusewire as fw
-    >>> fw.linalg.eigh(fw.tensor([[2.0, 0.0], [0.0, 1.0]])).eigenvalues
-    tensor([1., 2.])
+    Raises:
+        ShapeError: the matrices are not square.
+        LinAlgError: the iteration does not converge.
+
+    Example:
+        >>> import fusewire as fw
+        >>> fw.linalg.eigh(fw.tensor([[2.0, 0.0], [0.0, 1.0]])).eigenvalues
+        tensor([1., 2.])
     """
     x = matrices("eigh", x, square=True)
     w, v = unpack(apply(eigh_op, (x,)), *_shapes(x))
@@ -107,13 +113,18 @@ eigvalsh_op = lapack("eigvalsh", _values, np.linalg.eigvalsh, each(_eigvalsh_vjp
 
 
 def eigvalsh(x: Tensor) -> Tensor:
-    """The eigenvalues (..., n) of symmetric (Hermitian) matrices (..., n, n), ascending.
+    """The eigenvalues of symmetric (Hermitian) matrices, ascending: (..., n, n) -> (..., n).
 
-    Its gradient is right for equal eigenvalues too; the gradient of that is not.
+    The first derivative is right for equal eigenvalues, too; the second one is not.
 
-    >>> import fusewire as fw
-    >>> fw.linalg.eigvalsh(fw.tensor([[0.0, 2.0], [2.0, 0.0]]))
-    tensor([-2.,  2.])
+    Raises:
+        ShapeError: the matrices are not square.
+        LinAlgError: the iteration does not converge.
+
+    Example:
+        >>> import fusewire as fw
+        >>> fw.linalg.eigvalsh(fw.tensor([[0.0, 2.0], [2.0, 0.0]]))
+        tensor([-2.,  2.])
     """
     return apply(eigvalsh_op, (matrices("eigvalsh", x, square=True),))
 
@@ -122,21 +133,23 @@ def eigvalsh(x: Tensor) -> Tensor:
 
 def _eig(x: Any) -> Any:
     values, vectors = np.linalg.eig(x)
-    made = dtypes.complex_of(x.dtype)
-    return pack(x.shape[:-2], values.astype(made), vectors.astype(made))
+    dtype = dtypes.complex_of(x.dtype)
+    return pack(x.shape[:-2], values.astype(dtype), vectors.astype(dtype))
 
 
 def _eig_vjp(g: Tensor, out: Tensor, x: Tensor) -> Tensor:
-    """As for symmetric matrices, but with the inverse of V for its adjoint; the vectors keep the
-    length 1, which takes the real part of diag(V^H gV) out. The gradient of a real matrix is real.
+    """The gradient as for symmetric matrices, with the inverse of V in the place of its adjoint.
+
+    The vectors keep the length 1, which removes the real part of diag(V^H gV). The gradient of a
+    real matrix is real.
     """
     (gw, gv), (w, v) = unpack(g, *_shapes(x)), unpack(out, *_shapes(x))
-    turned = adjoint(v)
-    inner = turned @ gv
-    inner = inner - turned @ v * columns(without_imag(diagonal(inner)))
+    vh = adjoint(v)
+    inner = vh @ gv
+    inner = inner - vh @ v * columns(without_imag(diagonal(inner)))
     inner = with_diagonal(inner / conj_of(_differences(w)), gw)
-    made = solve(turned, inner @ turned)
-    return made if x.dtype.kind == "c" else pointwise.cast(real(made), x.dtype)
+    gx = solve(vh, inner @ vh)
+    return gx if x.dtype.kind == "c" else pointwise.cast(real(gx), x.dtype)
 
 
 eig_op = lapack("eig", lambda x: packed_type(x, dtypes.complex_of(x.dtype), *_shapes(x)), _eig,
@@ -144,19 +157,31 @@ eig_op = lapack("eig", lambda x: packed_type(x, dtypes.complex_of(x.dtype), *_sh
 
 
 def eig(x: Tensor) -> EigResult:
-    """Complex eigenvalues and eigenvectors of matrices (..., n, n), in no particular order.
+    """Complex eigenvalues (..., n) and eigenvectors (..., n, n) of matrices (..., n, n).
 
-    The vectors have the length 1. The gradient is inf or nan where two eigenvalues are equal; the
-    loss must not depend on the phase of a vector.
+    The eigenvalues are in no particular order; the eigenvectors are columns of length 1. The
+    gradient is inf or nan if two eigenvalues are equal. The loss must not depend on the phase of a
+    vector.
 
-    >>> import fusewire as fw
-    >>> fw.linalg.eig(fw.tensor([[0.0, 1.0], [-1.0, 0.0]])).eigenvalues
-    tensor([0.+1.j, 0.-1.j])
+    Raises:
+        ShapeError: the matrices are not square.
+        LinAlgError: the matrices contain inf or nan, or the iteration does not converge.
+
+    Example:
+        >>> import fusewire as fw
+        >>> fw.linalg.eig(fw.tensor([[0.0, 1.0], [-1.0, 0.0]])).eigenvalues
+        tensor([0.+1.j, 0.-1.j])
     """
     x = matrices("eig", x, square=True)
     return EigResult(*unpack(apply(eig_op, (x,)), *_shapes(x)))
 
 
 def eigvals(x: Tensor) -> Tensor:
-    """The complex eigenvalues (..., n) of matrices (..., n, n), in the order of `eig`."""
+    """The complex eigenvalues of matrices, in the order of `eig`: (..., n, n) -> (..., n).
+
+    Example:
+        >>> import fusewire as fw
+        >>> fw.linalg.eigvals(fw.tensor([[2.0, 0.0], [0.0, 3.0]]))
+        tensor([2.+0.j, 3.+0.j])
+    """
     return eig(matrices("eigvals", x, square=True)).eigenvalues

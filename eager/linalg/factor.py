@@ -1,4 +1,4 @@
-"""Triangular factors: Cholesky and QR."""
+"""Computes triangular factors: Cholesky and QR."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ __all__ = ["QRResult", "cholesky", "qr"]
 
 def _cholesky_vjp(g: Tensor, out: Tensor, x: Tensor) -> Tensor:
     """I. Murray, "Differentiation of the Cholesky decomposition" (2016), for A = L L^H."""
-    turned = adjoint(out)
-    inner = triangle(turned @ g, upper=False)
+    upper = adjoint(out)
+    inner = triangle(upper @ g, upper=False)
     inner = with_diagonal(inner, diagonal(inner) * 0.5)
-    half = solve_triangular(turned, inner, upper=True)  # L^-H inner
-    made = solve_triangular(turned, adjoint(half), upper=True)  # the adjoint of half L^-1
-    return (made + adjoint(made)) * 0.5
+    half = solve_triangular(upper, inner, upper=True)  # L^-H inner
+    full = solve_triangular(upper, adjoint(half), upper=True)  # the adjoint of half L^-1
+    return (full + adjoint(full)) * 0.5
 
 
 cholesky_op = lapack(
@@ -36,15 +36,23 @@ cholesky_op = lapack(
 
 
 def cholesky(x: Tensor, upper: bool = False) -> Tensor:
-    """The lower triangles L (..., n, n) with L @ L^H = x; `upper`: U with U^H @ U = x.
+    """The lower triangles L with L @ L^H = x, for matrices (..., n, n).
 
-    `x` is symmetric (Hermitian) and positive definite; only its lower triangle is read, and its
-    gradient is symmetric. LinAlgError where a matrix is not positive definite.
+    `x` is symmetric (Hermitian) and positive definite. Only its lower triangle is read; its
+    gradient is symmetric.
 
-    >>> import fusewire as fw
-    >>> fw.linalg.cholesky(fw.tensor([[4.0, 2.0], [2.0, 5.0]]))
-    tensor([[2., 0.],
-            [1., 2.]])
+    Args:
+        upper: True returns upper triangles U with U^H @ U = x. Default False.
+
+    Raises:
+        ShapeError: the matrices are not square.
+        LinAlgError: a matrix is not positive definite.
+
+    Example:
+        >>> import fusewire as fw
+        >>> fw.linalg.cholesky(fw.tensor([[4.0, 2.0], [2.0, 5.0]]))
+        tensor([[2., 0.],
+                [1., 2.]])
     """
     out = apply(cholesky_op, (matrices("cholesky", x, square=True),))
     return adjoint(out) if upper else out
@@ -53,7 +61,7 @@ def cholesky(x: Tensor, upper: bool = False) -> Tensor:
 # ---- QR
 
 def _shapes(x: Any, mode: str) -> tuple[tuple[Any, Any], tuple[Any, Any]]:
-    """Of Q and R, for matrices with at least as many rows as columns."""
+    """The shapes of Q and R, for matrices with at least as many rows as columns."""
     m, n = x.shape[-2:]
     return ((m, m), (m, n)) if mode == "complete" else ((m, n), (n, n))
 
@@ -84,23 +92,32 @@ qr_op = lapack("qr", _qr_result, _qr, each(_qr_vjp))
 
 
 class QRResult(NamedTuple):
-    """An orthogonal matrix and an upper triangle whose product is the matrix."""
+    """Q @ R is the matrix: orthonormal columns, and an upper triangle."""
 
     Q: Tensor
     R: Tensor
 
 
 def qr(x: Tensor, mode: str = "reduced") -> QRResult:
-    """Q (..., m, k) with orthonormal columns and upper triangles R (..., k, n), Q @ R = x.
+    """The factors Q @ R = x of matrices (..., m, n).
 
-    k is the smaller of m and n; with mode "complete" it is m. The gradient needs the first k
-    columns of `x` to be independent, and has no complete Q where m > n.
+    Q (..., m, k) has orthonormal columns, R (..., k, n) is an upper triangle. k is the smaller of m
+    and n; with mode "complete" it is m. The gradient needs the first k columns of `x` to be
+    independent, and does not exist for the complete Q if m > n.
 
-    >>> import fusewire as fw
-    >>> q, r = fw.linalg.qr(fw.tensor([[0.0, 2.0], [3.0, 1.0]]))
-    >>> q @ r
-    tensor([[0., 2.],
-            [3., 1.]])
+    Args:
+        mode: "reduced" or "complete". Default "reduced".
+
+    Raises:
+        ArgumentError: `mode` has another value.
+        GradientError: the gradient of a complete Q is asked for, and m > n.
+
+    Example:
+        >>> import fusewire as fw
+        >>> q, r = fw.linalg.qr(fw.tensor([[0.0, 2.0], [3.0, 1.0]]))
+        >>> q @ r
+        tensor([[0., 2.],
+                [3., 1.]])
     """
     x = matrices("qr", x)
     if mode not in ("reduced", "complete"):

@@ -1,4 +1,4 @@
-"""Powers, exponentials and products of several matrices."""
+"""Computes powers, exponentials and products of several matrices."""
 
 from __future__ import annotations
 
@@ -26,12 +26,17 @@ __all__ = ["matrix_exp", "matrix_power", "multi_dot", "vander"]
 
 
 def matrix_power(x: Tensor, n: int) -> Tensor:
-    """The matrices (..., k, k) multiplied `n` times with themselves; inverses for n < 0.
+    """The n-th powers of matrices (..., k, k); powers of the inverse for n < 0.
 
-    >>> import fusewire as fw
-    >>> fw.linalg.matrix_power(fw.tensor([[1.0, 1.0], [0.0, 1.0]]), 5)
-    tensor([[1., 5.],
-            [0., 1.]])
+    Raises:
+        ArgumentError: `n` is not a whole number.
+        LinAlgError: `n` is negative and a matrix is singular.
+
+    Example:
+        >>> import fusewire as fw
+        >>> fw.linalg.matrix_power(fw.tensor([[1.0, 1.0], [0.0, 1.0]]), 5)
+        tensor([[1., 5.],
+                [0., 1.]])
     """
     x, count = matrices("matrix_power", x, square=True), whole(n)
     if count is None:
@@ -52,23 +57,23 @@ def matrix_power(x: Tensor, n: int) -> Tensor:
 
 # ---- exponential
 
-# For each degree of the approximation the largest 1-norm for which it is exact in float64, and
-# what to halve larger ones to: N. Higham, "The scaling and squaring method for the matrix
-# exponential revisited" (2005), table 2.3.
+# For each degree of the approximation, the largest 1-norm for which it is exact in float64; larger
+# ones are halved. N. Higham, "The scaling and squaring method for the matrix exponential
+# revisited" (2005), table 2.3.
 _DEGREES = ((3, 1.495585217958292e-2), (5, 2.539398330063230e-1), (7, 9.504178996162932e-1),
             (9, 2.097847961257068e0), (13, 5.371920351148152e0))
 
 
 @cache
 def _coefficients(degree: int) -> tuple[float, ...]:
-    """Of the numerator of the Pade approximation of exp, from the constant on; the first is 1."""
+    """The numerator of the Pade approximation of exp, from the constant on; the first is 1."""
     return tuple(float(factorial(2 * degree - j) * factorial(degree)
                        / (factorial(2 * degree) * factorial(j) * factorial(degree - j)))
                  for j in range(degree + 1))
 
 
 def _pade(x: Any, degree: int) -> Any:
-    """p(x) / p(-x): even powers are the same in both, odd ones change the sign."""
+    """p(x) / p(-x): even powers are equal in both, odd ones have opposite signs."""
     c = _coefficients(degree)
     power = square = x @ x
     even = c[0] * np.eye(x.shape[-1]) + c[2] * square
@@ -100,11 +105,11 @@ def _matrix_exp_vjp(g: Tensor, out: Tensor, x: Tensor) -> Tensor:
 
     R. Mathias, "A chain rule for matrix functions" (1996).
     """
-    n, turned = x.shape[-1], adjoint(x)
-    upper = concat([turned, g], axis=-1)
-    lower = concat([full_like(turned, 0), turned], axis=-1)
-    made = matrix_exp(concat([upper, lower], axis=-2))
-    return made[..., :n, n:]
+    n, xh = x.shape[-1], adjoint(x)
+    upper = concat([xh, g], axis=-1)
+    lower = concat([full_like(xh, 0), xh], axis=-1)
+    block = matrix_exp(concat([upper, lower], axis=-2))
+    return block[..., :n, n:]
 
 
 exp_op = lapack("matrix_exp", lambda x: x, _matrix_exp, each(_matrix_exp_vjp),
@@ -112,28 +117,37 @@ exp_op = lapack("matrix_exp", lambda x: x, _matrix_exp, each(_matrix_exp_vjp),
 
 
 def matrix_exp(x: Tensor) -> Tensor:
-    """The exponentials of the matrices (..., n, n): 1 + x + x @ x / 2 + ...
+    """The exponentials 1 + x + x @ x / 2 + ... of matrices (..., n, n).
 
-    >>> import fusewire as fw
-    >>> fw.linalg.matrix_exp(fw.tensor([[0.0, 1.0], [0.0, 0.0]]))
-    tensor([[1., 1.],
-            [0., 1.]])
+    Raises:
+        ShapeError: the matrices are not square.
+
+    Example:
+        >>> import fusewire as fw
+        >>> fw.linalg.matrix_exp(fw.tensor([[0.0, 1.0], [0.0, 0.0]]))
+        tensor([[1., 1.],
+                [0., 1.]])
     """
     return apply(exp_op, (matrices("matrix_exp", x, square=True),))
 
 
 # ---- several matrices
-_VARIES = 64  # what a size that varies counts as, where the cheapest order is looked for
+_ASSUMED_SYMBOLIC_SIZE = 64  # in the search for the cheapest order
 
 
 def multi_dot(xs: Sequence[Tensor]) -> Tensor:
-    """The product of two or more matrices, in the order that takes the fewest multiplications.
+    """The product of two or more matrices, in the order that needs the fewest multiplications.
 
-    The first and the last may be vectors: a row and a column.
+    Args:
+        xs: the matrices; the first and the last may be vectors, a row and a column.
 
-    >>> import fusewire as fw
-    >>> fw.linalg.multi_dot([fw.ones(2, 9), fw.ones(9, 9), fw.ones(9)])
-    tensor([81., 81.])
+    Raises:
+        ShapeError: there are fewer than two, or one is no matrix.
+
+    Example:
+        >>> import fusewire as fw
+        >>> fw.linalg.multi_dot([fw.ones(2, 9), fw.ones(9, 9), fw.ones(9)])
+        tensor([81., 81.])
     """
     tensors = [as_tensor("multi_dot", x) for x in xs]
     if len(tensors) < 2:
@@ -146,15 +160,15 @@ def multi_dot(xs: Sequence[Tensor]) -> Tensor:
     chain = [expand_dims(first, 0) if first.ndim == 1 else first, *tensors[1:-1],
              expand_dims(last, -1) if last.ndim == 1 else last]
     sizes = [*[x.shape[0] for x in chain], chain[-1].shape[1]]
-    known = tuple(n if type(n) is int else _VARIES for n in sizes)
-    out = _product(chain, _splits(known), 0, len(chain))
+    sample_sizes = tuple(n if type(n) is int else _ASSUMED_SYMBOLIC_SIZE for n in sizes)
+    out = _product(chain, _splits(sample_sizes), 0, len(chain))
     shape = (*first.shape[:-1], *last.shape[1:])
     return out if out.ndim == len(shape) else reshape(out, shape)
 
 
 @cache
 def _splits(sizes: tuple[int, ...]) -> dict[tuple[int, int], int]:
-    """Where to split the product of the matrices from i to j, for the fewest multiplications."""
+    """The index k that splits each product of matrices i to j for the fewest multiplications."""
     n = len(sizes) - 1
     cost, splits = {(i, i + 1): 0 for i in range(n)}, {}
     for length in range(2, n + 1):
@@ -174,12 +188,19 @@ def _product(xs: list[Tensor], splits: dict[tuple[int, int], int], i: int, j: in
 
 
 def vander(x: Tensor, N: int | None = None) -> Tensor:
-    """The powers 0 ... N - 1 of the elements of vectors (..., n), as matrices (..., n, N).
+    """The powers 0 ... N - 1 of the elements of vectors: (..., n) -> (..., n, N).
 
-    >>> import fusewire as fw
-    >>> fw.linalg.vander(fw.tensor([2, 3]), N=3)
-    tensor([[1, 2, 4],
-            [1, 3, 9]])
+    Args:
+        N: number of powers. Default None: n.
+
+    Raises:
+        ShapeError: `x` is 0-d.
+
+    Example:
+        >>> import fusewire as fw
+        >>> fw.linalg.vander(fw.tensor([2, 3]), N=3)
+        tensor([[1, 2, 4],
+                [1, 3, 9]])
     """
     x = as_tensor("vander", x)
     if x.ndim == 0:

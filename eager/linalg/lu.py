@@ -1,4 +1,4 @@
-"""The LU factors of matrices, with rows exchanged so that the largest elements divide."""
+"""Computes LU factors with row exchanges."""
 
 from __future__ import annotations
 
@@ -20,8 +20,10 @@ __all__ = ["LUResult", "lu"]
 
 
 def _eliminate(a: Any) -> tuple[Any, Any]:
-    """The order of rows (..., m), and L below the diagonal of U (..., m, n): by halves of columns,
-    so that most of the work is products of matrices."""
+    """The order of rows (..., m), and L below the diagonal of U (..., m, n).
+
+    It halves the columns, so that most of the work is in products of matrices.
+    """
     m, n = a.shape[-2:]
     rows = np.broadcast_to(np.arange(m), a.shape[:-1])
     if m == 0 or n == 0:
@@ -33,16 +35,18 @@ def _eliminate(a: Any) -> tuple[Any, Any]:
     rows, left = _eliminate(a[..., :h])
     right = np.take_along_axis(a[..., h:], rows[..., None], -2)
     upper = substitute(left[..., :k, :k], right[..., :k, :], upper=False, unit=True)
-    order, rest = _eliminate(right[..., k:, :] - left[..., k:, :k] @ upper)
-    below = np.take_along_axis(left[..., k:, :], order[..., None], -2)
-    rows = np.concatenate([rows[..., :k], np.take_along_axis(rows[..., k:], order, -1)], -1)
+    rest_rows, rest = _eliminate(right[..., k:, :] - left[..., k:, :k] @ upper)
+    below = np.take_along_axis(left[..., k:, :], rest_rows[..., None], -2)
+    rows = np.concatenate([rows[..., :k], np.take_along_axis(rows[..., k:], rest_rows, -1)], -1)
     return rows, np.concatenate([np.concatenate([left[..., :k, :], below], -2),
                                  np.concatenate([upper, rest], -2)], -1)
 
 
 def _first_column(a: Any, rows: Any) -> tuple[Any, Any]:
-    """Of a single column: the row with the largest element exchanged with the first. Complex ones
-    are compared by |re| + |im|, as LAPACK does."""
+    """The factors of a single column: its largest element is exchanged with the first.
+
+    Complex elements are compared by |re| + |im|, as in LAPACK.
+    """
     largest = (np.abs(a.real) + np.abs(a.imag))[..., 0].argmax(-1)
     np.put_along_axis(rows, largest[..., None], 0, -1)
     rows[..., 0] = largest
@@ -53,8 +57,8 @@ def _first_column(a: Any, rows: Any) -> tuple[Any, Any]:
 
 
 def _lu(x: Any) -> Any:
-    rows, made = _eliminate(x)
-    return pack(x.shape[:-2], made, rows.astype(x.dtype))
+    rows, factors = _eliminate(x)
+    return pack(x.shape[:-2], factors, rows.astype(x.dtype))
 
 
 def _shapes(x: Any) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
@@ -62,12 +66,14 @@ def _shapes(x: Any) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
 
 
 def _lu_vjp(g: Tensor, out: Tensor, x: Tensor) -> Tensor:
-    """Of the leading square A = L U, and of what the triangles make of the rows below, or of the
-    columns beside it: rows of L are A / U, columns of U are L \\ A."""
+    """The gradient of the leading square A = L U, and of the rows below or the columns beside it.
+
+    These rows of L are A / U, these columns of U are L \\ A.
+    """
     m, n = x.shape[-2:]
     k = min(m, n)
-    g, made = unpack(g, *_shapes(x))[0], unpack(out, *_shapes(x))[0]
-    square = made[..., :k, :k]
+    g, factors = unpack(g, *_shapes(x))[0], unpack(out, *_shapes(x))[0]
+    square = factors[..., :k, :k]
     lower, upper = triangle(square, upper=False, strict=True) + eye_like(square), \
         triangle(square, upper=True)
     lh, uh = adjoint(lower), adjoint(upper)
@@ -75,11 +81,11 @@ def _lu_vjp(g: Tensor, out: Tensor, x: Tensor) -> Tensor:
     parts = []
     if m > n:
         below = adjoint(solve_triangular(upper, adjoint(g[..., k:, :]), upper=True))
-        g_upper = g_upper - adjoint(made[..., k:, :]) @ below
+        g_upper = g_upper - adjoint(factors[..., k:, :]) @ below
         parts = [below]
     elif n > m:
         beside = solve_triangular(lh, g[..., k:], upper=True, unitriangular=True)
-        g_lower = g_lower - beside @ adjoint(made[..., k:])
+        g_lower = g_lower - beside @ adjoint(factors[..., k:])
         parts = [beside]
     inner = triangle(lh @ triangle(g_lower, upper=False, strict=True), upper=False, strict=True) \
         + triangle(triangle(g_upper, upper=True) @ uh, upper=True)
@@ -90,11 +96,11 @@ def _lu_vjp(g: Tensor, out: Tensor, x: Tensor) -> Tensor:
 
 
 def _permutation(packed: Tensor, x: Tensor) -> Tensor:
-    """The matrices (..., m, m) that bring rows in the order of L @ U back to that of `x`."""
+    """The matrices (..., m, m) that permute the rows of L @ U to the order of `x`."""
     m = x.shape[-2]
     rows = expand_dims(unpack(packed, *_shapes(x))[1].detach(), -2)
-    place = pointwise.cast(iota((m, m), 0, device=x.device), rows.dtype)
-    return pointwise.cast(pointwise.equal(place, rows), x.dtype)
+    column = pointwise.cast(iota((m, m), 0, device=x.device), rows.dtype)
+    return pointwise.cast(pointwise.equal(column, rows), x.dtype)
 
 
 lu_op = lapack("lu", lambda x: packed_type(x, x.dtype, *_shapes(x)), _lu, each(_lu_vjp),
@@ -110,23 +116,27 @@ class LUResult(NamedTuple):
 
 
 def lu(x: Tensor) -> LUResult:
-    """P (..., m, m), L (..., m, k) and U (..., k, n) with P @ L @ U = x; k is the smaller of m, n.
+    """The factors P @ L @ U = x of matrices (..., m, n); k is the smaller of m and n.
 
-    P exchanges rows, L has ones on its diagonal and zeros above, U is an upper triangle.
-    The gradient needs the first k columns to be independent.
+    P (..., m, m) exchanges rows, L (..., m, k) has ones on its diagonal and zeros above, U (..., k,
+    n) is an upper triangle. The gradient needs the first k columns to be independent.
 
-    >>> import fusewire as fw
-    >>> p, l, u = fw.linalg.lu(fw.tensor([[1.0, 2.0], [2.0, 2.0]]))
-    >>> l, u
-    (tensor([[1. , 0. ],
-            [0.5, 1. ]]), tensor([[2., 2.],
-            [0., 1.]]))
+    Raises:
+        ShapeError: `x` has fewer than two axes.
+
+    Example:
+        >>> import fusewire as fw
+        >>> p, l, u = fw.linalg.lu(fw.tensor([[1.0, 2.0], [2.0, 2.0]]))
+        >>> l, u
+        (tensor([[1. , 0. ],
+                [0.5, 1. ]]), tensor([[2., 2.],
+                [0., 1.]]))
     """
     x = matrices("lu", x)
     k = min(x.shape[-2:])
     packed = apply(lu_op, (x,))
-    made = unpack(packed, *_shapes(x))[0]
-    low = triangle(made[..., :k], upper=False, strict=True)
+    factors = unpack(packed, *_shapes(x))[0]
+    low = triangle(factors[..., :k], upper=False, strict=True)
     rows, columns = (iota(low.shape[-2:], axis, device=x.device) for axis in (0, 1))
     ones = pointwise.cast(pointwise.equal(rows, columns), x.dtype)
-    return LUResult(_permutation(packed, x), low + ones, triangle(made[..., :k, :], upper=True))
+    return LUResult(_permutation(packed, x), low + ones, triangle(factors[..., :k, :], upper=True))

@@ -1,4 +1,4 @@
-"""Norms of vectors and matrices, and condition numbers."""
+"""Computes norms of vectors and matrices, and condition numbers."""
 
 from __future__ import annotations
 
@@ -20,14 +20,25 @@ __all__ = ["cond", "matrix_norm", "norm", "vector_norm"]
 
 
 def vector_norm(x: Tensor, axis: Any = None, keepdims: bool = False, ord: Any = 2) -> Tensor:
-    """The norms along `axis` (one, several, or None: all elements): sum(|x| ** ord) ** (1 / ord).
+    """The norms sum(|x| ** ord) ** (1 / ord) along `axis`.
 
-    ord inf and -inf: the largest and the smallest |x|; 0: how many elements are not 0. Where a norm
-    has no derivative (at 0) its gradient is 0.
+    The gradient is 0 where the norm has no derivative, at 0.
 
-    >>> import fusewire as fw
-    >>> fw.linalg.vector_norm(fw.tensor([3.0, 4.0])), fw.linalg.vector_norm(fw.ones(2, 3), axis=0)
-    (tensor(5.), tensor([1.4142135, 1.4142135, 1.4142135]))
+    Args:
+        axis: one axis or several. Default None: all elements.
+        keepdims: True keeps the reduced axes with size 1. Default False.
+        ord: the order; inf and -inf give the largest and smallest |x|, 0 the number of elements
+            that are not 0. Default 2.
+
+    Raises:
+        DTypeError: `x` does not hold floats.
+
+    Example:
+        >>> import fusewire as fw
+        >>> fw.linalg.vector_norm(fw.tensor([3.0, 4.0]))
+        tensor(5.)
+        >>> fw.linalg.vector_norm(fw.ones(2, 3), axis=0)
+        tensor([1.4142135, 1.4142135, 1.4142135])
     """
     x = reduce.floating("vector_norm", x)
     axes = axes_of("vector_norm", axis, x.ndim)
@@ -45,7 +56,7 @@ def vector_norm(x: Tensor, axis: Any = None, keepdims: bool = False, ord: Any = 
 
 
 def _squares(x: Tensor) -> Tensor:
-    """|x| ** 2, with a derivative at 0."""
+    """|x| ** 2, differentiable at 0."""
     if x.dtype.kind != "c":
         return x * x
     a, b = real(x), imag(x)
@@ -67,14 +78,22 @@ def _power(x: Tensor, exponent: float) -> Tensor:
 
 
 def matrix_norm(x: Tensor, keepdims: bool = False, ord: Any = "fro") -> Tensor:
-    """The norms (...) of matrices (..., m, n).
+    """The norms of matrices: (..., m, n) -> (...).
 
-    ord "fro": the root of the sum of squares; "nuc", 2, -2: the sum, the largest, the smallest of
-    the singular values; 1, -1: the largest, smallest sum of |x| over a column; inf, -inf: a row.
+    Args:
+        keepdims: True keeps the reduced axes with size 1. Default False.
+        ord: "fro" is the root of the sum of squares. "nuc", 2 and -2 are the sum, the largest and
+            the smallest of the singular values. 1 and -1 are the largest and smallest sum of |x|
+            over a column, inf and -inf over a row. Default "fro".
 
-    >>> import fusewire as fw
-    >>> fw.linalg.matrix_norm(fw.tensor([[1.0, -2.0], [0.0, 3.0]]), ord=1)
-    tensor(5.)
+    Raises:
+        ShapeError: `x` has fewer than two axes.
+        ArgumentError: `ord` has another value.
+
+    Example:
+        >>> import fusewire as fw
+        >>> fw.linalg.matrix_norm(fw.tensor([[1.0, -2.0], [0.0, 3.0]]), ord=1)
+        tensor(5.)
     """
     x = matrices("matrix_norm", x)
     if ord == "fro":
@@ -93,14 +112,20 @@ def matrix_norm(x: Tensor, keepdims: bool = False, ord: Any = "fro") -> Tensor:
 
 
 def norm(x: Tensor, ord: Any = None, axis: Any = None, keepdims: bool = False) -> Tensor:
-    """The norms along `axis`: of matrices for two axes and an `ord`, else of vectors.
+    """The norms along `axis`: `matrix_norm` for two axes and an `ord`, else `vector_norm`.
 
-    Without `ord` the root of the sum of squares; with `ord` and no axis `x` is a vector or a
-    matrix.
+    Args:
+        ord: the order. Default None: the root of the sum of squares.
+        axis: one axis, or two for matrices. Default None: all axes.
+        keepdims: True keeps the reduced axes with size 1. Default False.
 
-    >>> import fusewire as fw
-    >>> fw.linalg.norm(fw.tensor([[3.0, 0.0], [0.0, 4.0]]), "nuc")
-    tensor(7.)
+    Raises:
+        ShapeError: `ord` is set without `axis`, and `x` has more than two axes.
+
+    Example:
+        >>> import fusewire as fw
+        >>> fw.linalg.norm(fw.tensor([[3.0, 0.0], [0.0, 4.0]]), "nuc")
+        tensor(7.)
     """
     x = reduce.floating("norm", x)
     if ord is None:
@@ -108,23 +133,30 @@ def norm(x: Tensor, ord: Any = None, axis: Any = None, keepdims: bool = False) -
     if axis is None and x.ndim > 2:
         raise ShapeError(f"norm: order {ord!r} of a tensor with axes {x.shape}",
                          "name one axis for vectors, two for matrices")
-    given = tuple(range(x.ndim)) if axis is None else axis
-    if not isinstance(given, (tuple, list)) or len(given) != 2:
-        return vector_norm(x, given, keepdims, ord)
-    i, j = (axis_of("norm", a, x.ndim) for a in given)
+    axes = tuple(range(x.ndim)) if axis is None else axis
+    if not isinstance(axes, (tuple, list)) or len(axes) != 2:
+        return vector_norm(x, axes, keepdims, ord)
+    i, j = (axis_of("norm", a, x.ndim) for a in axes)
     rest = tuple(a for a in range(x.ndim) if a not in (i, j))
     out = matrix_norm(permute_dims(x, (*rest, i, j)), ord=ord)
     return reshape(out, reduced(x.shape, (i, j), True)) if keepdims else out
 
 
 def cond(x: Tensor, p: Any = None) -> Tensor:
-    """The condition numbers (...) of matrices: the largest by the smallest singular value.
+    """The condition numbers of matrices: (..., m, n) -> (...).
 
-    p: another order of `matrix_norm`; then it is the norm times the norm of the inverse.
+    Args:
+        p: order of the norm. None and 2 divide the largest singular value by the smallest, -2 the
+            smallest by the largest. Other orders of `matrix_norm` multiply the norms of the matrix
+            and its inverse. Default None.
 
-    >>> import fusewire as fw
-    >>> fw.linalg.cond(fw.tensor([[4.0, 0.0], [0.0, 2.0]]))
-    tensor(2.)
+    Raises:
+        LinAlgError: `p` requires an inverse that does not exist.
+
+    Example:
+        >>> import fusewire as fw
+        >>> fw.linalg.cond(fw.tensor([[4.0, 0.0], [0.0, 2.0]]))
+        tensor(2.)
     """
     if p not in (None, 2, -2):
         return matrix_norm(x, ord=p) * matrix_norm(inv(x), ord=p)

@@ -1,4 +1,4 @@
-"""Singular values, and what is made of them: pseudo-inverses, ranks, least squares."""
+"""Computes singular values, and from them pseudo-inverses, ranks and least squares."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ _NOT_FINITE = "inf and nan have no singular values: fw.isfinite shows where they
 
 
 class SVDResult(NamedTuple):
-    """U @ diag(S) @ Vh is the matrix; S is descending, the other two have orthonormal vectors."""
+    """U @ diag(S) @ Vh is the matrix. S is descending; U and Vh have orthonormal vectors."""
 
     U: Tensor
     S: Tensor
@@ -69,20 +69,20 @@ def _svd_vjp(g: Tensor, out: Tensor, x: Tensor, full: bool) -> Tensor:
     gaps = (by_column - by_row) * (by_column + by_row) + eye_like(u[..., :k, :])
     left, right = (from_u - adjoint(from_u)) / gaps, (from_v - adjoint(from_v)) / gaps
     inner = left * by_column + by_row * right
-    made = u @ with_diagonal(inner, without_imag(gs) + _phase(from_u, s)) @ vh
+    gx = u @ with_diagonal(inner, without_imag(gs) + _phase(from_u, s)) @ vh
     if m > k:
-        made = made + (gu - u @ from_u) / by_column @ vh
+        gx = gx + (gu - u @ from_u) / by_column @ vh
     if n > k:
-        made = made + u / by_column @ (gvh - adjoint(from_v) @ vh)
-    return made
+        gx = gx + u / by_column @ (gvh - adjoint(from_v) @ vh)
+    return gx
 
 
 def _phase(from_u: Tensor, s: Tensor) -> Any:
-    """What turning the phases of U and V together adds on the diagonal; 0 for real matrices."""
+    """The diagonal part from rotating the phases of U and V together; 0 for real matrices."""
     if s.dtype.kind != "c":
         return 0.0
-    turn = imag(diagonal(from_u)) / real(s)
-    return pointwise.cast(turn, s.dtype) * 1j
+    angles = imag(diagonal(from_u)) / real(s)
+    return pointwise.cast(angles, s.dtype) * 1j
 
 
 svd_op = lapack("svd", lambda x, full: packed_type(x, x.dtype, *_shapes(x, full)), _svd,
@@ -90,17 +90,26 @@ svd_op = lapack("svd", lambda x, full: packed_type(x, x.dtype, *_shapes(x, full)
 
 
 def svd(x: Tensor, full_matrices: bool = True) -> SVDResult:
-    """U (..., m, m), singular values S (..., k), Vh (..., n, n) of matrices (..., m, n).
+    """The singular value decompositions U @ diag(S) @ Vh of matrices (..., m, n).
 
-    Without `full_matrices` U is (..., m, k) and Vh (..., k, n), with k the smaller of m and n. The
-    gradient through the vectors divides by the differences of squared singular values, and by the
-    values where m and n differ: it is inf or nan where two are equal, or one is 0. Gradients at
-    the vectors that only `full_matrices` adds are ignored. A complex loss must not depend on the
+    S is (..., k) with k the smaller of m and n, U is (..., m, m), and Vh is (..., n, n).
+
+    The gradient through the vectors divides by the differences of squared singular values, and by
+    the values if m and n differ. It is inf or nan if two values are equal, or one is 0. Gradients
+    of the vectors that only `full_matrices` adds are ignored. A complex loss must not depend on the
     phase of a pair of vectors.
 
-    >>> import fusewire as fw
-    >>> fw.linalg.svd(fw.tensor([[0.0, 2.0], [3.0, 0.0]])).S
-    tensor([3., 2.])
+    Args:
+        full_matrices: False makes U (..., m, k) and Vh (..., k, n). Default True.
+
+    Raises:
+        LinAlgError: the iteration does not converge, as for inf and nan.
+        DTypeError: `x` does not hold floats.
+
+    Example:
+        >>> import fusewire as fw
+        >>> fw.linalg.svd(fw.tensor([[0.0, 2.0], [3.0, 0.0]])).S
+        tensor([3., 2.])
     """
     x, full = matrices("svd", x), bool(full_matrices)
     u, s, vh = unpack(apply(svd_op, (x,), {"full": full}), *_shapes(x, full))
@@ -121,19 +130,25 @@ svdvals_op = lapack("svdvals", _svdvals_result, lambda x: np.linalg.svd(x, compu
 
 
 def svdvals(x: Tensor) -> Tensor:
-    """The singular values (..., k) of matrices (..., m, n), descending; k is the smaller size.
+    """The singular values of matrices in descending order: (..., m, n) -> (..., k).
 
-    >>> import fusewire as fw
-    >>> fw.linalg.svdvals(fw.tensor([[0.0, 2.0], [3.0, 0.0]]))
-    tensor([3., 2.])
+    k is the smaller of m and n.
+
+    Raises:
+        LinAlgError: the iteration does not converge, as for inf and nan.
+
+    Example:
+        >>> import fusewire as fw
+        >>> fw.linalg.svdvals(fw.tensor([[0.0, 2.0], [3.0, 0.0]]))
+        tensor([3., 2.])
     """
     return apply(svdvals_op, (matrices("svdvals", x),))
 
 
-# ---- what counts as 0
+# ---- rank
 
 def _tolerance(name: str, x: Tensor, rtol: Any) -> Tensor:
-    """`rtol` for each matrix of `x`; by default the larger size times the spacing of numbers."""
+    """`rtol` for each matrix of `x`; by default the larger size times the epsilon of the dtype."""
     lead, dtype = x.shape[:-2], dtypes.real_of(x.dtype)
     if rtol is None:
         return full(lead, max(x.shape[-2:]) * dtypes.finfo(dtype).eps, dtype, x.device)
@@ -145,13 +160,18 @@ def _tolerance(name: str, x: Tensor, rtol: Any) -> Tensor:
 
 
 def matrix_rank(x: Tensor, rtol: Any = None) -> Tensor:
-    """How many singular values (...) of matrices (..., m, n) are larger than rtol * the largest.
+    """The numbers of singular values above rtol * the largest: (..., m, n) -> (...), int64.
 
-    rtol: a number, or one for each matrix; by default max(m, n) times the epsilon of the dtype.
+    Args:
+        rtol: a number, or one for each matrix. Default None: max(m, n) * epsilon of the dtype.
 
-    >>> import fusewire as fw
-    >>> fw.linalg.matrix_rank(fw.ones(3, 3))
-    tensor(1)
+    Raises:
+        DTypeError: `rtol` is a tensor of other numbers than real floats.
+
+    Example:
+        >>> import fusewire as fw
+        >>> fw.linalg.matrix_rank(fw.ones(3, 3))
+        tensor(1)
     """
     x = matrices("matrix_rank", x).detach()
     values = svdvals(x)
@@ -168,11 +188,11 @@ def _pinv(x: Any, rtol: Any) -> Any:
 
 
 def _pinv_vjp(g: Tensor, out: Tensor, x: Tensor, rtol: Tensor) -> Tensor:
-    """G. Golub and V. Pereyra (1973), for matrices whose rank stays what it is."""
+    """G. Golub and V. Pereyra (1973), for matrices of constant rank."""
     p, ph, gh = out, adjoint(out), adjoint(g)
-    made = -(ph @ g @ ph)
-    made = made + (gh - x @ (p @ gh)) @ p @ ph
-    return made + ph @ p @ (gh - (gh @ p) @ x)
+    gx = -(ph @ g @ ph)
+    gx = gx + (gh - x @ (p @ gh)) @ p @ ph
+    return gx + ph @ p @ (gh - (gh @ p) @ x)
 
 
 pinv_op = lapack(
@@ -181,23 +201,29 @@ pinv_op = lapack(
 
 
 def pinv(x: Tensor, rtol: Any = None) -> Tensor:
-    """The Moore-Penrose pseudo-inverses (..., n, m) of matrices (..., m, n).
+    """The Moore-Penrose pseudo-inverses of matrices: (..., m, n) -> (..., n, m).
 
-    Singular values up to rtol * the largest count as 0; rtol is a number, or one for each matrix,
-    by default max(m, n) times the epsilon of the dtype. The gradient is right where the rank does
-    not change.
+    The gradient is right where the rank does not change.
 
-    >>> import fusewire as fw
-    >>> fw.linalg.pinv(fw.tensor([[2.0, 0.0], [0.0, 0.0]]))
-    tensor([[0.5, 0. ],
-            [0. , 0. ]])
+    Args:
+        rtol: singular values up to rtol * the largest count as 0; a number, or one for each matrix.
+            Default None: max(m, n) * epsilon of the dtype.
+
+    Raises:
+        LinAlgError: the iteration does not converge, as for inf and nan.
+
+    Example:
+        >>> import fusewire as fw
+        >>> fw.linalg.pinv(fw.tensor([[2.0, 0.0], [0.0, 0.0]]))
+        tensor([[0.5, 0. ],
+                [0. , 0. ]])
     """
     x = matrices("pinv", x)
     return apply(pinv_op, (x, _tolerance("pinv", x, rtol)))
 
 
 class LstsqResult(NamedTuple):
-    """A solution with its squared error, and the rank and singular values of the matrix."""
+    """A least squares solution, its squared errors, and rank and singular values of the matrix."""
 
     solution: Tensor
     residuals: Tensor
@@ -208,11 +234,19 @@ class LstsqResult(NamedTuple):
 def lstsq(a: Tensor, b: Tensor, rtol: Any = None) -> LstsqResult:
     """The X (..., n, k) with the smallest |a @ X - b|, for `a` (..., m, n) and `b` (..., m, k).
 
-    Of several the smallest X. residuals: the squared errors (..., k). `b` may be a vector (m,).
+    Of several solutions it is the smallest. `residuals` (..., k) are the squared errors.
 
-    >>> import fusewire as fw
-    >>> fw.linalg.lstsq(fw.tensor([[2.0], [0.0]]), fw.tensor([2.0, 3.0])).solution
-    tensor([1.])
+    Args:
+        b: right sides; a vector (m,) gives vectors (..., n).
+        rtol: as for `pinv`. Default None.
+
+    Raises:
+        ShapeError: the sizes do not fit.
+
+    Example:
+        >>> import fusewire as fw
+        >>> fw.linalg.lstsq(fw.tensor([[2.0], [0.0]]), fw.tensor([2.0, 3.0])).solution
+        tensor([1.])
     """
     a, b = factors("lstsq", matrices("lstsq", a), reduce.floating("lstsq", b))
     vector = b.ndim == 1

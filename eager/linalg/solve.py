@@ -1,4 +1,4 @@
-"""Systems of linear equations, inverses and determinants."""
+"""Solves systems of linear equations, and computes inverses and determinants."""
 
 from __future__ import annotations
 
@@ -33,19 +33,26 @@ solve_op = lapack("solve", lambda a, b: b, np.linalg.solve, _solve_vjp, _SINGULA
 
 
 def solve(a: Tensor, b: Tensor) -> Tensor:
-    """The X with a @ X = b, for `a` (..., n, n) and `b` (..., n, k), or a vector (n,).
+    """The solutions X of a @ X = b: (..., n, n), (..., n, k) -> (..., n, k).
 
-    LinAlgError where a matrix has no inverse.
+    Args:
+        a: square matrices.
+        b: right sides; a vector (n,) gives vectors (..., n).
 
-    >>> import fusewire as fw
-    >>> fw.linalg.solve(fw.tensor([[2.0, 0.0], [0.0, 4.0]]), fw.tensor([1.0, 1.0]))
-    tensor([0.5 , 0.25])
+    Raises:
+        ShapeError: the sizes do not fit.
+        LinAlgError: a matrix is singular.
+
+    Example:
+        >>> import fusewire as fw
+        >>> fw.linalg.solve(fw.tensor([[2.0, 0.0], [0.0, 4.0]]), fw.tensor([1.0, 1.0]))
+        tensor([0.5 , 0.25])
     """
     a, b = factors("solve", matrices("solve", a, square=True), reduce.floating("solve", b))
     if b.ndim == 1:
         return _of_vectors(a, b)
     _check_rows("solve", a, b)
-    if a.ndim == 2 and b.ndim > 2:  # one matrix: the right sides are columns of one
+    if a.ndim == 2 and b.ndim > 2:  # one matrix a: all right sides become columns of one b
         return _as_columns(a, b)
     return apply(solve_op, _same_lead("solve", a, b))
 
@@ -57,9 +64,9 @@ def _of_vectors(a: Tensor, b: Tensor) -> Tensor:
 
 def _as_columns(a: Tensor, b: Tensor) -> Tensor:
     lead = tuple(range(b.ndim - 2))
-    turned = permute_dims(b, (b.ndim - 2, *lead, b.ndim - 1))
-    flat = reshape(turned, (turned.shape[0], b.size // b.shape[-2] if b.shape[-2] else 0))
-    out = reshape(apply(solve_op, (a, flat)), turned.shape)
+    rows_first = permute_dims(b, (b.ndim - 2, *lead, b.ndim - 1))
+    flat = reshape(rows_first, (rows_first.shape[0], b.size // b.shape[-2] if b.shape[-2] else 0))
+    out = reshape(apply(solve_op, (a, flat)), rows_first.shape)
     return permute_dims(out, (*[i + 1 for i in lead], 0, b.ndim - 1))
 
 
@@ -77,12 +84,12 @@ def _same_lead(name: str, a: Tensor, b: Tensor) -> tuple[Tensor, Tensor]:
 
 # ---- solve_triangular
 
-_BLOCK = 32  # rows that are solved at once; larger ones are halved
+_MAX_ROWS = 32  # rows that are solved at once; larger matrices are halved
 
 
 def substitute(a: Any, b: Any, upper: bool, unit: bool) -> Any:
     n = a.shape[-1]
-    if n <= _BLOCK:
+    if n <= _MAX_ROWS:
         a = np.triu(a) if upper else np.tril(a)
         if unit:
             np.einsum("...ii->...i", a)[...] = 1
@@ -109,15 +116,25 @@ triangular_op = lapack("solve_triangular", lambda a, b, upper, unit: b, substitu
 def solve_triangular(
     a: Tensor, b: Tensor, *, upper: bool, left: bool = True, unitriangular: bool = False
 ) -> Tensor:
-    """The X with a @ X = b (left) or X @ a = b, for `a` (..., n, n) with zeros in one triangle.
+    """The solutions X of a @ X = b for triangular `a`: (..., n, n), (..., n, k) -> (..., n, k).
 
-    What stands in the other triangle is not read, nor the diagonal where `unitriangular`: it is 1.
+    Args:
+        a: square matrices, of which one triangle is read.
+        b: right sides.
+        upper: True reads the upper triangle, False the lower one.
+        left: False solves X @ a = b, with `b` (..., k, n). Default True.
+        unitriangular: True takes the diagonal as 1 without reading it. Default False.
 
-    >>> import fusewire as fw
-    >>> a = fw.tensor([[1.0, 0.0], [2.0, 1.0]])
-    >>> fw.linalg.solve_triangular(a, fw.tensor([[1.0], [3.0]]), upper=False)
-    tensor([[1.],
-            [1.]])
+    Raises:
+        ShapeError: the sizes do not fit.
+        LinAlgError: a matrix is singular.
+
+    Example:
+        >>> import fusewire as fw
+        >>> a = fw.tensor([[1.0, 0.0], [2.0, 1.0]])
+        >>> fw.linalg.solve_triangular(a, fw.tensor([[1.0], [3.0]]), upper=False)
+        tensor([[1.],
+                [1.]])
     """
     name = "solve_triangular"
     a, b = factors(name, matrices(name, a, square=True), matrices(name, b))
@@ -136,12 +153,17 @@ inv_op = lapack("inv", lambda x: x, np.linalg.inv,
 
 
 def inv(x: Tensor) -> Tensor:
-    """The inverses of the matrices (..., n, n); LinAlgError where there is none.
+    """The inverses of matrices (..., n, n).
 
-    >>> import fusewire as fw
-    >>> fw.linalg.inv(fw.tensor([[2.0, 0.0], [0.0, 4.0]]))
-    tensor([[0.5 , 0.  ],
-            [0.  , 0.25]])
+    Raises:
+        ShapeError: the matrices are not square.
+        LinAlgError: a matrix is singular.
+
+    Example:
+        >>> import fusewire as fw
+        >>> fw.linalg.inv(fw.tensor([[2.0, 0.0], [0.0, 4.0]]))
+        tensor([[0.5 , 0.  ],
+                [0.  , 0.25]])
     """
     return apply(inv_op, (matrices("inv", x, square=True),))
 
@@ -151,7 +173,7 @@ def _numbers(x: TensorType) -> TensorType:
 
 
 def _cofactors(x: Any) -> Any:
-    """det(x) times the transposed inverse; for matrices without inverse, of singular values."""
+    """The transposed inverse times det(x); from singular values for singular matrices."""
     try:
         out = np.linalg.det(x)[..., None, None] * np.linalg.inv(x).mT
         if np.isfinite(out).all():
@@ -160,31 +182,34 @@ def _cofactors(x: Any) -> Any:
         pass
     u, s, vh = np.linalg.svd(x)
     others = np.where(_diagonal(s), 1, s[..., None, :]).prod(-1)
-    return _turned_back(u, vh, _diagonal(s) * others[..., None, :]).astype(x.dtype)
+    return _times_cofactors(u, vh, _diagonal(s) * others[..., None, :]).astype(x.dtype)
 
 
 def _diagonal(s: Any) -> Any:
-    """True on the diagonal of a matrix that has as many rows as the last axis of `s` elements."""
+    """True on the diagonal of a square matrix with a row for each element of the last axis of `s`.
+    """
     i = np.arange(s.shape[-1], like=s)
     return i[:, None] == i
 
 
-def _turned_back(u: Any, vh: Any, inner: Any) -> Any:
+def _times_cofactors(u: Any, vh: Any, inner: Any) -> Any:
     """The cofactors of u, times `inner`, times those of vh: the inverses of both are adjoints."""
     sign = np.linalg.det(u) * np.linalg.det(vh)
     return u.conj() @ inner @ vh.conj() * sign[..., None, None]
 
 
 def _det_hessian(x: Any, t: Any) -> Any:
-    """How the cofactors of x change towards t, without a division: for x = diag(s) by products of
-    all s but two."""
+    """The derivative of the cofactors of x towards t, without a division.
+
+    For x = diag(s) it consists of products of all s but two.
+    """
     u, s, vh = np.linalg.svd(x)
     same = _diagonal(s)
     rest = np.where(same, 1, s[..., None, :])  # row i: all but s[i]
     pairs = np.where(same, 0, _before(rest) * _before(rest[..., ::-1])[..., ::-1])
     inside = u.conj().mT @ t @ vh.conj().mT
     own = pairs @ np.diagonal(inside, axis1=-2, axis2=-1)[..., None]
-    return _turned_back(u, vh, np.where(same, own, -pairs * inside.mT)).astype(x.dtype)
+    return _times_cofactors(u, vh, np.where(same, own, -pairs * inside.mT)).astype(x.dtype)
 
 
 def _before(x: Any) -> Any:
@@ -193,7 +218,7 @@ def _before(x: Any) -> Any:
 
 
 def _hessian_vjp(needs: Any, g: Tensor, out: Tensor, x: Tensor, t: Tensor) -> list[Any]:
-    """It is symmetric in t and g. By x: from H[t] = (sum(t * C) C - C t^T C) / det."""
+    """The op is symmetric in t and g. By x: from H[t] = (sum(t * C) C - C t^T C) / det."""
     g = conj_of(g)
     gt = conj_of(apply(hessian_op, (x, g))) if needs[1] else None
     if not needs[0]:
@@ -216,14 +241,17 @@ det_op = lapack("det", _numbers, np.linalg.det, each(
 
 
 def det(x: Tensor) -> Tensor:
-    """The determinants (...) of the matrices (..., n, n).
+    """The determinants of matrices: (..., n, n) -> (...).
 
-    The gradient is right for matrices without an inverse too, and so is that of the gradient; a
-    third one is not.
+    The first and second derivatives are right for singular matrices, too; the third one is not.
 
-    >>> import fusewire as fw
-    >>> fw.linalg.det(fw.tensor([[2.0, 0.0], [0.0, 4.0]]))
-    tensor(8.)
+    Raises:
+        ShapeError: the matrices are not square.
+
+    Example:
+        >>> import fusewire as fw
+        >>> fw.linalg.det(fw.tensor([[2.0, 0.0], [0.0, 4.0]]))
+        tensor(8.)
     """
     return apply(det_op, (matrices("det", x, square=True),))
 
@@ -234,7 +262,7 @@ def _slogdet(x: Any) -> Any:
 
 
 def _slogdet_vjp(g: Tensor, out: Tensor, x: Tensor) -> Tensor:
-    """From d log det = tr(A^-1 dA): its real part moves the logarithm, the other turns the sign."""
+    """From d log det = tr(A^-1 dA): the real part changes logabsdet, the imaginary part sign."""
     (gs, gl), (sign, _) = unpack(g, (), ()), unpack(out, (), ())
     weight = complex(real(gl), -imag(conj_of(gs) * sign)) if x.dtype.kind == "c" else gl
     return scalars(weight) * adjoint(inv(x))
@@ -245,21 +273,25 @@ slogdet_op = lapack("slogdet", lambda x: packed_type(x, x.dtype, (), ()), _slogd
 
 
 class SlogdetResult(NamedTuple):
-    """The sign of a determinant and the logarithm of its absolute value."""
+    """The signs of determinants, and the logarithms of their absolute values: both (...)."""
 
     sign: Tensor
     logabsdet: Tensor
 
 
 def slogdet(x: Tensor) -> SlogdetResult:
-    """Sign and logarithm of the absolute value of the determinants (...) of (..., n, n).
+    """The sign, and the logarithm of the absolute value, of the determinants of (..., n, n).
 
-    The sign of a complex determinant is a number of absolute value 1; a determinant of 0 has the
-    sign 0 and the logarithm -inf.
+    The sign of a complex determinant has the absolute value 1. A determinant of 0 has the sign 0
+    and the logarithm -inf.
 
-    >>> import fusewire as fw
-    >>> fw.linalg.slogdet(fw.tensor([[-1.0, 0.0], [0.0, 1.0]]))
-    SlogdetResult(sign=tensor(-1.), logabsdet=tensor(0.))
+    Raises:
+        ShapeError: the matrices are not square.
+
+    Example:
+        >>> import fusewire as fw
+        >>> fw.linalg.slogdet(fw.tensor([[-1.0, 0.0], [0.0, 1.0]]))
+        SlogdetResult(sign=tensor(-1.), logabsdet=tensor(0.))
     """
     x = matrices("slogdet", x, square=True)
     sign, logabs = unpack(apply(slogdet_op, (x,)), (), ())

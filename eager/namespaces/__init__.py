@@ -1,1 +1,1 @@
-"""Modules that users see beside the layers: `fw.fft`, `fw.special`, `fw.cuda`."""
+"""Holds the public modules beside the layers: `fw.fft`, `fw.special`, `fw.random`, `fw.cuda`."""

@@ -1,4 +1,4 @@
-"""What this array library offers, as the Array API standard asks for it."""
+"""Describes this library in the form that the Array API standard asks for."""
 
 from __future__ import annotations
 
@@ -16,30 +16,34 @@ _STANDARD = [d for d in dtypes_.DTYPES.values() if d not in (dtypes_.float16, dt
 
 
 class Info:
-    """The namespace of `__array_namespace_info__`."""
+    """The result of `__array_namespace_info__`."""
 
     def capabilities(self) -> dict[str, Any]:
-        """What is supported: masks as indices, shapes that depend on values, how many axes."""
+        """Support of masks as indices, of shapes that depend on values, and the most axes."""
         return {"boolean indexing": True, "data-dependent shapes": True, "max dimensions": 64}
 
     def default_device(self) -> str:
-        """The device on which tensors are made unless another is asked for."""
+        """The name of the device of new tensors: "cpu"."""
         return "cpu"
 
     def devices(self) -> tuple[str, ...]:
-        """All devices that tensors can be on."""
+        """The names of all devices for tensors."""
         return names()
 
     def default_dtypes(self, *, device: Any = None) -> dict[str, dtypes_.DType]:
-        """The dtypes that Python's numbers, and indices, have by default."""
+        """The default dtypes of Python's numbers and of indices, by kind."""
         name_of(device)
         return {"real floating": dtypes_.float32, "complex floating": dtypes_.complex64,
                 "integral": dtypes_.int64, "indexing": dtypes_.int64}
 
     def dtypes(self, *, device: Any = None, kind: Any = None) -> dict[str, dtypes_.DType]:
-        """The dtypes of the standard by name; of one `kind` of `isdtype`, or of several.
+        """The dtypes of the standard by name.
 
-        float16 and bfloat16, which the standard does not have, are not among them.
+        Args:
+            device: a device; all have the same dtypes.
+            kind: a kind of `isdtype`, or a tuple of kinds; None for all.
+
+        float16 and bfloat16 are left out, as the standard does not have them.
         """
         name_of(device)
         kinds = ("bool", "numeric") if kind is None else kind
@@ -47,10 +51,11 @@ class Info:
 
 
 def __array_namespace_info__() -> Info:
-    """What this array library offers: capabilities, devices and dtypes.
+    """The capabilities, devices and dtypes of this library.
 
-    >>> import fusewire as fw
-    >>> fw.__array_namespace_info__().default_device()
-    'cpu'
+    Example:
+        >>> import fusewire as fw
+        >>> fw.__array_namespace_info__().default_device()
+        'cpu'
     """
     return Info()

@@ -1,6 +1,6 @@
-"""`fw.cuda`: which GPUs there are, which is current, streams, and what memory is in use.
+"""Provides `fw.cuda`: GPUs, the current GPU, streams, and memory in use.
 
-The names are PyTorch's. CuPy does the work; DeviceError, with what to install, where it cannot.
+The names are PyTorch's. CuPy does the work; DeviceError says what to install if it cannot.
 """
 
 from __future__ import annotations
@@ -20,31 +20,50 @@ __all__ = [
 
 # ---- devices
 def is_available() -> bool:
-    """Whether tensors can be on a GPU: there are a driver, a GPU and CuPy.
+    """True if tensors can be on a GPU: there are a driver, a GPU and CuPy.
 
-    >>> import fusewire as fw
-    >>> device = "cuda" if fw.cuda.is_available() else "cpu"
+    Example:
+        >>> import fusewire as fw
+        >>> device = "cuda" if fw.cuda.is_available() else "cpu"
     """
     return devices.available()
 
 
 def device_count() -> int:
-    """How many GPUs tensors can be on."""
+    """The number of GPUs for tensors; 0 without a driver or CuPy."""
     return devices.count()
 
 
 def current_device() -> int:
-    """The number of the GPU that "cuda" means, in this thread."""
+    """The number of the GPU that "cuda" means in this thread.
+
+    Raises:
+        DeviceError: no GPU is available.
+    """
     return int(devices.cupy().cuda.runtime.getDevice())
 
 
 def set_device(device: Any) -> None:
-    """Makes a GPU, by its name or number, the one that "cuda" means in this thread."""
+    """Makes a GPU the one that "cuda" means in this thread.
+
+    Args:
+        device: a GPU's number or name, such as 1 or "cuda:1".
+
+    Raises:
+        DeviceError: the device is not available, or not a GPU.
+    """
     _of(device).use()
 
 
 class device:
-    """A context in which a GPU is the current one; None changes nothing."""
+    """A context in which a GPU is the current one.
+
+    Args:
+        device: a GPU's number or name, such as 1 or "cuda:1"; None has no effect.
+
+    Raises:
+        DeviceError: the device is not available, or not a GPU.
+    """
 
     def __init__(self, device: Any) -> None:
         self._entered = None if device is None else _of(device)
@@ -63,33 +82,61 @@ def _of(device: Any) -> Any:
     """CuPy's object for a GPU; None is the current one."""
     name = devices.name_of("cuda" if device is None else device)
     if name == devices.CPU:
-        raise DeviceError(f"device {device!r} is no GPU", 'GPUs are "cuda:0", "cuda:1", ...')
+        raise DeviceError(f"device {device!r} is not a GPU", 'GPUs are "cuda:0", "cuda:1", ...')
     return devices.current(name)
 
 
 def get_device_name(device: Any = None) -> str:
-    """What the maker calls a GPU, by default the current one."""
-    found = devices.cupy().cuda.runtime.getDeviceProperties(_of(device).id)["name"]
-    return found.decode() if isinstance(found, bytes) else str(found)
+    """The product name of a GPU.
+
+    Args:
+        device: a GPU's number or name, such as 1 or "cuda:1"; None is the current one.
+
+    Raises:
+        DeviceError: the device is not available, or not a GPU.
+    """
+    name = devices.cupy().cuda.runtime.getDeviceProperties(_of(device).id)["name"]
+    return name.decode() if isinstance(name, bytes) else str(name)
 
 
 def get_device_capability(device: Any = None) -> tuple[int, int]:
-    """The compute capability of a GPU: (9, 0) of an H100."""
+    """The compute capability of a GPU, such as (9, 0) of an H100.
+
+    Args:
+        device: a GPU's number or name, such as 1 or "cuda:1"; None is the current one.
+
+    Raises:
+        DeviceError: the device is not available, or not a GPU.
+    """
     digits = str(_of(device).compute_capability)
     return int(digits[:-1]), int(digits[-1])
 
 
 def synchronize(device: Any = None) -> None:
-    """Waits until a GPU, by default the current one, has done all that it was given."""
+    """Waits until a GPU has completed all its work.
+
+    Args:
+        device: a GPU's number or name, such as 1 or "cuda:1"; None is the current one.
+
+    Raises:
+        DeviceError: the device is not available, or not a GPU.
+    """
     _of(device).synchronize()
 
 
 # ---- streams
 class Stream:
-    """A queue of work for a GPU: what is in one is done in order, several are done side by side.
+    """A queue of work for a GPU; work in one stream runs in sequence, streams run in parallel.
 
-    As a context, or through `fw.cuda.stream(s)`, the queue that ops go to in this thread. Memory of
-    tensors that two streams use must be waited for: `wait_stream`, `wait_event`, `synchronize`.
+    As a context, or in `fw.cuda.stream(s)`, it receives the ops of this thread. Before a stream
+    uses a tensor of another stream it has to wait: `wait_stream`, `wait_event`, `synchronize`.
+
+    Args:
+        device: a GPU's number or name; None is the current one.
+        priority: of the stream's work; lower numbers come first.
+
+    Raises:
+        DeviceError: the device is not available, or not a GPU.
     """
 
     def __init__(self, device: Any = None, priority: int = 0) -> None:
@@ -98,10 +145,10 @@ class Stream:
 
     @classmethod
     def of(cls, cupy: Any) -> Stream:
-        """A stream of CuPy's as one of ours."""
-        made = cls.__new__(cls)
-        made.cupy = cupy
-        return made
+        """A Stream for a stream of CuPy."""
+        stream = cls.__new__(cls)
+        stream.cupy = cupy
+        return stream
 
     def __enter__(self) -> Stream:
         self.cupy.__enter__()
@@ -111,40 +158,51 @@ class Stream:
         self.cupy.__exit__(*error)
 
     def synchronize(self) -> None:
-        """Waits until all that is in this stream is done."""
+        """Waits until all work in this stream is complete."""
         self.cupy.synchronize()
 
     def query(self) -> bool:
-        """Whether all that is in this stream is done."""
+        """True if all work in this stream is complete."""
         return bool(self.cupy.done)
 
     def record_event(self, event: Event | None = None) -> Event:
-        """An event, by default a new one, that happens when what is in this stream now is done."""
-        made = Event() if event is None else event
-        made.record(self)
-        return made
+        """An event that happens when the present work of this stream is complete.
+
+        Args:
+            event: the event to record; None makes a new one.
+        """
+        recorded = Event() if event is None else event
+        recorded.record(self)
+        return recorded
 
     def wait_event(self, event: Event) -> None:
-        """Lets what comes next in this stream wait for an event; Python goes on."""
+        """Lets later work of this stream wait for an event, without blocking Python."""
         self.cupy.wait_event(event.cupy)
 
     def wait_stream(self, stream: Stream) -> None:
-        """Lets what comes next in this stream wait for what is in another one now."""
+        """Lets later work of this stream wait for the present work of another."""
         self.wait_event(stream.record_event())
 
 
 class Event:
-    """A point in a stream."""
+    """A point in a stream.
+
+    Args:
+        enable_timing: True records the time, for `elapsed_time`. Default False.
+
+    Raises:
+        DeviceError: no GPU is available.
+    """
 
     def __init__(self, enable_timing: bool = False) -> None:
         self.cupy = devices.cupy().cuda.Event(disable_timing=not enable_timing)
 
     def record(self, stream: Stream | None = None) -> None:
-        """Puts this event at the present end of a stream, by default the current one."""
+        """Puts this event at the present end of a stream; None is the current one."""
         self.cupy.record((stream or current_stream()).cupy)
 
     def wait(self, stream: Stream | None = None) -> None:
-        """Lets what comes next in a stream, by default the current one, wait for this event."""
+        """Lets later work of a stream wait for this event; None is the current stream."""
         (stream or current_stream()).wait_event(self)
 
     def synchronize(self) -> None:
@@ -152,55 +210,88 @@ class Event:
         self.cupy.synchronize()
 
     def query(self) -> bool:
-        """Whether this event has happened."""
+        """True if this event has happened."""
         return bool(self.cupy.done)
 
     def elapsed_time(self, end: Event) -> float:
-        """The milliseconds from this event to `end`; both with enable_timing."""
+        """The milliseconds from this event to `end`; both need enable_timing."""
         return float(devices.cupy().cuda.get_elapsed_time(self.cupy, end.cupy))
 
 
 def current_stream() -> Stream:
-    """The stream that ops go to in this thread."""
+    """The stream that receives the ops of this thread.
+
+    Raises:
+        DeviceError: no GPU is available.
+    """
     return Stream.of(devices.cupy().cuda.get_current_stream())
 
 
 def stream(stream: Stream) -> Stream:
-    """`stream`, as a context in which ops go to it."""
+    """`stream`, as a context in which it receives the ops of this thread."""
     return stream
 
 
 # ---- memory
 def memory_allocated(device: Any = None) -> int:
-    """The bytes that tensors, and all else of CuPy's, hold on a GPU."""
+    """The bytes of all arrays of CuPy on a GPU, tensors among them.
+
+    Args:
+        device: a GPU's number or name, such as 1 or "cuda:1"; None is the current one.
+
+    Raises:
+        DeviceError: the device is not available, or not a GPU.
+    """
     with _of(device):
         return int(devices.cupy().get_default_memory_pool().used_bytes())
 
 
 def memory_reserved(device: Any = None) -> int:
-    """The same with the bytes that are kept for later tensors."""
+    """The bytes of all arrays of CuPy on a GPU and of the memory cached for later arrays.
+
+    Args:
+        device: a GPU's number or name, such as 1 or "cuda:1"; None is the current one.
+
+    Raises:
+        DeviceError: the device is not available, or not a GPU.
+    """
     with _of(device):
         return int(devices.cupy().get_default_memory_pool().total_bytes())
 
 
 def mem_get_info(device: Any = None) -> tuple[int, int]:
-    """The bytes of a GPU that are free, for any program, and all of them."""
+    """The free bytes of a GPU, for any program, and the total.
+
+    Args:
+        device: a GPU's number or name, such as 1 or "cuda:1"; None is the current one.
+
+    Raises:
+        DeviceError: the device is not available, or not a GPU.
+    """
     free, total = _of(device).mem_info
     return int(free), int(total)
 
 
 def empty_cache() -> None:
-    """Gives the memory that is kept for later tensors back to the GPUs; without CuPy, nothing."""
+    """Returns the memory that is cached for later arrays to the GPUs; no effect without CuPy."""
     if devices.in_use:
         devices.cupy().get_default_memory_pool().free_all_blocks()
 
 
-# ---- random numbers: there is one stream of them, whatever device they are made on
+# ---- random numbers: one stream of them serves all devices
 def manual_seed(seed: int) -> None:
-    """`fw.manual_seed`: numbers on a GPU are those of the CPU."""
+    """Sets the seed of all random numbers, as `fw.manual_seed`: GPUs and the CPU share them.
+
+    Args:
+        seed: int.
+    """
     generator.manual_seed(seed)
 
 
 def manual_seed_all(seed: int) -> None:
-    """`fw.manual_seed`: numbers on a GPU are those of the CPU."""
+    """Sets the seed of all random numbers, as `fw.manual_seed`: GPUs and the CPU share them.
+
+    Args:
+        seed: int.
+    """
     generator.manual_seed(seed)

@@ -171,63 +171,133 @@ def _along(name: str, op: Op, x: Tensor, s: Any, axes: Any, norm: str | None) ->
 # ---- complex transforms
 
 def fft(x: Tensor, n: int | None = None, axis: int = -1, norm: str | None = None) -> Tensor:
-    """The transforms along `axis`, complex, of `n` elements: cut, or filled up with zeros.
+    """Complex transforms of `x` along `axis`: the shape of `x`, with `n` elements along `axis`.
 
-    >>> import fusewire as fw
-    >>> fw.fft.fft(fw.tensor([1.0, 0.0, 0.0]))
-    tensor([1.+0.j, 1.+0.j, 1.+0.j])
+    Args:
+        x: real or complex numbers; integers and small floats become float32.
+        n: the length of the transforms; `x` is cut or filled up with zeros. Default None: all.
+        axis: the axis of the signals. Default -1, the last one.
+        norm: "backward" (default), "ortho" or "forward"; see the module.
+
+    Raises:
+        ShapeError: `n` is 0, or `axis` (an AxisError) does not exist.
+        DTypeError: `x` is bool.
+        ArgumentError: `norm` is unknown.
+
+    Example:
+        >>> import fusewire as fw
+        >>> fw.fft.fft(fw.tensor([1.0, 0.0, 0.0]))
+        tensor([1.+0.j, 1.+0.j, 1.+0.j])
     """
     return _along("fft", fft_op, _floating("fft", x), None if n is None else (n,), (axis,), norm)
 
 
 def ifft(x: Tensor, n: int | None = None, axis: int = -1, norm: str | None = None) -> Tensor:
-    """The inverse of `fft` along `axis`."""
+    """The inverse of `fft`: complex, the shape of `x`, with `n` elements along `axis`.
+
+    Arguments and errors are those of `fft`.
+
+    Example:
+        >>> import fusewire as fw
+        >>> fw.fft.ifft(fw.tensor([4.0, 0.0, 0.0, 0.0]))
+        tensor([1.+0.j, 1.+0.j, 1.+0.j, 1.+0.j])
+    """
     return _along("ifft", ifft_op, _floating("ifft", x), None if n is None else (n,), (axis,), norm)
 
 
 def fftn(x: Tensor, s: Sequence[int] | None = None, axes: Sequence[int] | None = None,
          norm: str | None = None) -> Tensor:
-    """The transforms along several `axes` (None: all), of `s` elements each.
+    """Complex transforms of `x` along several axes: the shape of `x`, with sizes `s` along `axes`.
 
-    >>> import fusewire as fw
-    >>> fw.fft.fftn(fw.ones(2, 2))
-    tensor([[4.+0.j, 0.+0.j],
-            [0.+0.j, 0.+0.j]])
+    Args:
+        x: real or complex numbers; integers and small floats become float32.
+        s: the lengths along `axes`; `x` is cut or filled up with zeros, -1 stands for all.
+            Default None: all.
+        axes: the axes, each once. Default None: all, or as many last ones as `s` has lengths.
+        norm: "backward" (default), "ortho" or "forward"; see the module.
+
+    Raises:
+        ShapeError: `s` and `axes` differ in length, an axis is named twice, or a length is 0.
+        DTypeError: `x` is bool.
+        ArgumentError: `norm` is unknown.
+
+    Example:
+        >>> import fusewire as fw
+        >>> fw.fft.fftn(fw.ones(2, 2))
+        tensor([[4.+0.j, 0.+0.j],
+                [0.+0.j, 0.+0.j]])
     """
     return _along("fftn", fft_op, _floating("fftn", x), s, axes, norm)
 
 
 def ifftn(x: Tensor, s: Sequence[int] | None = None, axes: Sequence[int] | None = None,
           norm: str | None = None) -> Tensor:
-    """The inverse of `fftn`."""
+    """The inverse of `fftn`: complex, the shape of `x`, with sizes `s` along `axes`.
+
+    Arguments and errors are those of `fftn`.
+
+    Example:
+        >>> import fusewire as fw
+        >>> fw.fft.ifftn(fw.fft.fftn(fw.ones(1, 2)))
+        tensor([[1.+0.j, 1.+0.j]])
+    """
     return _along("ifftn", ifft_op, _floating("ifftn", x), s, axes, norm)
 
 
 # ---- transforms of real numbers: half of the spectrum, the other half is its mirror image
 
 def rfft(x: Tensor, n: int | None = None, axis: int = -1, norm: str | None = None) -> Tensor:
-    """The first n // 2 + 1 elements of `fft` of real numbers, along `axis`.
+    """The first n // 2 + 1 elements of `fft` along `axis`, of real numbers.
 
-    >>> import fusewire as fw
-    >>> fw.fft.rfft(fw.ones(4))
-    tensor([4.+0.j, 0.+0.j, 0.+0.j])
+    Args:
+        x: real numbers.
+        n, axis, norm: as for `fft`.
+
+    Raises:
+        DTypeError: `x` is bool or complex.
+        ShapeError, ArgumentError: as `fft`.
+
+    Example:
+        >>> import fusewire as fw
+        >>> fw.fft.rfft(fw.ones(4))
+        tensor([4.+0.j, 0.+0.j, 0.+0.j])
     """
     return rfftn(x, None if n is None else (n,), (axis,), norm)
 
 
 def irfft(x: Tensor, n: int | None = None, axis: int = -1, norm: str | None = None) -> Tensor:
-    """The inverse of `rfft` along `axis`: `n` real numbers, by default 2 * (size - 1).
+    """The inverse of `rfft`: `n` real numbers along `axis`. Errors are those of `fft`.
 
-    >>> import fusewire as fw
-    >>> fw.fft.irfft(fw.fft.rfft(fw.ones(3)), n=3)
-    tensor([1., 1., 1.])
+    Args:
+        x: half spectra, real or complex.
+        n: the length of the result. Default None: 2 * (size - 1), which is even.
+        axis, norm: as for `fft`.
+
+    Example:
+        >>> import fusewire as fw
+        >>> fw.fft.irfft(fw.fft.rfft(fw.ones(3)), n=3)
+        tensor([1., 1., 1.])
     """
     return irfftn(x, None if n is None else (n,), (axis,), norm)
 
 
 def rfftn(x: Tensor, s: Sequence[int] | None = None, axes: Sequence[int] | None = None,
           norm: str | None = None) -> Tensor:
-    """`fftn` of real numbers, with half of the last of `axes`: n // 2 + 1 elements."""
+    """`fftn` of real numbers, with the first n // 2 + 1 elements along the last of `axes`.
+
+    Args:
+        x: real numbers.
+        s, axes, norm: as for `fftn`.
+
+    Raises:
+        DTypeError: `x` is bool or complex.
+        ShapeError, ArgumentError: as `fftn`.
+
+    Example:
+        >>> import fusewire as fw
+        >>> fw.fft.rfftn(fw.ones(2, 4)).shape
+        (2, 3)
+    """
     x, norm = _floating("rfft", x, "f"), _norm("rfft", norm)
     found, sizes = _axes("rfft", x, s, axes)
     for axis, n in zip(found, sizes):
@@ -239,7 +309,19 @@ def rfftn(x: Tensor, s: Sequence[int] | None = None, axes: Sequence[int] | None 
 
 def irfftn(x: Tensor, s: Sequence[int] | None = None, axes: Sequence[int] | None = None,
            norm: str | None = None) -> Tensor:
-    """The inverse of `rfftn`: real numbers, along the last of `axes` by default 2 * (size - 1)."""
+    """The inverse of `rfftn`: real numbers, sizes `s` along `axes`. Errors are those of `fftn`.
+
+    Args:
+        x: half spectra, real or complex.
+        s: the sizes of the result along `axes`. Default None: those of `x`, but 2 * (size - 1)
+            along the last of `axes`.
+        axes, norm: as for `fftn`.
+
+    Example:
+        >>> import fusewire as fw
+        >>> fw.fft.irfftn(fw.fft.rfftn(fw.ones(1, 2)))
+        tensor([[1., 1.]])
+    """
     x, norm = _floating("irfft", x, "c"), _norm("irfft", norm)
     found, sizes = _axes("irfft", x, s, axes)
     last = found[-1]
@@ -251,18 +333,31 @@ def irfftn(x: Tensor, s: Sequence[int] | None = None, axes: Sequence[int] | None
 
 
 def hfft(x: Tensor, n: int | None = None, axis: int = -1, norm: str | None = None) -> Tensor:
-    """The transforms, `n` real numbers, of signals with x[-j] = conj(x[j]), given by their first
-    half.
+    """Transforms of signals with x[-j] = conj(x[j]): `n` real numbers. Errors are those of `fft`.
 
-    >>> import fusewire as fw
-    >>> fw.fft.hfft(fw.tensor([1.0, 1j]))
-    tensor([1., 1.])
+    Args:
+        x: the first half of each signal, real or complex.
+        n: the length of the result. Default None: 2 * (size - 1), which is even.
+        axis, norm: as for `fft`.
+
+    Example:
+        >>> import fusewire as fw
+        >>> fw.fft.hfft(fw.tensor([1.0, 1j]))
+        tensor([1., 1.])
     """
     return irfft(conj(_floating("hfft", x, "c")), n, axis, _OTHER[_norm("hfft", norm)])
 
 
 def ihfft(x: Tensor, n: int | None = None, axis: int = -1, norm: str | None = None) -> Tensor:
-    """The inverse of `hfft`: n // 2 + 1 complex numbers of `n` real ones."""
+    """The inverse of `hfft`: n // 2 + 1 complex numbers along `axis`, of `n` real numbers.
+
+    Arguments and errors are those of `rfft`.
+
+    Example:
+        >>> import fusewire as fw
+        >>> fw.fft.ihfft(fw.ones(4)).shape
+        (3,)
+    """
     return conj(rfft(_floating("ihfft", x, "f"), n, axis, _OTHER[_norm("ihfft", norm)]))
 
 
@@ -273,36 +368,69 @@ _LAST_TWO = (-2, -1)
 
 def fft2(x: Tensor, s: Sequence[int] | None = None, axes: Sequence[int] = _LAST_TWO,
          norm: str | None = None) -> Tensor:
-    """`fftn` along the last two axes."""
+    """`fftn` with the last two axes as the default of `axes`. Arguments and errors are its own.
+
+    Example:
+        >>> import fusewire as fw
+        >>> fw.fft.fft2(fw.ones(5, 2, 3)).shape
+        (5, 2, 3)
+    """
     return fftn(x, s, axes, norm)
 
 
 def ifft2(x: Tensor, s: Sequence[int] | None = None, axes: Sequence[int] = _LAST_TWO,
           norm: str | None = None) -> Tensor:
-    """`ifftn` along the last two axes."""
+    """`ifftn` with the last two axes as the default of `axes`. Arguments and errors are its own.
+
+    Example:
+        >>> import fusewire as fw
+        >>> fw.fft.ifft2(fw.ones(5, 2, 3)).shape
+        (5, 2, 3)
+    """
     return ifftn(x, s, axes, norm)
 
 
 def rfft2(x: Tensor, s: Sequence[int] | None = None, axes: Sequence[int] = _LAST_TWO,
           norm: str | None = None) -> Tensor:
-    """`rfftn` along the last two axes."""
+    """`rfftn` with the last two axes as the default of `axes`. Arguments and errors are its own.
+
+    Example:
+        >>> import fusewire as fw
+        >>> fw.fft.rfft2(fw.ones(5, 2, 3)).shape
+        (5, 2, 2)
+    """
     return rfftn(x, s, axes, norm)
 
 
 def irfft2(x: Tensor, s: Sequence[int] | None = None, axes: Sequence[int] = _LAST_TWO,
            norm: str | None = None) -> Tensor:
-    """`irfftn` along the last two axes."""
+    """`irfftn` with the last two axes as the default of `axes`. Arguments and errors are its own.
+
+    Example:
+        >>> import fusewire as fw
+        >>> fw.fft.irfft2(fw.ones(5, 2, 3)).shape
+        (5, 2, 4)
+    """
     return irfftn(x, s, axes, norm)
 
 
 # ---- frequencies, and their order
 
 def fftfreq(n: int, d: float = 1.0, dtype: Any = None, device: Any = None) -> Tensor:
-    """The frequency (n,) of each element of `fft`, in cycles per unit, for samples `d` apart.
+    """The frequency of each element of `fft`, in cycles per unit of `d`: (n,).
 
-    >>> import fusewire as fw
-    >>> fw.fft.fftfreq(4)
-    tensor([ 0.  ,  0.25, -0.5 , -0.25])
+    Args:
+        n: the length of the transform, at least 1.
+        d: the distance between samples. Default 1.
+        dtype, device: those of the result. Default None: float32, and the current device.
+
+    Raises:
+        ShapeError: `n` is below 1.
+
+    Example:
+        >>> import fusewire as fw
+        >>> fw.fft.fftfreq(4)
+        tensor([ 0.  ,  0.25, -0.5 , -0.25])
     """
     place = iota((_size("fftfreq", n, None),), 0, device=device)
     place = pointwise.where(place < (n + 1) // 2, place, place - n)
@@ -310,11 +438,14 @@ def fftfreq(n: int, d: float = 1.0, dtype: Any = None, device: Any = None) -> Te
 
 
 def rfftfreq(n: int, d: float = 1.0, dtype: Any = None, device: Any = None) -> Tensor:
-    """The frequency (n // 2 + 1,) of each element of `rfft`.
+    """The frequency of each element of `rfft`, in cycles per unit of `d`: (n // 2 + 1,).
 
-    >>> import fusewire as fw
-    >>> fw.fft.rfftfreq(4)
-    tensor([0.  , 0.25, 0.5 ])
+    Arguments and errors are those of `fftfreq`.
+
+    Example:
+        >>> import fusewire as fw
+        >>> fw.fft.rfftfreq(4)
+        tensor([0.  , 0.25, 0.5 ])
     """
     place = iota((_size("rfftfreq", n, None) // 2 + 1,), 0, device=device)
     return _frequencies(place, n, d, dtype)
@@ -326,17 +457,33 @@ def _frequencies(place: Tensor, n: int, d: float, dtype: Any) -> Tensor:
 
 
 def fftshift(x: Tensor, axes: Any = None) -> Tensor:
-    """`x` with the frequency 0 moved to the middle of each of `axes` (None: all).
+    """`x` with the frequency 0 moved to the middle along `axes`: the shape of `x`.
 
-    >>> import fusewire as fw
-    >>> fw.fft.fftshift(fw.tensor([0, 1, 2, -2, -1]))
-    tensor([-2, -1,  0,  1,  2])
+    Args:
+        x: a tensor in the order of `fftfreq` along `axes`.
+        axes: one axis or several. Default None: all.
+
+    Raises:
+        AxisError: `x` has no such axis.
+
+    Example:
+        >>> import fusewire as fw
+        >>> fw.fft.fftshift(fw.tensor([0, 1, 2, -2, -1]))
+        tensor([-2, -1,  0,  1,  2])
     """
     return _rolled("fftshift", x, axes, lambda n: n // 2)
 
 
 def ifftshift(x: Tensor, axes: Any = None) -> Tensor:
-    """The inverse of `fftshift`: the element in the middle of each of `axes` comes first."""
+    """The inverse of `fftshift`: the middle element along `axes` comes first.
+
+    Arguments and errors are those of `fftshift`.
+
+    Example:
+        >>> import fusewire as fw
+        >>> fw.fft.ifftshift(fw.tensor([-2, -1, 0, 1, 2]))
+        tensor([ 0,  1,  2, -2, -1])
+    """
     return _rolled("ifftshift", x, axes, lambda n: -(n // 2))
 
 

@@ -1,4 +1,4 @@
-"""Random numbers of all distributions in one place, under NumPy's names: `fw.random`."""
+"""Collects the random numbers of all distributions under NumPy's names: `fw.random`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Special functions in one place, under PyTorch's names: `fw.special`."""
+"""Collects the special functions under PyTorch's names: `fw.special`."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""Rules by which ops run over a batch at once: the `batch` of their entries, for `vmap`.
+"""Runs ops over a batch at once, for `vmap`: the `batch` rules of the op table.
 
-A rule is batch(op, xs, batched, params) -> tensor: `xs` are the inputs of the op, those for which
-`batched` holds with the batch as an additional first axis; the result has it in front too. Kinds
-that say enough by themselves (pointwise, reduce, scan, contract, composite) need none.
+A rule is batch(op, xs, batched, params) -> tensor. `xs` are the inputs of the op; those for which
+`batched` is True have the batch as an additional first axis. The result has it first, too. The
+kinds pointwise, reduce, scan, contract and composite need no rule.
 """
 
 from __future__ import annotations
@@ -24,20 +24,20 @@ def batch_size(xs: tuple[Any, ...], batched: tuple[bool, ...]) -> Any:
 
 
 def all_batched(xs: tuple[Any, ...], batched: tuple[bool, ...]) -> tuple[Any, ...]:
-    """`xs`, every tensor of them with the batch in front: those without it are repeated."""
+    """`xs` with the batch as first axis of every tensor; tensors without it are repeated."""
     n = batch_size(xs, batched)
     return tuple(repeated(x, n) if isinstance(x, Tensor) and not b else x
                  for x, b in zip(xs, batched))
 
 
 def repeated(x: Tensor, n: Any) -> Tensor:
-    """`x`, `n` times along a new first axis."""
+    """`x` repeated `n` times along a new first axis."""
     return apply(OPS["broadcast_to"], (x,), {"shape": (n, *x.shape)})
 
 
 def leading(op: Op, xs: tuple[Any, ...], batched: tuple[bool, ...], params: dict[str, Any]
             ) -> Tensor:
-    """The rule of an op that works on the last axes and takes any axes before them."""
+    """The rule of an op that works on the last axes and accepts any leading axes."""
     return apply(op, all_batched(xs, batched), params)
 
 
@@ -55,7 +55,7 @@ def shifted(*names: str) -> Rule:
 
 def folded(op: Op, xs: tuple[Any, ...], batched: tuple[bool, ...], params: dict[str, Any]
            ) -> Tensor:
-    """The rule of an op whose first axis, in all inputs and the result, holds examples already."""
+    """The rule of an op whose inputs and result have examples on their first axis already."""
     xs = all_batched(xs, batched)
     lead = xs[0].shape[:2]
     flat = [_changed("reshape", x, shape=(lead[0] * lead[1], *x.shape[2:])) for x in xs]
@@ -65,8 +65,7 @@ def folded(op: Op, xs: tuple[Any, ...], batched: tuple[bool, ...], params: dict[
 
 def prefixed(zeros: tuple[str, ...] = (), ones: tuple[str, ...] = (), sizes: tuple[str, ...] = ()
              ) -> Rule:
-    """The rule of an op whose params hold an entry per axis: 0, 1 or the batch size for the batch.
-    """
+    """The rule of an op whose params have one entry per axis; the batch gets 0, 1 or its size."""
 
     def batch(op: Op, xs: tuple[Any, ...], batched: tuple[bool, ...], params: dict[str, Any]
               ) -> Tensor:
@@ -98,7 +97,7 @@ def broadcast(op: Op, xs: tuple[Any, ...], batched: tuple[bool, ...], params: di
 
 def taken(op: Op, xs: tuple[Any, ...], batched: tuple[bool, ...], params: dict[str, Any]
           ) -> Tensor:
-    """The rule of take: batches of indices count through all examples, made one axis."""
+    """The rule of take: with the examples joined to one axis, indices get an offset."""
     (x, i), axis = xs, params["axis"]
     if not batched[1]:
         return apply(op, xs, {"axis": axis + 1})
@@ -108,29 +107,29 @@ def taken(op: Op, xs: tuple[Any, ...], batched: tuple[bool, ...], params: dict[s
     flat = _moved(x, axis + 1, 1)
     flat = _changed("reshape", flat, shape=(count * size, *flat.shape[2:]))
     out = apply(op, (flat, _offset("take", i, size)), {"axis": 0})  # (batch, *indices, *others)
-    order = (0, *range(i.ndim, i.ndim + axis), *range(1, i.ndim), *range(i.ndim + axis, out.ndim))
-    return _changed("permute_dims", out, axes=order)
+    axes = (0, *range(i.ndim, i.ndim + axis), *range(1, i.ndim), *range(i.ndim + axis, out.ndim))
+    return _changed("permute_dims", out, axes=axes)
 
 
 def added_at(op: Op, xs: tuple[Any, ...], batched: tuple[bool, ...], params: dict[str, Any]
              ) -> Tensor:
-    """The rule of add_at, which takes values back to where `take` found them."""
+    """The rule of add_at, the gradient of `take`."""
     (values, i), axis, size = xs, params["axis"], params["size"]
     if not batched[1]:
         return apply(op, xs, {"axis": axis + 1, "size": size})
     values, i = all_batched(xs, batched)
     count, width = i.shape[0], i.ndim - 1
-    order = (0, *range(1 + axis, 1 + axis + width), *range(1, 1 + axis),
-             *range(1 + axis + width, values.ndim))
-    front = _changed("permute_dims", values, axes=order)  # (batch, *indices, *others)
+    axes = (0, *range(1 + axis, 1 + axis + width), *range(1, 1 + axis),
+            *range(1 + axis + width, values.ndim))
+    front = _changed("permute_dims", values, axes=axes)  # (batch, *indices, *others)
     out = apply(op, (front, _offset("add_at", i, size)), {"axis": 0, "size": count * size})
     out = _changed("reshape", out, shape=(count, size, *out.shape[1:]))
     return _moved(out, 1, axis + 1)
 
 
-def put_at(op: Op, xs: tuple[Any, ...], batched: tuple[bool, ...], params: dict[str, Any]
+def written_at(op: Op, xs: tuple[Any, ...], batched: tuple[bool, ...], params: dict[str, Any]
            ) -> Tensor:
-    """The rule of index_put: places count through all examples, made one axis."""
+    """The rule of index_put: with the examples joined to one axis, indices get an offset."""
     x, values, i = all_batched(xs, batched)
     flat = _changed("reshape", x, shape=(x.shape[0] * x.shape[1], *x.shape[2:]))
     out = apply(op, (flat, values, _offset("index_put", i, x.shape[1])), params)
@@ -138,13 +137,14 @@ def put_at(op: Op, xs: tuple[Any, ...], batched: tuple[bool, ...], params: dict[
 
 
 def _offset(name: str, i: Tensor, size: Any) -> Tensor:
-    """Indices (batch, ...) into an axis of `size`, as ones into those axes one after the other."""
+    """Indices (batch, ...) into an axis of `size`, as indices into the axes of all examples joined.
+    """
     checked = apply(OPS["check_index"], (i,), {"size": size, "what": f"{name}: index"})
     number = apply(OPS["iota"], (), {"shape": i.shape, "axis": 0, "dtype": int64})
     return checked + number * size  # int64: small dtypes could not count all examples
 
 
 def _moved(x: Tensor, source: int, target: int) -> Tensor:
-    """`x` with the axis `source` at `target`."""
+    """`x` with the axis `source` moved to `target`."""
     rest = [a for a in range(x.ndim) if a != source]
     return _changed("permute_dims", x, axes=(*rest[:target], source, *rest[target:]))

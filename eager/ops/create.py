@@ -1,4 +1,4 @@
-"""Ops that make tensors out of nothing but sizes and numbers."""
+"""Creates tensors from sizes and numbers: full, zeros, ones, arange and their relatives."""
 
 from __future__ import annotations
 
@@ -51,86 +51,153 @@ def _shape(shape: Any, name: str = "shape") -> tuple[Any, ...]:
     sizes = sizes_of(name, shape)
     if any(n < 0 for n in sizes):
         raise ShapeError(f"{name}: sizes are not negative, got {sizes}",
-                         "only reshape takes -1, for the one size that it can work out")
+                         "only reshape takes -1, for one size that follows from the others")
     return sizes
 
 
 def full(shape: Any, fill_value: Any, dtype: Any = None, device: Any = None) -> Tensor:
     """A tensor of `shape` with every element `fill_value`.
 
-    >>> import fusewire as fw
-    >>> fw.full((2, 2), 7)
-    tensor([[7, 7],
-            [7, 7]])
+    Args:
+        shape: sizes of the axes, or one size.
+        fill_value: a number, a bool or a 0-d tensor.
+        dtype: of the result. Default: bool, int64, float32 or complex64, as `fill_value` is.
+        device: of the result. Default: the current device.
+
+    Raises:
+        ShapeError: a size is negative or not a whole number.
+        DTypeError: `fill_value` is not a number, or `dtype` does not hold it.
+
+    Example:
+        >>> import fusewire as fw
+        >>> fw.full((2, 2), 7)
+        tensor([[7, 7],
+                [7, 7]])
     """
-    place = placed(device)
+    device_name = placed(device)
     if isinstance(fill_value, interpreter.Symbol):
         one = fill_value.__tensor__(dtype)
-        if one is not None:  # -0.0 is what changes nothing when it is added
-            return full(shape, -0.0 if one.dtype.kind == "f" else 0, one.dtype, place) + one
+        if one is not None:  # adding -0.0 changes no number
+            return full(shape, -0.0 if one.dtype.kind == "f" else 0, one.dtype, device_name) + one
     value = fill_value.item() if hasattr(fill_value, "item") else fill_value
-    default = dtypes.of_scalar(value)  # also refuses what is not a number
+    default = dtypes.of_scalar(value)  # raises DTypeError for other types than numbers
     chosen = default if dtype is None else dtypes.as_dtype(dtype)
     try:
-        with np.errstate(over="ignore"):  # 1e300 is endless as a float32
+        with np.errstate(over="ignore"):  # 1e300 becomes inf in float32
             held = chosen.type(value).item()
     except (OverflowError, ValueError, TypeError) as error:
         raise DTypeError(f"full: {chosen.name} does not hold {value!r}: {error}",
-                         "choose a dtype that does") from None
+                         "choose a wider dtype") from None
     params = {"shape": _shape(shape, "full"), "value": held, "dtype": chosen}
-    return create(full_op, params, place)
+    return create(full_op, params, device_name)
 
 
 def zeros(shape: Any = (), *more: int, dtype: Any = None, device: Any = None) -> Tensor:
-    """A tensor of `shape` full of zeros, float32 unless `dtype` says otherwise.
+    """A tensor of `shape` filled with zeros.
 
-    >>> import fusewire as fw
-    >>> fw.zeros((2, 3)).shape, fw.zeros(2, 3).shape, fw.zeros(2).shape
-    ((2, 3), (2, 3), (2,))
+    Args:
+        shape: sizes of the axes, as a tuple or as several arguments. Default (): a 0-d tensor.
+        dtype: of the result. Default float32.
+        device: of the result. Default: the current device.
+
+    Raises:
+        ShapeError: a size is negative or not a whole number.
+
+    Example:
+        >>> import fusewire as fw
+        >>> fw.zeros((2, 3)).shape, fw.zeros(2, 3).shape, fw.zeros(2).shape
+        ((2, 3), (2, 3), (2,))
     """
     return full((shape, *more) if more else shape, 0.0, dtype=dtype, device=device)
 
 
 def ones(shape: Any = (), *more: int, dtype: Any = None, device: Any = None) -> Tensor:
-    """A tensor of `shape` full of ones, float32 unless `dtype` says otherwise."""
+    """A tensor of `shape` filled with ones; the parameters are those of `zeros`.
+
+    Example:
+        >>> import fusewire as fw
+        >>> fw.ones(2, dtype=fw.int64)
+        tensor([1, 1])
+    """
     return full((shape, *more) if more else shape, 1.0, dtype=dtype, device=device)
 
 
 def empty(shape: Any = (), *more: int, dtype: Any = None, device: Any = None) -> Tensor:
-    """A tensor of `shape` for values yet to come; until then they are 0."""
+    """A tensor of `shape` for values to be written later; the parameters are those of `zeros`.
+
+    The elements are 0.
+
+    Example:
+        >>> import fusewire as fw
+        >>> fw.empty(2, 3).shape
+        (2, 3)
+    """
     return zeros(shape, *more, dtype=dtype, device=device)
 
 
 def full_like(
     x: Tensor, /, fill_value: Any, *, dtype: Any = None, device: Any = None
 ) -> Tensor:
-    """A tensor with the shape, dtype and device of `x` and every element `fill_value`."""
+    """A tensor of the shape of `x` with every element `fill_value`.
+
+    Args:
+        x: gives the shape.
+        fill_value: a number, a bool or a 0-d tensor.
+        dtype: of the result. Default: that of `x`.
+        device: of the result. Default: that of `x`.
+
+    Example:
+        >>> import fusewire as fw
+        >>> fw.full_like(fw.zeros(2), 3)
+        tensor([3., 3.])
+    """
     x = as_tensor("full_like", x)
     return full(x.shape, fill_value, dtype=x.dtype if dtype is None else dtype,
                 device=x.device if device is None else device)
 
 
 def zeros_like(x: Tensor, /, *, dtype: Any = None, device: Any = None) -> Tensor:
-    """A tensor of zeros with the shape and dtype of `x`."""
+    """A tensor of zeros of the shape of `x`; `dtype` and `device` are those of `x` by default.
+
+    Example:
+        >>> import fusewire as fw
+        >>> fw.zeros_like(fw.tensor([1, 2]))
+        tensor([0, 0])
+    """
     return full_like(x, 0, dtype=dtype, device=device)
 
 
 def ones_like(x: Tensor, /, *, dtype: Any = None, device: Any = None) -> Tensor:
-    """A tensor of ones with the shape and dtype of `x`."""
+    """A tensor of ones of the shape of `x`; `dtype` and `device` are those of `x` by default.
+
+    Example:
+        >>> import fusewire as fw
+        >>> fw.ones_like(fw.tensor([1.5, 2.5]))
+        tensor([1., 1.])
+    """
     return full_like(x, 1, dtype=dtype, device=device)
 
 
 def empty_like(x: Tensor, /, *, dtype: Any = None, device: Any = None) -> Tensor:
-    """A tensor with the shape and dtype of `x` for values yet to come; until then they are 0."""
+    """A tensor of the shape of `x` for values to be written later; its elements are 0.
+
+    `dtype` and `device` are those of `x` by default.
+
+    Example:
+        >>> import fusewire as fw
+        >>> fw.empty_like(fw.ones(2, 3)).shape
+        (2, 3)
+    """
     return full_like(x, 0, dtype=dtype, device=device)
 
 
 def iota(shape: Any, axis: int, dtype: Any = dtypes.int64, device: Any = None) -> Tensor:
-    """A tensor of `shape` in which every element is its own index along `axis`.
+    """A tensor of `shape` in which each element is its own index along `axis`.
 
-    >>> iota((2, 3), 1)
-    tensor([[0, 1, 2],
-            [0, 1, 2]])
+    Example:
+        >>> iota((2, 3), 1)
+        tensor([[0, 1, 2],
+                [0, 1, 2]])
     """
     sizes, chosen = _shape(shape, "iota"), dtypes.as_dtype(dtype)
     if chosen.kind == "b":
@@ -142,13 +209,26 @@ def iota(shape: Any, axis: int, dtype: Any = dtypes.int64, device: Any = None) -
 def arange(
     start: Any, /, stop: Any = None, step: Any = 1, *, dtype: Any = None, device: Any = None
 ) -> Tensor:
-    """start, start + step, ... up to but without `stop`; arange(n) counts from 0 to n - 1.
+    """The numbers start, start + step, ..., below `stop`, as a vector.
 
-    >>> import fusewire as fw
-    >>> fw.arange(3), fw.arange(0, 1, 0.25)
-    (tensor([0, 1, 2]), tensor([0.  , 0.25, 0.5 , 0.75]))
+    With one argument, arange(n) counts from 0 to n - 1.
+
+    Args:
+        start: the first number.
+        stop: the end, which is not part of the result.
+        step: difference of neighbours, which may be negative. Default 1.
+        dtype: of the result. Default: int64 for integers, float32 where one argument is a float.
+        device: of the result. Default: the current device.
+
+    Raises:
+        ShapeError: `step` is 0.
+
+    Example:
+        >>> import fusewire as fw
+        >>> fw.arange(3), fw.arange(0, 1, 0.25)
+        (tensor([0, 1, 2]), tensor([0.  , 0.25, 0.5 , 0.75]))
     """
-    place = placed(device)
+    device_name = placed(device)
     start, stop = (0, start) if stop is None else (start, stop)
     start, stop, step = (v.item() if hasattr(v, "item") else v for v in (start, stop, step))
     whole = not any(isinstance(v, float) for v in (start, stop, step))
@@ -157,18 +237,18 @@ def arange(
     if step == 0:
         raise ShapeError("arange: step is 0", "use fw.full for equal numbers")
     count = -((start - stop) // step) if whole else math.ceil((stop - start) / step)
-    return counted(count if count >= 0 else 0, start, step, whole, chosen, place)
+    return counted(count if count >= 0 else 0, start, step, whole, chosen, device_name)
 
 
 def counted(
     count: Any, start: Any, step: Any, whole: bool, dtype: Any, device: Any = None
 ) -> Tensor:
-    """start + i * step for i from 0 to count - 1, rounded once, to `dtype`."""
+    """The numbers start + i * step for i from 0 to count - 1, rounded once to `dtype`."""
     exact = whole and type(start) is int and type(step) is int
     if exact and dtypes.kind(dtype) not in "iu":  # exact up to 2**63, then in float64
         last = start + (count - 1) * step if type(count) is int else start
         whole = max(abs(start), abs(last), abs(step)) < 2 ** 63
-    elif exact:  # modulo 2**64, as large uint64 are; what is outside of the dtype is not asked for
+    elif exact:  # modulo 2**64, so that large uint64 are exact
         start, step = _wrapped(start), _wrapped(step)
     out = iota((count,), 0, dtypes.int64 if whole else dtypes.float64, device)
     out = out if step == 1 else out * step
@@ -184,30 +264,37 @@ def _wrapped(number: int) -> int:
 def asarray(
     obj: Any, /, *, dtype: Any = None, device: Any = None, copy: bool | None = None
 ) -> Tensor:
-    """`obj` as a tensor: numbers, nested lists, a tensor, an array or anything with a buffer.
+    """`obj` as a tensor.
 
-    copy=None copies only what it has to: arrays, which their owner may write to; a tensor's
-    gradients flow on. With copy=False a tensor comes back itself, an array is shared with its
-    owner, who must not write to it afterwards, and where a copy is needed ShapeError, a
-    ValueError, is raised.
+    Args:
+        obj: a number, a nested list, a tensor, an array or any object with a buffer.
+        dtype: of the result. Default: that of `obj`.
+        device: of the result. Default: that of a tensor, else the CPU.
+        copy: True copies. None copies arrays, since their owner may write to them; gradients flow
+            through a tensor. False returns a tensor itself, and shares the memory of an array,
+            whose owner must not write to it afterwards. Default None.
 
-    >>> import fusewire as fw
-    >>> fw.asarray([1, 2.5]), fw.asarray(bytearray(b"ab"))
-    (tensor([1. , 2.5]), tensor([97, 98], dtype=uint8))
+    Raises:
+        ShapeError: copy=False, but `obj` needs a copy.
+
+    Example:
+        >>> import fusewire as fw
+        >>> fw.asarray([1, 2.5]), fw.asarray(bytearray(b"ab"))
+        (tensor([1. , 2.5]), tensor([97, 98], dtype=uint8))
     """
-    wanted = None if dtype is None else dtypes.as_dtype(dtype)
+    chosen = None if dtype is None else dtypes.as_dtype(dtype)
     if not isinstance(obj, (Tensor, np.ndarray)):
         obj = _buffer(obj)
-    here = obj.device if isinstance(obj, Tensor) else devices.CPU
-    place = here if device is None else placed(device)
-    shared = isinstance(obj, (Tensor, np.ndarray)) and wanted in (None, obj.dtype) \
-        and place == here
+    source = obj.device if isinstance(obj, Tensor) else devices.CPU
+    target = source if device is None else placed(device)
+    shared = isinstance(obj, (Tensor, np.ndarray)) and chosen in (None, obj.dtype) \
+        and target == source
     if copy is False and not shared:
         raise ShapeError(f"asarray: {type(obj).__name__} cannot become a tensor without a copy",
-                         "leave copy=False out")
+                         "omit copy=False")
     if isinstance(obj, Tensor):
-        return obj if copy is False else obj.astype(wanted or obj.dtype, device=place)
-    return from_numpy(obj) if copy is False else tensor(obj, wanted, place)
+        return obj if copy is False else obj.astype(chosen or obj.dtype, device=target)
+    return from_numpy(obj) if copy is False else tensor(obj, chosen, target)
 
 
 def _buffer(obj: Any) -> Any:

@@ -1,5 +1,4 @@
-"""Ops whose result has a size that only its values tell: an axis of `size` elements, not known
-before."""
+"""Computes index vectors whose size only values tell: one axis of `size` elements."""
 
 from __future__ import annotations
 
@@ -16,7 +15,7 @@ from ..errors import ShapeError
 from .transfer import beside
 
 _WHY = {"vjp": "integers have no gradient",
-        "meaning": "how many elements there are is known only at run time",
+        "meaning": "only run time tells the number of elements",
         "onnx": "a model's sizes follow from those of its inputs"}
 
 
@@ -24,9 +23,9 @@ def _result(x: TensorType, size: Any) -> TensorType:
     return TensorType((size,), dtypes.int64)
 
 
-places_op = define(Op("places", "opaque", _result,
-                      lambda xp, mask, size: np.flatnonzero(mask).astype(np.int64, copy=False),
-                      why=_WHY))
+true_indices_op = define(Op(
+    "places", "opaque", _result,
+    lambda xp, mask, size: np.flatnonzero(mask).astype(np.int64, copy=False), why=_WHY))
 
 
 def _repeats(xp: Any, times: Any, size: Any) -> Any:
@@ -40,36 +39,40 @@ repeats_op = define(Op("repeats", "opaque", _result, _repeats, why=_WHY))
 
 
 def where_true(mask: Tensor) -> Tensor:
-    """Where `mask` holds, counted in row-major order: int64.
+    """The indices at which `mask` is True, in row-major order: int64.
 
-    >>> import fusewire as fw
-    >>> where_true(fw.tensor([True, False, True]))
-    tensor([0, 2])
+    Example:
+        >>> import fusewire as fw
+        >>> where_true(fw.tensor([True, False, True]))
+        tensor([0, 2])
     """
-    return _measured(places_op, mask)
+    return _measured(true_indices_op, mask)
 
 
 def repeated(times: Tensor) -> Tensor:
-    """The indices 0 to len(times) - 1, each as many times as the vector `times` says: int64.
+    """The indices 0 to len(times) - 1, each repeated as the vector `times` says: int64.
 
-    >>> import fusewire as fw
-    >>> repeated(fw.tensor([2, 0, 1]))
-    tensor([0, 0, 2])
+    Example:
+        >>> import fusewire as fw
+        >>> repeated(fw.tensor([2, 0, 1]))
+        tensor([0, 0, 2])
     """
     return _measured(repeats_op, times)
 
 
 def _measured(op: Op, x: Tensor) -> Tensor:
-    """The result of `op`: one whose size is a symbol where an interpreter can follow that, else the
-    values leave for NumPy."""
+    """The result of `op`.
+
+    Its size is a symbol if an interpreter can record that. Otherwise NumPy computes the result.
+    """
     active = interpreter.STATE.active
-    made = None if active is None else active.measure(op, x)
-    if made is not None:
-        return made  # type: ignore[no-any-return]
+    measured = None if active is None else active.apply_data_dependent(op, x)
+    if measured is not None:
+        return measured  # type: ignore[no-any-return]
     array = devices.host(x._data) if x.is_cuda else x.numpy()
     return beside(interpreter.source(Tensor(run(op, array))), x)
 
 
 def run(op: Op, array: Any) -> Any:
-    """What such an op makes of an array."""
+    """The result of such an op for a NumPy array."""
     return op.impl(cpu_kernels, array, size=None)

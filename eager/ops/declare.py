@@ -1,4 +1,5 @@
-"""How pointwise ops are declared: what they take, what they give, and the functions users call."""
+"""Declares pointwise ops: their operand dtypes, their result dtype, and the functions users call.
+"""
 
 from __future__ import annotations
 
@@ -15,31 +16,33 @@ from ..core.dispatch import apply, function_of_one, function_of_two
 from ..core.op import Op, define, each
 from ..core.tensor import Tensor, as_tensor, tensor
 from ..errors import DTypeError
+from .docstrings import docstring
 
-# what an op takes: kinds of NumPy dtypes, and their names in an error
+# What an op takes: kinds of NumPy dtypes, their names in an error, and in a docstring.
 TAKES = {
-    "any": ("biufc", "all dtypes"),
-    "float": ("fc", "floating point numbers"),
-    "real float": ("f", "real floating point numbers"),
-    "complex": ("c", "complex numbers"),
-    "real": ("biuf", "real numbers and bool"),
-    "numeric": ("iufc", "numbers"),
-    "real numeric": ("iuf", "real numbers"),
-    "bits": ("biu", "integers and bool"),
-    "whole": ("iu", "integers"),
-    "bool": ("b", "bool"),
+    "any": ("biufc", "all dtypes", "of any dtype"),
+    "float": ("fc", "floating point numbers", "real or complex; integers and bool become float32"),
+    "real float": ("f", "real floating point numbers", "real; integers and bool become float32"),
+    "complex": ("c", "complex numbers", "complex"),
+    "real": ("biuf", "real numbers and bool", "real or bool"),
+    "numeric": ("iufc", "numbers", "real or complex, not bool"),
+    "real numeric": ("iuf", "real numbers", "real, not bool"),
+    "bits": ("biu", "integers and bool", "integer or bool"),
+    "whole": ("iu", "integers", "integer"),
+    "bool": ("b", "bool", "of any dtype; 0 is False, any other number True"),
 }
-OPERANDS = (Tensor, *SCALARS, np.ndarray, np.generic)  # what may stand beside a tensor
+OPERANDS = (Tensor, *SCALARS, np.ndarray, np.generic)  # types of a tensor's other operand
 
 
 def dtype_of_operands(types: tuple[Any, ...]) -> DType:
-    """The dtype that the operands share; a leading bool is the condition of `where`."""
-    found = [t.dtype for t in types if isinstance(t, TensorType)]
-    return found[-1]  # type: ignore[no-any-return]
+    """The common dtype of the operands; a leading bool is the condition of `where`."""
+    operand_dtypes = [t.dtype for t in types if isinstance(t, TensorType)]
+    return operand_dtypes[-1]  # type: ignore[no-any-return]
 
 
 def result_rule(name: str, gives: str) -> Callable[..., TensorType]:
-    """The rule of a pointwise op: shapes broadcast; what it `gives` is said in `pointwise`."""
+    """The shape and dtype rule of a pointwise op: shapes broadcast; `pointwise` explains `gives`.
+    """
     def result(*types: Any, **params: Any) -> TensorType:
         shape = broadcast(name, *[t.shape for t in types if isinstance(t, TensorType)])
         if gives == "param":
@@ -55,7 +58,7 @@ def result_rule(name: str, gives: str) -> Callable[..., TensorType]:
 
 
 def prepare(name: str, xs: tuple[Any, ...], takes: str) -> tuple[Any, ...]:
-    """`xs` as tensors of one dtype that the op takes, and Python scalars that adapt to it."""
+    """The operands `xs` for an op: tensors cast to a common dtype, and Python scalars."""
     operands = [operand(name, x) for x in xs]
     dtype: Any = None
     for x in operands:
@@ -72,12 +75,12 @@ def prepare(name: str, xs: tuple[Any, ...], takes: str) -> tuple[Any, ...]:
 
 
 def operand(name: str, x: Any) -> Any:
-    """`x` as a tensor or a Python scalar; NumPy's arrays become tensors, its scalars Python's."""
+    """`x` as a tensor or a Python scalar; arrays become tensors, NumPy scalars Python numbers."""
     if type(x) in SCALARS:
         return x
     if isinstance(x, np.generic):
         return x.item()
-    for kind in SCALARS:  # an IntEnum: NumPy would make it an array of a dtype of its own
+    for kind in SCALARS:  # an IntEnum: NumPy would make an array of another dtype from it
         if issubclass(type(x), kind):
             return kind(x)
     return x if isinstance(x, SCALARS) else as_tensor(name, x)
@@ -86,7 +89,7 @@ def operand(name: str, x: Any) -> Any:
 def _to(x: Any, dtype: DType) -> Any:
     if isinstance(x, Tensor):
         return cast(x, dtype)
-    if dtype == dtypes.bfloat16:  # beside Python's floats NumPy would make float32 of it
+    if dtype == dtypes.bfloat16:  # NumPy would promote it with a Python float to float32
         return tensor(x, dtype)
     return bool(x) if dtype.kind == "b" else x
 
@@ -94,7 +97,7 @@ def _to(x: Any, dtype: DType) -> Any:
 def _accept(name: str, dtype: DType, takes: str) -> DType:
     if takes == "bool":
         return dtypes.bool
-    kinds, names = TAKES[takes]
+    kinds, names, _ = TAKES[takes]
     if takes.endswith("float") and dtypes.kind(dtype) in "biu":
         return dtypes.DEFAULT_FLOAT
     if dtypes.kind(dtype) not in kinds:
@@ -105,22 +108,24 @@ def _accept(name: str, dtype: DType, takes: str) -> DType:
 
 def _cast_hint(kinds: str, dtype: DType) -> str:
     if dtypes.kind(dtype) == "c":
-        return "compute with a part of it: fw.real(x), fw.imag(x) or x.abs()"
-    wanted = "float32" if "f" in kinds else "int64" if "i" in kinds else "bool"
-    return f"cast the operands first, as with x.astype(fw.{wanted})"
+        return "use real numbers: fw.real(x), fw.imag(x) or x.abs()"
+    target = "float32" if "f" in kinds else "int64" if "i" in kinds else "bool"
+    return f"cast the operands first, as with x.astype(fw.{target})"
 
 
 def pointwise(
     name: str, formula: Callable[..., Any], *vjp: Any, takes: str = "any", gives: str = "same",
     impl: Callable[..., Any] | None = None, onnx: str = "", no_onnx: str = "", keeps: str = "",
-    passes: int = 1, tests_equality: bool = False, **why: str,
+    passes: int = 1, doc: str = "", example: tuple[str, ...] = (), space: str = "fw",
+    tests_equality: bool = False, **why: str,
 ) -> Callable[..., Tensor]:
     """Declares a pointwise op and returns its function of tensors and numbers.
 
     takes: a key of TAKES; "float" and "real float" cast integers to float32, "bool" casts all.
-    gives: same as the operands, real (the parts of complex numbers), complex (whose parts they
-    are) or bool. keeps: kinds of dtypes that a function of one gives back as they are. no_onnx
-    and `why` hold reasons for facts left out.
+    gives: dtype of the result: that of the operands ("same"), their real or complex counterpart, or
+    bool. keeps: kinds of dtypes that a function of one operand returns unchanged. no_onnx and
+    `why`: the reasons for missing facts. doc, of a public function: one line on its result.
+    example: operands and result, see `docstring`. space: the module in which users find it.
     """
     if no_onnx:
         why["onnx"] = no_onnx
@@ -138,9 +143,25 @@ def pointwise(
         function = function_of_two(
             op, TAKES[takes][0], lambda x, y: apply(op, _pair(name, x, y, takes)))
     function.__name__ = function.__qualname__ = name
-    function.__module__ = formula.__module__  # where it is found by that name, as pickles look
+    function.__module__ = formula.__module__  # pickles look the function up by module and name
+    if doc:
+        function.__doc__ = docstring(f"{space}.{name}", doc, _taken(takes, keeps),
+                                     _result_dtype(takes, gives), example)
     function.op, function.takes = op, takes
     return function  # type: ignore[no-any-return]
+
+
+def _taken(takes: str, keeps: str) -> str:
+    """The dtypes that a function takes, in words."""
+    text = TAKES[takes][2]
+    if keeps:
+        return text.replace("and bool become float32", "are returned as they are, bool as float32")
+    return text
+
+
+def _result_dtype(takes: str, gives: str) -> str:
+    """The dtype of a function's result, or empty for that of its operands."""
+    return "bool" if takes == "bool" else "" if gives == "same" else gives
 
 
 def _of_any(op: Op, takes: str, keeps: str) -> Callable[[Any], Tensor]:
@@ -155,7 +176,8 @@ def _of_any(op: Op, takes: str, keeps: str) -> Callable[[Any], Tensor]:
 
 
 def operator_of(function: Any) -> Callable[[Any, Any], Any]:
-    """A pointwise function of two as Python's operators want it: NotImplemented for strangers."""
+    """A pointwise function of two operands for Python's operators, with NotImplemented for others.
+    """
     op, takes = function.op, function.takes
 
     def otherwise(x: Any, y: Any) -> Any:
@@ -169,13 +191,13 @@ def operator_of(function: Any) -> Callable[[Any, Any], Any]:
 
 
 def no_operand(name: str, y: Any) -> DTypeError:
-    """The error for a Python list in the place of a tensor."""
+    """The error for a Python list as operand."""
     return DTypeError(f"{name}: takes tensors and numbers, not {type(y).__name__}",
                       f"make a tensor of the {type(y).__name__} first: fw.tensor({y!r:.40})")
 
 
 def _pair(name: str, x: Any, y: Any, takes: str) -> tuple[Any, Any]:
-    """`prepare` of two; a number beside a float tensor needs no search for a common dtype."""
+    """`prepare` for two operands; a number beside a float tensor needs no common dtype."""
     first, number = (x, y) if isinstance(x, Tensor) else (y, x)
     if (type(number) is float or type(number) is int) and isinstance(first, Tensor) \
             and first._data.dtype.kind == "f" and "f" in TAKES[takes][0]:
@@ -185,7 +207,7 @@ def _pair(name: str, x: Any, y: Any, takes: str) -> tuple[Any, Any]:
 
 
 def in_float32(formula: Callable[..., Any]) -> Callable[..., Any]:
-    """`formula` with bfloat16 rounded once, at its end, not after each of its steps."""
+    """`formula` computed in float32 for bfloat16 and rounded once, at its end."""
     @functools.wraps(formula)
     def computed(k: Any, x: Any, **params: Any) -> Any:
         if x.dtype != dtypes.bfloat16:
@@ -196,7 +218,7 @@ def in_float32(formula: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _cast_vjp(g: Tensor, out: Tensor, x: Tensor, dtype: DType) -> Tensor:
-    return cast(g, x.dtype)  # of a complex number beside a real one only the real part counts
+    return cast(g, x.dtype)  # a real x gets the real part of a complex gradient
 
 
 cast_op = define(Op(
@@ -205,10 +227,10 @@ cast_op = define(Op(
 
 
 def cast(x: Tensor, dtype: DType) -> Tensor:
-    """`x` in another dtype; `x` itself where it has that dtype already."""
+    """`x` in the dtype `dtype`; returns `x` itself if it has that dtype."""
     if x._data.dtype == dtype:
         return x
-    # integers have no gradient: what is cast to them is off the tape
+    # Integers have no gradient: a cast to them leaves the tape.
     return apply(cast_op, (x if dtypes.kind(dtype) in "fc" else x.detach(),), {"dtype": dtype})
 
 

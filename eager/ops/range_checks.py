@@ -1,4 +1,4 @@
-"""Values that must lie in a range: eager looks at once, compiled code before and after it runs."""
+"""Checks that indices are in range: eager at once, compiled code before and after it runs."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ..core.op import Op, define
 from ..core.tensor import Tensor
 from ..errors import IndexingError
 
-# Set by an upper layer: the same for an array on a GPU, which is waited for once.
+# Set by an upper layer: the check for an array on a GPU, which synchronizes once.
 on_gpu: Callable[[Any, int, int], bool] | None = None
 
 
@@ -21,15 +21,15 @@ def _impl(xp: Any, x: Any, size: int, what: str) -> Any:
 
 
 def require(x: Any, size: int, what: str, low: int = 0) -> None:
-    """Raises IndexError unless every element of the array `x` is one of low ... size - 1."""
+    """Raises IndexingError unless every element of the array `x` is one of low ... size - 1."""
     if not in_range(x, size, low):
         bad = int(x.min()) if x.min() < low else int(x.max())
         raise IndexingError(f"{what}: {bad} is out of range for size {size}",
-                            f"valid are {low} to {size - 1}")
+                            f"the valid range is {low} to {size - 1}")
 
 
 def in_range(x: Any, size: int, low: int = 0) -> bool:
-    """Whether every element of the array `x` is one of low ... size - 1."""
+    """True if every element of the array `x` is one of low ... size - 1."""
     if not x.size:
         return True
     if on_gpu is not None and isinstance(x, devices.ndarray):
@@ -43,5 +43,5 @@ check_index_op = define(Op(
 
 
 def check_index(x: Tensor, size: int, what: str) -> Tensor:
-    """`x` itself. IndexError where an element is not one of 0 ... size - 1; `what` names it."""
+    """`x` itself; IndexingError, which begins with `what`, for elements not in 0 ... size - 1."""
     return apply(check_index_op, (x,), {"size": size, "what": what})

@@ -1,4 +1,4 @@
-"""Optimizers. All they change are tensors, so that a step can be recorded whole."""
+"""Provides optimizers; each keeps its whole state in tensors, so a trace can record a step."""
 
 from . import lr_scheduler, swa_utils
 from .adafactor import Adafactor

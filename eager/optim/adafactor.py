@@ -1,4 +1,4 @@
-"""Adafactor: Shazeer and Stern, arXiv 1804.04235."""
+"""Implements Adafactor: Shazeer and Stern, arXiv 1804.04235."""
 
 from __future__ import annotations
 
@@ -12,17 +12,42 @@ from ..errors import ArgumentError
 from ..ops.elementwise.pointwise import maximum, rsqrt
 from ..ops.reduction.reduce import mean, sum
 from .base.formulas import axpy, lerp, scale
-from .base.optimizer import Optimizer, Settings, given
+from .base.optimizer import Optimizer, Settings, constructor_settings
 from .base.state_dicts import State
 from .base.step_numbers import choose, is_zero, root
 
 
 class Adafactor(Optimizer):
-    """p -= a * u, u being g / sqrt(v) made smaller where its root mean square is more than `d`.
+    """Adafactor: p -= a * u, with u = g / sqrt(v) scaled down to a root mean square of at most `d`.
 
-    v is the running mean of g ** 2. Of a matrix only the means over rows and columns are kept, v is
-    their product. a is the root mean square of p, at least eps[1], times min(lr, 1 / sqrt(t)).
-    Before the step p *= 1 - lr * weight_decay.
+    v is the running mean of g ** 2. For a matrix the state has only the means over rows and over
+    columns, and v is their product. a is min(lr, 1 / sqrt(t)) times the root mean square of p, or
+    times eps[1] if that is larger. p *= 1 - lr * weight_decay before the step.
+    Source: Shazeer and Stern, arXiv 1804.04235.
+
+    Args:
+        params: real tensors, pairs (name, tensor), or dicts of groups; see `Optimizer`.
+        lr: largest relative step size, at least 0. Default 1e-2.
+        beta2_decay: g ** 2 enters v with the share t ** beta2_decay; at most 0. Default -0.8.
+        eps: lower limits: of sqrt(v) (None: the eps of the dtype), and of the size of p. Default
+            (None, 1e-3).
+        d: largest root mean square of u, at least 1. Default 1.0.
+        weight_decay: share of p that a step removes, times lr. Default 0.
+        maximize: negates the gradient. Default False.
+        foreach: accepted for PyTorch's signature, without effect.
+
+    Raises:
+        ArgumentError: a negative setting, beta2_decay above 0, or d below 1.
+        DTypeError: a complex parameter.
+
+    Example:
+        >>> import fusewire as fw
+        >>> layer = fw.nn.Linear(3, 2)
+        >>> optimizer = fw.optim.Adafactor(layer.parameters())
+        >>> sorted(optimizer.state[layer.weight])
+        ['col_var', 'row_var', 'step']
+        >>> optimizer.state[layer.weight]["row_var"].shape
+        (2, 1)
     """
 
     by_element = False
@@ -33,10 +58,10 @@ class Adafactor(Optimizer):
         eps: tuple[float | None, float] = (None, 1e-3), d: float = 1.0, weight_decay: float = 0.0,
         *, foreach: bool | None = None, maximize: bool = False,
     ) -> None:
-        # foreach chooses between implementations in PyTorch; here there is one
+        # foreach chooses between implementations in PyTorch; there is one here
         if not beta2_decay <= 0:
             raise ArgumentError(f"Adafactor: beta2_decay must be at most 0, got {beta2_decay}")
-        super().__init__(params, given(locals()))
+        super().__init__(params, constructor_settings(locals()))
 
     def _first_state(self, p: Tensor, group: Settings) -> dict[str, Any]:
         names = ("row_var", "col_var") if p.ndim > 1 else ("variance",)
@@ -66,7 +91,7 @@ class Adafactor(Optimizer):
 
 
 def _mean_square(g: Tensor, state: State, share: Any, eps: float) -> tuple[Tensor, State]:
-    """The running mean of g ** 2, into which the new one goes with `share`, and the state of it."""
+    """The running mean of g ** 2, into which the new value enters with `share`, and its state."""
     if g.ndim < 2:
         variance = lerp(state["variance"], g * g, share)
         return variance, {"variance": variance}

@@ -1,5 +1,8 @@
-"""Variants of Adam: Adamax (Kingma and Ba, arXiv 1412.6980), NAdam (Dozat, ICLR workshop 2016),
-RAdam (Liu et al., arXiv 1908.03265)."""
+"""Implements variants of Adam: Adamax, NAdam and RAdam.
+
+Sources: Adamax: Kingma and Ba, arXiv 1412.6980; NAdam: Dozat, ICLR workshop 2016; RAdam: Liu et
+al., arXiv 1908.03265.
+"""
 
 from __future__ import annotations
 
@@ -9,15 +12,37 @@ from typing import Any
 from ..core.tensor import Tensor
 from ..ops.elementwise.pointwise import where
 from .base.formulas import adamax_norm, axpy, ema_square, lerp, ratio_step, root_step
-from .base.optimizer import Optimizer, Settings, decayed, given
+from .base.optimizer import Optimizer, Settings, apply_weight_decay, constructor_settings
 from .base.state_dicts import State
 from .base.step_numbers import correction, root, single
 
 
 class Adamax(Optimizer):
-    """p -= lr * m / u: m is the corrected running mean of g, u = max(beta2 * u, |g| + eps).
+    """Adam by the largest gradient: p -= lr * m / u, with u = max(beta2 * u, |g| + eps).
 
-    g is the gradient plus weight_decay * p.
+    m is the corrected running mean of g. g is the gradient plus weight_decay * p.
+    Source: Kingma and Ba, arXiv 1412.6980.
+
+    Args:
+        params: tensors, pairs (name, tensor), or dicts of groups; see `Optimizer`.
+        lr: learning rate, at least 0. Default 2e-3.
+        betas: share of the old value in m, and decay of u, each in [0, 1). Default (0.9, 0.999).
+        eps: added to |g|. Default 1e-8.
+        weight_decay: factor of p that is added to the gradient. Default 0.
+        maximize: negates the gradient. Default False.
+        differentiable: records the step on the tape. Default False.
+        foreach, capturable: accepted for PyTorch's signature, without effect.
+
+    Raises:
+        ArgumentError: a negative setting, or a beta outside of [0, 1).
+
+    Example:
+        >>> import fusewire as fw
+        >>> p = fw.nn.Parameter(fw.ones(2))
+        >>> (p * p).sum().backward()
+        >>> fw.optim.Adamax([p], lr=0.5).step()
+        >>> p.tolist()
+        [0.5, 0.5]
     """
 
     def __init__(
@@ -26,15 +51,15 @@ class Adamax(Optimizer):
         foreach: bool | None = None, *, maximize: bool = False, differentiable: bool = False,
         capturable: bool = False,
     ) -> None:
-        # foreach and capturable choose between implementations in PyTorch; here there is one
-        super().__init__(params, given(locals()))
+        # foreach and capturable choose between implementations in PyTorch; there is one here
+        super().__init__(params, constructor_settings(locals()))
 
     def _first_state(self, p: Tensor, group: Settings) -> dict[str, Any]:
         return {"step": 0.0, "exp_avg": 0.0, "exp_inf": 0.0}
 
     def _stepped(self, p: Tensor, g: Tensor, state: State, group: Settings) -> tuple[Tensor, State]:
         beta1, beta2 = group["betas"]
-        p, g = decayed(p, g, group)
+        p, g = apply_weight_decay(p, g, group)
         step = state["step"] + 1
         mean = lerp(state["exp_avg"], g, 1 - beta1)
         norm = adamax_norm(state["exp_inf"], beta2, g, group["eps"])
@@ -43,9 +68,33 @@ class Adamax(Optimizer):
 
 
 class NAdam(Optimizer):
-    """Adam with Nesterov's momentum: the mean that the next step would use, and the gradient.
+    """Adam with Nesterov's momentum: a step mixes the gradient and the mean of the next step.
 
-    The share of the mean grows over the steps: beta1 * (1 - 0.5 * 0.96 ** (t * momentum_decay)).
+    The share of the mean in step t is beta1 * (1 - 0.5 * 0.96 ** (t * momentum_decay)).
+    Source: Dozat, ICLR workshop 2016.
+
+    Args:
+        params: tensors, pairs (name, tensor), or dicts of groups; see `Optimizer`.
+        lr: learning rate, at least 0. Default 2e-3.
+        betas: share of the old value in the means, each in [0, 1). Default (0.9, 0.999).
+        eps: added to the denominator. Default 1e-8.
+        weight_decay: factor of p that is added to the gradient. Default 0.
+        momentum_decay: speed at which the share of the mean grows, at least 0. Default 4e-3.
+        decoupled_weight_decay: scales p by 1 - lr * weight_decay instead. Default False.
+        maximize: negates the gradient. Default False.
+        differentiable: records the step on the tape. Default False.
+        foreach, capturable: accepted for PyTorch's signature, without effect.
+
+    Raises:
+        ArgumentError: a negative setting, or a beta outside of [0, 1).
+
+    Example:
+        >>> import fusewire as fw
+        >>> p = fw.nn.Parameter(fw.ones(2))
+        >>> (p * p).sum().backward()
+        >>> fw.optim.NAdam([p], lr=0.5).step()
+        >>> [round(x, 4) for x in p.tolist()]
+        [0.4718, 0.4718]
     """
 
     counts = ("step", "mu_product")
@@ -57,8 +106,8 @@ class NAdam(Optimizer):
         foreach: bool | None = None, maximize: bool = False, capturable: bool = False,
         differentiable: bool = False,
     ) -> None:
-        # foreach and capturable choose between implementations in PyTorch; here there is one
-        super().__init__(params, given(locals()))
+        # foreach and capturable choose between implementations in PyTorch; there is one here
+        super().__init__(params, constructor_settings(locals()))
 
     def _first_state(self, p: Tensor, group: Settings) -> dict[str, Any]:
         return {"step": 0.0, "mu_product": 1.0, "exp_avg": 0.0, "exp_avg_sq": 0.0}
@@ -66,7 +115,7 @@ class NAdam(Optimizer):
     def _stepped(self, p: Tensor, g: Tensor, state: State, group: Settings) -> tuple[Tensor, State]:
         beta1, beta2 = group["betas"]
         lr, eps = group["lr"], group["eps"]
-        p, g = decayed(p, g, group)
+        p, g = apply_weight_decay(p, g, group)
         step = state["step"] + 1
         mean = lerp(state["exp_avg"], g, 1 - beta1)
         square = ema_square(state["exp_avg_sq"], g, beta2, 1 - beta2)
@@ -80,7 +129,33 @@ class NAdam(Optimizer):
 
 
 class RAdam(Optimizer):
-    """Adam whose step is made smaller while the variance is known badly: at first only momentum."""
+    """Adam with a rectified step: momentum alone while the variance of v is intractable.
+
+    v is the running mean of g ** 2. Its variance is tractable once v averages more than 5 steps.
+    Source: Liu et al., arXiv 1908.03265.
+
+    Args:
+        params: tensors, pairs (name, tensor), or dicts of groups; see `Optimizer`.
+        lr: learning rate, at least 0. Default 1e-3.
+        betas: share of the old value in the means, each in [0, 1). Default (0.9, 0.999).
+        eps: added to the denominator. Default 1e-8.
+        weight_decay: factor of p that is added to the gradient. Default 0.
+        decoupled_weight_decay: scales p by 1 - lr * weight_decay instead. Default False.
+        maximize: negates the gradient. Default False.
+        differentiable: records the step on the tape. Default False.
+        foreach, capturable: accepted for PyTorch's signature, without effect.
+
+    Raises:
+        ArgumentError: a negative setting, or a beta outside of [0, 1).
+
+    Example:
+        >>> import fusewire as fw
+        >>> p = fw.nn.Parameter(fw.ones(2))
+        >>> (p * p).sum().backward()
+        >>> fw.optim.RAdam([p], lr=0.25).step()  # the first step: lr * gradient
+        >>> p.tolist()
+        [0.5, 0.5]
+    """
 
     def __init__(
         self, params: Iterable[Any], lr: float | Tensor = 1e-3,
@@ -88,33 +163,34 @@ class RAdam(Optimizer):
         decoupled_weight_decay: bool = False, *, foreach: bool | None = None,
         maximize: bool = False, capturable: bool = False, differentiable: bool = False,
     ) -> None:
-        # foreach and capturable choose between implementations in PyTorch; here there is one
-        super().__init__(params, given(locals()))
+        # foreach and capturable choose between implementations in PyTorch; there is one here
+        super().__init__(params, constructor_settings(locals()))
 
     def _first_state(self, p: Tensor, group: Settings) -> dict[str, Any]:
         return {"step": 0.0, "exp_avg": 0.0, "exp_avg_sq": 0.0}
 
     def _stepped(self, p: Tensor, g: Tensor, state: State, group: Settings) -> tuple[Tensor, State]:
         beta1, beta2 = group["betas"]
-        p, g = decayed(p, g, group)
+        p, g = apply_weight_decay(p, g, group)
         step = state["step"] + 1
         mean = lerp(state["exp_avg"], g, 1 - beta1)
         square = ema_square(state["exp_avg_sq"], g, beta2, 1 - beta2)
         rate = -group["lr"] / correction(beta1, step)
         new = {"step": step, "exp_avg": mean, "exp_avg_sq": square}
-        length, most = _lengths(beta2, step)  # of the mean of squares, in steps
-        is_known = length > 5
-        if is_known is False:
+        sma, sma_limit = _lengths(beta2, step)  # of the mean of squares, in steps
+        is_tractable = sma > 5
+        if is_tractable is False:
             return axpy(p, rate, mean), new
-        share = root((length - 4) * (length - 2) * most / ((most - 4) * (most - 2) * length))
-        rectified = rate * share * root(correction(beta2, step))
+        rectification = root((sma - 4) * (sma - 2) * sma_limit
+                             / ((sma_limit - 4) * (sma_limit - 2) * sma))
+        rectified = rate * rectification * root(correction(beta2, step))
         adapted = root_step(p, 1.0, rectified, mean, square, 1.0, group["eps"])
-        if is_known is True:
+        if is_tractable is True:
             return adapted, new
-        return where(is_known, adapted, axpy(p, rate, mean)), new
+        return where(is_tractable, adapted, axpy(p, rate, mean)), new
 
 
 def _lengths(beta2: Any, step: Any) -> tuple[Any, Any]:
-    """How many steps the mean of squares is made of now, and in the long run."""
-    most = 2 / (1 - beta2) - 1
-    return most - 2 * step * beta2 ** step / correction(beta2, step), most
+    """The lengths, in steps, of the mean of squares at `step` and in the limit."""
+    limit = 2 / (1 - beta2) - 1
+    return limit - 2 * step * beta2 ** step / correction(beta2, step), limit

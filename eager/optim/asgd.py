@@ -1,4 +1,4 @@
-"""Averaged SGD: Polyak and Juditsky, SIAM J. Control Optim. 30 (1992)."""
+"""Implements averaged SGD: Polyak and Juditsky, SIAM J. Control Optim. 30 (1992)."""
 
 from __future__ import annotations
 
@@ -7,15 +7,42 @@ from typing import Any
 
 from ..core.tensor import Tensor
 from .base.formulas import axpy, lerp, scale
-from .base.optimizer import Optimizer, Settings, decayed, given
+from .base.optimizer import Optimizer, Settings, apply_weight_decay, constructor_settings
 from .base.state_dicts import State
 from .base.step_numbers import choose, single
 
 
 class ASGD(Optimizer):
-    """p = (1 - lambd * eta) * p - eta * g, and in the state "ax" the mean of p from step t0 on.
+    """Averaged SGD: p = (1 - lambd * eta) * p - eta * g, and the mean of p from step t0 on.
 
-    eta = lr / (1 + lambd * lr * t) ** alpha after t steps; g is the gradient plus weight_decay * p.
+    The state "ax" holds the mean. eta = lr / (1 + lambd * lr * t) ** alpha after t steps. g is the
+    gradient plus weight_decay * p.
+    Source: Polyak and Juditsky, SIAM J. Control Optim. 30 (1992).
+
+    Args:
+        params: tensors, pairs (name, tensor), or dicts of groups; see `Optimizer`.
+        lr: learning rate, at least 0. Default 1e-2.
+        lambd: decay of p and of eta. Default 1e-4.
+        alpha: power of the decay of eta. Default 0.75.
+        t0: step from which on p is averaged. Default 1e6.
+        weight_decay: factor of p that is added to the gradient. Default 0.
+        maximize: negates the gradient. Default False.
+        differentiable: records the step on the tape. Default False.
+        foreach, capturable: accepted for PyTorch's signature, without effect.
+
+    Raises:
+        ArgumentError: lr or weight_decay is negative.
+
+    Example:
+        >>> import fusewire as fw
+        >>> p = fw.nn.Parameter(fw.ones(2))
+        >>> optimizer = fw.optim.ASGD([p], lr=0.25, lambd=0.0, t0=0)
+        >>> for _ in range(3):
+        ...     optimizer.zero_grad()
+        ...     (p * p).sum().backward()
+        ...     optimizer.step()
+        >>> p.tolist(), optimizer.state[p]["ax"].tolist()
+        ([0.125, 0.125], [0.1875, 0.1875])
     """
 
     counts = ("step", "eta", "mu")
@@ -26,17 +53,17 @@ class ASGD(Optimizer):
         foreach: bool | None = None, maximize: bool = False, differentiable: bool = False,
         capturable: bool = False,
     ) -> None:
-        # foreach and capturable choose between implementations in PyTorch; here there is one
-        super().__init__(params, given(locals()))
+        # foreach and capturable choose between implementations in PyTorch; there is one here
+        super().__init__(params, constructor_settings(locals()))
 
     def _first_state(self, p: Tensor, group: Settings) -> dict[str, Any]:
         return {"step": 0.0, "eta": group["lr"], "mu": 1.0, "ax": 0.0}
 
     def _stepped(self, p: Tensor, g: Tensor, state: State, group: Settings) -> tuple[Tensor, State]:
         lr, lambd = group["lr"], group["lambd"]
-        # the first step takes the rate as it is now: a schedule may have changed it
+        # a schedule may have changed the rate since the constructor stored eta
         eta = choose(state["step"] == 0, single(lr), state["eta"])
-        p, g = decayed(p, g, group)
+        p, g = apply_weight_decay(p, g, group)
         step = state["step"] + 1
         p = axpy(scale(p, 1 - lambd * eta), -eta, g)
         mean = lerp(p, state["ax"], 1 - state["mu"])

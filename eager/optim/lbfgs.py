@@ -1,4 +1,4 @@
-"""L-BFGS: Nocedal and Wright, "Numerical Optimization" (2006), algorithm 7.4 and section 3.5."""
+"""Implements L-BFGS: Nocedal and Wright, "Numerical Optimization" (2006), algorithm 7.4 and 3.5."""
 
 from __future__ import annotations
 
@@ -21,20 +21,46 @@ from ..ops.shape.view import reshape
 from ..uninterrupted import Uninterrupted
 from .base.foreach import gradient, narrowed, widened
 from .base.formulas import axpy
-from .base.optimizer import Optimizer, given
+from .base.optimizer import Optimizer, constructor_settings
 from .base.state_dicts import ParameterState, State
 from .line_search import Point, search
 
 
 class LBFGS(Optimizer):
-    """Steps along -H g, where H, near to the inverse Hessian, is built from the last gradients.
+    """L-BFGS: steps along -H g, with H an approximate inverse Hessian from the last gradients.
 
-    `step(closure)` makes up to `max_iter` of them. `closure` clears gradients, computes the loss,
-    calls backward and returns the loss; it is called up to `max_eval` times (max_iter * 5 // 4
-    where not given). A step ends where no gradient is above `tolerance_grad`, or where loss or
-    parameters change by less than `tolerance_change`. line_search_fn: "strong_wolfe" looks for the
-    length of each step, None takes lr. There is one group; inside of a compiled function it runs
-    eagerly, for it decides by values.
+    `step(closure)` makes up to `max_iter` steps. It stops early if no element of the gradient
+    exceeds `tolerance_grad`, or if the loss or the parameters change by less than
+    `tolerance_change`. It decides by values, so it runs eagerly inside of a compiled function.
+    Source: Nocedal and Wright, "Numerical Optimization" (2006), algorithm 7.4 and section 3.5.
+
+    Args:
+        params: tensors or pairs (name, tensor), or one group; see `Optimizer`.
+        lr: length of a step, or of the first trial of a line search; at least 0. Default 1.
+        max_iter: most steps in one call of `step`. Default 20.
+        max_eval: most calls of the closure in one call of `step`. Default max_iter * 5 // 4.
+        tolerance_grad: see above. Default 1e-7.
+        tolerance_change: see above. Default 1e-9.
+        history_size: number of past gradients that H is built from. Default 100.
+        line_search_fn: "strong_wolfe" searches the length of each step; None takes lr.
+
+    Raises:
+        ArgumentError: a negative lr, another line_search_fn, a second group, or a step without
+            closure.
+
+    Example:
+        >>> import fusewire as fw
+        >>> p = fw.nn.Parameter(fw.tensor([3.0, -4.0]))
+        >>> optimizer = fw.optim.LBFGS([p], line_search_fn="strong_wolfe")
+        >>> def closure():
+        ...     optimizer.zero_grad()
+        ...     loss = (p * p).sum()
+        ...     loss.backward()
+        ...     return loss
+        >>> optimizer.step(closure).item()
+        25.0
+        >>> closure().item() < 1e-6
+        True
     """
 
     def __init__(
@@ -44,21 +70,28 @@ class LBFGS(Optimizer):
     ) -> None:
         check_choice("LBFGS", "line_search_fn", line_search_fn, (None, "strong_wolfe"))
         max_eval = max_iter * 5 // 4 if max_eval is None else max_eval
-        super().__init__(params, given(locals()))
+        super().__init__(params, constructor_settings(locals()))
 
     def add_param_group(self, param_group: dict[str, Any]) -> None:
-        """Takes the one group that there is."""
+        """Adds the only group; an ArgumentError if there is one already."""
         if self.param_groups:
             raise ArgumentError("LBFGS: works on one group of parameters",
-                                "give it all of them as one list")
+                                "pass all parameters as one list")
         super().add_param_group(param_group)
 
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
-        """Makes steps until one of the limits is reached; the loss that `closure` gave at first."""
+        """Makes steps until a limit is reached; returns the loss of the first call of `closure`.
+
+        Args:
+            closure: clears gradients, computes the loss, calls backward and returns the loss.
+
+        Raises:
+            ArgumentError: no closure.
+        """
         if closure is None:
             raise ArgumentError("LBFGS: step needs a closure", "a function that clears gradients, "
                                 "computes the loss, calls backward and returns the loss")
-        before = self._held()
+        before = self._snapshot()
         with Uninterrupted() as section:
             try:
                 section.open = True
@@ -66,18 +99,18 @@ class LBFGS(Optimizer):
                     result = self._minimize(enable_grad(closure))
                 section.open = False
                 return result
-            except BaseException:  # between two of its steps, or at a point that is only tried
+            except BaseException:  # parameters may be at a trial point of the line search
                 section.open = False
-                self._put_back(before)
+                self._restore(before)
                 raise
 
-    def _held(self) -> tuple[list[Tensor], State]:
-        """The values of the parameters, and the state: what a step changes."""
+    def _snapshot(self) -> tuple[list[Tensor], State]:
+        """The values of the parameters and the state, which a step changes."""
         state = self.state[self._all[0]]
         return [p.detach() for p in self._all], {
             name: list(x) if isinstance(x, list) else x for name, x in state.items()}
 
-    def _put_back(self, before: tuple[list[Tensor], State]) -> None:
+    def _restore(self, before: tuple[list[Tensor], State]) -> None:
         values, state = before
         with no_grad():
             for p, value in zip(self._all, values):
@@ -111,7 +144,7 @@ class LBFGS(Optimizer):
 
     def _next(self, closure: Any, now: Point, t: float, d: Tensor, group: Any, used: int, left: int
               ) -> tuple[Point, int]:
-        """Moves the parameters along `d`; where to, and how often the closure was called for it."""
+        """Moves the parameters along `d`; the new point and the number of calls of the closure."""
         if group["line_search_fn"] is None:
             self._move(t, d)
             if left:
@@ -126,10 +159,10 @@ class LBFGS(Optimizer):
                 replace(p, value)
             return Point(t, loss, g, _dot(g, d))
 
-        found, count = search(evaluate, now, t, _largest(d), group["tolerance_change"],
-                              group["max_eval"] - used)
-        self._move(found.t, d)
-        return found, count
+        chosen, count = search(evaluate, now, t, _largest(d), group["tolerance_change"],
+                               group["max_eval"] - used)
+        self._move(chosen.t, d)
+        return chosen, count
 
     # ---- all parameters as one vector
     @property
@@ -137,7 +170,7 @@ class LBFGS(Optimizer):
         return self.param_groups[0]["params"]  # type: ignore[no-any-return]
 
     def _gradient(self) -> Tensor:
-        """The gradients one after the other; zeros for a parameter that has none."""
+        """All gradients in one vector; zeros for parameters without gradient."""
         parts = [zeros_like(p) if p.grad is None else gradient(p) for p in self._all]
         return concat([reshape(widened(part), (-1,)) for part in parts])
 
@@ -152,37 +185,38 @@ class LBFGS(Optimizer):
 
     # ---- loading
     def _load_state(self, one: ParameterState, shared: dict[Any, Any]) -> None:
-        """PyTorch keeps numbers in tensors of one element."""
+        """Loads the state; PyTorch saves its numbers as tensors of one element."""
         state = self.state[one.p]
         state.clear()
         state.update({name: convert(one.saved[name]) for name, convert in _KINDS.items()
                       if name in one.saved})
 
 
-def _direction(state: State, g: Tensor, most: int) -> Tensor:
-    """-H g, after what changed since the last step has been noted in `state`."""
+def _direction(state: State, g: Tensor, history_size: int) -> Tensor:
+    """-H g; adds the change since the last step to the history in `state`."""
     state["n_iter"] += 1
     if state["n_iter"] == 1:
         state.update(old_dirs=[], old_stps=[], ro=[], H_diag=1.0)
         return -g  # type: ignore[operator,no-any-return]
-    gradients, steps, shares = state["old_dirs"], state["old_stps"], state["ro"]
+    gradients, steps, inverse_curvatures = state["old_dirs"], state["old_stps"], state["ro"]
     y, s = g - state["prev_flat_grad"], state["d"] * state["t"]
     curvature = _dot(y, s)
     if curvature > 1e-10:
-        if len(gradients) == most:
-            for kept in (gradients, steps, shares):
-                del kept[0]
+        if len(gradients) == history_size:
+            for history in (gradients, steps, inverse_curvatures):
+                del history[0]
         gradients.append(y)
         steps.append(s)
-        shares.append(1.0 / curvature)
+        inverse_curvatures.append(1.0 / curvature)
         state["H_diag"] = curvature / _dot(y, y)
-    d, parts = -g, []  # type: ignore[operator]
-    for y, s, share in zip(reversed(gradients), reversed(steps), reversed(shares)):
-        parts.append(_dot(s, d) * share)
-        d = axpy(d, -parts[-1], y)
+    d, coefficients = -g, []  # type: ignore[operator]
+    for y, s, inverse in zip(reversed(gradients), reversed(steps), reversed(inverse_curvatures)):
+        coefficients.append(_dot(s, d) * inverse)
+        d = axpy(d, -coefficients[-1], y)
     d = d * state["H_diag"]
-    for y, s, share, part in zip(gradients, steps, shares, reversed(parts)):
-        d = axpy(d, part - _dot(y, d) * share, s)
+    for y, s, inverse, coefficient in zip(gradients, steps, inverse_curvatures,
+                                          reversed(coefficients)):
+        d = axpy(d, coefficient - _dot(y, d) * inverse, s)
     return d
 
 
@@ -202,7 +236,7 @@ def _vector(value: Any) -> Tensor:
     return tensor(as_tensor(value))
 
 
-# What is kept, for the first parameter on behalf of all, and how it is read from a state dict.
+# The state, which the first parameter holds for all, and how to read each entry of a state dict.
 _KINDS: dict[str, Callable[[Any], Any]] = {
     "func_evals": int, "n_iter": int, "d": _vector, "t": _real, "H_diag": _real, "prev_loss": _real,
     "prev_flat_grad": _vector, "old_dirs": lambda x: [*map(_vector, x)],

@@ -1,8 +1,8 @@
-"""How far to go along a direction: Nocedal and Wright, "Numerical Optimization" (2006), 3.5, 3.6.
+"""Searches the length of a step: Nocedal and Wright, "Numerical Optimization" (2006), 3.5, 3.6.
 
-The search ends at a point that fulfils the strong Wolfe conditions: the loss is down by at least a
-share of what its slope promised, and the slope has become flat. The rules for trial lengths are
-those of PyTorch's, so that the numbers are the same.
+The search ends at a point with the strong Wolfe conditions: the loss is down by at least a share
+of the decrease that its slope promised, and the slope is flat. Trial lengths follow PyTorch's
+rules, so that the numbers are equal.
 """
 
 from __future__ import annotations
@@ -11,11 +11,11 @@ import math
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-DOWN, FLAT = 1e-4, 0.9  # the shares of the slope at the beginning
+SUFFICIENT_DECREASE, CURVATURE = 1e-4, 0.9  # of the slope at the start
 
 
 class Point(NamedTuple):
-    """A length that was tried, with loss and gradient there, and the slope along the direction."""
+    """A trial length with the loss and the gradient there, and the slope along the direction."""
 
     t: float
     loss: float
@@ -27,10 +27,10 @@ def search(
     evaluate: Callable[[float], Point], start: Point, t: float, size: float, tolerance: float,
     most: int,
 ) -> tuple[Point, int]:
-    """A point with the conditions fulfilled, or the lowest one found; how many were evaluated.
+    """A point that satisfies the conditions, or else the lowest one; and the number of evaluations.
 
-    `t` is tried first, then at most `most` others. size: the largest element of the direction,
-    along which changes below `tolerance` do not count.
+    Tries `t` first, then at most `most` other lengths. size: the largest element of the direction;
+    smaller changes of elements than `tolerance` end the search.
     """
     before, now, tried = start, evaluate(t), 0
     while tried < most:
@@ -51,7 +51,7 @@ def _zoom(
     evaluate: Callable[[float], Point], start: Point, bracket: list[Point], size: float,
     tolerance: float, tried: int, most: int,
 ) -> tuple[Point, int]:
-    """The same where two points are known between which there is a good one."""
+    """The result of `search` between two points that enclose a good one."""
     low, stalled = _lower(bracket), False
     while tried < most and abs(bracket[1].t - bracket[0].t) * size >= tolerance:
         t, stalled = _trial(bracket, stalled)
@@ -70,11 +70,11 @@ def _zoom(
 
 
 def _too_high(now: Point, start: Point) -> bool:
-    return now.loss > start.loss + DOWN * now.t * start.slope
+    return now.loss > start.loss + SUFFICIENT_DECREASE * now.t * start.slope
 
 
 def _is_flat(now: Point, start: Point) -> bool:
-    return abs(now.slope) <= -FLAT * start.slope
+    return abs(now.slope) <= -CURVATURE * start.slope
 
 
 def _lower(bracket: list[Point]) -> int:
@@ -82,9 +82,9 @@ def _lower(bracket: list[Point]) -> int:
 
 
 def _trial(bracket: list[Point], stalled: bool) -> tuple[float, bool]:
-    """A length inside of the bracket, and whether it is near to an end for the first time.
+    """A length inside of the bracket, and True if it is close to an end for the first time.
 
-    The second time a tenth of the bracket is kept from the end.
+    The second time it keeps a tenth of the bracket away from the end.
     """
     least, most = sorted(point.t for point in bracket)
     t = _between(bracket[0], bracket[1], (least, most))
@@ -97,7 +97,7 @@ def _trial(bracket: list[Point], stalled: bool) -> tuple[float, bool]:
 
 
 def _between(a: Point, b: Point, bounds: tuple[float, float]) -> float:
-    """The minimum of the cubic through two points with their slopes, kept within `bounds`."""
+    """The minimum of the cubic through two points with their slopes, clipped to `bounds`."""
     least, most = bounds
     if a.t > b.t:
         a, b = b, a

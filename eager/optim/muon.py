@@ -1,4 +1,4 @@
-"""Muon: Jordan et al., "Muon: an optimizer for hidden layers in neural networks" (2024)."""
+"""Implements Muon: Jordan et al., "Muon: an optimizer for hidden layers in neural networks"."""
 
 from __future__ import annotations
 
@@ -16,19 +16,44 @@ from ..ops.products.contract import matmul
 from ..ops.reduction.reduce import sum
 from ..ops.shape.view import transpose
 from .base.formulas import axpy, lerp, scale
-from .base.optimizer import Optimizer, Settings, given
+from .base.optimizer import Optimizer, Settings, constructor_settings
 from .base.state_dicts import State
 from .base.step_numbers import Number
 
 
 class Muon(Optimizer):
-    """p -= lr * o, with o the momentum brought near to an orthogonal matrix; for matrices only.
+    """Muon, for matrices: p -= lr * o, with o the momentum brought close to an orthogonal matrix.
 
-    The momentum m is the running mean of g, with `nesterov` g moved towards m once more. Before
-    the step p *= 1 - lr * weight_decay. adjust_lr_fn: "original" (None is the same) takes
-    sqrt(max(1, rows / columns)) times lr, "match_rms_adamw" 0.2 * sqrt(max(rows, columns)) times.
+    p *= 1 - lr * weight_decay before the step. Give biases, norms and embeddings to another
+    optimizer.
+    Source: Jordan et al., "Muon: an optimizer for hidden layers in neural networks" (2024).
 
-    Biases, norms and embeddings belong to another optimizer.
+    Args:
+        params: real matrices, pairs (name, matrix), or dicts of groups; see `Optimizer`.
+        lr: learning rate, at least 0. Default 1e-3.
+        weight_decay: share of p that a step removes, times lr. Default 0.1.
+        momentum: share of the old value in the running mean of gradients. Default 0.95.
+        nesterov: mixes the gradient with the mean once more. Default True.
+        ns_coefficients: a, b and c of a Newton-Schulz step, see `orthogonalized`. Default
+            (3.4445, -4.775, 2.0315).
+        eps: smallest norm that the momentum is divided by. Default 1e-7.
+        ns_steps: number of Newton-Schulz steps, below 100. Default 5.
+        adjust_lr_fn: factor of lr for a (rows, columns) matrix. "original", or None:
+            sqrt(max(1, rows / columns)); "match_rms_adamw": 0.2 * sqrt(max(rows, columns)).
+
+    Raises:
+        ArgumentError: a negative setting, another adjust_lr_fn, ns_coefficients that are not three
+            numbers, or ns_steps of 100 or more.
+        ShapeError: a parameter is not a matrix.
+        DTypeError: a complex parameter.
+
+    Example:
+        >>> import fusewire as fw
+        >>> model = fw.nn.Linear(3, 2)
+        >>> hidden = fw.optim.Muon([p for p in model.parameters() if p.ndim == 2])
+        >>> others = fw.optim.AdamW([p for p in model.parameters() if p.ndim != 2])
+        >>> len(hidden.param_groups[0]["params"]), len(others.param_groups[0]["params"])
+        (1, 1)
     """
 
     counts = ()
@@ -46,7 +71,7 @@ class Muon(Optimizer):
             raise ArgumentError(f"Muon: ns_coefficients are three numbers, got {ns_coefficients}")
         if ns_steps >= 100:
             raise ArgumentError(f"Muon: ns_steps must be below 100, got {ns_steps}", "5 are usual")
-        super().__init__(params, given(locals()))
+        super().__init__(params, constructor_settings(locals()))
 
     def _check_parameter(self, p: Any) -> None:
         super()._check_parameter(p)
@@ -69,10 +94,10 @@ class Muon(Optimizer):
 
 
 def orthogonalized(x: Tensor, coefficients: Any, steps: int, eps: float) -> Tensor:
-    """The matrix `x` with all singular values brought to about 1, by steps of Newton and Schulz.
+    """The matrix `x` with singular values close to 1, by Newton-Schulz steps.
 
-    Each takes X to a X + (b S + c S S) X with S = X X^T, for `coefficients` (a, b, c). Products are
-    those of bfloat16: rounded after each.
+    A step maps X to a X + (b S + c S S) X, with S = X X^T and (a, b, c) = `coefficients`. Each
+    product is rounded to bfloat16.
     """
     a, b, c = coefficients
     is_tall = x.shape[0] > x.shape[1]
@@ -87,7 +112,7 @@ def orthogonalized(x: Tensor, coefficients: Any, steps: int, eps: float) -> Tens
 
 
 def _rounded(x: Tensor) -> Tensor:
-    """`x` to the precision of bfloat16, in float32."""
+    """`x` rounded to the precision of bfloat16, in float32."""
     return cast(cast(x, bfloat16), float32)
 
 

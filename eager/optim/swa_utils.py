@@ -1,5 +1,8 @@
-"""Averages of a model's parameters over a training: Izmailov et al., arXiv 1803.05407 (even ones),
-Polyak and Juditsky 1992 (moving ones)."""
+"""Averages the parameters of a model over its training.
+
+Sources: Izmailov et al., arXiv 1803.05407, for equal weights; Polyak and Juditsky 1992, for moving
+averages.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +36,20 @@ Averages = Callable[[Sequence[Tensor], Sequence[Tensor], Any], None]
 
 
 def get_ema_avg_fn(decay: float = 0.999) -> Average:
-    """A function (average, current, count) -> decay * average + (1 - decay) * current."""
+    """A function (average, current, count) -> decay * average + (1 - decay) * current.
+
+    Args:
+        decay: share of the old average, in [0, 1]. Default 0.999.
+
+    Raises:
+        ArgumentError: decay is outside of [0, 1].
+
+    Example:
+        >>> import fusewire as fw
+        >>> average = fw.optim.swa_utils.get_ema_avg_fn(0.75)
+        >>> average(fw.tensor(1.0), fw.tensor(5.0), 1).item()
+        2.0
+    """
     check_fraction("get_ema_avg_fn", "decay", decay)
 
     @no_grad
@@ -44,7 +60,14 @@ def get_ema_avg_fn(decay: float = 0.999) -> Average:
 
 
 def get_swa_avg_fn() -> Average:
-    """A function (average, current, count) -> the average of `count` values and the current one."""
+    """A function (average, current, count) -> the mean of `count` old values and the current one.
+
+    Example:
+        >>> import fusewire as fw
+        >>> average = fw.optim.swa_utils.get_swa_avg_fn()
+        >>> average(fw.tensor(1.0), fw.tensor(4.0), 2).item()
+        2.0
+    """
 
     @no_grad
     def swa_update(averaged_param: Tensor, current_param: Tensor, num_averaged: Any) -> Tensor:
@@ -57,12 +80,12 @@ def get_swa_avg_fn() -> Average:
 
 
 def get_ema_multi_avg_fn(decay: float = 0.999) -> Averages:
-    """The same as get_ema_avg_fn for lists of tensors; the averages are changed in place."""
+    """`get_ema_avg_fn` for lists of tensors; changes the averages in place."""
     return _multi(get_ema_avg_fn(decay))
 
 
 def get_swa_multi_avg_fn() -> Averages:
-    """The same as get_swa_avg_fn for lists of tensors; the averages are changed in place."""
+    """`get_swa_avg_fn` for lists of tensors; changes the averages in place."""
     return _multi(get_swa_avg_fn())
 
 
@@ -77,21 +100,30 @@ def _multi(average: Average) -> Averages:
 
 
 class AveragedModel(Module):
-    """A copy of `model` whose parameters are the average of those that `update_parameters` saw.
+    """A copy of a model whose parameters average those that `update_parameters` saw.
 
-    avg_fn(average, current, count) gives the next average, multi_avg_fn changes a list of averages
-    in place; without either all values count the same. use_buffers: buffers are averaged as well,
-    otherwise they are those of the model. The first update takes the parameters as they are.
+    The first update copies the parameters. Calling the copy runs `module`, the averaged model.
 
-    >>> import fusewire as fw
-    >>> model = fw.nn.Linear(1, 1, bias=False)
-    >>> ema = fw.optim.swa_utils.AveragedModel(
-    ...     model, multi_avg_fn=fw.optim.swa_utils.get_ema_multi_avg_fn(0.75))
-    >>> for value in (1.0, 5.0):
-    ...     _ = fw.nn.init.constant_(model.weight, value)
-    ...     ema.update_parameters(model)
-    >>> ema.module.weight.item()
-    2.0
+    Args:
+        model: the module to copy.
+        device: moves the copy there. Default None: no move.
+        avg_fn: (average, current, count) -> next average. Default None: equal weights.
+        multi_avg_fn: changes a list of averages in place, in the place of `avg_fn`.
+        use_buffers: averages buffers as well. Default False: takes those of the model.
+
+    Raises:
+        ArgumentError: both avg_fn and multi_avg_fn.
+
+    Example:
+        >>> import fusewire as fw
+        >>> model = fw.nn.Linear(1, 1, bias=False)
+        >>> ema = fw.optim.swa_utils.AveragedModel(
+        ...     model, multi_avg_fn=fw.optim.swa_utils.get_ema_multi_avg_fn(0.75))
+        >>> for value in (1.0, 5.0):
+        ...     _ = fw.nn.init.constant_(model.weight, value)
+        ...     ema.update_parameters(model)
+        >>> ema.module.weight.item()
+        2.0
     """
 
     n_averaged: Tensor
@@ -113,7 +145,7 @@ class AveragedModel(Module):
 
     @no_grad
     def update_parameters(self, model: Module) -> None:
-        """Takes the present parameters of `model` into the average."""
+        """Includes the present parameters of `model` in the average."""
         mine, theirs = self._averaged(self.module), self._averaged(model)
         before, count = [Tensor(p._data) for p in mine], self.n_averaged
         now = [Tensor(p._data) for p in theirs]
@@ -121,7 +153,7 @@ class AveragedModel(Module):
         average(before, now, count)
         with Uninterrupted():
             for p, mean, value in zip(mine, before, now, strict=True):
-                # Asked of the tensor, not by `if`, so that a compiled step goes on without Python.
+                # `where`, not `if`: a compiled step must not ask Python for the count.
                 update(p, where(equal(count, 0), value, mean))
             if not self.use_buffers:
                 for b, value in zip(self.module.buffers(), model.buffers(), strict=True):
@@ -135,9 +167,21 @@ class AveragedModel(Module):
 
 @no_grad
 def update_bn(loader: Iterable[Any], model: Module, device: Any = None) -> None:
-    """Sets the running statistics of batch norms to those of all of `loader`, run through `model`.
+    """Sets the running statistics of batch norms to those of all batches of `loader`.
 
-    A batch is a tensor, or a list whose first element is one.
+    It runs the model in training mode, and restores its mode and momenta afterwards.
+
+    Args:
+        loader: batches; of a list or tuple the first element is the input.
+        model: a module; without batch norms nothing happens.
+        device: accepted for PyTorch's signature, without effect.
+
+    Example:
+        >>> import fusewire as fw
+        >>> norm = fw.nn.BatchNorm1d(1)
+        >>> fw.optim.swa_utils.update_bn([fw.tensor([[1.0], [3.0]])], norm)
+        >>> norm.running_mean.tolist()
+        [2.0]
     """
     kinds = (BatchNorm1d, BatchNorm2d, BatchNorm3d, SyncBatchNorm)
     norms = {m: m.momentum for m in model.modules() if isinstance(m, kinds)}
@@ -158,9 +202,26 @@ def update_bn(loader: Iterable[Any], model: Module, device: Any = None) -> None:
 
 
 class SWALR(LRScheduler):
-    """From the present rate to `swa_lr` in `anneal_epochs` epochs, and then constant.
+    """Moves the learning rate to `swa_lr` in `anneal_epochs` epochs, then keeps it.
 
-    anneal_strategy: "cos" (along half a cosine) or "linear".
+    Args:
+        optimizer: its groups get the rates.
+        swa_lr: final rate, a number or one for each group.
+        anneal_epochs: length of the transition in epochs, an int of at least 0. Default 10.
+        anneal_strategy: "cos" follows half a cosine, "linear" a line. Default "cos".
+        last_epoch: see `LRScheduler`. Default -1.
+
+    Raises:
+        ArgumentError: another strategy, a negative anneal_epochs, or swa_lr of another length.
+
+    Example:
+        >>> import fusewire as fw
+        >>> optimizer = fw.optim.SGD([fw.nn.Parameter(fw.ones(2))], lr=0.5)
+        >>> scheduler = fw.optim.swa_utils.SWALR(
+        ...     optimizer, swa_lr=0.25, anneal_epochs=2, anneal_strategy="linear")
+        >>> for _ in range(2): optimizer.step(); scheduler.step()
+        >>> scheduler.get_last_lr()
+        [0.25]
     """
 
     def __init__(self, optimizer: Optimizer, swa_lr: float | list[float], anneal_epochs: int = 10,
@@ -194,5 +255,5 @@ _ANNEAL: dict[str, Callable[[float], float]] = {
 
 
 def _begun(rate: float, target: float, share: float) -> float:
-    """The rate from which a `share` of the way to `target` led to `rate`."""
+    """The rate at the start, if moving a `share` of the distance to `target` led to `rate`."""
     return target if share == 1 else (rate - share * target) / (1 - share)

@@ -1,4 +1,5 @@
-"""Models in small numbers: int8 after training, and 16 bits, with a report of what that costs."""
+"""Quantizes models to int8, bfloat16 or float16 after training, and reports the loss of accuracy.
+"""
 
 from .quantize import *
 from .restore import *

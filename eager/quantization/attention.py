@@ -1,4 +1,4 @@
-"""Attention layers with their projections as layers, so that these are made small as any."""
+"""Splits attention layers into attention and linear projections, which can be quantized."""
 
 from __future__ import annotations
 
@@ -16,7 +16,8 @@ PROJECTIONS = ("q_proj", "k_proj", "v_proj", "out_proj")
 
 
 class ProjectedAttention(MultiheadAttention):
-    """What a MultiheadAttention gives, by four layers; attention itself is as it was."""
+    """A MultiheadAttention whose four projections are Linear layers; attention itself is unchanged.
+    """
 
     def __init__(self, layer: MultiheadAttention) -> None:
         Module.__init__(self)
@@ -37,19 +38,19 @@ class ProjectedAttention(MultiheadAttention):
 
 
 def _linear(weight: Any, bias: Any) -> Linear:
-    made = Linear(weight.shape[1], weight.shape[0], bias is not None)
-    made.weight = Parameter(weight.detach())
-    made.bias = None if bias is None else Parameter(bias.detach())
-    return made
+    linear = Linear(weight.shape[1], weight.shape[0], bias is not None)
+    linear.weight = Parameter(weight.detach())
+    linear.bias = None if bias is None else Parameter(bias.detach())
+    return linear
 
 
-def opens(layer: Module) -> bool:
-    """Whether a layer is attention whose projections can be made small."""
+def is_splittable_attention(layer: Module) -> bool:
+    """True if a layer is attention whose projections can be quantized."""
     return type(layer) is MultiheadAttention and layer.out_proj.weight.dtype == dtypes.float32
 
 
-def opened(layer: Any) -> Module:
-    """An attention layer as one whose projections are layers."""
-    made = ProjectedAttention(layer)
-    carry_hooks(layer, made)
-    return made
+def with_linear_projections(layer: Any) -> Module:
+    """An attention layer with its projections as layers."""
+    projected = ProjectedAttention(layer)
+    carry_hooks(layer, projected)
+    return projected

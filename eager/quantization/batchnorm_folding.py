@@ -1,4 +1,4 @@
-"""Batch norms that follow a layer, found by what reads the layer's results, and taken into it."""
+"""Finds batch norms that alone read the results of a layer, and folds them into the layer."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from ..nn.layers.conv import (
 )
 from ..nn.layers.linear import Identity, Linear
 from ..nn.utils.fusion import fuse_conv_bn_weights, fuse_linear_bn_weights
-from .calibration import given
+from .calibration import layer_input
 
 _CONVOLUTIONS = (Conv1d, Conv2d, Conv3d)
 _TRANSPOSED = (ConvTranspose1d, ConvTranspose2d, ConvTranspose3d)
@@ -30,9 +30,10 @@ NORMS = (BatchNorm1d, BatchNorm2d, BatchNorm3d)
 
 
 class Readers:
-    """Runs ops as they are, and notes which layers' results nothing but a batch norm reads."""
+    """An interpreter that runs ops unchanged and records which layers' results a batch norm reads.
+    """
 
-    answers = False
+    can_read_values = False
     keeps_layers = False
 
     def __init__(self, model: Module) -> None:
@@ -45,8 +46,8 @@ class Readers:
         self.read: dict[Module, set[Module | None]] = {}  # by a batch norm: results of layers
 
     def run(self, call: Any) -> Any:
-        """What `call()` gives, looked at."""
-        handles = [x.register_forward_hook(self._made) for x in self._layers]
+        """The result of `call()`, run under this interpreter."""
+        handles = [x.register_forward_hook(self._note_result) for x in self._layers]
         handles += [x.register_forward_pre_hook(self._enter, with_kwargs=True) for x in self._norms]
         handles += [x.register_forward_hook(self._leave) for x in self._norms]
         before, interpreter.STATE.active = interpreter.STATE.active, self
@@ -61,17 +62,17 @@ class Readers:
         return out
 
     def pairs(self) -> dict[Module, Module]:
-        """The layer of each batch norm that reads all of its results, alone."""
-        return {norm: layer for norm, found in self.read.items()
-                for layer in found if layer is not None and len(found) == 1
+        """The layer of each batch norm that alone reads all results of the layer."""
+        return {norm: layer for norm, producers in self.read.items()
+                for layer in producers if layer is not None and len(producers) == 1
                 and self.readers.get(layer) == {norm}}
 
-    def _made(self, layer: Module, args: Any, out: Tensor) -> None:
+    def _note_result(self, layer: Module, args: Any, out: Tensor) -> None:
         if not isinstance(layer, Linear) or out.ndim == 2:  # else its channels are not the last
             self._from[id(out)] = (out, layer)
 
     def _enter(self, norm: Module, args: Any, kwargs: Any) -> None:
-        x = given(args, kwargs)
+        x = layer_input(args, kwargs)
         self.read.setdefault(norm, set()).add(self._from.get(id(x), (x, None))[1])
         self._within = norm
 
@@ -83,7 +84,7 @@ class Readers:
             if id(x) in self._from:
                 self.readers.setdefault(self._from[id(x)][1], set()).add(by)
 
-    # ---- what an interpreter does
+    # ---- the methods of an interpreter
     def apply(self, op: Op, inputs: tuple[Any, ...], params: dict[str, Any]) -> Tensor:
         self._note(inputs, self._within)
         return evaluate(op, inputs, params)
@@ -91,7 +92,7 @@ class Readers:
     def shape(self, tensor: Tensor) -> tuple[Any, ...]:
         return tensor._data.shape  # type: ignore[no-any-return]
 
-    def leaves(self, tensor: Tensor, how: str) -> None:
+    def reads_values(self, tensor: Tensor, how: str) -> None:
         self._note([tensor], None)
 
     def source(self, tensor: Tensor) -> None: ...
@@ -99,10 +100,10 @@ class Readers:
     def reads_grad(self, tensor: Tensor) -> None: ...
     def sets_grad(self, tensor: Tensor) -> None: ...
 
-    def number(self, tensor: Tensor, value: Any) -> Any:
+    def item(self, tensor: Tensor, value: Any) -> Any:
         return value
 
-    def measure(self, op: Op, x: Tensor) -> Tensor | None:
+    def apply_data_dependent(self, op: Op, x: Tensor) -> Tensor | None:
         return None
 
 
@@ -111,7 +112,7 @@ def _lacks(norm: Any) -> bool:
 
 
 def fold(model: Module, pairs: dict[Module, Module]) -> dict[str, str]:
-    """Names of batch norms, and of the layers that they were taken into; `model` is changed."""
+    """The name of each batch norm and of the layer it was folded into; changes `model`."""
     names = {module: name for name, module in model.named_modules()}
     for norm, layer in pairs.items():
         _take_in(layer, norm)

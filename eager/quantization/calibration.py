@@ -1,4 +1,4 @@
-"""A model run over calibration data, with a look at what each layer is given and gives."""
+"""Runs a model over calibration data and observes the inputs and results of its layers."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Look = Callable[[Any, tuple[Any, ...], dict[str, Any], Any], None]  # module, ar
 
 
 class Batches:
-    """Calibration data, which can be gone through several times."""
+    """Calibration data that can be read several times."""
 
     def __init__(self, data: Any) -> None:
         if isinstance(data, (Tensor, Mapping)) or not isinstance(data, Iterable):
@@ -30,22 +30,22 @@ class Batches:
                                 "a few hundred examples like those to come are enough")
 
     def items(self, title: str) -> Iterator[Any]:
-        """Each batch; a bar shows how far it is."""
+        """The batches, with a progress bar."""
         from tqdm import tqdm
 
         yield from tqdm(self._data, desc=title, total=self.count, unit="batch", leave=False,
-                        disable=None)  # where there is no terminal
+                        disable=None)  # None: without a terminal
 
 
 def called(model: Module, batch: Any) -> Any:
-    """What the model gives for an item of the data."""
+    """The result of the model for an item of the data."""
     if isinstance(batch, Mapping):
         return model(**batch)
     return model(*batch) if isinstance(batch, (tuple, list)) else model(batch)
 
 
 @contextlib.contextmanager
-def looking(layers: Iterable[Module], look: Look) -> Iterator[None]:
+def observing(layers: Iterable[Module], look: Look) -> Iterator[None]:
     """A context in which `look` is called after each call of one of these layers."""
     handles = [layer.register_forward_hook(
         lambda module, args, kwargs, out: look(module, args, kwargs, out), with_kwargs=True)
@@ -58,11 +58,11 @@ def looking(layers: Iterable[Module], look: Look) -> Iterator[None]:
 
 
 def carry_hooks(old: Module, new: Module) -> None:
-    """Gives the hooks of a layer to what takes its place."""
+    """Gives the hooks of layer `old` to `new`, which replaces it."""
     if old._hooks is not None:
         object.__setattr__(new, "_hooks", old._hooks)
 
 
-def given(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Tensor:
-    """The input of a layer of one input."""
+def layer_input(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Tensor:
+    """The input of a layer that has one input."""
     return args[0] if args else kwargs["input"]  # type: ignore[no-any-return]

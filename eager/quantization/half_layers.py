@@ -1,4 +1,4 @@
-"""Layers in 16 bits: parameters and products; what comes in and goes out is as before."""
+"""Runs layers with 16-bit parameters and products between float32 inputs and results."""
 
 from __future__ import annotations
 
@@ -26,8 +26,15 @@ HALVED = (Linear, Bilinear, Conv1d, Conv2d, Conv3d, ConvTranspose1d, ConvTranspo
 
 
 class InSmallFloats(Module):
-    """A layer whose parameters are of 16 bits. Inputs of float32 are cast to these, its result back
-    to float32: so norms, softmaxes and sums between layers stay in float32."""
+    """A layer whose parameters have 16 bits.
+
+    It casts inputs of float32 to the 16-bit dtype and its result back to float32, so that norms,
+    softmaxes and sums between layers stay in float32.
+
+    Args:
+        layer: the layer, whose parameters are cast in place.
+        dtype: bfloat16 or float16.
+    """
 
     def __init__(self, layer: Module, dtype: Any) -> None:
         super().__init__()
@@ -48,6 +55,6 @@ class InSmallFloats(Module):
 
 
 def why_not(layer: Any) -> str:
-    """Why a layer has to stay as it is; an empty text where it has not."""
+    """The reason why a layer cannot be quantized, or an empty text."""
     dtype = layer.weight.dtype
     return "" if dtype == dtypes.float32 else f"its weight is {dtype.name}, not float32"

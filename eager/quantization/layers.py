@@ -1,8 +1,8 @@
-"""Layers of int8: made from a float layer, whose place in a model they take.
+"""Defines the int8 layers, which replace the float layers they are built from.
 
-They hold buffers: `codes`, the weight in int8; `weight_scale` for each channel; `shift`, what is
-added to each channel; and, where activations are static, `input_scale` and `input_zero`. Who asks
-for `weight` or `bias` gets the floats that these stand for.
+They hold buffers: `codes`, the weight in int8; `weight_scale` for each channel; `shift`, added to
+each channel; and, for static activations, `input_scale` and `input_zero`. The attributes `weight`
+and `bias` are the floats that these stand for.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from ..arrays.shapes import product
 from ..core.tensor import Tensor, tensor
 from ..nn import functional as F
 from ..nn.base.module import Module
-from ..nn.functional.inputs import as_given, with_samples
+from ..nn.functional.inputs import like_input, with_samples
 from ..nn.layers.conv import Conv1d, Conv2d, Conv3d, _Conv
 from ..nn.layers.embedding import Embedding
 from ..nn.layers.linear import Linear
@@ -34,7 +34,7 @@ __all__ = ["FORMS", "QuantizedConv", "QuantizedEmbedding", "QuantizedLinear"]
 
 
 class _Coded(Module):
-    """What layers with a weight of int8 share."""
+    """A layer with a weight of int8."""
 
     codes: Tensor
     weight_scale: Tensor
@@ -52,8 +52,10 @@ class _Coded(Module):
 
 
 class _Product(_Coded):
-    """A layer that multiplies its input with a weight. grid: that of its input, None where each
-    input has its own."""
+    """A layer that multiplies its input with a weight.
+
+    grid: the grid of its input; None if each input has its own.
+    """
 
     shift: Tensor | None
 
@@ -73,7 +75,7 @@ class _Product(_Coded):
 
     @property
     def bias(self) -> Tensor | None:
-        """What the codes of the bias stand for, in float32."""
+        """The bias that its codes stand for, in float32."""
         if self.shift is None or not self.is_static:
             return self.shift
         return cast(self.shift, dtypes.float32) * (self.input_scale * self.weight_scale)
@@ -95,7 +97,13 @@ class _Product(_Coded):
 
 
 class QuantizedLinear(_Product):
-    """What a Linear gives, by products of numbers of 8 bits."""
+    """A Linear of 8-bit products: (..., in_features) -> (..., out_features), float32.
+
+    Args:
+        layer: the Linear that it replaces.
+        grid: the grid of its input; None gives each input its own.
+        per_channel: True has a scale for each output, False one for all. Default True.
+    """
 
     def __init__(self, layer: Linear, grid: Grid | None, per_channel: bool = True) -> None:
         super().__init__(layer, grid, per_channel)
@@ -109,14 +117,20 @@ class QuantizedLinear(_Product):
 
 
 class QuantizedConv(_Product):
-    """What a Conv1d, Conv2d or Conv3d gives, by products of numbers of 8 bits; padding is exact."""
+    """A Conv1d, Conv2d or Conv3d of 8-bit products, with exact padding; the shapes are theirs.
+
+    Args:
+        layer: the convolution that it replaces.
+        grid: the grid of its input; None gives each input its own.
+        per_channel: True has a scale for each output channel, False one for all. Default True.
+    """
 
     def __init__(self, layer: Any, grid: Grid | None, per_channel: bool = True) -> None:
         super().__init__(layer, grid, per_channel)
         for name in ("axes", "in_channels", "out_channels", "kernel_size", "stride", "padding",
                      "dilation", "groups", "padding_mode"):
             setattr(self, name, getattr(layer, name))
-        self._around = layer._around()
+        self._around = layer._pad_widths()
 
     def forward(self, input: Tensor) -> Tensor:
         x = with_samples("QuantizedConv", input, self.axes)
@@ -125,7 +139,7 @@ class QuantizedConv(_Product):
             x, pads = F.pad(x, self._around, self.padding_mode), ((0, 0),) * self.axes
         out = quantized_conv(*self._factors(x), stride=self.stride, dilation=self.dilation,
                              pad=pads, groups=self.groups)
-        return as_given(out, input)
+        return like_input(out, input)
 
     def _pads(self) -> tuple[tuple[int, int], ...]:
         pairs = list(zip(self._around[::2], self._around[1::2]))
@@ -138,7 +152,12 @@ class QuantizedConv(_Product):
 
 
 class QuantizedEmbedding(_Coded):
-    """What an Embedding gives, of rows of int8 with a scale each."""
+    """An Embedding with rows of int8: indices (...) -> (..., embedding_dim), float32.
+
+    Args:
+        layer: the Embedding that it replaces.
+        per_channel: True has a scale for each row, False one for all. Default True.
+    """
 
     def __init__(self, layer: Embedding, per_channel: bool = True) -> None:
         super().__init__()
@@ -166,7 +185,7 @@ FORMS: dict[type, type] = {
 
 
 def why_not(layer: Module) -> str:
-    """Why a layer with a form in int8 has to stay as it is; an empty text where it has not."""
+    """The reason why a layer with an int8 form cannot be quantized, or an empty text."""
     weight = layer.weight
     if weight.dtype != dtypes.float32:
         return f"its weight is {weight.dtype.name}, not float32"

@@ -1,4 +1,4 @@
-"""What layers are given, seen over calibration data, and the grids that follow from it."""
+"""Observes the inputs of layers over calibration data and derives their grids."""
 
 from __future__ import annotations
 
@@ -11,19 +11,18 @@ from ..errors import ArgumentError
 from .qparams import Grid, grid_over
 
 _BINS = 2048  # of a histogram
-_FRACTIONS = np.linspace(0.2, 1.0, 81)  # of the range, that "mse" tries
+_RANGE_FRACTIONS = np.linspace(0.2, 1.0, 81)  # that "mse" tries
 
 
 class Seen:
-    """The numbers that a layer was given: the least and the largest of them and 0, and how many lie
-    where between these."""
+    """The range of a layer's inputs, including 0, and a histogram over it."""
 
     def __init__(self) -> None:
         self.any, self.low, self.high = False, 0.0, 0.0
         self.counts = np.zeros(_BINS, np.int64)
 
     def look(self, x: Any, where: str) -> None:
-        """Takes numbers into the range; `where` says where they come from, for the error."""
+        """Extends the range by numbers; `where` is their origin, for the error."""
         if not x.size:
             return
         low, high = float(x.min()), float(x.max())
@@ -35,10 +34,10 @@ class Seen:
         self.any, self.low, self.high = True, min(self.low, low), max(self.high, high)
 
     def count(self, x: Any) -> None:
-        """Counts numbers of a range that is known by now."""
+        """Adds numbers to the histogram; the range must be final."""
         if self.low < self.high:
-            found, _ = np.histogram(x.astype(np.float64), _BINS, (self.low, self.high))
-            self.counts += found
+            counts, _ = np.histogram(x.astype(np.float64), _BINS, (self.low, self.high))
+            self.counts += counts
 
     @property
     def middles(self) -> Any:
@@ -52,7 +51,7 @@ def _minmax(seen: Seen, symmetric: bool, percentile: float) -> Grid:
 
 
 def _percentile(seen: Seen, symmetric: bool, percentile: float) -> Grid:
-    """Without the outermost numbers, so many at each end."""
+    """The grid without the given share of numbers at each end."""
     share = np.cumsum(seen.counts) / max(1, seen.counts.sum())
     edges = np.linspace(seen.low, seen.high, _BINS + 1)
     out = (100 - percentile) / 100
@@ -62,13 +61,13 @@ def _percentile(seen: Seen, symmetric: bool, percentile: float) -> Grid:
 
 
 def _mse(seen: Seen, symmetric: bool, percentile: float) -> Grid:
-    """The part of the range whose grid is nearest to the numbers, by the mean square."""
+    """The grid over a part of the range with the least mean square error."""
     middles, weights = seen.middles, seen.counts
 
     def error(grid: Grid) -> float:
         return float((weights * (grid.nearest(middles) - middles) ** 2).sum())
 
-    grids = [grid_over(seen.low * f, seen.high * f, symmetric) for f in _FRACTIONS[::-1]]
+    grids = [grid_over(seen.low * f, seen.high * f, symmetric) for f in _RANGE_FRACTIONS[::-1]]
     return min(grids, key=error)
 
 

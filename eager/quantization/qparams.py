@@ -1,4 +1,4 @@
-"""Which floats numbers of 8 bits stand for: scales and zeros, of activations and of weights."""
+"""Computes scales and zeros: the floats that 8-bit numbers stand for."""
 
 from __future__ import annotations
 
@@ -8,37 +8,37 @@ import numpy as np
 
 from ..ops.layers.quantized import LARGEST_BIAS, limits
 
-_MOST = 127  # of weights, on both sides of 0
-_LEAST = float(np.finfo(np.float32).tiny)  # scales below this lose bits
+_MAX_CODE = 127  # of weights, on both sides of 0
+_MIN_SCALE = float(np.finfo(np.float32).tiny)  # smaller scales lose bits
 
 
 class Grid(NamedTuple):
-    """Numbers q of a dtype of 8 bits, which stand for (q - zero) * scale."""
+    """The floats (q - zero) * scale for all numbers q of an 8-bit dtype."""
 
     scale: float
     zero: int
     dtype: Any
 
     def nearest(self, x: Any) -> Any:
-        """The floats of the grid that stand for those of `x`."""
+        """The floats of the grid nearest to `x`."""
         low, high = limits(self.dtype)
-        found = np.clip(np.rint(x / self.scale) + self.zero, low, high)
-        return (found - self.zero) * self.scale
+        codes = np.clip(np.rint(x / self.scale) + self.zero, low, high)
+        return (codes - self.zero) * self.scale
 
 
 def grid_over(low: float, high: float, symmetric: bool) -> Grid:
-    """The grid from `low` to `high`, which 0 is one of: uint8, or int8 with a zero of 0."""
+    """The grid from `low` to `high` that contains 0: uint8, or int8 with zero 0 if `symmetric`."""
     low, high = min(low, 0.0), max(high, 0.0)
     if symmetric:
-        return Grid(_usable(max(-low, high) / _MOST), 0, np.dtype(np.int8))
+        return Grid(_usable(max(-low, high) / _MAX_CODE), 0, np.dtype(np.int8))
     first, last = limits(np.uint8)
     scale = _usable((high - low) / (last - first))
     return Grid(scale, int(np.clip(np.rint(-low / scale), first, last)), np.dtype(np.uint8))
 
 
 def _usable(scale: float) -> float:
-    """`scale` as float32; 1 where there is nothing but 0."""
-    return float(np.float32(max(scale, _LEAST))) if scale > 0 else 1.0
+    """`scale` as float32, and 1 for the scale 0."""
+    return float(np.float32(max(scale, _MIN_SCALE))) if scale > 0 else 1.0
 
 
 def weight_codes(weight: Any, per_channel: bool, least: Any = 0.0) -> tuple[Any, Any]:
@@ -46,18 +46,18 @@ def weight_codes(weight: Any, per_channel: bool, least: Any = 0.0) -> tuple[Any,
     top = np.abs(weight.reshape(weight.shape[0], -1)).max(1)
     if not per_channel:
         top = np.full_like(top, top.max())
-    scale = np.maximum(top / np.float32(_MOST), least)
-    scale = np.where(scale > 0, np.maximum(scale, _LEAST), 1.0).astype(np.float32)
+    scale = np.maximum(top / np.float32(_MAX_CODE), least)
+    scale = np.where(scale > 0, np.maximum(scale, _MIN_SCALE), 1.0).astype(np.float32)
     along = scale.reshape(-1, *[1] * (weight.ndim - 1))
-    return np.clip(np.rint(weight / along), -_MOST, _MOST).astype(np.int8), scale
+    return np.clip(np.rint(weight / along), -_MAX_CODE, _MAX_CODE).astype(np.int8), scale
 
 
 def bias_codes(bias: Any, unit: Any) -> Any:
-    """A bias in int32, as numbers of `unit`, that of its channel."""
-    found = np.rint(bias.astype(np.float64) / unit)
-    return np.clip(found, -LARGEST_BIAS, LARGEST_BIAS).astype(np.int32)
+    """A bias in int32, in multiples of `unit`, the scale of its channel."""
+    codes = np.rint(bias.astype(np.float64) / unit)
+    return np.clip(codes, -LARGEST_BIAS, LARGEST_BIAS).astype(np.int32)
 
 
 def least_scale(bias: Any, input_scale: float) -> Any:
-    """The least scale of a weight for each channel with which a bias fits in its sum."""
+    """The smallest scale of a weight, for each channel, with which the bias fits in int32 sums."""
     return np.abs(bias).astype(np.float32) / np.float32(input_scale * LARGEST_BIAS)

@@ -1,4 +1,4 @@
-"""`fw.quantize`: a model in small numbers, and what that costs."""
+"""Implements `fw.quantize`: quantizes the layers of a model and measures the loss of accuracy."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from ..nn.base.results import tensors_in
 from ..nn.layers.embedding import Embedding
 from ..ops.elementwise.pointwise import isfinite
 from . import half_layers, layers
-from .attention import opened, opens
+from .attention import is_splittable_attention, with_linear_projections
 from .batchnorm_folding import Readers, fold
-from .calibration import Batches, called, carry_hooks, given, looking
+from .calibration import Batches, called, carry_hooks, layer_input, observing
 from .observers import OBSERVERS, Seen
 from .qparams import Grid
 from .report import Difference, LayerReport, Report
@@ -33,7 +33,8 @@ _TO = ("int8", "bfloat16", "float16")
 
 @dataclass
 class Quantized:
-    """A model in small numbers, and the report of what that costs."""
+    """The result of `quantize`: the quantized `model`, and the `report` on its accuracy and size.
+    """
 
     model: Module
     report: Report
@@ -44,7 +45,7 @@ class Quantized:
 
 @dataclass(frozen=True)
 class _Settings:
-    """How layers are made small."""
+    """The settings of `quantize`."""
 
     to: str
     activations: str
@@ -55,12 +56,12 @@ class _Settings:
 
     @property
     def is_whole(self) -> bool:
-        """Whether to whole numbers, not to floats of 16 bits."""
+        """True for int8, False for 16-bit floats."""
         return self.to == "int8"
 
     @property
     def needs_ranges(self) -> bool:
-        """Whether calibration data tells the ranges of inputs."""
+        """True if calibration data has to give the ranges of inputs."""
         return self.is_whole and self.activations == "static"
 
     def check(self) -> None:
@@ -80,32 +81,44 @@ def quantize(
     activations: str = "static", per_channel: bool = True, symmetric: bool = False,
     skip: Any = (), observer: str = "minmax", percentile: float = 99.99,
 ) -> Quantized:
-    """A copy of `model` in small numbers, as `.model`, and a `.report` of what that costs.
+    """A quantized copy of `model`, as `.model`, and a `.report` on its accuracy and size.
 
-    data: inputs like those to come, such as a list of batches: a tensor for model(x), a tuple for
-    model(*x), a dict for model(**x). It tells the ranges of activations, shows which batch norms
-    can be taken into the layers before them, and is what the report measures on.
-    to: "int8", or "bfloat16" or "float16", in which the layers' parameters and products then are.
-    activations: "static", in ranges that `data` tells; or "dynamic", each input in its own range.
-    per_channel: a scale for each channel of a weight, or one for all. symmetric: activations in
-    int8 around 0, or else in uint8 with a zero. skip: layers to leave alone, by name (with all
-    below it), pattern or type. observer: how `data` tells a range: "minmax", all of it;
-    "percentile", without the outermost numbers; "mse", what rounds to the nearest.
+    `model` is unchanged; the copy is in eval mode.
 
-    `model` stays as it is; the copy is in eval mode. ArgumentError for data with nan, for a name
-    that no layer has, and where there is nothing to make small.
+    Args:
+        model: a Module whose parameters are floats.
+        data: typical inputs, such as a list of batches: a tensor for model(x), a tuple for
+            model(*x), a dict for model(**x). They give the ranges of activations, show which batch
+            norms can be folded into the layers before them, and are the data of the report.
+            Default None: no static activations, and no measurements.
+        to: "int8"; or "bfloat16" or "float16" for parameters and products. Default "int8".
+        activations: "static", in ranges taken from `data`; or "dynamic", in the range of each
+            input. Default "static".
+        per_channel: True has a scale for each channel of a weight, False one. Default True.
+        symmetric: True has activations in int8 around 0, False in uint8 with a zero.
+            Default False.
+        skip: layers that stay as they are, with all below them: a name, a pattern such as
+            "encoder.*", a type, or several of these. Default: none.
+        observer: how `data` gives a range: "minmax" is the whole range, "percentile" omits the
+            outermost numbers, "mse" has the least square error. Default "minmax".
+        percentile: 100 less the percentage of numbers omitted at each end. Default 99.99.
 
-    >>> import fusewire as fw
-    >>> model = fw.nn.Sequential(fw.nn.Linear(4, 8), fw.nn.ReLU(), fw.nn.Linear(8, 2))
-    >>> small = fw.quantize(model, [fw.rand(16, 4) for _ in range(8)])
-    >>> small.model
-    Sequential(
-      (0): QuantizedLinear(4, 8)
-      (1): ReLU()
-      (2): QuantizedLinear(8, 2)
-    )
-    >>> small.report.output.decibels > 20
-    True
+    Raises:
+        ArgumentError: a setting has no such value; `data` is missing, or contains nan or inf;
+            `skip` names no layer; or there is no layer to quantize.
+
+    Example:
+        >>> import fusewire as fw
+        >>> model = fw.nn.Sequential(fw.nn.Linear(4, 8), fw.nn.ReLU(), fw.nn.Linear(8, 2))
+        >>> small = fw.quantize(model, [fw.rand(16, 4) for _ in range(8)])
+        >>> small.model
+        Sequential(
+          (0): QuantizedLinear(4, 8)
+          (1): ReLU()
+          (2): QuantizedLinear(8, 2)
+        )
+        >>> small.report.output.decibels > 20
+        True
     """
     name = to if isinstance(to, str) else as_dtype(to).name
     settings = _Settings(check_choice("quantize", "to", name, _TO), activations, per_channel,
@@ -123,22 +136,24 @@ def quantize(
 
 def _quantized(plain: Module, batches: Batches | None, settings: _Settings, skipped: Skipped
                ) -> Quantized:
-    found, kept = _chosen(plain, settings, skipped)
+    targets, reasons = _chosen(plain, settings, skipped)
     folded, seen = dict[str, str](), dict[str, Seen]()
     if batches is not None:
-        folded, seen = _look(plain, found, batches, settings, skipped)
-    made = _made(found, seen, kept, settings)
-    small = replaced(plain, {found[name]: layer for name, layer in made.items()})
-    report = _report(plain, small, made, found, settings)
-    report.kept, report.folded = {n: w for n, w in kept.items() if n not in folded}, folded
+        folded, seen = _look(plain, targets, batches, settings, skipped)
+    forms = _quantized_layers(targets, seen, reasons, settings)
+    small = replaced(plain, {targets[name]: layer for name, layer in forms.items()})
+    report = _report(plain, small, forms, targets, settings)
+    report.kept, report.folded = {n: w for n, w in reasons.items() if n not in folded}, folded
     if batches is not None:
-        _compare(plain, small, report, made, found, batches)
+        _compare(plain, small, report, forms, targets, batches)
     return Quantized(small, report)
 
 
 def plain_copy(model: Module) -> Module:
-    """A copy in eval mode, that runs op by op also where `model` is compiled, and in which the
-    projections of attention are layers."""
+    """A copy in eval mode that runs op by op even if `model` is compiled.
+
+    The projections of attention are layers in it.
+    """
     if not isinstance(model, Module):
         raise ArgumentError(f"quantize: takes a model, a fw.nn.Module, not "
                             f"{type(model).__name__}")
@@ -146,18 +161,19 @@ def plain_copy(model: Module) -> Module:
         if kind(x.dtype) != "f":
             raise ArgumentError(f"quantize: the parameter {name!r} is {x.dtype.name}",
                                 "it takes a model of floats: model.to(fw.float32)")
-    made = copy.deepcopy(model).eval()
-    for module in made.modules():
+    copied = copy.deepcopy(model).eval()
+    for module in copied.modules():
         if hasattr(module.__dict__.get("forward"), "original"):
             del module.__dict__["forward"]
-    if hasattr(made, "with_layers"):  # a loaded model computes by functions
-        made = made.with_layers()
-    attentions = {layer: opened(layer) for layer in made.modules() if opens(layer)}
-    return replaced(made, attentions)
+    if hasattr(copied, "with_layers"):  # a loaded model computes by functions
+        copied = copied.with_layers()
+    attentions = {layer: with_linear_projections(layer) for layer in copied.modules()
+                  if is_splittable_attention(layer)}
+    return replaced(copied, attentions)
 
 
 def replaced(model: Module, layers: Mapping[Module, Module]) -> Module:
-    """A copy of `model`, others in the place of some layers wherever these are."""
+    """A copy of `model` with the values of `layers` in the place of its keys."""
     return copy.deepcopy(model, {id(old): new for old, new in layers.items()})
 
 
@@ -165,28 +181,28 @@ def _chosen(model: Module, settings: _Settings, skipped: Skipped
             ) -> tuple[dict[str, Module], dict[str, str]]:
     types, why_not = (tuple(layers.FORMS), layers.why_not) if settings.is_whole else \
         (half_layers.HALVED, half_layers.why_not)
-    found, kept = chosen(model, types, why_not, skipped)
-    if not found:
-        why = "; ".join(f"{name or 'the model itself'}: {w}" for name, w in kept.items())
+    targets, reasons = chosen(model, types, why_not, skipped)
+    if not targets:
+        why = "; ".join(f"{name or 'the model itself'}: {w}" for name, w in reasons.items())
         raise ArgumentError(f"quantize: there is no layer to bring to {settings.to} in "
                             f"{type(model).__name__}", why or "it has no parameters")
-    return found, kept
+    return targets, reasons
 
 
-# ---- a look at the float model
-def _look(model: Module, found: Layers, batches: Batches, settings: _Settings, skipped: Skipped
+# ---- observing the float model
+def _look(model: Module, targets: Layers, batches: Batches, settings: _Settings, skipped: Skipped
           ) -> tuple[dict[str, str], dict[str, Seen]]:
-    """Batch norms taken into layers of `model`, and what each layer was given."""
-    readers, names = Readers(model), {layer: name for name, layer in found.items()}
-    seen = {name: Seen() for name in found}
+    """The batch norms folded into layers of `model`, and the observed inputs of each layer."""
+    readers, names = Readers(model), {layer: name for name, layer in targets.items()}
+    seen = {name: Seen() for name in targets}
 
     def look(number: int, layer: Module, args: Any, kwargs: Any, out: Any) -> None:
         where = f"batch {number} of the data, at the input of " + (
             repr(names[layer]) if names[layer] else "the model")
-        seen[names[layer]].look(given(args, kwargs).detach().numpy(), where)
+        seen[names[layer]].look(layer_input(args, kwargs).detach().numpy(), where)
 
     for number, batch in enumerate(batches.items("ranges")):
-        with looking(names if settings.needs_ranges else (), functools.partial(look, number)):
+        with observing(names if settings.needs_ranges else (), functools.partial(look, number)):
             readers.run(functools.partial(called, model, batch))
     folded = fold(model, {norm: layer for norm, layer in readers.pairs().items()
                           if not skipped.has(model, norm) and not skipped.has(model, layer)})
@@ -197,34 +213,34 @@ def _look(model: Module, found: Layers, batches: Batches, settings: _Settings, s
 
 def _count(model: Module, names: Mapping[Module, str], seen: Mapping[str, Seen], batches: Batches
            ) -> None:
-    """How many numbers lie where, in ranges that are known by now."""
+    """Counts the inputs of each layer in histograms over their final ranges."""
     def look(layer: Module, args: Any, kwargs: Any, out: Any) -> None:
-        seen[names[layer]].count(given(args, kwargs).detach().numpy())
+        seen[names[layer]].count(layer_input(args, kwargs).detach().numpy())
 
-    with looking(names, look):
+    with observing(names, look):
         for batch in batches.items("histograms"):
             called(model, batch)
 
 
-# ---- small layers
-def _made(found: Layers, seen: Mapping[str, Seen], kept: dict[str, str], settings: _Settings
-          ) -> dict[str, Module]:
-    """The small form of each layer; those that cannot have one are noted in `kept`."""
-    made = dict[str, Module]()
-    for name, layer in found.items():
+# ---- quantized layers
+def _quantized_layers(targets: Layers, seen: Mapping[str, Seen], reasons: dict[str, str],
+                      settings: _Settings) -> dict[str, Module]:
+    """The quantized form of each layer; `reasons` gets the layers that have none."""
+    forms = dict[str, Module]()
+    for name, layer in targets.items():
         _check_finite(name, layer)
         if not settings.is_whole:
-            made[name] = half_layers.InSmallFloats(copy.deepcopy(layer), as_dtype(settings.to))
+            forms[name] = half_layers.InSmallFloats(copy.deepcopy(layer), as_dtype(settings.to))
         elif isinstance(layer, Embedding):
-            made[name] = layers.QuantizedEmbedding(layer, settings.per_channel)
+            forms[name] = layers.QuantizedEmbedding(layer, settings.per_channel)
         elif settings.needs_ranges and not seen[name].any:
-            kept[name] = "no batch of the data calls it"
+            reasons[name] = "no batch of the data calls it"
             continue
         else:
             grid = settings.grid(seen[name]) if settings.needs_ranges else None
-            made[name] = layers.FORMS[type(layer)](layer, grid, settings.per_channel)
-        carry_hooks(layer, made[name])
-    return made
+            forms[name] = layers.FORMS[type(layer)](layer, grid, settings.per_channel)
+        carry_hooks(layer, forms[name])
+    return forms
 
 
 def _check_finite(name: str, layer: Module) -> None:
@@ -234,11 +250,11 @@ def _check_finite(name: str, layer: Module) -> None:
                                 "has nan or inf", "train it anew, or skip the layer")
 
 
-# ---- what it costs
-def _report(plain: Module, small: Module, made: Layers, found: Layers, settings: _Settings
+# ---- the report
+def _report(plain: Module, small: Module, forms: Layers, targets: Layers, settings: _Settings
             ) -> Report:
-    rows = [LayerReport(name, type(found[name]).__name__, _bytes(found[name]), _bytes(layer))
-            for name, layer in made.items()]
+    rows = [LayerReport(name, type(targets[name]).__name__, _bytes(targets[name]), _bytes(layer))
+            for name, layer in forms.items()]
     return Report(settings.to, rows, {}, {}, Difference(), _bytes(plain), _bytes(small))
 
 
@@ -247,18 +263,18 @@ def _bytes(module: Module) -> int:
     return sum(x.nbytes for each in held for x in each())
 
 
-def _compare(plain: Module, small: Module, report: Report, made: Layers, found: Layers,
+def _compare(plain: Module, small: Module, report: Report, forms: Layers, targets: Layers,
              batches: Batches) -> None:
-    """Measures each small layer on what its float layer is given, and both models in the end."""
-    rows = {found[row.name]: row for row in report.layers}
+    """Compares each quantized layer on the inputs of its float layer, and both models."""
+    rows = {targets[row.name]: row for row in report.layers}
 
     def look(layer: Module, args: Any, kwargs: Any, out: Any) -> None:
         row = rows[layer]
-        row.difference.add(out, made[row.name].forward(*args, **kwargs))
+        row.difference.add(out, forms[row.name].forward(*args, **kwargs))
 
     for batch in batches.items("comparison"):
-        with looking(rows, look):
-            wanted = called(plain, batch)
-        for x, y in zip(tensors_in(wanted), tensors_in(called(small, batch))):
+        with observing(rows, look):
+            expected = called(plain, batch)
+        for x, y in zip(tensors_in(expected), tensors_in(called(small, batch))):
             if kind(x.dtype) == "f":
                 report.output.add(x, y)

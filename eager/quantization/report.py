@@ -1,4 +1,4 @@
-"""What small numbers cost: layer by layer, and in the end."""
+"""Reports the loss of accuracy by quantization, for each layer and for the whole model."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from ..core.tensor import Tensor
 
 @dataclass
 class Difference:
-    """How far results are from those of floats, over all of the data."""
+    """The difference of results from those of floats, over all data."""
 
     signal: float = 0.0  # sums of squares
     noise: float = 0.0
     largest: float = 0.0
     numbers: int = 0
 
-    def add(self, wanted: Tensor, got: Tensor) -> None:
-        """Takes in what was wanted, and what was computed."""
-        x, y = (t.detach().numpy().astype(np.float64) for t in (wanted, got))
+    def add(self, expected: Tensor, actual: Tensor) -> None:
+        """Takes in the expected and the actual results."""
+        x, y = (t.detach().numpy().astype(np.float64) for t in (expected, actual))
         if not x.size:
             return
         apart = np.abs(y - x)
@@ -33,8 +33,10 @@ class Difference:
 
     @property
     def decibels(self) -> float | None:
-        """The ratio of signal and noise, 10 dB a factor of 10; inf where nothing differs, None
-        where nothing was compared."""
+        """The signal-to-noise ratio in dB, 10 for each factor of 10.
+
+        inf if the results are equal, None if there was no comparison.
+        """
         if not self.numbers:
             return None
         if self.noise == 0:
@@ -42,7 +44,7 @@ class Difference:
         return 10 * math.log10(self.signal / self.noise) if self.signal else -math.inf
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain numbers; null stands for a ratio that is endless or that nobody measured."""
+        """Plain numbers; None stands for an infinite or unmeasured ratio."""
         db = self.decibels
         return {"signal_to_noise_db": db if db is not None and math.isfinite(db) else None,
                 "largest_difference": self.largest if self.numbers else None}
@@ -50,8 +52,10 @@ class Difference:
 
 @dataclass
 class LayerReport:
-    """A layer that was made small: bytes of its weight and bias, and how far its results are from
-    those of the float layer for the same inputs."""
+    """A quantized layer: bytes of its parameters before and after, and the loss of accuracy.
+
+    `difference` compares its results with those of the float layer for equal inputs.
+    """
 
     name: str
     kind: str
@@ -67,8 +71,10 @@ class LayerReport:
 
 @dataclass
 class Report:
-    """The layers that were made small, those that were kept and why, and how far the results of the
-    model are from those of the float model. Printed as a table."""
+    """The quantized layers, the unchanged ones with the reason, and the loss of accuracy.
+
+    `output` compares the results of the model with those of the float model. It prints as a table.
+    """
 
     to: str
     layers: list[LayerReport]
@@ -80,7 +86,7 @@ class Report:
 
     @property
     def worst(self) -> LayerReport | None:
-        """The layer with the least signal for its noise; None where nothing was compared."""
+        """The layer with the lowest signal-to-noise ratio; None if there was no comparison."""
         measured = [x for x in self.layers if x.difference.decibels is not None]
         return min(measured, key=lambda x: x.difference.decibels or 0.0, default=None)
 
@@ -102,7 +108,7 @@ class Report:
                            for i, (x, w) in enumerate(zip(row, widths))).rstrip() for row in rows]
         rule = "-" * max(map(len, lines))
         lines = [lines[0], rule, *lines[1:-1], rule, lines[-1]]
-        lines += [f"{name}: taken into {layer}" for name, layer in self.folded.items()]
+        lines += [f"{name}: folded into {layer}" for name, layer in self.folded.items()]
         return "\n".join([*lines, *(f"{name}: kept, {why}" for name, why in self.kept.items())])
 
     __repr__ = __str__

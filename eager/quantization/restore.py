@@ -1,4 +1,5 @@
-"""Quantized models from their state: the layers are made anew, and take their numbers from it."""
+"""Restores a quantized model from a state dict: quantizes its layers again and loads their numbers.
+"""
 
 from __future__ import annotations
 
@@ -21,36 +22,43 @@ __all__ = ["load_quantized"]
 
 
 def load_quantized(model: Module, state: Mapping[str, Any]) -> Module:
-    """A copy of the float `model` made small as the one was that `state` is the state dict of.
+    """A quantized copy of the float `model`, with the numbers of `state`.
 
-    StateError where the state does not fit, ArgumentError where it is not of a quantized model.
+    Args:
+        model: a model of the structure that was quantized; it is unchanged.
+        state: the state_dict() of `fw.quantize(...).model`.
 
-    >>> import fusewire as fw
-    >>> small = fw.quantize(fw.nn.Sequential(fw.nn.Linear(4, 2)), activations="dynamic").model
-    >>> fw.load_quantized(fw.nn.Sequential(fw.nn.Linear(4, 2)), small.state_dict())
-    Sequential(
-      (0): QuantizedLinear(4, 2, dynamic)
-    )
+    Raises:
+        StateError: the state does not fit the model.
+        ArgumentError: the state is not that of a quantized model.
+
+    Example:
+        >>> import fusewire as fw
+        >>> small = fw.quantize(fw.nn.Sequential(fw.nn.Linear(4, 2)), activations="dynamic").model
+        >>> fw.load_quantized(fw.nn.Sequential(fw.nn.Linear(4, 2)), small.state_dict())
+        Sequential(
+          (0): QuantizedLinear(4, 2, dynamic)
+        )
     """
     plain = plain_copy(model)
-    made: dict[Module, Module] = {}
+    forms: dict[Module, Module] = {}
     for name, layer in plain.named_modules():
         own = {key[len(name) + 1 if name else 0:]: value for key, value in state.items()
                if key.startswith(f"{name}." if name else "")}
         form = _form(layer, own)
         if form is not None:
-            made[layer] = form
-    if all(isinstance(layer, Identity) for layer in made.values()):
+            forms[layer] = form
+    if all(isinstance(layer, Identity) for layer in forms.values()):
         raise ArgumentError("load_quantized: the state is not that of a quantized model",
-                            "it is the state_dict() of what fw.quantize(...).model gave; states of "
+                            "pass the state_dict() of fw.quantize(...).model; states of "
                             "float models go into model.load_state_dict")
-    small = replaced(plain, made)
+    small = replaced(plain, forms)
     small.load_state_dict(state)
     return small
 
 
 def _form(layer: Any, state: Mapping[str, Any]) -> Module | None:
-    """The small form that a layer had when its state was taken; None where it had none."""
+    """The quantized form that a layer had when its state was saved; None if it had none."""
     if type(layer) in NORMS and not state:
         return Identity()
     if {"shift", "layer.bias"} & {*state} and layer.bias is None:  # that of a batch norm
@@ -68,6 +76,6 @@ def _form(layer: Any, state: Mapping[str, Any]) -> Module | None:
 
 
 def _channels(layer: Any) -> int:
-    """How many channels the result of a layer has."""
-    found: int = layer.out_features if isinstance(layer, Linear) else layer.out_channels
-    return found
+    """The number of channels of a layer's result."""
+    count: int = layer.out_features if isinstance(layer, Linear) else layer.out_channels
+    return count

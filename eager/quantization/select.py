@@ -1,4 +1,4 @@
-"""Which layers of a model are made small."""
+"""Selects the layers of a model to quantize."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ..nn.base.module import Module
 
 
 class Skipped:
-    """Layers to leave alone, with all below them: by name, by pattern, as "encoder.*", by type."""
+    """Layers to skip, with all below them: by name, by pattern such as "encoder.*", or by type."""
 
     def __init__(self, model: Module, skip: Any) -> None:
         rules = [skip] if isinstance(skip, (str, type)) else list(skip)
@@ -34,7 +34,7 @@ class Skipped:
         return isinstance(layer, self._types) or any(_fits(name, text) for text in self._texts)
 
     def has(self, model: Module, layer: Module) -> bool:
-        """Whether a layer of the model is left alone."""
+        """True if a layer of the model is skipped."""
         return any(self(name, module) for name, module in model.named_modules()
                    if module is layer)
 
@@ -51,20 +51,21 @@ def _unknown(text: str, names: list[str]) -> ArgumentError:
 
 def chosen(model: Module, types: Iterable[type], why_not: Any, skip: Skipped
            ) -> tuple[dict[str, Module], dict[str, str]]:
-    """The layers of exactly these types by name, and of all others with parameters why they stay.
+    """The layers of exactly these types, by name, and the reasons that exclude the others.
 
-    A class of one's own made from a layer may compute anything: it stays.
+    Layers without parameters are in neither. A subclass of these types may compute anything, so
+    it is excluded.
     """
-    known, found, kept = set(types), dict[str, Module](), dict[str, str]()
+    supported, targets, reasons = set(types), dict[str, Module](), dict[str, str]()
     for name, layer in model.named_modules():
         if not any(p is not None for p in layer._parameters.values()):
             continue
         if skip(name, layer):
-            kept[name] = "as it is in `skip`"
-        elif type(layer) not in known:
-            kept[name] = f"there is no small form of {type(layer).__name__}"
+            reasons[name] = "as it is in `skip`"
+        elif type(layer) not in supported:
+            reasons[name] = f"there is no small form of {type(layer).__name__}"
         elif why_not(layer):
-            kept[name] = why_not(layer)
+            reasons[name] = why_not(layer)
         else:
-            found[name] = layer
-    return found, kept
+            targets[name] = layer
+    return targets, reasons

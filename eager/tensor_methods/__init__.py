@@ -1,1 +1,1 @@
-"""Methods and protocols of the tensor, bound to functions of the ops."""
+"""Binds the methods and protocols of Tensor to functions of the ops."""

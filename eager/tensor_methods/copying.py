@@ -1,7 +1,7 @@
-"""Copies of tensors, and tensors as pickles.
+"""Copies and pickles tensors.
 
-A pickle names the class of a tensor and holds an array, nothing else of fusewire. NumPy hands over
-the array's memory itself where pickling has a place for it (`buffer_callback`, protocol 5).
+A pickle names the class of a tensor and holds a NumPy array. With protocol 5 and `buffer_callback`
+NumPy hands over the memory of the array without a copy.
 """
 
 from __future__ import annotations
@@ -16,50 +16,55 @@ from ..errors import GradientError
 
 
 def shallow(self: Tensor) -> Tensor:
-    """The same values in a tensor of its own, at the same place of the tape."""
-    made = _like(self)
-    vars_of(made).update(vars_of(self))
-    return made.requires_grad_() if self.is_leaf and self.requires_grad else _on_tape(made, self)
+    """A new tensor with the values, attributes and tape entry of this one."""
+    copied = _like(self)
+    vars_of(copied).update(vars_of(self))
+    if self.is_leaf and self.requires_grad:
+        return copied.requires_grad_()
+    return _on_tape(copied, self)
 
 
 def deep(self: Tensor, memo: dict[int, Any]) -> Tensor:
-    """A leaf with the same values, its gradient and attributes copied too."""
+    """A new leaf with the values of this one and copies of its gradient and attributes.
+
+    GradientError for a tensor that was computed from others.
+    """
     if not self.is_leaf:
         raise GradientError("only leaves can be deep-copied, this tensor was computed",
                             "use x.detach(), or copy.copy(x), which stays on the tape")
-    made = memo[id(self)] = _like(self)
-    made.requires_grad_(self.requires_grad)
-    made._grad = copy.deepcopy(self._grad, memo)
-    vars_of(made).update(copy.deepcopy(vars_of(self), memo))
-    return made
+    copied = memo[id(self)] = _like(self)
+    copied.requires_grad_(self.requires_grad)
+    copied._grad = copy.deepcopy(self._grad, memo)
+    vars_of(copied).update(copy.deepcopy(vars_of(self), memo))
+    return copied
 
 
 def _like(x: Tensor) -> Tensor:
-    made = type(x).__new__(type(x))
-    Tensor.__init__(made, x._data)  # not copied: arrays never change
-    return made
+    copied = type(x).__new__(type(x))
+    Tensor.__init__(copied, x._data)  # not copied: arrays never change
+    return copied
 
 
-def _on_tape(made: Tensor, x: Tensor) -> Tensor:
-    made.edge = x.edge
-    return made
+def _on_tape(copied: Tensor, x: Tensor) -> Tensor:
+    copied.edge = x.edge
+    return copied
 
 
 def vars_of(x: Tensor) -> dict[str, Any]:
-    """The attributes that a subclass has given a tensor."""
+    """The attributes of a tensor of a subclass; none of a plain tensor."""
     return getattr(x, "__dict__", {})
 
 
 def reduced(self: Tensor, protocol: Any) -> Any:
-    """For pickle: the class, and (array, requires_grad, attributes); and the GPU, for one there."""
-    rest: Any = (self.requires_grad, vars_of(self))
-    state = (devices.host(self._data), *rest, self.device) if self.is_cuda else \
-        (self.numpy(), *rest)
+    """The class and the state for pickle: (array, requires_grad, attributes[, GPU])."""
+    flags: Any = (self.requires_grad, vars_of(self))
+    state = (devices.host(self._data), *flags, self.device) if self.is_cuda else \
+        (self.numpy(), *flags)
     return copyreg.__newobj__, (type(self),), state  # type: ignore[attr-defined]
 
 
 def restored(self: Tensor, state: tuple[Any, ...]) -> None:
-    """Fills the new tensor of a pickle."""
+    """Sets this new tensor to the state that `reduced` returned."""
     array, requires_grad, attributes, *device = state
     Tensor.__init__(self, devices.moved(array, devices.name_of(*device)) if device else array)
     self.requires_grad_(requires_grad)

@@ -1,4 +1,4 @@
-"""How tensors look: `repr`, and in notebooks."""
+"""Shows tensors as text and, in notebooks, as HTML."""
 
 from __future__ import annotations
 
@@ -20,27 +20,40 @@ from ..errors import DTypeError
 
 __all__ = ["printoptions", "set_printoptions"]
 
-_DEFAULTS = (float32, int64, bool_, complex64)  # dtypes that need not be named
+_DEFAULTS = (float32, int64, bool_, complex64)  # dtypes that `repr` leaves out
 _OPTIONS: dict[str, Any] = {
     "precision": 8, "threshold": 1000, "edgeitems": 3, "linewidth": 75, "sci_mode": "auto"}
 _LEAST = {"precision": 0, "threshold": 0, "edgeitems": 1, "linewidth": 1}
-_LOOKED_AT = 1 << 22  # elements; of more, the notebook's summary looks at a part
-_BARS, _HEIGHT = 32, 36  # of the histogram; a bar is 5 wide
+_LOOKED_AT = 1 << 22  # elements; the notebook's summary of a larger tensor uses a sample
+_BARS, _HEIGHT = 32, 36  # of the histogram; a bar is 5 units wide
 
 
 def set_printoptions(
     *, precision: int | None = None, threshold: int | None = None, edgeitems: int | None = None,
     linewidth: int | None = None, sci_mode: bool | str | None = None,
 ) -> None:
-    """Sets how tensors are printed; what is None stays as it is.
+    """Sets how tensors are printed. Options that are None do not change.
 
-    precision: digits after the point, at most. threshold: tensors with more elements are shown by
-    `edgeitems` at both ends of an axis. linewidth: characters in a line. sci_mode: True writes
-    1e-03, False 0.001, "auto" whichever fits the values.
+    Args:
+        precision: most digits after the point. 8 at first.
+        threshold: larger tensors are shown by the ends of their axes only. 1000 at first.
+        edgeitems: elements at each end of an axis that is shortened. 3 at first.
+        linewidth: characters in a line. 75 at first.
+        sci_mode: True writes 1e-03, False 0.001, "auto" decides by the values. "auto" at first.
+
+    Raises:
+        DTypeError: a value is not a size, or not a mode.
+
+    Example:
+        >>> import fusewire as fw
+        >>> fw.set_printoptions(precision=3)
+        >>> fw.tensor(0.123456)
+        tensor(0.123)
+        >>> fw.set_printoptions(precision=8)
     """
-    given = {"precision": precision, "threshold": threshold, "edgeitems": edgeitems,
+    options = {"precision": precision, "threshold": threshold, "edgeitems": edgeitems,
              "linewidth": linewidth, "sci_mode": sci_mode}
-    for name, value in given.items():
+    for name, value in options.items():
         if name == "sci_mode":
             fits = value in (None, True, False, "auto")
         else:
@@ -48,17 +61,24 @@ def set_printoptions(
         if not fits:
             raise DTypeError(f"set_printoptions: {name}={value!r} is not possible",
                              'sci_mode is True, False or "auto", the others are sizes')
-    _OPTIONS.update((name, value) for name, value in given.items() if value is not None)
+    _OPTIONS.update((name, value) for name, value in options.items() if value is not None)
 
 
 @contextlib.contextmanager
 def printoptions(**options: Any) -> Iterator[None]:
-    """A context with other print options, those of `set_printoptions`.
+    """A context in which other print options hold.
 
-    >>> import fusewire as fw
-    >>> with fw.printoptions(precision=2):
-    ...     fw.tensor([1 / 3, 2 / 3])
-    tensor([0.33, 0.67])
+    Args:
+        options: those of `set_printoptions`.
+
+    Raises:
+        DTypeError: a value is not possible.
+
+    Example:
+        >>> import fusewire as fw
+        >>> with fw.printoptions(precision=2):
+        ...     fw.tensor([1 / 3, 2 / 3])
+        tensor([0.33, 0.67])
     """
     before = dict(_OPTIONS)
     try:
@@ -70,9 +90,12 @@ def printoptions(**options: Any) -> Iterator[None]:
 
 # ---- as text
 def text(self: Tensor) -> str:
-    """`tensor([1., 2.])`, and what is not usual: dtype, gradient, the shape where nothing is in."""
+    """The elements as text, such as `tensor([1., 2.])`, with an unusual dtype, device or gradient.
+
+    The shape stands there too if the tensor is empty and has several axes.
+    """
     if interpreter.STATE.active is not None:
-        interpreter.STATE.active.leaves(self, "repr()")
+        interpreter.STATE.active.reads_values(self, "repr()")
     if isinstance(self._data, Traced):
         return self._data.text()
     notes = _notes(self)
@@ -113,8 +136,8 @@ def _elements(array: Any) -> str:
 
 # ---- in a notebook
 def notebook(self: Tensor) -> str:
-    """HTML for notebooks: what kind of tensor, its range and histogram, and its elements."""
-    shown = html.escape(text(self))  # also refuses where the values must not be looked at
+    """HTML for notebooks: shape, dtype, device, range, histogram and elements."""
+    shown = html.escape(text(self))  # raises if the values cannot be read
     if isinstance(self._data, Traced):
         return f"<pre>{shown}</pre>"
     array = host(self._data)
@@ -126,13 +149,13 @@ def notebook(self: Tensor) -> str:
 
 
 def _part(array: Any) -> Any:
-    """The elements as float64, at most about _LOOKED_AT, evenly taken from the whole array."""
+    """At most about _LOOKED_AT elements as float64, evenly spaced over the whole array."""
     flat = array.reshape(-1)
     return flat[::-(-flat.size // _LOOKED_AT)].astype(np.float64)
 
 
 def _values(array: Any) -> list[tuple[str, str]]:
-    """Range and counts; of bool how many are True, of complex numbers nothing."""
+    """Names and texts: the range, counts of nan, inf and True; nothing of complex numbers."""
     if array.size == 0 or kind(array.dtype) == "c":
         return []
     if kind(array.dtype) == "b":
@@ -141,12 +164,12 @@ def _values(array: Any) -> list[tuple[str, str]]:
     finite = part[np.isfinite(part)]
     low, high = ((array.min(), array.max()) if kind(array.dtype) in "iu" else
                  (finite.min(), finite.max()) if finite.size else (np.nan, np.nan))
-    found = [("range", f"{_number(low)} … {_number(high)}")]
+    rows = [("range", f"{_number(low)} … {_number(high)}")]
     if kind(array.dtype) == "f":
-        found += [("NaN", f"{np.isnan(part).sum():,}"), ("inf", f"{np.isinf(part).sum():,}")]
+        rows += [("NaN", f"{np.isnan(part).sum():,}"), ("inf", f"{np.isinf(part).sum():,}")]
     if part.size < array.size and kind(array.dtype) == "f":
-        found.append(("looked at", f"{part.size:,} of {array.size:,} elements"))
-    return found
+        rows.append(("looked at", f"{part.size:,} of {array.size:,} elements"))
+    return rows
 
 
 def _number(value: Any) -> str:

@@ -1,9 +1,9 @@
-"""DLPack: arrays handed to other libraries, and taken from them, without copies.
+"""Exchanges arrays with other libraries by DLPack, without copies.
 
-NumPy makes and reads the capsules, except that it does not know bfloat16: such arrays pass NumPy as
-uint16, and the dtype is set right in the capsule's record (whose layout is that of DLPack's
-dlpack.h). Tensors do not change, so capsules are marked read-only where the protocol can say so; a
-consumer that knows only the older protocol is trusted not to write, as the Array API has it.
+NumPy makes and reads the capsules. It does not know bfloat16, so such arrays pass NumPy as uint16
+and the dtype is corrected in the capsule's record, whose layout is that of dlpack.h. Tensors do not
+change, so capsules are read-only where the protocol can say so. A consumer of the older protocol is
+trusted not to write, as in the Array API.
 """
 
 from __future__ import annotations
@@ -50,15 +50,15 @@ _address_of = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.py_object, ctypes.c_char
 
 
 def _type_in(capsule: Any) -> _Type:
-    """The dtype in the record of a capsule, to be read and changed."""
+    """The dtype in the record of a capsule; a change of it changes the capsule."""
     name = _name_of(capsule)
     record = _Versioned if name == b"dltensor_versioned" else _Record
-    found: Any = record.from_address(_address_of(capsule, name))
-    return (found.record if record is _Versioned else found).dtype  # type: ignore[no-any-return]
+    start: Any = record.from_address(_address_of(capsule, name))
+    return (start.record if record is _Versioned else start).dtype  # type: ignore[no-any-return]
 
 
 class _Unlocked:
-    """An array without its mark "read-only", which the older protocol cannot express."""
+    """An array without its read-only mark, which the older protocol cannot express."""
 
     def __init__(self, array: Any) -> None:
         self.array = array  # keeps the memory
@@ -70,7 +70,11 @@ def dlpack(
     self: Tensor, *, stream: Any = None, max_version: tuple[int, int] | None = None,
     dl_device: tuple[Any, int] | None = None, copy: bool | None = None,
 ) -> Any:
-    """A DLPack capsule of this tensor's memory, or of a copy of it, for another library."""
+    """A DLPack capsule of this tensor's memory, or of a copy of it, for another library.
+
+    BufferError where the export is not possible: a gradient is required, or a copy that copy=False
+    forbids is needed.
+    """
     if self.is_cuda:
         return _of_gpu(self, stream, max_version, dl_device, copy)
     if stream is not None:
@@ -120,10 +124,7 @@ def _capsule(array: Any, max_version: tuple[int, int] | None, copy: bool | None)
 
 
 def dlpack_device(self: Tensor) -> tuple[int, int]:
-    """The kind and number of the device this tensor is on, in DLPack's numbers.
-
-    (1, 0) is the CPU, (2, 0) the first GPU.
-    """
+    """DLPack's kind and number of this tensor's device: (1, 0) the CPU, (2, 0) the first GPU."""
     return tuple(self._data.__dlpack_device__()) if self.is_cuda else (_CPU, 0)
 
 
@@ -131,8 +132,8 @@ def _kind_of(device: tuple[Any, int]) -> int:
     return int(getattr(device[0], "value", device[0]))  # a number or an enumeration's member
 
 
-class _Given:
-    """What NumPy's from_dlpack takes in the place of `source`: bfloat16 shown as uint16."""
+class _Producer:
+    """Stands for `source` in NumPy's from_dlpack and shows bfloat16 as uint16."""
 
     def __init__(self, source: Any, copy: bool | None) -> None:
         self.source, self.copy, self.is_bfloat = source, copy, False
@@ -144,7 +145,7 @@ class _Given:
     def __dlpack__(self, **asked: Any) -> Any:
         if self.elsewhere:
             asked["dl_device"] = (_CPU, 0)
-        if "copy" in asked:  # a producer that is not asked this way does not copy either
+        if "copy" in asked:  # an older producer knows no `copy` and makes none
             asked["copy"] = self.copy
         capsule = self.source.__dlpack__(**asked)
         dtype = _type_in(capsule)
@@ -156,48 +157,58 @@ class _Given:
 def from_dlpack(x: Any, /, *, device: Any = None, copy: bool | None = None) -> Tensor:
     """A tensor over the memory of `x`, an array of any library that has `__dlpack__`.
 
-    The memory is shared unless `copy` is True: do not write to `x` afterwards, tensors are values.
-    It stays on its device, the CPU or a GPU, unless `device` asks for a copy elsewhere. BufferError
-    where `x` cannot be handed over, above all without a copy where `copy` is False.
+    Args:
+        x: array. Do not write to it afterwards if the memory is shared: tensors are values.
+        device: None keeps the device of `x`, the CPU or a GPU; another device needs a copy.
+        copy: True always copies, False never, None only where it is needed.
 
-    >>> import fusewire as fw
-    >>> import numpy as np
-    >>> fw.from_dlpack(np.arange(3))
-    tensor([0, 1, 2])
+    Returns:
+        Tensor of the shape and dtype of `x`.
+
+    Raises:
+        BufferError: `x` cannot be handed over, or only by a copy that copy=False forbids.
+        DTypeError: `x` has a dtype that tensors do not have.
+        DeviceError: `device` is not available.
+
+    Example:
+        >>> import fusewire as fw
+        >>> import numpy as np
+        >>> fw.from_dlpack(np.arange(3))
+        tensor([0, 1, 2])
     """
-    place = None if device is None else devices.name_of(device)
-    if _kind_of(x.__dlpack_device__()) == _CUDA and place != devices.CPU and devices.available():
-        return _from_gpu(x, place, copy)
-    if place not in (None, devices.CPU):
+    target = None if device is None else devices.name_of(device)
+    if _kind_of(x.__dlpack_device__()) == _CUDA and target != devices.CPU and devices.available():
+        return _from_gpu(x, target, copy)
+    if target not in (None, devices.CPU):
         if copy is False:
             raise ExchangeError(f"from_dlpack: the {type(x).__name__} is not on {device}",
                                 "leave copy=False away")
-        return from_dlpack(x).to(place)
-    given = _Given(x, False if copy is False else None)
-    if given.elsewhere and (device is None or copy is False):
+        return from_dlpack(x).to(target)
+    producer = _Producer(x, False if copy is False else None)
+    if producer.elsewhere and (device is None or copy is False):
         raise ExchangeError(f"from_dlpack: the {type(x).__name__} is on device "
                             f"{tuple(x.__dlpack_device__())!r}, not on the CPU",
                             'device="cpu" makes a copy there')
     try:
-        array = np.from_dlpack(given)
+        array = np.from_dlpack(producer)
     except (BufferError, RuntimeError) as error:
-        raise ExchangeError(f"from_dlpack: no array out of {type(x).__name__}: {error}",
-                            "its dtype, its steps or its gradient is in the way: "
+        raise ExchangeError(f"from_dlpack: cannot take the memory of {type(x).__name__}: {error}",
+                            "its dtype, its strides or its gradient prevents it: "
                             "x.detach(), or copy it first") from None
-    array = array.view(bfloat16) if given.is_bfloat else array
+    array = array.view(bfloat16) if producer.is_bfloat else array
     as_dtype(array.dtype)
-    made: Tensor = interpreter.source(Tensor(array.copy() if copy else array))
-    return made
+    out: Tensor = interpreter.source(Tensor(array.copy() if copy else array))
+    return out
 
 
 def _from_gpu(x: Any, device: str | None, copy: bool | None) -> Tensor:
     """A tensor over the memory of an array that is on a GPU, or over a copy of it on another."""
     array = devices.cupy().from_dlpack(x)
     as_dtype(array.dtype)
-    here = devices.of(array)
-    place = here if device is None else device
-    if copy is False and place != here:
-        raise ExchangeError(f"from_dlpack: the {type(x).__name__} is on {here}, not on {place}",
+    home = devices.of(array)
+    target = home if device is None else device
+    if copy is False and target != home:
+        raise ExchangeError(f"from_dlpack: the {type(x).__name__} is on {home}, not on {target}",
                             "leave copy=False away")
-    made = devices.moved(array, place) if copy or place != here else array
-    return interpreter.source(Tensor(made))  # type: ignore[no-any-return]
+    data = devices.moved(array, target) if copy or target != home else array
+    return interpreter.source(Tensor(data))  # type: ignore[no-any-return]

@@ -1,4 +1,4 @@
-"""x[...]: what stands in the brackets, turned into slices, reshapes and takes."""
+"""Reads and writes elements: `x[...]` becomes slices, reshapes and takes."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ from ..ops.data_dependent import where_true
 from ..ops.elementwise.pointwise import alias, cast, where
 from ..ops.indexing.index_put import index_put
 from ..ops.range_checks import check_index
+from ..ops.shape.put_slice import put_slice
 from ..ops.shape.view import (
     broadcast_to,
     expand_to,
     from_front,
     permute_dims,
-    put_slice,
     reshape,
     slice_axes,
     take_op,
@@ -56,7 +56,7 @@ def getitem(x: Tensor, index: Any) -> Tensor:
         try:
             data = x._data[index]
         except (IndexError, TypeError, ValueError):
-            pass  # found out once more below, for the error
+            pass  # the code below fails as well and explains the error
         else:
             out = new(Tensor)
             out._data = data if type(data) is np.ndarray else np.asarray(data)
@@ -66,16 +66,16 @@ def getitem(x: Tensor, index: Any) -> Tensor:
     items = _expanded(x, index)
     if any(map(_is_array, items)):
         return _getitem_arrays(x, items)
-    found = _basic(x, items)
-    out = slice_axes(x, found.start, found.step, found.size)
-    out = out if out.shape == found.shape else reshape(out, found.shape)
+    slices = _basic(x, items)
+    out = slice_axes(x, slices.start, slices.step, slices.size)
+    out = out if out.shape == slices.shape else reshape(out, slices.shape)
     return view_of(x, alias(x)) if out is x else out
 
 
 def setitem(x: Tensor, index: Any, value: Any) -> None:
-    """x[index] = value: changes `x` alone, `value` broadcasts to the part named.
+    """Sets x[index] to `value`, which broadcasts to the shape of x[index]. Only `x` changes.
 
-    Where tensors of integers name a place several times, the last value stays.
+    Where tensors of integers name an element several times, the last value stays.
 
     >>> import fusewire as fw
     >>> x = fw.zeros(3, 2)
@@ -90,15 +90,15 @@ def setitem(x: Tensor, index: Any, value: Any) -> None:
                             "x[i] is a new tensor, not a window into x: write x[i, j] = value")
     if x.edge is None and not interpreter.in_use and _is_simple(index) and _set(x, index, value):
         return
-    given = value if isinstance(value, Tensor) else tensor(value, x.dtype, x.device)
-    given = cast(beside(given, x) if given.ndim == 0 else given, x.dtype)
+    source = value if isinstance(value, Tensor) else tensor(value, x.dtype, x.device)
+    source = cast(beside(source, x) if source.ndim == 0 else source, x.dtype)
     items = _expanded(x, index)
     if any(map(_is_array, items)):
-        replace(x, _with_places(x, items, given))
+        replace(x, _with_elements(x, items, source))
         return
-    found = _basic(x, items)
-    part = reshape(_fitting(given, found.shape), found.size)
-    replace(x, put_slice(x, part, found.start, found.step))
+    slices = _basic(x, items)
+    part = reshape(_fitting(source, slices.shape), slices.size)
+    replace(x, put_slice(x, part, slices.start, slices.step))
 
 
 class _SetItemProbe:
@@ -125,7 +125,7 @@ _SIMPLE = {int, slice, type(None), type(Ellipsis)}
 
 
 def _is_simple(index: Any) -> bool:
-    """Whether NumPy alone can be asked for the elements at `index`."""
+    """True if NumPy alone can return the elements at `index`."""
     return type(index) in _SIMPLE or (type(index) is tuple and _SIMPLE.issuperset(map(type, index)))
 
 
@@ -134,13 +134,13 @@ def _references(x: Tensor) -> int:
     return sys.getrefcount(array)
 
 
-# References to an array that only its tensor holds, as `_set` counts them: the tensor, the variable
-# and the question, which some versions of Python leave out.
+# References to an array that only its tensor holds, as `_set` counts them: by the tensor, by the
+# variable and by the call of getrefcount, which some versions of Python do not count.
 _EXCLUSIVE = _references(Tensor(np.empty(1)))
 
 
 def _set(x: Tensor, index: Any, value: Any) -> bool:
-    """Sets elements by NumPy alone, where that is the same: in place if nobody else could tell."""
+    """True if NumPy alone has set the elements: in place if only this tensor holds the array."""
     if x._base is not None:
         check_write(x)
     array = x._data
@@ -160,12 +160,12 @@ def _set(x: Tensor, index: Any, value: Any) -> bool:
     return True
 
 
-def _fitting(given: Tensor, shape: Any) -> Tensor:
-    """`given` broadcast to `shape`; leading axes of size 1 too many are dropped, as in NumPy."""
-    extra = given.ndim - len(shape)
-    if extra > 0 and all(n == 1 for n in given.shape[:extra]):
-        given = reshape(given, given.shape[extra:])
-    return broadcast_to(given, shape)
+def _fitting(values: Tensor, shape: Any) -> Tensor:
+    """`values` broadcast to `shape`; extra leading axes of size 1 are dropped, as in NumPy."""
+    extra = values.ndim - len(shape)
+    if extra > 0 and all(n == 1 for n in values.shape[:extra]):
+        values = reshape(values, values.shape[extra:])
+    return broadcast_to(values, shape)
 
 
 def _is_array(item: Any) -> bool:
@@ -176,7 +176,7 @@ def _is_mask(item: Any) -> bool:
     return isinstance(item, Tensor) and item.dtype.kind == "b"
 
 
-_ARRAYS = (list, range, np.ndarray, bool, np.bool_)  # what becomes a tensor in an index
+_ARRAYS = (list, range, np.ndarray, bool, np.bool_)  # types that become tensors in an index
 
 
 def _as_index(item: Any) -> Tensor:
@@ -184,10 +184,10 @@ def _as_index(item: Any) -> Tensor:
 
 
 def _expanded(x: Tensor, index: Any) -> list[Any]:
-    """The items of `index`, one per axis of `x` (a mask counts for its axes), beside Nones."""
-    given = index if isinstance(index, tuple) else (index,)
+    """The items of `index`: one per axis of `x` or per axes of a mask, and Nones for new axes."""
+    parts = index if isinstance(index, tuple) else (index,)
     items = [i.as_index() if isinstance(i, interpreter.Symbol) else
-             _as_index(i) if isinstance(i, _ARRAYS) else i for i in given]
+             _as_index(i) if isinstance(i, _ARRAYS) else i for i in parts]
     items = [beside(i, x) if isinstance(i, Tensor) else i for i in items]
     used = 0
     for item in items:
@@ -252,18 +252,18 @@ def _integer(item: Any, axis: int, n: Any, shape: Any) -> Any:
 
 # ---- tensors of integers, and masks
 def _getitem_arrays(x: Tensor, items: list[Any]) -> Tensor:
-    """Basic indexing of the other axes first, then one take over the indexed axes made into one.
+    """The elements of `x` at `items`: basic indexing, then one take over the indexed axes as one.
 
-    Integers count as indexed axes here. Where those do not stand side by side, they come first.
+    Integers count as indexed axes. Indexed axes that are not adjacent come first in the result.
     """
     x, items = _without_masks(x, items)
-    places = [n for n, item in enumerate(items) if not _is_slice(item)]
-    indices = [items[n] for n in places]
+    axes = [n for n, item in enumerate(items) if not _is_slice(item)]
+    indices = [items[n] for n in axes]
     if not all(_is_full(item) for item in items if _is_slice(item)):
         x = getitem(x, tuple(item if _is_slice(item) else slice(None) for item in items))
-    first = places[0]
-    if places[-1] - first + 1 != len(places):
-        x = permute_dims(x, (*places, *(n for n in range(x.ndim) if n not in places)))
+    first = axes[0]
+    if axes[-1] - first + 1 != len(axes):
+        x = permute_dims(x, (*axes, *(n for n in range(x.ndim) if n not in axes)))
         first = 0
     return _take_many(x, indices, first)
 
@@ -273,41 +273,41 @@ def _is_slice(item: Any) -> bool:
 
 
 def _without_masks(x: Tensor, items: list[Any]) -> tuple[Tensor, list[Any]]:
-    """The same index without masks: each is one axis, the places where it holds in all of its own.
+    """`x` and `items` without masks: the axes of a mask are one axis, indexed where it is True.
 
-    A mask without axes makes an axis of its own, of size 1.
+    A mask without axes adds an axis of size 1.
     """
     if not any(map(_is_mask, items)):
         return x, items
-    found: list[Any] = []
+    indices: list[Any] = []
     shape: list[Any] = []
     axis, sizes = 0, x.shape
     for item in items:
         width = item.ndim if _is_mask(item) else 0 if item is None else 1
         if _is_mask(item):
-            found.append(_places_of(item, sizes[axis:axis + width], sizes))
+            indices.append(_positions_in(item, sizes[axis:axis + width], sizes))
             shape.append(product(sizes[axis:axis + width]))
         else:
-            found.append(item)
+            indices.append(item)
             shape += sizes[axis:axis + width]
         axis += width
-    return reshape(x, tuple(shape)), found
+    return reshape(x, tuple(shape)), indices
 
 
-def _places_of(mask: Tensor, sizes: Any, shape: Any) -> Tensor:
-    """Where `mask` holds, counted in row-major order: how many is known only from its values."""
+def _positions_in(mask: Tensor, sizes: Any, shape: Any) -> Tensor:
+    """Row-major indices of the elements of `mask` that are True; their number depends on values."""
     if any(m not in (n, 0) for m, n in zip(mask.shape, sizes)):
         raise IndexingError(f"a mask of shape {mask.shape} does not fit the shape {shape}",
-                            "it has the sizes of the axes that it stands for, or 0 for none")
+                            "it needs the sizes of the axes that it indexes, or 0")
     return where_true(reshape(mask, (-1,)) if mask.ndim != 1 else mask)
 
 
 def _take_many(x: Tensor, indices: list[Any], axis: int) -> Tensor:
-    """Elements of `x` at indices into the axes from `axis` on, which broadcast with each other."""
+    """Elements of `x` at `indices` of the axes from `axis` on; the indices broadcast."""
     sizes = x.shape[axis:axis + len(indices)]
     counted = [_counted(i, axis + k, n, x.shape) for k, (i, n) in enumerate(zip(indices, sizes))]
     shape = broadcast("index", *[i.shape for i in counted if _is_array(i)])
-    if len(counted) > 1:  # the flat index may not fit into a small dtype
+    if len(counted) > 1:  # the flat index may overflow a small dtype
         counted = [cast(i, int64) if _is_array(i) else i for i in counted]
     flat = counted[0]
     for i, n in zip(counted[1:], sizes[1:]):
@@ -318,9 +318,9 @@ def _take_many(x: Tensor, indices: list[Any], axis: int) -> Tensor:
 
 
 def _counted(i: Any, axis: int, n: Any, shape: Any) -> Any:
-    """An index into an axis of size `n`, counted from the front.
+    """The index `i` into an axis of size `n`, counted from the front.
 
-    Each axis is checked by itself: in a flat index a bad column would look like another row.
+    Each axis has its own check: in a flat index a bad column would look like another row.
     """
     if not _is_array(i):
         return _integer(i, axis, n, shape)
@@ -331,31 +331,31 @@ def _counted(i: Any, axis: int, n: Any, shape: Any) -> Any:
                                 f"size {n}", f"indices go from {-n} to {n - 1}")
         if low >= 0:
             return i
-    places = from_front("index", i, n)
-    return check_index(places, n, "index") if isinstance(i._data, Traced) else places
+    counted = from_front("index", i, n)
+    return check_index(counted, n, "index") if isinstance(i._data, Traced) else counted
 
 
-# ---- x[...] = v with those
-def _with_places(x: Tensor, items: list[Any], given: Tensor) -> Tensor:
-    """`x` with `given` where `items` point: every place has a number, and those are indexed."""
+# ---- x[...] = v with tensors
+def _with_elements(x: Tensor, items: list[Any], source: Tensor) -> Tensor:
+    """`x` with `source` at `items`: the items index the row-major numbers of the elements."""
     while len(items) > 1 and _is_full(items[-1]):
-        items = items[:-1]  # axes at the end that are taken whole are written whole
+        items = items[:-1]  # whole axes at the end are written as rows
     used = sum(0 if i is None else i.ndim if _is_mask(i) else 1 for i in items)
     sizes, rest = x.shape[:used], x.shape[used:]
-    if len(items) == 1 and _is_mask(items[0]) and _fits(given, rest) and \
+    if len(items) == 1 and _is_mask(items[0]) and _fits(source, rest) and \
             items[0].shape == sizes:
         mask = reshape(items[0], (*sizes, *(1,) * len(rest)))
-        return where(mask, _fitting(given, rest), x)
+        return where(mask, _fitting(source, rest), x)
     count = product(sizes)
-    places = getitem(reshape(iota((count,), 0, device=x.device), sizes), tuple(items))
-    values = _fitting(given, (*places.shape, *rest))
-    return reshape(index_put(reshape(x, (count, *rest)), values, places), x.shape)
+    positions = getitem(reshape(iota((count,), 0, device=x.device), sizes), tuple(items))
+    values = _fitting(source, (*positions.shape, *rest))
+    return reshape(index_put(reshape(x, (count, *rest)), values, positions), x.shape)
 
 
-def _fits(given: Tensor, rest: Any) -> bool:
-    """Whether one value, of the shape `rest`, is given for all places."""
-    extra = given.ndim - len(rest)
-    return extra <= 0 or all(map(is_one, given.shape[:extra]))  # measured sizes are not asked
+def _fits(source: Tensor, rest: Any) -> bool:
+    """True if `source` is one value of the shape `rest`, for all elements."""
+    extra = source.ndim - len(rest)
+    return extra <= 0 or all(map(is_one, source.shape[:extra]))  # `==` would limit a symbolic size
 
 
 def _is_full(item: Any) -> bool:

@@ -1,146 +1,44 @@
-"""Binds operators and methods to Tensor, from the functions of the ops."""
+"""Lists the operators and methods of Tensor and binds them to the class.
+
+`TensorMethods` is the one list. Type checkers and editors see it as a base class of `Tensor`. At
+run time its attributes are copied to `Tensor`, so that a method is the very function of its op: the
+ops import `Tensor`, which therefore cannot inherit from a class that imports the ops.
+"""
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Callable
+from typing import Any, ClassVar
 from weakref import ref
 
 from .. import interpreter
-from ..arrays import dtypes
 from ..autograd import engine, hooks
-from ..core.dispatch import known, replace
+from ..core.dispatch import replace, with_data
 from ..core.tensor import Tensor, tensor
 from ..core.views import linked
-from ..errors import DTypeError, ShapeError
-from ..ops import create, declare
-from ..ops.declare import OPERANDS
+from ..errors import ShapeError
+from ..ops import create
 from ..ops.elementwise import complex, pointwise
-from ..ops.indexing import scatter, search, sort
+from ..ops.indexing import scatter as scatters
+from ..ops.indexing import search
+from ..ops.indexing import sort as sorts
 from ..ops.products import contract, matrix
 from ..ops.random import generator
-from ..ops.reduction import reduce, softmax
+from ..ops.reduction import reduce
+from ..ops.reduction import softmax as softmaxes
 from ..ops.shape import join, rearrange, view, window
 from ..ops.special import gamma, special
 from ..ops.statistics import cumulative, statistics
 from ..ops.transfer import beside
 from . import copying, display, dlpack, indexing, numpy_protocols
-
-_BINARY = {
-    "add": pointwise.add, "sub": pointwise.subtract, "mul": pointwise.multiply,
-    "truediv": pointwise.divide, "floordiv": pointwise.floor_divide, "mod": pointwise.remainder,
-    "pow": pointwise.pow, "matmul": contract.matmul, "and": pointwise.bitwise_and,
-    "or": pointwise.bitwise_or, "xor": pointwise.bitwise_xor,
-    "lshift": pointwise.bitwise_left_shift, "rshift": pointwise.bitwise_right_shift,
-}
-_COMPARE = {"eq": pointwise.equal, "ne": pointwise.not_equal, "lt": pointwise.less,
-            "le": pointwise.less_equal, "gt": pointwise.greater, "ge": pointwise.greater_equal}
-_UNARY = {"neg": pointwise.negative, "pos": pointwise.positive, "abs": pointwise.abs,
-          "invert": pointwise.bitwise_invert}
-_METHODS: dict[Any, Sequence[str]] = {
-    pointwise: ("abs sign sqrt rsqrt exp exp2 expm1 log log1p log2 log10 sin cos tan asin acos "
-                "atan sinh cosh tanh asinh acosh atanh erf floor ceil trunc round isnan isinf "
-                "isfinite logical_and logical_or logical_xor logical_not relu sigmoid astype clip "
-                "square maximum minimum reciprocal pow").split(),
-    complex: ("conj", "angle"),
-    gamma: ("digamma", "lgamma"),
-    special: ("erfc", "erfinv", "logit", "sinc", "xlogy"),
-    generator: ("bernoulli_", "normal_", "uniform_"),
-    window: ("unfold",),
-    reduce: "sum prod max min any all mean var std".split(),
-    contract: ("matmul", "vecdot"),
-    matrix: "cross diag diagonal kron outer trace".split(),
-    view: ("reshape squeeze expand_dims flatten permute_dims transpose broadcast_to flip "
-           "take").split(),
-    cumulative: "cummax cummin cumprod cumsum diff logcumsumexp".split(),
-    join: "chunk split tensor_split unstack".split(),
-    rearrange: "moveaxis repeat roll tile unflatten".split(),
-    scatter: ("gather index_add index_fill masked_fill masked_select scatter scatter_add "
-              "take_along_axis").split(),
-    search: "argmax argmin argwhere count_nonzero nonzero".split(),
-    sort: "argsort kthvalue sort topk".split(),
-    statistics: ("bincount median nanmax nanmean nanmedian nanmin nanquantile nanstd nansum nanvar "
-                 "quantile").split(),
-    softmax: ("softmax", "log_softmax", "logsumexp"),
-    engine: ("backward", "detach_"),
-    hooks: ("register_hook", "register_post_accumulate_grad_hook", "retain_grad"),
-}
-
-
-def _operator(fn: Callable[..., Tensor]) -> Callable[[Tensor, Any], Any]:
-    if hasattr(fn, "takes"):
-        return declare.operator_of(fn)
-    return lambda self, other: fn(self, other) if _fits(fn, other) else NotImplemented
-
-
-def _swapped(fn: Callable[..., Tensor]) -> Callable[[Tensor, Any], Any]:
-    return lambda self, other: fn(other, self) if _fits(fn, other) else NotImplemented
-
-
-def _fits(fn: Callable[..., Tensor], other: Any) -> bool:
-    if type(other) in (list, tuple):
-        raise declare.no_operand(fn.__name__, other)
-    return isinstance(other, OPERANDS)
+from .operators import Binary, Unary, in_place, operator, reflected
 
 
 def update(x: Tensor, value: Any) -> Tensor:
     """`x` changed in place to `value`, which broadcasts to its shape and is cast to its dtype."""
-    given = value if isinstance(value, Tensor) else tensor(value, dtype=x.dtype)
-    given = beside(given, x)
-    return replace(x, pointwise.cast(view.broadcast_to(given, x.shape), x.dtype))
-
-
-def _in_place(fn: Callable[..., Tensor], name: str) -> Callable[[Tensor, Any], Tensor]:
-    unheld = _UNHELD if name.endswith("=") else -1
-
-    def method(self: Tensor, other: Any) -> Tensor:
-        out = fn(self, other)
-        if out._data.shape != self._data.shape:
-            raise ShapeError(f"{name}: the result has shape {out.shape}, which does not fit back "
-                             f"into {self.shape}", "write x = x + y to make a new tensor")
-        if out._data.dtype != self._data.dtype:
-            if not dtypes.holds(self.dtype, out.dtype):
-                raise DTypeError(f"{name}: the result is {out.dtype.name}, which does not fit back "
-                                 f"into {self.dtype.name}",
-                                 "write x = x + y to make a new tensor")
-            out = pointwise.cast(out, self.dtype)
-        if self._base is not None and sys.getrefcount(self) == unheld:
-            return out  # x[0] += 1 goes on with x[0] = out
-        return replace(self, out)
-
-    return method
-
-
-class _InPlaceProbe:
-    """Something that is added to: how many references to it `_in_place` sees."""
-
-    def __iadd__(self, seen: list[int]) -> _InPlaceProbe:
-        seen.append(sys.getrefcount(self))
-        return self
-
-
-def _unheld() -> int:
-    """References that `x[i] += y` shows to the tensor that no variable holds.
-
-    -1 for a Python that counts no others for a tensor in a variable.
-    """
-    seen: list[int] = []
-    made = _InPlaceProbe()
-    made += seen
-    list_of: dict[int, Any] = _Fresh()
-    list_of[0] += seen
-    return seen[1] if seen[1] < seen[0] else -1
-
-
-class _Fresh(dict[int, Any]):
-    """A dict that gives a new object for every key."""
-
-    def __getitem__(self, key: int) -> _InPlaceProbe:
-        return _InPlaceProbe()
-
-
-_UNHELD = _unheld()
+    source = value if isinstance(value, Tensor) else tensor(value, dtype=x.dtype)
+    source = beside(source, x)
+    return replace(x, pointwise.cast(view.broadcast_to(source, x.shape), x.dtype))
 
 
 def _fill(self: Tensor, value: Any) -> Tensor:
@@ -160,12 +58,12 @@ def _transposed(self: Tensor) -> Tensor:
                          "use .mT for the last two axes, or permute_dims")
     if interpreter.in_use:
         return view.transpose(self, 0, 1)
-    out = known(view.permute_op, self, self._data.T, {"axes": (1, 0)})
+    out = with_data(view.permute_op, self, self._data.T, {"axes": (1, 0)})
     out._base = ref(self) if self._base is None else linked(self)
     return out
 
 
-def _many(fn: Callable[..., Tensor]) -> Callable[..., Tensor]:
+def _spread(fn: Callable[..., Tensor]) -> Callable[..., Tensor]:
     """A method that takes its sequence as one argument or spread out: x.reshape(2, 3)."""
     def method(self: Tensor, *args: Any) -> Tensor:
         return fn(self, args[0] if len(args) == 1 and not isinstance(args[0], int) else args)
@@ -174,40 +72,263 @@ def _many(fn: Callable[..., Tensor]) -> Callable[..., Tensor]:
     return method
 
 
-_PROTOCOLS = {
-    "__array__": numpy_protocols.array, "__array_function__": numpy_protocols.array_function,
-    "__array_ufunc__": numpy_protocols.array_ufunc, "__buffer__": numpy_protocols.buffer,
-    "__copy__": copying.shallow, "__deepcopy__": copying.deep, "__reduce_ex__": copying.reduced,
-    "__setstate__": copying.restored, "__dlpack__": dlpack.dlpack,
-    "__dlpack_device__": dlpack.dlpack_device, "__repr__": display.text,
-    "_repr_html_": display.notebook,
-}
+class TensorMethods:
+    """The operators, methods and protocols that `Tensor` takes from other modules."""
+
+    # ---- operators
+    __add__: ClassVar[Binary] = operator(pointwise.add)
+    __sub__: ClassVar[Binary] = operator(pointwise.subtract)
+    __mul__: ClassVar[Binary] = operator(pointwise.multiply)
+    __truediv__: ClassVar[Binary] = operator(pointwise.divide)
+    __floordiv__: ClassVar[Binary] = operator(pointwise.floor_divide)
+    __mod__: ClassVar[Binary] = operator(pointwise.remainder)
+    __pow__: ClassVar[Binary] = operator(pointwise.pow)
+    __matmul__: ClassVar[Binary] = operator(contract.matmul)
+    __and__: ClassVar[Binary] = operator(pointwise.bitwise_and)
+    __or__: ClassVar[Binary] = operator(pointwise.bitwise_or)
+    __xor__: ClassVar[Binary] = operator(pointwise.bitwise_xor)
+    __lshift__: ClassVar[Binary] = operator(pointwise.bitwise_left_shift)
+    __rshift__: ClassVar[Binary] = operator(pointwise.bitwise_right_shift)
+
+    __radd__: ClassVar[Binary] = reflected(pointwise.add)
+    __rsub__: ClassVar[Binary] = reflected(pointwise.subtract)
+    __rmul__: ClassVar[Binary] = reflected(pointwise.multiply)
+    __rtruediv__: ClassVar[Binary] = reflected(pointwise.divide)
+    __rfloordiv__: ClassVar[Binary] = reflected(pointwise.floor_divide)
+    __rmod__: ClassVar[Binary] = reflected(pointwise.remainder)
+    __rpow__: ClassVar[Binary] = reflected(pointwise.pow)
+    __rmatmul__: ClassVar[Binary] = reflected(contract.matmul)
+    __rand__: ClassVar[Binary] = reflected(pointwise.bitwise_and)
+    __ror__: ClassVar[Binary] = reflected(pointwise.bitwise_or)
+    __rxor__: ClassVar[Binary] = reflected(pointwise.bitwise_xor)
+    __rlshift__: ClassVar[Binary] = reflected(pointwise.bitwise_left_shift)
+    __rrshift__: ClassVar[Binary] = reflected(pointwise.bitwise_right_shift)
+
+    __iadd__: ClassVar[Binary] = in_place(pointwise.add, "add=")
+    __isub__: ClassVar[Binary] = in_place(pointwise.subtract, "sub=")
+    __imul__: ClassVar[Binary] = in_place(pointwise.multiply, "mul=")
+    __itruediv__: ClassVar[Binary] = in_place(pointwise.divide, "truediv=")
+    __ifloordiv__: ClassVar[Binary] = in_place(pointwise.floor_divide, "floordiv=")
+    __imod__: ClassVar[Binary] = in_place(pointwise.remainder, "mod=")
+    __ipow__: ClassVar[Binary] = in_place(pointwise.pow, "pow=")
+    __imatmul__: ClassVar[Binary] = in_place(contract.matmul, "matmul=")
+    __iand__: ClassVar[Binary] = in_place(pointwise.bitwise_and, "and=")
+    __ior__: ClassVar[Binary] = in_place(pointwise.bitwise_or, "or=")
+    __ixor__: ClassVar[Binary] = in_place(pointwise.bitwise_xor, "xor=")
+    __ilshift__: ClassVar[Binary] = in_place(pointwise.bitwise_left_shift, "lshift=")
+    __irshift__: ClassVar[Binary] = in_place(pointwise.bitwise_right_shift, "rshift=")
+
+    __eq__: ClassVar[Binary] = operator(pointwise.equal)  # type: ignore[assignment]
+    __ne__: ClassVar[Binary] = operator(pointwise.not_equal)  # type: ignore[assignment]
+    __lt__: ClassVar[Binary] = operator(pointwise.less)
+    __le__: ClassVar[Binary] = operator(pointwise.less_equal)
+    __gt__: ClassVar[Binary] = operator(pointwise.greater)
+    __ge__: ClassVar[Binary] = operator(pointwise.greater_equal)
+
+    __neg__: ClassVar[Unary] = pointwise.negative
+    __pos__: ClassVar[Unary] = pointwise.positive
+    __abs__: ClassVar[Unary] = pointwise.abs
+    __invert__: ClassVar[Unary] = pointwise.bitwise_invert
+
+    # ---- changes in place
+    add_ = in_place(pointwise.add, "add_")
+    sub_ = in_place(pointwise.subtract, "sub_")
+    mul_ = in_place(pointwise.multiply, "mul_")
+    truediv_ = in_place(pointwise.divide, "truediv_")
+    floordiv_ = in_place(pointwise.floor_divide, "floordiv_")
+    mod_ = in_place(pointwise.remainder, "mod_")
+    pow_ = in_place(pointwise.pow, "pow_")
+    and_ = in_place(pointwise.bitwise_and, "and_")
+    or_ = in_place(pointwise.bitwise_or, "or_")
+    xor_ = in_place(pointwise.bitwise_xor, "xor_")
+    lshift_ = in_place(pointwise.bitwise_left_shift, "lshift_")
+    rshift_ = in_place(pointwise.bitwise_right_shift, "rshift_")
+    copy_ = update
+    fill_ = _fill
+    zero_ = _zero
+    bernoulli_ = generator.bernoulli_
+    normal_ = generator.normal_
+    uniform_ = generator.uniform_
+
+    # ---- one element at a time
+    abs = pointwise.abs
+    sign = pointwise.sign
+    sqrt = pointwise.sqrt
+    rsqrt = pointwise.rsqrt
+    square = pointwise.square
+    reciprocal = pointwise.reciprocal
+    pow = pointwise.pow
+    exp = pointwise.exp
+    exp2 = pointwise.exp2
+    expm1 = pointwise.expm1
+    log = pointwise.log
+    log1p = pointwise.log1p
+    log2 = pointwise.log2
+    log10 = pointwise.log10
+    sin = pointwise.sin
+    cos = pointwise.cos
+    tan = pointwise.tan
+    asin = pointwise.asin
+    acos = pointwise.acos
+    atan = pointwise.atan
+    sinh = pointwise.sinh
+    cosh = pointwise.cosh
+    tanh = pointwise.tanh
+    asinh = pointwise.asinh
+    acosh = pointwise.acosh
+    atanh = pointwise.atanh
+    erf = pointwise.erf
+    erfc = special.erfc
+    erfinv = special.erfinv
+    logit = special.logit
+    sinc = special.sinc
+    xlogy = special.xlogy
+    digamma = gamma.digamma
+    lgamma = gamma.lgamma
+    floor = pointwise.floor
+    ceil = pointwise.ceil
+    trunc = pointwise.trunc
+    round = pointwise.round
+    isnan = pointwise.isnan
+    isinf = pointwise.isinf
+    isfinite = pointwise.isfinite
+    logical_and = pointwise.logical_and
+    logical_or = pointwise.logical_or
+    logical_xor = pointwise.logical_xor
+    logical_not = pointwise.logical_not
+    relu = pointwise.relu
+    sigmoid = pointwise.sigmoid
+    maximum = pointwise.maximum
+    minimum = pointwise.minimum
+    clip = pointwise.clip
+    astype = pointwise.astype
+    conj = complex.conj
+    angle = complex.angle
+    real = property(complex.real)
+    imag = property(complex.imag)
+
+    # ---- reductions and scans
+    sum = reduce.sum
+    prod = reduce.prod
+    max = reduce.max
+    min = reduce.min
+    any = reduce.any
+    all = reduce.all
+    mean = reduce.mean
+    var = reduce.var
+    std = reduce.std
+    softmax = softmaxes.softmax
+    log_softmax = softmaxes.log_softmax
+    logsumexp = softmaxes.logsumexp
+    cummax = cumulative.cummax
+    cummin = cumulative.cummin
+    cumprod = cumulative.cumprod
+    cumsum = cumulative.cumsum
+    diff = cumulative.diff
+    logcumsumexp = cumulative.logcumsumexp
+    bincount = statistics.bincount
+    median = statistics.median
+    nanmax = statistics.nanmax
+    nanmean = statistics.nanmean
+    nanmedian = statistics.nanmedian
+    nanmin = statistics.nanmin
+    nanquantile = statistics.nanquantile
+    nanstd = statistics.nanstd
+    nansum = statistics.nansum
+    nanvar = statistics.nanvar
+    quantile = statistics.quantile
+
+    # ---- products
+    matmul = contract.matmul
+    vecdot = contract.vecdot
+    cross = matrix.cross
+    diag = matrix.diag
+    diagonal = matrix.diagonal
+    kron = matrix.kron
+    outer = matrix.outer
+    trace = matrix.trace
+
+    # ---- shapes
+    T = property(_transposed)
+    mT = property(view.matrix_transpose)
+    reshape = _spread(view.reshape)
+    permute_dims = _spread(view.permute_dims)
+    broadcast_to = _spread(view.broadcast_to)
+    squeeze = view.squeeze
+    expand_dims = view.expand_dims
+    flatten = view.flatten
+    transpose = view.transpose
+    flip = view.flip
+    unfold = window.unfold
+    chunk = join.chunk
+    split = join.split
+    tensor_split = join.tensor_split
+    unstack = join.unstack
+    moveaxis = rearrange.moveaxis
+    repeat = rearrange.repeat
+    roll = rearrange.roll
+    tile = rearrange.tile
+    unflatten = rearrange.unflatten
+
+    # ---- indexing, searching and sorting
+    __getitem__ = indexing.getitem
+    __setitem__ = indexing.setitem
+    take = view.take
+    gather = scatters.gather
+    index_add = scatters.index_add
+    index_fill = scatters.index_fill
+    masked_fill = scatters.masked_fill
+    masked_select = scatters.masked_select
+    scatter = scatters.scatter
+    scatter_add = scatters.scatter_add
+    take_along_axis = scatters.take_along_axis
+    argmax = search.argmax
+    argmin = search.argmin
+    argwhere = search.argwhere
+    count_nonzero = search.count_nonzero
+    nonzero = search.nonzero
+    argsort = sorts.argsort
+    kthvalue = sorts.kthvalue
+    sort = sorts.sort
+    topk = sorts.topk
+
+    # ---- gradients
+    backward = engine.backward
+    detach_ = engine.detach_
+    register_hook = hooks.register_hook
+    register_post_accumulate_grad_hook = hooks.register_post_accumulate_grad_hook
+    retain_grad = hooks.retain_grad
+    retains_grad = property(hooks.retains_grad)
+
+    # ---- protocols of Python, NumPy and DLPack
+    __repr__ = display.text
+    _repr_html_ = display.notebook
+    __copy__ = copying.shallow
+    __deepcopy__ = copying.deep
+    __reduce_ex__ = copying.reduced
+    __setstate__ = copying.restored
+    __array__ = numpy_protocols.array
+    __array_function__ = numpy_protocols.array_function
+    __array_ufunc__ = numpy_protocols.array_ufunc
+    __buffer__ = numpy_protocols.buffer
+    __dlpack__ = dlpack.dlpack
+    __dlpack_device__ = dlpack.dlpack_device
+
+
+class _NoMethods:
+    """A class with the attributes that Python itself gives to `TensorMethods`, and no others."""
+
+    __hash__: ClassVar[None] = None  # type: ignore[assignment]  # and so has __annotations__
+
+
+def listed() -> dict[str, Any]:
+    """The attributes that `TensorMethods` lists, by name."""
+    return {name: value for name, value in vars(TensorMethods).items()
+            if name not in vars(_NoMethods)}
 
 
 def _bind() -> None:
-    for name, function in _PROTOCOLS.items():
-        setattr(Tensor, name, function)
-    for name, fn in _BINARY.items():
-        setattr(Tensor, f"__{name}__", _operator(fn))
-        setattr(Tensor, f"__r{name}__", _swapped(fn))
-        setattr(Tensor, f"__i{name}__", _in_place(fn, f"{name}="))
-        if name != "matmul":
-            setattr(Tensor, f"{name}_", _in_place(fn, f"{name}_"))
-    for name, fn in _COMPARE.items():
-        setattr(Tensor, f"__{name}__", _operator(fn))
-    for name, of_one in _UNARY.items():
-        setattr(Tensor, f"__{name}__", of_one)
-    for module, names in _METHODS.items():
-        for name in names:
-            setattr(Tensor, name, getattr(module, name))
-    for name in ("reshape", "permute_dims", "broadcast_to"):
-        setattr(Tensor, name, _many(getattr(view, name)))
-    more = {"__getitem__": indexing.getitem, "__setitem__": indexing.setitem, "copy_": update,
-            "fill_": _fill, "zero_": _zero, "T": property(_transposed),
-            "mT": property(view.matrix_transpose), "retains_grad": property(hooks.retains_grad),
-            "real": property(complex.real),
-            "imag": property(complex.imag)}
-    for name, value in more.items():
+    for name, value in listed().items():
         setattr(Tensor, name, value)
 
 

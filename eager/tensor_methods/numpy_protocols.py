@@ -1,7 +1,7 @@
-"""NumPy's functions on tensors: `np.exp(x)`, `array + x`, `np.mean(x, axis=0)` are tensors.
+"""Runs NumPy's functions on tensors: `np.exp(x)`, `array + x`, `np.mean(x, axis=0)` are tensors.
 
-Which function of ours stands for one of NumPy's is not listed here. NumPy has the Array API's names
-as well as its own, so ours is the one whose name finds NumPy's function: `np.acos` is `np.arccos`.
+There is no table of functions here. NumPy has the Array API's names beside its own (`np.acos` is
+`np.arccos`), so a function of ours is found by the NumPy function of its name.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def buffer(self: Tensor, flags: int) -> memoryview:
 
 
 def array_ufunc(self: Tensor, ufunc: Any, method: str, *inputs: Any, **options: Any) -> Any:
-    """What NumPy's function `ufunc` is for tensors: our function of the same meaning."""
+    """The result of our function that has the meaning of NumPy's function `ufunc`."""
     name = ufunc.__name__
     if method != "__call__":
         raise DTypeError(f"np.{name}.{method}: tensors do not take this form of np.{name}", _CURE)
@@ -50,7 +50,10 @@ def array_ufunc(self: Tensor, ufunc: Any, method: str, *inputs: Any, **options: 
 def array_function(
     self: Tensor, function: Any, types: Any, args: tuple[Any, ...], options: dict[str, Any]
 ) -> Any:
-    """Our function of the same meaning where it takes these options; else NumPy's, on arrays."""
+    """The result of our function of the same meaning, or of NumPy's on arrays.
+
+    NumPy's runs where ours does not take these options.
+    """
     for ours in _functions().get(function, ()):
         bound = _bound(ours, function, args, options)
         if bound is not None:
@@ -59,7 +62,7 @@ def array_function(
 
 
 def _arrays(x: Any) -> Any:
-    """`x` with arrays in the place of tensors, in tuples, lists and dicts too."""
+    """`x` with tensors replaced by arrays, in tuples, lists and dicts too."""
     if isinstance(x, Tensor):
         return x.numpy()
     if isinstance(x, dict):
@@ -70,45 +73,46 @@ def _arrays(x: Any) -> Any:
 def _bound(
     ours: Callable[..., Any], function: Any, args: tuple[Any, ...], options: dict[str, Any]
 ) -> tuple[list[Any], dict[str, Any]] | None:
-    """Arguments for `ours`, by the names that they have in NumPy; None where it takes others.
+    """Arguments for `ours`, by their names in NumPy; None if `ours` has other names.
 
-    The first one is the array and goes by place. `np.split(x, indices_or_sections)` is not ours,
-    which takes `sizes`.
+    The first argument is the array and is positional. `np.split(x, indices_or_sections)` does not
+    fit, since our split takes `sizes`.
     """
-    known = _parameters(ours)
-    theirs = _parameters(function, known)
-    if not theirs or not known or not 1 <= len(args) <= len(theirs):
+    ours_by_name = _parameters(ours)
+    theirs_by_name = _parameters(function, ours_by_name)
+    if not theirs_by_name or not ours_by_name or not 1 <= len(args) <= len(theirs_by_name):
         return None
-    named = {**dict(zip(list(theirs)[1:], args[1:])), **options}
-    first, *others = known.values()
+    named = {**dict(zip(list(theirs_by_name)[1:], args[1:])), **options}
+    first, *others = ours_by_name.values()
     needed = {p.name for p in others if p.default is p.empty}
-    if not needed <= set(named) <= set(known) - {first.name}:
+    if not needed <= set(named) <= set(ours_by_name) - {first.name}:
         return None
-    placed = [named.pop(p.name) for p in others if p.kind is p.POSITIONAL_ONLY and p.name in named]
-    return [args[0], *placed], named
+    positional = [named.pop(p.name) for p in others
+                  if p.kind is p.POSITIONAL_ONLY and p.name in named]
+    return [args[0], *positional], named
 
 
 def _parameters(function: Any, unknown: Any = None) -> dict[str, inspect.Parameter]:
-    """The parameters with names of their own; none where an open number of arrays comes first.
+    """The named parameters of a function; none if it takes any number of arrays.
 
-    `unknown` where the function has no signature, as some written in C in older NumPy.
+    `unknown` for a function without a signature: some written in C have none in older NumPy.
     """
     try:
-        found = inspect.signature(function).parameters
+        parameters = inspect.signature(function).parameters
     except (TypeError, ValueError):
         return unknown or {}
-    if any(p.kind is p.VAR_POSITIONAL for p in found.values()):
+    if any(p.kind is p.VAR_POSITIONAL for p in parameters.values()):
         return {}
-    return {name: p for name, p in found.items() if p.kind is not p.VAR_KEYWORD}
+    return {name: p for name, p in parameters.items() if p.kind is not p.VAR_KEYWORD}
 
 
 @cache
 def _functions() -> dict[Any, list[Callable[..., Any]]]:
-    """Ours by NumPy's. `rint`, which rounds, is the only one that has no name of the standard's."""
+    """Our functions by NumPy's function. Only `rint`, which rounds, has no name in the standard."""
     package: Any = sys.modules[__name__.partition(".")[0]]
-    found: dict[Any, list[Any]] = {np.rint: [package.round]}
+    functions: dict[Any, list[Any]] = {np.rint: [package.round]}
     for theirs, ours in ((np, package), (np.linalg, package.linalg), (np.fft, package.fft)):
         for name, function in vars(ours).items():
             if callable(getattr(theirs, name, None)):
-                found.setdefault(getattr(theirs, name), []).append(function)
-    return found
+                functions.setdefault(getattr(theirs, name), []).append(function)
+    return functions

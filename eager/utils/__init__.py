@@ -1,4 +1,4 @@
-"""Things around training: the loading of data, checkpoints."""
+"""Provides tools around training: data loading and checkpoints."""
 
 from . import checkpoint, data
 

@@ -1,4 +1,4 @@
-"""Less memory for a second run: what a function computes is not kept, but computed again."""
+"""Saves memory: discards the values that a function saves for the backward, and recomputes them."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from .. import interpreter
-from ..autograd.engine import given_up
+from ..autograd.engine import freed_tape_error
 from ..core.dispatch import replace
 from ..core.observer import Beneath
 from ..core.op import Op
@@ -22,17 +22,26 @@ def checkpoint(
     function: Callable[..., Any], *args: Any, use_reentrant: bool | None = None,
     preserve_rng_state: bool = True, determinism_check: str = "default", **kwargs: Any,
 ) -> Any:
-    """What function(*args, **kwargs) returns; the way back runs it again for the values it needs.
+    """The result of function(*args, **kwargs); the backward runs the function again for its values.
 
-    preserve_rng_state: the second run draws the same random numbers. determinism_check: "default"
-    compares the second run with the first, "none" does not. `use_reentrant` is for calls written
-    for PyTorch: there is one way here.
+    Args:
+        function: must compute the same in both runs.
+        args: positional arguments.
+        use_reentrant: accepted for PyTorch's signature, without effect.
+        preserve_rng_state: both runs draw the same random numbers. Default True.
+        determinism_check: "default" compares the ops of both runs, "none" only counts them.
+        kwargs: keyword arguments.
 
-    >>> import fusewire as fw
-    >>> x = fw.tensor(2.0, requires_grad=True)
-    >>> fw.utils.checkpoint.checkpoint(lambda x: (x * x).exp(), x).backward()
-    >>> x.grad
-    tensor(218.3926)
+    Raises:
+        ArgumentError: another determinism_check.
+        GradientError: in the backward, if the runs differ.
+
+    Example:
+        >>> import fusewire as fw
+        >>> x = fw.tensor(2.0, requires_grad=True)
+        >>> fw.utils.checkpoint.checkpoint(lambda x: (x * x).exp(), x).backward()
+        >>> x.grad
+        tensor(218.3926)
     """
     if determinism_check not in ("default", "none"):
         raise ArgumentError(f"checkpoint: determinism_check {determinism_check!r} is not known",
@@ -40,16 +49,34 @@ def checkpoint(
     if not is_grad_enabled():
         return function(*args, **kwargs)
     region = _Region(function, args, kwargs, preserve_rng_state, determinism_check == "default")
-    with _Forget(region):
+    with _Discard(region):
         return function(*args, **kwargs)
 
 
 def checkpoint_sequential(
     functions: Any, segments: int, input: Any, use_reentrant: bool | None = None, **kwargs: Any
 ) -> Any:
-    """The result of `functions` (a list or a Sequential) in order, in `segments` checkpoints.
+    """The result of `functions` in sequence, run in `segments` checkpoints.
 
-    The last segment keeps its values, since the way back begins with it.
+    The last segment runs without checkpoint, since the backward starts with it.
+
+    Args:
+        functions: a list of functions of one value, or a Sequential.
+        segments: number of segments, from 1 to the number of functions.
+        input: argument of the first function.
+        use_reentrant: accepted for PyTorch's signature, without effect.
+        kwargs: options of `checkpoint`.
+
+    Raises:
+        ArgumentError: segments is out of range.
+
+    Example:
+        >>> import fusewire as fw
+        >>> x = fw.tensor(2.0, requires_grad=True)
+        >>> layers = [fw.exp, fw.log, fw.square]
+        >>> fw.utils.checkpoint.checkpoint_sequential(layers, 2, x).backward()
+        >>> round(x.grad.item(), 4)
+        4.0
     """
     steps = list(functions)
     if not 1 <= segments <= len(steps):
@@ -72,7 +99,7 @@ def _chain(steps: list[Any]) -> Callable[[Any], Any]:
 
 
 class _Region:
-    """A call whose values are not kept: how to run it again."""
+    """A call with discarded values: the arguments to run it again."""
 
     def __init__(self, function: Any, args: Any, kwargs: Any, random: bool, check: bool) -> None:
         self.function, self.check = function, check
@@ -81,19 +108,19 @@ class _Region:
         self.kwargs = {name: _held(x, around) for name, x in kwargs.items()}
         self.random = default_generator.get_state() if random else None
         self.casting = interpreter.STATE.casting
-        self.ops: list[tuple[str, Any]] = []  # name and shape of what was noted on the tape
+        self.ops: list[tuple[str, Any]] = []  # name and shape of each entry on the tape
 
     def values(self, n: int, sums: dict[Any, Any], last: bool) -> tuple[Any, Any]:
-        """Inputs and output of entry `n` as arrays; `last`: they are not asked for again."""
+        """Inputs and output of entry `n` as arrays; `last`: nothing asks for them again."""
         store = sums.get(self)
         if store is None or n not in store:
             store = sums[self] = self._run(sums)
         return store.pop(n) if last else store[n]  # type: ignore[no-any-return]
 
     def _run(self, sums: dict[Any, Any]) -> dict[int, Any]:
-        args = [_given(x, sums) for x in self.args]
-        kwargs = {name: _given(x, sums) for name, x in self.kwargs.items()}
-        noted = _Note(self)
+        args = [_recomputed(x, sums) for x in self.args]
+        kwargs = {name: _recomputed(x, sums) for name, x in self.kwargs.items()}
+        noted = _Collect(self)
         with fork_rng(), enable_grad():
             if self.random is not None:
                 replace(default_generator.state, self.random)
@@ -109,52 +136,53 @@ class _Region:
 
 
 def _regions() -> list[_Region]:
-    """The regions that stand around this call."""
-    found, active = [], interpreter.STATE.active
+    """The regions around this call, innermost first."""
+    regions, active = [], interpreter.STATE.active
     while isinstance(active, _Inside):
-        found.append(active.region)
+        regions.append(active.region)
         active = active.outer
-    return found
+    return regions
 
 
 def _held(x: Any, around: list[_Region]) -> Any:
-    """An argument as it is now; one that an outer checkpoint computes again is only named."""
+    """An argument as it is now; an argument that an outer checkpoint recomputes, by its entry."""
     if not isinstance(x, Tensor):
         return x
     edge = x.edge
-    named = isinstance(edge, Forgotten) and edge.arrays is not None and edge.arrays[0] in around
+    named = isinstance(edge,
+                       RecomputedEntry) and edge.arrays is not None and edge.arrays[0] in around
     return edge if named else Tensor(x._data, edge)
 
 
-def _given(x: Any, sums: dict[Any, Any]) -> Any:
-    if not isinstance(x, Forgotten):
+def _recomputed(x: Any, sums: dict[Any, Any]) -> Any:
+    if not isinstance(x, RecomputedEntry):
         return x
     if x.arrays is None:
-        raise given_up(x)
+        raise freed_tape_error(x)
     region, n = x.arrays
     return Tensor(region.values(n, sums, last=False)[1], x)
 
 
-class Forgotten(Entry):
-    """An entry without values: `arrays` says of which region it is, and which of its ops."""
+class RecomputedEntry(Entry):
+    """An entry without values: `arrays` holds its region and the number of its op there."""
 
     __slots__ = ()
 
     def back(self, g: Any, sums: Any, useful: Any, keep: bool, step: Callable[..., None]) -> None:
         if self.arrays is None:
-            raise given_up(self)
-        region, n = place = self.arrays
+            raise freed_tape_error(self)
+        region, n = origin = self.arrays
         self.arrays, self.out = region.values(n, sums, last=True)
         try:
             step(self, g, sums, useful, True)
         finally:
-            self.arrays, self.out = place, None
+            self.arrays, self.out = origin, None
         if not keep:
             self.arrays = None  # type: ignore[assignment]
 
 
 class _Inside(Beneath):
-    """In front of everything but another checkpoint: the inner one of two has its own values."""
+    """An observer in front of everything except other checkpoints: each has its own values."""
 
     def __init__(self, region: _Region) -> None:
         super().__init__()
@@ -172,19 +200,19 @@ class _Inside(Beneath):
         super().__exit__(*error)
 
 
-class _Forget(_Inside):
-    """Takes the values of each entry away as soon as it is made."""
+class _Discard(_Inside):
+    """Discards the values of each entry as soon as it exists."""
 
     def saw(self, op: Op, inputs: tuple[Any, ...], out: Tensor) -> None:
         entry = out.edge
         if type(entry) is Entry:
-            entry.__class__ = Forgotten
+            entry.__class__ = RecomputedEntry
             entry.arrays, entry.out = (self.region, len(self.region.ops)), None
             self.region.ops.append((op.name, out._data.shape))
 
 
-class _Note(_Inside):
-    """Keeps the values of each entry."""
+class _Collect(_Inside):
+    """Collects the values of each entry."""
 
     def __init__(self, region: _Region) -> None:
         super().__init__(region)
@@ -195,15 +223,15 @@ class _Note(_Inside):
         entry, n = out.edge, self.count
         if type(entry) is not Entry:
             return
-        known = self.region.ops[n] if n < len(self.region.ops) else None
-        if known is None or (self.region.check and known != (op.name, out._data.shape)):
+        expected = self.region.ops[n] if n < len(self.region.ops) else None
+        if expected is None or (self.region.check and expected != (op.name, out._data.shape)):
             raise _not_the_same(f"op {n} is {op.name} with a result of shape {out._data.shape}, "
-                                f"in the forward {'nothing' if known is None else known}")
+                                f"in the forward {'nothing' if expected is None else expected}")
         self.store[n] = entry.arrays, entry.out
         self.count += 1
 
 
 def _not_the_same(what: str) -> GradientError:
-    return GradientError(f"checkpoint: the second run is not like the first: {what}",
-                         "the function must do the same each time: it may not depend on what "
-                         "changes between the forward and the backward")
+    return GradientError(f"checkpoint: the second run differs from the first: {what}",
+                         "the function must compute the same in both runs; it may not depend on "
+                         "values that change between the forward and the backward")

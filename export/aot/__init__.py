@@ -1,4 +1,4 @@
-"""Libraries for programs that know no Python: `build` makes an object file and its C header."""
+"""Builds libraries that run without Python: `build` writes an object file and its C header."""
 
 from .build import Built, build
 

@@ -1,6 +1,6 @@
-"""What native code looks at before it runs a program: sizes, arrays, indices, weights.
+"""Holds the IR of the checks before a program runs: sizes, arrays, indices, weights.
 
-One text serves every library; what it is about stands in constants (see `tables.py`).
+One text serves every library. It reads the constants that `library_module.py` writes.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ _WIDTHS = {"int8": ("i8", "sext"), "int16": ("i16", "sext"), "int32": ("i32", "s
 
 
 def _element(dtype: str) -> str:
-    """Reads an index of a dtype, as a block of `within`."""
+    """A basic block of `within` that reads an index of a dtype."""
     kind, widen = _WIDTHS[dtype]
     number = DTYPES[dtype].number
     wide = f"{widen} {kind} %raw{number} to i64" if widen else f"add i64 %raw{number}, 0"
@@ -29,34 +29,34 @@ _CASES = "\n".join(f"    i64 {DTYPES[d].number}, label %read{DTYPES[d].number}" 
 _READ = ", ".join(f"[%wide{DTYPES[d].number}, %read{DTYPES[d].number}]" for d in _WIDTHS)
 
 TYPES = """
-; As callers have them: an array (elements, shape, rank, dtype), and a call (version; inputs, their
+; Structs of callers: an array (elements, shape, rank, dtype), and a call (version; inputs, their
 ; number; outputs, their number; sizes, their number; workspace, its bytes; weights, their bytes;
-; what runs tasks, its context).
+; parallel_for, its context).
 %array = type {ptr, ptr, i32, i32}
 %call = type {i64, ptr, i64, ptr, i64, ptr, i64, ptr, i64, ptr, i64, ptr, ptr}
 
-; A size is a factor times the sizes of these numbers, from ... to - 1 of a list, plus a number. An
-; array: dtype, bytes of an element, rank, its first size. What lies in low ... stop - 1: place in
-; the table, dtype, rank, first size, low, stop. A copy: output, from which place of the table,
-; bytes from there on.
+; A size is a factor times the product of dynamic sizes, plus an offset: (factor, offset, the first
+; of their numbers in a list, the end). An array: dtype, bytes of an element, rank, its first size.
+; A check of indices: table entry, dtype, rank, first size, low, stop. A copy: output, table entry
+; of the source, offset in bytes.
 %size = type {i64, i64, i64, i64}
 %kind = type {i64, i64, i64, i64}
 %check = type {i64, i64, i64, i64, i64, i64}
 %copy = type {i64, i64, i64}
 
-; A program and what it is called with: the program, the end of its steps, bytes of workspace; the
-; least and the largest of each size; arrays, sizes, symbols of sizes; checks, those before the
-; program, all; copies, their number; results that nobody gets, as bytes from the beginning of the
-; workspace, their number.
+; A program: its steps, their number, bytes of workspace; the least and the largest value of each
+; size; arrays, sizes, numbers of the dynamic sizes in them; checks, number of those before the
+; program, number of all; copies, their number; offsets in the workspace of results that are not
+; returned, their number.
 %variant = type {ptr, i64, i64, ptr, ptr, ptr, ptr, ptr, i64, i64, ptr, i64, ptr, i64}
 
-; A library: its programs, their number; inputs, outputs, sizes; the weights inside, or null; bytes
-; of weights, or 0; how they begin.
+; A library: its programs, their number; numbers of inputs, outputs, sizes; the embedded weights, or
+; null; bytes of weights, or 0; the head of the weights.
 %library = type {ptr, i64, i64, i64, i64, ptr, i64, ptr}
 """
 
 LOOKS = f"""
-; What a size amounts to.
+; The value of a size.
 define internal i64 @size_at(ptr %variant, i64 %number, ptr %sizes) #0 {{
 entry:
   %all.place = getelementptr %variant, ptr %variant, i64 0, i32 5
@@ -107,7 +107,7 @@ done:
   ret i64 %product
 }}
 
-; The program for some sizes; null where there is none.
+; The program for these sizes, or null if there is none.
 define internal ptr @variant_for(ptr %library, ptr %sizes) #0 {{
 entry:
   %library.all = load %library, ptr %library
@@ -151,7 +151,7 @@ none:
   ret ptr null
 }}
 
-; Whether an array of a call is as a program wants it. The bytes of its elements are stored.
+; The code OK if an array of a call fits a program. Stores the bytes of its elements.
 define internal i32 @match(ptr %variant, ptr %kind, ptr %sizes, ptr %array, ptr %bytes) #0 {{
 entry:
   %wanted = load %kind, ptr %kind
@@ -218,7 +218,7 @@ not.aligned:
   ret i32 {Code.ALIGNMENT}
 }}
 
-; Whether all elements of an array lie in low ... stop - 1.
+; True if all elements of an array are in range(low, stop).
 define internal i1 @within(ptr %data, i64 %count, i64 %dtype, i64 %low, i64 %stop) #0 {{
 entry:
   br label %head
@@ -246,7 +246,7 @@ no:
   ret i1 false
 }}
 
-; Whether the checks from ... to - 1 of a program hold for what lies in the table.
+; True if the checks from ... to - 1 of a program hold for the arrays of the table.
 define internal i1 @hold(ptr %variant, i64 %from, i64 %to, ptr %table, ptr %sizes) #0 {{
 entry:
   %checks.place = getelementptr %variant, ptr %variant, i64 0, i32 7
@@ -279,7 +279,7 @@ no:
   ret i1 false
 }}
 
-; Whether bytes from a on and bytes from b on have one in common.
+; True if two ranges of bytes overlap.
 define internal i1 @overlap(ptr %a, i64 %a.bytes, ptr %b, i64 %b.bytes) #0 {{
   %a.first = ptrtoint ptr %a to i64
   %b.first = ptrtoint ptr %b to i64
@@ -295,7 +295,7 @@ define internal i1 @overlap(ptr %a, i64 %a.bytes, ptr %b, i64 %b.bytes) #0 {{
   ret i1 %found
 }}
 
-; Whether weights are those of a library; where they are is stored.
+; The code OK if weights are those of a library. Stores their address.
 define internal i32 @find_weights(ptr %library, ptr %given, i64 %bytes, ptr %where) #0 {{
 entry:
   %library.all = load %library, ptr %library

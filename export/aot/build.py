@@ -1,4 +1,4 @@
-"""`fw.aot.build`: a function or module as an object file and a C header."""
+"""Builds a library from a function or module (`fw.aot.build`): an object file and a C header."""
 
 from __future__ import annotations
 
@@ -14,26 +14,39 @@ from ...codegen.runtime.target import Target
 from ...eager.errors import ExportError
 from ..onnx.load import load
 from ..onnx.model.model import version
-from .header import header, sizes_in_words
+from .header import describe_sizes, header
 from .library_module import Library, filled, texts_of
 from .linker import link
 from .targets import target_of
-from .trace import Wanted, record
+from .trace import RecordingOptions, record
 
 
 @dataclass(frozen=True)
 class Built:
-    """What was built. str() tells all of it, a line each."""
+    """The report of a build; str() shows it, one fact a line.
+
+    Attributes:
+        name: the library's name, the prefix of its functions.
+        target: processor and LLVM triple.
+        files: paths of the written files, with their sizes in bytes.
+        inputs: name, dtype and shape of each input, as in "x: float32[batch, 64]".
+        outputs: name, dtype and shape of each output.
+        sizes: the sizes of each program, as in "for batch from 1 to 64"; empty if none is dynamic.
+        weights: bytes of the block of weights.
+        workspace: most bytes of workspace that a call needs.
+        stack: most bytes of stack that a thread needs.
+        notes: remarks, such as the lines of decisions.
+    """
 
     name: str
     target: str
-    files: dict[str, int]  # paths, and their sizes in bytes
-    inputs: tuple[str, ...]  # "x: float32[batch, 64]"
+    files: dict[str, int]
+    inputs: tuple[str, ...]
     outputs: tuple[str, ...]
-    sizes: tuple[str, ...]  # those that there are programs for: "for batch from 1 to 64"
-    weights: int  # bytes
-    workspace: int  # bytes that a call takes at most
-    stack: int  # bytes that a thread takes for what kernels keep there, at most
+    sizes: tuple[str, ...]
+    weights: int
+    workspace: int
+    stack: int
     notes: tuple[str, ...] = ()
 
     def __str__(self) -> str:
@@ -43,17 +56,17 @@ class Built:
 def _lines(built: Built) -> Iterator[str]:
     yield f"{built.name} for {built.target}"
     for path, size in built.files.items():
-        yield f"  {path}: {_amount(size)}"
+        yield f"  {path}: {_size_text(size)}"
     yield from (f"  in   {text}" for text in built.inputs)
     yield from (f"  out  {text}" for text in built.outputs)
     yield from (f"  {text}" for text in built.sizes)
-    yield f"  weights {_amount(built.weights)}, workspace {_amount(built.workspace)}, " \
-          f"stack {_amount(built.stack)}"
+    yield f"  weights {_size_text(built.weights)}, workspace {_size_text(built.workspace)}, " \
+          f"stack {_size_text(built.stack)}"
     yield from (f"  {note}" for note in built.notes)
 
 
-def _amount(size: int) -> str:
-    """Bytes as one reads them."""
+def _size_text(size: int) -> str:
+    """A number of bytes for people, in powers of 1000."""
     return f"{size / 1e6:.1f} MB" if size >= 1e6 else f"{size / 1e3:.1f} kB" \
         if size >= 1e3 else f"{size} bytes"
 
@@ -65,72 +78,94 @@ def build(
     examples: Sequence[Any] = (), target: str = "native", cpu: str = "",
     weights: str = "inside", library: bool | None = None, threads: int = 4,
 ) -> Built:
-    """A report on the library that was built: `path` with `.o` and `.h`, which runs without Python.
+    """Compiles a function into a library that runs without Python, and returns a report of it.
 
-    fn: a function, a module, or the path of an ONNX model; it is recorded as `fw.onnx.export` does,
-    modules in eval mode. args: a tensor, a tuple of arguments, or a dictionary by name. The last
-    part of `path` is what the functions of the library begin with. dynamic_shapes: the axes that
-    may vary, {"x": {0: "batch"}}, up to `max_sizes`, {"batch": 64}, which are 64 unless they are
-    given. examples: further `args`, for whose sizes there is code of their own. target: "native",
-    "x86-64-v2", "x86-64-v3", "x86-64-v4", "aarch64", or a triple of LLVM's, with `cpu` for a
-    processor as LLVM calls it. weights: "inside" of the object, or "beside", in `path` with
-    `.weights`. library: whether a shared library is linked, `path` with `.so`; None: if a linker is
-    here. threads: for how many work is split. ExportError names the line of what has no native
-    code.
+    Writes `path` with `.o` and `.h`, and with `.so` and `.weights` where asked for. See docs/aot.md
+    for the interface of the library.
+
+    Args:
+        fn: a function, a module, or the path of an ONNX model. It is recorded as `fw.onnx.export`
+            records it, modules in eval mode.
+        args: example arguments: a tensor, a tuple, or a dictionary by name.
+        path: path of the files without suffix. Its last part is the prefix of C functions.
+        input_names: names of the inputs. Default: the names of the parameters.
+        output_names: names of the outputs. Default: "output", "output_1", ...
+        dynamic_shapes: names of dynamic axes by input and axis, as in {"x": {0: "batch"}}.
+        max_sizes: the maximum of each dynamic size, as in {"batch": 32}. Default: 64, or the
+            largest size of the examples if that is larger.
+        examples: further `args`. Their sizes get programs of their own, which may be faster.
+        target: "native", "x86-64-v2", "x86-64-v3", "x86-64-v4", "aarch64", or an LLVM triple.
+        cpu: LLVM's name of a processor, such as "cortex-a72".
+        weights: "inside" of the object file, or "beside" it in a file of their own.
+        library: True links a shared library, False does not, None does if there is a linker.
+        threads: number of threads that long work is split for.
+
+    Raises:
+        ExportError: an argument is invalid, or a library cannot compute what the function does.
+            The message names the line.
+
+    Example:
+        >>> import os, tempfile
+        >>> import fusewire as fw
+        >>> path = os.path.join(tempfile.mkdtemp(), "double")
+        >>> built = fw.aot.build(lambda x: 2 * x, (fw.ones(4),), path, library=False)
+        >>> built.name, built.inputs, built.outputs
+        ('double', ('x: float32[4]',), ('output: float32[4]',))
+        >>> [os.path.basename(file) for file in built.files]
+        ['double.o', 'double.h']
     """
-    place, name = _checked(path, weights, threads)
-    to = target_of(target, cpu)
+    base, name = _check_arguments(path, weights, threads)
+    processor = target_of(target, cpu)
     model = load(fn) if isinstance(fn, (str, os.PathLike)) else fn
-    recorded = record(model, args, Wanted(input_names, output_names, dynamic_shapes,
-                                          max_sizes or {}, examples))
-    made, notes = recorded.library(name, to, threads, weights == "inside")
-    image = object_file(texts_of(made, to), made.exports, to)
-    return _write(place, made, image, to, library, notes)
+    options = RecordingOptions(input_names, output_names, dynamic_shapes, max_sizes or {}, examples)
+    lib, notes = record(model, args, options).library(name, processor, threads, weights == "inside")
+    image = object_file(texts_of(lib, processor), lib.exports, processor)
+    return _write(base, lib, image, processor, library, notes)
 
 
-def _checked(path: Any, weights: str, threads: int) -> tuple[Path, str]:
-    """The path, and the name of the library. ExportError for arguments that make no sense."""
-    place = Path(path)
-    if not place.parent.is_dir():
-        raise ExportError(f"aot.build: there is no folder {place.parent}", "create it first")
-    if not re.fullmatch(r"[A-Za-z][A-Za-z0-9_]*", place.name):
-        raise ExportError(f"aot.build: {place.name!r} is no name for functions of C",
-                          "end the path with letters, digits and underscores")
+def _check_arguments(path: Any, weights: str, threads: int) -> tuple[Path, str]:
+    """The path, and the name of the library. ExportError for invalid arguments."""
+    base = Path(path)
+    if not base.parent.is_dir():
+        raise ExportError(f"aot.build: there is no folder {base.parent}", "create it first")
+    if not re.fullmatch(r"[A-Za-z][A-Za-z0-9_]*", base.name):
+        raise ExportError(f"aot.build: {base.name!r} cannot be the prefix of C functions",
+                          "end the path with a name of letters, digits and underscores")
     if weights not in ("inside", "beside"):
         raise ExportError(f"aot.build: weights are \"inside\" or \"beside\", not {weights!r}")
     if threads < 1:
-        raise ExportError(f"aot.build: work is split for at least 1 thread, not {threads}")
-    return place, place.name
+        raise ExportError(f"aot.build: threads is at least 1, not {threads}")
+    return base, base.name
 
 
-def _write(place: Path, made: Library, image: bytes, target: Target, library: bool | None,
+def _write(base: Path, lib: Library, image: bytes, target: Target, library: bool | None,
            notes: list[str]) -> Built:
-    """Writes the files."""
-    stack = max(p.stack for p in made.programs) + _FRAMES
+    """The report. Writes the files, and links the shared library."""
+    stack = max(p.stack for p in lib.programs) + _FRAME_BYTES
     title = f"{target.cpu} ({target.triple})"
     files: dict[str, bytes] = {
-        ".o": filled(image, made.weights) if made.weights and made.inside else image,
-        ".h": header(made, title, version(), stack).encode()}
-    if made.beside:
-        files[".weights"] = made.weights
+        ".o": filled(image, lib.weights) if lib.weights and lib.embedded else image,
+        ".h": header(lib, title, version(), stack).encode()}
+    if lib.beside:
+        files[".weights"] = lib.weights
     sizes = {}
     for suffix, raw in files.items():
-        where = place.with_name(place.name + suffix)
-        where.write_bytes(raw)
-        sizes[str(where)] = len(raw)
+        file = base.with_name(base.name + suffix)
+        file.write_bytes(raw)
+        sizes[str(file)] = len(raw)
     if library is not False:
-        shared = place.with_name(f"{place.name}.so")
-        why = link(place.with_name(f"{place.name}.o"), shared, target)
-        if not why:
+        shared = base.with_name(f"{base.name}.so")
+        reason = link(base.with_name(f"{base.name}.o"), shared, target)
+        if not reason:
             sizes[str(shared)] = shared.stat().st_size
         elif library:
-            raise ExportError(f"aot.build: no shared library: {why}",
-                              "install one, or library=False")
+            raise ExportError(f"aot.build: no shared library: {reason}",
+                              "install one, or pass library=False")
         else:
-            notes.append(f"no shared library: {why}")
-    return Built(made.name, title, sizes, tuple(map(str, made.inputs)),
-                 tuple(map(str, made.outputs)), tuple(sizes_in_words(made)), len(made.weights),
-                 max(p.workspace for p in made.programs), stack, tuple(notes))
+            notes.append(f"no shared library: {reason}")
+    return Built(lib.name, title, sizes, tuple(map(str, lib.inputs)),
+                 tuple(map(str, lib.outputs)), tuple(describe_sizes(lib)), len(lib.weights),
+                 max(p.workspace for p in lib.programs), stack, tuple(notes))
 
 
-_FRAMES = 16 << 10  # of functions that call each other, at most
+_FRAME_BYTES = 16 << 10  # most bytes of stack for the frames of nested calls

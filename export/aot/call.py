@@ -1,7 +1,7 @@
-"""The native code of a call: it looks at all that it is given, then runs the program.
+"""Holds the IR of a call, which checks all arguments and then runs the program.
 
-One function serves every library. Nothing is written but what the caller hands over, memory for one
-call, and the stack.
+One function serves every library. It writes only memory that the caller passes, memory that it
+allocates for the call, and the stack.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 from .abi import VERSION, Code
 
 CALL = f"""
-; The tasks of a step: by the function of the call, or else here, one after the other.
+; Runs the tasks of a step by the function of the call, or, if it is null, one after the other.
 define internal void @fusewire_parallel(
   ptr %task, ptr %buffers, i64 %tasks, i64 %cost, ptr %call
 ) #0 {{
@@ -32,7 +32,7 @@ declare ptr @aligned_alloc(i64, i64)
 declare void @free(ptr)
 declare void @llvm.memcpy.p0.p0.i64(ptr, ptr, i64, i1)
 
-; A call of a library, from the first look at it to the code that it returns.
+; Checks a call of a library, runs its program, and returns a code.
 define internal i32 @fusewire_call(ptr %library, ptr %given) #0 {{
 entry:
   %where = alloca ptr, align 8

@@ -1,6 +1,6 @@
-"""Decisions by values as one graph: every way is computed, and the values choose among results.
+"""Converts decisions into selects: one graph computes all paths and selects among their results.
 
-Numbers that `item()` has given become tensors again, as far as these compute what Python does.
+Python numbers from `item()` become tensors again where tensors compute exactly as Python does.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from ...eager.ops.elementwise.pointwise import where
 
 _BOOL, _INT, _FLOAT = (np.dtype(name) for name in ("bool", "int64", "float64"))
 _OF_KIND = {"b": _BOOL, "i": _INT, "f": _FLOAT}
-_EXACT = 1 << 53  # ints up to here are floats
+_EXACT = 1 << 53  # float64 represents all ints up to here
 _ARITHMETIC: dict[str, Callable[..., Tensor]] = {
     "add": lambda x, y: x + y, "sub": lambda x, y: x - y, "mul": lambda x, y: x * y,
     "neg": lambda x: -x, "abs": abs,
@@ -35,74 +35,77 @@ _COMPARISONS: dict[str, Callable[..., Tensor]] = {
 }
 
 
-def outputs_of(ways: Explored, ends: Mapping[Exit, tuple[Node, ...]]) -> tuple[Node, ...]:
-    """What a function gives on all its ways. ExportError, with the line, for a loop, for results
-    that differ in more than values, and for a number that tensors do not compute as Python does.
+def outputs_of(paths: Explored, ends: Mapping[Exit, tuple[Node, ...]]) -> tuple[Node, ...]:
+    """The outputs of a function that decides by values. `ends`: the outputs of each path.
+
+    ExportError, with the line, for a loop, for paths whose results differ in shape or dtype, and
+    for a number that tensors do not compute as Python does.
     """
-    _check_indices(ways, ends)
-    return _without_numbers(_chosen(ways.root, ends, ways.names), ways.names)
+    _check_indices(paths, ends)
+    return _without_numbers(_select(paths.root, ends, paths.names), paths.names)
 
 
-def in_words(ways: Explored) -> list[str]:
-    """What is to be said of a function's decisions."""
-    lines = [at.site for at in walk(ways.root) if isinstance(at, Branch)]
-    return [f"all ways are computed, and one is chosen: {', '.join(dict.fromkeys(lines))}"] \
+def decision_notes(paths: Explored) -> list[str]:
+    """A note for the report that names the lines of the decisions, if there are any."""
+    lines = [block.site for block in walk(paths.root) if isinstance(block, Branch)]
+    return [f"all paths are computed, and one is selected: {', '.join(dict.fromkeys(lines))}"] \
         if lines else []
 
 
-def _chosen(at: Block, ends: Mapping[Exit, tuple[Node, ...]], names: Any) -> tuple[Node, ...]:
-    """What a place gives."""
-    if isinstance(at, Exit):
-        return ends[at]
-    if not isinstance(at, Branch) or at.kind != "bool" or len(at.outcomes) != 2:
-        raise _error_at(at.site, "the values of tensors decide how often a loop is gone through, "
-                                 "or what size a result has", "go through a fixed number of turns, "
-                                 "or build a library of one turn and loop in C")
-    asked = names.number(at.subject, TensorType((), _BOOL)) if isinstance(at.subject, ScalarExpr) \
-        else build(names.nodes, _truth, (at.subject,), {}, at.site)
-    both = [_chosen(at.outcomes[answer], ends, names) for answer in (True, False)]
-    return tuple(_either(asked, x, y, at, names) for x, y in zip(*both))
+def _select(block: Block, ends: Mapping[Exit, tuple[Node, ...]], names: Any) -> tuple[Node, ...]:
+    """The outputs of the paths from `block` on, selected by its decisions."""
+    if isinstance(block, Exit):
+        return ends[block]
+    if not isinstance(block, Branch) or block.kind != "bool" or len(block.outcomes) != 2:
+        raise _error_at(block.site, "the values of tensors decide the number of iterations of a "
+                        "loop, or the size of a result", "run a fixed number of iterations, or "
+                        "build a library of one iteration and loop in C")
+    condition = names.number(block.subject, TensorType((), _BOOL)) \
+        if isinstance(block.subject, ScalarExpr) \
+        else build(names.nodes, _truth, (block.subject,), {}, block.site)
+    branches = [_select(block.outcomes[outcome], ends, names) for outcome in (True, False)]
+    return tuple(_merge_values(condition, x, y, block, names) for x, y in zip(*branches))
 
 
-def _either(asked: Node, x: Node, y: Node, at: Branch, names: Any) -> Node:
+def _merge_values(condition: Node, x: Node, y: Node, block: Branch, names: Any) -> Node:
     if x is y:
         return x
     if x.type != y.type:
-        raise _error_at(at.site, f"the function gives {x.type} on one way and {y.type} on the "
-                                 "other", "give the same shape and dtype on each")
-    return build(names.nodes, where, (asked, x, y), {}, at.site)
+        raise _error_at(block.site, f"the function returns {x.type} on one path and {y.type} on "
+                        "the other", "return the same shape and dtype on both")
+    return build(names.nodes, where, (condition, x, y), {}, block.site)
 
 
 def _truth(x: Tensor) -> Tensor:
-    """Whether the one element of a tensor is not 0."""
+    """A bool scalar: True if the only element of a tensor is not 0."""
     return x.reshape(()).astype(_BOOL)
 
 
-def _check_indices(ways: Explored, ends: Mapping[Exit, tuple[Node, ...]]) -> None:
-    """ExportError for an index that only some ways look at: it may be out of range on the others.
-    """
-    used = [set(topological(nodes)) for nodes in ends.values()]
-    for at in walk(ways.root):
-        if isinstance(at, Branch):
-            used.append(set(topological(at.operands)))
-    first = set(topological(ways.root.operands))
-    always = set.intersection(*used[:len(ends)]) | first
-    for node in set().union(*used) - always:
+def _check_indices(paths: Explored, ends: Mapping[Exit, tuple[Node, ...]]) -> None:
+    """Raises ExportError for an index that only some paths use: it may be out of range on the
+    others."""
+    reads = [set(topological(nodes)) for nodes in ends.values()]
+    for block in walk(paths.root):
+        if isinstance(block, Branch):
+            reads.append(set(topological(block.operands)))
+    before_decisions = set(topological(paths.root.operands))
+    always = set.intersection(*reads[:len(ends)]) | before_decisions
+    for node in set().union(*reads) - always:
         if node.op == "check_index" or (node.op in OPS and OPS[node.op].bounds is not None):
-            raise _error_at(node.site, "an index is used on some ways of the function only, and a "
-                                       "library computes all of them", "use it before the decision")
+            raise _error_at(node.site, "an index is used only on some paths of the function, and a "
+                            "library computes all paths", "use the index before the decision")
 
 
 # ---- numbers
 class _Number(NamedTuple):
-    """A number of Python's as a scalar of its own dtype, and its value where it is constant."""
+    """A Python number as a scalar of its own dtype, and its value if it is constant."""
 
     node: Node
-    known: Any = None
+    constant: Any = None
 
 
 def _without_numbers(outputs: Sequence[Node], names: Any) -> tuple[Node, ...]:
-    """The same, with numbers computed by nodes."""
+    """The outputs, with nodes that compute the Python numbers they depend on."""
     new: dict[Node, Node] = {}
     for node in _ordered(outputs, names):
         formula = names.numbers.get(node)
@@ -114,7 +117,7 @@ def _without_numbers(outputs: Sequence[Node], names: Any) -> tuple[Node, ...]:
 
 
 def _ordered(outputs: Sequence[Node], names: Any) -> Iterator[Node]:
-    """All nodes, what numbers are made of too, each after what it needs."""
+    """All nodes below the outputs, those of numbers included, each after its operands."""
     done: set[Node] = set()
     stack = list(outputs)[::-1]
     while stack:
@@ -130,62 +133,63 @@ def _ordered(outputs: Sequence[Node], names: Any) -> Iterator[Node]:
 
 
 def _value(formula: ScalarExpr, new: Mapping[Node, Node], names: Any) -> _Number:
-    """The number that a formula gives."""
-    made: dict[ScalarExpr, _Number] = {}
-    for part in formula.parts:
-        if part.op == "element":
-            made[part] = _element(part.args[0], new, names)
-        elif part.op == "constant":
-            made[part] = _constant(part.args[0].value, names)
+    """The value of a formula as a scalar."""
+    values: dict[ScalarExpr, _Number] = {}
+    for step in formula.parts:
+        if step.op == "element":
+            values[step] = _element(step.args[0], new, names)
+        elif step.op == "constant":
+            values[step] = _constant(step.args[0].value, names)
         else:
-            made[part] = _computed(part, [made.get(a) for a in part.args], names, formula)
-    return made[formula]
+            values[step] = _computed(step, [values.get(a) for a in step.args], names, formula)
+    return values[formula]
 
 
 def _element(node: Node, new: Mapping[Node, Node], names: Any) -> _Number:
-    kind = _OF_KIND.get(node.type.dtype.kind)
-    if kind is None:
-        raise _refused(node.site)
-    return _Number(build(names.nodes, lambda x: x.reshape(()).astype(kind), (new[node],), {},
+    dtype = _OF_KIND.get(node.type.dtype.kind)
+    if dtype is None:
+        raise _unsupported(node.site)
+    return _Number(build(names.nodes, lambda x: x.reshape(()).astype(dtype), (new[node],), {},
                          node.site))
 
 
 def _constant(value: Any, names: Any) -> _Number:
-    kind = {bool: _BOOL, int: _INT, float: _FLOAT}.get(type(value))
-    if kind is None or (kind == _INT and abs(value) > _EXACT):
-        raise _refused("")
-    return _Number(names.nodes.const(value, kind), value)
+    dtype = {bool: _BOOL, int: _INT, float: _FLOAT}.get(type(value))
+    if dtype is None or (dtype == _INT and abs(value) > _EXACT):
+        raise _unsupported("")
+    return _Number(names.nodes.const(value, dtype), value)
 
 
-def _computed(part: ScalarExpr, args: Sequence[_Number | None], names: Any,
-              whole: ScalarExpr) -> _Number:
-    """An operator on numbers. Ints have no end in Python: what computes with them is refused."""
-    site = next((n.site for n in elements([whole])), "")
-    fn = _COMPARISONS.get(part.op) or _ARITHMETIC.get(part.op)
+def _computed(step: ScalarExpr, args: Sequence[_Number | None], names: Any,
+              formula: ScalarExpr) -> _Number:
+    """The result of an operator on numbers. Arithmetic on ints is refused, since Python's ints do
+    not overflow."""
+    site = next((n.site for n in elements([formula])), "")
+    fn = _COMPARISONS.get(step.op) or _ARITHMETIC.get(step.op)
     if fn is None or None in args:
-        raise _refused(site)
+        raise _unsupported(site)
     numbers = [a for a in args if a is not None]
     kinds = {a.node.type.dtype for a in numbers}
-    if kinds != {_INT} or part.op not in _COMPARISONS:
-        if any(a.node.type.dtype != _FLOAT and a.known is None for a in numbers) \
+    if kinds != {_INT} or step.op not in _COMPARISONS:
+        if any(a.node.type.dtype != _FLOAT and a.constant is None for a in numbers) \
                 or _FLOAT not in kinds:
-            raise _refused(site)
+            raise _unsupported(site)
         numbers = [_Number(_as(a, _FLOAT, names)) for a in numbers]
     return _Number(build(names.nodes, fn, tuple(a.node for a in numbers), {}, site))
 
 
 def _as(number: _Number, dtype: Any, names: Any) -> Node:
-    """A number as a scalar of another dtype."""
+    """A number as a scalar of `dtype`."""
     if number.node.type.dtype == dtype:
         return number.node
     fn = _truth if dtype == _BOOL else lambda x: x.astype(dtype)
     return build(names.nodes, fn, (number.node,), {})
 
 
-def _refused(site: str) -> ExportError:
-    return _error_at(site, "a number of Python that follows from the values of tensors is computed "
-                           "with, in a way that tensors do not follow", "compute with tensors, not "
-                                                                        "with item()")
+def _unsupported(site: str) -> ExportError:
+    return _error_at(site, "the function computes with a Python number from the values of tensors, "
+                     "by an operation that tensors do not reproduce",
+                     "compute with tensors, not with item()")
 
 
 def _error_at(site: str, why: str, help: str) -> ExportError:

@@ -1,4 +1,4 @@
-"""What a library is, as constants of LLVM IR, and the functions that its callers see."""
+"""Writes the LLVM IR of a library: its tables as constants, and the functions that callers see."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from ...codegen.runtime.thread_pool import IN_ORDER
 from .abi import MESSAGES, UNKNOWN, Code, number_of
 from .argument_checks import LOOKS, TYPES
 from .call import CALL
-from .program import LibraryProgram, RangeCheck
+from .program import IndexCheck, NativeVariant
 from .weight_file import MAPPED
 from .weights import FACTOR, HEAD
 
-COMPUTED = -(1 << 63)  # in the information about an array: a size that `_shapes` computes
+COMPUTED = -(1 << 63)  # in the table of an array: a size that `_shapes` computes
 
 
 @dataclass(frozen=True)
-class ArraySpec:
+class ArraySignature:
     """An input or output: its name, dtype, and shape for any sizes."""
 
     name: str
@@ -35,43 +35,43 @@ class ArraySpec:
 
 @dataclass(frozen=True)
 class Library:
-    """All about a library. Its first program that fits the sizes of a call runs."""
+    """The parts of a library. A call runs the first program that fits its sizes."""
 
     name: str
-    inputs: Sequence[ArraySpec]
-    outputs: Sequence[ArraySpec]
+    inputs: Sequence[ArraySignature]
+    outputs: Sequence[ArraySignature]
     sizes: Sequence[str]
-    programs: Sequence[LibraryProgram]
+    programs: Sequence[NativeVariant]
     weights: bytes  # the whole block; empty for none
-    inside: bool
+    embedded: bool
 
     @property
     def functions(self) -> list[str]:
-        """The functions that callers see, without the library's name before them."""
+        """The names of the functions that callers see, without the library's name."""
         return ["run", "workspace", "shapes", "error", *(_BESIDE if self.beside else ())]
 
     @property
     def exports(self) -> list[str]:
-        """All that callers see."""
-        return [f"{self.name}_{what}" for what in (*self.functions, "inputs", "outputs", "sizes")]
+        """The names of all exported symbols."""
+        return [f"{self.name}_{name}" for name in (*self.functions, "inputs", "outputs", "sizes")]
 
     @property
     def ranges(self) -> list[tuple[int, int]]:
-        """The least and the largest that each size may be, for any of the programs."""
+        """The least and the largest value of each size, over all programs."""
         each = zip(*[p.ranges for p in self.programs])
         return [(min(n for n, _ in of), max(n for _, n in of)) for of in map(list, each)]
 
     @property
     def beside(self) -> bool:
-        """Whether its weights are a file."""
-        return bool(self.weights) and not self.inside
+        """True if the weights are a separate file."""
+        return bool(self.weights) and not self.embedded
 
 
 _BESIDE = ("check_weights", "map_weights", "unmap_weights")
 
 
 def texts_of(library: Library, target: Target) -> list[str]:
-    """The modules of a library: one of each program, and that of what calls them."""
+    """The LLVM modules of a library: one per program, and one with the functions that call them."""
     programs = [_renamed(p.written.ir, i) for i, p in enumerate(library.programs)]
     parts = [target.header, TYPES, *_constants(library), LOOKS, IN_ORDER,
              loop_text(", ptr %team"), CALL, _functions(library),
@@ -80,7 +80,7 @@ def texts_of(library: Library, target: Target) -> list[str]:
 
 
 def _renamed(ir: str, number: int) -> str:
-    """A program's text, its constants under names of their own."""
+    """The IR of a program, with names for its constants that are distinct in the library."""
     return ir.replace("\n@program =", f"\n@program.{number} =") \
         .replace("\n@later =", f"\n@later.{number} =")
 
@@ -91,17 +91,17 @@ def _constants(library: Library) -> Iterator[str]:
         yield f"@program.{i} = external constant %program"
         yield from _variant(library, program, i)
     yield _list("variants", "%variant",
-                [f"{{{_words(library, p, i)}}}" for i, p in enumerate(library.programs)])
+                [f"{{{_variant_fields(library, p, i)}}}" for i, p in enumerate(library.programs)])
     yield _weights(library)
     size = len(library.weights)
     yield f"@library = internal constant %library {{ptr @variants, i64 {len(library.programs)}, " \
           f"i64 {len(library.inputs)}, i64 {len(library.outputs)}, i64 {len(library.sizes)}, " \
-          f"ptr {'@weights' if size and library.inside else 'null'}, i64 {size}, ptr @head}}"
+          f"ptr {'@weights' if size and library.embedded else 'null'}, i64 {size}, ptr @head}}"
     yield from _information(library)
 
 
-def _variant(library: Library, program: LibraryProgram, number: int) -> Iterator[str]:
-    """The lists of one program."""
+def _variant(library: Library, program: NativeVariant, number: int) -> Iterator[str]:
+    """The constant arrays of one program."""
     sizes: list[SizeFormula] = []
     kinds = []
     for array, shape in zip((*library.inputs, *library.outputs),
@@ -120,31 +120,31 @@ def _variant(library: Library, program: LibraryProgram, number: int) -> Iterator
     yield _list(f"symbols.{number}", "i64", symbols)
     yield _list(f"checks.{number}", "%check", checks)
     yield _list(f"copies.{number}", "%copy",
-                [_i64s(c.output, c.place, c.offset) for c in program.copied])
+                [_i64s(c.output, c.entry, c.offset) for c in program.copies])
     yield _list(f"spare.{number}", "i64", program.spare)
     yield _list(f"ranges.{number}", "i64", [n for both in program.ranges for n in both])
 
 
-def _words(library: Library, program: LibraryProgram, number: int) -> str:
-    """The words of a variant."""
-    def there(name: str) -> str:
+def _variant_fields(library: Library, program: NativeVariant, number: int) -> str:
+    """The fields of a program's %variant struct."""
+    def symbol(name: str) -> str:
         return f"ptr @{name}.{number}"
 
     before = len(program.before)
-    words = [there("program"), len(program.written.kernels), program.workspace, there("ranges"),
-             there("kinds"), there("shapes"), there("symbols"),
-             there("checks"), before, before + len(program.after), there("copies"),
-             len(program.copied), there("spare"), len(program.spare)]
-    return ", ".join(w if isinstance(w, str) else f"i64 {w}" for w in words)
+    fields = [symbol("program"), len(program.written.kernels), program.workspace, symbol("ranges"),
+              symbol("kinds"), symbol("shapes"), symbol("symbols"),
+              symbol("checks"), before, before + len(program.after), symbol("copies"),
+              len(program.copies), symbol("spare"), len(program.spare)]
+    return ", ".join(w if isinstance(w, str) else f"i64 {w}" for w in fields)
 
 
-def _check(check: RangeCheck, first: int) -> str:
-    return _i64s(check.place, number_of(check.dtype), len(check.shape), first, check.low,
+def _check(check: IndexCheck, first: int) -> str:
+    return _i64s(check.entry, number_of(check.dtype), len(check.shape), first, check.low,
                  check.stop)
 
 
 def _ends(lengths: Iterable[int]) -> Iterator[tuple[int, int]]:
-    """Where each of some lists that stand one behind the other begins and ends."""
+    """The first index and the end of each of several concatenated lists."""
     end = 0
     for length in lengths:
         yield end, end + length
@@ -162,11 +162,14 @@ def _list(name: str, kind: str, items: Sequence[Any], linkage: str = "internal")
 
 
 def _weights(library: Library) -> str:
-    """The block of weights, empty: an object file is filled in when it is there, as a text of so
-    many numbers would take LLVM very long; and how the block begins."""
+    """The constants of the weights: the head of the block, and the block with zeros after its head.
+
+    `filled` writes the weights into the object file, since LLVM takes very long to parse so many
+    numbers.
+    """
     head = _text_of(library.weights[:HEAD].ljust(HEAD, b"\0"))
     lines = [f"@head = internal constant [{HEAD} x i8] {head}, align 64"]
-    if library.weights and library.inside:
+    if library.weights and library.embedded:
         rest = len(library.weights) - HEAD
         lines.append(
             f"@weights = internal externally_initialized constant "
@@ -176,32 +179,32 @@ def _weights(library: Library) -> str:
 
 
 def filled(image: bytes, weights: bytes) -> bytes:
-    """An object file with the weights in their place."""
-    found = image.find(weights[:HEAD] + bytes(min(len(weights) - HEAD, HEAD)))
-    assert found >= 0
+    """An object file with the weights written over the zeros."""
+    start = image.find(weights[:HEAD] + bytes(min(len(weights) - HEAD, HEAD)))
+    assert start >= 0
     out = bytearray(image)
-    out[found:found + len(weights)] = weights
+    out[start:start + len(weights)] = weights
     return bytes(out)
 
 
 def _text_of(raw: bytes) -> str:
-    """Bytes as a constant."""
+    """Bytes as a constant of LLVM IR."""
     return 'c"' + "".join(f"\\{b:02X}" for b in raw) + '"'
 
 
 # ---- information
 def _information(library: Library) -> Iterator[str]:
-    """The tables that callers see."""
+    """The exported tables of inputs, outputs and sizes."""
     yield "%information = type {ptr, ptr, i32, i32}"
-    for which, arrays in (("inputs", library.inputs), ("outputs", library.outputs)):
+    for role, arrays in (("inputs", library.inputs), ("outputs", library.outputs)):
         rows = []
         for i, array in enumerate(arrays):
-            yield _string(f"{which}.name.{i}", array.name)
-            yield _list(f"{which}.shape.{i}", "i64", [_shown(n, library) for n in array.shape])
-            rows.append(f"{{ptr @{which}.name.{i}, ptr @{which}.shape.{i}, "
+            yield _string(f"{role}.name.{i}", array.name)
+            yield _list(f"{role}.shape.{i}", "i64", [_shown(n, library) for n in array.shape])
+            rows.append(f"{{ptr @{role}.name.{i}, ptr @{role}.shape.{i}, "
                         f"i32 {len(array.shape)}, i32 {number_of(array.dtype)}}}")
         rows.append("{ptr null, ptr null, i32 0, i32 0}")
-        yield _list(f"{library.name}_{which}", "%information", rows, "")
+        yield _list(f"{library.name}_{role}", "%information", rows, "")
     for i, name in enumerate(library.sizes):
         yield _string(f"size.name.{i}", name)
     yield "%named = type {ptr, i64, i64}"
@@ -212,7 +215,7 @@ def _information(library: Library) -> Iterator[str]:
 
 
 def _shown(size: SizeExpr, library: Library) -> int:
-    """A size as callers see it: a number, -1 - n for the size number n, or COMPUTED."""
+    """A size in the exported tables: a number, -1 - n for size number n, or COMPUTED."""
     if size.number is not None:
         return size.number
     return COMPUTED if size.name is None else -1 - [*library.sizes].index(size.name)
@@ -246,7 +249,7 @@ define i32 @{name}_run(ptr %call) #0 {{
   ret i32 %code
 }}
 
-; The program for the sizes of a caller, or null, and what is wrong with them.
+; The program for the sizes of a caller, or null. Stores a code that says what is wrong.
 define internal ptr @asked(ptr %sizes, i64 %count, ptr %code) #0 {{
 entry:
   %library = load %library, ptr @library
@@ -293,7 +296,7 @@ wrong:
   ret i64 %negative
 }}
 
-; Sizes of all axes of all outputs, one after the other.
+; Stores the sizes of all axes of all outputs, one after the other.
 define i32 @{name}_shapes(ptr %sizes, i64 %count, ptr %shapes) #0 {{
 entry:
   %place = alloca i32, align 4

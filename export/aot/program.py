@@ -1,8 +1,8 @@
-"""A graph as one native program of a library: kernels, where their buffers lie, what is checked.
+"""Compiles a graph into one native program of a library: kernels, memory layout, index checks.
 
 The table of a program holds the addresses of the inputs, of the weights, of the sizes, and of the
-outputs. What depends on weights alone, such as their packed form, is computed here, once: its
-kernels are compiled for this machine, whatever the library is for.
+outputs. Values that depend on weights alone, such as packed weights, are computed once, at build
+time. Their kernels are compiled for this machine, even if the library is for another processor.
 """
 
 from __future__ import annotations
@@ -31,16 +31,16 @@ from ...codegen.program.prepack import prepacked_launches, prepacked_part
 from ...codegen.runtime.cpython.data_pointers import address, aligned
 from ...codegen.runtime.target import Target, host
 from ...eager.errors import CodegenError
-from .weights import WeightPool
+from .weights import Weights
 
 Shape = tuple[SizeFormula, ...]
 
 
 @dataclass(frozen=True)
-class RangeCheck:
-    """Elements of an array of the table that have to lie in low ... stop - 1."""
+class IndexCheck:
+    """The elements of the array at a table entry have to be in range(low, stop)."""
 
-    place: int
+    entry: int
     dtype: Any
     shape: Shape
     low: int
@@ -48,114 +48,122 @@ class RangeCheck:
 
 
 @dataclass(frozen=True)
-class Copied:
-    """An output that is what lies elsewhere: at the place of the table, bytes from there on."""
+class OutputCopy:
+    """An output that is a copy of other memory: a table entry plus an offset in bytes."""
 
     output: int
-    place: int
+    entry: int
     offset: int
 
 
 @dataclass
-class LibraryProgram:
-    """A program of a library. `ranges` are the least and the largest of each size that varies.
+class NativeVariant:
+    """A program of a library.
 
-    `spare` are places of the workspace at which results lie that are only checked.
+    `ranges`: the least and the largest value of each dynamic size
+    `spare`: offsets in the workspace of results that are checked and not returned
+    `before`, `after`: index checks before and after the program runs
     """
 
     written: WrittenProgram
     workspace: int
     stack: int
     spare: list[int]
-    copied: list[Copied]
+    copies: list[OutputCopy]
     inputs: Sequence[Shape]
     outputs: Sequence[Shape]
-    before: list[RangeCheck] = field(default_factory=list)
-    after: list[RangeCheck] = field(default_factory=list)
+    before: list[IndexCheck] = field(default_factory=list)
+    after: list[IndexCheck] = field(default_factory=list)
     ranges: Sequence[tuple[int, int]] = ()
 
 
 @dataclass
 class _Assembled:
-    """What is known of a program before its shapes are."""
+    """A program without its shapes.
+
+    `written`: the native code
+    `entries`: the table entry of each buffer
+    """
 
     plan: Plan
     written: WrittenProgram
     workspace: int
     spare: list[int]
-    copied: list[Copied]
-    places: dict[Buffer, int]  # of everything in the table
+    copies: list[OutputCopy]
+    entries: dict[Buffer, int]
 
 
 class Compiler:
-    """Makes programs of one library: `given` inputs, and after them its weights, as arrays."""
+    """Compiles the programs of one library. A graph's inputs are `input_count` inputs of the
+    library, then its weights, whose values are `arrays`."""
 
-    def __init__(self, target: Target, threads: int, given: int, arrays: Sequence[Any],
-                 weights: WeightPool) -> None:
+    def __init__(self, target: Target, threads: int, input_count: int, arrays: Sequence[Any],
+                 weights: Weights) -> None:
         self.target, self.machine = target, machine_of(target, threads)
-        self.given, self.arrays, self.weights = given, arrays, weights
+        self.input_count, self.arrays, self.weights = input_count, arrays, weights
 
-    def fixed(self, graph: Graph, sizes: Mapping[str, int]) -> LibraryProgram:
-        """The program of a graph for just these sizes. CodegenError where something in it has no
-        native code."""
+    def fixed(self, graph: Graph, sizes: Mapping[str, int]) -> NativeVariant:
+        """The program of a graph for exactly these sizes. CodegenError if an op has no native
+        code."""
         graph = bind_sizes(graph, sizes) if sizes else graph
-        made = self._assembled(*lower_graph(graph, self.machine))
-        native = self._native(made, known_shapes(made.plan.shapes),
-                              known_shapes([n.type.shape for n in made.plan.results]),
-                              known_shapes([n.type.shape for n in graph.inputs]))
+        assembled = self._assemble(*lower_graph(graph, self.machine))
+        native = self._native(assembled, constant_shapes(assembled.plan.shapes),
+                              constant_shapes([n.type.shape for n in assembled.plan.results]),
+                              constant_shapes([n.type.shape for n in graph.inputs]))
         return replace(native, ranges=[(n, n) for n in sizes.values()])
 
     def any_size(self, graph: Graph, ranges: Mapping[str, tuple[int, int]],
-                 shapes: Sequence[Shape]) -> LibraryProgram:
-        """The program of a graph for all sizes in these ranges; `shapes` are those of inputs.
-        CodegenError with the reason where there is none."""
-        def lower(known: Graph, sizes: tuple[tuple[int, int], ...]) -> Lowered:
-            return lower_graph(known, replace(self.machine, dynamic_sizes=sizes))
+                 shapes: Sequence[Shape]) -> NativeVariant:
+        """The program of a graph for all sizes in these ranges. `shapes`: the shapes of the inputs.
+        CodegenError with the reason if no such program can be compiled."""
+        def lower(bound: Graph, sizes: tuple[tuple[int, int], ...]) -> Lowered:
+            return lower_graph(bound, replace(self.machine, dynamic_sizes=sizes))
 
         largest = {name: most for name, (_, most) in ranges.items()}
-        made: DynamicProgram = compile_any_size(graph, largest, lower, self._assembled)
-        equal = [f"{a} and {b}" for a, b in made.equal_to.items() if a != b]
+        dynamic: DynamicProgram = compile_any_size(graph, largest, lower, self._assemble)
+        equal = [f"{a} and {b}" for a, b in dynamic.equal_to.items() if a != b]
         if equal:
             raise CodegenError(f"the sizes {', '.join(equal)} have to be equal")
-        native = self._native(made.program, made.shapes, made.results, shapes)
+        native = self._native(dynamic.program, dynamic.shapes, dynamic.results, shapes)
         return replace(native, ranges=[*ranges.values()])
 
-    def _assembled(self, plan: Plan, launches: list[Launch]) -> _Assembled:
-        """The program that makes these launches, but for those that weights alone decide."""
+    def _assemble(self, plan: Plan, launches: list[Launch]) -> _Assembled:
+        """The program of these launches, without those that depend on weights alone."""
         inputs = [plan.buffers[n] for n in plan.graph.inputs]
-        held = dict(zip(inputs[self.given:], self.arrays))  # a last input, of sizes, is left out
+        # A last input, which holds sizes, has no array.
+        held = dict(zip(inputs[self.input_count:], self.arrays))
         held |= {plan.buffers[n]: evaluate_node(n, []) for n in plan.constants}
         others = self._packed(plan, launches, inputs, held)
         outputs = [plan.buffers[n] for n in plan.graph.outputs[:plan.output_count]]
-        places, unwanted = self._table(plan, inputs, held, outputs)
-        slots, arena = plan_arena([[p.buffer for p in x.views] for x in others], places)
+        entries, unreturned = self._table(plan, inputs, held, outputs)
+        slots, arena = plan_arena([[p.buffer for p in x.views] for x in others], entries)
         read = {p.buffer for x in others for p in x.views} | set(outputs)
         offsets = {b: self.weights.add(a) for b, a in held.items() if b in read}
-        slots |= {b: Argument(self.given, offset) for b, offset in offsets.items()}
+        slots |= {b: Argument(self.input_count, offset) for b, offset in offsets.items()}
         steps = [ProgramStep(x.kernel, [slot_of(p, slots) for p in x.views]) for x in others]
-        ends = list(itertools.accumulate(map(in_bytes, unwanted), initial=arena))
-        copied = [Copied(j, places[b], offsets.get(b, 0)) for j, b in enumerate(outputs)
-                  if places[b] != self.given + 2 + j]
+        ends = list(itertools.accumulate(map(in_bytes, unreturned), initial=arena))
+        copies = [OutputCopy(j, entries[b], offsets.get(b, 0)) for j, b in enumerate(outputs)
+                  if entries[b] != self.input_count + 2 + j]
         return _Assembled(plan, write_program(steps, "program", self.target),
-                          padded(ends[-1]) if ends[-1] else 0, ends[:-1], copied, places)
+                          padded(ends[-1]) if ends[-1] else 0, ends[:-1], copies, entries)
 
     def _table(self, plan: Plan, inputs: Sequence[Buffer], held: Mapping[Buffer, Any],
                outputs: Sequence[Buffer]) -> tuple[dict[Buffer, int], list[Buffer]]:
-        """Where everything stands in the table, and the results that are no outputs."""
-        places = {b: i for i, b in enumerate(inputs[:self.given])}
-        places |= dict.fromkeys((*held, *inputs[self.given:]), self.given)
+        """The table entry of each buffer, and the results that are no outputs."""
+        entries = {b: i for i, b in enumerate(inputs[:self.input_count])}
+        entries |= dict.fromkeys((*held, *inputs[self.input_count:]), self.input_count)
         if plan.sizes:
-            places[inputs[-1]] = self.given + 1
-        first = self.given + 2
+            entries[inputs[-1]] = self.input_count + 1
+        first = self.input_count + 2
         results = dict.fromkeys(plan.buffers[n] for n in plan.results)
-        unwanted = [b for b in results if b not in outputs]
-        places |= {b: first + outputs.index(b) for b in results if b in outputs}
-        return places | {b: first + len(outputs) + i for i, b in enumerate(unwanted)}, unwanted
+        unreturned = [b for b in results if b not in outputs]
+        entries |= {b: first + outputs.index(b) for b in results if b in outputs}
+        return entries | {b: first + len(outputs) + i for i, b in enumerate(unreturned)}, unreturned
 
     def _packed(self, plan: Plan, launches: list[Launch], inputs: Sequence[Buffer],
                 held: dict[Buffer, Any]) -> list[Launch]:
-        """The launches that are left when those are done that read nothing but what is `held`; what
-        they leave is held then."""
+        """The launches for run time. Runs those that read only arrays in `held`, and adds their
+        results to `held`."""
         first, others = prepacked_launches(launches, held.keys(), plan.arguments)
         _, left = prepacked_part(first, others, inputs)
         if not left:
@@ -163,53 +171,55 @@ class Compiler:
         held |= _run_here(first, held, left)
         return others
 
-    def _native(self, made: _Assembled, outputs: Sequence[Shape], results: Sequence[Shape],
-                inputs: Sequence[Shape]) -> LibraryProgram:
-        plan = made.plan
+    def _native(self, assembled: _Assembled, outputs: Sequence[Shape], results: Sequence[Shape],
+                inputs: Sequence[Shape]) -> NativeVariant:
+        plan = assembled.plan
         shapes = dict(zip([plan.buffers[n] for n in plan.results], results))
         shapes |= dict(zip([plan.buffers[n] for n in plan.graph.inputs], inputs))
-        native = LibraryProgram(made.written, made.workspace, _stack(made.written), made.spare,
-                                made.copied, inputs[:self.given], outputs)
+        native = NativeVariant(assembled.written, assembled.workspace, _stack(assembled.written),
+                               assembled.spare, assembled.copies, inputs[:self.input_count],
+                               outputs)
         for check in plan.checks:
             node = plan.graph.outputs[check.output]
             buffer = plan.buffers[node]
-            place = made.places[buffer]
-            if place == self.given:
+            entry = assembled.entries[buffer]
+            if entry == self.input_count:
                 check.require(self._value(plan, node))
                 continue
-            found = RangeCheck(place, node.type.dtype, shapes[buffer], check.low, int(check.size))
-            (native.before if place < self.given else native.after).append(found)
+            index_check = IndexCheck(entry, node.type.dtype, shapes[buffer], check.low,
+                                     int(check.size))
+            (native.before if entry < self.input_count else native.after).append(index_check)
         return native
 
     def _value(self, plan: Plan, node: Node) -> Any:
         """The array of a weight or constant."""
         if node.op != "input":
             return evaluate_node(node, [])
-        return self.arrays[plan.graph.inputs.index(node) - self.given]
+        return self.arrays[plan.graph.inputs.index(node) - self.input_count]
 
 
-def known_shapes(shapes: Iterable[Sequence[int]]) -> list[Shape]:
-    """Shapes of numbers as formulas."""
+def constant_shapes(shapes: Iterable[Sequence[int]]) -> list[Shape]:
+    """Shapes of constant sizes, as formulas."""
     return [tuple(map(SizeFormula, shape)) for shape in shapes]
 
 
-def _run_here(launches: Sequence[Launch], held: Mapping[Buffer, Any], left: Sequence[Buffer]
+def _run_here(launches: Sequence[Launch], held: Mapping[Buffer, Any], results: Sequence[Buffer]
               ) -> dict[Buffer, Any]:
-    """What these launches leave in the buffers `left`."""
+    """The arrays of the buffers `results` after these launches ran on this machine."""
     read = {p.buffer for x in launches for p in x.views}
     arrays = {b: np.ascontiguousarray(a) for b, a in held.items() if b in read}
-    made = {b: aligned(in_bytes(b)) for b in left}
-    for array in made.values():
-        array[:] = 0  # the rest of a last vector has to be the same in each build
-    numbers = {b: i for i, b in enumerate((*arrays, *made))}
+    outputs = {b: aligned(in_bytes(b)) for b in results}
+    for array in outputs.values():
+        array[:] = 0  # the padding of a last vector has to be equal in each build
+    numbers = {b: i for i, b in enumerate((*arrays, *outputs))}
     slots, arena = plan_arena([[p.buffer for p in x.views] for x in launches], numbers)
     steps = [ProgramStep(x.kernel, [slot_of(p, slots) for p in x.views]) for x in launches]
-    table = np.array([address(a) for a in (*arrays.values(), *made.values())], np.uint64)
+    table = np.array([address(a) for a in (*arrays.values(), *outputs.values())], np.uint64)
     own = aligned(arena)
     build(steps, target=host()).run(address(table), address(own))
-    return made
+    return outputs
 
 
 def _stack(written: WrittenProgram) -> int:
-    """Bytes of stack that a task of its kernels needs at most for what it keeps there."""
+    """The most bytes of scratch memory that a kernel of a program takes from the stack."""
     return max((sum(in_bytes(b) for b in k.scratch) for k in written.kernels), default=0)

@@ -1,4 +1,4 @@
-"""Which processor a library is for."""
+"""Resolves the names of processors that libraries can be built for."""
 
 from __future__ import annotations
 
@@ -17,14 +17,16 @@ _SYSTEMS = ("linux", "darwin", "macos", "bsd", "none")
 
 
 def target_of(target: str, cpu: str = "") -> Target:
-    """The processor of a name: "native", a level of x86-64, "aarch64", or a triple of LLVM's. `cpu`
-    is a processor as LLVM calls it. Unless it is "native", nothing of this machine is looked at but
-    its system. ExportError for others."""
-    found = _target_of(target, cpu)
-    if not any(system in found.triple for system in _SYSTEMS):
-        raise ExportError(f"aot.build: no libraries are made for the system of {found.triple}, as "
-                          "they take memory as POSIX does", _HELP)
-    return found
+    """The target of a name: "native", a level of x86-64, "aarch64", or an LLVM triple.
+
+    `cpu`: LLVM's name of a processor. Except for "native", only the operating system is taken from
+    this machine. ExportError for other names and for systems without POSIX functions.
+    """
+    resolved = _target_of(target, cpu)
+    if not any(system in resolved.triple for system in _SYSTEMS):
+        raise ExportError(f"aot.build: no libraries are built for the system of {resolved.triple}: "
+                          "they allocate memory with POSIX functions", _HELP)
+    return resolved
 
 
 def _target_of(target: str, cpu: str) -> Target:
@@ -35,10 +37,10 @@ def _target_of(target: str, cpu: str) -> Target:
     if target in _ARMS:
         return elsewhere(_triple("aarch64"), cpu or "generic")
     if target.split("-")[0] not in ("x86_64", "amd64", *_ARMS) or target.count("-") < 2:
-        raise ExportError(f"aot.build: no code is made for {target!r}", _HELP)
+        raise ExportError(f"aot.build: no code is generated for {target!r}", _HELP)
     return elsewhere(target, cpu or ("x86-64" if target.startswith(("x86", "amd")) else "generic"))
 
 
 def _triple(processor: str) -> str:
-    """The triple of a processor with the system of this machine."""
+    """The triple of a processor and the system of this machine."""
     return "-".join([processor, *llvm.get_process_triple().split("-")[1:]])

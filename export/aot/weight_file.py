@@ -1,4 +1,4 @@
-"""Weights in a file: functions that map it, and that tell whether it is whole."""
+"""Holds the IR of functions that map a file of weights and check that it is complete."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ declare i64 @lseek(i32, i64, i32)
 declare ptr @mmap(ptr, i64, i32, i32, i32, i64)
 declare i32 @munmap(ptr, i64)
 
-; Whether a block in memory is that of this library, to the last byte.
+; The code OK if a block of memory holds the weights of this library, to the last byte.
 define i32 @{name}_check_weights(ptr %block, i64 %bytes) #0 {{
 entry:
   %where = alloca ptr, align 8
@@ -46,7 +46,7 @@ wrong:
   ret i32 %code
 }}
 
-; The file of weights in memory: where it lies, and its bytes, are stored.
+; Maps the file of weights. Stores its address and its size in bytes.
 define i32 @{name}_map_weights(ptr %path, ptr %where, ptr %size) #0 {{
 entry:
   %path.there = icmp ne ptr %path, null

@@ -1,13 +1,13 @@
-"""The weights of a library: one block of memory, inside of the object file or in a file beside it.
+"""Lays out the weights of a library as one block, in the object file or in a file beside it.
 
     bytes 0 ... 15     "fusewire weights"
     bytes 16 ... 23    the version of this layout
     bytes 24 ... 31    the size of the whole block in bytes
-    bytes 32 ... 39    a checksum of what follows the first 64 bytes (see `checksum`)
-    bytes 40 ... 63    the beginning of the SHA-256 of what follows
+    bytes 32 ... 39    a checksum of all bytes after the first 64 (see `checksum`)
+    bytes 40 ... 63    the beginning of the SHA-256 of these bytes
 
-Numbers are little-endian. The arrays follow, each at a multiple of 64 bytes, as kernels read them:
-weights of products and convolutions are packed, and so are no good to anybody else.
+Numbers are little-endian. The arrays follow, each at a multiple of 64 bytes, in the layout that
+kernels read: weights of products and convolutions are packed, so only this library can use them.
 """
 
 from __future__ import annotations
@@ -24,53 +24,53 @@ MAGIC = b"fusewire weights"
 LAYOUT = 1
 HEAD = 64  # bytes
 FACTOR = 0x9E3779B97F4A7C15  # of the checksum
-_BLOCK = 1 << 20  # words at once
+_WORDS_PER_CHUNK = 1 << 20
 
 
-class WeightPool:
-    """Arrays, of which equal ones are held once."""
+class Weights:
+    """The arrays of a block. Equal arrays are stored once."""
 
     def __init__(self) -> None:
         self.end = HEAD
         self._arrays: list[tuple[int, Any]] = []
-        self._known: dict[Any, int] = {}
+        self._offsets: dict[Any, int] = {}
 
     def add(self, array: Any) -> int:
-        """Where the elements of an array will be, in bytes from the beginning."""
-        raw = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
-        key = raw.nbytes, hashlib.sha256(raw.data).digest()
-        if key not in self._known:
-            self._known[key] = self.end
-            self._arrays.append((self.end, raw))
-            self.end += padded(raw.nbytes)
-        return self._known[key]
+        """The offset in bytes of an array's elements in the block. Adds the array if it is new."""
+        data = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
+        key = data.nbytes, hashlib.sha256(data.data).digest()
+        if key not in self._offsets:
+            self._offsets[key] = self.end
+            self._arrays.append((self.end, data))
+            self.end += padded(data.nbytes)
+        return self._offsets[key]
 
     @property
     def empty(self) -> bool:
-        """Whether there are none."""
+        """True if the block has no arrays."""
         return not self._arrays
 
     def block(self) -> bytes:
-        """All of it."""
+        """The bytes of the whole block."""
         block = np.zeros(self.end, np.uint8)
-        for start, raw in self._arrays:
-            block[start:start + raw.nbytes] = raw
-        rest = block[HEAD:]
-        head = MAGIC + struct.pack("<QQQ", LAYOUT, self.end, checksum(rest)) + \
-            hashlib.sha256(rest.data).digest()[:24]
+        for start, data in self._arrays:
+            block[start:start + data.nbytes] = data
+        body = block[HEAD:]
+        head = MAGIC + struct.pack("<QQQ", LAYOUT, self.end, checksum(body)) + \
+            hashlib.sha256(body.data).digest()[:24]
         block[:HEAD] = np.frombuffer(head, np.uint8)
         return block.tobytes()
 
 
-def checksum(raw: Any) -> int:
-    """The sum, modulo 2**64, of all words of 8 bytes, each mixed and times an odd number that tells
-    its place: for accidents, not against malice."""
+def checksum(data: Any) -> int:
+    """The sum, modulo 2**64, of all words of 8 bytes. Each word is mixed and multiplied by an odd
+    number that depends on its position. It detects accidents; it does not resist attacks."""
     total = 0
-    words = raw.view("<u8")
+    words = data.view("<u8")
     with np.errstate(over="ignore"):
-        for first in range(0, len(words), _BLOCK):
-            mixed = words[first:first + _BLOCK] * np.uint64(FACTOR)
+        for first in range(0, len(words), _WORDS_PER_CHUNK):
+            mixed = words[first:first + _WORDS_PER_CHUNK] * np.uint64(FACTOR)
             mixed ^= mixed >> np.uint64(32)
-            places = np.arange(first, first + len(mixed), dtype=np.uint64)
-            total += int((mixed * (places * np.uint64(2) + np.uint64(1))).sum(dtype=np.uint64))
+            positions = np.arange(first, first + len(mixed), dtype=np.uint64)
+            total += int((mixed * (positions * np.uint64(2) + np.uint64(1))).sum(dtype=np.uint64))
     return total % (1 << 64)

@@ -1,1 +1,1 @@
-"""The demonstration: a small network learns handwritten digits, eagerly and compiled."""
+"""Trains a small network on handwritten digits, eagerly and compiled, as a demonstration."""

@@ -1,4 +1,4 @@
-"""The report's pictures, as SVG and PNG text that needs nothing from outside."""
+"""Draws the pictures of the report as self-contained SVG and PNG text."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Series = tuple[str, str, Sequence[float]]  # a name, a CSS class and one value p
 
 
 def log_ticks(low: float, high: float) -> list[float]:
-    """1, 2 or 5 times powers of ten within low to high: those that suffice to read a log axis."""
+    """Ticks of a logarithmic axis from low to high: powers of ten, times 1, 2 or 5 if few."""
     decades = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
     steps = (1, 2, 5) if math.log10(high / low) < 2 else (1, 3) if len(decades) < 6 else (1,)
     ticks = [step * 10.0**decade for decade in decades for step in steps]
@@ -39,11 +39,11 @@ class Frame:
         self.count, self.low, self.high = max(count, 1), low, high
 
     def x(self, step: float) -> float:
-        """Horizontal place of a step."""
+        """The x coordinate of a step."""
         return self.LEFT + step / self.count * (self.WIDTH - self.LEFT - self.RIGHT)
 
     def y(self, value: float) -> float:
-        """Vertical place of a value."""
+        """The y coordinate of a value."""
         share = math.log(max(value, self.low) / self.low) / math.log(self.high / self.low)
         return self.HEIGHT - self.BOTTOM - share * (self.HEIGHT - self.TOP - self.BOTTOM)
 
@@ -61,7 +61,7 @@ class Frame:
         return "".join(parts)
 
     def line(self, series: Series) -> str:
-        """One series as a polyline, which names itself under the pointer."""
+        """One series as a polyline, with its name as a tooltip."""
         name, css, values = series
         points = " ".join(f"{self.x(i + 1):.1f},{self.y(v):.1f}" for i, v in enumerate(values))
         return (f'<polyline class="{css}" points="{points}"><title>{html.escape(name)}</title>'
@@ -69,7 +69,7 @@ class Frame:
 
 
 def smoothed(values: Sequence[float], window: int) -> list[float]:
-    """Per step the mean of the `window` values around it, of fewer at both ends."""
+    """For each step, the mean of the `window` values around it; of fewer values at both ends."""
     half = window // 2
     parts = (values[max(0, i - half) : i + half + 1] for i in range(len(values)))
     return [sum(part) / len(part) for part in parts]
@@ -121,7 +121,7 @@ def _cell(x: float, y: float, size: int, count: int, right: bool, share: float) 
 
 
 def png(image: np.ndarray) -> str:
-    """A data address of `image` (height, width), 0 to 1, as a grey PNG: ink dark on white."""
+    """A data URL of `image` (height, width) with values 0 to 1, as a grey PNG, dark on white."""
     height, width = image.shape
     grey = np.round(255 * (1 - np.clip(image, 0, 1))).astype(np.uint8)
     rows = b"".join(b"\0" + row.tobytes() for row in grey)

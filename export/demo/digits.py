@@ -1,4 +1,4 @@
-"""1,797 handwritten digits of 8 by 8 pixels; ATTRIBUTION.md says where they are from."""
+"""Loads 1,797 handwritten digits of 8 by 8 pixels; ATTRIBUTION.md names their source."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ FILE = Path(__file__).with_name("digits.npz")
 BRIGHTEST = 16  # the largest value of a pixel in the file
 
 
-class Split(NamedTuple):
+class DigitSplit(NamedTuple):
     """Images (n, 1, 8, 8) and labels (n,), for training and for testing."""
 
     train_images: Tensor
@@ -23,7 +23,7 @@ class Split(NamedTuple):
 
 
 def load_arrays() -> tuple[np.ndarray, np.ndarray]:
-    """The file as it is: images (1797, 8, 8) of 0 to 16 and labels (1797,), both uint8."""
+    """The arrays of the file: images (1797, 8, 8) of 0 to 16 and labels (1797,), both uint8."""
     with np.load(FILE) as archive:
         return archive["images"], archive["labels"]
 
@@ -35,14 +35,15 @@ def load_digits() -> tuple[Tensor, Tensor]:
     return from_numpy(scaled), from_numpy(labels.astype(np.int64))
 
 
-def split_digits(test_share: float = 0.2, seed: int = 0) -> Split:
-    """The digits in a fixed random order, the last `test_share` of each class kept for testing."""
+def split_digits(test_share: float = 0.2, seed: int = 0) -> DigitSplit:
+    """The digits in a fixed random order; the last `test_share` of each class is for testing."""
     images, labels = (tensor.numpy() for tensor in load_digits())
-    # RandomState: its numbers are promised to stay the same in every version of NumPy.
-    order = np.random.RandomState(seed).permutation(len(labels))
-    test = np.zeros(len(labels), dtype=bool)
+    # NumPy promises that the numbers of RandomState stay the same in every version.
+    permutation = np.random.RandomState(seed).permutation(len(labels))
+    is_test = np.zeros(len(labels), dtype=bool)
     for label in range(10):
-        members = order[labels[order] == label]
-        test[members[len(members) - round(len(members) * test_share):]] = True
-    parts = (order[~test[order]], order[test[order]])
-    return Split(*(from_numpy(array[part]) for part in parts for array in (images, labels)))
+        members = permutation[labels[permutation] == label]
+        is_test[members[len(members) - round(len(members) * test_share):]] = True
+    index_sets = (permutation[~is_test[permutation]], permutation[is_test[permutation]])
+    return DigitSplit(*(from_numpy(array[indices]) for indices in index_sets
+                        for array in (images, labels)))

@@ -1,4 +1,4 @@
-"""What this machine and installation are, for reports and for `fusewire doctor`."""
+"""Describes this machine and installation, for reports and for `fusewire doctor`."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ...codegen.runtime.target import host
 
 PACKAGES = ("fusewire", "numpy", "llvmlite", "onnx", "onnxruntime", "cupy")
 NOTABLE = ("avx2", "avx512f", "avx512_bf16", "amx-tile", "fma", "neon", "sve")  # CPU features
-CPU_FILE = Path("/proc/cpuinfo")  # where Linux says what is written on the processor
+CPU_FILE = Path("/proc/cpuinfo")  # Linux shows the name of the processor here
 
 
 def version(package: str) -> str:
@@ -27,7 +27,7 @@ def version(package: str) -> str:
 
 
 def processor() -> str:
-    """The processor's name as it is sold, or else as LLVM calls it."""
+    """The processor's product name, or else LLVM's name."""
     if CPU_FILE.exists():
         for line in CPU_FILE.read_text(encoding="utf-8", errors="replace").splitlines():
             if line.startswith("model name"):
@@ -42,7 +42,7 @@ def features() -> list[str]:
 
 
 def environment() -> dict[str, str]:
-    """Names and values, for people: versions, system, processor, threads."""
+    """Versions, system, processor and threads, as text by name."""
     target = host()
     versions = {name: version(name) for name in PACKAGES}
     rows = {"fusewire": versions.pop("fusewire")}

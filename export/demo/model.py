@@ -1,4 +1,4 @@
-"""The demo's network: two convolutions and two linear layers."""
+"""Defines the demo's network: two convolutions and two linear layers."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from ...eager.nn import functional as F
 
 
 class DigitNet(nn.Module):
-    """Scores (n, 10) of images (n, 1, 8, 8)."""
+    """A classifier: images (n, 1, 8, 8) -> scores (n, 10)."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""The demo's report: one HTML file that needs nothing else."""
+"""Writes the demo's report as one self-contained HTML file."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ from .train import History
 
 STYLE = Path(__file__).with_name("report.css")
 SHOWN = 35     # sample digits
-COMPARED = 3  # losses: of the step that is recorded, of the first compiled one, and of its weights
+COMPARED = 3  # losses: of the traced step, of the first compiled step, and with its weights
 WINDOW = 21    # steps over which the trend of the losses is averaged
-KERNELS = 15   # rows of the table; the others are summed up in one
+KERNELS = 15   # rows of the table; one more row sums up the others
 
-WHY_LATER = ("Later losses part: a rounding decides on which side of a relu a number falls, and "
-             "training enlarges that.")
+WHY_LATER = ("Later losses differ more: rounding decides on which side of a relu a number falls, "
+             "and training amplifies this.")
 
 
 @dataclass
 class Findings:
-    """All that the report shows."""
+    """The results that the report shows."""
 
     eager: History
     compiled: History
@@ -45,25 +45,25 @@ class Findings:
 
     @property
     def accuracy(self) -> float:
-        """The share of test images that are classified right."""
+        """The share of test images that are classified correctly."""
         return float((self.guesses == self.labels).mean())
 
     @property
     def speedup(self) -> float:
-        """How many times as fast the compiled step is as the eager one."""
+        """The median time of the eager step divided by that of the compiled step."""
         return self.eager.typical / self.compiled.typical
 
     @property
     def shared(self) -> int:
-        """The number of steps that both runs made."""
+        """The number of steps that both runs have."""
         return min(len(self.eager.losses), len(self.compiled.losses))
 
     @property
     def agreement(self) -> str:
-        """How far the losses agree, where both runs come from the same weights: those of the first
-        compiled step, and of the step after it, with the weights that it made."""
-        both = list(zip(self.eager.losses, self.compiled.losses, strict=False))[:COMPARED]
-        worst = max((abs(a - b) / max(abs(a), 1e-12) for a, b in both), default=0.0)
+        """A text on the largest relative difference of the first losses. Up to there both runs have
+        the same weights, but for one compiled update."""
+        pairs = list(zip(self.eager.losses, self.compiled.losses, strict=False))[:COMPARED]
+        worst = max((abs(a - b) / max(abs(a), 1e-12) for a, b in pairs), default=0.0)
         return f"differ by at most {worst:.1e} (relative)" if worst else "are equal to the last bit"
 
 
@@ -92,8 +92,8 @@ def _head(findings: Findings) -> str:
     return ("<h1>Handwritten digits, eager and compiled</h1>\n"
             '<p class="lead">A small convolutional network learned to read digits of 8 × 8 '
             "pixels. The same training step (forward, backward and AdamW) ran once as plain "
-            "Python and once recorded and compiled to native code by <code>@fw.compile</code>. "
-            f"All figures below are of this run; {seen} digits were kept for the test.</p>")
+            "Python and once compiled to native code by <code>@fw.compile</code>. "
+            f"All figures below are of this run; {seen} digits were held out for the test.</p>")
 
 
 def _tiles(findings: Findings) -> str:
@@ -142,7 +142,7 @@ def _answers(findings: Findings) -> str:
 
 
 def _chosen(findings: Findings) -> Iterable[int]:
-    """Test images worth a look: wrong ones, then uncertain ones, then the first of the rest."""
+    """Indices of test images to show: wrong ones, then uncertain ones, then the first others."""
     certainty = findings.probabilities.max(-1)
     wrong = np.flatnonzero(findings.guesses != findings.labels)
     rest = [i for i in np.argsort(certainty, kind="stable") if i not in set(wrong)]
@@ -185,16 +185,16 @@ def _summed(rows: list[Mapping[str, Any]]) -> dict[str, Any]:
 
 def _kernel(row: Mapping[str, Any], total: float) -> list[str]:
     seconds = float(row["seconds"])
-    places = str(row["line"]).replace("\\", "/").split(", ")
-    place = ", ".join(p.rsplit("/", 1)[-1] for p in places)  # without the folders
+    lines = str(row["line"]).replace("\\", "/").split(", ")
+    line = ", ".join(p.rsplit("/", 1)[-1] for p in lines)  # without the folders
     share = 100 * seconds / total
-    return [_code(str(row["name"])), _code(place),
+    return [_code(str(row["name"])), _code(line),
             f"{1e6 * seconds:.0f} µs", f"{share:.0f} %", f'<i style="width:{share:.1f}%"></i>',
             _rate(row["bytes"], seconds, "GB/s"), _rate(row["flops"], seconds, "GFLOP/s")]
 
 
 def _code(text: str) -> str:
-    """`text` in one line of code type, cut off where it is too long and whole under the pointer."""
+    """`text` as one line of code, truncated if too long, with the whole text as a tooltip."""
     text = html.escape(text)
     return f'<span class="cut mono" title="{text}">{text}</span>'
 
@@ -228,12 +228,12 @@ def _section(title: str, note: str, content: str) -> str:
 
 def _table(head: Iterable[str], body: Iterable[list[str]], numbers: tuple[int, ...] = (),
            bars: tuple[int, ...] = (), css: str = "") -> str:
-    kinds = {**dict.fromkeys(numbers, "number"), **dict.fromkeys(bars, "bar")}
-    top = _row("th", head, kinds)
-    rows = "".join(_row("td", row, kinds) for row in body)
+    classes = {**dict.fromkeys(numbers, "number"), **dict.fromkeys(bars, "bar")}
+    top = _row("th", head, classes)
+    rows = "".join(_row("td", row, classes) for row in body)
     return f'<table class="{css}"><thead>{top}</thead><tbody>{rows}</tbody></table>'
 
 
-def _row(tag: str, texts: Iterable[str], kinds: Mapping[int, str]) -> str:
-    cells = (f'<{tag} class="{kinds.get(i, "")}">{text}</{tag}>' for i, text in enumerate(texts))
+def _row(tag: str, texts: Iterable[str], classes: Mapping[int, str]) -> str:
+    cells = (f'<{tag} class="{classes.get(i, "")}">{text}</{tag}>' for i, text in enumerate(texts))
     return f"<tr>{''.join(cells)}</tr>"

@@ -1,4 +1,4 @@
-"""The demo itself: train eagerly, train compiled, test, export, report."""
+"""Runs the demo: trains eagerly, trains compiled, tests, exports, writes the report."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ...eager import optim
 from ...eager.core.tensor import Tensor
 from ...eager.ops.random.generator import manual_seed
 from ...eager.utils.data import DataLoader, TensorDataset
-from .digits import Split, split_digits
+from .digits import DigitSplit, split_digits
 from .environment import environment
 from .model import DigitNet
 from .report import COMPARED, WHY_LATER, Findings, write_report
@@ -27,7 +27,7 @@ LEARNING_RATE = 2e-3
 
 @dataclass(frozen=True)
 class Options:
-    """What the user chose: where results go, passes over the data, seed, whether to show bars."""
+    """The user's options: folder of the results, epochs, seed, progress bars."""
 
     out: Path
     epochs: int = 8
@@ -37,7 +37,7 @@ class Options:
 
 @dataclass(frozen=True)
 class Tools:
-    """What lies beside the demo and is handed to it: fw.compile, fw.onnx.export, print."""
+    """The functions that the demo gets from outside: fw.compile, fw.onnx.export, print."""
 
     compile: Callable[[Step], Any]
     export: Callable[..., Any]
@@ -45,7 +45,7 @@ class Tools:
 
 
 def run_demo(options: Options, tools: Tools) -> Findings:
-    """What the demo found; the model and report.html lie in `options.out`."""
+    """The results of the demo. Writes the model and report.html to `options.out`."""
     digits = split_digits()
     options.out.mkdir(parents=True, exist_ok=True)
     tools.say(_opening(digits, options))
@@ -64,15 +64,15 @@ def run_demo(options: Options, tools: Tools) -> Findings:
     return findings
 
 
-def _opening(digits: Split, options: Options) -> str:
+def _opening(digits: DigitSplit, options: Options) -> str:
     count = sum(int(np.prod(p.shape)) for p in DigitNet().parameters())
     return (f"fusewire demo: {len(digits.train_labels)} digits to learn from, "
             f"{len(digits.test_labels)} to test with, {count:,} parameters\n")
 
 
-def _trained(digits: Split, options: Options, name: str, epochs: int,
+def _trained(digits: DigitSplit, options: Options, name: str, epochs: int,
              prepare: Callable[[Step], Any]) -> tuple[History, DigitNet, Any]:
-    """A model trained from the seed by its step after `prepare`, with the run's history."""
+    """The history of a run, its model, and the step that `prepare` returned and trained it."""
     manual_seed(options.seed)
     model = DigitNet()
     optimizer = optim.AdamW(model.parameters(), lr=LEARNING_RATE)
@@ -99,18 +99,18 @@ def _counted(loader: DataLoader, epochs: int, history: History,
             bar.update()
 
 
-def _tested(digits: Split, model: DigitNet, eager: History, compiled: History) -> Findings:
+def _tested(digits: DigitSplit, model: DigitNet, eager: History, compiled: History) -> Findings:
     return Findings(eager, compiled, digits.test_images.numpy()[:, 0], digits.test_labels.numpy(),
                     predict(model, digits.test_images), environment=environment())
 
 
 def _describe(findings: Findings, step: Any) -> None:
-    """Puts into `findings` what the compiled step knows about itself."""
+    """Adds the statistics, kernels and explanation of the compiled step to `findings`."""
     findings.stats, findings.kernels = step.stats, step.kernels()
     findings.explanation = step.explain()
 
 
-def _exported(model: DigitNet, digits: Split, options: Options, tools: Tools) -> Any:
+def _exported(model: DigitNet, digits: DigitSplit, options: Options, tools: Tools) -> Any:
     model.eval()
     return tools.export(model, (digits.test_images[:2],), options.out / "digits.onnx",
                         input_names=["images"], output_names=["scores"],

@@ -1,4 +1,4 @@
-"""The demo's training loop, the same for the eager and for the compiled step."""
+"""Holds the demo's training loop, for eager and compiled steps."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Batches = Iterable[tuple[Tensor, Tensor]]
 
 @dataclass
 class History:
-    """What a training run noted: per step its loss and the seconds it took."""
+    """The losses and seconds of the steps of a training run."""
 
     name: str
     losses: list[float] = field(default_factory=list)
@@ -28,12 +28,12 @@ class History:
 
     @property
     def typical(self) -> float:
-        """Seconds of the median step, past the first ones, which may compile."""
+        """The median seconds of a step, without the first steps, which may compile."""
         return statistics.median(self.seconds[3:] or self.seconds)
 
 
 def training_step(model: nn.Module, optimizer: optim.Optimizer) -> Step:
-    """A function of images and labels that trains `model` on them and returns the loss."""
+    """A function of images and labels that trains `model` for one step and returns the loss."""
     def step(images: Tensor, labels: Tensor) -> Tensor:
         loss = F.cross_entropy(model(images), labels)
         optimizer.zero_grad()
@@ -45,7 +45,7 @@ def training_step(model: nn.Module, optimizer: optim.Optimizer) -> Step:
 
 
 def train(step: Step, batches: Batches, history: History) -> None:
-    """Runs `step` on every batch and notes the losses and times in `history`."""
+    """Runs `step` on every batch and adds its loss and time to `history`."""
     for images, labels in batches:
         start = time.perf_counter()
         loss = step(images, labels)
@@ -54,7 +54,7 @@ def train(step: Step, batches: Batches, history: History) -> None:
 
 
 def predict(model: nn.Module, images: Tensor) -> np.ndarray:
-    """Probabilities (n, 10) that `model` gives to `images`, without dropout."""
+    """Probabilities (n, 10) of `images`, without dropout."""
     model.eval()
     with no_grad():
         scores = F.softmax(model(images), -1)

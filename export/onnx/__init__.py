@@ -1,4 +1,4 @@
-"""ONNX out and in: `export` writes a function or module as a model, `load` reads a model."""
+"""Writes functions and modules as ONNX models (`export`) and reads ONNX models (`load`)."""
 
 from .export import ExportReport, export
 from .load import Limits, Model, load

@@ -1,4 +1,5 @@
-"""Compiled functions in files: `save` of what `fw.compile` gives, and `fw.load_compiled`."""
+"""Saves compiled functions to files and loads them: `save` of a compiled function, and
+`fw.load_compiled`."""
 
 from .loaded import LoadedFunction, load_compiled
 

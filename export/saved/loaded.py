@@ -1,4 +1,4 @@
-"""Saved programs that run: without their source, and without recording anything."""
+"""Loads and runs saved programs, without their source and without tracing."""
 
 from __future__ import annotations
 
@@ -24,34 +24,33 @@ from ...eager.errors import ArgumentError, CaptureError, FusewireError, ImportMo
 from ...eager.nn.base.results import tensors_in
 from ...eager.ops.random.generator import default_generator
 from . import file
-from .captured_state import is_given
+from .captured_state import is_argument_path
 from .executables import CODE
 from .restored_objects import Heap
-from .save import Recorded, save
+from .save import FunctionRecord, save
 from .trace_codecs import KINDS
 
 _KINDS = {**KINDS, **CODE}
-_SHOWN = 4  # reasons why a call does not fit
+_MAX_REASONS = 4  # guards that an error message lists
 
 
-class SavedWays(Replay):
-    """Ways that were recorded elsewhere. What was recorded without gradients runs without them in
-    any mode, unless an argument asks for some."""
+class SavedProgram(Replay):
+    """The control-flow tree of a saved program. A program recorded without gradients runs in any
+    grad mode, unless a guard asks whether an argument is on the tape."""
 
     @functools.cached_property
     def _any_mode(self) -> bool:
-        """Whether they are right with and without gradients."""
-        asked = [*self.guards, *(g for leaf in self.exits() for g in leaf.exit_guards)]
+        """True if the program is valid with gradients enabled and disabled."""
+        guards = [*self.guards, *(g for leaf in self.exits() for g in leaf.exit_guards)]
         return not self.grad_enabled and not any(
-            g.condition == "tensor on tape" and is_given(g.path) for g in asked)
+            g.condition == "tensor on tape" and is_argument_path(g.path) for g in guards)
 
     def fits(self, args: Any, kwargs: Any) -> bool:
-        """Whether the entry guards hold."""
+        """True if the entry guards hold for a call."""
         return not self.missed(args, kwargs)
 
     def missed(self, args: Any, kwargs: Any) -> str:
-        """Why a call does not fit: the condition that fails, and what there is; "" where it
-        fits."""
+        """The message of the entry guard that fails for a call, with the actual value, or ""."""
         if not self._any_mode and self.grad_enabled != is_grad_enabled():
             return f"gradients are {'enabled' if self.grad_enabled else 'disabled'}"
         if interpreter.STATE.casting is not None:
@@ -64,42 +63,56 @@ class SavedWays(Replay):
 
     def _failure(self, guard: Any, args: Any, kwargs: Any) -> str:
         try:
-            found = PathReader(args, kwargs, self.fn, self.names.held)(guard.path)
+            value = PathReader(args, kwargs, self.fn, self.names.held)(guard.path)
         except MISSING:
             return str(guard.message)
-        return f"{guard.message}; got {_shown(found)}"
+        return f"{guard.message}; got {_shown(value)}"
 
-    def unmet(self, args: Any, kwargs: Any) -> list[str]:
-        """Why no end fits a call whose entry guards hold."""
-        found = []
+    def exit_failures(self, args: Any, kwargs: Any) -> list[str]:
+        """Messages that say why no exit fits a call whose entry guards hold."""
+        failures = []
         for leaf in self.exits():
             try:
                 failed = leaf.check(args, kwargs)
             except MISSING:
-                found.append("every value that the recording read exists")
+                failures.append("every value that the recording read exists")
                 continue
             if failed >= 0:
-                found.append(self._failure(leaf.exit_guards[failed], args, kwargs))
+                failures.append(self._failure(leaf.exit_guards[failed], args, kwargs))
         sites = dict.fromkeys(at.site for at in walk(self.root) if isinstance(at, Branch))
-        return found or [f"decisions as they were recorded ({', '.join(sites)})"]
+        return failures or [f"decisions as they were recorded ({', '.join(sites)})"]
 
     def _failed(self, error: Exception) -> Any:
         raise error
 
 
-class _Loading:
-    """What the kinds ask for while a file is read."""
+class _LoadContext:
+    """The context of the decoders of a file: the function and its value table."""
 
     def __init__(self, fn: Any, names: ValueTable) -> None:
         self.fn, self.names = fn, names
 
     def source(self) -> PathCodegen:
-        """For generated functions that read paths."""
+        """A generator of code that reads access paths."""
         return PathCodegen(self.fn, self.names.held)
 
 
 class LoadedFunction:
-    """A saved function: called like the one that was saved, with a state of its own."""
+    """A compiled function that `fw.load_compiled` returns. It is called like the saved function and
+    has its own copy of the state.
+
+    Example:
+        >>> import fusewire as fw, os, tempfile
+        >>> model = fw.compile(fw.nn.Linear(2, 1))
+        >>> with fw.no_grad():
+        ...     _ = model(fw.ones(2))
+        >>> path = os.path.join(tempfile.mkdtemp(), "model.fw")
+        >>> model.forward.save(path)
+        >>> loaded = fw.load_compiled(path)
+        >>> loaded.load_state_dict({"weight": fw.ones(1, 2), "bias": fw.zeros(1)})
+        >>> loaded(fw.ones(2))
+        tensor([2.])
+    """
 
     def __init__(self, path: Any) -> None:
         arrays, held = file.read(path)
@@ -110,25 +123,30 @@ class LoadedFunction:
         heap = Heap(held["state"], Decoder(KINDS, arrays, None))
         self._fn = tuple([heap.cell(cell) for cell, _ in held["slots"]])
         self._tensors = heap.tensors
-        reading = Decoder(_KINDS, arrays, _Loading(self._fn, self._names))
+        reading = Decoder(_KINDS, arrays, _LoadContext(self._fn, self._names))
         reading.rows(held["rows"])
         self._programs = [self._program(row, reading) for row in held["programs"]]
 
-    def _program(self, row: list[Any], of: Decoder) -> SavedWays:
+    def _program(self, row: list[Any], of: Decoder) -> SavedProgram:
         guards, root, grad_enabled, varying = map(of.value, row)
-        made = SavedWays(self._fn, self._names, varying, guards, grad_enabled)
-        made.root = root
-        return made
+        program = SavedProgram(self._fn, self._names, varying, guards, grad_enabled)
+        program.root = root
+        return program
 
     def __repr__(self) -> str:
         return f"<{self.__name__}, loaded: {len(self._programs)} programs>"
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """What the saved function returns. ArgumentError for a call that no saved way fits."""
+        """The results of the function.
+
+        Raises:
+            ArgumentError: no saved program fits the arguments, or an argument is on a GPU.
+            CaptureError: another function is being traced, exported or transformed.
+        """
         if interpreter.in_use and interpreter.STATE.active is not None:
             raise CaptureError(
-                f"{self.__name__} was loaded from a file, and cannot be recorded, exported or "
-                "transformed again", "call it outside of what does that")
+                f"{self.__name__} was loaded from a file, and cannot be traced, exported or "
+                "transformed again", "call it outside of compiled and transformed functions")
         if devices.in_use:
             self._check_devices(args, kwargs)
         if not profiling_spans.on:
@@ -142,8 +160,8 @@ class LoadedFunction:
     def _check_devices(self, args: Any, kwargs: Any) -> None:
         for x in tensors_in((args, kwargs)):
             if x.is_cuda:
-                raise ArgumentError(f"{self.__name__} was saved as code for the CPU, an argument "
-                                    f"is on {x.device}", 'bring it to the CPU: x.to("cpu")')
+                raise ArgumentError(f"{self.__name__} was saved as code for the CPU, and an "
+                                    f"argument is on {x.device}", 'move it to the CPU: x.to("cpu")')
 
     def _replay(self, args: Any, kwargs: Any) -> Any:
         for program in self._programs:
@@ -154,38 +172,48 @@ class LoadedFunction:
         raise self._unfit(args, kwargs)
 
     def _unfit(self, args: Any, kwargs: Any) -> ArgumentError:
-        """The error for a call that no way fits: of each, what is not as it was."""
+        """The error for a call that no program fits, with the failed guards of each program."""
         reasons = []
         for program in self._programs:
             missed = program.missed(args, kwargs)
-            reasons += [missed] if missed else program.unmet(args, kwargs)
-        found = list(map(self._with_names, dict.fromkeys(reasons)))
-        listed = "; or for ".join(found[:_SHOWN])
-        if len(found) > _SHOWN:
-            listed += f"; and {len(found) - _SHOWN} more"
-        return ArgumentError(f"{self.__name__} was not saved for this call, but for {listed}",
+            reasons += [missed] if missed else program.exit_failures(args, kwargs)
+        messages = list(map(self._with_names, dict.fromkeys(reasons)))
+        text = "; or for ".join(messages[:_MAX_REASONS])
+        if len(messages) > _MAX_REASONS:
+            text += f"; and {len(messages) - _MAX_REASONS} more"
+        return ArgumentError(f"{self.__name__} was not saved for this call, but for {text}",
                              "call the function with such arguments before it is saved")
 
     def _with_names(self, reason: str) -> str:
-        """A reason with the names of parameters in place of their numbers."""
-        def named(found: re.Match[str]) -> str:
-            number = int(found[1])
-            return self._parameters[number] if number < len(self._parameters) else found[0]
+        """A message with names of parameters instead of their numbers."""
+        def name_of(match: re.Match[str]) -> str:
+            number = int(match[1])
+            return self._parameters[number] if number < len(self._parameters) else match[0]
 
-        return re.sub(r"argument (\d+)", named, reason)
+        return re.sub(r"argument (\d+)", name_of, reason)
 
     def save(self, path: Any) -> None:
-        """Writes it to a file again, with its state as it is now."""
-        save(Recorded(self.__name__, self._parameters, self._fn, self._names, self._programs,
-                      self._labels, {id(x): name for name, x in self._tensors.items()}), path)
+        """Writes the function to a file, with its current state.
+
+        Args:
+            path: path of the file. An existing file is replaced.
+        """
+        save(FunctionRecord(self.__name__, self._parameters, self._fn, self._names, self._programs,
+                            self._labels, {id(x): name for name, x in self._tensors.items()}), path)
 
     def state_dict(self) -> dict[str, Tensor]:
-        """The tensors of its state by name, those that calls change as they are now."""
+        """The tensors of the current state by name, without gradients."""
         return {name: tensor.detach() for name, tensor in self._tensors.items()}
 
     def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
-        """Takes other values for all tensors of its state. StateError where names, shapes or dtypes
-        differ; nothing has changed then."""
+        """Replaces the values of all tensors of the state.
+
+        Args:
+            state: tensors by name, with the shapes and dtypes of `state_dict()`.
+
+        Raises:
+            StateError: names, shapes or dtypes differ. The state is unchanged then.
+        """
         differing = sorted(state.keys() ^ self._tensors.keys())
         if differing:
             raise StateError(f"{self.__name__} has no tensor {differing[0]!r}"
@@ -208,25 +236,34 @@ def _shown(value: Any) -> str:
 
 
 def load_compiled(path: Any) -> LoadedFunction:
-    """What was saved by `save` of a compiled function, as a function of its own: it runs without
-    the source and without recording or compiling anything.
+    """A function from a file that `save` of a compiled function wrote.
 
-    ImportModelError for a file that is damaged, of another format, or for another processor. Its
-    machine code runs: load only files that you would run as a program.
+    The function runs without its source. Nothing is traced or compiled. Its machine code runs in
+    this process: load only files that you would run as a program.
 
-    >>> import fusewire as fw, os, tempfile
-    >>> double = fw.compile(lambda x: 2 * x)
-    >>> double(fw.ones(3))
-    tensor([2., 2., 2.])
-    >>> path = os.path.join(tempfile.mkdtemp(), "double.fw")
-    >>> double.save(path)
-    >>> fw.load_compiled(path)(fw.arange(3.0))
-    tensor([0., 2., 4.])
+    Args:
+        path: path of the file.
+
+    Raises:
+        ImportModelError: the file is damaged, has another format, or is for another processor or
+            system.
+        StateError: the file is no safetensors file.
+        FileNotFoundError: there is no such file.
+
+    Example:
+        >>> import fusewire as fw, os, tempfile
+        >>> double = fw.compile(lambda x: 2 * x)
+        >>> double(fw.ones(3))
+        tensor([2., 2., 2.])
+        >>> path = os.path.join(tempfile.mkdtemp(), "double.fw")
+        >>> double.save(path)
+        >>> fw.load_compiled(path)(fw.arange(3.0))
+        tensor([0., 2., 4.])
     """
     try:
         return LoadedFunction(path)
     except FusewireError:
         raise
     except (LookupError, TypeError, ValueError, AttributeError) as error:
-        raise ImportModelError(f"{os.fspath(path)!r} is no program that this version reads: "
+        raise ImportModelError(f"this version cannot read the program in {os.fspath(path)!r}: "
                                f"{type(error).__name__}: {error}") from error

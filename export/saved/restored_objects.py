@@ -1,4 +1,4 @@
-"""The objects of a saved state, made again from their rows."""
+"""Rebuilds the objects of a saved state from their rows."""
 
 from __future__ import annotations
 
@@ -14,53 +14,53 @@ from ...eager.nn.base.parameter import Buffer, Parameter
 
 
 class Holder:
-    """What stands for an object of a user's class: some of its attributes."""
+    """A stand-in for an object of a user's class, with the attributes that were saved."""
 
 
 class Cells:
-    """What stands for a function: the variables of its closure."""
+    """A stand-in for a function, with the variables of its closure."""
 
     def __init__(self, count: int) -> None:
         self.__closure__ = tuple([types.CellType() for _ in range(count)])
 
 
 class Heap:
-    """The objects of a state: each is made when it is first asked for."""
+    """The objects of a state. Each is built at its first use."""
 
     def __init__(self, rows: list[Any], of: Decoder) -> None:
         self._rows, self._of = rows, of
-        self._made: dict[int, Any] = {}
+        self._objects: dict[int, Any] = {}
         self.tensors: dict[str, Tensor] = {}  # by name, without gradients
 
     def cell(self, cell: list[Any]) -> Any:
-        """What stands at a place."""
+        """The value of a cell: a plain value, or an object."""
         kind, value = cell
         return self._of.value(value) if kind == "plain" else self._object(value)
 
     def _object(self, number: int) -> Any:
-        if number not in self._made:
+        if number not in self._objects:
             tag, *parts = self._rows[number]
             make, fill = _KINDS[tag]
-            made = make(self, parts)
-            self._made.setdefault(number, made)
-            fill(self, self._made[number], parts)
-        return self._made[number]
+            target = make(self, parts)
+            self._objects.setdefault(number, target)
+            fill(self, self._objects[number], parts)
+        return self._objects[number]
 
     # ---- the kinds of rows: an empty object, and what fills it
     def tensor(self, parts: list[Any]) -> Tensor:
-        made: Tensor = object.__new__(_TENSORS[parts[0]])
-        made._data, made._base, made._grad = self._of.array(*parts[1]), None, None
-        made.edge = Leaf(made) if parts[2] else None
-        return made
+        target: Tensor = object.__new__(_TENSORS[parts[0]])
+        target._data, target._base, target._grad = self._of.array(*parts[1]), None, None
+        target.edge = Leaf(target) if parts[2] else None
+        return target
 
-    def fill_tensor(self, made: Tensor, parts: list[Any]) -> None:
-        made._grad = self.cell(parts[3])
+    def fill_tensor(self, target: Tensor, parts: list[Any]) -> None:
+        target._grad = self.cell(parts[3])
         name = base = parts[4]
         count = 1
         while name in self.tensors:
             name, count = f"{base}#{count}", count + 1
         if name:
-            self.tensors[name] = made
+            self.tensors[name] = target
 
     def elements(self, parts: list[Any]) -> Any:
         cls = _CONTAINERS[parts[0]]
@@ -68,23 +68,23 @@ class Heap:
             return deque(maxlen=parts[2])
         return cls() if cls is list else cls(map(self.cell, parts[1]))
 
-    def fill_elements(self, made: Any, parts: list[Any]) -> None:
-        if isinstance(made, (list, deque)):
-            made.extend(map(self.cell, parts[1]))
+    def fill_elements(self, target: Any, parts: list[Any]) -> None:
+        if isinstance(target, (list, deque)):
+            target.extend(map(self.cell, parts[1]))
 
-    def fill_items(self, made: dict[Any, Any], parts: list[Any]) -> None:
-        made.update((self._of.value(key), self.cell(cell)) for key, cell in parts[0])
+    def fill_items(self, target: dict[Any, Any], parts: list[Any]) -> None:
+        target.update((self._of.value(key), self.cell(cell)) for key, cell in parts[0])
 
-    def fill_cells(self, made: Cells, parts: list[Any]) -> None:
-        for cell, content in zip(made.__closure__, parts[0]):
+    def fill_cells(self, target: Cells, parts: list[Any]) -> None:
+        for cell, content in zip(target.__closure__, parts[0]):
             cell.cell_contents = self.cell(content)
-        made.__dict__.update((name, self.cell(cell)) for name, cell in parts[1])
+        target.__dict__.update((name, self.cell(cell)) for name, cell in parts[1])
 
-    def fill_attributes(self, made: Holder, parts: list[Any]) -> None:
-        made.__dict__.update((name, self.cell(cell)) for name, cell in parts[0])
+    def fill_attributes(self, target: Holder, parts: list[Any]) -> None:
+        target.__dict__.update((name, self.cell(cell)) for name, cell in parts[0])
 
 
-def _nothing(heap: Heap, made: Any, parts: list[Any]) -> None:
+def _nothing(heap: Heap, target: Any, parts: list[Any]) -> None:
     pass
 
 

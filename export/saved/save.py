@@ -1,4 +1,4 @@
-"""Compiled functions written to files."""
+"""Saves compiled functions: selects the programs that fit the state and writes them to a file."""
 
 from __future__ import annotations
 
@@ -21,29 +21,33 @@ from ...codegen.runtime.target import Target, host
 from ...eager.core.tensor import Tensor
 from ...eager.errors import ExportError
 from . import file
-from .captured_state import Outside, best_names, is_given
+from .captured_state import CapturedState, best_names, is_argument_path
 from .executables import CODE
 from .trace_codecs import KINDS
 
 _IDENTITY = ("identity", "type")
 
 
-class Recorded(NamedTuple):
-    """What is saved: a function, with what was recorded of it."""
+class FunctionRecord(NamedTuple):
+    """A function and its recorded programs.
+
+    `labels`: names of the elements of `fn`, if the function was loaded from a file
+    `tensors`: names of tensors by id, if they have names already
+    """
 
     name: str
     parameters: list[str]
     fn: Any
     names: ValueTable
     programs: Sequence[Replay]
-    labels: Sequence[str] = ()  # names of the function's own elements, where it is a state
-    tensors: Mapping[int, str] | None = None  # names of tensors by id, where they have some
+    labels: Sequence[str] = ()
+    tensors: Mapping[int, str] | None = None
 
 
 class Saving:
-    """What can be saved of a function, as it is now; `about` of what is written."""
+    """The programs and exits of a function that fit its current state; `about` of the encoder."""
 
-    def __init__(self, recorded: Recorded) -> None:
+    def __init__(self, recorded: FunctionRecord) -> None:
         self.names, self._recorded = recorded.names, recorded
         self._read = PathReader((), {}, recorded.fn, recorded.names.held)
         self.programs = list(recorded.programs)
@@ -55,24 +59,24 @@ class Saving:
         self._settle()
 
     def _settle(self) -> None:
-        """Leaves out what cannot be run with the present state: nothing that is left changes it
-        in such a way that it could be."""
+        """Removes programs and exits that can never run from the current state on, until none is
+        left to remove. A side effect of a removed exit may have been the reason to keep another."""
         while True:
             effects = [e for leaf in self._leaves for e in leaf.effects]
             self.outside = self._outside(effects)
             programs = [p for p in self.programs if self._holds(p.guards)]
             leaves = {leaf: None for p in programs for leaf in p.exits()
                       if leaf in self._leaves and self._holds(leaf.exit_guards)}
-            same = len(programs) == len(self.programs) and len(leaves) == len(self._leaves)
+            unchanged = len(programs) == len(self.programs) and len(leaves) == len(self._leaves)
             self.programs, self._leaves = programs, leaves
-            if same:
+            if unchanged:
                 return
 
-    def _outside(self, effects: list[SideEffect]) -> Outside:
-        return Outside(self._read, effects, self._recorded.labels, self._tensors)
+    def _outside(self, effects: list[SideEffect]) -> CapturedState:
+        return CapturedState(self._read, effects, self._recorded.labels, self._tensors)
 
     def _holds(self, guards: Sequence[Guard]) -> bool:
-        """Whether those conditions hold that no call can change."""
+        """True if the guards that no call can change hold. Notes the message of a failed guard."""
         fixed = [g for g in guards if self._is_fixed(g)]
         source = PathCodegen(self._recorded.fn, self.names.held, careful=True)
         try:
@@ -85,9 +89,9 @@ class Saving:
         return failed < 0
 
     def _is_fixed(self, guard: Guard) -> bool:
-        """Whether a condition is the same in all calls."""
+        """True if a guard has the same outcome in all calls."""
         outside = self.outside
-        if any(is_given(p) or not outside.stays(p) for p in guard.paths):
+        if any(is_argument_path(p) or not outside.is_stable(p) for p in guard.paths):
             return False
         try:
             value = self._read(guard.path)
@@ -96,34 +100,34 @@ class Saving:
         return guard.category in _IDENTITY or not (
             isinstance(value, Tensor) or id(value) in outside.targets)
 
-    # ---- what the kinds ask for
+    # ---- for the codecs
     def translated(self, path: Any) -> Any:
-        """See `Outside`."""
+        """See `CapturedState`."""
         return self.outside.translated(path)
 
-    def hands_out(self, path: Any) -> None:
-        """See `Outside`."""
-        self.outside.hands_out(path)
+    def check_returned(self, path: Any) -> None:
+        """See `CapturedState`."""
+        self.outside.check_returned(path)
 
     def live(self, guards: Sequence[Guard]) -> list[Guard]:
-        """The conditions that each call has to look at."""
+        """The guards that each call has to evaluate."""
         return [g for g in guards if not self._is_fixed(g)]
 
     def keeps(self, leaf: TraceExit) -> bool:
-        """Whether a leaf is saved."""
+        """True if an exit is saved."""
         return leaf in self._leaves
 
-    def made_for(self, target: Target) -> None:
-        """Notes the processor that code is for."""
+    def require_target(self, target: Target) -> None:
+        """Notes the processor of a program. ExportError if another program has another."""
         if self.target not in (None, target):
             raise ExportError("its programs are for different processors",
-                              "forget them: clear(), and call it again")
+                              "forget them with clear(), and call the function again")
         self.target = target
 
 
-def save(recorded: Recorded, path: Any) -> None:
-    """Writes what was recorded of a function, with its state. ExportError, with what and where, if
-    something of it cannot be made again without the function."""
+def save(recorded: FunctionRecord, path: Any) -> None:
+    """Writes the programs of a function and its state to a file. ExportError, with the access path,
+    if an object cannot be rebuilt without the function's source."""
     try:
         saving = Saving(recorded)
         writing = Encoder({**KINDS, **CODE}, saving)
@@ -133,10 +137,10 @@ def save(recorded: Recorded, path: Any) -> None:
     file.write(path, writing.arrays, description, saving.target or host(), version())
 
 
-def _described(recorded: Recorded, saving: Saving, writing: Encoder) -> dict[str, Any]:
+def _described(recorded: FunctionRecord, saving: Saving, writing: Encoder) -> dict[str, Any]:
     if not saving.programs:
-        raise Unsaved(f"nothing is recorded that fits its state as it is now: guard failed: "
-                      f"{saving.failed[0]}", "call it as it is to be called once loaded, then save")
+        raise Unsaved(f"no recording fits its current state: guard failed: {saving.failed[0]}",
+                      "call it as you will call the loaded function, then save it")
     programs = [_program(p, saving, writing) for p in saving.programs]
     writing.finish()
     rows, slots = saving.outside.rows(writing)
@@ -146,16 +150,18 @@ def _described(recorded: Recorded, saving: Saving, writing: Encoder) -> dict[str
 
 def _program(program: Replay, saving: Saving, writing: Encoder) -> list[Any]:
     if program.casting is not None:
-        raise Unsaved("it was recorded under autocast", "convert the model, or call it without")
+        raise Unsaved("it was recorded under autocast",
+                      "convert the model, or call it without autocast")
     if any(uses_gpu(stage.graph) for stage in program.segments()):
-        raise Unsaved("it computes on a GPU, and what is saved runs on the CPU",
-                      'bring what it reads to the CPU, model.to("cpu"), call it there, and save')
+        raise Unsaved("it computes on a GPU, and saved functions run on the CPU",
+                      'move its state to the CPU, model.to("cpu"), call it there, and save it')
     parts = saving.live(program.guards), program.root, program.grad_enabled, program.varying
     return [writing.value(part) for part in parts]
 
 
 def save_compiled(compiled: Compiled, path: Any) -> None:
-    """`Compiled.save`."""
+    """Writes a compiled function to a file (`Compiled.save`). ExportError if it has no programs,
+    runs under `check`, or has a graph break."""
     name = compiled.__name__
     if compiled.check is not None:
         raise ExportError(f"{name} cannot be saved: its code is compared with NumPy",
@@ -164,15 +170,15 @@ def save_compiled(compiled: Compiled, path: Any) -> None:
         refused = next(iter(compiled.refusals), "")
         raise ExportError(
             f"{name} cannot be saved: " + (f"it has a graph break: {refused}" if refused else
-                                           "nothing is recorded of it"),
-            "" if refused else "call it as it is to be called once loaded, then save it")
+                                           "it has no recording"),
+            "" if refused else "call it as you will call the loaded function, then save it")
     compiled.wait()
-    save(Recorded(name, _parameters(compiled.original), compiled.original, compiled.names,
-                  compiled.programs), path)
+    save(FunctionRecord(name, _parameters(compiled.original), compiled.original, compiled.names,
+                        compiled.programs), path)
 
 
 def _parameters(fn: Any) -> list[str]:
-    """The names of a function's parameters, where they can be told."""
+    """The names of a function's parameters; none if it has no signature."""
     try:
         return list(inspect.signature(fn).parameters)
     except (TypeError, ValueError):
@@ -180,7 +186,7 @@ def _parameters(fn: Any) -> list[str]:
 
 
 def version() -> str:
-    """The version of fusewire that runs."""
+    """The version of this package."""
     try:
         return importlib.metadata.version("fusewire")
     except importlib.metadata.PackageNotFoundError:  # it runs from a folder

@@ -1,4 +1,4 @@
-"""The kinds of objects that recorded programs are made of."""
+"""Defines how the objects of recorded programs are written to files and read."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ TYPES: dict[str, type] = {cls.__qualname__: cls for cls in (
     Tensor, Parameter, Buffer, Counter, OrderedDict, defaultdict, deque, type(None), type(...),
     *[v for v in vars(builtins).values() if isinstance(v, type) and not issubclass(
         v, BaseException)])} | {"tape.Leaf": TapeLeaf}
-"""The classes that a file can name."""
+"""The classes that a file can name, by name."""
 
 _NAMES = {cls: name for name, cls in TYPES.items()}
 
@@ -79,12 +79,12 @@ _PLAIN: dict[type, Codec] = {
 
 # ---- paths, numbers, sizes
 def _write_path(path: Path, to: Encoder) -> list[Any]:
-    """Its root, and the steps from there."""
+    """The root of a path, and its steps."""
     root, *rest = steps(to.about.translated(path))
-    return [root.kind, [[step.kind, to.value(_key(step)), step.name] for step in rest]]
+    return [root.kind, [[step.kind, to.value(_step_key(step)), step.name] for step in rest]]
 
 
-def _key(step: Path) -> Any:
+def _step_key(step: Path) -> Any:
     return step.key.value if step.kind == "item" else step.key
 
 
@@ -92,15 +92,15 @@ def _read_path(parts: list[Any], of: Decoder) -> Path:
     root, rest = parts
     path = Path(root, id(default_generator) if root == "object" else None)
     for kind, key, name in rest:
-        made = of.value(key)
-        if kind == "attr" and not str(made).isidentifier():
-            raise ValueError(f"{made!r} is no name of an attribute")
-        path = Path(kind, Key(made) if kind == "item" else made, path, name)
+        value = of.value(key)
+        if kind == "attr" and not str(value).isidentifier():
+            raise ValueError(f"{value!r} cannot be the name of an attribute")
+        path = Path(kind, Key(value) if kind == "item" else value, path, name)
     return path
 
 
 def _write_formula(x: ScalarExpr, to: Encoder) -> list[Any]:
-    for part in x.parts[:-1]:  # each after what it needs: nothing calls itself far
+    for part in x.parts[:-1]:  # operands come first, so that `value` does not recurse deeply
         to.value(part)
     return [x.op, *map(to.value, x.args)]
 
@@ -119,7 +119,7 @@ _VALUES: dict[type, Codec] = {
 }
 
 
-# ---- nodes: those of the tree are handles, those of a graph are whole
+# ---- nodes: the tree refers to nodes by name, a graph contains them
 def _write_node(x: Node, to: Encoder) -> list[Any]:
     if x not in to.about.names.data_dependent:
         return ["input", [], to.value(Params({"name": x.params.get("name", x.op)})),
@@ -133,31 +133,31 @@ def _read_node(parts: list[Any], of: Decoder) -> Node:
 
 
 def _write_graph(x: Graph, to: Encoder) -> list[Any]:
-    order = topological((*x.inputs, *x.outputs))
-    number = {n: i for i, n in enumerate(order)}
+    nodes = topological((*x.inputs, *x.outputs))
+    number = {n: i for i, n in enumerate(nodes)}
     rows = [[n.op, [number[i] for i in n.inputs], to.value(Params(n.params)), to.value(n.type),
-             n.site] for n in order]
+             n.site] for n in nodes]
     ends = [[number[n] for n in of] for of in (x.inputs, x.outputs)]
     return [rows, *ends, to.value(dict(x.donated)), sorted(x.persistent)]
 
 
 def _read_graph(parts: list[Any], of: Decoder) -> Graph:
-    rows, inputs, outputs, donated, kept = parts
-    made, nodes = Nodes(), list[Node]()
+    rows, inputs, outputs, donated, persistent = parts
+    table, nodes = Nodes(), list[Node]()
     for op, below, params, kind, site in rows:
-        nodes.append(made.make(op, [nodes[i] for i in below], of.value(params), of.value(kind),
-                               site))
+        nodes.append(table.make(op, [nodes[i] for i in below], of.value(params), of.value(kind),
+                                site))
     return Graph(tuple([nodes[i] for i in inputs]), tuple([nodes[i] for i in outputs]),
-                 of.value(donated), frozenset(kept))
+                 of.value(donated), frozenset(persistent))
 
 
-# ---- guards, results and changes
+# ---- guards, results and side effects
 def _write_guard(x: Guard, to: Encoder) -> list[Any]:
     try:
         return [to.value(x.path), x.condition, to.value(x.constants), x.message, x.category]
     except Unsaved as error:
-        raise Unsaved(f"{x.message}, and {error.message} cannot be made again without its source",
-                      "give the function tensors, numbers, texts, None, and tuples, lists and "
+        raise Unsaved(f"{x.message}, and {error.message} cannot be rebuilt without its source",
+                      "pass the function tensors, numbers, strings, None, and tuples, lists and "
                       "dicts of these") from None
 
 
@@ -168,85 +168,84 @@ def _write_entry(x: Entry, to: Encoder) -> list[Any]:
 
 
 def _read_entry(parts: list[Any], of: Decoder) -> Entry:
-    made = Entry(OPS[parts[0]], {}, (), (), None)
-    made.arrays = None  # type: ignore[assignment]
-    return made
+    entry = Entry(OPS[parts[0]], {}, (), (), None)
+    entry.arrays = None  # type: ignore[assignment]
+    return entry
 
 
-def _write_at(x: object_recipes.ObjectAtPath, to: Encoder) -> list[Any]:
-    to.about.hands_out(x.path)
+def _write_object_at_path(x: object_recipes.ObjectAtPath, to: Encoder) -> list[Any]:
+    to.about.check_returned(x.path)
     return [to.value(x.path)]
 
 
-_WAYS: dict[type, Codec] = {
+_TRACES: dict[type, Codec] = {
     Guard: Codec("guard", _write_guard, lambda parts, of: Guard(*map(of.value, parts))),
     Entry: Codec("given up", _write_entry, _read_entry, id),
     **{cls: record(cls) for cls in (
         SideEffect, TraceOutputs, Inputs, LoopEntry, LoopRepeat, Merge, DataDependentSize,
-                                    LoopBackwardEvent,
-                                    IterationVjp, mutations.SetArray,
+        LoopBackwardEvent, IterationVjp, mutations.SetArray,
         mutations.SetGradient, mutations.SetEdge, mutations.MakeLeaf, mutations.SetItem,
         mutations.DeleteItem, mutations.SetAttribute, mutations.DeleteAttribute, mutations.SetCell,
-        mutations.Extend, mutations.AddAll, mutations.ReplaceAll, object_recipes.SameObject,
-                                    object_recipes.PassedTensor,
-        object_recipes.WithGradient, object_recipes.GradEdgeOf, object_recipes.NumberOf,
-                                    object_recipes.BuiltContainer)},
-    object_recipes.ObjectAtPath: Codec("At", _write_at, lambda parts,
-                                      of: object_recipes.ObjectAtPath(of.value(parts[0]))),
+        mutations.Extend, mutations.AddAll, mutations.ReplaceAll,
+        object_recipes.SameObject, object_recipes.PassedTensor, object_recipes.WithGradient,
+        object_recipes.GradEdgeOf, object_recipes.NumberOf, object_recipes.BuiltContainer)},
+    object_recipes.ObjectAtPath: Codec(
+        "At", _write_object_at_path,
+        lambda parts, of: object_recipes.ObjectAtPath(of.value(parts[0]))),
     object_recipes.RebuiltObject: Codec("Made", record(object_recipes.RebuiltObject).write,
-                                       record(object_recipes.RebuiltObject).read, id),
+                                        record(object_recipes.RebuiltObject).read, id),
     Graph: Codec("graph", _write_graph, _read_graph),
     Node: Codec("node", _write_node, _read_node, id),
 }
 
 
 # ---- the tree
-def _write_leaf(x: TraceExit, to: Encoder) -> list[Any]:
+def _write_trace_exit(x: TraceExit, to: Encoder) -> list[Any]:
     if x.backward is not None:
-        raise Unsaved("gradients go back from the result",
-                      "record it under fw.no_grad(), or return x.detach()")
-    leaving = TraceOutputs(x.outputs, x.formulas, x.tensors, {})
-    parts = (to.about.live(x.exit_guards), x.effects, x.result, leaving, x.segment)
+        raise Unsaved("its results have gradients",
+                      "call it under fw.no_grad(), or return x.detach()")
+    outputs = TraceOutputs(x.outputs, x.formulas, x.tensors, {})
+    parts = (to.about.live(x.exit_guards), x.effects, x.result, outputs, x.segment)
     return [to.value(part) for part in parts]
 
 
-def _fill_leaf(made: TraceExit, parts: list[Any], of: Decoder) -> None:
-    own, effects, result, leaving, stage = map(of.value, parts)
-    TraceExit.__init__(made, own, effects, result, leaving)
+def _fill_trace_exit(target: TraceExit, parts: list[Any], of: Decoder) -> None:
+    guards, effects, result, outputs, segment = map(of.value, parts)
+    TraceExit.__init__(target, guards, effects, result, outputs)
 
     def finish() -> None:
-        made.set_guards(own, of.about.source())
-        made.set_segment(stage, of.about.source())
+        target.set_guards(guards, of.about.source())
+        target.set_segment(segment, of.about.source())
 
     of.later.append(finish)
 
 
-def _write_stage(x: Segment, to: Encoder) -> list[Any]:
+def _write_segment(x: Segment, to: Encoder) -> list[Any]:
     names = to.about.names
     numbers = [names.numbers[n] for n in x.inputs.numbers]
     parts = (x.outputs, x.inputs, x.paths, numbers, x.compile())
     return [to.value(part) for part in parts]
 
 
-def _fill_stage(made: Segment, parts: list[Any], of: Decoder) -> None:
-    wanted, inputs, paths, numbers, code = map(of.value, parts)
+def _fill_segment(target: Segment, parts: list[Any], of: Decoder) -> None:
+    outputs, inputs, paths, numbers, code = map(of.value, parts)
     names = of.about.names
     names.paths.update(zip(inputs.tensors, paths, strict=True))
     names.numbers.update(zip(inputs.numbers, numbers, strict=True))
-    Segment.__init__(made, names, of.about.fn, wanted, inputs, Graph((), ()), _no_backend)
-    made.program = code
+    Segment.__init__(target, names, of.about.fn, outputs, inputs, Graph((), ()), _no_backend)
+    target.program = code
 
 
 def _no_backend(graph: Graph) -> Any:
-    raise AssertionError("a saved stage has its code")
+    raise AssertionError("a saved segment has code")
 
 
-def _write_ends(x: Exit, to: Encoder) -> list[Any]:
+def _write_exit_block(x: Exit, to: Encoder) -> list[Any]:
     return [to.value([leaf for leaf in x.exits if to.about.keeps(leaf)]), to.value(x.segments)]
 
 
-def _fill_ends(made: Exit, parts: list[Any], of: Decoder) -> None:
-    made.exits, made.segments = map(of.value, parts)
+def _fill_exit_block(target: Exit, parts: list[Any], of: Decoder) -> None:
+    target.exits, target.segments = map(of.value, parts)
 
 
 def _new(cls: type) -> Any:
@@ -254,9 +253,9 @@ def _new(cls: type) -> Any:
 
 
 _TREE: dict[type, Codec] = {
-    TraceExit: Codec("leaf", _write_leaf, _new(TraceExit), id, _fill_leaf),
-    Segment: Codec("stage", _write_stage, _new(Segment), id, _fill_stage),
-    Exit: Codec("ends", _write_ends, _new(Exit), id, _fill_ends),
+    TraceExit: Codec("leaf", _write_trace_exit, _new(TraceExit), id, _fill_trace_exit),
+    Segment: Codec("stage", _write_segment, _new(Segment), id, _fill_segment),
+    Exit: Codec("ends", _write_exit_block, _new(Exit), id, _fill_exit_block),
     Branch: filled(Branch, ("subject", "kind", "site", "outcomes", "segments")),
     SizeDefinition: filled(SizeDefinition, ("element", "site", "body", "segments")),
     LoopHeader: filled(LoopHeader, ("values", "formulas", "site", "entry", "body", "segments"),
@@ -269,4 +268,4 @@ _TREE: dict[type, Codec] = {
     LoopBackward: filled(LoopBackward, ("element", "site", "body", "segments")),
 }
 
-KINDS: dict[Any, Codec] = {**_PLAIN, **_VALUES, **_WAYS, **_TREE}
+KINDS: dict[Any, Codec] = {**_PLAIN, **_VALUES, **_TRACES, **_TREE}

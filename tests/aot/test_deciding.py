@@ -1,4 +1,4 @@
-"""Functions that decide by values: a library computes all ways, and gives the right one."""
+"""Functions that decide by values: a library computes all paths and selects one."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
 def test_the_way_that_values_choose_is_given(name: str, tmp_path: Path) -> None:
     fn, rng = FUNCTIONS[name], np.random.default_rng(0)
     built = fw.aot.build(fn, (fw.ones(3, 3),), tmp_path / "model", library=True)
-    assert "all ways are computed" in str(built) and "test_deciding.py" in str(built)
+    assert "all paths are computed" in str(built) and "test_deciding.py" in str(built)
     values = [rng.normal(shift, 1, (3, 3)) * (rng.random((3, 3)) > zero)
               for shift in (-2, -0.3, 0, 0.1, 0.3, 2) for zero in (-1, 0.5, 2)]
     ways = set()

@@ -63,13 +63,14 @@ def halved(x: fw.Tensor) -> fw.Tensor:
 REFUSED: dict[str, tuple[Any, str]] = {
     "an op without code": (lambda x: fw.linalg.svdvals(x), "code generator does not support svd"),
     "random numbers": (lambda x: x + fw.rand(3), "random numbers would be the same"),
-    "a loop": (halved, "how often a loop is gone through"),
+    "a loop": (halved, "the number of iterations of a loop"),
     "a size that values tell": (lambda x: x[x > 0].sum(), "."),
-    "a number": (lambda x: x * round(x.sum().item(), 2), "a number of Python that follows"),
-    "ints of any size": (lambda x: x * (x.argmax().item() + 1), "a number of Python that follows"),
-    "results of two shapes": (lambda x: x if x.sum() > 0 else x[0], "on one way and"),
+    "a number": (lambda x: x * round(x.sum().item(), 2), "by an operation that tensors do not"),
+    "ints of any size": (lambda x: x * (x.argmax().item() + 1),
+                         "by an operation that tensors do not"),
+    "results of two shapes": (lambda x: x if x.sum() > 0 else x[0], "on one path and"),
     "an index on one way": (lambda x: x[x[0].astype(fw.int64)] if x.sum() > 0 else x,
-                            "an index is used on some ways"),
+                            "an index is used only on some paths"),
 }
 
 
@@ -82,13 +83,14 @@ def test_what_is_no_library_is_refused_with_its_line(name: str, tmp_path: Path) 
 
 
 @pytest.mark.parametrize(("path", "options", "what"), [
-    ("no-name", {}, "is no name for functions of C"),
+    ("no-name", {}, "cannot be the prefix of C functions"),
     ("missing/model", {}, "there is no folder"),
     ("model", {"weights": "somewhere"}, "weights are"),
-    ("model", {"target": "sparc"}, "no code is made for 'sparc'"),
-    ("model", {"threads": 0}, "at least 1 thread"),
+    ("model", {"target": "sparc"}, "no code is generated for 'sparc'"),
+    ("model", {"threads": 0}, "threads is at least 1, not 0"),
     ("model", {"target": "x86_64-pc-windows-msvc"}, "for the system of x86_64-pc-windows-msvc"),
-    ("model", {"target": "aarch64-apple-darwin", "library": True}, "no linker for it is here"),
+    ("model", {"target": "aarch64-apple-darwin", "library": True},
+     "no linker for the target is installed"),
 ])
 def test_arguments_that_make_no_sense(path: str, options: Any, what: str, tmp_path: Path) -> None:
     with pytest.raises(fw.ExportError, match=what):

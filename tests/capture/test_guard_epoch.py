@@ -326,7 +326,7 @@ def test_a_step_that_returns_the_loss_it_went_back_from() -> None:
     made = programs(step)[0].direct((x,), {})
     for each in (loss, made):  # the long way and the short one
         assert each.requires_grad
-        with pytest.raises(fw.GradientError, match="given up by an earlier backward"):
+        with pytest.raises(fw.GradientError, match="freed by an earlier backward"):
             each.backward()
 
 

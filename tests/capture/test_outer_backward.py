@@ -496,7 +496,7 @@ def test_going_back_twice() -> None:
         loss.backward()
         for a, b in zip(once, gradients(layer)):
             assert_same(a, b)
-        with pytest.raises(fw.GradientError, match="given up by an earlier backward"):
+        with pytest.raises(fw.GradientError, match="freed by an earlier backward"):
             loss.backward()
 
 
@@ -555,7 +555,7 @@ def test_anomaly_mode_names_a_nan() -> None:
 
 
 def test_a_tape_without_a_way_back_of_its_own() -> None:
-    """What was given up inside of the function is given up outside as well."""
+    """A tape freed inside of the function is freed outside as well."""
     w = fw.ones(2).requires_grad_()
 
     @fw.compile(fullgraph=True)

@@ -30,7 +30,7 @@ def everything_is_large(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
         return found
 
     monkeypatch.setattr(dispatch, "LARGE", 1)
-    monkeypatch.setattr(engine, "SOME", 1)
+    monkeypatch.setattr(engine, "MIN_NATIVE_ELEMENTS", 1)
     monkeypatch.setattr(dispatch, "large", None)
     monkeypatch.setattr(dispatch, "large_back", run)
     monkeypatch.setattr(vjp, "_PLANS", {})

@@ -33,4 +33,4 @@ def test_results_are_compared(call: Any, monkeypatch: pytest.MonkeyPatch) -> Non
     wrong = {**job.calls, "numpy": lambda x, y: lambda: np.zeros((512, 512))}
     monkeypatch.setitem(bench.JOBS, "product", dataclasses.replace(job, calls=wrong))
     done = call("bench", "product")
-    assert done.status == 1 and "numpy gives a different result from fusewire" in done.err
+    assert done.status == 1 and "the result of numpy differs from that of fusewire" in done.err

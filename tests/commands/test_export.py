@@ -66,9 +66,9 @@ def test_with_weights_of_a_file(call: Any, net: Path) -> None:
 
 
 @pytest.mark.parametrize(("arguments", "status", "says"), [
-    (["--input", "z=float32[4]"], 2, "Net takes x: x not given"),
+    (["--input", "z=float32[4]"], 2, "Net takes x: x missing"),
     (["--input", "x=float32[4]", "--input", "z=float32[4]"], 2, "Net has no argument 'z'"),
-    (["--input", "x=float32[4]", "--input", "x=float32[4]"], 2, "Net is given 'x' twice"),
+    (["--input", "x=float32[4]", "--input", "x=float32[4]"], 2, "Net gets 'x' twice"),
     (["--input", "x=float32[4]", "--example", "e.npz"], 2, "--input and --example both"),
     (["--example", "none.npz"], 1, "none.npz: No such file or directory"),
     (["--example", "net.py"], 1, "net.py cannot be read as arrays"),

@@ -97,11 +97,11 @@ ERRORS = [
     ("net.py", "'net.py' names no function: write file.py:name; in it are Net, Sized, made, "),
     ("net.py:Nett", "net.py has no 'Nett'\n  help: did you mean Net?"),
     ("net.py:model.heat", "Net of net.py has no 'heat'\n  help: did you mean head?"),
-    ("net.py:number", "net.py:number is a int: no function, no module"),
-    ("net.py:Sized", "net.py:Sized is a class that is made with arguments\n  help: name "),
-    ("net.py:product", "product takes x, y: x, y not given\n  help: say what it is, as in --input"),
+    ("net.py:number", "net.py:number is a int, not a function or module"),
+    ("net.py:Sized", "net.py:Sized is a class whose constructor takes arguments\n  help: name "),
+    ("net.py:product", "product takes x, y: x, y missing\n  help: describe it, as in --input"),
     ("bad.py:f", '  File "{folder}/bad.py", line 2\n    def f(x:\n'),
-    ("ends.py:f", "ends.py ended the process (with 3) when it was read"),
+    ("ends.py:f", "ends.py exits with 3 when it is imported"),
 ]
 
 

@@ -56,7 +56,7 @@ def test_notes_are_told(call: Any, data: np.ndarray) -> None:
 @pytest.mark.parametrize(("arguments", "status", "says"), [
     (["net.py:product", "--data", "data.npz"], 2, "product is no nn.Module"),
     (["net.py:Net", "--data", "few.npz"], 1, "hold 0 examples of x"),
-    (["net.py:Net", "--data", "other.npz"], 2, "Net takes x: x not given"),
+    (["net.py:Net", "--data", "other.npz"], 2, "Net takes x: x missing"),
     (["net.py:Net", "--data", "data.npz", "--skip", "heat"], 1, "the nearest is 'head'"),
     (["net.py:Net", "--data", "wrong.npz"], 1, "nan"),
     (["net.py:Net", "--data", "none.npz"], 1, "none.npz: No such file or directory"),

@@ -55,9 +55,10 @@ def test_inputs_with_a_value_of_their_own_may_lack(call: Any, tmp_path: Path) ->
 
 
 @pytest.mark.parametrize(("arguments", "status", "says"), [
-    ([], 2, "not given: rows: float32[batch, 4]\n  help: --input rows=file.npy, or --random"),
+    ([], 2, "missing inputs: rows: float32[batch, 4]\n  help: pass --input rows=file.npy, or "
+            "--random"),
     (["--input", "x=rows.npy"], 2, "the model has no input 'x'\n  help: it takes rows: "),
-    (["--random", "--size", "n=3"], 2, "no input that is to be random has a size 'n'"),
+    (["--random", "--size", "n=3"], 2, "no random input has a size 'n'"),
     (["--input", "none.npy"], 1, "none.npy: No such file"),
     (["--input", "words.npy"], 1, "words.npy holds <U1"),
     (["--input", "rows.npz"], 1, "rows.npz cannot be read as arrays"),
@@ -76,5 +77,5 @@ def test_what_makes_no_sense(call: Any, model: Any, arguments: list[str], status
 
 def test_what_is_no_model(call: Any, tmp_path: Path) -> None:
     (tmp_path / "x.onnx").write_text("no model")
-    assert "this is no ONNX model" in call("run", tmp_path / "x.onnx", "--random").err
+    assert "this is not an ONNX model" in call("run", tmp_path / "x.onnx", "--random").err
     assert call("run", tmp_path / "none.onnx").status == 1

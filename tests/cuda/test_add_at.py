@@ -183,7 +183,7 @@ def test_a_cpu_keeps_calling_its_own() -> None:
     given = drawn(4, 2), places(4, below=3)
     made = compile_graph(recorded(lambda v, i: add_at(v, i, 3), *given)[0])
     assert isinstance(made, HybridExecutable)
-    assert "several elements may be added to one place" in made.explain()
+    assert "several elements may be added at one index" in made.explain()
 
 
 @pytest.mark.parametrize("arch", ["sm_80", "sm_90"])

@@ -60,7 +60,7 @@ class Steady(EmulatedDevice):
 
         return SimpleNamespace(launch=launch)
 
-    def places(self, arrays: Sequence[Any]) -> BufferAddresses:
+    def addresses(self, arrays: Sequence[Any]) -> BufferAddresses:
         return BufferAddresses(self.stream, tuple(a.ctypes.data for a in arrays))
 
     def capture(self, work: Any, arrays: Sequence[Any]) -> Any:

@@ -140,7 +140,7 @@ def test_namespace() -> None:
     x = fw.ones(2)
     assert x.__array_namespace__() is fw
     assert x.__array_namespace__(api_version="2025.12").add is fw.add
-    with pytest.raises(ValueError, match=r"'2019\.01' is not provided"):
+    with pytest.raises(ValueError, match=r"'2019\.01' is not supported"):
         x.__array_namespace__(api_version="2019.01")
 
 

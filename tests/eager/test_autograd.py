@@ -116,13 +116,13 @@ def test_refusals(make: object, error: type, words: str) -> None:
         make()
 
 
-def test_the_tape_is_given_up_unless_kept() -> None:
+def test_the_tape_is_freed_unless_retained() -> None:
     x = leaf(3.0)
     y = x * x
     y.backward(retain_graph=True)
     y.backward()
     assert x.grad.item() == 12.0
-    with pytest.raises(GradientError, match="given up by an earlier backward"):
+    with pytest.raises(GradientError, match="freed by an earlier backward"):
         y.backward()
 
 

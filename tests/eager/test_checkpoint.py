@@ -191,7 +191,7 @@ def test_retain_graph() -> None:
     once = x.grad.item()
     out.backward()
     assert x.grad.item() == 2 * once
-    with pytest.raises(GradientError, match="given up by an earlier backward"):
+    with pytest.raises(GradientError, match="freed by an earlier backward"):
         out.backward()
 
 

@@ -151,7 +151,7 @@ def test_what_is_nested_too_deeply_is_neither_saved_nor_loaded(content):
     header, tree, data = taken_apart(content)
     tree["tree"] = MARK
     text = json.dumps(tree).replace(json.dumps(MARK), deep("[", "]", 5000))
-    with pytest.raises(StateError, match="broken checkpoint: what it holds is nested too deeply"):
+    with pytest.raises(StateError, match="broken checkpoint: its objects are nested too deeply"):
         fw.load(io.BytesIO(put_together(header, text, data)))
     obj = []
     for _ in range(5000):

@@ -251,10 +251,10 @@ def test_samples_that_do_not_go_together():
         default_collate([fw.ones(2), fw.ones(3)])
     with pytest.raises(ShapeError, match=r"\(2, 3\), \(4, 3\)"):
         default_collate([fw.ones((2, 3)), fw.ones((4, 3))])
-    with pytest.raises(ShapeError, match=r"samples with \[1, 2\] parts"):
+    with pytest.raises(ShapeError, match=r"samples of lengths \[1, 2\]"):
         default_collate([(1, 2), (1,)])
     for wrong in (object(), np.array(["text"]), np.array([None])):
-        with pytest.raises(DTypeError, match=r"cannot put samples of .* together[^$]*pass collate"):
+        with pytest.raises(DTypeError, match=r"cannot collate samples of[^$]*pass collate"):
             default_collate([wrong])
 
 

@@ -175,7 +175,7 @@ def test_parameters_broadcast_and_give_the_dtype() -> None:
     x = random.normal(fw.zeros(2, 1, dtype=fw.float64), fw.ones(3))
     assert (x.shape, x.dtype) == ((2, 3), fw.float64)
     assert random.normal(0, 1, (2,), dtype=fw.bfloat16).dtype == fw.bfloat16
-    with pytest.raises(FusewireError, match="do not grow to the size"):
+    with pytest.raises(FusewireError, match="do not broadcast to the size"):
         random.normal(fw.zeros(3), 1.0, (2, 1))
     with pytest.raises(FusewireError, match="its numbers are real floating point"):
         random.normal(0, 1, (2,), dtype=fw.int64)

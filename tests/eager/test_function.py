@@ -230,13 +230,13 @@ def test_hooks_and_retain_grad_on_results() -> None:
     assert (y.grad.item(), x.grad.item()) == (2.0, 24.0)
 
 
-def test_the_tape_of_a_function_is_given_up() -> None:
+def test_the_tape_of_a_function_is_freed() -> None:
     x = leaf(2.0)
     y = Cube.apply(x)
     y.backward(retain_graph=True)
     y.backward()
     assert x.grad.item() == 24.0
-    with pytest.raises(GradientError, match="given up by an earlier backward, at its op Cube"):
+    with pytest.raises(GradientError, match="freed by an earlier backward, at its op Cube"):
         y.backward()
 
 

@@ -167,7 +167,7 @@ def test_a_prefix_too_much_or_too_few() -> None:
     model = nn.Sequential(nn.Linear(1, 1))
     state = {f"module.{k}": v for k, v in model.state_dict().items()}
     text = message(lambda: model.load_state_dict(state))
-    assert text.endswith("help: the names given begin with 'module.': load "
+    assert text.endswith("help: the names in the state dict begin with 'module.': load "
                          "{k.removeprefix('module.'): v for k, v in state.items()}")
     text = message(lambda: nn.ModuleDict({"net": model}).load_state_dict(model.state_dict()))
     assert text.endswith("help: the names of the model begin with 'net.': load "
@@ -180,4 +180,4 @@ def test_what_is_no_state_dict() -> None:
         "load_state_dict takes a dict of names to tensors, not str\n"
         "  help: fw.load(path) reads one from a file")
     assert message(lambda: model.load_state_dict(model)).endswith(
-        "help: pass its state: given.state_dict()")
+        "help: pass its state_dict()")

@@ -33,7 +33,7 @@ def tensors(inputs: tuple[Any, ...], requires_grad: bool = False) -> list[Tensor
 class Spy:
     """An interpreter that runs every op and notes it."""
 
-    answers = False
+    can_read_values = False
     keeps_layers = False
 
     def __init__(self) -> None:
@@ -49,11 +49,11 @@ class Spy:
 
     def source(self, tensor: Tensor) -> None: ...
     def changed(self, tensor: Tensor) -> None: ...
-    def leaves(self, tensor: Tensor, how: str) -> None: ...
+    def reads_values(self, tensor: Tensor, how: str) -> None: ...
     def reads_grad(self, tensor: Tensor) -> None: ...
     def sets_grad(self, tensor: Tensor) -> None: ...
 
-    def measure(self, op: Op, x: Tensor) -> Tensor:
+    def apply_data_dependent(self, op: Op, x: Tensor) -> Tensor:
         out = evaluate(op, (x,), {"size": None})
         self.calls.append((op, (x,), {"size": len(out._data)}, out))
         return out

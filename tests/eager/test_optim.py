@@ -327,7 +327,7 @@ def test_loading_what_does_not_fit():
     assert "parameter 0 of shape (2,): missing: square_avg\n" in str(error.value)
     assert "unexpected: exp_avg\n" in str(error.value)
     assert other.param_groups[0]["lr"] == 0.001 and other.state[b]["step"].item() == 0
-    with pytest.raises(DTypeError, match=r"takes what state_dict\(\) gave, not str"):
+    with pytest.raises(DTypeError, match=r"takes a result of state_dict\(\), not str"):
         other.load_state_dict("adam.safetensors")
 
 

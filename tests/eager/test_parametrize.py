@@ -308,5 +308,5 @@ def test_batch_norm_as_part_of_the_layer_before_it() -> None:
     assert fw.max(abs(fused(x[0, 0]) - norm(linear(x[0, 0])))).item() < 1e-5
     with pytest.raises(ArgumentError, match="in eval mode"):
         nn.utils.fuse_linear_bn_eval(linear, nn.BatchNorm1d(4))
-    with pytest.raises(ArgumentError, match="the layer gives 4 features, the batch norm takes 5"):
+    with pytest.raises(ArgumentError, match="the layer has 4 features, the batch norm takes 5"):
         nn.utils.fuse_linear_bn_eval(linear, nn.BatchNorm1d(5).eval())

@@ -11,7 +11,8 @@ from fusewire.eager.arrays import cpu_kernels
 from fusewire.eager.core.dispatch import apply
 from fusewire.eager.core.op import OPS
 from fusewire.eager.errors import FusewireError
-from fusewire.eager.ops.random.generator import Generator, _blocks, fork_rng, randperm
+from fusewire.eager.ops.random.generator import Generator, fork_rng, randperm
+from fusewire.eager.ops.random.philox import blocks
 
 
 @pytest.mark.parametrize(("block", "counter", "seed", "words"), [  # known answers of Random123
@@ -24,7 +25,7 @@ def test_philox_gives_the_papers_numbers(block: int, counter: int, seed: int, wo
     expected = [int(w, 16) for w in words.split()]
     assert philox(block, counter, seed) == expected
     positions = np.array([block], np.uint64).view(np.int64)
-    assert _blocks(cpu_kernels, seed, counter, positions)[:, 0].tolist() == expected
+    assert blocks(cpu_kernels, seed, counter, positions)[:, 0].tolist() == expected
 
 
 def test_the_same_seed_gives_the_same_numbers() -> None:

@@ -154,7 +154,7 @@ def test_dropout_comes_between_layers_in_training_only():
     assert not np.array_equal(layer(x)[0].detach().numpy(), layer(x)[0].detach().numpy())
     layer.eval()
     assert_array_equal(layer(x)[0].detach().numpy(), layer(x)[0].detach().numpy())
-    with pytest.warns(UserWarning, match="GRU: dropout=0.5 comes between layers"):
+    with pytest.warns(UserWarning, match="GRU: dropout=0.5 acts between layers"):
         nn.GRU(3, 4, dropout=0.5)
 
 
@@ -281,7 +281,7 @@ def test_a_packed_sequence_is_a_tuple_with_methods():
     (lambda: nn.RNN(3, 0), ArgumentError, "hidden_size must be at least 1"),
     (lambda: nn.LSTM(3, 4, proj_size=4), ArgumentError, "proj_size 4 must be below hidden_size 4"),
     (lambda: nn.RNNBase("CNN", 3, 4), ArgumentError, "mode 'CNN' is not known"),
-    (lambda: nn.GRUCell(3, 4)(fw.zeros(1, 2, 3)), ShapeError, "a cell makes one step"),
+    (lambda: nn.GRUCell(3, 4)(fw.zeros(1, 2, 3)), ShapeError, "a cell computes one step"),
     (lambda: nn.LSTMCell(3, 4)(fw.zeros(2, 3), (fw.zeros(2, 4), fw.zeros(2, 3))), ShapeError,
      r"each tensor of hx must be \(2, 4\), got \(2, 3\)"),
     (lambda: rnn.pack_padded_sequence(fw.zeros(4, 2), [1, 2]), ArgumentError,

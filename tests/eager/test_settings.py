@@ -10,7 +10,7 @@ import pytest
 
 import fusewire as fw
 from fusewire.eager.errors import ArgumentError
-from fusewire.eager.settings import KNOBS, LADDER, Settings, wanted_threads
+from fusewire.eager.settings import DEBUG_LEVELS, KNOBS, Settings, thread_count
 from house.repo import ROOT, sources
 
 VARIABLES = [knob.variable for knob in KNOBS.values()]
@@ -72,14 +72,14 @@ def test_threads(own: int, general: str, count: int, monkeypatch: pytest.MonkeyP
     changed = Settings({"FUSEWIRE_NUM_THREADS": str(own)})
     monkeypatch.setattr("fusewire.eager.settings.settings", changed)
     monkeypatch.setenv("OMP_NUM_THREADS", general)
-    assert wanted_threads() == count
+    assert thread_count() == count
 
 
 def test_printing_them_explains_them() -> None:
     lines = repr(fw.settings).splitlines()
     assert lines[0].split() == ["setting", "variable", "value", "default", "meaning"]
     assert [line.split()[1] for line in lines[1:]] == VARIABLES
-    assert all(what in repr(fw.settings) for what in LADDER.values())
+    assert all(what in repr(fw.settings) for what in DEBUG_LEVELS.values())
 
 
 def test_the_documentation_has_the_same_table() -> None:

@@ -145,7 +145,7 @@ def test_compiled_models() -> None:
 
 
 def test_errors() -> None:
-    with pytest.raises(ArgumentError, match="'text' is no shape, tensor, or list of those"):
+    with pytest.raises(ArgumentError, match="'text' is not a shape, tensor, or list of those"):
         summary(nn.ReLU(), "text")
     with pytest.raises(ArgumentError, match="1 dtypes for 2 inputs"):
         summary(nn.ReLU(), [(1,), (2,)], dtypes=["int64"])

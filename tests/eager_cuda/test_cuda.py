@@ -18,7 +18,7 @@ def test_devices():
     assert fw.ones(2, device="cuda").device == "cuda:1"
     assert fw.cuda.get_device_name() == "Not a GPU"
     assert fw.cuda.get_device_capability() == (9, 0)
-    with pytest.raises(fw.DeviceError, match="'cpu' is no GPU"):
+    with pytest.raises(fw.DeviceError, match="'cpu' is not a GPU"):
         fw.cuda.synchronize("cpu")
 
 

@@ -105,7 +105,7 @@ def test_losses_are_compared_while_both_runs_have_the_same_weights() -> None:
     run = findings()
     run.eager.losses, run.compiled.losses = [2.0, 1.0, 0.5, 0.4], [2.0, 1.0, 0.5 + 1e-7, 0.1]
     assert run.agreement == "differ by at most 2.0e-07 (relative)"
-    assert "Later losses part: a rounding decides" in page(run)
+    assert "Later losses differ more: rounding decides" in page(run)
 
 
 def test_the_report_without_kernels_and_export() -> None:

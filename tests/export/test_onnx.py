@@ -240,7 +240,7 @@ def test_hidden_tensors_are_refused_and_caches_noted(path: Path) -> None:
     with pytest.raises(fw.ExportError, match="`h` holds another tensor after the call"):
         export(net, (x(2, 6), True), path)
     report = export(net, (x(2, 6), False), path)
-    assert any("calls changed in the call" in note for note in report.notes)
+    assert any("the function changes calls; the model does not" in note for note in report.notes)
     assert net.calls == 0 and net.cache == {}
 
 
@@ -269,19 +269,19 @@ def test_numbers_of_constants_may_leave(path: Path) -> None:
 
 
 @pytest.mark.parametrize(("arguments", "more", "words"), [
-    ((3,), {}, "hold no tensor"), ((np.ones(3),), {}, "x is a NumPy array"),
+    ((3,), {}, "contain no tensor"), ((np.ones(3),), {}, "x is a NumPy array"),
     ((x(2), x(2)), {}, "do not fit"), ((x(2),), {"opset": 12}, "opset 12 is not supported"),
     ((x(2),), {"opset": "18"}, "is not supported"),
     ((x(2),), {"input_names": ["a", "b"]}, "does not name the 1 tensor arguments x"),
     ((x(2),), {"output_names": ["a", "b"]}, "do not name the 1 outputs"),
-    ((x(2),), {"output_names": ["x"]}, "not those of inputs"),
-    ((x(2),), {"dynamic_shapes": {"y": {0: "n"}}}, "names 'y', which is no argument"),
+    ((x(2),), {"output_names": ["x"]}, "other than the names of inputs"),
+    ((x(2),), {"dynamic_shapes": {"y": {0: "n"}}}, "names 'y', which is not an argument"),
     ((x(2),), {"dynamic_shapes": {"x": {1: "n"}}}, "has no axis 1"),
     ((x(2),), {"dynamic_shapes": {"x": {0: "a b"}}}, "cannot be named 'a b'"),
     ((x(2),), {"dynamic_shapes": {"x": {0: 3}}}, "cannot be named 3"),
-    ((x(2),), {"dynamic_shapes": 3}, "is a dictionary by argument name or a tuple"),
-    ((x(2),), {"dynamic_shapes": ({}, {})}, "is a dictionary by argument name or a tuple"),
-    ((x(0),), {"dynamic_shapes": {"x": {0: "n"}}}, "is empty in the example"),
+    ((x(2),), {"dynamic_shapes": 3}, "must be a dictionary by argument name or a tuple"),
+    ((x(2),), {"dynamic_shapes": ({}, {})}, "must be a dictionary by argument name or a tuple"),
+    ((x(0),), {"dynamic_shapes": {"x": {0: "n"}}}, "empty in the example"),
     ((x(2),), {"dynamic_shapes": {}, "dynamic_axes": {}}, "two names of one setting"),
 ])
 def test_wrong_arguments(arguments: Any, more: Any, words: str, path: Path) -> None:
@@ -292,7 +292,7 @@ def test_wrong_arguments(arguments: Any, more: Any, words: str, path: Path) -> N
 
 
 def test_wrong_function_and_folder(tmp_path: Path) -> None:
-    with pytest.raises(fw.ExportError, match="takes a function or a module, not int"):
+    with pytest.raises(fw.ExportError, match="expected a function or a module, got int"):
         export(3, x(2), tmp_path / "m.onnx")  # type: ignore[arg-type]
     with pytest.raises(fw.ExportError, match="there is no folder"):
         export(lambda x: x * 2, x(2), tmp_path / "no" / "m.onnx")
@@ -314,7 +314,7 @@ def test_a_wrong_model_is_never_written(path: Path) -> None:
     def fn(x: fw.Tensor) -> fw.Tensor:
         return x * float(next(calls))
 
-    with pytest.raises(fw.ExportError, match=r"the output output differs by .* from what the func"):
+    with pytest.raises(fw.ExportError, match=r"output output differs by .* from the function's"):
         export(fn, x(2, 6), path)
     assert path.read_bytes() == b"before" and [p.name for p in path.parent.iterdir()] == [path.name]
     report = export(fn, x(2, 6), path, verify=False)
@@ -376,7 +376,7 @@ def test_a_target_chooses_the_opset(target: str, opset: int, path: Path) -> None
 @pytest.mark.parametrize(("more", "words"), [
     ({"target": "onnxruntime>=1.16", "opset": 20}, "loads opset 19 at most, not 20"),
     ({"target": "onnxruntime>=1.2"}, "loads none of the opsets"),
-    ({"target": "tensorrt>=8"}, "is no version of onnxruntime"),
+    ({"target": "tensorrt>=8"}, "is not a version of onnxruntime"),
 ])
 def test_targets_that_cannot_be(more: Any, words: str, path: Path) -> None:
     with pytest.raises(fw.ExportError, match=words):

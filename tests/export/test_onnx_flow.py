@@ -137,10 +137,11 @@ def other_number(x: fw.Tensor) -> Any:
 
 @pytest.mark.parametrize(("fn", "words"), [
     (raises, "where this is True, the function raises ValueError, and a model cannot"),
-    (other_kind, "the ways from here give results of different kinds: float32[3]"),
+    (other_kind, "the paths of this branch return results of different types: float32[3]"),
     (other_dtype, "give both the same dtype"),
     (not_forced, "no example takes the path where this is True, and tracing it"),
-    (other_number, "the function returns other tensors on other ways: output and output, output_1"),
+    (other_number,
+     "the function returns different tensors on different paths: output and output, output_1"),
 ])
 def test_refusals(fn: Any, words: str, path: Path) -> None:
     with pytest.raises(fw.ExportError) as caught:

@@ -108,7 +108,7 @@ def test_the_time_of_loading_is_limited(monkeypatch: Any) -> None:
 
 
 def test_functions_deeper_than_onnx_can_follow() -> None:
-    with pytest.raises(fw.ImportModelError, match="more than 50 deep"):
+    with pytest.raises(fw.ImportModelError, match="more than 50 levels deep"):
         fw.onnx.load(calling(60, 1))
 
 
@@ -118,7 +118,7 @@ EQUATIONS = ["a.b", ".", "..", "a..", "....", "a....b", "...a...", "i.j->ij", "i
 @pytest.mark.parametrize("equation", EQUATIONS)
 def test_equations_that_onnx_never_comes_back_from(equation: str) -> None:
     made = model([helper.make_node("Einsum", ["x"], ["y"], equation=equation)])
-    with pytest.raises(fw.ImportModelError, match="no equation of Einsum"):
+    with pytest.raises(fw.ImportModelError, match="not a valid equation of Einsum"):
         fw.onnx.load(made.SerializeToString())
 
 
@@ -132,7 +132,7 @@ def test_an_equation_that_a_call_gives(equation: str) -> None:
     made = model([helper.make_node("F", ["x"], ["y"], domain="own", text=equation)],
                  functions=[function])
     if equation == "a.b":
-        with pytest.raises(fw.ImportModelError, match="no equation of Einsum"):
+        with pytest.raises(fw.ImportModelError, match="not a valid equation of Einsum"):
             fw.onnx.load(made)
     else:
         assert fw.onnx.load(made)(fw.ones(3)).tolist() == [1.0] * 3
@@ -169,7 +169,7 @@ def test_many_values_of_one_name() -> None:
 @pytest.mark.skipif(os.name == "nt", reason="pipes of POSIX")
 def test_a_pipe_is_no_file(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "m.onnx")
-    with pytest.raises(fw.ImportModelError, match="is no file"):
+    with pytest.raises(fw.ImportModelError, match="is not a regular file"):
         fw.onnx.load(tmp_path / "m.onnx")
 
 
@@ -265,9 +265,9 @@ def test_calls_leave_no_limits_behind() -> None:
 @pytest.mark.parametrize("wrong", [{"seconds": 0}, {"bytes": -1}, {"nodes": "many"},
                                    {"seconds": float("nan")}, {"nodes": True}])
 def test_limits_that_are_none(wrong: dict[str, Any]) -> None:
-    with pytest.raises(fw.ArgumentError, match="is no positive number"):
+    with pytest.raises(fw.ArgumentError, match="is not a positive number"):
         fw.onnx.Limits(**wrong)
-    with pytest.raises(fw.ArgumentError, match="limits is 3"):
+    with pytest.raises(fw.ArgumentError, match="got 3"):
         fw.onnx.load(b"", limits=3)
 
 

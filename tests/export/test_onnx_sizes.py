@@ -16,7 +16,8 @@ from fusewire import nn
 from fusewire.capture.sizes.symbolic_dim import ShapeEnv
 from fusewire.eager.errors import GraphError
 from fusewire.eager.ops.shape.concat import concat_same_dtype
-from fusewire.eager.ops.shape.view import put_slice, slice_axes, unslice
+from fusewire.eager.ops.shape.put_slice import put_slice
+from fusewire.eager.ops.shape.view import slice_axes, unslice
 from fusewire.export.onnx import export
 from fusewire.export.onnx.verify import compare, verify
 
@@ -266,7 +267,7 @@ def test_no_size_is_fixed_when_the_run_has_ended() -> None:
 
 
 def test_windows_that_grow_are_refused(path: Path) -> None:
-    with pytest.raises(fw.ExportError, match="max_pool cannot be written to ONNX: kernel_shape"):
+    with pytest.raises(fw.ExportError, match=r"max_pool .* ONNX: the attribute kernel_shape"):
         export(lambda v: F.adaptive_max_pool1d(v, 3), x(2, 4, 6), path,
                dynamic_shapes={"v": {2: "n"}})
     assert not path.exists()

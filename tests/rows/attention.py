@@ -62,7 +62,7 @@ for label, shapes, mask, causal, groups in (
     more = [] if mask is None else [mask]
     result = (*shapes[0][:-1], shapes[2][-1])
     for op, given, reference in ((attention.attention_op, shapes, forward),
-                                 (attention.back_op, (result, result, *shapes), backward)):
+                                 (attention.backward_op, (result, result, *shapes), backward)):
         makers = [arrays(*given, *[s for s, _ in more], low=-1, high=1, dtypes=(
             *[dtype] * len(given), *[d if d is b1 else dtype for _, d in more]))
             for dtype in (f4, f8)]

@@ -52,7 +52,7 @@ for steps, size, n in ((3, 2, 2), (1, 3, 1), (4, 1, 3)):
     row("lstm", lambda *x: call(lstm.lstm_op, *x),
         [arrays(*inputs, low=-1, high=1), arrays(*inputs, dtypes=f8, low=-1, high=1)],
         forward, label=f"{steps} steps", tolerance=1e-5)
-    row("lstm_back", lambda *x: call(lstm.back_op, *x),
+    row("lstm_back", lambda *x: call(lstm.backward_op, *x),
         [arrays(both, both, *inputs, low=-1, high=1),
          arrays(both, both, *inputs, dtypes=f8, low=-1, high=1)],
         backward, label=f"{steps} steps", tolerance=1e-5)

@@ -36,7 +36,7 @@ for shape, axes, eps, centred in (
     row("normalize", lambda x, h=how: normalize.normalize(x, **h),
         [arrays(shape), arrays(shape, dtypes=f8), *more],
         lambda x, h=how: normalized(x, **h)[0], label=f"{shape} {axes} {centred}", tolerance=1e-5)
-    row("normalize_back", lambda g, x, h=how: call(normalize.back_op, g, x, **h),
+    row("normalize_back", lambda g, x, h=how: call(normalize.backward_op, g, x, **h),
         [arrays(shape, shape), arrays(shape, shape, dtypes=f8)],
         lambda g, x, h=how: back(g, x, **h), label=f"{shape} {axes} {centred}", tolerance=1e-5)
 

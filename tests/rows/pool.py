@@ -73,7 +73,7 @@ for shape, how in POOLS:
                 "pool: no window of 9 begins in an axis of size 4"),
             Bad(lambda: pool.max_pool(fw.zeros(2, 4), (2,), (1,), (1,), (0,)),
                 "max_pool: input (2, 4) does not fit a window (2,)")))
-    row("pool_argmax", lambda x, h=how: pool.max_pool_places(x, *h)[1],
+    row("pool_argmax", lambda x, h=how: pool.max_pool_indices(x, *h)[1],
         [arrays(shape), arrays(shape, dtypes=i8), with_nan(shape),
          lambda rng, s=shape: (np.full(s, -np.inf, f4),)],
         lambda x, h=how: places(x, *h), label=f"{shape}", grad=False)
@@ -100,7 +100,8 @@ def put_to_maxima(g: Array, x: Array, *how: Any) -> Array:
 
 
 for shape, how in POOLS:
-    row("max_pool_back", lambda g, x, h=how: call(pool.max_back_op, g, x, **described(x.shape, *h)),
+    row("max_pool_back",
+        lambda g, x, h=how: call(pool.max_backward_op, g, x, **described(x.shape, *h)),
         [arrays(out_of(shape, how), shape), arrays(out_of(shape, how), shape, dtypes=f8),
          lambda rng, s=shape, h=how: (arrays(out_of(s, h))(rng)[0], with_nan(s)(rng)[0])],
         lambda g, x, h=how: put_to_maxima(g, x, *h), label=f"{shape}", smooth=False)
@@ -147,7 +148,7 @@ for shape, how in POOLS:
     count = int(np.prod(params["kernel"]))
     row("pool_pick", lambda x, at, p=params: call(pool.pick_op, x, at, **p),
         [valid_places(shape, how)], lambda x, at, p=params: picked(x, at, p), label=f"{shape}")
-    row("pool_put", lambda g, at, p=params, n=shape[2:]: call(pool.put_op, g, at, size=n, **p),
+    row("pool_put", lambda g, at, p=params, n=shape[2:]: call(pool.unpool_op, g, at, size=n, **p),
         [lambda rng, s=lead, c=count: (rng.standard_normal(s), rng.integers(0, c, s)),
          lambda rng, s=lead, c=count: (rng.standard_normal(s).astype(f4), rng.integers(0, c, s))],
         lambda g, at, p=params, n=shape[2:]: put(g, at, p, n), label=f"{shape}")

@@ -139,7 +139,7 @@ row("zeta", gamma.zeta, [arrays((3, 1), (4,), low=1.5), arrays((2,), (2,), dtype
     zeta, grad=False, errors=(
         Bad(lambda: gamma.zeta(fw.zeros(2), fw.zeros(3)), "zeta: shapes (2,) and (3,) do not"),
         Bad(lambda: gamma.zeta(fw.tensor(2.0, requires_grad=True), 1.0).backward(),
-            "zeta: no gradient is known by its first argument")))
+            "zeta: there is no gradient for its first argument")))
 
 
 def lower_gamma(a: Array, x: Array) -> Array:

@@ -1,4 +1,4 @@
-"""A module's tensors in other dtypes, or on a device."""
+"""Convertible: the methods of Module that cast its tensors or move them to a device."""
 
 from __future__ import annotations
 
@@ -20,26 +20,31 @@ if TYPE_CHECKING:
 
 
 class Convertible:
-    """What a module can do with all of its tensors at once: the part of `Module` about dtypes."""
+    """The methods of `Module` that change the dtype or the device of all its tensors."""
 
     def to(self, *args: Any, **kwargs: Any) -> Self:
-        """This module with its tensors on a device, and those of floats in a dtype.
+        """This module with its tensors moved to a device and floating point ones cast to a dtype.
 
-        to(device=None, dtype=None, non_blocking=False), to(dtype, non_blocking=False),
-        to(tensor, non_blocking=False): as this tensor is. Of memory_format there is one.
+        Called as to(device=None, dtype=None, non_blocking=False), to(dtype, non_blocking=False) or
+        to(tensor, non_blocking=False), which takes device and dtype of the tensor. non_blocking and
+        memory_format have no effect.
+
+        Raises:
+            DTypeError: dtype is not a floating point dtype.
+            ArgumentError: more positional arguments.
         """
-        device, dtype = _meant(type(self).__name__, *args, **kwargs)
-        place = None if device is None else name_of(device)
+        device, dtype = _target_of(type(self).__name__, *args, **kwargs)
+        target = None if device is None else name_of(device)
         if dtype is None:
-            return self if place is None else self._apply(lambda t: _cast(t, t.dtype, "", place))
+            return self if target is None else self._apply(lambda t: _cast(t, t.dtype, "", target))
         if kind(dtype) not in "fc":
             raise DTypeError(f"{type(self).__name__}.to: {dtype.name} is no floating point dtype",
                              "parameters need one, such as fw.float32")
-        kinds = "f" if kind(dtype) == "f" else "fc"  # complex numbers do not fit into real ones
-        return self._apply(lambda t: _cast(t, dtype, kinds, place))
+        kinds = "f" if kind(dtype) == "f" else "fc"  # complex parameters stay complex
+        return self._apply(lambda t: _cast(t, dtype, kinds, target))
 
     def type(self, dst_type: Any) -> Self:
-        """This module with all of its tensors, those of integers too, in the dtype `dst_type`."""
+        """This module with all of its tensors, integers too, in the dtype `dst_type`."""
         dtype = as_dtype(dst_type)
         return self._apply(lambda t: _cast(t, dtype, "biufc"))
 
@@ -63,22 +68,22 @@ class Convertible:
         return self._apply(lambda t: _cast(t, dtype, "f"))
 
     def cpu(self) -> Self:
-        """This module, whose tensors are on the CPU."""
+        """This module with its tensors moved to the CPU."""
         return self.to("cpu")
 
     def cuda(self, device: int | str | None = None) -> Self:
-        """This module, whose tensors are on a GPU, by default the current one."""
+        """This module with its tensors moved to a GPU; None is the current one."""
         return self.to(device="cuda" if device is None else device)
 
     def to_empty(self, *, device: Any, recurse: bool = True) -> Self:
-        """This module with tensors for values yet to come; until then they are 0."""
-        place = name_of(device)
+        """This module with new tensors of zeros on `device`, to be filled later."""
+        target = name_of(device)
         return self._apply(
-            lambda t: _cast(t, t.dtype, "", place) if is_lazy(t) else empty_like(t, device=place),
+            lambda t: _cast(t, t.dtype, "", target) if is_lazy(t) else empty_like(t, device=target),
             recurse)
 
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Self:
-        """This module, each parameter, buffer and gradient changed in place to what `fn` gives."""
+        """This module, with each parameter, buffer and gradient replaced in place by `fn` of it."""
         modules: Any = self.modules() if recurse else [self]  # type: ignore[attr-defined]
         seen: set[int] = set()
         with no_grad():
@@ -86,28 +91,30 @@ class Convertible:
                 for owner in (*module._parameters.values(), *module._buffers.values()):
                     for t in () if owner is None or id(owner) in seen else (owner, owner._grad):
                         if t is not None:
-                            _changed(t, fn(t))
+                            _replace(t, fn(t))
                     seen.add(id(owner))
         return self
 
 
-def _changed(t: Tensor, new: Tensor) -> None:
+def _replace(t: Tensor, new: Tensor) -> None:
     if new is not t:
         replace(t, new)
 
 
 def _cast(t: Tensor, dtype: Any, kinds: str, device: str | None = None) -> Tensor:
-    """`t` in `dtype` where its own is one of `kinds`, and on a device; None is its own."""
-    wanted = dtype if kind(t.dtype) in kinds else t.dtype
-    place = t.device if device is None else device
-    if t.dtype == wanted and t.device == place:
+    """`t` on `device` (None: its own), cast to `dtype` if its kind of dtype is in `kinds`."""
+    new_dtype = dtype if kind(t.dtype) in kinds else t.dtype
+    new_device = t.device if device is None else device
+    if t.dtype == new_dtype and t.device == new_device:
         return t
-    return Tensor(Unknown(wanted, place)) if is_lazy(t) else t.detach().to(place, wanted)
+    if is_lazy(t):
+        return Tensor(Unknown(new_dtype, new_device))
+    return t.detach().to(new_device, new_dtype)
 
 
-def _meant(owner: str, *args: Any, device: Any = None, dtype: Any = None, tensor: Any = None,
+def _target_of(owner: str, *args: Any, device: Any = None, dtype: Any = None, tensor: Any = None,
            non_blocking: bool = False, memory_format: Any = None) -> tuple[Any, Any]:
-    """The device and the dtype of one of the ways of calling `to`; either may be None."""
+    """The device and the dtype in the arguments of a call of `to`; either may be None."""
     first = args[0] if args else tensor
     if isinstance(first, Tensor):
         return first.device, first.dtype

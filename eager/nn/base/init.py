@@ -1,4 +1,7 @@
-"""Initial values: each function sets a tensor in place, off the tape, and returns it."""
+"""Initial values: each function sets a tensor in place, off the tape, and returns it.
+
+Tensors are written under no_grad(), so parameters that require gradients are allowed.
+"""
 
 from __future__ import annotations
 
@@ -33,9 +36,20 @@ _GAINS = {**dict.fromkeys(_LINEAR, 1.0), "tanh": 5 / 3, "relu": math.sqrt(2.0), 
 
 
 def calculate_gain(nonlinearity: str, param: float | None = None) -> float:
-    """The factor by which a nonlinearity shrinks standard deviations, inverted.
+    """The factor that keeps the standard deviation of values through a nonlinearity: a float.
 
-    `param` is the slope of leaky_relu below 0, by default 0.01.
+    Args:
+        nonlinearity: "linear", "conv1d" to "conv3d", "conv_transpose1d" to "conv_transpose3d" or
+            "sigmoid" (1), "tanh" (5/3), "relu" (sqrt 2), "selu" (3/4) or "leaky_relu".
+        param: the slope of "leaky_relu" below 0. Default None: 0.01.
+
+    Raises:
+        ArgumentError: `nonlinearity` is unknown, or the slope is no number.
+
+    Example:
+        >>> import fusewire as fw
+        >>> fw.nn.init.calculate_gain("leaky_relu", 1.0)
+        1.0
     """
     if nonlinearity == "leaky_relu":
         if isinstance(param, bool) or not isinstance(param, (int, float, type(None))):
@@ -48,24 +62,68 @@ def calculate_gain(nonlinearity: str, param: float | None = None) -> float:
 
 
 def constant_(tensor: Tensor, val: float) -> Tensor:
-    """`tensor` with every element set to `val`."""
+    """`tensor` with every element set to `val`.
+
+    Args:
+        tensor: a tensor of any shape.
+        val: a number, cast to the dtype of `tensor`.
+
+    Example:
+        >>> import fusewire as fw
+        >>> fw.nn.init.constant_(fw.zeros(2), 0.5)
+        tensor([0.5, 0.5])
+    """
     with no_grad():
         return update(tensor, full(tensor.shape, val, tensor.dtype, tensor.device))
 
 
 def zeros_(tensor: Tensor) -> Tensor:
-    """`tensor` with every element set to 0."""
+    """`tensor` with every element set to 0.
+
+    Args:
+        tensor: a tensor of any shape.
+
+    Example:
+        >>> import fusewire as fw
+        >>> fw.nn.init.zeros_(fw.ones(2))
+        tensor([0., 0.])
+    """
     return constant_(tensor, 0.0)
 
 
 def ones_(tensor: Tensor) -> Tensor:
-    """`tensor` with every element set to 1."""
+    """`tensor` with every element set to 1.
+
+    Args:
+        tensor: a tensor of any shape.
+
+    Example:
+        >>> import fusewire as fw
+        >>> fw.nn.init.ones_(fw.zeros(2))
+        tensor([1., 1.])
+    """
     return constant_(tensor, 1.0)
 
 
 def uniform_(tensor: Tensor, a: float = 0.0, b: float = 1.0,
              generator: Generator | None = None) -> Tensor:
-    """`tensor` with elements drawn evenly from [a, b)."""
+    """`tensor` with elements drawn evenly from [a, b).
+
+    Args:
+        tensor: a floating point tensor of any shape.
+        a: the lower limit. Default 0.
+        b: the upper limit. Default 1.
+        generator: the source of random numbers. Default None: the default generator.
+
+    Raises:
+        DTypeError: `tensor` does not hold real floating point numbers.
+
+    Example:
+        >>> import fusewire as fw
+        >>> x = fw.nn.init.uniform_(fw.zeros(1000), 2.0, 3.0)
+        >>> x.min().item() >= 2.0, x.max().item() <= 3.0
+        (True, True)
+    """
     with no_grad():
         draws = rand(tensor.shape, dtype=tensor.dtype, generator=generator)
         return update(tensor, scaled(draws, b - a, a))
@@ -73,7 +131,22 @@ def uniform_(tensor: Tensor, a: float = 0.0, b: float = 1.0,
 
 def normal_(tensor: Tensor, mean: float = 0.0, std: float = 1.0,
             generator: Generator | None = None) -> Tensor:
-    """`tensor` with normally distributed elements."""
+    """`tensor` with elements drawn from a normal distribution.
+
+    Args:
+        tensor: a floating point tensor of any shape.
+        mean: the mean of the distribution. Default 0.
+        std: its standard deviation. Default 1.
+        generator: the source of random numbers. Default None: the default generator.
+
+    Raises:
+        DTypeError: `tensor` does not hold real floating point numbers.
+
+    Example:
+        >>> import fusewire as fw
+        >>> fw.nn.init.normal_(fw.zeros(2), mean=5.0, std=0.0)
+        tensor([5., 5.])
+    """
     with no_grad():
         draws = randn(tensor.shape, dtype=tensor.dtype, generator=generator)
         return update(tensor, scaled(draws, std, mean))
@@ -81,23 +154,67 @@ def normal_(tensor: Tensor, mean: float = 0.0, std: float = 1.0,
 
 def trunc_normal_(tensor: Tensor, mean: float = 0.0, std: float = 1.0, a: float = -2.0,
                   b: float = 2.0, generator: Generator | None = None) -> Tensor:
-    """`tensor` drawn normally on the condition that elements lie from `a` to `b`."""
+    """`tensor` with elements drawn from a normal distribution truncated to [a, b].
+
+    Args:
+        tensor: a floating point tensor of any shape.
+        mean: the mean of the distribution before truncation. Default 0.
+        std: its standard deviation. Default 1.
+        a: the lower limit, as a value, not in standard deviations. Default -2.
+        b: the upper limit. Default 2.
+        generator: the source of random numbers. Default None: the default generator.
+
+    Raises:
+        DTypeError: `tensor` does not hold real floating point numbers.
+
+    Example:
+        >>> import fusewire as fw
+        >>> x = fw.nn.init.trunc_normal_(fw.zeros(1000), a=-0.5, b=0.5)
+        >>> x.abs().max().item() <= 0.5
+        True
+    """
     with no_grad():
         return update(tensor, truncated_normal(mean, std, a, b, tensor.shape, dtype=tensor.dtype,
                                                generator=generator))
 
 
 def eye_(tensor: Tensor) -> Tensor:
-    """`tensor`, a matrix, set to 1 on the diagonal and to 0 elsewhere."""
+    """`tensor`, a matrix, set to 1 on the diagonal and to 0 elsewhere.
+
+    Args:
+        tensor: (rows, columns).
+
+    Raises:
+        ShapeError: `tensor` is not a matrix.
+
+    Example:
+        >>> import fusewire as fw
+        >>> fw.nn.init.eye_(fw.ones((2, 2)))
+        tensor([[1., 0.],
+                [0., 1.]])
+    """
     _check_matrix("eye_", tensor)
     with no_grad():
         return update(tensor, eye(*tensor.shape, dtype=tensor.dtype))
 
 
 def dirac_(tensor: Tensor, groups: int = 1) -> Tensor:
-    """`tensor`, the weight (out, in, *kernel) of a convolution, set to one that keeps its input.
+    """`tensor`, the weight of a convolution, set so that the convolution preserves its input.
 
-    Channel i of the result is channel i of the input, in each of `groups`; 0 where there is none.
+    Channel i of the result is channel i of the input, in each group; other channels are 0.
+
+    Args:
+        tensor: (out, in, *kernel), with 1 to 3 axes of space.
+        groups: the number of groups of the convolution, which divides out. Default 1.
+
+    Raises:
+        ShapeError: `tensor` does not have 3 to 5 axes.
+        ArgumentError: `groups` does not divide out.
+
+    Example:
+        >>> import fusewire as fw
+        >>> fw.nn.init.dirac_(fw.ones((1, 1, 3)))
+        tensor([[[0., 1., 0.]]])
     """
     if tensor.ndim not in (3, 4, 5):
         raise ShapeError(f"dirac_: takes the weight of a convolution over 1 to 3 axes, got "
@@ -114,9 +231,26 @@ def dirac_(tensor: Tensor, groups: int = 1) -> Tensor:
 
 
 def orthogonal_(tensor: Tensor, gain: float = 1, generator: Generator | None = None) -> Tensor:
-    """`tensor` (rows, ...) with orthogonal rows or columns of length `gain`, evenly distributed.
+    """`tensor` (rows, ...) with random orthogonal rows or columns of length `gain`.
 
-    Saxe et al., arXiv 1312.6120; the signs by Mezzadri, arXiv math-ph/0609050.
+    The matrix (rows, rest) is drawn evenly from all such matrices. Saxe et al., "Exact solutions to
+    the nonlinear dynamics of learning", arXiv 1312.6120; the signs by Mezzadri, arXiv
+    math-ph/0609050.
+
+    Args:
+        tensor: a floating point tensor with two axes or more.
+        gain: the length of the vectors. Default 1.
+        generator: the source of random numbers. Default None: the default generator.
+
+    Raises:
+        ShapeError: `tensor` has fewer than two axes.
+        DTypeError: `tensor` does not hold real floating point numbers.
+
+    Example:
+        >>> import fusewire as fw
+        >>> w = fw.nn.init.orthogonal_(fw.zeros((2, 3)), gain=2.0)
+        >>> ((w @ w.T - 4 * fw.eye(2)).abs() < 1e-5).all().item()
+        True
     """
     if tensor.ndim < 2:
         raise ShapeError(f"orthogonal_: takes two axes or more, got {tensor.shape}")
@@ -132,29 +266,82 @@ def orthogonal_(tensor: Tensor, gain: float = 1, generator: Generator | None = N
 
 def sparse_(tensor: Tensor, sparsity: float, std: float = 0.01, generator: Generator | None = None
             ) -> Tensor:
-    """`tensor`, a matrix, drawn normally, with a share `sparsity` of each column set to 0.
+    """`tensor`, a matrix, drawn from a normal distribution, with random zeros in each column.
 
     Martens, "Deep learning via Hessian-free optimization" (2010).
+
+    Args:
+        tensor: a floating point matrix (rows, columns).
+        sparsity: the share of zeros in each column, from 0 to 1, rounded up to whole elements.
+        std: the standard deviation of the others; their mean is 0. Default 0.01.
+        generator: the source of random numbers. Default None: the default generator.
+
+    Raises:
+        ShapeError: `tensor` is not a matrix.
+        ArgumentError: `sparsity` is outside of [0, 1].
+        DTypeError: `tensor` does not hold real floating point numbers.
+
+    Example:
+        >>> import fusewire as fw
+        >>> w = fw.nn.init.sparse_(fw.ones((4, 3)), sparsity=0.5)
+        >>> (w == 0).astype(fw.int64).sum(axis=0)
+        tensor([2, 2, 2])
     """
     _check_matrix("sparse_", tensor)
     check_fraction("sparse_", "sparsity", sparsity)
     zeros = math.ceil(sparsity * tensor.shape[0])
     with no_grad():
-        order = argsort(rand(tensor.shape, generator=generator), 0)  # of each column by itself
+        ranks = argsort(rand(tensor.shape, generator=generator), 0)  # a permutation per column
         draws = randn(tensor.shape, dtype=tensor.dtype, generator=generator) * std
-        return update(tensor, where(order < zeros, 0.0, draws))
+        return update(tensor, where(ranks < zeros, 0.0, draws))
 
 
 def xavier_uniform_(tensor: Tensor, gain: float = 1.0,
                     generator: Generator | None = None) -> Tensor:
-    """`tensor` drawn evenly from +-gain * sqrt(6 / (fan_in + fan_out)): Glorot and Bengio, 2010."""
+    """`tensor` with elements drawn evenly from +-gain * sqrt(6 / (fan_in + fan_out)).
+
+    Glorot and Bengio, "Understanding the difficulty of training deep feedforward networks" (2010).
+
+    Args:
+        tensor: a floating point weight (out, in, *kernel).
+        gain: the factor of the limits, as by `calculate_gain`. Default 1.
+        generator: the source of random numbers. Default None: the default generator.
+
+    Raises:
+        ShapeError: `tensor` has fewer than two axes.
+        DTypeError: `tensor` does not hold real floating point numbers.
+
+    Example:
+        >>> import fusewire as fw
+        >>> fw.nn.init.xavier_uniform_(fw.zeros((3, 3))).abs().max().item() <= 1.0
+        True
+    """
     bound = gain * math.sqrt(6.0 / sum(_fans(tensor)))
     return uniform_(tensor, -bound, bound, generator)
 
 
 def xavier_normal_(tensor: Tensor, gain: float = 1.0,
                    generator: Generator | None = None) -> Tensor:
-    """`tensor` drawn normally with deviation gain * sqrt(2 / (fan_in + fan_out))."""
+    """`tensor` drawn from a normal distribution of deviation gain * sqrt(2 / (fan_in + fan_out)).
+
+    The mean is 0. Glorot and Bengio, "Understanding the difficulty of training deep feedforward
+    networks" (2010).
+
+    Args:
+        tensor: a floating point weight (out, in, *kernel).
+        gain: the factor of the deviation, as by `calculate_gain`. Default 1.
+        generator: the source of random numbers. Default None: the default generator.
+
+    Raises:
+        ShapeError: `tensor` has fewer than two axes.
+        DTypeError: `tensor` does not hold real floating point numbers.
+
+    Example:
+        >>> import fusewire as fw
+        >>> fw.nn.init.xavier_normal_(fw.ones((2, 2)), gain=0.0)
+        tensor([[0., 0.],
+                [0., 0.]])
+    """
     return normal_(tensor, 0.0, gain * math.sqrt(2.0 / sum(_fans(tensor))), generator)
 
 
@@ -162,7 +349,29 @@ def kaiming_uniform_(
     tensor: Tensor, a: float = 0.0, mode: str = "fan_in", nonlinearity: str = "leaky_relu",
     generator: Generator | None = None,
 ) -> Tensor:
-    """`tensor` drawn evenly from +-gain * sqrt(3 / fan): He et al., 2015."""
+    """`tensor` with elements drawn evenly from +-gain * sqrt(3 / fan).
+
+    He et al., "Delving deep into rectifiers" (2015).
+
+    Args:
+        tensor: a floating point weight (out, in, *kernel).
+        a: the slope of "leaky_relu" below 0. Default 0.
+        mode: "fan_in" (default) counts the inputs of an output, "fan_out" the outputs of an input.
+        nonlinearity: the one that follows; `calculate_gain` of it is the gain. Default
+            "leaky_relu".
+        generator: the source of random numbers. Default None: the default generator.
+
+    Raises:
+        ShapeError: `tensor` has fewer than two axes.
+        ArgumentError: `mode` or `nonlinearity` is unknown.
+        DTypeError: `tensor` does not hold real floating point numbers.
+
+    Example:
+        >>> import fusewire as fw
+        >>> w = fw.nn.init.kaiming_uniform_(fw.zeros((8, 6)), nonlinearity="relu")
+        >>> w.abs().max().item() <= 1.0
+        True
+    """
     bound = math.sqrt(3.0) * _kaiming_std(tensor, a, mode, nonlinearity)
     return uniform_(tensor, -bound, bound, generator)
 
@@ -171,7 +380,28 @@ def kaiming_normal_(
     tensor: Tensor, a: float = 0.0, mode: str = "fan_in", nonlinearity: str = "leaky_relu",
     generator: Generator | None = None,
 ) -> Tensor:
-    """`tensor` drawn normally with deviation gain / sqrt(fan): He et al., 2015."""
+    """`tensor` drawn from a normal distribution of mean 0 and deviation gain / sqrt(fan).
+
+    He et al., "Delving deep into rectifiers" (2015).
+
+    Args:
+        tensor: a floating point weight (out, in, *kernel).
+        a: the slope of "leaky_relu" below 0. Default 0.
+        mode: "fan_in" (default) counts the inputs of an output, "fan_out" the outputs of an input.
+        nonlinearity: the one that follows; `calculate_gain` of it is the gain. Default
+            "leaky_relu".
+        generator: the source of random numbers. Default None: the default generator.
+
+    Raises:
+        ShapeError: `tensor` has fewer than two axes.
+        ArgumentError: `mode` or `nonlinearity` is unknown.
+        DTypeError: `tensor` does not hold real floating point numbers.
+
+    Example:
+        >>> import fusewire as fw
+        >>> fw.nn.init.kaiming_normal_(fw.zeros((8, 6)), mode="fan_out").shape
+        (8, 6)
+    """
     return normal_(tensor, 0.0, _kaiming_std(tensor, a, mode, nonlinearity), generator)
 
 
@@ -195,7 +425,7 @@ def _kaiming_std(tensor: Tensor, a: float, mode: str, nonlinearity: str) -> floa
 
 
 def _fans(tensor: Tensor) -> tuple[int, int]:
-    """Inputs of an output and outputs of an input, of a weight (out, in, *kernel)."""
+    """The inputs of an output and the outputs of an input, of a weight (out, in, *kernel)."""
     if tensor.ndim < 2:
         raise ShapeError(f"init: a weight needs two axes (out, in) or more, got {tensor.shape}",
                          "for biases use zeros_, constant_ or uniform_")

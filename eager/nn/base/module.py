@@ -1,4 +1,4 @@
-"""Module: a layer or a model, as a tree of modules with parameters and buffers."""
+"""Defines Module, the base of layers and models: a tree of modules with parameters and buffers."""
 
 from __future__ import annotations
 
@@ -20,26 +20,48 @@ if TYPE_CHECKING:
 __all__ = ["Module"]
 
 _TABLES = ("_parameters", "_buffers", "_modules")
-compiler: Callable[..., Any] | None = None  # set by an upper layer: what `fw.compile` is
+compiler: Callable[..., Any] | None = None  # `fw.compile`, set by an upper layer
 _Arguments = ParamSpec("_Arguments")
 _Result = TypeVar("_Result", covariant=True)
 
 
 class _Forward(Protocol[_Arguments, _Result]):
-    """A class whose `forward` takes these arguments."""
+    """A class with a `forward` of these arguments."""
 
     def forward(self, *args: _Arguments.args, **kwargs: _Arguments.kwargs) -> _Result: ...
 
 
 class Module(Stateful, Convertible):
-    """Base of all layers: assign parameters and modules in __init__, compute in `forward`."""
+    """Base of layers and models: assign parameters and modules in __init__, compute in `forward`.
+
+    Attributes that are a Parameter, a Buffer or a Module are registered under their names; plain
+    tensors are not. Calling the module runs forward and its hooks. `training` is True at first;
+    train() and eval() set it in all modules below, too.
+
+    Raises:
+        AttributeError: a parameter or module is assigned before super().__init__().
+        DTypeError: a registered name gets a value of another kind, or forward does not take the
+            arguments of a call.
+
+    Example:
+        >>> import fusewire as fw
+        >>> class Scale(fw.nn.Module):
+        ...     def __init__(self):
+        ...         super().__init__()
+        ...         self.factor = fw.nn.Parameter(fw.tensor([2.0]))
+        ...     def forward(self, x):
+        ...         return x * self.factor
+        >>> model = Scale()
+        >>> model(fw.ones(2)).detach(), [name for name, _ in model.named_parameters()]
+        (tensor([2., 2.]), ['factor'])
+    """
 
     training: bool
     _parameters: dict[str, Parameter | None]
     _buffers: dict[str, Tensor | None]
     _modules: dict[str, Module | None]
     _non_persistent_buffers_set: set[str]  # names of buffers that are not part of the state dict
-    _hooks: Hooks | None = None  # what is called around forward and backward
+    _hooks: Hooks | None = None  # called around forward and backward; None without hooks
 
     def __init__(self) -> None:
         fields = {"training": True, "_parameters": {}, "_buffers": {}, "_modules": {},
@@ -47,10 +69,10 @@ class Module(Stateful, Convertible):
         self.__dict__.update(fields)
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
-        """What the module computes; each module defines its own."""
+        """Computes the result; each class defines its own."""
         raise NotImplementedError(f"{type(self).__name__} does not define forward")
 
-    if TYPE_CHECKING:  # a call takes and gives what `forward` of the module's own class does
+    if TYPE_CHECKING:  # a call has the signature of the class's `forward`
         def __call__(self: _Forward[_Arguments, _Result], *args: _Arguments.args,
                      **kwargs: _Arguments.kwargs) -> _Result: ...
     else:
@@ -91,7 +113,7 @@ class Module(Stateful, Convertible):
     def register_full_backward_pre_hook(
         self, hook: Callable[..., Any], prepend: bool = False
     ) -> RemovableHandle:
-        """The handle of hook(module, grad_output), called when these gradients are there.
+        """The handle of hook(module, grad_output), called with the gradients of the results.
 
         It may return others, as a tensor or a tuple.
         """
@@ -102,7 +124,8 @@ class Module(Stateful, Convertible):
     ) -> RemovableHandle:
         """The handle of hook(module, grad_input, grad_output); it may return another grad_input.
 
-        Both are tuples, for the positional arguments and the results; None for what is no tensor.
+        Both are tuples, for the positional arguments and the results; None stands for values other
+        than tensors.
         """
         return self._with_hooks().add("backward", hook, prepend)
 
@@ -114,18 +137,18 @@ class Module(Stateful, Convertible):
     # ---- attributes
     def __setattr__(self, name: str, value: Any) -> None:
         if isinstance(value, Parameter):
-            self._place("_parameters", name, value)
+            self._set_in_table("_parameters", name, value)
         elif isinstance(value, Module):
-            self._place("_modules", name, value)
+            self._set_in_table("_modules", name, value)
         elif isinstance(value, Buffer):
-            self._place("_buffers", name, value)
-            left_out = self._non_persistent_buffers_set
-            (left_out.discard if value.persistent else left_out.add)(name)
+            self._set_in_table("_buffers", name, value)
+            excluded = self._non_persistent_buffers_set
+            (excluded.discard if value.persistent else excluded.add)(name)
         else:
             self._set_plain(name, value)
 
-    def _place(self, table: str, name: str, value: Any) -> None:
-        """Puts `value` into one table and takes the name out of wherever else it was."""
+    def _set_in_table(self, table: str, name: str, value: Any) -> None:
+        """Enters `value` in one table and removes the name from all others."""
         if "_parameters" not in self.__dict__:
             raise AttributeError(f"cannot assign {name!r} before super().__init__() was called in "
                                  f"{type(self).__name__}.__init__")
@@ -146,12 +169,12 @@ class Module(Stateful, Convertible):
         else:
             object.__setattr__(self, name, value)
 
-    def __getattr__(self, name: str) -> Any:  # reached only for what is not a plain attribute
+    def __getattr__(self, name: str) -> Any:  # called only for names that are not plain attributes
         fields = self.__dict__
         for table in _TABLES:
-            found = fields.get(table)
-            if found is not None and name in found:
-                return found[name]
+            values = fields.get(table)
+            if values is not None and name in values:
+                return values[name]
         raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}",
                              name=name, obj=self)
 
@@ -167,32 +190,52 @@ class Module(Stateful, Convertible):
         return sorted({*super().__dir__(), *self._parameters, *self._buffers, *self._modules})
 
     def register_parameter(self, name: str, param: Parameter | None) -> None:
-        """Adds a parameter under `name`; None keeps the name for one that is not there."""
+        """Adds a parameter under `name`; None reserves the name.
+
+        Raises:
+            DTypeError: param is neither a Parameter nor None.
+            StateError: the name is empty, has a dot, or is another attribute already.
+        """
         if param is not None and not isinstance(param, Parameter):
             raise _not_a("parameter", name, param, "wrap it: nn.Parameter(tensor)")
         self._check_free(name, "_parameters")
-        self._place("_parameters", name, param)
+        self._set_in_table("_parameters", name, param)
 
     def register_buffer(self, name: str, tensor: Tensor | None, persistent: bool = True) -> None:
-        """Adds a tensor that is state but not trained; in the state dict where `persistent`."""
+        """Adds a buffer: a tensor that is state but not trained.
+
+        Args:
+            name: the attribute's name.
+            tensor: the value; None reserves the name.
+            persistent: the buffer is part of the state dict. Default True.
+
+        Raises:
+            DTypeError: tensor is neither a tensor nor None.
+            StateError: the name is empty, has a dot, or is another attribute already.
+        """
         self._check_free(name, "_buffers")
-        self._place("_buffers", name, _need_tensor(f"buffer {name!r}", tensor))
-        left_out = self._non_persistent_buffers_set
-        (left_out.discard if persistent else left_out.add)(name)
+        self._set_in_table("_buffers", name, _need_tensor(f"buffer {name!r}", tensor))
+        excluded = self._non_persistent_buffers_set
+        (excluded.discard if persistent else excluded.add)(name)
 
     def add_module(self, name: str, module: Module | None) -> None:
-        """Adds a child under `name`; None keeps the name for one that is not there."""
+        """Adds a child under `name`; None reserves the name.
+
+        Raises:
+            DTypeError: module is neither a Module nor None.
+            StateError: the name is empty, has a dot, or is another attribute already.
+        """
         if module is not None and not isinstance(module, Module):
-            raise _not_a("module", name, module, "a child is an object of a class made from Module")
+            raise _not_a("module", name, module, "a child is an instance of nn.Module")
         self._check_free(name, "_modules")
-        self._place("_modules", name, module)
+        self._set_in_table("_modules", name, module)
 
     def register_module(self, name: str, module: Module | None) -> None:
-        """The same as `add_module`."""
+        """Adds a child under `name`, as `add_module` does."""
         self.add_module(name, module)
 
     def _check_free(self, name: str, table: str) -> None:
-        """StateError for a name that cannot be one, or that something else of the module has."""
+        """Raises a StateError for a name that is not valid or belongs to another attribute."""
         if not isinstance(name, str) or not name or "." in name:
             raise StateError(f"{name!r} cannot be the name of a part of a module",
                              "names are texts, not empty, and hold no dot")
@@ -225,47 +268,58 @@ class Module(Stateful, Convertible):
                 yield from child.named_modules(memo, _join(prefix, name), remove_duplicate)
 
     def modules(self, remove_duplicate: bool = True) -> Iterator[Module]:
-        """This module and all below it, each once; as often as it is there, where asked for."""
+        """This module and all below it, each once unless remove_duplicate is False."""
         return (module for _, module in self.named_modules(remove_duplicate=remove_duplicate))
 
     def get_submodule(self, target: str) -> Module:
-        """The module with that dotted name; '' is this module."""
-        found = self
+        """The module with the dotted name `target`; '' is this module. AttributeError if none."""
+        module = self
         for name in target.split(".") if target else ():
-            child = found._modules.get(name)
+            child = module._modules.get(name)
             if child is None:
-                raise _no("submodule", name, found, "_modules")
-            found = child
-        return found
+                raise _missing("submodule", name, module, "_modules")
+            module = child
+        return module
 
     def set_submodule(self, target: str, module: Module, strict: bool = False) -> None:
-        """Puts `module` at that dotted name; with `strict` only where there is one already."""
+        """Replaces or adds `module` at the dotted name `target`.
+
+        Args:
+            target: the dotted name, not empty.
+            module: the new module.
+            strict: requires that a module is there already. Default False.
+
+        Raises:
+            ArgumentError: target is empty.
+            DTypeError: module is not a Module.
+            AttributeError: the parent is missing, or with strict the module.
+        """
         if not target:
             raise ArgumentError("set_submodule: the module itself cannot be replaced",
                                 "target is the dotted name of a module below it")
         path, _, name = target.rpartition(".")
         parent = self.get_submodule(path)
         if not isinstance(module, Module):
-            raise _not_a("module", name, module, "a child is an object of a class made from Module")
+            raise _not_a("module", name, module, "a child is an instance of nn.Module")
         if (strict or hasattr(parent, name)) and name not in parent._modules:
-            raise _no("submodule", name, parent, "_modules")
+            raise _missing("submodule", name, parent, "_modules")
         setattr(parent, name, module)
 
     def get_parameter(self, target: str) -> Parameter:
-        """The parameter with that dotted name."""
+        """The parameter with the dotted name `target`; AttributeError if there is none."""
         return self._get("parameter", target, "_parameters")  # type: ignore[no-any-return]
 
     def get_buffer(self, target: str) -> Tensor:
-        """The buffer with that dotted name."""
+        """The buffer with the dotted name `target`; AttributeError if there is none."""
         return self._get("buffer", target, "_buffers")  # type: ignore[no-any-return]
 
-    def _get(self, what: str, target: str, table: str) -> Any:
+    def _get(self, kind: str, target: str, table: str) -> Any:
         path, _, name = target.rpartition(".")
         owner = self.get_submodule(path)
-        found = owner.__dict__[table].get(name)
-        if found is None:
-            raise _no(what, name, owner, table)
-        return found
+        value = owner.__dict__[table].get(name)
+        if value is None:
+            raise _missing(kind, name, owner, table)
+        return value
 
     def _named(self, table: str, prefix: str, recurse: bool, once: bool) -> Iterator[Any]:
         memo: set[int] | None = set() if once else None
@@ -302,7 +356,7 @@ class Module(Stateful, Convertible):
 
     # ---- modes
     def train(self, mode: bool = True) -> Self:
-        """This module, put with all below it into training mode, or out of it."""
+        """This module, with `training` set to `mode` here and in all modules below."""
         if not isinstance(mode, bool):
             raise ArgumentError(f"{type(self).__name__}.train: mode is True or False, not {mode!r}")
         self.training = mode
@@ -311,17 +365,17 @@ class Module(Stateful, Convertible):
         return self
 
     def eval(self) -> Self:
-        """This module, put with all below it out of training mode."""
+        """This module, with `training` set to False here and in all modules below."""
         return self.train(False)
 
     def requires_grad_(self, requires_grad: bool = True) -> Self:
-        """This module, its parameters marked as ones that are trained, or as frozen."""
+        """This module, with `requires_grad` of all parameters set; False freezes them."""
         for p in self.parameters():
             p.requires_grad_(requires_grad)
         return self
 
     def compile(self, *, fullgraph: bool = False) -> None:
-        """Makes this module a compiled one, in place: the same as fw.compile(module)."""
+        """Compiles this module in place, as fw.compile(module) does."""
         assert compiler is not None
         compiler(self, fullgraph=fullgraph)
 
@@ -331,7 +385,7 @@ class Module(Stateful, Convertible):
 
     # ---- text
     def extra_repr(self) -> str:
-        """What to print between the brackets: the arguments that the layer was made with."""
+        """The text between the brackets when printed: the arguments of the constructor."""
         return ""
 
     def _get_name(self) -> str:
@@ -353,7 +407,7 @@ LAYER_CALLS.add(Module.__call__.__code__)
 
 
 def clear_gradients(parameters: Any, set_to_none: bool) -> None:
-    """Sets the gradient of each tensor to None, or to zeros where it has one."""
+    """Sets the gradient of each tensor to None, or fills existing gradients with zeros."""
     for p in parameters:
         if set_to_none or p.grad is None:
             p.grad = None
@@ -362,7 +416,7 @@ def clear_gradients(parameters: Any, set_to_none: bool) -> None:
 
 
 def _is_of_the_call(error: TypeError) -> bool:
-    """Whether forward was not entered: no frame lies below the one of the call."""
+    """True if forward was not entered: there is no frame below that of the call."""
     trace = error.__traceback__
     while trace is not None and trace.tb_frame.f_code.co_filename in (__file__, Hooks.FILE):
         trace = trace.tb_next
@@ -372,15 +426,16 @@ def _is_of_the_call(error: TypeError) -> bool:
 def _wrong_arguments(module: Module, args: Any, kwargs: Any, error: TypeError) -> Exception:
     """The error for arguments that forward does not take."""
     name = type(module).__name__
-    given = ", ".join([*map(_in_short, args), *(f"{k}={_in_short(v)}" for k, v in kwargs.items())])
+    named = (f"{k}={_short_text(v)}" for k, v in kwargs.items())
+    arguments = ", ".join([*map(_short_text, args), *named])
     explained = DTypeError(
-        f"{name} was called with ({given}): {str(error).rpartition('() ')[2]}",
+        f"{name} was called with ({arguments}): {str(error).rpartition('() ')[2]}",
         f"its forward is {name}.forward{inspect.signature(module.forward)}")
     explained.layers.append(module)
     return explained
 
 
-def _in_short(x: Any) -> str:
+def _short_text(x: Any) -> str:
     if isinstance(x, Tensor):
         return f"{x.dtype.name}{list(x.shape)}"
     return f"{x!r:.20}" if isinstance(x, (int, float, str, bool, type(None))) else type(x).__name__
@@ -391,7 +446,7 @@ def _join(prefix: str, name: str) -> str:
 
 
 def _unique(items: Any, memo: set[int] | None) -> Iterator[Any]:
-    """The items whose value is not None and not in `memo`, to which it is added."""
+    """The items with a value that is neither None nor in `memo`; adds it to `memo`."""
     for name, value in items:
         if value is None or (memo is not None and id(value) in memo):
             continue
@@ -400,9 +455,9 @@ def _unique(items: Any, memo: set[int] | None) -> Iterator[Any]:
         yield name, value
 
 
-def _no(what: str, name: str, owner: Module, table: str) -> AttributeError:
+def _missing(kind: str, name: str, owner: Module, table: str) -> AttributeError:
     near = difflib.get_close_matches(name, owner.__dict__[table], n=1)
-    return AttributeError(f"{type(owner).__name__!r} has no {what} {name!r}"
+    return AttributeError(f"{type(owner).__name__!r} has no {kind} {name!r}"
                           + (f" (nearest: {near[0]})" if near else ""), name=name, obj=owner)
 
 

@@ -1,4 +1,4 @@
-"""Tensors that a module counts as its own: parameters, which optimizers change, and buffers."""
+"""Defines the tensors of modules: parameters, buffers, and both without a shape yet."""
 
 from __future__ import annotations
 
@@ -15,10 +15,24 @@ __all__ = ["Buffer", "Parameter", "UninitializedBuffer", "UninitializedParameter
 
 
 class Parameter(Tensor):
-    """A leaf with the values of `data` that requires a gradient; modules register it."""
+    """A leaf tensor of the values of `data`, which modules register when it is assigned.
+
+    Args:
+        data: a tensor, an array or numbers. Default None: a tensor of shape (0,).
+        requires_grad: the parameter gets a gradient. Default True.
+
+    Example:
+        >>> import fusewire as fw
+        >>> p = fw.nn.Parameter(fw.ones(2))
+        >>> p.requires_grad, p.is_leaf
+        (True, True)
+        >>> p
+        Parameter containing:
+        tensor([1., 1.], requires_grad=True)
+    """
 
     __slots__ = ()
-    __module__ = "fusewire.nn"  # pickles name the class by its public place
+    __module__ = "fusewire.nn"  # pickles name the class by its public path
 
     def __init__(self, data: Any = None, requires_grad: bool = True) -> None:
         super().__init__(_values(data))
@@ -29,9 +43,20 @@ class Parameter(Tensor):
 
 
 class Buffer(Tensor):
-    """A tensor with the values of `data` that a module registers as a buffer where it is assigned.
+    """A tensor of the values of `data`, which modules register as a buffer when it is assigned.
 
-    It is in the state dict where `persistent`.
+    Buffers are state that is not trained.
+
+    Args:
+        data: a tensor, an array or numbers. Default None: a tensor of shape (0,).
+        persistent: the buffer is part of the state dict. Default True.
+
+    Example:
+        >>> import fusewire as fw
+        >>> model = fw.nn.Module()
+        >>> model.mean = fw.nn.Buffer(fw.zeros(2))
+        >>> model.state_dict()["mean"], model.mean.requires_grad
+        (tensor([0., 0.]), False)
     """
 
     __slots__ = ("persistent",)
@@ -49,7 +74,7 @@ def _values(data: Any) -> Any:
 
 
 class Unknown:
-    """The place of an array whose shape is not known yet: whatever asks for more gets an error."""
+    """Stands for an array without a shape yet: every access but dtype and device is an error."""
 
     def __init__(self, dtype: Any, device: Any = None) -> None:
         self.dtype, self.device = dtype, placed(device)
@@ -63,23 +88,29 @@ class Unknown:
 
 
 class _Uninitialized(Tensor):
-    """What tensors without a shape can do."""
+    """Base of tensors without a shape."""
 
     __slots__ = ()
     cls_to_become: type[Tensor] = Tensor
 
     def materialize(self, shape: Any, device: Any = None, dtype: Any = None) -> None:
-        """Gives this tensor `shape`, from when on it is one as all others; its values are 0."""
-        if interpreter.STATE.active is not None:  # a run that gives shapes is no one to replay
-            interpreter.STATE.active.leaves(self, "materialize()")
-        made = empty(tuple(shape), dtype=self._data.dtype if dtype is None else as_dtype(dtype),
+        """Gives this tensor a shape and zeros as values; it becomes an ordinary tensor.
+
+        Args:
+            shape: the sizes.
+            device: None is the device of this tensor.
+            dtype: None is the dtype of this tensor.
+        """
+        if interpreter.STATE.active is not None:  # a run that sets shapes must not be replayed
+            interpreter.STATE.active.reads_values(self, "materialize()")
+        array = empty(tuple(shape), dtype=self._data.dtype if dtype is None else as_dtype(dtype),
                      device=self._data.device if device is None else device)
-        self._data = made._data
+        self._data = array._data
         self.__class__ = self.cls_to_become  # type: ignore[assignment]
 
     @property
     def device(self) -> str:
-        """The name of the device that its elements will be on."""
+        """The name of the device of its future elements."""
         return self._data.device  # type: ignore[no-any-return]
 
     def __repr__(self) -> str:
@@ -90,7 +121,25 @@ class _Uninitialized(Tensor):
 
 
 class UninitializedParameter(_Uninitialized, Parameter):
-    """A parameter whose shape is not known before `materialize(shape)`."""
+    """A parameter without a shape until `materialize(shape)` makes it a Parameter.
+
+    Lazy modules have them before their first call.
+
+    Args:
+        requires_grad: the tensor gets a gradient. Default True.
+        device: its device. None: the default device.
+        dtype: its dtype. None: float32.
+
+    Raises:
+        StateError: its values or its shape are read before.
+
+    Example:
+        >>> import fusewire as fw
+        >>> p = fw.nn.UninitializedParameter()
+        >>> p.materialize((2, 3))
+        >>> type(p).__name__, p.shape
+        ('Parameter', (2, 3))
+    """
 
     __slots__ = ()
     __module__ = "fusewire.nn"
@@ -102,7 +151,26 @@ class UninitializedParameter(_Uninitialized, Parameter):
 
 
 class UninitializedBuffer(_Uninitialized):
-    """A buffer whose shape is not known before `materialize(shape)`."""
+    """A buffer without a shape until `materialize(shape)` makes it a Tensor.
+
+    Lazy modules have them before their first call.
+
+    Args:
+        requires_grad: accepted, without effect. Default False.
+        device: its device. None: the default device.
+        dtype: its dtype. None: float32.
+        persistent: accepted, without effect: register_buffer decides. Default True.
+
+    Raises:
+        StateError: its values or its shape are read before.
+
+    Example:
+        >>> import fusewire as fw
+        >>> b = fw.nn.UninitializedBuffer()
+        >>> b.materialize((2, 3))
+        >>> type(b).__name__, b.shape
+        ('Tensor', (2, 3))
+    """
 
     __slots__ = ()
     __module__ = "fusewire.nn"
@@ -113,5 +181,5 @@ class UninitializedBuffer(_Uninitialized):
 
 
 def is_lazy(x: Any) -> bool:
-    """Whether `x` is a parameter or a buffer without a shape, as those of lazy modules."""
+    """True if `x` is a parameter or a buffer without a shape, as lazy modules have."""
     return isinstance(x, _Uninitialized)

@@ -1,4 +1,4 @@
-"""What calls of layers return: tensors, alone or in lists, tuples and dictionaries."""
+"""Iterates over the tensors in a layer's result: one, or nested lists, tuples and dicts."""
 
 from __future__ import annotations
 

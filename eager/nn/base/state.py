@@ -1,4 +1,4 @@
-"""The state of a module as a dict of names to tensors, and loading it."""
+"""Saves the state of a module as a dict of names to tensors, and loads it."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from ...uninterrupted import Uninterrupted
 from .parameter import Parameter, is_lazy
 
 _EXTRA = "_extra_state"
-_FEW = 1 << 14  # pairs of names up to which the nearest ones are looked for
+MAX_PAIRS_TO_COMPARE = 1 << 14  # of names: with more, errors name no nearest ones
 
 
 class Loaded(NamedTuple):
-    """The names that a state dict lacked, and those that nothing takes."""
+    """The names that a state dict lacked, and the names in it that the model lacks."""
 
     missing_keys: list[str]
     unexpected_keys: list[str]
@@ -46,7 +46,7 @@ class StateHooks:
 
 
 class Stateful:
-    """What a module can do with its state: the half of `Module` about saving and loading."""
+    """The methods of `Module` that save and load its state."""
 
     _parameters: dict[str, Any]
     _buffers: dict[str, Any]
@@ -57,21 +57,25 @@ class Stateful:
 
     # ---- what a class may define
     def get_extra_state(self) -> Any:
-        """What else belongs to this module's state, beside tensors; a class may define it."""
+        """The state of this module beside its tensors; a class may define it."""
         raise NotImplementedError(f"{type(self).__name__} does not define get_extra_state")
 
     def set_extra_state(self, state: Any) -> None:
-        """Takes over what `get_extra_state` gave; a class that defines that one defines this."""
+        """Restores the state that `get_extra_state` returned; a class defines both or neither."""
         raise NotImplementedError(f"{type(self).__name__} does not define set_extra_state")
 
     # ---- saving
     def state_dict(self, *, destination: Any = None, prefix: str = "", keep_vars: bool = False
                    ) -> dict[str, Any]:
-        """Dotted name -> value of every parameter and persistent buffer, as they are now.
+        """A dict of dotted names to the current values of all parameters and persistent buffers.
 
-        destination: a dict to put them into. prefix: put before each name. keep_vars: parameters
-        and buffers themselves, which change with the model and are on the tape. `_metadata` of the
-        result holds the versions of the modules' classes.
+        `_metadata` of the result holds the versions of the modules' classes.
+
+        Args:
+            destination: a dict to fill and return. None: a new one.
+            prefix: precedes each name. Default "".
+            keep_vars: True returns the parameters and buffers themselves, which change with the
+                model and are on the tape. Default False.
         """
         state: Any = OrderedDict() if destination is None else destination
         if destination is None:
@@ -90,24 +94,32 @@ class Stateful:
         return state  # type: ignore[no-any-return]
 
     def _save_to_state_dict(self, destination: Any, prefix: str, keep_vars: bool) -> None:
-        """Puts what belongs to this module itself, without its children, into `destination`."""
+        """Stores the state of this module, without its children, in `destination`."""
         for name, value in self._own_state():
             destination[prefix + name] = value if keep_vars or is_lazy(value) else value.detach()
         if _has_extra(self):
             destination[prefix + _EXTRA] = self.get_extra_state()
 
     def _own_state(self) -> list[tuple[str, Any]]:
-        kept = [(name, value) for name, value in self._buffers.items()
+        persistent = [(name, value) for name, value in self._buffers.items()
                 if name not in self._non_persistent_buffers_set]
-        return [(name, x) for name, x in (*self._parameters.items(), *kept) if x is not None]
+        return [(name, x) for name, x in (*self._parameters.items(), *persistent) if x is not None]
 
     # ---- loading
     def load_state_dict(self, state_dict: Any, strict: bool = True, assign: bool = False) -> Loaded:
-        """Sets parameters and buffers to the values in `state_dict`; the names that did not match.
+        """The names that did not match, after all parameters and buffers took their new values.
 
-        Values are cast to the dtypes of the model; with `assign` the tensors given take the place
-        of the model's. StateError, and a model as it was, for a value of another shape, and with
-        `strict` for missing and unexpected names.
+        After an error the model is unchanged.
+
+        Args:
+            state_dict: a dict of dotted names to tensors, arrays or numbers.
+            strict: missing and unexpected names are errors. Default True.
+            assign: True replaces the model's tensors by the new ones; False copies the values and
+                casts them to the dtypes of the model. Default False.
+
+        Raises:
+            DTypeError: state_dict is not a dict.
+            StateError: a value has another shape, or with strict a name does not match.
         """
         if not isinstance(state_dict, Mapping):
             raise DTypeError(f"load_state_dict takes a dict of names to tensors, not "
@@ -124,16 +136,16 @@ class Stateful:
                 section.open = False
                 before.restore()
                 raise
-        return load.found
+        return load.loaded
 
     def _load_from_state_dict(
         self, state_dict: Any, prefix: str, local_metadata: Any, strict: bool,
         missing_keys: list[str], unexpected_keys: list[str], error_msgs: list[str],
     ) -> None:
-        """Sets what belongs to this module itself, and adds to the lists what does not fit.
+        """Loads the state of this module, without its children; adds mismatches to the lists.
 
         A class that reads older names changes `state_dict` and calls this. `local_metadata` holds
-        the "version" of the class that the state is of, where it is known, and as
+        the "version" of the class that saved the state, if the state has it, and as
         "assign_to_params_buffers" the `assign` of load_state_dict.
         """
         for hook in _each(self, "before_load"):
@@ -151,17 +163,17 @@ class Stateful:
         elif _has_extra(self) and strict:
             missing_keys.append(prefix + _EXTRA)
         if strict:
-            unexpected_keys += _strangers(self, own, state_dict, prefix)
+            unexpected_keys += _unexpected_names(self, own, state_dict, prefix)
 
-    def _load_one(self, name: str, old: Tensor, given: Any, prefix: str, assign: bool,
+    def _load_one(self, name: str, old: Tensor, value: Any, prefix: str, assign: bool,
                   error_msgs: list[str]) -> None:
         try:
-            new = as_tensor(given)
+            new = as_tensor(value)
         except FusewireError:
-            error_msgs.append(f"{prefix}{name}: {type(given).__name__} in the state dict, a tensor "
+            error_msgs.append(f"{prefix}{name}: {type(value).__name__} in the state dict, a tensor "
                               "in the model")
             return
-        if is_lazy(old) or is_lazy(new):  # a lazy module takes the shapes it is given before this
+        if is_lazy(old) or is_lazy(new):  # a lazy module took its shapes from the state before this
             if is_lazy(old) is not is_lazy(new):
                 where = "model" if is_lazy(old) else "state dict"
                 error_msgs.append(f"{prefix}{name}: it has no shape yet in the {where}")
@@ -217,30 +229,30 @@ class Stateful:
 
 
 class _Load:
-    """One call of load_state_dict: what is given, and what turned out not to fit."""
+    """One call of load_state_dict: collects the mismatches."""
 
-    def __init__(self, given: Any, assign: bool) -> None:
+    def __init__(self, state_dict: Any, assign: bool) -> None:
         self.assign = assign
-        self._metadata = getattr(given, "_metadata", {})
-        self.found = Loaded([], [])
+        self._metadata = getattr(state_dict, "_metadata", {})
+        self.loaded = Loaded([], [])
         self.errors: list[str] = []
 
     def into(self, module: Any, prefix: str, state: dict[str, Any]) -> None:
-        """Loads `module` and what is below it from `state`, whose names begin with `prefix`."""
+        """Loads `module` and all modules below from `state`, whose names begin with `prefix`."""
         metadata = dict(self._metadata.get(prefix[:-1], {}))
         if self.assign:
             metadata["assign_to_params_buffers"] = True
-        module._load_from_state_dict(state, prefix, metadata, True, *self.found, self.errors)
+        module._load_from_state_dict(state, prefix, metadata, True, *self.loaded, self.errors)
         for name, child in module._modules.items():
             if child is not None:
                 below = f"{prefix}{name}."
                 self.into(child, below, {k: v for k, v in state.items() if k.startswith(below)})
         for hook in _each(module, "after_load"):
-            hook(module, self.found)
+            hook(module, self.loaded)
 
     def check(self, model: str, strict: bool) -> None:
-        """StateError where something does not fit."""
-        missing, unexpected = self.found
+        """Raises a StateError that lists the mismatches, if there are any."""
+        missing, unexpected = self.loaded
         problems = list(self.errors)
         if strict:
             problems += listed("missing", missing, unexpected)
@@ -252,7 +264,7 @@ class _Load:
 
 
 class SavedValues:
-    """The tensors of a model and their values, to go back to: arrays never change."""
+    """The tensors of a model and their values, for a later `restore`: arrays never change."""
 
     def __init__(self, model: Any) -> None:
         self._tables = [(table, dict(table)) for module in model.modules()
@@ -261,7 +273,7 @@ class SavedValues:
                         if x is not None and not is_lazy(x)]
 
     def restore(self) -> None:
-        """Puts the same tensors, with the same values, where they were."""
+        """Restores all tensors and their values."""
         for table, held in self._tables:
             table.clear()
             table.update(held)
@@ -272,8 +284,7 @@ class SavedValues:
 
 
 def as_tensor(value: Any) -> Tensor:
-    """`value` as a tensor: a tensor as it is, a copy of an array, a number, or of a tensor of
-    another library."""
+    """`value` as a tensor: itself, or a copy of an array, a number or a foreign tensor."""
     if isinstance(value, Tensor):
         return value
     if hasattr(value, "__dlpack__") and not isinstance(value, (np.ndarray, np.generic)):
@@ -290,20 +301,20 @@ def _has_extra(module: Any) -> bool:
     return type(module).get_extra_state is not Stateful.get_extra_state
 
 
-def _strangers(module: Any, own: Any, state: Any, prefix: str) -> list[str]:
-    """The names below `prefix` that neither this module nor one of its children takes."""
-    found = []
+def _unexpected_names(module: Any, own: Any, state: Any, prefix: str) -> list[str]:
+    """The names below `prefix` that belong neither to this module nor to its children."""
+    unexpected = []
     for key in state:
         name = key[len(prefix):]
         if not key.startswith(prefix) or (name == _EXTRA and _has_extra(module)):
             continue
         first, dot, _ = name.partition(".")
         if name not in own and not (dot and module._modules.get(first) is not None):
-            found.append(key)
-    return found
+            unexpected.append(key)
+    return unexpected
 
 
-# ---- what the errors say
+# ---- texts of errors
 def _other_shape(name: str, new: Tensor, old: Tensor) -> str:
     text = f"shape of {name}: {new.shape} in the state dict, {old.shape} in the model"
     differ = [i for i, (a, b) in enumerate(zip(new.shape, old.shape)) if a != b]
@@ -315,9 +326,9 @@ def _other_shape(name: str, new: Tensor, old: Tensor) -> str:
 
 
 def listed(kind: str, names: list[str], others: Iterable[str]) -> list[str]:
-    """A line for each name, with the nearest of the `others`, which may be what was meant."""
+    """A line for each name, with the nearest of the `others` as a suggestion."""
     others = list(others)
-    few = len(names) * len(others) <= _FEW
+    few = len(names) * len(others) <= MAX_PAIRS_TO_COMPARE
     lines = []
     for name in names:
         near = difflib.get_close_matches(name, others, n=1) if few else []
@@ -326,24 +337,24 @@ def listed(kind: str, names: list[str], others: Iterable[str]) -> list[str]:
 
 
 def _advice(missing: list[str], unexpected: list[str]) -> str:
-    """What may be wrong with the names: a prefix too much, one too few, or only some of them."""
+    """The help for names that do not match: a superfluous or missing prefix, or strict=False."""
     for names, others, change in ((unexpected, missing, "k.removeprefix({0!r}): v"),
                                   (missing, unexpected, "{0!r} + k: v")):
         prefix = _common_prefix(names)
         if prefix and {n.removeprefix(prefix) for n in names} & {*others}:
-            given = "given" if names is unexpected else "of the model"
+            source = "in the state dict" if names is unexpected else "of the model"
             changed = "{" + change.format(prefix) + " for k, v in state.items()}"
-            return f"the names {given} begin with {prefix!r}: load {changed}"
+            return f"the names {source} begin with {prefix!r}: load {changed}"
     return "strict=False leaves out names that do not match" if missing or unexpected else ""
 
 
 def _common_prefix(names: list[str]) -> str:
-    """The first part of all names, with its dot; an empty text where they have none in common."""
+    """The first part that all names share, with its dot, or an empty text."""
     first = {name.partition(".")[0] for name in names if "." in name}
     return f"{first.pop()}." if len(first) == 1 and all("." in n for n in names) else ""
 
 
-def _whole_object(given: Any) -> str:
-    if hasattr(given, "state_dict"):
-        return "pass its state: given.state_dict()"
-    return "fw.load(path) reads one from a file" if isinstance(given, str) else ""
+def _whole_object(value: Any) -> str:
+    if hasattr(value, "state_dict"):
+        return "pass its state_dict()"
+    return "fw.load(path) reads one from a file" if isinstance(value, str) else ""

@@ -1,4 +1,4 @@
-"""What a model is made of: its layers, their outputs, parameters and multiply-adds, as a table."""
+"""Tabulates the layers of a model with output shapes, parameters and multiply-adds."""
 
 from __future__ import annotations
 
@@ -30,20 +30,20 @@ __all__ = ["summary"]
 
 @dataclass
 class Layer:
-    """A row: a module of the model, and what was seen of its calls."""
+    """A row of the table: a module of the model, with records of its calls."""
 
     path: str
     kind: str
     parameters: int  # of its own, without its children's
     trainable: int
-    output: Any = None  # the shape, or shapes, that its last call gave
+    output: Any = None  # the shape, or shapes, of the result of its last call
     output_bytes: int = 0  # of all calls
     calls: int = 0
     mult_adds: int = 0  # in its own forward, without those in its children's
 
     @property
     def depth(self) -> int:
-        """How many modules it is inside of."""
+        """The number of modules that contain it."""
         return self.path.count(".") + 1 if self.path else 0
 
 
@@ -52,7 +52,7 @@ class Summary:
     """The layers of a model, and sums over them; printed as a table."""
 
     layers: list[Layer]
-    parameters: int  # each counted once, also where several layers share it
+    parameters: int  # a shared parameter counts once
     trainable: int
     parameter_bytes: int
     buffer_bytes: int
@@ -61,12 +61,12 @@ class Summary:
 
     @property
     def mult_adds(self) -> int:
-        """Products that are added up, in matrix products and convolutions."""
+        """The multiply-adds of all matrix products and convolutions."""
         return sum(layer.mult_adds for layer in self.layers)
 
     @property
     def output_bytes(self) -> int:
-        """What all layers without layers inside of them gave, together."""
+        """The bytes of the outputs of all layers that contain no other layer."""
         above = {layer.path.rpartition(".")[0] for layer in self.layers if layer.path}
         return sum(x.output_bytes for x in self.layers if x.path not in above)
 
@@ -97,11 +97,11 @@ class Summary:
         mult_adds = sum(x.mult_adds for x in inside)
         name = layer.path.rpartition(".")[2]
         label = "  " * layer.depth + (f"{name} ({layer.kind})" if name else layer.kind)
-        return (label, _described(layer), f"{count:,}" + " fixed" * fixed if count else "-",
+        return (label, _output_text(layer), f"{count:,}" + " fixed" * fixed if count else "-",
                 f"{mult_adds:,}" if mult_adds else "-")
 
 
-def _described(layer: Layer) -> str:
+def _output_text(layer: Layer) -> str:
     if not layer.calls:
         return "not called"
     return f"{layer.output}" + (f" x {layer.calls} calls" if layer.calls > 1 else "")
@@ -117,28 +117,40 @@ def summary(
 ) -> Summary:
     """The layers of `model` with output shapes, parameters and multiply-adds; print it.
 
-    input_size: the shape of the input, its batch included, or a list of shapes, or a dict of names
-    to shapes; or, in its place or as input_data, the tensors themselves. dtypes: of inputs made
-    from shapes, float32 if not given; one or a list. depth: of layers shown. mode: "eval" or
-    "train". kwargs: passed to forward. The model runs once, and is as before after it.
+    The model runs once without gradients; afterwards its mode, values, hooks and the random numbers
+    are as before.
 
-    >>> import fusewire as fw
-    >>> fw.nn.summary(fw.nn.Sequential(fw.nn.Linear(3, 4), fw.nn.ReLU()), (2, 3))
-    layer         output shape  parameters  mult-adds
-    -------------------------------------------------
-    Sequential    (2, 4)                 -          -
-      0 (Linear)  (2, 4)                16         24
-      1 (ReLU)    (2, 4)                 -          -
-    -------------------------------------------------
-    parameters: 16 (16 trainable, 0 fixed)
-    mult-adds: 24
-    memory: input 24 bytes, outputs 64 bytes, parameters 64 bytes, buffers 0 bytes
+    Args:
+        model: the module.
+        input_size: the shape of the input with its batch, a list of shapes, or a dict of names to
+            shapes; or the tensors themselves. None: input_data, or no inputs.
+        input_data: tensors, in the place of input_size. Default None.
+        dtypes: of inputs made from shapes, one or a list. Default None: float32.
+        depth: of the layers shown; deeper ones are added to theirs. Default None: all.
+        mode: "eval" or "train". Default "eval".
+        **kwargs: passed to forward.
+
+    Raises:
+        ArgumentError: an unknown mode, another input, or a list of dtypes of another length.
+
+    Example:
+        >>> import fusewire as fw
+        >>> fw.nn.summary(fw.nn.Sequential(fw.nn.Linear(3, 4), fw.nn.ReLU()), (2, 3))
+        layer         output shape  parameters  mult-adds
+        -------------------------------------------------
+        Sequential    (2, 4)                 -          -
+          0 (Linear)  (2, 4)                16         24
+          1 (ReLU)    (2, 4)                 -          -
+        -------------------------------------------------
+        parameters: 16 (16 trainable, 0 fixed)
+        mult-adds: 24
+        memory: input 24 bytes, outputs 64 bytes, parameters 64 bytes, buffers 0 bytes
     """
     check_choice("summary", "mode", mode, ("eval", "train"))
     args, named = _inputs(input_size if input_data is None else input_data, dtypes)
     if any(is_lazy(x) for x in (*model.parameters(), *model.buffers())):
-        model = copy.deepcopy(model)  # the first call of a lazy module changes it for good
-    with _as_it_was(model, mode), no_grad():
+        model = copy.deepcopy(model)  # the first call of a lazy module changes it permanently
+    with _restored_after(model, mode), no_grad():
         layers = _run(model, args, {**named, **kwargs})
     held, buffers = list(model.parameters()), list(model.buffers())
     return Summary(
@@ -148,25 +160,25 @@ def summary(
 
 
 # ---- inputs
-def _inputs(given: Any, dtypes: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    """The arguments of forward: tensors as they are, zeros for shapes."""
-    if isinstance(given, Mapping):
-        made, _ = _inputs(list(given.values()), dtypes)
-        return (), dict(zip(given, made))
-    if given is None:
+def _inputs(inputs: Any, dtypes: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """The positional and named arguments of forward: tensors, and zeros for shapes."""
+    if isinstance(inputs, Mapping):
+        tensors, _ = _inputs(list(inputs.values()), dtypes)
+        return (), dict(zip(inputs, tensors))
+    if inputs is None:
         return (), {}
-    if isinstance(given, Tensor) or _is_shape(given):
-        given = [given]
-    if not isinstance(given, (list, tuple)) or not all(
-            isinstance(x, Tensor) or _is_shape(x) for x in given):
-        raise ArgumentError(f"summary: {given!r:.80} is no shape, tensor, or list of those",
+    if isinstance(inputs, Tensor) or _is_shape(inputs):
+        inputs = [inputs]
+    if not isinstance(inputs, (list, tuple)) or not all(
+            isinstance(x, Tensor) or _is_shape(x) for x in inputs):
+        raise ArgumentError(f"summary: {inputs!r:.80} is not a shape, tensor, or list of those",
                             "as in fw.nn.summary(model, (1, 3, 224, 224))")
-    chosen = dtypes if isinstance(dtypes, (list, tuple)) else [dtypes] * len(given)
-    if len(chosen) != len(given):
-        raise ArgumentError(f"summary: {len(chosen)} dtypes for {len(given)} inputs",
+    chosen = dtypes if isinstance(dtypes, (list, tuple)) else [dtypes] * len(inputs)
+    if len(chosen) != len(inputs):
+        raise ArgumentError(f"summary: {len(chosen)} dtypes for {len(inputs)} inputs",
                             "one for each, or one for all")
     return tuple(x if isinstance(x, Tensor) else zeros(tuple(x), dtype=dtype)
-                 for x, dtype in zip(given, chosen)), {}
+                 for x, dtype in zip(inputs, chosen)), {}
 
 
 def _is_shape(x: Any) -> bool:
@@ -175,8 +187,8 @@ def _is_shape(x: Any) -> bool:
 
 # ---- the run
 @contextlib.contextmanager
-def _as_it_was(model: Module, mode: str) -> Iterator[None]:
-    """The model in a mode; its flags, values and hooks, and random numbers, as they were after."""
+def _restored_after(model: Module, mode: str) -> Iterator[None]:
+    """A context with the model in `mode`; restores flags, values, hooks and random numbers."""
     modules = list(model.modules())
     fields = [(m, m.training, m._hooks) for m in modules]
     values, random = SavedValues(model), default_generator.get_state()
@@ -213,33 +225,33 @@ def _run(model: Module, args: Any, kwargs: Any) -> list[Layer]:
 
 def _layer(path: str, module: Module) -> Layer:
     own = list(module.parameters(recurse=False))
-    known = [p.size if not is_lazy(p) else 0 for p in own]
-    return Layer(path, type(module).__name__, sum(known),
-                 sum(n for n, p in zip(known, own) if p.requires_grad))
+    sizes = [p.size if not is_lazy(p) else 0 for p in own]
+    return Layer(path, type(module).__name__, sum(sizes),
+                 sum(n for n, p in zip(sizes, own) if p.requires_grad))
 
 
 class _Counter:
-    """Runs ops as they are, and counts their multiply-adds for the layer whose forward runs."""
+    """Runs ops and adds their multiply-adds to the layer whose forward runs."""
 
-    answers = False
+    can_read_values = False
     keeps_layers = False
 
     def __init__(self) -> None:
-        self._open: list[Layer] = []
+        self._running: list[Layer] = []
 
     def enter(self, layer: Layer) -> None:
-        self._open.append(layer)
+        self._running.append(layer)
 
     def leave(self, out: Any) -> None:
-        layer = self._open.pop()
+        layer = self._running.pop()
         layer.calls += 1
         layer.output = _shapes(out)
         layer.output_bytes += sum(x.nbytes for x in tensors_in(out))
 
     def apply(self, op: Op, inputs: tuple[Any, ...], params: dict[str, Any]) -> Tensor:
         out = evaluate(op, inputs, params)
-        if op in _MULT_ADDS and self._open:
-            self._open[-1].mult_adds += _MULT_ADDS[op](out, *inputs, **params)
+        if op in _MULT_ADDS and self._running:
+            self._running[-1].mult_adds += _MULT_ADDS[op](out, *inputs, **params)
         return out
 
     def shape(self, tensor: Tensor) -> tuple[Any, ...]:
@@ -249,12 +261,12 @@ class _Counter:
     def changed(self, tensor: Tensor) -> None: ...
     def reads_grad(self, tensor: Tensor) -> None: ...
     def sets_grad(self, tensor: Tensor) -> None: ...
-    def leaves(self, tensor: Tensor, how: str) -> None: ...
+    def reads_values(self, tensor: Tensor, how: str) -> None: ...
 
-    def number(self, tensor: Tensor, value: Any) -> Any:
+    def item(self, tensor: Tensor, value: Any) -> Any:
         return value
 
-    def measure(self, op: Op, x: Tensor) -> Tensor | None:
+    def apply_data_dependent(self, op: Op, x: Tensor) -> Tensor | None:
         return None
 
 
@@ -271,7 +283,7 @@ _MULT_ADDS: dict[Op, Any] = {  # of an op's result, inputs and params
 
 
 def _shapes(out: Any) -> Any:
-    """The shapes in a result, in the lists and dicts that its tensors are in."""
+    """The shapes of a result's tensors, in the same nesting of lists and dicts."""
     if isinstance(out, Tensor):
         return tuple(out.shape)
     if isinstance(out, (list, tuple)):

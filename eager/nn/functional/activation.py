@@ -1,6 +1,6 @@
-"""Activations: functions of each element of a tensor. Corners have PyTorch's gradients.
+"""Smooth activations, applied to each element, and activations with an exponential below 0.
 
-Those of several steps compute float16 and bfloat16 in float32 and round once.
+Functions of several steps compute float16 and bfloat16 in float32 and round once.
 """
 
 from __future__ import annotations
@@ -11,19 +11,15 @@ from ...arrays.shapes import axis_of
 from ...core.tensor import Tensor
 from ...errors import ArgumentError, ShapeError
 from ...ops.elementwise import activation, pointwise
-from ...ops.elementwise.casting import lowered
 from ...ops.elementwise.pointwise import abs, cast, expm1, minimum, where
-from ...ops.random.generator import rand
 from ...ops.reduction.reduce import floating, widened
 from ...ops.shape.join import unstack
 from ...ops.shape.view import reshape
-from .inplace import placed
+from .inputs import store_inplace
 
 __all__ = [
-    "celu", "celu_", "elu", "elu_", "gelu", "glu", "hardshrink", "hardsigmoid", "hardswish",
-    "hardtanh", "hardtanh_", "leaky_relu", "leaky_relu_", "logsigmoid", "mish", "prelu", "relu",
-    "relu6", "relu_", "rrelu", "rrelu_", "selu", "selu_", "sigmoid", "silu", "softplus",
-    "softshrink", "softsign", "tanh", "tanhshrink", "threshold", "threshold_",
+    "celu", "celu_", "elu", "elu_", "gelu", "glu", "logsigmoid", "mish", "selu", "selu_", "sigmoid",
+    "silu", "softplus", "softsign", "tanh", "tanhshrink",
 ]
 
 # Klambauer et al., "Self-normalizing neural networks" (2017): zero mean and unit variance stay.
@@ -31,177 +27,185 @@ SELU_ALPHA = 1.6732632423543772848170429916717
 SELU_SCALE = 1.0507009873554804934193349852946
 
 
-# ---- straight pieces
-def relu(input: Tensor, inplace: bool = False) -> Tensor:
-    """max(input, 0), of the shape of `input`; with `inplace` the input itself is changed."""
-    out = pointwise.relu(input)
-    return placed("relu", input, out) if inplace else out
-
-
-def relu_(input: Tensor) -> Tensor:
-    """`input`, changed to its `relu`."""
-    return relu(input, inplace=True)
-
-
-def threshold(input: Tensor, threshold: float, value: float, inplace: bool = False) -> Tensor:
-    """input where it is above `threshold`, else `value`."""
-    return placed("threshold", input, where(input <= threshold, value, input), inplace)
-
-
-def threshold_(input: Tensor, threshold: float, value: float) -> Tensor:
-    """`input`, changed to `value` where it is not above `threshold`."""
-    return placed("threshold_", input, where(input <= threshold, value, input))
-
-
-def leaky_relu(input: Tensor, negative_slope: float = 0.01, inplace: bool = False) -> Tensor:
-    """input where it is positive, else negative_slope * input."""
-    return placed("leaky_relu", input, activation.leaky_relu(input, negative_slope), inplace)
-
-
-def leaky_relu_(input: Tensor, negative_slope: float = 0.01) -> Tensor:
-    """`input`, changed to its `leaky_relu`."""
-    return leaky_relu(input, negative_slope, inplace=True)
-
-
-@lowered
-def prelu(input: Tensor, weight: Tensor) -> Tensor:
-    """input where it is positive, else weight * input: weight (1,), or one for each of axis 1.
-
-    He et al., "Delving deep into rectifiers" (2015).
-    """
-    channels = input.shape[1] if input.ndim > 1 else 1
-    if weight.ndim > 1 or weight.shape not in ((), (1,), (channels,)):
-        raise ShapeError(f"prelu: weight {weight.shape} beside input {input.shape}, which has "
-                         f"{channels} channels in axis 1",
-                         "the weight has shape (1,), or one number for each channel")
-    if weight.ndim and input.ndim > 1:
-        weight = reshape(weight, (-1, *(1,) * (input.ndim - 2)))
-    elif weight.ndim != input.ndim:
-        weight = reshape(weight, (1,) * input.ndim)
-    return where(input > 0, input, weight * input)
-
-
-def rrelu(input: Tensor, lower: float = 1 / 8, upper: float = 1 / 3, training: bool = False,
-          inplace: bool = False) -> Tensor:
-    """input where it is positive, else input times a slope: the mean of `lower` and `upper`.
-
-    In `training` each element draws its slope from between the two: Xu et al., arXiv 1505.00853.
-    """
-    if lower > upper:
-        raise ArgumentError(f"rrelu: lower must not be above upper, got {lower} and {upper}")
-    if not training:
-        return leaky_relu(input, (lower + upper) / 2, inplace)
-    slope = cast(rand(input.shape, device=input.device) * (upper - lower) + lower, input.dtype)
-    return placed("rrelu", input, where(input > 0, input, input * slope), inplace)
-
-
-def rrelu_(input: Tensor, lower: float = 1 / 8, upper: float = 1 / 3, training: bool = False
-           ) -> Tensor:
-    """`input`, changed to its `rrelu`."""
-    return rrelu(input, lower, upper, training, inplace=True)
-
-
-def hardtanh(input: Tensor, min_val: float = -1.0, max_val: float = 1.0, inplace: bool = False
-             ) -> Tensor:
-    """input limited to between `min_val` and `max_val`; at and beyond them the gradient is 0."""
-    if min_val > max_val:
-        raise ArgumentError(f"hardtanh: min_val must not be above max_val, got {min_val} and "
-                            f"{max_val}")
-    return placed("hardtanh", input, activation.hardtanh(input, min_val, max_val), inplace)
-
-
-def hardtanh_(input: Tensor, min_val: float = -1.0, max_val: float = 1.0) -> Tensor:
-    """`input`, changed to its `hardtanh`."""
-    return hardtanh(input, min_val, max_val, inplace=True)
-
-
-def relu6(input: Tensor, inplace: bool = False) -> Tensor:
-    """input limited to between 0 and 6."""
-    return hardtanh(input, 0.0, 6.0, inplace)
-
-
-def hardsigmoid(input: Tensor, inplace: bool = False) -> Tensor:
-    """input / 6 + 1 / 2, limited to between 0 and 1."""
-    return placed("hardsigmoid", input, activation.hardsigmoid(input), inplace)
-
-
-def hardswish(input: Tensor, inplace: bool = False) -> Tensor:
-    """input * hardsigmoid(input): Howard et al., "Searching for MobileNetV3" (2019)."""
-    return placed("hardswish", input, activation.hardswish(input), inplace)
-
-
-def hardshrink(input: Tensor, lambd: float = 0.5) -> Tensor:
-    """input where it is farther than `lambd` from 0, else 0."""
-    return where(abs(input) <= lambd, 0.0, input)
-
-
-def softshrink(input: Tensor, lambd: float = 0.5) -> Tensor:
-    """input moved by `lambd` towards 0, and 0 where it is not farther away."""
-    if not lambd >= 0:
-        raise ArgumentError(f"softshrink: lambd must be at least 0, got {lambd}")
-    inner = where(input < -lambd, input + lambd, input * 0.0)  # nan stays nan
-    return where(input > lambd, input - lambd, inner)
-
-
 # ---- smooth
 def sigmoid(input: Tensor) -> Tensor:
-    """1 / (1 + exp(-input)), of the shape of `input`."""
+    """1 / (1 + exp(-input)) of each element: the shape of `input`.
+
+    Args:
+        input: numbers of any shape; integers become float32.
+
+    Example:
+        >>> import fusewire as fw
+        >>> fw.nn.functional.sigmoid(fw.tensor([-100.0, 0.0, 100.0]))
+        tensor([0. , 0.5, 1. ])
+    """
     return pointwise.sigmoid(input)
 
 
 def tanh(input: Tensor) -> Tensor:
-    """The hyperbolic tangent, of the shape of `input`."""
+    """The hyperbolic tangent of each element: the shape of `input`.
+
+    Args:
+        input: numbers of any shape; integers become float32.
+
+    Example:
+        >>> import fusewire as fw
+        >>> fw.nn.functional.tanh(fw.tensor([-20.0, 0.0, 20.0]))
+        tensor([-1.,  0.,  1.])
+    """
     return pointwise.tanh(input)
 
 
 def logsigmoid(input: Tensor) -> Tensor:
-    """log(sigmoid(input)), of the shape of `input`, without underflow."""
+    """log(sigmoid(input)) of each element, finite for large negative ones: the shape of `input`.
+
+    Args:
+        input: real numbers of any shape; integers become float32.
+
+    Raises:
+        DTypeError: `input` is bool.
+
+    Example:
+        >>> import fusewire as fw
+        >>> fw.nn.functional.logsigmoid(fw.tensor([-1000.0, 1000.0]))
+        tensor([-1000.,    -0.])
+    """
     return -activation.softplus(-input)
 
 
 def softplus(input: Tensor, beta: float = 1.0, threshold: float = 20.0) -> Tensor:
-    """log(1 + exp(beta * input)) / beta; `input` itself where beta * input is above `threshold`."""
+    """log(1 + exp(beta * input)) / beta of each element: the shape of `input`.
+
+    Args:
+        input: real numbers of any shape; integers become float32.
+        beta: the steepness at 0. Default 1.
+        threshold: where beta * input is above it, the result is `input` itself. Default 20.
+
+    Example:
+        >>> import fusewire as fw
+        >>> fw.nn.functional.softplus(fw.tensor([-200.0, 200.0]))
+        tensor([  0., 200.])
+    """
     scaled = input if beta == 1 else input * beta
     out = activation.softplus(scaled)
     out = out if beta == 1 else out / beta
-    # Above 20 a float32 softplus equals its argument anyway, so the choice need not be made.
+    # Above 20 a float32 softplus equals its argument anyway, so no choice is needed.
     if threshold >= 20 and input.dtype != float64:
         return out
     return where(scaled > threshold, input, out)
 
 
 def softsign(input: Tensor) -> Tensor:
-    """input / (1 + |input|), of the shape of `input`."""
+    """input / (1 + |input|) of each element: the shape and dtype of `input`.
+
+    Args:
+        input: real floating point numbers of any shape.
+
+    Raises:
+        DTypeError: `input` does not hold real floating point numbers.
+
+    Example:
+        >>> import fusewire as fw
+        >>> fw.nn.functional.softsign(fw.tensor([-1.0, 0.0, 3.0]))
+        tensor([-0.5 ,  0.  ,  0.75])
+    """
     x = _wide("softsign", input)
     return cast(x / (abs(x) + 1), input.dtype)
 
 
 def tanhshrink(input: Tensor) -> Tensor:
-    """input - tanh(input), of the shape of `input`."""
+    """input - tanh(input) of each element: the shape and dtype of `input`.
+
+    Args:
+        input: real floating point numbers of any shape.
+
+    Raises:
+        DTypeError: `input` does not hold real floating point numbers.
+
+    Example:
+        >>> import fusewire as fw
+        >>> fw.nn.functional.tanhshrink(fw.tensor([-20.0, 0.0, 20.0]))
+        tensor([-19.,   0.,  19.])
+    """
     x = _wide("tanhshrink", input)
     return cast(x - pointwise.tanh(x), input.dtype)
 
 
 def gelu(input: Tensor, approximate: str = "none") -> Tensor:
-    """input times the normal distribution function of it ("tanh": an approximation)."""
+    """Each element times the standard normal distribution function at it: the shape of `input`.
+
+    Args:
+        input: real numbers of any shape; integers become float32.
+        approximate: "none" for the exact function (the default), "tanh" for an approximation.
+
+    Raises:
+        ArgumentError: `approximate` is neither "none" nor "tanh".
+
+    Example:
+        >>> import fusewire as fw
+        >>> fw.nn.functional.gelu(fw.tensor([-20.0, 0.0, 20.0]))
+        tensor([-0.,  0., 20.])
+    """
     check_choice("gelu", "approximate", approximate, ("none", "tanh"))
     return activation.gelu(input, approximate)
 
 
 def silu(input: Tensor, inplace: bool = False) -> Tensor:
-    """input * sigmoid(input), of the shape of `input`."""
-    return placed("silu", input, activation.silu(input), inplace)
+    """input * sigmoid(input) of each element: the shape of `input`.
+
+    Args:
+        input: real numbers of any shape; integers become float32.
+        inplace: True writes the result into `input` and returns `input`. Default False.
+
+    Raises:
+        DTypeError: with `inplace`, `input` holds integers.
+
+    Example:
+        >>> import fusewire as fw
+        >>> fw.nn.functional.silu(fw.tensor([0.0, 40.0]))
+        tensor([ 0., 40.])
+    """
+    return store_inplace("silu", input, activation.silu(input), inplace)
 
 
 def mish(input: Tensor, inplace: bool = False) -> Tensor:
-    """input * tanh(softplus(input)): Misra, arXiv 1908.08681."""
-    return placed("mish", input, activation.mish(input), inplace)
+    """input * tanh(softplus(input)) of each element: the shape of `input`.
+
+    Misra, "Mish: a self regularized non-monotonic activation function", arXiv 1908.08681.
+
+    Args:
+        input: real numbers of any shape; integers become float32.
+        inplace: True writes the result into `input` and returns `input`. Default False.
+
+    Raises:
+        DTypeError: with `inplace`, `input` holds integers.
+
+    Example:
+        >>> import fusewire as fw
+        >>> fw.nn.functional.mish(fw.tensor([0.0, 40.0]))
+        tensor([ 0., 40.])
+    """
+    return store_inplace("mish", input, activation.mish(input), inplace)
 
 
 def glu(input: Tensor, dim: int = -1) -> Tensor:
-    """The first half of `input` along `dim` times the sigmoid of the second half.
+    """First half of `input` along `dim` times the sigmoid of the second: (..., 2 n) to (..., n).
 
-    Dauphin et al., arXiv 1612.08083.
+    Dauphin et al., "Language modeling with gated convolutional networks", arXiv 1612.08083.
+
+    Args:
+        input: real floating point numbers with one axis or more.
+        dim: the axis that is halved. Default -1, the last one.
+
+    Raises:
+        ShapeError: the size of the axis is odd.
+        AxisError: `input` has no axis `dim`.
+        DTypeError: `input` does not hold real floating point numbers.
+
+    Example:
+        >>> import fusewire as fw
+        >>> fw.nn.functional.glu(fw.tensor([2.0, 4.0, 0.0, 100.0]))
+        tensor([1., 4.])
     """
     x = _wide("glu", input)
     at = axis_of("glu", dim, x.ndim)
@@ -216,41 +220,129 @@ def glu(input: Tensor, dim: int = -1) -> Tensor:
 
 # ---- exponentials below 0
 def elu(input: Tensor, alpha: float = 1.0, inplace: bool = False) -> Tensor:
-    """input where it is positive, else alpha * (exp(input) - 1)."""
-    return placed("elu", input, activation.elu(input, alpha), inplace)
+    """Each positive element, and alpha * (exp(input) - 1) of the others: the shape of `input`.
+
+    Args:
+        input: real numbers of any shape; integers become float32.
+        alpha: the result approaches -alpha for large negative elements. Default 1.
+        inplace: True writes the result into `input` and returns `input`. Default False.
+
+    Raises:
+        DTypeError: with `inplace`, `input` holds integers.
+
+    Example:
+        >>> import fusewire as fw
+        >>> fw.nn.functional.elu(fw.tensor([-100.0, 0.0, 2.0]))
+        tensor([-1.,  0.,  2.])
+    """
+    return store_inplace("elu", input, activation.elu(input, alpha), inplace)
 
 
 def elu_(input: Tensor, alpha: float = 1.0) -> Tensor:
-    """`input`, changed to its `elu`."""
+    """`input`, overwritten with `elu(input, alpha)`.
+
+    Args:
+        input: real floating point numbers of any shape.
+        alpha: the result approaches -alpha for large negative elements. Default 1.
+
+    Raises:
+        DTypeError: `input` holds integers.
+        GradientError: `input` is a leaf that requires a gradient, outside of no_grad().
+
+    Example:
+        >>> import fusewire as fw
+        >>> fw.nn.functional.elu_(fw.tensor([-100.0, 2.0]))
+        tensor([-1.,  2.])
+    """
     return elu(input, alpha, inplace=True)
 
 
 def celu(input: Tensor, alpha: float = 1.0, inplace: bool = False) -> Tensor:
-    """input where it is positive, else alpha * (exp(input / alpha) - 1): arXiv 1704.07483."""
+    """Each positive element, and alpha * (exp(input / alpha) - 1) of the others: shape of `input`.
+
+    Barron, "Continuously differentiable exponential linear units", arXiv 1704.07483.
+
+    Args:
+        input: real floating point numbers of any shape.
+        alpha: the result approaches -alpha for large negative elements; not 0. Default 1.
+        inplace: True writes the result into `input` and returns `input`. Default False.
+
+    Raises:
+        ArgumentError: `alpha` is 0.
+        DTypeError: `input` does not hold real floating point numbers.
+
+    Example:
+        >>> import fusewire as fw
+        >>> fw.nn.functional.celu(fw.tensor([-100.0, 0.0, 2.0]), alpha=0.5)
+        tensor([-0.5,  0. ,  2. ])
+    """
     if alpha == 0:
         raise ArgumentError("celu: alpha must not be 0: input is divided by it", "leave it out")
     x = _wide("celu", input)
     out = where(x > 0, x, expm1(minimum(x, 0) / alpha) * alpha)
-    return placed("celu", input, cast(out, input.dtype), inplace)
+    return store_inplace("celu", input, cast(out, input.dtype), inplace)
 
 
 def celu_(input: Tensor, alpha: float = 1.0) -> Tensor:
-    """`input`, changed to its `celu`."""
+    """`input`, overwritten with `celu(input, alpha)`.
+
+    Args:
+        input: real floating point numbers of any shape.
+        alpha: the result approaches -alpha for large negative elements; not 0. Default 1.
+
+    Raises:
+        ArgumentError: `alpha` is 0.
+        DTypeError: `input` does not hold real floating point numbers.
+        GradientError: `input` is a leaf that requires a gradient, outside of no_grad().
+
+    Example:
+        >>> import fusewire as fw
+        >>> fw.nn.functional.celu_(fw.tensor([-100.0, 2.0]))
+        tensor([-1.,  2.])
+    """
     return celu(input, alpha, inplace=True)
 
 
 def selu(input: Tensor, inplace: bool = False) -> Tensor:
-    """1.0507 times elu(input, alpha=1.6733): Klambauer et al., arXiv 1706.02515."""
+    """1.0507 times elu(input, alpha=1.6733): the shape and dtype of `input`.
+
+    Klambauer et al., "Self-normalizing neural networks", arXiv 1706.02515.
+
+    Args:
+        input: real floating point numbers of any shape.
+        inplace: True writes the result into `input` and returns `input`. Default False.
+
+    Raises:
+        DTypeError: `input` does not hold real floating point numbers.
+
+    Example:
+        >>> import fusewire as fw
+        >>> fw.nn.functional.selu(fw.tensor([-100.0, 0.0]))
+        tensor([-1.7580993,  0.       ])
+    """
     x = _wide("selu", input)
     out = cast(activation.elu(x, SELU_ALPHA) * SELU_SCALE, input.dtype)
-    return placed("selu", input, out, inplace)
+    return store_inplace("selu", input, out, inplace)
 
 
 def selu_(input: Tensor) -> Tensor:
-    """`input`, changed to its `selu`."""
+    """`input`, overwritten with `selu(input)`.
+
+    Args:
+        input: real floating point numbers of any shape.
+
+    Raises:
+        DTypeError: `input` does not hold real floating point numbers.
+        GradientError: `input` is a leaf that requires a gradient, outside of no_grad().
+
+    Example:
+        >>> import fusewire as fw
+        >>> fw.nn.functional.selu_(fw.tensor([-100.0, 0.0]))
+        tensor([-1.7580993,  0.       ])
+    """
     return selu(input, inplace=True)
 
 
 def _wide(name: str, input: Tensor) -> Tensor:
-    """`input`, which must hold floating point numbers, in the dtype that steps are made in."""
+    """`input` in the dtype of intermediate results; a DTypeError unless it holds real floats."""
     return widened(floating(name, input, "f"))

@@ -17,7 +17,22 @@ __all__ = ["bilinear", "linear"]
 
 @lowered
 def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
-    """input @ weight.T + bias: (..., n_in) and (n_out, n_in) to (..., n_out)."""
+    """input @ weight.T + bias: (..., n_in) to (..., n_out).
+
+    Args:
+        input: a tensor whose last axis has n_in elements.
+        weight: (n_out, n_in).
+        bias: (n_out,), or None for no bias. Default None.
+
+    Raises:
+        ShapeError: `weight` is not a matrix, or the last axis of `input` is not n_in.
+
+    Example:
+        >>> import fusewire as fw
+        >>> x, weight = fw.tensor([1.0, 2.0]), fw.tensor([[1.0, 1.0], [0.0, 3.0]])
+        >>> fw.nn.functional.linear(x, weight, fw.tensor([10.0, 0.0]))
+        tensor([13.,  6.])
+    """
     input, weight = factors("linear", input, weight)
     if weight._data.ndim != 2 or input._data.shape[-1:] != weight._data.shape[1:]:
         raise _linear_error(input, weight)
@@ -40,7 +55,7 @@ def _linear_error(input: Tensor, weight: Tensor) -> ShapeError:
 
 
 def _linear_help(shape: tuple[Any, ...], n_in: Any) -> str:
-    """What may be wrong with an input of `shape` where its last size is not `n_in`."""
+    """A hint for an input of `shape` where its last size is not `n_in`."""
     if len(shape) > 1 and product(shape[1:]) == n_in:
         return "flatten the input first: x.flatten(1), or nn.Flatten()"
     if n_in in shape:
@@ -53,7 +68,20 @@ def _linear_help(shape: tuple[Any, ...], n_in: Any) -> str:
 def bilinear(input1: Tensor, input2: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     """input1 @ weight[o] @ input2 + bias[o] for each o: (..., n1) and (..., n2) to (..., n_out).
 
-    weight (n_out, n1, n2), bias (n_out,).
+    Args:
+        input1: (..., n1).
+        input2: (..., n2), with the leading axes of `input1`.
+        weight: (n_out, n1, n2).
+        bias: (n_out,), or None for no bias. Default None.
+
+    Raises:
+        ShapeError: `weight` does not have three axes, or the inputs do not fit it or each other.
+
+    Example:
+        >>> import fusewire as fw
+        >>> x, y = fw.tensor([1.0, 2.0]), fw.tensor([3.0])
+        >>> fw.nn.functional.bilinear(x, y, fw.ones((1, 2, 1)))
+        tensor([9.])
     """
     x, y, w = prepare("bilinear", (input1, input2, weight), "float")
     if w.ndim != 3 or x.shape[:-1] != y.shape[:-1] or (*x.shape[-1:], *y.shape[-1:]) != w.shape[1:]:

@@ -1,4 +1,4 @@
-"""Attention: sums of values, weighted by how well their keys go with a query."""
+"""Attention: sums of values, weighted by how well their keys match a query."""
 
 from __future__ import annotations
 
@@ -32,20 +32,35 @@ def scaled_dot_product_attention(
     dropout_p: float = 0.0, is_causal: bool = False, *, scale: float | None = None,
     enable_gqa: bool = False,
 ) -> Tensor:
-    """softmax(query @ key.mT * scale + attn_mask) @ value: query (..., l, e), key (..., s, e) and
-    value (..., s, v) to (..., l, v).
+    """softmax(query @ key.mT * scale + attn_mask) @ value: (..., l, v).
 
-    attn_mask (..., l, s): True where a query may look at a key, or numbers that are added.
-    is_causal: query i may look at keys 0 to i. scale: 1 / sqrt(e) for None. dropout_p: the share of
-    weights that are set to 0, whether training or not. enable_gqa: each head of key and value,
-    axis -3, is that of several heads of query. A query that may look at nothing gives 0.
-    Vaswani et al. 2017; grouped heads: Ainslie et al. 2023.
+    The result of a query that may see no key is 0.
 
-    >>> import fusewire as fw
-    >>> x = fw.tensor([[1.0], [2.0]])
-    >>> fw.nn.functional.scaled_dot_product_attention(x, x, x, is_causal=True)
-    tensor([[1.      ],
-            [1.880797]])
+    Vaswani et al. (2017); grouped heads: Ainslie et al. (2023).
+
+    Args:
+        query: (..., l, e).
+        key: (..., s, e).
+        value: (..., s, v).
+        attn_mask: broadcasts to (..., l, s): True where a query may see a key, or numbers that are
+            added. Default None: every query sees every key.
+        dropout_p: the share of weights set to 0, also outside of training. Default 0.
+        is_causal: True lets query i see keys 0 to i. Default False.
+        scale: the factor of the products. Default None: 1 / sqrt(e).
+        enable_gqa: True lets each head of key and value, axis -3, serve several heads of query.
+            Default False.
+
+    Raises:
+        ShapeError: shapes do not fit, or the heads of key do not divide the heads of query.
+        DTypeError: `attn_mask` is neither bool nor floating point.
+        ArgumentError: `dropout_p` is not from 0 to 1.
+
+    Example:
+        >>> import fusewire as fw
+        >>> x = fw.tensor([[1.0], [2.0]])
+        >>> fw.nn.functional.scaled_dot_product_attention(x, x, x, is_causal=True)
+        tensor([[1.      ],
+                [1.880797]])
     """
     name = "scaled_dot_product_attention"
     query, key, value = (as_tensor(name, x) for x in (query, key, value))
@@ -77,7 +92,7 @@ def _is_bool(mask: Tensor) -> bool:
 
 
 def _groups(name: str, query: Tensor, key: Tensor, value: Tensor) -> int:
-    """How many heads of `query` there are for each head of `key` and `value`."""
+    """The number of heads of `query` for each head of `key` and `value`."""
     if min(query.ndim, key.ndim, value.ndim) < 3 or key.shape[-3] != value.shape[-3] or \
             query.shape[-3] % key.shape[-3]:
         raise ShapeError(f"{name}: with enable_gqa the heads of query {query.shape} are a multiple "
@@ -90,13 +105,13 @@ def _attended(
     query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, causal: bool,
     scale: float | None, dropout_p: float, groups: int = 1,
 ) -> Tensor:
-    """The sums of values."""
+    """The weighted sums of values."""
     dtype = query.dtype
     scale = 1 / math.sqrt(query.shape[-1]) if scale is None else scale
     query, key, value = map(_wide, (query, key, value))
     if not dropout_p and _is_one_op(query, key, value, mask, scale, groups):
-        given = (query, key, value) if mask is None else (query, key, value, mask)
-        out = call(attention_op, *given, causal=bool(causal), scale=float(scale), groups=groups)
+        operands = (query, key, value) if mask is None else (query, key, value, mask)
+        out = call(attention_op, *operands, causal=bool(causal), scale=float(scale), groups=groups)
     else:
         weights, some = weights_of(query, key, mask, causal, scale, groups)
         out = weighted(dropout(weights, dropout_p), value, some, groups)
@@ -104,14 +119,17 @@ def _attended(
 
 
 def _wide(x: Tensor) -> Tensor:
-    """`x`, or in float32: small floats are too coarse for what lies between."""
+    """`x`, in float32 if its dtype has 16 bits: these are too coarse for intermediate results."""
     return cast(x, dtypes.float32) if x.dtype.itemsize == 2 else x
 
 
 def _is_one_op(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, scale: Any,
                groups: int) -> bool:
-    """Whether nothing is broadcast but the mask, and only to what there is; all dtypes are one; and
-    somebody records, or the op has a kernel. NumPy would find the weights twice for gradients."""
+    """True if attention can run as one op, and that is better than separate ops.
+
+    Only the mask may broadcast, and all dtypes are equal. A recorder is active, or the op has a
+    kernel: NumPy would compute the weights twice for gradients.
+    """
     if not (interpreter.in_use or _is_large(query, key)):
         return False
     if not isinstance(scale, (int, float)) or not isinstance(groups, int) or \
@@ -130,14 +148,14 @@ def _is_large(query: Tensor, key: Tensor) -> bool:
 
 
 def _fits(shape: Sequence[Any], whole: Sequence[Any]) -> bool:
-    """Whether a shape can be broadcast to `whole`."""
+    """True if a shape broadcasts to `whole`."""
     return len(shape) <= len(whole) and all(
         n == 1 or n == m for n, m in zip(reversed(shape), reversed(whole)))
 
 
 # ---- several heads, with projections before and after
 class Projection(NamedTuple):
-    """A linear function of features: weight (embed_dim, features), bias (embed_dim,) or None."""
+    """A linear map of features: weight (embed_dim, features), bias (embed_dim,) or None."""
 
     weight: Tensor
     bias: Tensor | None
@@ -147,7 +165,7 @@ class Projection(NamedTuple):
 
 
 class Heads(NamedTuple):
-    """What attention of several heads computes with."""
+    """The parameters of attention with several heads."""
 
     number: int  # of heads
     projections: tuple[Any, Any, Any]  # of query, key and value: functions of features
@@ -169,10 +187,44 @@ def multi_head_attention_forward(
     static_k: Tensor | None = None, static_v: Tensor | None = None,
     average_attn_weights: bool = True, is_causal: bool = False,
 ) -> tuple[Tensor, Tensor | None]:
-    """What `nn.MultiheadAttention` gives, from its parameters: (l, n, embed_dim), and the weights.
+    """The result and the weights of `nn.MultiheadAttention`, from its parameters.
 
-    query (l, n, embed_dim), key and value (s, n, features), or all without n. static_k, static_v
-    (n * num_heads, s, embed_dim // num_heads): used in place of the projected key and value.
+    Returns (l, n, embed_dim), and weights (n, l, s), or None without `need_weights`. All inputs may
+    lack the axis of samples n.
+
+    Args:
+        query, key, value: (l, n, embed_dim), (s, n, features) and (s, n, features).
+        embed_dim_to_check: the expected last axis of `query`.
+        num_heads: the number of heads, which divides embed_dim.
+        in_proj_weight, in_proj_bias: the projections of query, key and value in one:
+            (3 * embed_dim, embed_dim) and (3 * embed_dim,), each or None.
+        bias_k, bias_v: one more key and its value, (1, 1, embed_dim), or None.
+        add_zero_attn: True adds a key and a value of zeros.
+        dropout_p: the share of weights set to 0 in training.
+        out_proj_weight, out_proj_bias: (embed_dim, embed_dim), and (embed_dim,) or None.
+        training: False turns dropout off. Default True.
+        key_padding_mask: (n, s): True hides a key, or numbers that are added. Default None.
+        need_weights: False returns None for the weights. Default True.
+        attn_mask: (l, s) or (n * num_heads, l, s), as `key_padding_mask`. Default None.
+        use_separate_proj_weight: True takes the next three in the place of `in_proj_weight`.
+        q_proj_weight, k_proj_weight, v_proj_weight: (embed_dim, features). Default None.
+        static_k, static_v: (n * num_heads, s, embed_dim // num_heads), in the place of the
+            projected key and value. Default None.
+        average_attn_weights: False returns the weights of each head, (n, num_heads, l, s).
+        is_causal: says that `attn_mask` is causal, and needs one. Default False.
+
+    Raises:
+        ShapeError: shapes do not fit.
+        DTypeError: a mask is neither bool nor floating point.
+        ArgumentError: `num_heads` does not divide embed_dim, or `is_causal` lacks a mask.
+
+    Example:
+        >>> import fusewire as fw
+        >>> x, square = fw.zeros((5, 2, 4)), fw.zeros((4, 4))
+        >>> out, weights = fw.nn.functional.multi_head_attention_forward(
+        ...     x, x, x, 4, 2, fw.zeros((12, 4)), None, None, None, False, 0.0, square, None)
+        >>> out.shape, weights.shape
+        ((5, 2, 4), (2, 5, 5))
     """
     if query.shape[-1] != embed_dim_to_check:
         raise ShapeError(f"multi_head_attention_forward: query {query.shape} ends in "
@@ -199,7 +251,7 @@ def thirds(packed: Tensor | None) -> tuple[Any, Any, Any]:
 
 def projections(weights: tuple[Any, Any, Any], biases: tuple[Any, Any, Any]
                 ) -> tuple[Any, Any, Any]:
-    """Those of query, key and value."""
+    """The projections of query, key and value."""
     q, k, v = map(Projection, weights, biases)
     return q, k, v
 
@@ -210,11 +262,11 @@ def multi_head(
     need_weights: bool = True, average: bool = True, is_causal: bool = False,
     static_k: Tensor | None = None, static_v: Tensor | None = None,
 ) -> tuple[Tensor, Tensor | None]:
-    """`multi_head_attention_forward`, with the batch in axis 0 or 1."""
+    """`multi_head_attention_forward` with the batch in axis 0 or 1."""
     _check_inputs(heads, query, key, value, batch_axis)
     if is_causal and attn_mask is None:
-        raise ArgumentError("MultiheadAttention: is_causal=True says what attn_mask is, and that "
-                            "was not given", "pass attn_mask=nn.Transformer."
+        raise ArgumentError("MultiheadAttention: is_causal=True needs attn_mask, which is None",
+                            "pass attn_mask=nn.Transformer."
                             "generate_square_subsequent_mask(length) as well")
     if query.ndim == 2:
         if key_padding_mask is not None:
@@ -228,15 +280,15 @@ def multi_head(
     mask = _merged(query, key, k.shape, batch_axis, attn_mask, key_padding_mask)
     out, weights = _with_weights(q, k, v, mask, dropout_p) if need_weights else (
         _attended(q, k, v, mask, False, None, dropout_p), None)
-    order = (0, 2, 1, 3) if batch_axis == 0 else (2, 0, 1, 3)
-    out = heads.out(reshape(permute_dims(out, order), query.shape))
+    axes = (0, 2, 1, 3) if batch_axis == 0 else (2, 0, 1, 3)
+    out = heads.out(reshape(permute_dims(out, axes), query.shape))
     return out, mean(weights, 1) if average and weights is not None else weights
 
 
 @lowered
 def _with_weights(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, dropout_p: float
                   ) -> tuple[Tensor, Tensor]:
-    """The sums of values, and the weights they were added with."""
+    """The weighted sums of values, and the weights."""
     dtype, scale = query.dtype, 1 / math.sqrt(query.shape[-1])
     query, key, value = map(_wide, (query, key, value))
     weights, some = weights_of(query, key, mask, False, scale)
@@ -262,27 +314,27 @@ def _of_heads(
     heads: Heads, query: Tensor, key: Tensor, value: Tensor, batch_axis: int,
     static_k: Tensor | None, static_v: Tensor | None,
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """What each head sees of query, key and value: (n, heads, length, embed_dim // heads)."""
+    """Query, key and value of each head: (n, heads, length, embed_dim // heads)."""
     q, k, v = (of(x) for of, x in zip(heads.projections, (query, key, value)))
     if heads.bias_k is not None and heads.bias_v is not None:
         k, v = (_with_one_more(x, bias, batch_axis)
                 for x, bias in ((k, heads.bias_k), (v, heads.bias_v)))
     q, k, v = (_to_heads(x, heads.number, batch_axis) for x in (q, k, v))
-    k, v = (made if given is None else reshape(given, (*made.shape[:2], -1, made.shape[3]))
-            for given, made in ((static_k, k), (static_v, v)))
+    k, v = (x if static is None else reshape(static, (*x.shape[:2], -1, x.shape[3]))
+            for static, x in ((static_k, k), (static_v, v)))
     if heads.add_zero_attn:
         k, v = (_longer(x, 2) for x in (k, v))
     return q, k, v
 
 
 def _to_heads(x: Tensor, count: int, batch_axis: int) -> Tensor:
-    """Features (l, n, e) or (n, l, e) as those of each head: (n, count, l, e // count)."""
+    """Features (l, n, e) or (n, l, e) split by head: (n, count, l, e // count)."""
     parted = reshape(x, (*x.shape[:2], count, x.shape[2] // count))
     return permute_dims(parted, (0, 2, 1, 3) if batch_axis == 0 else (1, 2, 0, 3))
 
 
 def _with_one_more(x: Tensor, row: Tensor, batch_axis: int) -> Tensor:
-    """Keys or values with one more position, which is the same for all examples."""
+    """Keys or values with one more position, which is equal for all samples."""
     at = 1 - batch_axis
     shape = tuple(1 if i == at else n for i, n in enumerate(x.shape))
     return concat([x, broadcast_to(row, shape)], at)
@@ -301,26 +353,27 @@ def _merged(
 ) -> Tensor | None:
     """Both masks as one that broadcasts to (n, heads, l, s), for keys of `shape` (n, heads, s, e).
 
-    As PyTorch's layers have them, masks are True where a query must not look. Keys behind those
-    that were given may be looked at always.
+    As in PyTorch's layers, these masks are True where a query must not look. All queries may look
+    at the keys that the layer adds behind those of the caller.
     """
     name, (n, heads, s, _) = "MultiheadAttention", shape
-    length, given = query.shape[1 - batch_axis], key.shape[1 - batch_axis]
+    length, key_length = query.shape[1 - batch_axis], key.shape[1 - batch_axis]
     masks = []
     if attn_mask is not None:
         mask = _checked_mask(name, attn_mask)
-        if mask.shape not in ((length, given), (n * heads, length, given)):
-            raise ShapeError(f"{name}: attn_mask must be (l, s) = {(length, given)} or "
-                             f"(n * heads, l, s) = {(n * heads, length, given)}, got {mask.shape}")
-        masks.append(mask if mask.ndim == 2 else reshape(mask, (n, heads, length, given)))
+        if mask.shape not in ((length, key_length), (n * heads, length, key_length)):
+            raise ShapeError(f"{name}: attn_mask must be (l, s) = {(length, key_length)} or "
+                             f"(n * heads, l, s) = {(n * heads, length, key_length)}, got "
+                             f"{mask.shape}")
+        masks.append(mask if mask.ndim == 2 else reshape(mask, (n, heads, length, key_length)))
     if padding is not None:
         mask = _checked_mask(name, padding)
-        if mask.shape != (n, given):
-            raise ShapeError(f"{name}: key_padding_mask must be (n, s) = {(n, given)}, got "
+        if mask.shape != (n, key_length):
+            raise ShapeError(f"{name}: key_padding_mask must be (n, s) = {(n, key_length)}, got "
                              f"{mask.shape}")
-        masks.append(reshape(mask, (n, 1, 1, given)))
-    if s != given:
-        masks = [_longer(mask, -1, s - given) for mask in masks]
+        masks.append(reshape(mask, (n, 1, 1, key_length)))
+    if s != key_length:
+        masks = [_longer(mask, -1, s - key_length) for mask in masks]
     if all(map(_is_bool, masks)):
         return None if not masks else logical_not(
             masks[0] if len(masks) == 1 else logical_or(*masks))

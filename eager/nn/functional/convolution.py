@@ -1,4 +1,4 @@
-"""Convolutions over (n, channels, *space), or one example (channels, *space)."""
+"""Convolutions over (n, channels, *space), or over one sample (channels, *space)."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from ...errors import ArgumentError, DTypeError, ShapeError
 from ...ops.elementwise.casting import lowered
 from ...ops.layers import conv
 from ...ops.shape.view import permute_dims, reshape
-from .inputs import as_given, with_samples
+from .inputs import like_input, with_samples
 
 __all__ = ["conv1d", "conv2d", "conv3d", "conv_tbc", "conv_transpose1d", "conv_transpose2d",
            "conv_transpose3d"]
@@ -20,14 +20,30 @@ def conv1d(
     input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Any = 1, padding: Any = 0,
     dilation: Any = 1, groups: int = 1,
 ) -> Tensor:
-    """The cross-correlation of (n, c, l) with (f, c / groups, k): (n, f, l').
+    """Cross-correlation of (n, c, l) with (f, c / groups, k): (n, f, l').
 
-    padding: zeros added at both ends, or "same" for as many results as elements, or "valid" for 0.
+    l' = (l + 2 padding - dilation * (k - 1) - 1) // stride + 1.
 
-    >>> import fusewire as fw
-    >>> x, w = fw.tensor([[[1.0, 2.0, 3.0, 4.0]]]), fw.tensor([[[1.0, -1.0]]])
-    >>> fw.nn.functional.conv1d(x, w)
-    tensor([[[-1., -1., -1.]]])
+    Args:
+        input: (n, c, l), or (c, l) for one sample.
+        weight: f filters (f, c / groups, k), of the dtype of `input`.
+        bias: (f,), or None for no bias. Default None.
+        stride: the distance between windows, in elements: a number. Default 1.
+        padding: zeros added on both sides of each axis: a number; "same" for a result as
+            large as the input; or "valid" for 0. Default 0.
+        dilation: the distance between the elements of a window: a number. Default 1.
+        groups: channels and filters are split in so many groups, each convolved alone. Default 1.
+
+    Raises:
+        ShapeError: shapes do not fit, `groups` does not divide f, or no window fits.
+        DTypeError: `input`, `weight` and `bias` differ in dtype.
+        ArgumentError: a number is too small, or `padding` is "same" with a stride above 1.
+
+    Example:
+        >>> import fusewire as fw
+        >>> x, weight = fw.tensor([[[1.0, 2.0, 3.0, 4.0]]]), fw.tensor([[[1.0, -1.0]]])
+        >>> fw.nn.functional.conv1d(x, weight)
+        tensor([[[-1., -1., -1.]]])
     """
     return _conv(1, input, weight, bias, stride, padding, dilation, groups)
 
@@ -36,7 +52,31 @@ def conv2d(
     input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Any = 1, padding: Any = 0,
     dilation: Any = 1, groups: int = 1,
 ) -> Tensor:
-    """The cross-correlation of (n, c, h, w) with (f, c / groups, kh, kw): (n, f, h', w')."""
+    """Cross-correlation of (n, c, h, w) with (f, c / groups, kh, kw): (n, f, h', w').
+
+    Each size follows the rule of `conv1d`.
+
+    Args:
+        input: (n, c, h, w), or (c, h, w) for one sample.
+        weight: f filters (f, c / groups, kh, kw), of the dtype of `input`.
+        bias: (f,), or None for no bias. Default None.
+        stride: the distance between windows, in elements: one number or 2. Default 1.
+        padding: zeros added on both sides of each axis: one number or 2; "same" for a result as
+            large as the input; or "valid" for 0. Default 0.
+        dilation: the distance between the elements of a window: one number or 2. Default 1.
+        groups: channels and filters are split in so many groups, each convolved alone. Default 1.
+
+    Raises:
+        ShapeError: shapes do not fit, `groups` does not divide f, or no window fits.
+        DTypeError: `input`, `weight` and `bias` differ in dtype.
+        ArgumentError: a number is too small, or `padding` is "same" with a stride above 1.
+
+    Example:
+        >>> import fusewire as fw
+        >>> x, weight = fw.zeros((8, 3, 32, 32)), fw.zeros((16, 3, 5, 5))
+        >>> fw.nn.functional.conv2d(x, weight, stride=2, padding=2).shape
+        (8, 16, 16, 16)
+    """
     return _conv(2, input, weight, bias, stride, padding, dilation, groups)
 
 
@@ -44,7 +84,31 @@ def conv3d(
     input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Any = 1, padding: Any = 0,
     dilation: Any = 1, groups: int = 1,
 ) -> Tensor:
-    """The cross-correlation of (n, c, d, h, w) with (f, c / groups, kd, kh, kw), over d, h, w."""
+    """Cross-correlation of (n, c, d, h, w) with (f, c / groups, kd, kh, kw): (n, f, d', h', w').
+
+    Each size follows the rule of `conv1d`.
+
+    Args:
+        input: (n, c, d, h, w), or (c, d, h, w) for one sample.
+        weight: f filters (f, c / groups, kd, kh, kw), of the dtype of `input`.
+        bias: (f,), or None for no bias. Default None.
+        stride: the distance between windows, in elements: one number or 3. Default 1.
+        padding: zeros added on both sides of each axis: one number or 3; "same" for a result as
+            large as the input; or "valid" for 0. Default 0.
+        dilation: the distance between the elements of a window: one number or 3. Default 1.
+        groups: channels and filters are split in so many groups, each convolved alone. Default 1.
+
+    Raises:
+        ShapeError: shapes do not fit, `groups` does not divide f, or no window fits.
+        DTypeError: `input`, `weight` and `bias` differ in dtype.
+        ArgumentError: a number is too small, or `padding` is "same" with a stride above 1.
+
+    Example:
+        >>> import fusewire as fw
+        >>> x, weight = fw.zeros((8, 4, 6, 6, 6)), fw.zeros((10, 2, 3, 3, 3))
+        >>> fw.nn.functional.conv3d(x, weight, groups=2).shape
+        (8, 10, 4, 4, 4)
+    """
     return _conv(3, input, weight, bias, stride, padding, dilation, groups)
 
 
@@ -52,15 +116,33 @@ def conv_transpose1d(
     input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Any = 1, padding: Any = 0,
     output_padding: Any = 0, groups: int = 1, dilation: Any = 1,
 ) -> Tensor:
-    """What conv1d's gradient is by its input: (n, f, l') of (n, c, l) and (c, f / groups, k).
+    """Transposed convolution: (n, c, l), (c, f / groups, k) to (n, f, l').
 
-    Every element is multiplied with the weight and added to the result, `stride` apart. padding:
-    elements cut off at both ends; output_padding: elements more at the end.
+    It is the gradient of `conv1d` with respect to its input: each element times the weight is added
+    to the result, `stride` apart.
+    l' = (l - 1) * stride - 2 padding + dilation * (k - 1) + output_padding + 1.
 
-    >>> import fusewire as fw
-    >>> x, w = fw.tensor([[[1.0, 2.0]]]), fw.tensor([[[1.0, 10.0, 100.0]]])
-    >>> fw.nn.functional.conv_transpose1d(x, w, stride=2)
-    tensor([[[  1.,  10., 102.,  20., 200.]]])
+    Args:
+        input: (n, c, l), or (c, l) for one sample.
+        weight: (c, f / groups, k), of the dtype of `input`.
+        bias: (f,), or None for no bias. Default None.
+        stride: the distance between neighbours in the result: a number. Default 1.
+        padding: elements cut off on both sides of each axis: a number. Default 0.
+        output_padding: elements added at the end of each axis, less than the stride or the
+            dilation: a number. Default 0.
+        groups: channels and filters are split in so many groups, each convolved alone. Default 1.
+        dilation: the distance between the elements of the weight: a number. Default 1.
+
+    Raises:
+        ShapeError: shapes do not fit, `groups` does not divide c, or the result would be empty.
+        DTypeError: `input`, `weight` and `bias` differ in dtype.
+        ArgumentError: a number is too small or `output_padding` too large.
+
+    Example:
+        >>> import fusewire as fw
+        >>> x, weight = fw.tensor([[[1.0, 2.0]]]), fw.tensor([[[1.0, 10.0, 100.0]]])
+        >>> fw.nn.functional.conv_transpose1d(x, weight, stride=2)
+        tensor([[[  1.,  10., 102.,  20., 200.]]])
     """
     return _transpose(1, input, weight, bias, stride, padding, output_padding, groups, dilation)
 
@@ -69,8 +151,34 @@ def conv_transpose2d(
     input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Any = 1, padding: Any = 0,
     output_padding: Any = 0, groups: int = 1, dilation: Any = 1,
 ) -> Tensor:
-    """What conv2d's gradient is by its input: (n, f, h', w') of (n, c, h, w) and (c, f / groups,
-    kh, kw)."""
+    """Transposed convolution: (n, c, h, w), (c, f / groups, kh, kw) to (n, f, h', w').
+
+    It is the gradient of `conv2d` with respect to its input: each element times the weight is added
+    to the result, `stride` apart.
+    Each size follows the rule of `conv_transpose1d`.
+
+    Args:
+        input: (n, c, h, w), or (c, h, w) for one sample.
+        weight: (c, f / groups, kh, kw), of the dtype of `input`.
+        bias: (f,), or None for no bias. Default None.
+        stride: the distance between neighbours in the result: one number or 2. Default 1.
+        padding: elements cut off on both sides of each axis: one number or 2. Default 0.
+        output_padding: elements added at the end of each axis, less than the stride or the
+            dilation: one number or 2. Default 0.
+        groups: channels and filters are split in so many groups, each convolved alone. Default 1.
+        dilation: the distance between the elements of the weight: one number or 2. Default 1.
+
+    Raises:
+        ShapeError: shapes do not fit, `groups` does not divide c, or the result would be empty.
+        DTypeError: `input`, `weight` and `bias` differ in dtype.
+        ArgumentError: a number is too small or `output_padding` too large.
+
+    Example:
+        >>> import fusewire as fw
+        >>> x, weight = fw.zeros((8, 16, 8, 8)), fw.zeros((16, 3, 3, 3))
+        >>> fw.nn.functional.conv_transpose2d(x, weight, stride=2, output_padding=1).shape
+        (8, 3, 18, 18)
+    """
     return _transpose(2, input, weight, bias, stride, padding, output_padding, groups, dilation)
 
 
@@ -78,13 +186,56 @@ def conv_transpose3d(
     input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Any = 1, padding: Any = 0,
     output_padding: Any = 0, groups: int = 1, dilation: Any = 1,
 ) -> Tensor:
-    """What conv3d's gradient is by its input: (n, f, d', h', w') of (n, c, d, h, w) and (c,
-    f / groups, kd, kh, kw)."""
+    """Transposed convolution: (n, c, d, h, w), (c, f / groups, kd, kh, kw) to (n, f, d', h', w').
+
+    It is the gradient of `conv3d` with respect to its input: each element times the weight is added
+    to the result, `stride` apart.
+    Each size follows the rule of `conv_transpose1d`.
+
+    Args:
+        input: (n, c, d, h, w), or (c, d, h, w) for one sample.
+        weight: (c, f / groups, kd, kh, kw), of the dtype of `input`.
+        bias: (f,), or None for no bias. Default None.
+        stride: the distance between neighbours in the result: one number or 3. Default 1.
+        padding: elements cut off on both sides of each axis: one number or 3. Default 0.
+        output_padding: elements added at the end of each axis, less than the stride or the
+            dilation: one number or 3. Default 0.
+        groups: channels and filters are split in so many groups, each convolved alone. Default 1.
+        dilation: the distance between the elements of the weight: one number or 3. Default 1.
+
+    Raises:
+        ShapeError: shapes do not fit, `groups` does not divide c, or the result would be empty.
+        DTypeError: `input`, `weight` and `bias` differ in dtype.
+        ArgumentError: a number is too small or `output_padding` too large.
+
+    Example:
+        >>> import fusewire as fw
+        >>> x, weight = fw.zeros((8, 4, 3, 3, 3)), fw.zeros((4, 2, 2, 2, 2))
+        >>> fw.nn.functional.conv_transpose3d(x, weight, stride=2).shape
+        (8, 2, 6, 6, 6)
+    """
     return _transpose(3, input, weight, bias, stride, padding, output_padding, groups, dilation)
 
 
 def conv_tbc(input: Tensor, weight: Tensor, bias: Tensor, pad: int = 0) -> Tensor:
-    """conv1d of (time, batch, channels) with (k, channels, filters): (time', batch, filters)."""
+    """conv1d of (time, batch, c) with (k, c, f): (time', batch, f).
+
+    Args:
+        input: (time, batch, c).
+        weight: (k, c, f), of the dtype of `input`.
+        bias: (f,).
+        pad: zeros added before and after the time axis. Default 0.
+
+    Raises:
+        ShapeError: shapes do not fit.
+        DTypeError: `input`, `weight` and `bias` differ in dtype.
+
+    Example:
+        >>> import fusewire as fw
+        >>> x, weight, bias = fw.zeros((5, 2, 3)), fw.zeros((3, 3, 4)), fw.zeros(4)
+        >>> fw.nn.functional.conv_tbc(x, weight, bias, pad=1).shape
+        (5, 2, 4)
+    """
     out = conv1d(permute_dims(input, (1, 2, 0)), permute_dims(weight, (2, 1, 0)), bias, padding=pad)
     return permute_dims(out, (2, 0, 1))
 
@@ -122,31 +273,31 @@ def _transpose(d: int, input: Tensor, weight: Tensor, bias: Any, stride: Any, pa
 
 
 def _with_bias(out: Tensor, bias: Tensor | None, input: Tensor) -> Tensor:
-    """`out` and a bias for each channel, without the first axis where `input` had none."""
+    """`out` plus a bias for each channel, without the axis of samples where `input` has none."""
     if bias is not None:
         out = out + reshape(bias, (1, -1, *[1] * (out.ndim - 2)))
-    return as_given(out, input)
+    return like_input(out, input)
 
 
 # ---- arguments
-def _steps(owner: str, d: int, **given: Any) -> list[tuple[int, ...]]:
-    """Each of the arguments as `d` numbers, all at least 1."""
-    found = [per_axis(owner, name, value, d) for name, value in given.items()]
-    for name, values in zip(given, found):
+def _steps(owner: str, d: int, **arguments: Any) -> list[tuple[int, ...]]:
+    """Each argument as `d` numbers, all at least 1."""
+    numbers = [per_axis(owner, name, value, d) for name, value in arguments.items()]
+    for name, values in zip(arguments, numbers):
         check_at_least(owner, name, min(values), 1)
-    return found
+    return numbers
 
 
 def _numbers(owner: str, padding: Any, d: int) -> tuple[int, ...]:
     if isinstance(padding, str):
         raise ArgumentError(f"{owner}: padding is a number, or one for each axis, got {padding!r}")
-    found = per_axis(owner, "padding", padding, d)
-    check_at_least(owner, "padding", min(found), 0)
-    return found
+    numbers = per_axis(owner, "padding", padding, d)
+    check_at_least(owner, "padding", min(numbers), 0)
+    return numbers
 
 
 def _pads(owner: str, padding: Any, kernel: Any, stride: Any, dilation: Any) -> Any:
-    """What to add before and after each axis."""
+    """The numbers of elements to add before and after each axis."""
     if not isinstance(padding, str):
         return _numbers(owner, padding, len(kernel))
     check_choice(owner, "padding", padding, ("valid", "same"))
@@ -154,7 +305,7 @@ def _pads(owner: str, padding: Any, kernel: Any, stride: Any, dilation: Any) -> 
 
 
 def same_pads(owner: str, kernel: Any, stride: Any, dilation: Any) -> list[tuple[int, int]]:
-    """The padding for as many results as elements; the odd one goes to the end."""
+    """The padding for a result as large as the input; an odd element goes to the end."""
     if set(stride) != {1}:
         raise ArgumentError(f"{owner}: padding='same' with stride {tuple(stride)}",
                             "it is for stride 1: give numbers, as in padding=1")
@@ -163,7 +314,7 @@ def same_pads(owner: str, kernel: Any, stride: Any, dilation: Any) -> list[tuple
 
 
 def _checked(owner: str, d: int, input: Tensor, weight: Tensor, layout: str) -> Tensor:
-    """`input` as a batch, once shapes and dtypes may fit."""
+    """`input` with an axis of samples, after checks of shapes and dtypes."""
     x, w = as_tensor(owner, input), as_tensor(owner, weight)
     if w.ndim != d + 2:
         raise ShapeError(f"{owner}: the weight must be {layout} with {d + 2} axes, got shape "
@@ -183,29 +334,29 @@ def _check_groups(owner: str, groups: int, weight: Tensor) -> None:
                          "groups must divide the channels of input and output")
 
 
-def _check_channels(owner: str, input: Tensor, given: Any, weight: Tensor, wanted: Any,
+def _check_channels(owner: str, input: Tensor, channels: Any, weight: Tensor, expected: Any,
                     groups: int) -> None:
-    if given == wanted:
+    if channels == expected:
         return
     axis = 1 if input.ndim == weight.ndim else 0
     raise ShapeError(
-        f"{owner}: input {input.shape} has {given} channels in axis {axis}, but the weight "
-        f"{weight.shape} with groups={groups} takes {wanted}",
-        _channel_hint(owner, input, given, weight, wanted))
+        f"{owner}: input {input.shape} has {channels} channels in axis {axis}, but the weight "
+        f"{weight.shape} with groups={groups} takes {expected}",
+        _channel_hint(owner, input, channels, weight, expected))
 
 
-def _channel_hint(owner: str, input: Tensor, given: Any, weight: Tensor, wanted: Any) -> str:
+def _channel_hint(owner: str, input: Tensor, channels: Any, weight: Tensor, expected: Any) -> str:
     n, d = input.ndim, weight.ndim - 2
-    if input.shape[-1] == wanted:
-        order = (*range(n - d - 1), n - 1, *range(n - d - 1, n - 1))
-        return f"the channels look to be last: x.permute_dims({order})"
-    if n == d + 1 and wanted == 1:
+    if input.shape[-1] == expected:
+        axes = (*range(n - d - 1), n - 1, *range(n - d - 1, n - 1))
+        return f"the channels look to be last: x.permute_dims({axes})"
+    if n == d + 1 and expected == 1:
         return "the axis of channels looks to be missing: x[:, None]"
-    if n == d + 1 and input.shape[1] == wanted:
-        return f"an axis between looks to be missing: the input is (n, {wanted}, *space)"
-    if "transpose" not in owner and given % weight.shape[1] == 0:
-        return f"groups={given // weight.shape[1]} would fit these shapes"
-    return f"the input must be (n, {wanted}, *space)"
+    if n == d + 1 and input.shape[1] == expected:
+        return f"an axis between looks to be missing: the input is (n, {expected}, *space)"
+    if "transpose" not in owner and channels % weight.shape[1] == 0:
+        return f"groups={channels // weight.shape[1]} would fit these shapes"
+    return f"the input must be (n, {expected}, *space)"
 
 
 def _check_bias(owner: str, bias: Tensor | None, weight: Tensor, filters: Any) -> None:

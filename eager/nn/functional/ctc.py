@@ -31,7 +31,8 @@ from ...ops.indexing.scatter import along
 from ...ops.range_checks import check_index
 from ...ops.reduction.reduce import floating, mean, sum, widened
 from ...ops.shape.join import stack, unstack
-from ...ops.shape.view import expand_dims, expand_to, reshape, shift, take, unslice
+from ...ops.shape.rearrange import shift
+from ...ops.shape.view import expand_dims, expand_to, reshape, take, unslice
 from ...ops.statistics.cumulative import cumsum
 from .inputs import check_integers
 from .losses import REDUCTIONS
@@ -46,12 +47,31 @@ def ctc_loss(
     log_probs: Tensor, targets: Tensor, input_lengths: Any, target_lengths: Any, blank: int = 0,
     reduction: str = "mean", zero_infinity: bool = False,
 ) -> Tensor:
-    """-log of the probability of `targets`: log_probs (time, n, classes), by `log_softmax`.
+    """Mean of -log of the probability of `targets`, each divided by its length: a scalar.
 
-    targets (n, s), padded, or all of them one after the other, (sum(target_lengths),); lengths are
-    tensors (n,) or sequences of ints. The mean is that of losses divided by target lengths.
-    Where a target cannot be, being longer than its input, the loss is inf, with `zero_infinity` 0.
-    Without the axis of n it is all of one sequence.
+    Args:
+        log_probs: logarithms of probabilities: (time, n, classes), or (time, classes) for one
+            sequence.
+        targets: class numbers: (n, s) padded, or all sequences one after the other:
+            (sum(target_lengths),).
+        input_lengths: the number of time steps of each sequence: (n,), a tensor or ints.
+        target_lengths: the number of labels of each sequence: (n,), a tensor or ints.
+        blank: the class number of no label. Default 0.
+        reduction: "mean" (default), "sum", or "none" for the loss of each sequence: (n,).
+        zero_infinity: True makes the loss of impossible targets, such as those longer than their
+            input, 0. Default False: inf.
+
+    Raises:
+        ShapeError: shapes or lengths do not fit each other.
+        DTypeError: `targets` or lengths are no integers, or `log_probs` is not floating point.
+        IndexingError: a length or a class number is out of range.
+        ArgumentError: `blank` is no class number, or `reduction` is unknown.
+
+    Example:
+        >>> import fusewire as fw
+        >>> log_probs, targets = fw.tensor([[-1.0, -2.0]]), fw.tensor([1])  # one time step
+        >>> fw.nn.functional.ctc_loss(log_probs, targets, 1, 1)
+        tensor(2.)
     """
     check_choice("ctc_loss", "reduction", reduction, REDUCTIONS)
     batched = log_probs.ndim == 3
@@ -72,7 +92,7 @@ def ctc_loss(
 
 def _batch(log_probs: Tensor, targets: Tensor, input_lengths: Any, target_lengths: Any
            ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """The arguments with an axis of sequences, in the dtypes that are computed in."""
+    """The arguments with an axis of sequences, in the dtypes of the computation."""
     logs = widened(floating("ctc_loss", log_probs, "f"))
     check_integers("ctc_loss", "targets", targets)
     labels = cast(targets, int64)
@@ -90,16 +110,16 @@ def _batch(log_probs: Tensor, targets: Tensor, input_lengths: Any, target_length
 
 
 def _lengths(name: str, lengths: Any, n: Any) -> Tensor:
-    given = lengths if isinstance(lengths, Tensor) else tensor(lengths, dtype=int64)
-    check_integers("ctc_loss", name, given)
-    if given.shape not in ((n,), ()) or (given.ndim == 0 and n != 1):
-        raise ShapeError(f"ctc_loss: {name} {given.shape} must be one number for each of the {n} "
+    values = lengths if isinstance(lengths, Tensor) else tensor(lengths, dtype=int64)
+    check_integers("ctc_loss", name, values)
+    if values.shape not in ((n,), ()) or (values.ndim == 0 and n != 1):
+        raise ShapeError(f"ctc_loss: {name} {values.shape} must be one number for each of the {n} "
                          "sequences")
-    return cast(reshape(given, (n,)), int64)
+    return cast(reshape(values, (n,)), int64)
 
 
 def _padded(labels: Tensor, sizes: Tensor, logs: Tensor) -> Tensor:
-    """The labels as (n, s); a class that is there stands behind the end of each."""
+    """The labels as (n, s), with class 0 behind the end of each sequence."""
     classes = logs.shape[2]
     if labels.ndim == 2:
         shape = labels.shape
@@ -110,8 +130,8 @@ def _padded(labels: Tensor, sizes: Tensor, logs: Tensor) -> Tensor:
         if not interpreter.in_use:
             longest = int(sizes._data.max(initial=0))
         shape = (sizes.shape[0], longest)
-        places = expand_dims(cumsum(sizes, 0) - sizes, 1) + iota(shape, 1, device=logs.device)
-        labels = take(labels, clip(places, 0, total - 1), axis=0) if total \
+        positions = expand_dims(cumsum(sizes, 0) - sizes, 1) + iota(shape, 1, device=logs.device)
+        labels = take(labels, clip(positions, 0, total - 1), axis=0) if total \
             else full(shape, 0, int64, logs.device)
     labels = where(less(iota(shape, 1, device=logs.device), expand_dims(sizes, 1)), labels, 0)
     return check_index(labels, classes, "ctc_loss: targets")
@@ -119,16 +139,16 @@ def _padded(labels: Tensor, sizes: Tensor, logs: Tensor) -> Tensor:
 
 def _log_probability(logs: Tensor, labels: Tensor, times: Tensor, sizes: Tensor, blank: int
                      ) -> Tensor:
-    """The logarithm of the sum over all ways to the end of the labels in the time given: (n,)."""
+    """The logarithm of the summed probability of all alignments with the labels: (n,)."""
     n, states = labels.shape[0], 2 * labels.shape[1] + 1
     spread = unslice(labels, (n, states), (0, 1), (1, 2), blank)  # blanks between all labels
     scores = along(logs, expand_to(spread, (logs.shape[0], n, states)), 2)
-    ways = _ways(scores, _may_skip(spread, blank))  # (time, n, states)
+    reached_by_time = _alignment_scores(scores, _may_skip(spread, blank))  # (time, n, states)
     if not logs.shape[0]:
         reached = full((n, states), _NEVER, logs.dtype, logs.device)
     else:
         last = expand_to(reshape(maximum(times - 1, 0), (1, n, 1)), (1, n, states))
-        reached = reshape(along(ways, last, 0), (n, states))
+        reached = reshape(along(reached_by_time, last, 0), (n, states))
     ends = stack([_state(reached, sizes * 2), _state(reached, sizes * 2 - 1)])
     total = logaddexp(ends[0], where(sizes > 0, ends[1], _NEVER))
     total = where(times > 0, total, where(sizes > 0, _NEVER, 0.0))
@@ -136,13 +156,13 @@ def _log_probability(logs: Tensor, labels: Tensor, times: Tensor, sizes: Tensor,
 
 
 def _may_skip(spread: Tensor, blank: int) -> Tensor:
-    """0 where a state can follow the one two before it: a label that differs; else _NEVER."""
+    """0 where a state can follow the state two before it, as labels differ; else _NEVER."""
     before = shift(spread, 2, blank)
     return where(not_equal(spread, blank) & not_equal(spread, before), 0.0, _NEVER)
 
 
-def _ways(scores: Tensor, skip: Tensor) -> Tensor:
-    """The logarithm of the sum over all ways to each state at each time: (time, n, states)."""
+def _alignment_scores(scores: Tensor, skip: Tensor) -> Tensor:
+    """The logarithm of the summed probability of alignments up to each state: (time, n, states)."""
     _, n, states = scores.shape
     skip = cast(skip, scores.dtype)
     start = where(iota((n, states), 1, device=scores.device) < 2, 0.0, _NEVER)
@@ -157,8 +177,8 @@ def _ways(scores: Tensor, skip: Tensor) -> Tensor:
     return stack(at) if at else scores
 
 
-def _state(reached: Tensor, place: Tensor) -> Tensor:
-    """The element of each row at `place`: (n,)."""
-    inside = clip(place, 0, reached.shape[1] - 1)
-    found = reshape(along(reached, expand_dims(inside, 1), 1), place.shape)
-    return where(equal(inside, place), found, _NEVER)
+def _state(reached: Tensor, index: Tensor) -> Tensor:
+    """The element of each row at `index`: (n,)."""
+    inside = clip(index, 0, reached.shape[1] - 1)
+    element = reshape(along(reached, expand_dims(inside, 1), 1), index.shape)
+    return where(equal(inside, index), element, _NEVER)

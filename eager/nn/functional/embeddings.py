@@ -27,9 +27,21 @@ __all__ = ["embedding", "embedding_bag", "one_hot"]
 
 
 def one_hot(tensor: Tensor, num_classes: int = -1) -> Tensor:
-    """int64 of shape (*tensor.shape, num_classes), 1 where the last index is the tensor's value.
+    """int64 (*tensor.shape, num_classes): 1 where the last index is the number in `tensor`, else 0.
 
-    num_classes -1: the largest value plus one. Values outside give a row of zeros.
+    Args:
+        tensor: class numbers, integers of any shape. A number outside of the classes gives zeros.
+        num_classes: the number of classes; -1 (default) takes the largest number plus 1.
+
+    Raises:
+        DTypeError: `tensor` does not hold integers.
+        ShapeError: `tensor` is empty and `num_classes` is -1.
+
+    Example:
+        >>> import fusewire as fw
+        >>> fw.nn.functional.one_hot(fw.tensor([2, 0]))
+        tensor([[0, 0, 1],
+                [1, 0, 0]])
     """
     check_integers("one_hot", "class numbers", tensor)
     count = int(tensor.max()) + 1 if num_classes == -1 else num_classes
@@ -44,16 +56,31 @@ def embedding(
     norm_type: float = 2.0, scale_grad_by_freq: bool = False,
     sparse: bool = False,  # gradients are always dense
 ) -> Tensor:
-    """The rows of `weight` (rows, dim) that the integers `input` name: (*input.shape, dim).
+    """The rows of `weight` at the indices `input`: (*input.shape, dim).
 
-    padding_idx: a row that gets no gradient. max_norm: rows in use that are longer, by their
-    `norm_type` norm, are first scaled to it, in `weight` itself. scale_grad_by_freq: the gradient
-    of a row is divided by how often `input` names it.
+    Args:
+        input: indices of rows, integers of any shape.
+        weight: (rows, dim).
+        padding_idx: the index of a row that gets no gradient; negative ones count from the end.
+            Default None.
+        max_norm: rows in use with a larger norm are first scaled to it, in `weight` itself.
+            Default None: no limit.
+        norm_type: the order of that norm. Default 2.
+        scale_grad_by_freq: True divides the gradient of a row by its number of uses in `input`.
+            Default False.
+        sparse: has no effect, gradients are dense.
 
-    >>> import fusewire as fw
-    >>> fw.nn.functional.embedding(fw.tensor([2, 0]), fw.tensor([[1.0], [2.0], [3.0]]))
-    tensor([[3.],
-            [1.]])
+    Raises:
+        DTypeError: `input` does not hold integers.
+        ShapeError: `weight` is not a matrix.
+        IndexingError: an index is negative or not below the number of rows.
+        ArgumentError: `padding_idx` is no row.
+
+    Example:
+        >>> import fusewire as fw
+        >>> fw.nn.functional.embedding(fw.tensor([2, 0]), fw.tensor([[1.0], [2.0], [3.0]]))
+        tensor([[3.],
+                [1.]])
     """
     input, weight = _checked("embedding", input, weight)
     padding = padding_row("embedding", padding_idx, weight.shape[0])
@@ -70,7 +97,7 @@ def _checked(name: str, input: Any, weight: Any) -> tuple[Tensor, Tensor]:
 
 
 def padding_row(name: str, index: int | None, rows: int) -> int | None:
-    """`index`, the padding_idx of a table of `rows`, counted from the front; None stays None."""
+    """The row of a padding_idx in a table of `rows`, counted from the front; None for None."""
     if index is not None and not -rows <= index < rows:
         raise ArgumentError(f"{name}: padding_idx {index} is none of the {rows} rows",
                             f"it goes from {-rows} to {rows - 1}")
@@ -94,7 +121,7 @@ def _vectors(
 
 
 def _rows(name: str, input: Tensor, weight: Tensor) -> Tensor:
-    """`take` along axis 0, but an index below 0 is an error."""
+    """`take` along axis 0; negative indices raise an IndexingError."""
     try:
         return apply(take_op, (weight, input), {"axis": 0})
     except IndexingError as error:
@@ -104,18 +131,18 @@ def _rows(name: str, input: Tensor, weight: Tensor) -> Tensor:
 
 
 def _limit_norms(name: str, input: Tensor, weight: Tensor, most: float, norm_type: float) -> None:
-    """Scales rows of `weight` in use to a norm of `most` at most, in place and off the tape."""
-    places, edge = reshape(input, (-1,)), weight.edge
+    """Scales the rows of `weight` in use to a norm of at most `most`, in place and off the tape."""
+    indices, edge = reshape(input, (-1,)), weight.edge
     with no_grad():
-        rows = _rows(name, places, weight)
+        rows = _rows(name, indices, weight)
         norms = vector_norm(rows, 1, keepdims=True, ord=norm_type)
         rows = where(norms > most, rows * (most / (norms + 1e-7)), rows)
-        update(weight, index_put(weight, rows, places))
+        update(weight, index_put(weight, rows, indices))
     weight.edge = edge  # a weight that was computed still gets its gradient
 
 
 def _shared_out(input: Tensor, rows: Tensor, count: int) -> Tensor:
-    """`rows` with gradients divided by how often the same row is in use."""
+    """`rows` with gradients divided by the number of uses of each row."""
     uses = add_at(ones_like(input, dtype=rows.dtype), input, count)
     share = 1 / expand_dims(apply(take_op, (uses, input), {"axis": 0}), -1)
     still = rows.detach()
@@ -130,18 +157,40 @@ def embedding_bag(
     per_sample_weights: Tensor | None = None, include_last_offset: bool = False,
     padding_idx: int | None = None,
 ) -> Tensor:
-    """For each bag of integers the "sum", "mean" or "max" of the rows they name: (bags, dim).
+    """The sum, mean or maximum of the rows of `weight` in each bag of indices: (bags, dim).
 
-    A bag is a row of `input` (bags, n), or a part of `input` (n,) from one of `offsets` to the
-    next; with `include_last_offset` the last offset is n, no bag of its own. An empty bag gives 0.
-    per_sample_weights: a factor for each of `input`, where the mode is "sum". Rows that are
-    `padding_idx` count for nothing. Otherwise as `embedding`.
+    An empty bag gives 0.
 
-    >>> import fusewire as fw
-    >>> weight = fw.tensor([[1.0], [2.0], [3.0]])
-    >>> fw.nn.functional.embedding_bag(fw.tensor([0, 2, 1]), weight, fw.tensor([0, 2]))
-    tensor([[2.],
-            [2.]])
+    Args:
+        input: indices of rows: (bags, n), or (n,) with `offsets`.
+        weight: (rows, dim).
+        offsets: the start of each bag in `input`, beginning with 0: (bags,). Default None.
+        max_norm: rows in use with a larger norm are first scaled to it, in `weight` itself.
+            Default None: no limit.
+        norm_type: the order of that norm. Default 2.
+        scale_grad_by_freq: True divides the gradient of a row by its number of uses in `input`.
+            Default False.
+        mode: "sum", "mean" (default) or "max".
+        sparse: has no effect, gradients are dense.
+        per_sample_weights: a factor for each index, of the shape of `input`, for mode "sum".
+            Default None.
+        include_last_offset: True says that the last offset is n, the end of the last bag.
+            Default False.
+        padding_idx: indices of this row do not count. Default None.
+
+    Raises:
+        DTypeError: `input` does not hold integers.
+        ShapeError: the shapes do not fit.
+        IndexingError: an index or an offset is out of range, or the first offset is not 0.
+        ArgumentError: `mode` is unknown or does not fit other arguments, or `padding_idx` is no
+            row.
+
+    Example:
+        >>> import fusewire as fw
+        >>> weight = fw.tensor([[1.0], [2.0], [3.0]])
+        >>> fw.nn.functional.embedding_bag(fw.tensor([0, 2, 1]), weight, fw.tensor([0, 2]))
+        tensor([[2.],
+                [2.]])
     """
     input, weight = _checked("embedding_bag", input, weight)
     check_choice("embedding_bag", "mode", mode, ("sum", "mean", "max"))
@@ -149,12 +198,12 @@ def embedding_bag(
         raise ArgumentError("embedding_bag: mode 'max' has no scale_grad_by_freq and no sparse")
     bags = _bags(input, offsets, include_last_offset)
     padding = padding_row("embedding_bag", padding_idx, weight.shape[0])
-    kept = None if padding is None else expand_dims(not_equal(input, padding), -1)
+    valid = None if padding is None else expand_dims(not_equal(input, padding), -1)
     rows = _vectors("embedding_bag", input, weight, padding, max_norm, norm_type,
                     scale_grad_by_freq)
     if per_sample_weights is not None:
         rows = rows * expand_dims(_factors(input, per_sample_weights, mode), -1)
-    return _REDUCED[mode](bags, rows, kept)
+    return _REDUCED[mode](bags, rows, valid)
 
 
 def _factors(input: Tensor, factors: Tensor, mode: str) -> Tensor:
@@ -167,7 +216,7 @@ def _factors(input: Tensor, factors: Tensor, mode: str) -> Tensor:
 
 
 class _Even:
-    """Bags of one size: the rows (bags, n, dim) of each stand along axis 1."""
+    """Bags of one size: axis 1 of rows (bags, n, dim) holds the rows of a bag."""
 
     def sum(self, rows: Tensor) -> Tensor:
         return sum(rows, 1)
@@ -178,7 +227,7 @@ class _Even:
 
 
 class _Ragged:
-    """Bags of several sizes: each of the rows (n, dim) belongs to the bag of its number."""
+    """Bags of several sizes: `numbers` holds the bag of each of the rows (n, dim)."""
 
     def __init__(self, numbers: Tensor, count: Any) -> None:
         self.numbers, self.count = numbers, count
@@ -196,9 +245,9 @@ def _bags(input: Tensor, offsets: Any, closed: bool) -> _Even | _Ragged:
     if input.ndim == 2 and offsets is None:
         return _Even()
     if input.ndim != 1 or offsets is None or offsets.ndim != 1:
-        given = None if offsets is None else offsets.shape
+        shape = None if offsets is None else offsets.shape
         raise ShapeError(f"embedding_bag: takes input (bags, n), or input (n,) with offsets (bags,)"
-                         f", got input {input.shape} and offsets {given}")
+                         f", got input {input.shape} and offsets {shape}")
     n, count = input.shape[0], offsets.shape[0] - (1 if closed else 0)
     starts = check_index(offsets, n + 1, f"embedding_bag: offsets into {n} indices")
     numbers = searchsorted(starts, iota((n,), 0, starts.dtype, starts.device), side="right") - 1
@@ -206,24 +255,25 @@ def _bags(input: Tensor, offsets: Any, closed: bool) -> _Even | _Ragged:
     return _Ragged(check_index(numbers, count, what), count)
 
 
-def _sums(bags: Any, rows: Tensor, kept: Tensor | None) -> Tensor:
-    return bags.sum(rows if kept is None else where(kept, rows, 0.0))  # type: ignore[no-any-return]
+def _sums(bags: Any, rows: Tensor, valid: Tensor | None) -> Tensor:
+    counted = rows if valid is None else where(valid, rows, 0.0)
+    return bags.sum(counted)  # type: ignore[no-any-return]
 
 
-def _sizes(bags: Any, rows: Tensor, kept: Tensor | None) -> Tensor:
-    """How many rows of each bag count: (bags, 1)."""
-    ones = ones_like(rows[..., :1].detach()) if kept is None else cast(kept, rows.dtype)
+def _sizes(bags: Any, rows: Tensor, valid: Tensor | None) -> Tensor:
+    """The number of rows of each bag that count: (bags, 1)."""
+    ones = ones_like(rows[..., :1].detach()) if valid is None else cast(valid, rows.dtype)
     return bags.sum(ones)  # type: ignore[no-any-return]
 
 
-def _means(bags: Any, rows: Tensor, kept: Tensor | None) -> Tensor:
-    return _sums(bags, rows, kept) / maximum(_sizes(bags, rows, kept), 1)
+def _means(bags: Any, rows: Tensor, valid: Tensor | None) -> Tensor:
+    return _sums(bags, rows, valid) / maximum(_sizes(bags, rows, valid), 1)
 
 
-def _maxima(bags: Any, rows: Tensor, kept: Tensor | None) -> Tensor:
-    some = _sizes(bags, rows, kept) > 0
+def _maxima(bags: Any, rows: Tensor, valid: Tensor | None) -> Tensor:
+    some = _sizes(bags, rows, valid) > 0
     least = -float("inf")
-    return where(some, bags.max(rows if kept is None else where(kept, rows, least)), 0.0)
+    return where(some, bags.max(rows if valid is None else where(valid, rows, least)), 0.0)
 
 
 _REDUCED = {"sum": _sums, "mean": _means, "max": _maxima}

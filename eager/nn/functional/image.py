@@ -45,57 +45,102 @@ __all__ = [
 
 
 def pad(input: Tensor, pad: Any, mode: str = "constant", value: Any = None) -> Tensor:
-    """`input` with elements added: pad = (before, after) of the last axis, then of those before.
+    """`input` with elements added around it, or taken away.
 
-    Negative numbers take elements away. mode: "constant" adds `value`, "reflect" and "replicate"
-    go back from the end or repeat it, "circular" goes on from the other side.
+    Args:
+        input: a tensor with one axis or more.
+        pad: counts (before, after) of the last axis, then of the axis before it, and so on: at
+            most a pair for each axis. Negative counts take elements away.
+        mode: "constant" (default) adds `value`, "reflect" mirrors `input` at its outermost element,
+            "replicate" repeats that element, "circular" continues at the other end.
+        value: the number that "constant" adds. Default None: 0.
 
-    >>> import fusewire as fw
-    >>> fw.nn.functional.pad(fw.tensor([[1, 2, 3]]), (1, -1))
-    tensor([[0, 1, 2]])
+    Raises:
+        ShapeError: `pad` is not pairs for the axes, or takes away more than there is; or an empty
+            axis has no elements to repeat.
+        ArgumentError: `mode` is unknown.
+
+    Example:
+        >>> import fusewire as fw
+        >>> fw.nn.functional.pad(fw.tensor([[1, 2, 3]]), (1, -1))
+        tensor([[0, 1, 2]])
     """
-    given = tuple(pad)
-    if len(given) % 2 or len(given) > 2 * input.ndim:
-        raise ShapeError(f"pad: {given} are not pairs for the last axes of shape {input.shape}",
+    counts = tuple(pad)
+    if len(counts) % 2 or len(counts) > 2 * input.ndim:
+        raise ShapeError(f"pad: {counts} are not pairs for the last axes of shape {input.shape}",
                          "give (before, after) of the last axis first: (left, right, top, bottom)")
     check_choice("pad", "mode", mode, ("constant", "reflect", "replicate", "circular"))
-    widths = [(0, 0)] * (input.ndim - len(given) // 2)
-    widths += [(given[i], given[i + 1]) for i in range(len(given) - 2, -1, -2)]
+    widths = [(0, 0)] * (input.ndim - len(counts) // 2)
+    widths += [(counts[i], counts[i + 1]) for i in range(len(counts) - 2, -1, -2)]
     added = [(max(a, 0), max(b, 0)) for a, b in widths]
     cut = [(min(a, 0), min(b, 0)) for a, b in widths]
-    if mode == "circular":  # what is cut off is not repeated either
-        return padding.pad(_cut(input, cut, given), added, mode)
-    return _cut(padding.pad(input, added, mode, 0 if value is None else value), cut, given)
+    if mode == "circular":  # elements that are cut off are not repeated
+        return padding.pad(_cut(input, cut, counts), added, mode)
+    return _cut(padding.pad(input, added, mode, 0 if value is None else value), cut, counts)
 
 
-def _cut(x: Tensor, widths: list[tuple[int, int]], given: Any) -> Tensor:
-    """`x` without as many elements at both ends of each axis as `widths`, negative, say."""
+def _cut(x: Tensor, widths: list[tuple[int, int]], counts: Any) -> Tensor:
+    """`x` without the elements at both ends of each axis that the negative `widths` count."""
     if not any(map(any, widths)):
         return x
     size = tuple(n + a + b for n, (a, b) in zip(x.shape, widths))
     if min(size) < 0:
-        raise ShapeError(f"pad: {given} takes more away than shape {x.shape} has")
+        raise ShapeError(f"pad: {counts} takes more away than shape {x.shape} has")
     return slice_axes(x, tuple(-a for a, _ in widths), (1,) * x.ndim, size)
 
 
 # ---- windows as columns
 def unfold(input: Tensor, kernel_size: Any, dilation: Any = 1, padding: Any = 0, stride: Any = 1
            ) -> Tensor:
-    """The windows of (n, c, h, w) or (c, h, w) as columns: (n, c * kh * kw, windows)."""
+    """The windows of images as columns: (n, c, h, w) to (n, c * kh * kw, windows).
+
+    Args:
+        input: (n, c, h, w), or (c, h, w) for one image.
+        kernel_size: the sizes (kh, kw) of windows, or one number.
+        dilation: the distance between elements of a window: one number or 2. Default 1.
+        padding: zeros added on both sides of each axis: one number or 2. Default 0.
+        stride: the distance between windows: one number or 2. Default 1.
+
+    Raises:
+        ShapeError: `input` has neither 3 nor 4 axes, or no window fits.
+
+    Example:
+        >>> import fusewire as fw
+        >>> fw.nn.functional.unfold(fw.arange(6).reshape(1, 2, 3), 2)
+        tensor([[0, 1],
+                [1, 2],
+                [3, 4],
+                [4, 5]])
+    """
     x = with_samples("unfold", input, 2)
     kernel, *rest = _windows("unfold", kernel_size=kernel_size, dilation=dilation, padding=padding,
                              stride=stride)
     out = _counts("unfold", x.shape[2:], kernel, *rest)
     dilation, padding, stride = rest
-    found = permute_dims(window.window(x, kernel, out, stride, dilation, padding),
-                         (0, 1, 4, 5, 2, 3))
-    columns = reshape(found, (x.shape[0], x.shape[1] * kernel[0] * kernel[1], out[0] * out[1]))
+    windows = permute_dims(window.window(x, kernel, out, stride, dilation, padding),
+                           (0, 1, 4, 5, 2, 3))
+    columns = reshape(windows, (x.shape[0], x.shape[1] * kernel[0] * kernel[1], out[0] * out[1]))
     return columns if x is input else reshape(columns, columns.shape[1:])
 
 
 def fold(input: Tensor, output_size: Any, kernel_size: Any, dilation: Any = 1, padding: Any = 0,
          stride: Any = 1) -> Tensor:
-    """Columns (n, c * kh * kw, windows) added up where `unfold` read them: (n, c, h, w)."""
+    """Images of summed windows, the adjoint of `unfold`: (n, c * kh * kw, windows) to (n, c, h, w).
+
+    Args:
+        input: columns (n, c * kh * kw, windows), or without n.
+        output_size: the sizes (h, w) of the images, or one number.
+        kernel_size, dilation, padding, stride: as for `unfold`.
+
+    Raises:
+        ShapeError: the sizes do not make so many columns.
+
+    Example:
+        >>> import fusewire as fw
+        >>> fw.nn.functional.fold(fw.ones((4, 2)), (2, 3), 2)
+        tensor([[[1., 2., 1.],
+                 [1., 2., 1.]]])
+    """
     x = input if input.ndim == 3 else expand_dims(input, 0)
     size = per_axis("fold", "output_size", output_size, 2)
     kernel, *rest = _windows("fold", kernel_size=kernel_size, dilation=dilation, padding=padding,
@@ -108,13 +153,13 @@ def fold(input: Tensor, output_size: Any, kernel_size: Any, dilation: Any = 1, p
                          f"an output of {size} with kernel {kernel} has {out} windows")
     apart = reshape(x, (x.shape[0], x.shape[1] // area, *kernel, *out))
     dilation, padding, stride = rest
-    made = window.fold(permute_dims(apart, (0, 1, 4, 5, 2, 3)), size, kernel, stride, dilation,
-                       padding, (1, 1))
-    return made if x is input else reshape(made, made.shape[1:])
+    images = window.fold(permute_dims(apart, (0, 1, 4, 5, 2, 3)), size, kernel, stride, dilation,
+                         padding, (1, 1))
+    return images if x is input else reshape(images, images.shape[1:])
 
 
-def _windows(owner: str, **given: Any) -> list[tuple[Any, ...]]:
-    return [per_axis(owner, name, value, 2) for name, value in given.items()]
+def _windows(owner: str, **arguments: Any) -> list[tuple[Any, ...]]:
+    return [per_axis(owner, name, value, 2) for name, value in arguments.items()]
 
 
 def _counts(owner: str, size: Any, kernel: Any, dilation: Any, padding: Any, stride: Any
@@ -125,11 +170,20 @@ def _counts(owner: str, size: Any, kernel: Any, dilation: Any, padding: Any, str
 
 # ---- channels and pixels
 def channel_shuffle(input: Tensor, groups: int) -> Tensor:
-    """(n, c, *space) with the channels in another order: the first of each group, the second ...
+    """(n, c, *space) with the groups of channels interleaved: the first of each, the second, ....
 
-    >>> import fusewire as fw
-    >>> fw.nn.functional.channel_shuffle(fw.arange(6).reshape(1, 6, 1), 2).flatten()
-    tensor([0, 3, 1, 4, 2, 5])
+    Args:
+        input: (n, c, *space), with at least one axis of space.
+        groups: the number of groups, which divides c.
+
+    Raises:
+        ShapeError: `input` has fewer than 3 axes, or `groups` does not divide c.
+        ArgumentError: `groups` is below 1.
+
+    Example:
+        >>> import fusewire as fw
+        >>> fw.nn.functional.channel_shuffle(fw.arange(6).reshape(1, 6, 1), 2).flatten()
+        tensor([0, 3, 1, 4, 2, 5])
     """
     if input.ndim < 3 or input.shape[1] % check_at_least("channel_shuffle", "groups", groups, 1):
         raise ShapeError(f"channel_shuffle: takes (n, c, *space) with a multiple of {groups} "
@@ -140,7 +194,13 @@ def channel_shuffle(input: Tensor, groups: int) -> Tensor:
 
 
 def native_channel_shuffle(input: Tensor, groups: int) -> Tensor:
-    """channel_shuffle under the name that PyTorch's kernel has."""
+    """`channel_shuffle(input, groups)`, under the name of PyTorch's kernel.
+
+    Example:
+        >>> import fusewire as fw
+        >>> fw.nn.functional.native_channel_shuffle(fw.arange(4).reshape(1, 4, 1), 2).flatten()
+        tensor([0, 2, 1, 3])
+    """
     return channel_shuffle(input, groups)
 
 
@@ -151,7 +211,21 @@ def _check_image(owner: str, input: Tensor) -> None:
 
 
 def pixel_shuffle(input: Tensor, upscale_factor: int) -> Tensor:
-    """(..., c * r * r, h, w) to (..., c, h * r, w * r): channels become pixels."""
+    """Channels moved into space: (..., c * r * r, h, w) to (..., c, h * r, w * r).
+
+    Args:
+        input: a tensor whose last three axes are channels, height and width.
+        upscale_factor: r.
+
+    Raises:
+        ShapeError: `input` has fewer than 3 axes, or r * r does not divide the channels.
+
+    Example:
+        >>> import fusewire as fw
+        >>> fw.nn.functional.pixel_shuffle(fw.arange(4).reshape(4, 1, 1), 2)
+        tensor([[[0, 1],
+                 [2, 3]]])
+    """
     _check_image("pixel_shuffle", input)
     r, (*lead, channels, h, w) = upscale_factor, input.shape
     if channels % (r * r):
@@ -164,7 +238,20 @@ def pixel_shuffle(input: Tensor, upscale_factor: int) -> Tensor:
 
 
 def pixel_unshuffle(input: Tensor, downscale_factor: int) -> Tensor:
-    """(..., c, h * r, w * r) to (..., c * r * r, h, w): what pixel_shuffle undoes."""
+    """Space moved into channels, the inverse of `pixel_shuffle`: (..., c * r * r, h, w).
+
+    Args:
+        input: (..., c, h * r, w * r).
+        downscale_factor: r.
+
+    Raises:
+        ShapeError: `input` has fewer than 3 axes, or r does not divide height and width.
+
+    Example:
+        >>> import fusewire as fw
+        >>> fw.nn.functional.pixel_unshuffle(fw.arange(4).reshape(1, 2, 2), 2).flatten()
+        tensor([0, 1, 2, 3])
+    """
     _check_image("pixel_unshuffle", input)
     r, (*lead, channels, h, w) = downscale_factor, input.shape
     if h % r or w % r:
@@ -186,9 +273,28 @@ def interpolate(
     align_corners: bool | None = None, recompute_scale_factor: bool | None = None,
     antialias: bool = False,
 ) -> Tensor:
-    """(n, channels, *space) with another space: `size`, or the present one times `scale_factor`.
+    """(n, c, *space) resized to other sizes of space.
 
-    antialias: where it becomes smaller, more elements are averaged; for "bilinear" and "bicubic".
+    Args:
+        input: (n, c, *space) with 1 to 3 axes of space.
+        size: the new sizes, or one number for all axes. Default None: from `scale_factor`.
+        scale_factor: new sizes over old ones, rounded down; a number, or one for each axis.
+        mode: "nearest" (default), "nearest-exact" or "area" for 1 to 3 axes of space, "linear"
+            for 1, "bilinear" and "bicubic" for 2, "trilinear" for 3.
+        align_corners: True maps the outermost elements to each other, False (default) the outer
+            edges. For linear and cubic modes.
+        recompute_scale_factor: True derives distances from the sizes, not from `scale_factor`.
+        antialias: True averages more elements of larger inputs, for "bilinear" and "bicubic".
+
+    Raises:
+        ShapeError: `mode` or the sizes do not fit `input`, or a size is 0.
+        ArgumentError: an argument does not fit `mode`, or not one of the two sizes is passed.
+        DTypeError: modes but the nearest ones: `input` holds no real floating point numbers.
+
+    Example:
+        >>> import fusewire as fw
+        >>> fw.nn.functional.interpolate(fw.tensor([[[1.0, 5.0]]]), scale_factor=2)
+        tensor([[[1., 1., 5., 5.]]])
     """
     check_choice("interpolate", "mode", mode, tuple(_MODES))
     d = input.ndim - 2
@@ -214,15 +320,15 @@ def interpolate(
 
 
 def _sizes(input: Tensor, size: Any, factor: Any, recompute: bool) -> tuple[Any, Any]:
-    """The sizes of space, and how far apart their elements lie where that was given."""
+    """The sizes of space, and the distances between their elements if these were passed."""
     space = input.shape[2:]
     if (size is None) == (factor is None):
         raise ArgumentError("interpolate: needs size or scale_factor, and not both")
-    given = size if factor is None else factor
-    each = tuple(given) if isinstance(given, (tuple, list)) else (given,) * len(space)
+    requested = size if factor is None else factor
+    each = tuple(requested) if isinstance(requested, (tuple, list)) else (requested,) * len(space)
     if len(each) != len(space):
-        raise ShapeError(f"interpolate: {given!r} does not have one number for each axis of space "
-                         f"{space}")
+        raise ShapeError(f"interpolate: {requested!r} does not have one number for each axis of "
+                         f"space {space}")
     sizes = each if factor is None else tuple(map(scaled, space, each))
     if any(n < 1 for n in (*sizes, *space)):
         raise ShapeError(f"interpolate: from {space} to {sizes}: all sizes must be at least 1")
@@ -230,10 +336,25 @@ def _sizes(input: Tensor, size: Any, factor: Any, recompute: bool) -> tuple[Any,
     return sizes, (None,) * len(space) if exact else tuple(1.0 / f for f in each)
 
 
-# ---- sampling at places
+# ---- sampling at positions
 def affine_grid(theta: Tensor, size: Any, align_corners: bool | None = None) -> Tensor:
-    """Where matrices (n, d, d + 1) send the pixels of images of `size` (n, c, *space): (n, *space,
-    d), the last axis of space first; d is 2 or 3."""
+    """Sampling positions for `grid_sample` by affine maps of output pixels: (n, *space, d).
+
+    Args:
+        theta: matrices (n, d, d + 1), for d = 2 or 3; columns are in the order x, y (, z), 1.
+        size: the shape (n, c, *space) of the images to sample, with d axes of space.
+        align_corners: True puts -1 and 1 at the middles of the outermost pixels, False (default)
+            at their outer edges.
+
+    Raises:
+        ShapeError: `theta` does not fit `size`.
+
+    Example:
+        >>> import fusewire as fw
+        >>> fw.nn.functional.affine_grid(fw.tensor([[[1.0, 0, 0], [0, 1.0, 0]]]), (1, 1, 1, 2))
+        tensor([[[[-0.5,  0. ],
+                  [ 0.5,  0. ]]]])
+    """
     n, _, *space = size
     d = len(space)
     if d not in (2, 3) or theta.shape != (n, d, d + 1):
@@ -248,7 +369,7 @@ def affine_grid(theta: Tensor, size: Any, align_corners: bool | None = None) -> 
 
 
 def _base(count: int, align_corners: bool, like: Tensor) -> Tensor:
-    """Places from -1 to 1: of the corners, or of the pixels' middles."""
+    """Coordinates of the middles of `count` pixels: -1 to 1 spans their middles or edges."""
     at = arange(count, dtype=like.dtype, device=like.device)
     if align_corners:
         return at * (2 / (count - 1)) - 1 if count > 1 else at * 0
@@ -258,27 +379,44 @@ def _base(count: int, align_corners: bool, like: Tensor) -> Tensor:
 @in_float32
 def grid_sample(input: Tensor, grid: Tensor, mode: str = "bilinear", padding_mode: str = "zeros",
                 align_corners: bool | None = None) -> Tensor:
-    """(n, c, *space) read at the places of `grid` (n, *out, d), each from -1 to 1: (n, c, *out).
+    """(n, c, *space) sampled at the positions `grid` (n, *out, d): (n, c, *out).
 
-    d is 2 or 3; the first number of a place is along the last axis of space.
+    Args:
+        input: (n, c, h, w) or (n, c, d, h, w).
+        grid: positions x, y (, z) from -1 to 1, x along the last axis; the dtype of `input`.
+        mode: "bilinear" (default), "nearest", or "bicubic" for images (n, c, h, w).
+        padding_mode: outside of the image "zeros" (default), "border" or "reflection".
+        align_corners: as for `affine_grid`.
+
+    Raises:
+        ShapeError: `grid` or `mode` does not fit `input`.
+        DTypeError: `input` and `grid` differ in dtype.
+        ArgumentError: a mode is unknown.
+
+    Example:
+        >>> import fusewire as fw
+        >>> x, grid = fw.tensor([[[[1.0, 2.0]]]]), fw.tensor([[[[0.5, 0.0], [0.0, 0.0]]]])
+        >>> fw.nn.functional.grid_sample(x, grid)
+        tensor([[[[2. , 1.5]]]])
     """
     check_choice("grid_sample", "mode", mode, ("bilinear", "nearest", "bicubic"))
     check_choice("grid_sample", "padding_mode", padding_mode, ("zeros", "border", "reflection"))
     _check_grid(input, grid, mode)
     n, c, *space = input.shape
     align, d = bool(align_corners), len(space)
-    places = [_place(grid[..., d - 1 - a], count, align) for a, count in enumerate(space)]
+    coordinates = [_pixel_coordinate(grid[..., d - 1 - a], count, align)
+                   for a, count in enumerate(space)]
     if mode != "bicubic":
-        places = _inside(places, space, padding_mode, align)
+        coordinates = _inside(coordinates, space, padding_mode, align)
     rows = reshape(permute_dims(input, (0, *range(2, d + 2), 1)), (n * product(space), c))
     total: Any = None
-    for taps in combinations(*map(_TAPS[mode], places)):
-        at = [place for place, _ in taps]
+    for taps in combinations(*map(_TAPS[mode], coordinates)):
+        at = [coordinate for coordinate, _ in taps]
         at = _inside(at, space, padding_mode, align) if mode == "bicubic" else at
-        found = _pixels(rows, n, space, at)
+        pixels = _pixels(rows, n, space, at)
         for weight in [w for _, w in taps if w is not None]:
-            found = found * expand_dims(weight, -1)
-        total = found if total is None else total + found
+            pixels = pixels * expand_dims(weight, -1)
+        total = pixels if total is None else total + pixels
     return permute_dims(total, (0, d + 1, *range(1, d + 1)))
 
 
@@ -297,57 +435,57 @@ def _check_grid(input: Tensor, grid: Tensor, mode: str) -> None:
                          f"{grid.dtype.name}", f"cast one: grid.astype(fw.{input.dtype.name})")
 
 
-def _nearest_tap(place: Tensor) -> list[tuple[Tensor, Any]]:
-    return [(round(place), None)]
+def _nearest_tap(coordinate: Tensor) -> list[tuple[Tensor, Any]]:
+    return [(round(coordinate), None)]
 
 
-def _linear_taps(place: Tensor) -> list[tuple[Tensor, Any]]:
-    low = floor(place).detach()
-    share = place - low
+def _linear_taps(coordinate: Tensor) -> list[tuple[Tensor, Any]]:
+    low = floor(coordinate).detach()
+    share = coordinate - low
     return [(low, 1 - share), (low + 1, share)]
 
 
-def _cubic_taps(place: Tensor) -> list[tuple[Tensor, Any]]:
-    low = floor(place).detach()
-    return [(low + offset, w) for offset, w in zip(range(-1, 3), cubic_weights(place - low))]
+def _cubic_taps(coordinate: Tensor) -> list[tuple[Tensor, Any]]:
+    low = floor(coordinate).detach()
+    return [(low + offset, w) for offset, w in zip(range(-1, 3), cubic_weights(coordinate - low))]
 
 
 _TAPS = {"nearest": _nearest_tap, "bilinear": _linear_taps, "bicubic": _cubic_taps}
 
 
-def _place(at: Tensor, count: int, align_corners: bool) -> Tensor:
-    """Places from -1 to 1 as places among `count` pixels."""
+def _pixel_coordinate(at: Tensor, count: int, align_corners: bool) -> Tensor:
+    """Coordinates from -1 to 1 as indices among `count` pixels."""
     return (at + 1) * ((count - 1) / 2) if align_corners else ((at + 1) * count - 1) * 0.5
 
 
-def _inside(places: list[Tensor], space: Any, padding_mode: str, align_corners: bool
+def _inside(coordinates: list[Tensor], space: Any, padding_mode: str, align_corners: bool
             ) -> list[Tensor]:
-    """`places` along each axis of `space`, brought inside by the padding mode."""
+    """`coordinates` along each axis of `space`, brought inside by the padding mode."""
     if padding_mode == "zeros":
-        return places
+        return coordinates
     if padding_mode == "reflection":
-        places = [_reflected(p, n, align_corners) for p, n in zip(places, space)]
-    return [clip(p, 0, n - 1) for p, n in zip(places, space)]
+        coordinates = [_reflected(p, n, align_corners) for p, n in zip(coordinates, space)]
+    return [clip(p, 0, n - 1) for p, n in zip(coordinates, space)]
 
 
-def _reflected(place: Tensor, count: int, align_corners: bool) -> Tensor:
-    """Mirrored at the middles of the outermost pixels, or at their outer edges."""
+def _reflected(coordinate: Tensor, count: int, align_corners: bool) -> Tensor:
+    """Coordinates mirrored at the middles of the outermost pixels, or at their outer edges."""
     low, span = (0.0, count - 1) if align_corners else (-0.5, count)
     if span == 0:
-        return place * 0
-    away = absolute(place - low)
+        return coordinate * 0
+    away = absolute(coordinate - low)
     rest = remainder(away, float(span))
     odd = remainder(floor_divide(away, float(span)), 2.0) > 0
     return where(odd, span - rest, rest) + low
 
 
 def _pixels(rows: Tensor, n: Any, space: Any, at: list[Tensor]) -> Tensor:
-    """The pixels at whole places (n, *out): (n, *out, c), and 0 outside of the image."""
+    """The pixels at integer coordinates (n, *out): (n, *out, c), and 0 outside of the image."""
     inside: Any = None
-    for place, count in zip(at, space):
-        here = logical_and(place >= 0, place <= count - 1)
+    for coordinate, count in zip(at, space):
+        here = logical_and(coordinate >= 0, coordinate <= count - 1)
         inside = here if inside is None else logical_and(inside, here)
     index = reshape(arange(n, device=rows.device), (n, *[1] * len(space)))
-    for place, count in zip(at, space):
-        index = index * count + cast(where(inside, place, 0.0).detach(), dtypes.int64)
+    for coordinate, count in zip(at, space):
+        index = index * count + cast(where(inside, coordinate, 0.0).detach(), dtypes.int64)
     return where(expand_dims(inside, -1), take(rows, index, 0), 0.0)

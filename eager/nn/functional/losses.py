@@ -1,8 +1,8 @@
-"""Losses of values: what each element of a prediction should have been.
+"""Losses of values: each compares a prediction with a target element by element.
 
-Tensors of a loss have one shape: PyTorch makes one of (n, 1) and (n,), which compares every element
-of one with every element of the other and trains to something else. Distributions of `kl_div` may
-be repeated.
+Tensors of a loss have one shape. PyTorch broadcasts (n, 1) and (n,), which compares every element
+of one with every element of the other and trains to something else. The target of `kl_div` may
+broadcast.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ REDUCTIONS = ("mean", "sum", "none")
 
 
 def reduced(losses: Tensor, reduction: str) -> Tensor:
-    """The mean or the sum of `losses`, a number, or the losses themselves for "none"."""
+    """The mean or the sum of `losses`, a scalar, or for "none" `losses` itself."""
     if reduction == "mean":
         return mean(losses)
     check_choice("loss", "reduction", reduction, REDUCTIONS)
@@ -40,7 +40,7 @@ def reduced(losses: Tensor, reduction: str) -> Tensor:
 
 
 def check_same(loss: str, input: Tensor, target: Tensor, name: str = "target") -> None:
-    """ShapeError unless `input` and `target`, called `name`, have one shape."""
+    """Raises a ShapeError unless `input` and `target`, called `name`, have one shape."""
     if input._data.shape != target._data.shape:
         raise ShapeError(
             f"{loss}: input {input.shape} and {name} {target.shape} have different shapes, which "
@@ -51,9 +51,23 @@ def check_same(loss: str, input: Tensor, target: Tensor, name: str = "target") -
 @in_float32
 def mse_loss(input: Tensor, target: Tensor, reduction: str = "mean", weight: Tensor | None = None
              ) -> Tensor:
-    """The mean (or sum) of (input - target) ** 2, a number; with "none" all of them.
+    """Mean of (input - target) ** 2: a scalar, or the shape of `input` for "none".
 
-    With a `weight` for each element the squares times it, and their sum divided by its sum.
+    Args:
+        input: floating point predictions of any shape.
+        target: values of the shape of `input`.
+        reduction: "mean" (default), "sum", or "none" for the loss of each element.
+        weight: a factor for each loss, of the shape of `input`; "mean" divides by their sum.
+            Default None: no factors.
+
+    Raises:
+        ShapeError: `target` or `weight` has another shape than `input`.
+        ArgumentError: `reduction` is unknown.
+
+    Example:
+        >>> import fusewire as fw
+        >>> fw.nn.functional.mse_loss(fw.tensor([1.0, 2.0]), fw.tensor([1.0, 4.0]))
+        tensor(2.)
     """
     check_same("mse_loss", input, target)
     return _weighted("mse_loss", square(input - target), weight, reduction)
@@ -62,7 +76,24 @@ def mse_loss(input: Tensor, target: Tensor, reduction: str = "mean", weight: Ten
 @in_float32
 def l1_loss(input: Tensor, target: Tensor, reduction: str = "mean", weight: Tensor | None = None
             ) -> Tensor:
-    """The mean (or sum) of |input - target|, a number; with "none" all of them."""
+    """Mean of |input - target|: a scalar, or the shape of `input` for "none".
+
+    Args:
+        input: floating point predictions of any shape.
+        target: values of the shape of `input`.
+        reduction: "mean" (default), "sum", or "none" for the loss of each element.
+        weight: a factor for each loss, of the shape of `input`; "mean" divides by their sum.
+            Default None: no factors.
+
+    Raises:
+        ShapeError: `target` or `weight` has another shape than `input`.
+        ArgumentError: `reduction` is unknown.
+
+    Example:
+        >>> import fusewire as fw
+        >>> fw.nn.functional.l1_loss(fw.tensor([1.0, 2.0]), fw.tensor([1.0, 4.0]))
+        tensor(1.)
+    """
     check_same("l1_loss", input, target)
     return _weighted("l1_loss", abs(input - target), weight, reduction)
 
@@ -79,9 +110,24 @@ def _weighted(name: str, losses: Tensor, weight: Tensor | None, reduction: str) 
 @in_float32
 def smooth_l1_loss(input: Tensor, target: Tensor, reduction: str = "mean", beta: float = 1.0
                    ) -> Tensor:
-    """The mean of |d| - beta / 2, below `beta` of d ** 2 / (2 beta), for d = input - target.
+    """Mean of |d| - beta / 2, and of d ** 2 / (2 beta) where |d| is below beta: a scalar.
 
-    Girshick, "Fast R-CNN" (2015).
+    d is input - target. Girshick, "Fast R-CNN" (2015).
+
+    Args:
+        input: floating point predictions of any shape.
+        target: values of the shape of `input`.
+        reduction: "mean" (default), "sum", or "none" for the loss of each element.
+        beta: the difference at which the loss becomes linear, at least 0. Default 1.
+
+    Raises:
+        ShapeError: `target` has another shape than `input`.
+        ArgumentError: `beta` is negative, or `reduction` is unknown.
+
+    Example:
+        >>> import fusewire as fw
+        >>> fw.nn.functional.smooth_l1_loss(fw.zeros(2), fw.tensor([1.0, 3.0]), "none")
+        tensor([0.5, 2.5])
     """
     check_same("smooth_l1_loss", input, target)
     check_at_least("smooth_l1_loss", "beta", beta, 0)
@@ -95,10 +141,26 @@ def smooth_l1_loss(input: Tensor, target: Tensor, reduction: str = "mean", beta:
 @in_float32
 def huber_loss(input: Tensor, target: Tensor, reduction: str = "mean", delta: float = 1.0,
                weight: Tensor | None = None) -> Tensor:
-    """The mean of delta * (|d| - delta / 2), up to `delta` of d ** 2 / 2, for d = input - target.
+    """Mean of delta * (|d| - delta / 2), and of d ** 2 / 2 where |d| is up to delta: a scalar.
 
-    Huber, "Robust estimation of a location parameter" (1964). With a `weight` for each element the
-    mean of the losses times it.
+    d is input - target. Huber, "Robust estimation of a location parameter" (1964).
+
+    Args:
+        input: floating point predictions of any shape.
+        target: values of the shape of `input`.
+        reduction: "mean" (default), "sum", or "none" for the loss of each element.
+        delta: the difference at which the loss becomes linear, above 0. Default 1.
+        weight: a factor for each loss, of the shape of `input`; "mean" divides by the number of
+            elements. Default None: no factors.
+
+    Raises:
+        ShapeError: `target` or `weight` has another shape than `input`.
+        ArgumentError: `delta` is not above 0, or `reduction` is unknown.
+
+    Example:
+        >>> import fusewire as fw
+        >>> fw.nn.functional.huber_loss(fw.zeros(2), fw.tensor([1.0, 3.0]), "none", delta=2.0)
+        tensor([0.5, 4. ])
     """
     check_same("huber_loss", input, target)
     if delta <= 0:
@@ -115,7 +177,23 @@ def huber_loss(input: Tensor, target: Tensor, reduction: str = "mean", delta: fl
 
 @in_float32
 def soft_margin_loss(input: Tensor, target: Tensor, reduction: str = "mean") -> Tensor:
-    """The mean of log(1 + exp(-target * input)), for targets 1 and -1."""
+    """Mean of log(1 + exp(-target * input)): a scalar, or the shape of `input` for "none".
+
+    Args:
+        input: floating point scores of any shape.
+        target: 1 or -1 for each score.
+        reduction: "mean" (default), "sum", or "none" for the loss of each element.
+
+    Raises:
+        ShapeError: `target` has another shape than `input`.
+        ArgumentError: `reduction` is unknown.
+
+    Example:
+        >>> import fusewire as fw
+        >>> x, target = fw.tensor([200.0, 200.0]), fw.tensor([1.0, -1.0])
+        >>> fw.nn.functional.soft_margin_loss(x, target, "none")
+        tensor([  0., 200.])
+    """
     check_same("soft_margin_loss", input, target)
     return reduced(softplus(-target * input), reduction)
 
@@ -124,9 +202,26 @@ def soft_margin_loss(input: Tensor, target: Tensor, reduction: str = "mean") -> 
 @in_float32
 def binary_cross_entropy(input: Tensor, target: Tensor, weight: Tensor | None = None,
                          reduction: str = "mean") -> Tensor:
-    """The mean of -(target * log(input) + (1 - target) * log(1 - input)), input from 0 to 1.
+    """Mean of -(target * log(input) + (1 - target) * log(1 - input)): a scalar.
 
-    Logarithms are at least -100. ArgumentError for other inputs (compiled: nan).
+    Logarithms are at least -100, so that the loss is finite.
+
+    Args:
+        input: probabilities from 0 to 1, of any shape.
+        target: probabilities of the shape of `input`.
+        weight: a factor for each loss, which broadcasts to `input`. Default None: no factors.
+        reduction: "mean" (default), "sum", or "none" for the loss of each element.
+
+    Raises:
+        ShapeError: `target` has another shape than `input`.
+        ArgumentError: `input` is outside of [0, 1], where compiled code computes nan; or
+            `reduction` is unknown.
+
+    Example:
+        >>> import fusewire as fw
+        >>> p, target = fw.tensor([0.0, 1.0]), fw.tensor([1.0, 0.0])
+        >>> fw.nn.functional.binary_cross_entropy(p, target)
+        tensor(100.)
     """
     check_same("binary_cross_entropy", input, target)
     input, target = prepare("binary_cross_entropy", (input, target), "real float")
@@ -139,9 +234,25 @@ def binary_cross_entropy_with_logits(
     input: Tensor, target: Tensor, weight: Tensor | None = None, reduction: str = "mean",
     pos_weight: Tensor | None = None,
 ) -> Tensor:
-    """The binary cross entropy of sigmoid(input), without overflow; shapes as the target's.
+    """The binary cross entropy of sigmoid(input) and `target`, without overflow: a scalar.
 
-    `pos_weight` is how much a target of 1 counts; `weight` and it broadcast to the target.
+    Args:
+        input: real floating point logits of any shape.
+        target: probabilities of the shape of `input`.
+        weight: a factor for each loss, which broadcasts to `input`. Default None: no factors.
+        reduction: "mean" (default), "sum", or "none" for the loss of each element.
+        pos_weight: a factor for the loss of a target of 1, which broadcasts to `input`. Default
+            None: no factor.
+
+    Raises:
+        ShapeError: `target` has another shape than `input`, or a weight does not broadcast.
+        ArgumentError: `reduction` is unknown.
+
+    Example:
+        >>> import fusewire as fw
+        >>> x, target = fw.tensor([200.0, 200.0]), fw.tensor([1.0, 0.0])
+        >>> fw.nn.functional.binary_cross_entropy_with_logits(x, target, reduction="none")
+        tensor([  0., 200.])
     """
     check_same("binary_cross_entropy_with_logits", input, target)
     if pos_weight is None:
@@ -154,11 +265,24 @@ def binary_cross_entropy_with_logits(
 @in_float32
 def kl_div(input: Tensor, target: Tensor, reduction: str = "mean", log_target: bool = False
            ) -> Tensor:
-    """The mean of target * (log(target) - input): input log probabilities, target probabilities.
+    """Mean of target * (log(target) - input), the Kullback-Leibler divergence: a scalar.
 
-    "batchmean" divides the sum by the size of axis 0, as the Kullback-Leibler divergence is
-    defined; "mean" by that of all axes. With `log_target` the target is a logarithm too. A target
-    (classes,) is one for all rows.
+    Args:
+        input: logarithms of probabilities, of any shape.
+        target: probabilities whose shape broadcasts with that of `input`.
+        reduction: "batchmean" divides the sum by the size of axis 0, which is the divergence per
+            sample. "mean" (default) divides by the number of elements. "sum", or "none".
+        log_target: True says that `target` holds logarithms, too. Default False.
+
+    Raises:
+        ShapeError: the shapes do not broadcast.
+        ArgumentError: `reduction` is unknown.
+
+    Example:
+        >>> import fusewire as fw
+        >>> target = fw.tensor([[0.25, 0.75]])
+        >>> fw.nn.functional.kl_div(target.log(), target, "batchmean")
+        tensor(0.)
     """
     losses = exp(target) * (target - input) if log_target \
         else xlogy(target, target) - target * input
@@ -171,10 +295,26 @@ def kl_div(input: Tensor, target: Tensor, reduction: str = "mean", log_target: b
 @in_float32
 def poisson_nll_loss(input: Tensor, target: Tensor, log_input: bool = True, full: bool = False,
                      eps: float = 1e-8, reduction: str = "mean") -> Tensor:
-    """The mean of exp(input) - target * input, where input is the logarithm of a Poisson rate.
+    """Mean of exp(input) - target * input, for counts with Poisson distributions: a scalar.
 
-    Without `log_input` it is the rate: input - target * log(input + eps). `full` adds Stirling's
-    approximation of log(target!) for targets above 1.
+    Args:
+        input: logarithms of rates, of any shape.
+        target: counts of the shape of `input`.
+        log_input: False says that `input` holds rates; losses are then
+            input - target * log(input + eps). Default True.
+        full: True adds Stirling's approximation of log(target!) for targets above 1. Default
+            False.
+        eps: added to rates before the logarithm. Default 1e-8.
+        reduction: "mean" (default), "sum", or "none" for the loss of each element.
+
+    Raises:
+        ShapeError: `target` has another shape than `input`.
+        ArgumentError: `reduction` is unknown.
+
+    Example:
+        >>> import fusewire as fw
+        >>> fw.nn.functional.poisson_nll_loss(fw.tensor([0.0]), fw.tensor([3.0]))
+        tensor(1.)
     """
     check_same("poisson_nll_loss", input, target)
     losses = exp(input) - target * input if log_input else input - target * log(input + eps)
@@ -189,10 +329,26 @@ def _stirling(n: Tensor) -> Tensor:
 
 def gaussian_nll_loss(input: Tensor, target: Tensor, var: Tensor | float, full: bool = False,
                       eps: float = 1e-6, reduction: str = "mean") -> Tensor:
-    """The mean of (log(var) + (input - target) ** 2 / var) / 2, with var at least `eps`.
+    """Mean of (log(var) + (input - target) ** 2 / var) / 2, for normal distributions: a scalar.
 
-    var has the shape of input, or 1 in the last axis, or lacks it; or is a number. `full` adds the
-    constant log(2 pi) / 2.
+    Args:
+        input: predicted means, of any shape.
+        target: values with as many axes as `input`.
+        var: variances of the shape of `input`, of that shape with a last axis of 1 or without the
+            last axis; or one number. Values below `eps` count as `eps`.
+        full: True adds the constant log(2 pi) / 2. Default False.
+        eps: the least variance. Default 1e-6.
+        reduction: "mean" (default), "sum", or "none" for the loss of each element.
+
+    Raises:
+        ShapeError: `target` has another number of axes than `input`, or `var` does not fit it.
+        ArgumentError: `var` is a negative number, or `reduction` is unknown.
+
+    Example:
+        >>> import fusewire as fw
+        >>> x, target = fw.tensor([1.0]), fw.tensor([3.0])
+        >>> fw.nn.functional.gaussian_nll_loss(x, target, fw.ones(1))
+        tensor(2.)
     """
     if input.ndim != target.ndim:
         check_same("gaussian_nll_loss", input, target)

@@ -1,4 +1,4 @@
-"""Losses of class numbers: which of several classes each row of a prediction should have named."""
+"""Losses of class numbers: each compares scores of several classes with the right classes."""
 
 from __future__ import annotations
 
@@ -41,11 +41,33 @@ def cross_entropy(
     input: Tensor, target: Tensor, weight: Tensor | None = None, ignore_index: int = NOTHING,
     reduction: str = "mean", label_smoothing: float = 0.0,
 ) -> Tensor:
-    """-log softmax(input)[target], averaged: input (n, classes, ...), target (n, ...) of integers.
+    """Mean of -log softmax(input)[target]: a scalar, or the shape of class numbers for "none".
 
-    A floating point target of the shape of input holds a probability for each class instead.
-    Targets equal to `ignore_index` count for nothing; `weight` (classes,) is how much each class
-    counts. `label_smoothing` is the share of the target that is spread over all classes.
+    The mean divides by the sum of the weights of the targets that count. It is nan where no
+    target counts.
+
+    Args:
+        input: real floating point logits: (n, classes, ...), or (classes,) for one sample.
+        target: class numbers (n, ...), integers from 0; or a probability of each class, floating
+            point, of the shape of `input`.
+        weight: a factor for the loss of each class: (classes,). Default None: no factors.
+        ignore_index: a class number whose targets do not count. Default -100.
+        reduction: "mean" (default), "sum", or "none" for the loss of each target.
+        label_smoothing: the share of the target spread evenly over all classes, from 0 to 1.
+            Default 0.
+
+    Raises:
+        ShapeError: `target` does not fit `input`.
+        DTypeError: `target` is neither integers nor floating point, or `input` holds integers.
+        IndexingError: a class number is negative or not below the number of classes.
+        ArgumentError: `label_smoothing` is outside of [0, 1], `reduction` is unknown, or
+            `ignore_index` is 0 or more beside probabilities.
+
+    Example:
+        >>> import fusewire as fw
+        >>> logits, target = fw.tensor([[0.0, 100.0], [0.0, 100.0]]), fw.tensor([1, 0])
+        >>> fw.nn.functional.cross_entropy(logits, target, reduction="none")
+        tensor([  0., 100.])
     """
     check_fraction("cross_entropy", "label_smoothing", label_smoothing)
     if kind(target.dtype) == "f":
@@ -59,11 +81,11 @@ def cross_entropy(
     losses = _entropies(cross_entropy_rows, rows, labels, ignore_index)
     if weight is None and not label_smoothing:
         return _averaged(losses, None, labels, ignore_index, target.shape, reduction)
-    kept, safe = _kept(labels, ignore_index)
-    share = None if weight is None else where(kept, take(weight, safe), 0.0)
+    valid, safe = _counted_labels(labels, ignore_index)
+    share = None if weight is None else where(valid, take(weight, safe), 0.0)
     losses = losses if share is None else losses * share
     if label_smoothing:
-        even = where(kept, _evenly(rows, weight), 0.0)
+        even = where(valid, _uniform_losses(rows, weight), 0.0)
         losses = losses * (1 - label_smoothing) + even * label_smoothing
     return _averaged(losses, share, labels, ignore_index, target.shape, reduction)
 
@@ -73,18 +95,40 @@ def nll_loss(
     input: Tensor, target: Tensor, weight: Tensor | None = None, ignore_index: int = NOTHING,
     reduction: str = "mean",
 ) -> Tensor:
-    """-input[target], averaged: input (n, classes, ...) of log probabilities, target (n, ...)."""
+    """Mean of -input[target]: a scalar, or the shape of `target` for "none".
+
+    The mean divides by the sum of the weights of the targets that count.
+
+    Args:
+        input: logarithms of probabilities: (n, classes, ...), or (classes,) for one sample.
+        target: class numbers (n, ...), integers from 0.
+        weight: a factor for the loss of each class: (classes,). Default None: no factors.
+        ignore_index: a class number whose targets do not count. Default -100.
+        reduction: "mean" (default), "sum", or "none" for the loss of each target.
+
+    Raises:
+        ShapeError: `target` does not fit `input`.
+        DTypeError: `target` does not hold integers, or `input` no real floating point numbers.
+        IndexingError: a class number is negative or not below the number of classes.
+        ArgumentError: `reduction` is unknown.
+
+    Example:
+        >>> import fusewire as fw
+        >>> logs, target = fw.tensor([[-1.0, -2.0], [-3.0, -4.0]]), fw.tensor([1, 0])
+        >>> fw.nn.functional.nll_loss(logs, target)
+        tensor(2.5)
+    """
     rows, labels = _as_rows("nll_loss", input, target)
-    kept, safe = _kept(labels, ignore_index)
-    losses = where(kept, -at_labels(rows, safe, "nll_loss: target"), 0.0)
-    share = None if weight is None else where(kept, take(weight, safe), 0.0)
+    valid, safe = _counted_labels(labels, ignore_index)
+    losses = where(valid, -at_labels(rows, safe, "nll_loss: target"), 0.0)
+    share = None if weight is None else where(valid, take(weight, safe), 0.0)
     losses = losses if share is None else losses * share
     return _averaged(losses, share, labels, ignore_index, target.shape, reduction)
 
 
 @dataclass(frozen=True)
 class LinearCrossEntropyOptions:
-    """How PyTorch divides `linear_cross_entropy` into pieces: accepted, of no effect here."""
+    """Options of PyTorch's chunked `linear_cross_entropy`: accepted, without effect."""
 
     allow_retain_graph: bool = False
     batch_chunk_size: int | None = None
@@ -98,15 +142,33 @@ def linear_cross_entropy(
     weight: Tensor | None = None, reduction: str = "mean", ignore_index: int | None = None,
     label_smoothing: float = 0.0, options: LinearCrossEntropyOptions | None = None,
 ) -> Tensor:
-    """The cross entropy of the logits linear(input, linear_weight, linear_bias).
+    """`cross_entropy` of the logits linear(input, linear_weight, linear_bias): a scalar.
 
-    input (n, n_in) or (n_in,), linear_weight (classes, *d, n_in), target (n, *d) of integers or
-    (n, classes, *d) of probabilities. `options` chooses how PyTorch computes this.
+    Args:
+        input: features (n, n_in), or (n_in,) for one sample.
+        linear_weight: (classes, *d, n_in).
+        target: class numbers (n, *d), or probabilities (n, classes, *d).
+        linear_bias: (classes, *d), or None for no bias. Default None.
+        weight: a factor for the loss of each class: (classes,). Default None: no factors.
+        reduction: "mean" (default), "sum", or "none" for the loss of each target.
+        ignore_index: a class number whose targets do not count. Default None: -100.
+        label_smoothing: the share of the target spread evenly over all classes. Default 0.
+        options: has no effect.
+
+    Raises:
+        ShapeError: `input` has more than 2 axes, or the shapes do not fit.
+        DTypeError, IndexingError, ArgumentError: as `cross_entropy`.
+
+    Example:
+        >>> import fusewire as fw
+        >>> x, weight, target = fw.tensor([[1.0]]), fw.tensor([[0.0], [100.0]]), fw.tensor([0])
+        >>> fw.nn.functional.linear_cross_entropy(x, weight, target)
+        tensor(100.)
     """
     if input.ndim not in (1, 2) or linear_weight.ndim < 2:
         raise ShapeError(f"linear_cross_entropy: takes input (n, n_in) or (n_in,) and a weight "
                          f"(classes, ..., n_in), got {input.shape} and {linear_weight.shape}",
-                         "flatten what belongs to one sample: x.flatten(1)")
+                         "make each sample one row: x.flatten(1)")
     sizes = linear_weight.shape[:-1]
     bias = None if linear_bias is None else reshape(linear_bias, (product(sizes),))
     flat = reshape(linear_weight, (product(sizes), linear_weight.shape[-1]))
@@ -146,27 +208,28 @@ def _entropies(function: Callable[..., Tensor], rows: Tensor, labels: Tensor, ig
     try:
         return function(rows, labels, ignore_index)
     except IndexingError as error:
-        error.help += (f"; targets that are to count for nothing are {ignore_index}, or what "
-                       "ignore_index says")
+        error.help += f"; targets equal to ignore_index, {ignore_index}, do not count"
         raise
 
 
-def _kept(labels: Tensor, ignore_index: int) -> tuple[Tensor, Tensor]:
-    """Which labels count, and the labels with 0, a class that is there, in the place of others."""
-    kept = not_equal(labels, ignore_index)
-    return kept, where(kept, labels, 0)
+def _counted_labels(labels: Tensor, ignore_index: int) -> tuple[Tensor, Tensor]:
+    """A mask of the labels that count, and the labels with class 0 in the place of the others."""
+    valid = not_equal(labels, ignore_index)
+    return valid, where(valid, labels, 0)
 
 
-def _evenly(rows: Tensor, weight: Tensor | None) -> Tensor:
-    """The cross entropy of each row against all classes alike, (rows,)."""
+def _uniform_losses(rows: Tensor, weight: Tensor | None) -> Tensor:
+    """The cross entropy of each row against equal shares of all classes: (rows,)."""
     logs = log_softmax(rows, 1)
     return -mean(logs if weight is None else logs * weight, 1)
 
 
 def _averaged(losses: Tensor, share: Tensor | None, labels: Tensor, ignore_index: int, shape: Any,
               reduction: str) -> Tensor:
-    """The losses of rows in the shape of the target, their sum, or their mean: by how much the
-    labels count, which is their `share`, or 1 for each that is not ignored."""
+    """The losses of rows in the shape of the target, their sum, or their mean.
+
+    The mean divides by the sum of `share`, or without it by the number of labels that count.
+    """
     if reduction == "mean":
         count = counted(labels, ignore_index, losses.dtype) if share is None else sum(share)
         return sum(losses) / count
@@ -176,7 +239,7 @@ def _averaged(losses: Tensor, share: Tensor | None, labels: Tensor, ignore_index
 def _soft_entropy(
     x: Tensor, target: Tensor, weight: Tensor | None, reduction: str, smoothing: float
 ) -> Tensor:
-    """Cross entropy against a probability for each class, in axis 1 of (n, classes, ...)."""
+    """The cross entropy against a probability for each class, in axis 1 of (n, classes, ...)."""
     if x.shape != target.shape:
         raise ShapeError(f"cross_entropy: probabilities {target.shape} must have the shape of the "
                          f"input {x.shape}", "class numbers must be integers: astype(fw.int64)")
@@ -197,10 +260,28 @@ def multi_margin_loss(
     input: Tensor, target: Tensor, p: int = 1, margin: float = 1.0, weight: Tensor | None = None,
     reduction: str = "mean",
 ) -> Tensor:
-    """The mean over rows of sum_i max(0, margin - input[target] + input[i]) ** p / classes.
+    """Mean of sum_i max(0, margin - input[target] + input[i]) ** p / classes: a scalar.
 
-    Over all i but the target; input (n, classes) or (classes,), target (n,) or (); `weight`
-    (classes,) is how much rows of each class count.
+    The sum is over all classes i but the target.
+
+    Args:
+        input: real floating point scores: (n, classes), or (classes,) for one sample.
+        target: class numbers (n,), or () for one sample.
+        p: the exponent, 1 or 2. Default 1.
+        margin: the least gap to another class without a loss. Default 1.
+        weight: a factor for the loss of each class: (classes,). Default None: no factors.
+        reduction: "mean" (default), "sum", or "none" for the loss of each sample.
+
+    Raises:
+        ShapeError: `target` does not fit `input`.
+        DTypeError: `target` does not hold integers, or `input` no real floating point numbers.
+        IndexingError: a class number is negative or not below the number of classes.
+        ArgumentError: `p` is neither 1 nor 2, or `reduction` is unknown.
+
+    Example:
+        >>> import fusewire as fw
+        >>> fw.nn.functional.multi_margin_loss(fw.tensor([[0.0, 2.0]]), fw.tensor([0]))
+        tensor(1.5)
     """
     check_choice("multi_margin_loss", "p", p, (1, 2))
     rows, labels = _as_rows("multi_margin_loss", input, target)
@@ -216,16 +297,33 @@ def multi_margin_loss(
 
 @in_float32
 def multilabel_margin_loss(input: Tensor, target: Tensor, reduction: str = "mean") -> Tensor:
-    """The mean over rows of sum_ij max(0, 1 - input[target[j]] + input[i]) / classes.
+    """Mean of sum_ij max(0, 1 - input[target[j]] + input[i]) / classes: a scalar.
 
-    Over the numbers j up to the first negative one of `target`, which has the shape of input
-    (n, classes) or (classes,), and the classes i that are none of those.
+    The sum is over the right classes target[j] and all other classes i.
+
+    Args:
+        input: real scores: (n, classes), or (classes,) for one sample.
+        target: class numbers of the shape of `input`: the right classes, then a negative number.
+            Numbers after that do not count.
+        reduction: "mean" (default), "sum", or "none" for the loss of each sample.
+
+    Raises:
+        ShapeError: `target` has another shape than `input`.
+        DTypeError: `target` does not hold integers.
+        IndexingError: a class number is not below the number of classes.
+        ArgumentError: `reduction` is unknown.
+
+    Example:
+        >>> import fusewire as fw
+        >>> x, target = fw.tensor([0.0, 2.0, 0.0]), fw.tensor([0, 2, -1])
+        >>> fw.nn.functional.multilabel_margin_loss(x, target)
+        tensor(2.)
     """
     check_same("multilabel_margin_loss", input, target)
     check_integers("multilabel_margin_loss", "class numbers", target)
     rows, labels = (reshape(x, (-1, x.shape[-1])) for x in (input, cast(target, int64)))
-    places = iota(labels.shape, 1, device=labels.device)
-    named = places < min(where(labels < 0, places, labels.shape[1]), 1, keepdims=True)
+    positions = iota(labels.shape, 1, device=labels.device)
+    named = positions < min(where(labels < 0, positions, labels.shape[1]), 1, keepdims=True)
     labels = check_index(where(named, labels, 0), labels.shape[1], "multilabel_margin_loss: target")
     named, others = expand_dims(named, 2), expand_dims(rows, 1)  # of (row, j, i)
     classes = iota((*rows.shape, rows.shape[1]), 2, device=rows.device)
@@ -238,7 +336,24 @@ def multilabel_margin_loss(input: Tensor, target: Tensor, reduction: str = "mean
 
 def multilabel_soft_margin_loss(input: Tensor, target: Tensor, weight: Tensor | None = None,
                                 reduction: str = "mean") -> Tensor:
-    """The mean over rows and classes of the binary cross entropy of sigmoid(input)."""
+    """Mean over classes of the binary cross entropy of sigmoid(input) and `target`: a scalar.
+
+    Args:
+        input: real logits (..., classes).
+        target: 1 for the right classes, 0 for others; the shape of `input`.
+        weight: a factor for each class, which broadcasts to `input`. Default None: no factors.
+        reduction: "mean" (default), "sum", or "none" for the loss of each sample.
+
+    Raises:
+        ShapeError: `target` has another shape than `input`.
+        ArgumentError: `reduction` is unknown.
+
+    Example:
+        >>> import fusewire as fw
+        >>> x, target = fw.tensor([[200.0, 200.0]]), fw.tensor([[1.0, 0.0]])
+        >>> fw.nn.functional.multilabel_soft_margin_loss(x, target)
+        tensor(100.)
+    """
     check_same("multilabel_soft_margin_loss", input, target)
     losses = -(target * logsigmoid(input) + (1 - target) * logsigmoid(-input))
     losses = losses if weight is None else losses * weight

@@ -1,4 +1,4 @@
-"""Normalization: values brought to a common scale, over the batch or within each sample."""
+"""Normalization: brings values to a common scale, over the batch or within each sample."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ __all__ = [
 
 def _affine(out: Tensor, weight: Tensor | None, bias: Tensor | None, dtype: Any, shape: Any = None
             ) -> Tensor:
-    """out * weight + bias in `dtype`; `shape`: how weight and bias lie along the axes of out."""
+    """out * weight + bias in `dtype`; `shape` aligns weight and bias with the axes of `out`."""
     for value, multiply in ((weight, True), (bias, False)):
         if value is not None:
             value = cast(value if shape is None else reshape(value, shape), out.dtype)
@@ -37,21 +37,21 @@ def _affine(out: Tensor, weight: Tensor | None, bias: Tensor | None, dtype: Any,
 
 def _scaled(x: Tensor, axes: tuple[int, ...], eps: float, weight: Tensor | None,
             bias: Tensor | None, dtype: Any, shape: Any, centred: bool = True) -> Tensor:
-    """`x` normalized along `axes`, times weight, plus bias, which lie along x as `shape` says."""
+    """`x` normalized along `axes`, times weight, plus bias; `shape` aligns both with `x`."""
     if weight is not None and x.dtype == dtype and ops.is_one_op(x, weight, bias):
         return ops.normalize_affine(x, weight, bias, axes, eps, centred, shape)
     return _affine(ops.normalize(x, axes, eps, centred), weight, bias, dtype, shape)
 
 
 def _along_channels(x: Tensor) -> tuple[Any, ...]:
-    """The shape in which a value per channel goes along axis 1."""
+    """The shape that aligns a value per channel with axis 1."""
     return (1, x.shape[1], *(1,) * (x.ndim - 2))
 
 
 # ---- over the last axes
 def _normalized_axes(name: str, x: Tensor, normalized_shape: Any, *values: Tensor | None
                      ) -> tuple[int, ...]:
-    """The axes of `x` that `normalized_shape` names, or a ShapeError."""
+    """The axes of `x` that `normalized_shape` names; else a ShapeError."""
     sizes = listed(name, normalized_shape)
     own = x.shape[x.ndim - len(sizes):] if len(sizes) <= x.ndim else ()
     if not sizes or own != sizes:
@@ -81,14 +81,25 @@ def layer_norm(
     input: Tensor, normalized_shape: Any, weight: Tensor | None = None,
     bias: Tensor | None = None, eps: float = 1e-5,
 ) -> Tensor:
-    """`input` with mean 0 and variance 1 along its last axes, times weight, plus bias.
+    """`input` with mean 0 and variance 1 along its last axes, times weight, plus bias: its shape.
 
-    Ba, Kiros and Hinton, arXiv 1607.06450. `normalized_shape`, also that of weight and bias, is the
-    sizes of these axes.
+    Ba, Kiros and Hinton, "Layer normalization", arXiv 1607.06450.
 
-    >>> import fusewire as fw
-    >>> fw.nn.functional.layer_norm(fw.tensor([[1.0, 3.0]]), (2,), eps=0.0)
-    tensor([[-1.,  1.]])
+    Args:
+        input: real floating point numbers.
+        normalized_shape: the sizes of the last axes of `input`, or the size of the last one.
+        weight: a factor for each element, of shape `normalized_shape`. Default None: 1.
+        bias: a term for each element, of shape `normalized_shape`. Default None: 0.
+        eps: added to the variance. Default 1e-5.
+
+    Raises:
+        ShapeError: `input` does not end in `normalized_shape`, or weight or bias differ from it.
+        DTypeError: `input` does not hold real floating point numbers.
+
+    Example:
+        >>> import fusewire as fw
+        >>> fw.nn.functional.layer_norm(fw.tensor([[1.0, 3.0]]), (2,), eps=0.0)
+        tensor([[-1.,  1.]])
     """
     x = floating("layer_norm", input, "f")
     axes = _normalized_axes("layer_norm", x, normalized_shape, weight, bias)
@@ -98,14 +109,24 @@ def layer_norm(
 def rms_norm(
     input: Tensor, normalized_shape: Any, weight: Tensor | None = None, eps: float | None = None
 ) -> Tensor:
-    """`input` divided by its root mean square along its last axes, times weight.
+    """`input` divided by its root mean square along its last axes, times weight: its shape.
 
-    Zhang and Sennrich, arXiv 1910.07467. eps=None is the precision of the dtype that is computed
-    in.
+    Zhang and Sennrich, "Root mean square layer normalization", arXiv 1910.07467.
 
-    >>> import fusewire as fw
-    >>> fw.nn.functional.rms_norm(fw.tensor([[3.0, -3.0]]), (2,))
-    tensor([[ 1., -1.]])
+    Args:
+        input: real floating point numbers.
+        normalized_shape: the sizes of the last axes of `input`, or the size of the last one.
+        weight: a factor for each element, of shape `normalized_shape`. Default None: 1.
+        eps: added to the mean square. Default None: the precision of the computation's dtype.
+
+    Raises:
+        ShapeError: `input` does not end in `normalized_shape`, or `weight` differs from it.
+        DTypeError: `input` does not hold real floating point numbers.
+
+    Example:
+        >>> import fusewire as fw
+        >>> fw.nn.functional.rms_norm(fw.tensor([[3.0, -3.0]]), (2,))
+        tensor([[ 1., -1.]])
     """
     x = floating("rms_norm", input, "f")
     axes = _normalized_axes("rms_norm", x, normalized_shape, weight)
@@ -119,9 +140,28 @@ def group_norm(
     input: Tensor, num_groups: int, weight: Tensor | None = None, bias: Tensor | None = None,
     eps: float = 1e-5,
 ) -> Tensor:
-    """(n, c, *space) with mean 0 and variance 1 within each of `num_groups` groups of channels.
+    """`input` with mean 0 and variance 1 in each group of channels of a sample: its shape.
 
-    Wu and He, arXiv 1803.08494. weight and bias (c,) are applied afterwards.
+    Wu and He, "Group normalization", arXiv 1803.08494.
+
+    Args:
+        input: real floating point numbers (n, c, *space).
+        num_groups: the number of groups, which divides c.
+        weight: a factor for each channel, (c,), after the normalization. Default None: 1.
+        bias: a term for each channel, (c,). Default None: 0.
+        eps: added to the variance. Default 1e-5.
+
+    Raises:
+        ShapeError: `num_groups` does not divide c, the shapes do not fit, or one sample has groups
+            of one value.
+        ArgumentError: `num_groups` is below 1.
+        DTypeError: `input` does not hold real floating point numbers.
+
+    Example:
+        >>> import fusewire as fw
+        >>> fw.nn.functional.group_norm(fw.tensor([[[1.0, 3.0], [5.0, 9.0]]]), 2, eps=0.0)
+        tensor([[[-1.,  1.],
+                 [-1.,  1.]]])
     """
     x = floating("group_norm", input, "f")
     if x.ndim < 2:
@@ -144,10 +184,29 @@ def instance_norm(
     weight: Tensor | None = None, bias: Tensor | None = None, use_input_stats: bool = True,
     momentum: float = 0.1, eps: float = 1e-5,
 ) -> Tensor:
-    """(n, c, *space) with mean 0 and variance 1 for each channel of each sample.
+    """`input` with mean 0 and variance 1 in each channel of each sample: its shape.
 
-    Ulyanov, Vedaldi and Lempitsky, arXiv 1607.08022. Running statistics follow the means over the
-    samples; without `use_input_stats` they take the place of the statistics of the input.
+    Ulyanov, Vedaldi and Lempitsky, "Instance normalization", arXiv 1607.08022.
+
+    Args:
+        input: real floating point numbers (n, c, *space), with at least one axis of space.
+        running_mean, running_var: running statistics of channels, (c,), which move
+            towards the means over the samples, in place. Default None.
+        weight: a factor for each channel, (c,), after the normalization. Default None: 1.
+        bias: a term for each channel, (c,). Default None: 0.
+        use_input_stats: False normalizes with the running statistics. Default True.
+        momentum: the share of the new statistics in the running ones. Default 0.1.
+        eps: added to the variance. Default 1e-5.
+
+    Raises:
+        ShapeError: the shapes do not fit, or a channel has one value per sample.
+        ArgumentError: `use_input_stats` is False without running statistics.
+        DTypeError: `input` does not hold real floating point numbers.
+
+    Example:
+        >>> import fusewire as fw
+        >>> fw.nn.functional.instance_norm(fw.tensor([[[1.0, 3.0]]]), eps=0.0)
+        tensor([[[-1.,  1.]]])
     """
     x = floating("instance_norm", input, "f")
     if x.ndim < 3:
@@ -171,10 +230,33 @@ def batch_norm(
     weight: Tensor | None = None, bias: Tensor | None = None, training: bool = False,
     momentum: float = 0.1, eps: float = 1e-5,
 ) -> Tensor:
-    """(n, c, *space) with mean 0 and variance 1 for each channel, over all samples.
+    """`input` with mean 0 and variance 1 in each channel, over all samples: its shape.
 
-    Ioffe and Szegedy, arXiv 1502.03167. In `training` with the statistics of the batch, which the
-    running ones, if given, follow in place by a share of `momentum`; else with the running ones.
+    Ioffe and Szegedy, "Batch normalization", arXiv 1502.03167.
+
+    Args:
+        input: real floating point numbers (n, c, *space).
+        running_mean, running_var: running statistics of channels, (c,), or None.
+        weight: a factor for each channel, (c,), after the normalization. Default None: 1.
+        bias: a term for each channel, (c,). Default None: 0.
+        training: True normalizes with the statistics of the batch and moves the running ones
+            towards them, in place. False (default) normalizes with the running ones.
+        momentum: the share of the batch in the running statistics. Default 0.1.
+        eps: added to the variance. Default 1e-5.
+
+    Raises:
+        ShapeError: the shapes do not fit, or a channel has one value in training.
+        ArgumentError: running statistics are missing outside of training.
+        DTypeError: `input` does not hold real floating point numbers.
+
+    Example:
+        >>> import fusewire as fw
+        >>> x, mean, var = fw.tensor([[1.0], [3.0]]), fw.zeros(1), fw.ones(1)
+        >>> fw.nn.functional.batch_norm(x, mean, var, training=True, momentum=0.5, eps=0.0)
+        tensor([[-1.],
+                [ 1.]])
+        >>> mean, var
+        (tensor([1.]), tensor([1.5]))
     """
     x = floating("batch_norm", input, "f")
     if x.ndim < 2:
@@ -183,7 +265,7 @@ def batch_norm(
                     running_var=running_var)
     along, wide = _along_channels(x), widened(x)
     if not training:
-        return _by_given(wide, running_mean, running_var, weight, bias, eps, x.dtype)
+        return _with_statistics(wide, running_mean, running_var, weight, bias, eps, x.dtype)
     axes = (0, *range(2, x.ndim))
     if x.shape[0] == 1 and product(x.shape[2:]) == 1:
         raise _one_value("batch_norm", x, "channel")
@@ -191,9 +273,9 @@ def batch_norm(
     return _scaled(wide, axes, eps, weight, bias, x.dtype, along)
 
 
-def _by_given(x: Tensor, mean: Tensor | None, var: Tensor | None, weight: Tensor | None,
-              bias: Tensor | None, eps: float, dtype: Any) -> Tensor:
-    """Normalized with statistics per channel that are known: one product and one sum."""
+def _with_statistics(x: Tensor, mean: Tensor | None, var: Tensor | None, weight: Tensor | None,
+                     bias: Tensor | None, eps: float, dtype: Any) -> Tensor:
+    """`x` normalized with the statistics of channels: one product and one sum."""
     if mean is None or var is None:
         raise ArgumentError("batch_norm: needs running_mean and running_var where it is not "
                             "training", "pass them, or training=True")
@@ -209,19 +291,19 @@ def _by_given(x: Tensor, mean: Tensor | None, var: Tensor | None, weight: Tensor
 @no_grad
 def _follow(running_mean: Tensor | None, running_var: Tensor | None, x: Tensor,
             axes: tuple[int, ...], momentum: Any) -> None:
-    """Moves the running statistics by a share of `momentum` to those of `x`, in place."""
+    """Moves the running statistics towards those of `x`, in place, by a share of `momentum`."""
     if running_mean is None and running_var is None:
         return
-    found = ops.moments(x.detach(), axes)
-    found = found if 0 in axes else mean(found, 1)
-    for old, new in zip((running_mean, running_var), found):  # type: ignore[call-overload]
+    moments = ops.moments(x.detach(), axes)
+    moments = moments if 0 in axes else mean(moments, 1)
+    for old, new in zip((running_mean, running_var), moments):  # type: ignore[call-overload]
         if old is not None:
             moved = old * (1 - momentum) + cast(new, old.dtype) * momentum
             replace(old, cast(moved, old.dtype))  # a momentum in a tensor may be wider
 
 
 def _check_channels(name: str, x: Tensor, **values: Tensor | None) -> None:
-    """ShapeError unless all of `values` have an element for each channel."""
+    """Raises a ShapeError unless each of `values` has an element for each channel."""
     for what, value in values.items():
         if value is not None and value.shape != (x.shape[1],):
             last = value.shape == x.shape[-1:]
@@ -243,10 +325,29 @@ def _one_value(name: str, x: Tensor, of: str) -> ShapeError:
 def local_response_norm(
     input: Tensor, size: int, alpha: float = 1e-4, beta: float = 0.75, k: float = 1.0
 ) -> Tensor:
-    """(n, c, *space), each element / (k + alpha * mean of squares of `size` channels) ** beta.
+    """Each element / (k + alpha * mean of squares of channels around it) ** beta: shape of `input`.
 
     Krizhevsky, Sutskever and Hinton, "ImageNet classification with deep convolutional neural
-    networks" (2012). The channels are those around it; those that are not there count as 0.
+    networks" (2012). Channels beyond the first and the last count as 0.
+
+    Args:
+        input: real floating point numbers (n, c, *space), with at least one axis of space.
+        size: the number of channels, beginning size // 2 before the element's own; at least 1.
+        alpha: the factor of the mean of squares. Default 1e-4.
+        beta: the exponent. Default 0.75.
+        k: added to the product. Default 1.
+
+    Raises:
+        ShapeError: `input` has fewer than 3 axes.
+        ArgumentError: `size` is below 1.
+        DTypeError: `input` does not hold real floating point numbers.
+
+    Example:
+        >>> import fusewire as fw
+        >>> x = fw.tensor([[[1.0], [3.0]]])
+        >>> fw.nn.functional.local_response_norm(x, size=1, alpha=1.0, beta=1.0)
+        tensor([[[0.5],
+                 [0.3]]])
     """
     x = floating("local_response_norm", input, "f")
     if x.ndim < 3:
@@ -256,9 +357,9 @@ def local_response_norm(
 
 
 def sums_of_squares(x: Tensor, size: int, before: int) -> Tensor:
-    """For each element of (n, c, *space) the squares of `size` channels added up.
+    """The sum of squares of `size` channels for each element of (n, c, *space).
 
-    The first of them is `before` channels before its own.
+    The first channel is `before` channels before the element's own.
     """
     n, channels, *space = x.shape
     planes = (channels, product(space))
@@ -269,13 +370,25 @@ def sums_of_squares(x: Tensor, size: int, before: int) -> Tensor:
 def normalize(
     input: Tensor, p: float = 2.0, dim: Any = 1, eps: float = 1e-12, out: Tensor | None = None
 ) -> Tensor:
-    """`input` divided by its p-norm along `dim`, or by eps where that is larger.
+    """`input` divided by its p-norm along `dim`, or by `eps` if that is larger: its shape.
 
-    >>> import fusewire as fw
-    >>> fw.nn.functional.normalize(fw.tensor([[3.0, 4.0]]))
-    tensor([[0.6, 0.8]])
+    Args:
+        input: floating point numbers.
+        p: the order of the norm. Default 2.
+        dim: the axis of the vectors, or a tuple of axes. Default 1.
+        eps: the least divisor. Default 1e-12.
+        out: a tensor that is overwritten with the result and returned. Default None.
+
+    Raises:
+        AxisError: `input` has no axis `dim`.
+        DTypeError: `input` does not hold floating point numbers.
+
+    Example:
+        >>> import fusewire as fw
+        >>> fw.nn.functional.normalize(fw.tensor([[3.0, 4.0]]))
+        tensor([[0.6, 0.8]])
     """
     x = floating("normalize", input)
     wide = widened(x)
-    found = cast(wide / maximum(vector_norm(wide, dim, True, p), eps), x.dtype)
-    return found if out is None else update(out, found)
+    scaled = cast(wide / maximum(vector_norm(wide, dim, True, p), eps), x.dtype)
+    return scaled if out is None else update(out, scaled)

@@ -1,4 +1,4 @@
-"""Softmax and its kin: weights along an axis."""
+"""Softmax and related functions: weights along an axis."""
 
 from __future__ import annotations
 
@@ -16,26 +16,89 @@ __all__ = ["gumbel_softmax", "log_softmax", "softmax", "softmin"]
 
 
 def softmax(input: Tensor, dim: int | None = None, dtype: Any = None) -> Tensor:
-    """exp(input) divided by its sum along `dim`, of the shape of `input`."""
+    """exp(input) divided by its sum along `dim`: the shape of `input`.
+
+    Args:
+        input: real floating point numbers with one axis or more.
+        dim: the axis along which the results add up to 1. It has to be passed.
+        dtype: the dtype to which `input` is cast first. Default None: its own.
+
+    Raises:
+        ShapeError: `dim` is None.
+        AxisError: `input` has no axis `dim`.
+        DTypeError: `input` holds no real floating point numbers, and `dtype` is None.
+
+    Example:
+        >>> import fusewire as fw
+        >>> fw.nn.functional.softmax(fw.tensor([1.0, 1.0, -1000.0]), dim=0)
+        tensor([0.5, 0.5, 0. ])
+    """
     return _softmax.softmax(_in(input, dtype), _need_dim("softmax", dim, input))
 
 
 def softmin(input: Tensor, dim: int | None = None, dtype: Any = None) -> Tensor:
-    """The softmax of -input along `dim`."""
+    """softmax(-input) along `dim`: the shape of `input`.
+
+    Args:
+        input: real floating point numbers with one axis or more.
+        dim: the axis along which the results add up to 1. It has to be passed.
+        dtype: the dtype to which `input` is cast first. Default None: its own.
+
+    Raises:
+        ShapeError: `dim` is None.
+        AxisError: `input` has no axis `dim`.
+        DTypeError: `input` holds no real floating point numbers, and `dtype` is None.
+
+    Example:
+        >>> import fusewire as fw
+        >>> fw.nn.functional.softmin(fw.tensor([1.0, 1.0, 1000.0]), dim=0)
+        tensor([0.5, 0.5, 0. ])
+    """
     return _softmax.softmax(_in(-input, dtype), _need_dim("softmin", dim, input))
 
 
 def log_softmax(input: Tensor, dim: int | None = None, dtype: Any = None) -> Tensor:
-    """The logarithm of softmax along `dim`, of the shape of `input`."""
+    """log(softmax(input)) along `dim`, without overflow: the shape of `input`.
+
+    Args:
+        input: real floating point numbers with one axis or more.
+        dim: the axis along which the exponentials of the results add up to 1. It has to be passed.
+        dtype: the dtype to which `input` is cast first. Default None: its own.
+
+    Raises:
+        ShapeError: `dim` is None.
+        AxisError: `input` has no axis `dim`.
+        DTypeError: `input` holds no real floating point numbers, and `dtype` is None.
+
+    Example:
+        >>> import fusewire as fw
+        >>> fw.nn.functional.log_softmax(fw.tensor([0.0, 1000.0]), dim=0)
+        tensor([-1000.,     0.])
+    """
     return _softmax.log_softmax(_in(input, dtype), _need_dim("log_softmax", dim, input))
 
 
 def gumbel_softmax(logits: Tensor, tau: float = 1, hard: bool = False, eps: float = 1e-10,
                    dim: int = -1) -> Tensor:
-    """Samples along `dim` of classes with these logits, of their shape: Jang et al., 1611.01144.
+    """Random weights of classes, large ones more likely for large logits: the shape of `logits`.
 
-    Soft ones by a softmax at the temperature `tau`; `hard` ones are one-hot, with the gradient of
-    the soft ones. `eps` has no effect.
+    Jang et al., "Categorical reparameterization with Gumbel-softmax", arXiv 1611.01144.
+
+    Args:
+        logits: real floating point numbers, the logarithms of unnormalized probabilities.
+        tau: the temperature; a small one brings the weights near to 0 and 1. Default 1.
+        hard: True returns 1 for the largest weight and 0 for the others, with the gradient of the
+            weights. Default False.
+        eps: has no effect.
+        dim: the axis of classes. Default -1, the last one.
+
+    Raises:
+        DTypeError: `logits` holds no real floating point numbers.
+
+    Example:
+        >>> import fusewire as fw
+        >>> fw.nn.functional.gumbel_softmax(fw.tensor([[0.0, 1000.0]]), hard=True)
+        tensor([[0., 1.]])
     """
     noise = gumbel(size=logits.shape, dtype=logits.dtype)
     soft = _softmax.softmax((logits + noise) / tau, dim)

@@ -1,4 +1,4 @@
-"""The layer of attention with several heads."""
+"""The multi-head attention layer and the names of PyTorch's attention backends."""
 
 from __future__ import annotations
 
@@ -21,23 +21,45 @@ __all__ = ["MultiheadAttention"]
 
 
 class NonDynamicallyQuantizableLinear(Linear):
-    """A Linear, under the name that it is printed with as a part of an attention layer."""
+    """A Linear under the class name that attention layers print for their output projection."""
 
 
 class MultiheadAttention(Module):
-    """For each query a mixture of values, of `num_heads` heads side by side (Vaswani et al. 2017).
+    """Attention of `num_heads` heads: query (l, n, embed_dim) -> (l, n, embed_dim), and weights.
 
-    query (l, n, embed_dim), key (s, n, kdim) and value (s, n, vdim) to the output (l, n, embed_dim)
-    and the weights (n, l, s), the mean of all heads, or (n, num_heads, l, s) with
-    average_attn_weights=False, None with need_weights=False. batch_first: n comes first; n may be
-    left out. attn_mask (l, s) or (n * num_heads, l, s) and key_padding_mask (n, s): True where a
-    query must not look at a key, or numbers to add. A query that may look at nothing gives 0.
+    The call takes query, key (s, n, kdim) and value (s, n, vdim), with n first for batch_first, or
+    all without n. It returns the output and the weights: (n, l, s), averaged over the heads, or (n,
+    num_heads, l, s) with average_attn_weights=False, or None with need_weights=False. Vaswani et
+    al. 2017.
 
-    >>> import fusewire as fw
-    >>> x = fw.zeros(2, 5, 8)
-    >>> output, weights = fw.nn.MultiheadAttention(8, 2, batch_first=True)(x, x, x)
-    >>> output.shape, weights.shape
-    ((2, 5, 8), (2, 5, 5))
+    attn_mask is (l, s) or (n * num_heads, l, s), and key_padding_mask (n, s). True excludes a key;
+    numbers are added to the scores. is_causal=True declares that attn_mask is causal. A query
+    without any key gives attention 0.
+
+    Args:
+        embed_dim: features of query and output, a multiple of num_heads.
+        num_heads: the number of heads.
+        dropout: probability that a weight becomes 0 in training. Default 0.0.
+        bias: adds learned biases to the projections. Default True.
+        add_bias_kv: adds one learned key and value to the sequences. Default False.
+        add_zero_attn: adds a key and a value of zeros to the sequences. Default False.
+        kdim: features of the key. Default None: embed_dim.
+        vdim: features of the value. Default None: embed_dim.
+        batch_first: axis 0 of query, key, value and output is n. Default False.
+        device, dtype: of the parameters. Default None: the default device, float32.
+
+    Raises:
+        ArgumentError: embed_dim or num_heads is below 1, num_heads does not divide embed_dim, or
+            is_causal comes without attn_mask.
+        ShapeError: query, key, value or a mask have other shapes.
+        DTypeError: a mask holds integers.
+
+    Example:
+        >>> import fusewire as fw
+        >>> x = fw.zeros(2, 5, 8)
+        >>> output, weights = fw.nn.MultiheadAttention(8, 2, batch_first=True)(x, x, x)
+        >>> output.shape, weights.shape
+        ((2, 5, 8), (2, 5, 5))
     """
 
     def __init__(
@@ -55,24 +77,24 @@ class MultiheadAttention(Module):
             raise ArgumentError(f"MultiheadAttention: embed_dim {embed_dim} is not divisible by "
                                 f"num_heads {num_heads}")
 
-        def made(*shape: int, when: bool = True) -> Parameter | None:
-            return Parameter(zeros(shape, dtype=dtype, device=device)) if when else None
+        def parameter_of(*shape: int, exists: bool = True) -> Parameter | None:
+            return Parameter(zeros(shape, dtype=dtype, device=device)) if exists else None
 
         packed = self.kdim == self.vdim == embed_dim
         parameters = {
-            "q_proj_weight": made(embed_dim, embed_dim, when=not packed),
-            "k_proj_weight": made(embed_dim, self.kdim, when=not packed),
-            "v_proj_weight": made(embed_dim, self.vdim, when=not packed),
-            "in_proj_weight": made(3 * embed_dim, embed_dim, when=packed),
-            "in_proj_bias": made(3 * embed_dim, when=bias)}
+            "q_proj_weight": parameter_of(embed_dim, embed_dim, exists=not packed),
+            "k_proj_weight": parameter_of(embed_dim, self.kdim, exists=not packed),
+            "v_proj_weight": parameter_of(embed_dim, self.vdim, exists=not packed),
+            "in_proj_weight": parameter_of(3 * embed_dim, embed_dim, exists=packed),
+            "in_proj_bias": parameter_of(3 * embed_dim, exists=bias)}
         for name, parameter in parameters.items():
             self.register_parameter(name, parameter)
         self.out_proj = NonDynamicallyQuantizableLinear(embed_dim, embed_dim, bias, device, dtype)
-        self.bias_k, self.bias_v = (made(1, 1, embed_dim, when=add_bias_kv) for _ in "kv")
+        self.bias_k, self.bias_v = (parameter_of(1, 1, embed_dim, exists=add_bias_kv) for _ in "kv")
         self._reset_parameters()
 
     def _reset_parameters(self) -> None:
-        """Draws the weights evenly after Glorot; biases are 0, those of k and v drawn normally."""
+        """Draws weights by xavier_uniform_ and bias_k, bias_v by xavier_normal_; zeros biases."""
         for name in ("in_proj_weight", "q_proj_weight", "k_proj_weight", "v_proj_weight"):
             weight = self._parameters[name]
             if weight is not None:
@@ -102,7 +124,7 @@ class MultiheadAttention(Module):
 
 
 class SDPBackend(enum.Enum):
-    """PyTorch's ways to compute attention, between which there is nothing to choose here."""
+    """Names of PyTorch's attention backends; the choice has no effect here."""
 
     ERROR = -1
     MATH = 0
@@ -114,5 +136,5 @@ class SDPBackend(enum.Enum):
 
 @contextmanager
 def sdpa_kernel(backends: Any, set_priority: bool = False) -> Iterator[None]:
-    """A context in which attention is computed as everywhere."""
+    """A context without effect: there is one implementation of attention."""
     yield

@@ -1,4 +1,4 @@
-"""Normalization by statistics per channel, of the batch or of each sample, which are remembered."""
+"""Batch and instance normalization layers, with running statistics for each channel."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ __all__ = [
 
 
 class _ChannelNorm(Scaled):
-    """Base of what has weight, bias and running statistics per channel."""
+    """Base of layers with weight, bias and running statistics for each channel."""
 
-    dimensions: tuple[int, ...]  # how many axes an input may have
+    dimensions: tuple[int, ...]  # the numbers of axes that an input may have
     bias: Parameter | None
     running_mean: Tensor | None
     running_var: Tensor | None
@@ -37,14 +37,14 @@ class _ChannelNorm(Scaled):
         super().__init__()
         self.num_features, self.eps, self.momentum = num_features, eps, momentum
         self.affine, self.track_running_stats = affine, track_running_stats
-        how = {"device": device, "dtype": dtype}
-        self.weight = Parameter(ones(num_features, **how)) if affine else None
-        self.bias = Parameter(zeros(num_features, **how)) if affine and bias else None
-        kept = track_running_stats
-        self.register_buffer("running_mean", zeros(num_features, **how) if kept else None)
-        self.register_buffer("running_var", ones(num_features, **how) if kept else None)
-        counted = zeros((), dtype=int64, device=device) if kept else None
-        self.register_buffer("num_batches_tracked", counted)
+        options = {"device": device, "dtype": dtype}
+        self.weight = Parameter(ones(num_features, **options)) if affine else None
+        self.bias = Parameter(zeros(num_features, **options)) if affine and bias else None
+        tracked = track_running_stats
+        self.register_buffer("running_mean", zeros(num_features, **options) if tracked else None)
+        self.register_buffer("running_var", ones(num_features, **options) if tracked else None)
+        batch_count = zeros((), dtype=int64, device=device) if tracked else None
+        self.register_buffer("num_batches_tracked", batch_count)
         self.reset_parameters()
 
     def reset_running_stats(self) -> None:
@@ -55,7 +55,7 @@ class _ChannelNorm(Scaled):
                 buffer.fill_(value)
 
     def reset_parameters(self) -> None:
-        """Sets the weight to 1 and the bias to 0, and the running statistics to their start."""
+        """Sets the weight to 1, the bias to 0 and resets the running statistics."""
         self.reset_running_stats()
         super().reset_parameters()
 
@@ -90,15 +90,16 @@ class _BatchNorm(_ChannelNorm):
 
     def forward(self, input: Tensor) -> Tensor:
         self._check_input_dim(input)
-        share = self._counted() if self.training else 0.0
-        known = self.running_mean is not None and self.running_var is not None
-        kept = self.track_running_stats or not self.training
+        momentum = self._count_batch() if self.training else 0.0
+        has_running = self.running_mean is not None and self.running_var is not None
+        uses_running = self.track_running_stats or not self.training
         return F.batch_norm(
-            input, self.running_mean if kept else None, self.running_var if kept else None,
-            self.weight, self.bias, self.training or not known, share, self.eps)
+            input, self.running_mean if uses_running else None,
+            self.running_var if uses_running else None, self.weight, self.bias,
+            self.training or not has_running, momentum, self.eps)
 
-    def _counted(self) -> Any:
-        """The share that the next batch has in the running statistics; the batch is counted."""
+    def _count_batch(self) -> Any:
+        """The weight of the next batch in the running statistics; increments the batch counter."""
         count = self.num_batches_tracked
         if count is not None and self.track_running_stats:
             with_tape(False, count.add_, 1)
@@ -108,30 +109,139 @@ class _BatchNorm(_ChannelNorm):
 
 
 class BatchNorm1d(_BatchNorm):
-    """(n, c) or (n, c, length) with mean 0 and variance 1 for each channel; then weight and bias.
+    """Batch normalization for each channel of (n, c) or (n, c, l); of the shape of the input.
 
-    Ioffe and Szegedy, arXiv 1502.03167. Training uses the statistics of the batch, and moves the
-    running ones by a share of `momentum` (None: to the average of all batches); otherwise these
-    are used.
+    (x - mean) / sqrt(variance + eps) * weight + bias over the batch, with weight and bias (c,).
+    Training uses the statistics of the batch and updates running = (1 - momentum) * running +
+    momentum * batch, with the variance divided by count - 1. Evaluation uses the running
+    statistics. Ioffe and Szegedy, arXiv 1502.03167.
+
+    Args:
+        num_features: the number of channels c.
+        eps: added to the variance. Default 1e-05.
+        momentum: weight of the new statistics in the running ones; None averages over all batches.
+            Default 0.1.
+        affine: adds a learned weight and bias. Default True.
+        track_running_stats: keeps running statistics for the evaluation; with False every call uses
+            those of the batch. Default True.
+        device, dtype: of the parameters. Default None: the default device, float32.
+        bias: False leaves out the bias. Default True.
+
+    Raises:
+        ShapeError: the input does not have 2 or 3 axes or c channels, or in training one value per
+            channel.
+        DTypeError: the input is not of a real floating point dtype.
+
+    Example:
+        >>> import fusewire as fw
+        >>> layer = fw.nn.BatchNorm1d(1, eps=0.0)
+        >>> layer(fw.tensor([[1.0], [3.0]])).detach()
+        tensor([[-1.],
+                [ 1.]])
+        >>> layer.running_mean, layer.num_batches_tracked
+        (tensor([0.2]), tensor(1))
     """
 
     dimensions = (2, 3)
 
 
 class BatchNorm2d(_BatchNorm):
-    """(n, c, h, w) with mean 0 and variance 1 for each channel: see BatchNorm1d."""
+    """Batch normalization for each channel of (n, c, h, w); of the shape of the input.
+
+    (x - mean) / sqrt(variance + eps) * weight + bias over the batch and space, with weight and bias
+    (c,). Training uses the statistics of the batch and updates running = (1 - momentum) * running +
+    momentum * batch, with the variance divided by count - 1. Evaluation uses the running
+    statistics. Ioffe and Szegedy, arXiv 1502.03167.
+
+    Args:
+        num_features: the number of channels c.
+        eps: added to the variance. Default 1e-05.
+        momentum: weight of the new statistics in the running ones; None averages over all batches.
+            Default 0.1.
+        affine: adds a learned weight and bias. Default True.
+        track_running_stats: keeps running statistics for the evaluation; with False every call uses
+            those of the batch. Default True.
+        device, dtype: of the parameters. Default None: the default device, float32.
+        bias: False leaves out the bias. Default True.
+
+    Raises:
+        ShapeError: the input does not have 4 axes or c channels, or in training one value per
+            channel.
+        DTypeError: the input is not of a real floating point dtype.
+
+    Example:
+        >>> import fusewire as fw
+        >>> layer = fw.nn.BatchNorm2d(3)
+        >>> layer(fw.ones(2, 3, 4, 4)).shape, layer.weight.shape
+        ((2, 3, 4, 4), (3,))
+    """
 
     dimensions = (4,)
 
 
 class BatchNorm3d(_BatchNorm):
-    """(n, c, d, h, w) with mean 0 and variance 1 for each channel: see BatchNorm1d."""
+    """Batch normalization for each channel of (n, c, d, h, w); of the shape of the input.
+
+    (x - mean) / sqrt(variance + eps) * weight + bias over the batch and space, with weight and bias
+    (c,). Training uses the statistics of the batch and updates running = (1 - momentum) * running +
+    momentum * batch, with the variance divided by count - 1. Evaluation uses the running
+    statistics. Ioffe and Szegedy, arXiv 1502.03167.
+
+    Args:
+        num_features: the number of channels c.
+        eps: added to the variance. Default 1e-05.
+        momentum: weight of the new statistics in the running ones; None averages over all batches.
+            Default 0.1.
+        affine: adds a learned weight and bias. Default True.
+        track_running_stats: keeps running statistics for the evaluation; with False every call uses
+            those of the batch. Default True.
+        device, dtype: of the parameters. Default None: the default device, float32.
+        bias: False leaves out the bias. Default True.
+
+    Raises:
+        ShapeError: the input does not have 5 axes or c channels, or in training one value per
+            channel.
+        DTypeError: the input is not of a real floating point dtype.
+
+    Example:
+        >>> import fusewire as fw
+        >>> layer = fw.nn.BatchNorm3d(3)
+        >>> layer(fw.ones(2, 3, 4, 4, 4)).shape, layer.weight.shape
+        ((2, 3, 4, 4, 4), (3,))
+    """
 
     dimensions = (5,)
 
 
 class SyncBatchNorm(_BatchNorm):
-    """(n, c, ...) with mean 0 and variance 1 for each channel, in one process: see BatchNorm1d."""
+    """Batch normalization for each channel of (n, c, ...), with 0 to 3 axes of space.
+
+    As BatchNorm1d, BatchNorm2d and BatchNorm3d: the statistics are those of this process.
+
+    Args:
+        num_features: the number of channels c.
+        eps: added to the variance. Default 1e-05.
+        momentum: weight of the new statistics in the running ones; None averages over all batches.
+            Default 0.1.
+        affine: adds a learned weight and bias. Default True.
+        track_running_stats: keeps running statistics for the evaluation; with False every call uses
+            those of the batch. Default True.
+        device, dtype: of the parameters. Default None: the default device, float32.
+        bias: False leaves out the bias. Default True.
+        process_group: stored, but without effect. Default None.
+
+    Raises:
+        ShapeError: the input does not have 2 to 5 axes or c channels, or in training one value per
+            channel.
+        DTypeError: the input is not of a real floating point dtype.
+
+    Example:
+        >>> import fusewire as fw
+        >>> model = fw.nn.Sequential(fw.nn.BatchNorm2d(3))
+        >>> model = fw.nn.SyncBatchNorm.convert_sync_batchnorm(model)
+        >>> type(model[0]).__name__, model(fw.ones(2, 3, 4, 4)).shape
+        ('SyncBatchNorm', (2, 3, 4, 4))
+    """
 
     dimensions = (2, 3, 4, 5)
 
@@ -146,17 +256,20 @@ class SyncBatchNorm(_BatchNorm):
 
     @classmethod
     def convert_sync_batchnorm(cls, module: Module, process_group: Any = None) -> Module:
-        """`module` with every batch normalization in it replaced by one of this class."""
-        made = module
+        """`module` with every batch normalization replaced by one of this class.
+
+        The new layers share the parameters and buffers of the old ones.
+        """
+        converted = module
         if isinstance(module, _BatchNorm):
-            made = cls(module.num_features, module.eps, module.momentum, module.affine,
+            converted = cls(module.num_features, module.eps, module.momentum, module.affine,
                        module.track_running_stats, process_group, bias=module.bias is not None)
             for name in ("weight", "bias", "running_mean", "running_var", "num_batches_tracked"):
-                setattr(made, name, getattr(module, name))
-            made.training = module.training
+                setattr(converted, name, getattr(module, name))
+            converted.training = module.training
         for name, child in module.named_children():
-            made.add_module(name, cls.convert_sync_batchnorm(child, process_group))
-        return made
+            converted.add_module(name, cls.convert_sync_batchnorm(child, process_group))
+        return converted
 
 
 # ---- within each sample
@@ -171,31 +284,105 @@ class _InstanceNorm(_ChannelNorm):
 
     def forward(self, input: Tensor) -> Tensor:
         self._check_input_dim(input)
-        alone = input.ndim == self.dimensions[0]
+        unbatched = input.ndim == self.dimensions[0]
         out = F.instance_norm(
-            input[None] if alone else input, self.running_mean, self.running_var, self.weight,
+            input[None] if unbatched else input, self.running_mean, self.running_var, self.weight,
             self.bias, self.training or not self.track_running_stats,
             0.0 if self.momentum is None else self.momentum, self.eps)
-        return out[0] if alone else out
+        return out[0] if unbatched else out
 
 
 class InstanceNorm1d(_InstanceNorm):
-    """(n, c, length) or (c, length) with mean 0 and variance 1 for each channel of each sample.
+    """Normalization of each channel of each sample: (n, c, l) or (c, l).
 
-    Ulyanov, Vedaldi and Lempitsky, arXiv 1607.08022. With `affine` times a weight plus a bias per
-    channel; with `track_running_stats` running statistics are used where it is not training.
+    The result has the shape of the input: (x - mean) / sqrt(variance + eps) over space, with affine
+    times weight plus bias, both (c,). With track_running_stats, training updates running statistics
+    by the means over the samples, and evaluation uses them. Ulyanov, Vedaldi and Lempitsky, arXiv
+    1607.08022.
+
+    Args:
+        num_features: the number of channels c.
+        eps: added to the variance. Default 1e-05.
+        momentum: weight of the new statistics in the running ones. Default 0.1.
+        affine: adds a learned weight and bias. Default False.
+        track_running_stats: keeps running statistics for the evaluation; with False every call uses
+            those of the sample. Default False.
+        device, dtype: of the parameters. Default None: the default device, float32.
+        bias: False leaves out the bias. Default True.
+
+    Raises:
+        ShapeError: the input does not have 2 or 3 axes, it has one value per channel, or with
+            affine other channels.
+        DTypeError: the input is not of a real floating point dtype.
+
+    Example:
+        >>> import fusewire as fw
+        >>> fw.nn.InstanceNorm1d(1, eps=0.0)(fw.tensor([[1.0, 3.0]]))
+        tensor([[-1.,  1.]])
     """
 
     dimensions = (2, 3)
 
 
 class InstanceNorm2d(_InstanceNorm):
-    """(n, c, h, w) or (c, h, w) with mean 0 and variance 1 for each channel of each sample."""
+    """Normalization of each channel of each sample: (n, c, h, w) or (c, h, w).
+
+    The result has the shape of the input: (x - mean) / sqrt(variance + eps) over space, with affine
+    times weight plus bias, both (c,). With track_running_stats, training updates running statistics
+    by the means over the samples, and evaluation uses them. Ulyanov, Vedaldi and Lempitsky, arXiv
+    1607.08022.
+
+    Args:
+        num_features: the number of channels c.
+        eps: added to the variance. Default 1e-05.
+        momentum: weight of the new statistics in the running ones. Default 0.1.
+        affine: adds a learned weight and bias. Default False.
+        track_running_stats: keeps running statistics for the evaluation; with False every call uses
+            those of the sample. Default False.
+        device, dtype: of the parameters. Default None: the default device, float32.
+        bias: False leaves out the bias. Default True.
+
+    Raises:
+        ShapeError: the input does not have 3 or 4 axes, it has one value per channel, or with
+            affine other channels.
+        DTypeError: the input is not of a real floating point dtype.
+
+    Example:
+        >>> import fusewire as fw
+        >>> fw.nn.InstanceNorm2d(3, affine=True)(fw.ones(2, 3, 4, 4)).shape
+        (2, 3, 4, 4)
+    """
 
     dimensions = (3, 4)
 
 
 class InstanceNorm3d(_InstanceNorm):
-    """(n, c, d, h, w) or (c, d, h, w), each channel of each sample with mean 0 and variance 1."""
+    """Normalization of each channel of each sample: (n, c, d, h, w) or (c, d, h, w).
+
+    The result has the shape of the input: (x - mean) / sqrt(variance + eps) over space, with affine
+    times weight plus bias, both (c,). With track_running_stats, training updates running statistics
+    by the means over the samples, and evaluation uses them. Ulyanov, Vedaldi and Lempitsky, arXiv
+    1607.08022.
+
+    Args:
+        num_features: the number of channels c.
+        eps: added to the variance. Default 1e-05.
+        momentum: weight of the new statistics in the running ones. Default 0.1.
+        affine: adds a learned weight and bias. Default False.
+        track_running_stats: keeps running statistics for the evaluation; with False every call uses
+            those of the sample. Default False.
+        device, dtype: of the parameters. Default None: the default device, float32.
+        bias: False leaves out the bias. Default True.
+
+    Raises:
+        ShapeError: the input does not have 4 or 5 axes, it has one value per channel, or with
+            affine other channels.
+        DTypeError: the input is not of a real floating point dtype.
+
+    Example:
+        >>> import fusewire as fw
+        >>> fw.nn.InstanceNorm3d(3)(fw.ones(2, 3, 4, 4, 4)).shape
+        (2, 3, 4, 4, 4)
+    """
 
     dimensions = (4, 5)

@@ -1,4 +1,4 @@
-"""Convolution layers: one class for any number of axes, and one for transposed convolution."""
+"""Convolution layers and transposed convolution layers for one, two and three axes."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _MODES = ("zeros", "reflect", "replicate", "circular")
 
 
 class _Conv(Module):
-    """What all convolutions have: sizes as tuples of a number for each axis, weight and bias."""
+    """Base of convolutions: sizes are tuples with one number for each axis."""
 
     axes: int  # of space
     function: Callable[..., Tensor]
@@ -80,19 +80,19 @@ class _Conv(Module):
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        """Draws weight and bias evenly from +-1 / sqrt(the elements of one filter)."""
+        """Draws weight and bias uniformly from +-1 / sqrt(the number of elements of one filter)."""
         init.kaiming_uniform_(self.weight, a=math.sqrt(5))
         init.bias_uniform_(self.bias, self.weight)
 
     def forward(self, input: Tensor) -> Tensor:
         x, padding = input, self.padding
         if self.padding_mode != "zeros":
-            x, padding = F.pad(input, self._around(), self.padding_mode), "valid"
+            x, padding = F.pad(input, self._pad_widths(), self.padding_mode), "valid"
         return type(self).function(x, self.weight, self.bias, self.stride, padding, self.dilation,
                                    self.groups)
 
-    def _around(self) -> list[int]:
-        """What `F.pad` adds: (before, after) of the last axis, then of those before."""
+    def _pad_widths(self) -> list[int]:
+        """The widths for `F.pad`: (before, after) of the last axis, then of the axes before it."""
         if self.padding == "valid":
             pads = [(0, 0)] * self.axes
         elif self.padding == "same":
@@ -104,24 +104,51 @@ class _Conv(Module):
     def extra_repr(self) -> str:
         text = (f"{self.in_channels}, {self.out_channels}, kernel_size={self.kernel_size}, "
                 f"stride={self.stride}")
-        usual = {"padding": (0,) * self.axes, "dilation": (1,) * self.axes,
+        defaults = {"padding": (0,) * self.axes, "dilation": (1,) * self.axes,
                  "output_padding": (0,) * self.axes, "groups": 1}
-        for name, value in usual.items():
-            given = getattr(self, name)
-            text += f", {name}={given}" if given != value else ""
+        for name, value in defaults.items():
+            current = getattr(self, name)
+            text += f", {name}={current}" if current != value else ""
         text += "" if self.bias is not None else ", bias=False"
         return text + (f", padding_mode={self.padding_mode}" if self.padding_mode != "zeros"
                        else "")
 
 
 class Conv1d(_Conv):
-    """x (n, in_channels, l), or one without n, to (n, out_channels, l_out).
+    """Cross-correlation: (n, in_channels, l) -> (n, out_channels, l_out).
 
-    weight is (out_channels, in_channels / groups, kernel_size), bias (out_channels,).
+    The input may lack n. A size s of space becomes (s + 2 * padding - dilation * (kernel_size - 1)
+    - 1) // stride + 1.
 
-    >>> import fusewire as fw
-    >>> fw.nn.Conv1d(2, 4, 3, padding="same", groups=2)(fw.zeros(1, 2, 5)).shape
-    (1, 4, 5)
+    The parameters are weight, (out_channels, in_channels / groups, kernel_size), and bias,
+    (out_channels,). Both are drawn uniformly from +-1 / sqrt(m), where m is the number of elements
+    of weight[0].
+
+    Args:
+        in_channels: channels of the input.
+        out_channels: channels of the result.
+        kernel_size: size of the kernel.
+        stride: step between windows. Default 1.
+        padding: number of elements added at both ends of each axis, "valid" for 0, or "same" for
+            results as large as the input. Default 0.
+        dilation: distance between the elements of a window. Default 1.
+        groups: number of groups of channels that are convolved separately. Default 1.
+        bias: adds a learned number to each channel of the result. Default True.
+        padding_mode: values of the padding: "zeros", "reflect", "replicate" or "circular". Default
+            "zeros".
+        device, dtype: of the parameters. Default None: the default device, float32.
+
+    Raises:
+        ShapeError: the input has other axes or channels, or is smaller than the kernel.
+        ArgumentError: groups does not divide both numbers of channels, padding="same" with a stride
+            other than 1, or an unknown padding or padding_mode.
+        DTypeError: the input does not have the dtype of the weight.
+
+    Example:
+        >>> import fusewire as fw
+        >>> layer = fw.nn.Conv1d(2, 4, 3, padding="same", groups=2)
+        >>> layer(fw.zeros(1, 2, 5)).shape, layer.weight.shape
+        ((1, 4, 5), (4, 1, 3))
     """
 
     axes = 1
@@ -129,9 +156,40 @@ class Conv1d(_Conv):
 
 
 class Conv2d(_Conv):
-    """x (n, in_channels, h, w), or one without n, to (n, out_channels, h_out, w_out).
+    """Cross-correlation: (n, in_channels, h, w) -> (n, out_channels, h_out, w_out).
 
-    weight is (out_channels, in_channels / groups, *kernel_size), bias (out_channels,).
+    The input may lack n. A size s of space becomes (s + 2 * padding - dilation * (kernel_size - 1)
+    - 1) // stride + 1.
+
+    The parameters are weight, (out_channels, in_channels / groups, *kernel_size), and bias,
+    (out_channels,). Both are drawn uniformly from +-1 / sqrt(m), where m is the number of elements
+    of weight[0].
+
+    Args:
+        in_channels: channels of the input.
+        out_channels: channels of the result.
+        kernel_size: size of the kernel; one number, or 2 of them.
+        stride: step between windows; one number, or 2 of them. Default 1.
+        padding: number of elements added at both ends of each axis, "valid" for 0, or "same" for
+            results as large as the input. Default 0.
+        dilation: distance between the elements of a window. Default 1.
+        groups: number of groups of channels that are convolved separately. Default 1.
+        bias: adds a learned number to each channel of the result. Default True.
+        padding_mode: values of the padding: "zeros", "reflect", "replicate" or "circular". Default
+            "zeros".
+        device, dtype: of the parameters. Default None: the default device, float32.
+
+    Raises:
+        ShapeError: the input has other axes or channels, or is smaller than the kernel.
+        ArgumentError: groups does not divide both numbers of channels, padding="same" with a stride
+            other than 1, or an unknown padding or padding_mode.
+        DTypeError: the input does not have the dtype of the weight.
+
+    Example:
+        >>> import fusewire as fw
+        >>> layer = fw.nn.Conv2d(3, 8, kernel_size=3, stride=2, padding=1)
+        >>> layer(fw.zeros(1, 3, 32, 32)).shape, layer.weight.shape
+        ((1, 8, 16, 16), (8, 3, 3, 3))
     """
 
     axes = 2
@@ -139,9 +197,40 @@ class Conv2d(_Conv):
 
 
 class Conv3d(_Conv):
-    """x (n, in_channels, d, h, w), or one without n, to (n, out_channels, d_out, h_out, w_out).
+    """Cross-correlation: (n, in_channels, d, h, w) -> (n, out_channels, d_out, h_out, w_out).
 
-    weight is (out_channels, in_channels / groups, *kernel_size), bias (out_channels,).
+    The input may lack n. A size s of space becomes (s + 2 * padding - dilation * (kernel_size - 1)
+    - 1) // stride + 1.
+
+    The parameters are weight, (out_channels, in_channels / groups, *kernel_size), and bias,
+    (out_channels,). Both are drawn uniformly from +-1 / sqrt(m), where m is the number of elements
+    of weight[0].
+
+    Args:
+        in_channels: channels of the input.
+        out_channels: channels of the result.
+        kernel_size: size of the kernel; one number, or 3 of them.
+        stride: step between windows; one number, or 3 of them. Default 1.
+        padding: number of elements added at both ends of each axis, "valid" for 0, or "same" for
+            results as large as the input. Default 0.
+        dilation: distance between the elements of a window. Default 1.
+        groups: number of groups of channels that are convolved separately. Default 1.
+        bias: adds a learned number to each channel of the result. Default True.
+        padding_mode: values of the padding: "zeros", "reflect", "replicate" or "circular". Default
+            "zeros".
+        device, dtype: of the parameters. Default None: the default device, float32.
+
+    Raises:
+        ShapeError: the input has other axes or channels, or is smaller than the kernel.
+        ArgumentError: groups does not divide both numbers of channels, padding="same" with a stride
+            other than 1, or an unknown padding or padding_mode.
+        DTypeError: the input does not have the dtype of the weight.
+
+    Example:
+        >>> import fusewire as fw
+        >>> layer = fw.nn.Conv3d(1, 2, kernel_size=(1, 3, 3))
+        >>> layer(fw.zeros(1, 1, 4, 8, 8)).shape, layer.weight.shape
+        ((1, 2, 4, 6, 6), (2, 1, 1, 3, 3))
     """
 
     axes = 3
@@ -149,7 +238,10 @@ class Conv3d(_Conv):
 
 
 class _ConvTranspose(_Conv):
-    """What a convolution's gradient is by its input; weight (in, out / groups, *kernel_size)."""
+    """Base of transposed convolutions, the gradients of convolutions with respect to the input.
+
+    The weight is (in_channels, out_channels / groups, *kernel_size).
+    """
 
     transposed = True
 
@@ -161,8 +253,8 @@ class _ConvTranspose(_Conv):
         Module.__init__(self)
         name = type(self).__name__
         if padding_mode != "zeros":
-            raise ArgumentError(f"{name}: padding_mode {padding_mode!r} is not there",
-                                "padding takes away from the result here: use 'zeros'")
+            raise ArgumentError(f"{name}: padding_mode {padding_mode!r} is not supported",
+                                "padding shortens the result here: use 'zeros'")
         self._set_channels(in_channels, out_channels, groups)
         self._set_sizes(kernel_size=kernel_size, stride=stride, dilation=dilation, padding=padding,
                         output_padding=output_padding)
@@ -170,31 +262,64 @@ class _ConvTranspose(_Conv):
         self._make(bias, device, dtype)
 
     def forward(self, input: Tensor, output_size: Sequence[int] | None = None) -> Tensor:
-        more = self.output_padding if output_size is None else self._more(input, output_size)
-        return type(self).function(input, self.weight, self.bias, self.stride, self.padding, more,
+        added = self.output_padding if output_size is None else \
+            self._padding_for(input, output_size)
+        return type(self).function(input, self.weight, self.bias, self.stride, self.padding, added,
                                    self.groups, self.dilation)
 
-    def _more(self, input: Tensor, output_size: Sequence[int]) -> tuple[int, ...]:
-        """The output padding that makes space of `output_size`."""
+    def _padding_for(self, input: Tensor, output_size: Sequence[int]) -> tuple[int, ...]:
+        """The output padding that leads to `output_size`."""
         d, name = self.axes, type(self).__name__
         if len(output_size) not in (d, input.ndim):
             raise ShapeError(f"{name}: output_size {tuple(output_size)} for an input "
                              f"{input.shape}: needs {d} sizes of space, or all {input.ndim}")
-        wanted = tuple(output_size)[-d:]
-        least = tuple((n - 1) * s - 2 * p + r * (k - 1) + 1 for n, s, p, r, k in zip(
+        target = tuple(output_size)[-d:]
+        smallest = tuple((n - 1) * s - 2 * p + r * (k - 1) + 1 for n, s, p, r, k in zip(
             input.shape[-d:], self.stride, self.padding, self.dilation, self.kernel_size))
-        most = tuple(n + s - 1 for n, s in zip(least, self.stride))
-        if any(not low <= n <= high for low, n, high in zip(least, wanted, most)):
-            raise ShapeError(f"{name}: output_size {wanted} for an input {input.shape}: sizes go "
-                             f"from {least} to {most}",
+        largest = tuple(n + s - 1 for n, s in zip(smallest, self.stride))
+        if any(not low <= n <= high for low, n, high in zip(smallest, target, largest)):
+            raise ShapeError(f"{name}: output_size {target} for an input {input.shape}: sizes go "
+                             f"from {smallest} to {largest}",
                              "other strides or paddings make other sizes")
-        return tuple(n - low for n, low in zip(wanted, least))
+        return tuple(n - low for n, low in zip(target, smallest))
 
 
 class ConvTranspose1d(_ConvTranspose):
-    """x (n, in_channels, l), or one without n, to (n, out_channels, l_out).
+    """Transposed convolution: (n, in_channels, l) -> (n, out_channels, l_out).
 
-    weight is (in_channels, out_channels / groups, kernel_size), bias (out_channels,).
+    The gradient of Conv1d with respect to its input. The input may lack n. A size s of space
+    becomes (s - 1) * stride - 2 * padding + dilation * (kernel_size - 1) + output_padding + 1. The
+    call takes output_size, the sizes of space or the whole shape, in the place of output_padding.
+
+    The parameters are weight, (in_channels, out_channels / groups, kernel_size), and bias,
+    (out_channels,). Both are drawn uniformly from +-1 / sqrt(m), where m is the number of elements
+    of weight[0].
+
+    Args:
+        in_channels: channels of the input.
+        out_channels: channels of the result.
+        kernel_size: size of the kernel.
+        stride: distance between the kernels of neighbouring elements. Default 1.
+        padding: number of elements removed at both ends of each axis. Default 0.
+        output_padding: number of elements added at the end of each axis; less than stride or
+            dilation. Default 0.
+        groups: number of groups of channels that are convolved separately. Default 1.
+        bias: adds a learned number to each channel of the result. Default True.
+        dilation: distance between the elements of the kernel. Default 1.
+        padding_mode: only "zeros". Default "zeros".
+        device, dtype: of the parameters. Default None: the default device, float32.
+
+    Raises:
+        ShapeError: the input has other axes or channels, or output_size is not possible.
+        ArgumentError: groups does not divide both numbers of channels, output_padding is too large,
+            or padding_mode is not "zeros".
+        DTypeError: the input does not have the dtype of the weight.
+
+    Example:
+        >>> import fusewire as fw
+        >>> layer = fw.nn.ConvTranspose1d(2, 4, 3, stride=2)
+        >>> layer(fw.zeros(1, 2, 5)).shape, layer.weight.shape
+        ((1, 4, 11), (2, 4, 3))
     """
 
     axes = 1
@@ -202,14 +327,43 @@ class ConvTranspose1d(_ConvTranspose):
 
 
 class ConvTranspose2d(_ConvTranspose):
-    """x (n, in_channels, h, w), or one without n, to (n, out_channels, h_out, w_out).
+    """Transposed convolution: (n, in_channels, h, w) -> (n, out_channels, h_out, w_out).
 
-    weight is (in_channels, out_channels / groups, *kernel_size), bias (out_channels,).
+    The gradient of Conv2d with respect to its input. The input may lack n. A size s of space
+    becomes (s - 1) * stride - 2 * padding + dilation * (kernel_size - 1) + output_padding + 1. The
+    call takes output_size, the sizes of space or the whole shape, in the place of output_padding.
 
-    >>> import fusewire as fw
-    >>> up = fw.nn.ConvTranspose2d(8, 4, 3, stride=2, padding=1)
-    >>> up(fw.zeros(1, 8, 5, 5)).shape, up(fw.zeros(1, 8, 5, 5), output_size=(10, 10)).shape
-    ((1, 4, 9, 9), (1, 4, 10, 10))
+    The parameters are weight, (in_channels, out_channels / groups, *kernel_size), and bias,
+    (out_channels,). Both are drawn uniformly from +-1 / sqrt(m), where m is the number of elements
+    of weight[0].
+
+    Args:
+        in_channels: channels of the input.
+        out_channels: channels of the result.
+        kernel_size: size of the kernel; one number, or 2 of them.
+        stride: distance between the kernels of neighbouring elements; one number, or 2 of them.
+            Default 1.
+        padding: number of elements removed at both ends of each axis. Default 0.
+        output_padding: number of elements added at the end of each axis; less than stride or
+            dilation. Default 0.
+        groups: number of groups of channels that are convolved separately. Default 1.
+        bias: adds a learned number to each channel of the result. Default True.
+        dilation: distance between the elements of the kernel. Default 1.
+        padding_mode: only "zeros". Default "zeros".
+        device, dtype: of the parameters. Default None: the default device, float32.
+
+    Raises:
+        ShapeError: the input has other axes or channels, or output_size is not possible.
+        ArgumentError: groups does not divide both numbers of channels, output_padding is too large,
+            or padding_mode is not "zeros".
+        DTypeError: the input does not have the dtype of the weight.
+
+    Example:
+        >>> import fusewire as fw
+        >>> layer = fw.nn.ConvTranspose2d(8, 4, 3, stride=2, padding=1)
+        >>> x = fw.zeros(1, 8, 5, 5)
+        >>> layer(x).shape, layer(x, output_size=(10, 10)).shape
+        ((1, 4, 9, 9), (1, 4, 10, 10))
     """
 
     axes = 2
@@ -217,9 +371,43 @@ class ConvTranspose2d(_ConvTranspose):
 
 
 class ConvTranspose3d(_ConvTranspose):
-    """x (n, in_channels, d, h, w), or one without n, to (n, out_channels, d_out, h_out, w_out).
+    """Transposed convolution of volumes (n, in_channels, d, h, w).
 
-    weight is (in_channels, out_channels / groups, *kernel_size), bias (out_channels,).
+    The result is (n, out_channels, d_out, h_out, w_out). The gradient of Conv3d with respect to its
+    input. The input may lack n. A size s of space becomes (s - 1) * stride - 2 * padding + dilation
+    * (kernel_size - 1) + output_padding + 1. The call takes output_size, the sizes of space or the
+    whole shape, in the place of output_padding.
+
+    The parameters are weight, (in_channels, out_channels / groups, *kernel_size), and bias,
+    (out_channels,). Both are drawn uniformly from +-1 / sqrt(m), where m is the number of elements
+    of weight[0].
+
+    Args:
+        in_channels: channels of the input.
+        out_channels: channels of the result.
+        kernel_size: size of the kernel; one number, or 3 of them.
+        stride: distance between the kernels of neighbouring elements; one number, or 3 of them.
+            Default 1.
+        padding: number of elements removed at both ends of each axis. Default 0.
+        output_padding: number of elements added at the end of each axis; less than stride or
+            dilation. Default 0.
+        groups: number of groups of channels that are convolved separately. Default 1.
+        bias: adds a learned number to each channel of the result. Default True.
+        dilation: distance between the elements of the kernel. Default 1.
+        padding_mode: only "zeros". Default "zeros".
+        device, dtype: of the parameters. Default None: the default device, float32.
+
+    Raises:
+        ShapeError: the input has other axes or channels, or output_size is not possible.
+        ArgumentError: groups does not divide both numbers of channels, output_padding is too large,
+            or padding_mode is not "zeros".
+        DTypeError: the input does not have the dtype of the weight.
+
+    Example:
+        >>> import fusewire as fw
+        >>> layer = fw.nn.ConvTranspose3d(2, 1, 2, stride=2)
+        >>> layer(fw.zeros(1, 2, 3, 4, 4)).shape
+        (1, 1, 6, 8, 8)
     """
 
     axes = 3

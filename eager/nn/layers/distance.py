@@ -1,4 +1,4 @@
-"""Layers that compare two batches of vectors."""
+"""Layers that compare vectors of two tensors."""
 
 from __future__ import annotations
 
@@ -10,7 +10,24 @@ __all__ = ["CosineSimilarity", "PairwiseDistance"]
 
 
 class CosineSimilarity(Module):
-    """The cosines of the angles between vectors of x1 and x2 along `dim`, whose axis is gone."""
+    """The cosine of the angle between x1 and x2 along `dim`, an axis that the result lacks.
+
+    The shapes of x1 and x2 broadcast. Norms below eps count as eps, so the cosine of a zero vector
+    is 0.
+
+    Args:
+        dim: the axis of the vectors. Default 1.
+        eps: the smallest norm. Default 1e-08.
+
+    Raises:
+        ShapeError: the shapes do not broadcast.
+        AxisError: an input has no axis dim.
+
+    Example:
+        >>> import fusewire as fw
+        >>> fw.nn.CosineSimilarity()(fw.tensor([[3.0, 4.0]]), fw.tensor([[6.0, 8.0]]))
+        tensor([1.])
+    """
 
     def __init__(self, dim: int = 1, eps: float = 1e-8) -> None:
         super().__init__()
@@ -21,7 +38,23 @@ class CosineSimilarity(Module):
 
 
 class PairwiseDistance(Module):
-    """The p-norms of x1 - x2 + eps along the last axis: (n, d) twice to (n,)."""
+    """The p-norm of x1 - x2 + eps along the last axis: (n, d), (n, d) -> (n,).
+
+    The shapes of x1 and x2 broadcast.
+
+    Args:
+        p: order of the norm. Default 2.0.
+        eps: added to each difference. Default 1e-06.
+        keepdim: True keeps the last axis with size 1. Default False.
+
+    Raises:
+        ShapeError: the shapes do not broadcast.
+
+    Example:
+        >>> import fusewire as fw
+        >>> fw.nn.PairwiseDistance(eps=0.0)(fw.tensor([[0.0, 0.0]]), fw.tensor([[3.0, 4.0]]))
+        tensor([5.])
+    """
 
     def __init__(self, p: float = 2.0, eps: float = 1e-6, keepdim: bool = False) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""Layers that look vectors up by numbers."""
+"""Embedding layers: they look up rows of a weight by integer indices."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ __all__ = ["Embedding", "EmbeddingBag"]
 
 
 class _Table(Module):
-    """What layers with a vector for each number share."""
+    """Base of layers that hold one vector for each index."""
 
     weight: Parameter
     padding_idx: int | None
@@ -41,7 +41,7 @@ class _Table(Module):
         self.weight = Parameter(values, not frozen)
 
     def reset_parameters(self) -> None:
-        """Draws the weight normally; the row of padding_idx is 0."""
+        """Draws the weight from the standard normal distribution; the row padding_idx is 0."""
         init.normal_(self.weight)
         if self.padding_idx is not None:
             with no_grad():
@@ -58,9 +58,35 @@ def _matrix(owner: str, embeddings: Tensor) -> tuple[int, int]:
 
 
 class Embedding(_Table):
-    """Integers `input` to the rows of `weight` they name: (*input.shape, embedding_dim).
+    """The rows of weight that integers name: (*) -> (*, embedding_dim).
 
-    weight is (num_embeddings, embedding_dim).
+    weight is (num_embeddings, embedding_dim), drawn from the standard normal distribution.
+    Embedding.from_pretrained(embeddings) takes an existing weight.
+
+    Args:
+        num_embeddings: the number of rows.
+        embedding_dim: the size of a row.
+        padding_idx: a row that starts as 0 and gets no gradient; may count from the end. Default
+            None.
+        max_norm: rows in use with a larger norm are scaled to it, in weight itself. Default None:
+            no limit.
+        norm_type: order of that norm. Default 2.0.
+        scale_grad_by_freq: True divides the gradient of a row by the number of its uses in the
+            input. Default False.
+        sparse: stored, but without effect: gradients are dense. Default False.
+        device, dtype: of the parameters. Default None: the default device, float32.
+
+    Raises:
+        ArgumentError: padding_idx is outside of the rows.
+        IndexingError: an index is not in [0, num_embeddings).
+        DTypeError: the indices are not integers.
+
+    Example:
+        >>> import fusewire as fw
+        >>> layer = fw.nn.Embedding.from_pretrained(fw.tensor([[1.0], [2.0], [3.0]]))
+        >>> layer(fw.tensor([[2, 0]]))
+        tensor([[[3.],
+                 [1.]]])
     """
 
     def __init__(
@@ -84,7 +110,11 @@ class Embedding(_Table):
         max_norm: float | None = None, norm_type: float = 2.0, scale_grad_by_freq: bool = False,
         sparse: bool = False,
     ) -> Embedding:
-        """A layer whose weight is `embeddings` (rows, dim), not trained where `freeze`."""
+        """A layer with the weight `embeddings` (rows, dim), without gradient if `freeze`.
+
+        Raises:
+            ShapeError: embeddings does not have two axes.
+        """
         rows, dim = _matrix("Embedding", embeddings)
         return cls(rows, dim, padding_idx, max_norm, norm_type, scale_grad_by_freq, sparse,
                    _weight=embeddings, _freeze=freeze)
@@ -99,9 +129,41 @@ class Embedding(_Table):
 
 
 class EmbeddingBag(_Table):
-    """For each bag of integers the sum, mean or max of the rows they name: (bags, embedding_dim).
+    """The sum, mean or maximum of the rows that each bag of integers names: (bags, dim).
 
-    A bag is a row of `input` (bags, n), or a part of `input` (n,) that begins at one of `offsets`.
+    dim is embedding_dim. The call takes input (bags, n), whose rows are the bags, or input (n,)
+    with offsets (bags,), the first positions of the bags. An empty bag gives 0. With mode "sum" it
+    also takes per_sample_weights, factors of the shape of the input. weight is (num_embeddings,
+    embedding_dim), drawn from the standard normal distribution.
+
+    Args:
+        num_embeddings: the number of rows.
+        embedding_dim: the size of a row.
+        max_norm: rows in use with a larger norm are scaled to it, in weight itself. Default None:
+            no limit.
+        norm_type: order of that norm. Default 2.0.
+        scale_grad_by_freq: True divides the gradient of a row by the number of its uses in the
+            input. Default False.
+        sparse: stored, but without effect: gradients are dense. Default False.
+        mode: "sum", "mean" or "max". Default "mean".
+        include_last_offset: True if the last offset is n, the end of the last bag. Default False.
+        padding_idx: a row that starts as 0 and counts for nothing in a bag; may count from the end.
+            Default None.
+        device, dtype: of the parameters. Default None: the default device, float32.
+
+    Raises:
+        ArgumentError: padding_idx is outside of the rows, mode is unknown, or there are
+            per_sample_weights with another mode than "sum".
+        ShapeError: input and offsets do not have these axes.
+        IndexingError: an index is not in [0, num_embeddings).
+        DTypeError: the indices are not integers.
+
+    Example:
+        >>> import fusewire as fw
+        >>> layer = fw.nn.EmbeddingBag.from_pretrained(fw.tensor([[1.0], [2.0], [4.0]]), mode="sum")
+        >>> layer(fw.tensor([0, 1, 2]), offsets=fw.tensor([0, 2]))
+        tensor([[3.],
+                [4.]])
     """
 
     def __init__(
@@ -132,12 +194,16 @@ class EmbeddingBag(_Table):
         norm_type: float = 2.0, scale_grad_by_freq: bool = False, mode: str = "mean",
         sparse: bool = False, include_last_offset: bool = False, padding_idx: int | None = None,
     ) -> EmbeddingBag:
-        """A layer whose weight is `embeddings` (rows, dim), not trained where `freeze`."""
+        """A layer with the weight `embeddings` (rows, dim), without gradient if `freeze`.
+
+        Raises:
+            ShapeError: embeddings does not have two axes.
+        """
         rows, dim = _matrix("EmbeddingBag", embeddings)
-        made = cls(rows, dim, max_norm, norm_type, scale_grad_by_freq, mode, sparse, embeddings,
+        layer = cls(rows, dim, max_norm, norm_type, scale_grad_by_freq, mode, sparse, embeddings,
                    include_last_offset, padding_idx)
-        made.weight.requires_grad_(not freeze)
-        return made
+        layer.weight.requires_grad_(not freeze)
+        return layer
 
     def extra_repr(self) -> str:
         text = f"{self.num_embeddings}, {self.embedding_dim}"

@@ -1,4 +1,4 @@
-"""Layers that change shapes only."""
+"""Layers that flatten axes into one, or split one axis into several."""
 
 from __future__ import annotations
 
@@ -14,7 +14,20 @@ __all__ = ["Flatten", "Unflatten"]
 
 
 class Flatten(Module):
-    """x with the axes from start_dim to end_dim made into one: (n, c, h, w) to (n, c * h * w)."""
+    """x with the axes start_dim to end_dim joined: (n, c, h, w) -> (n, c * h * w).
+
+    Args:
+        start_dim: first joined axis. Default 1.
+        end_dim: last joined axis. Default -1.
+
+    Raises:
+        AxisError: x does not have these axes.
+
+    Example:
+        >>> import fusewire as fw
+        >>> fw.nn.Flatten()(fw.zeros(2, 3, 4, 5)).shape
+        (2, 60)
+    """
 
     def __init__(self, start_dim: int = 1, end_dim: int = -1) -> None:
         super().__init__()
@@ -28,7 +41,22 @@ class Flatten(Module):
 
 
 class Unflatten(Module):
-    """x with the axis `dim` made into several: Unflatten(1, (c, h, w)) undoes Flatten()."""
+    """x with the axis `dim` split into several: (n, c * h * w) -> (n, c, h, w).
+
+    Args:
+        dim: the axis.
+        unflattened_size: a tuple of the sizes of the new axes, of which one may be -1.
+
+    Raises:
+        DTypeError: unflattened_size is not a tuple or list of ints.
+        ShapeError: the sizes do not multiply to that of the axis.
+        AxisError: x has no axis dim.
+
+    Example:
+        >>> import fusewire as fw
+        >>> fw.nn.Unflatten(1, (3, -1))(fw.zeros(2, 12)).shape
+        (2, 3, 4)
+    """
 
     def __init__(self, dim: int, unflattened_size: Sequence[int]) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""Layers between images and the columns of their windows."""
+"""Layers that convert images into columns of windows and back."""
 
 from __future__ import annotations
 
@@ -12,7 +12,29 @@ __all__ = ["Fold", "Unfold"]
 
 
 class Fold(Module):
-    """Columns (n, c * kh * kw, windows) added up where Unfold reads them: (n, c, *output_size)."""
+    """The sum of columns in an image: (n, c * kh * kw, windows) -> (n, c, *output_size).
+
+    Every element is added at the position where Unfold reads it. The input may lack n. kh and kw
+    are the sizes of a window. Every argument is one number or 2 of them.
+
+    Args:
+        output_size: sizes of the image.
+        kernel_size: size of a window.
+        dilation: distance between the elements of a window. Default 1.
+        padding: number of elements around the image, which are dropped. Default 0.
+        stride: step between windows. Default 1.
+
+    Raises:
+        ShapeError: the input does not have the rows and columns that the sizes imply.
+
+    Example:
+        >>> import fusewire as fw
+        >>> columns = fw.nn.Unfold(2)(fw.ones(1, 3, 3))
+        >>> fw.nn.Fold((3, 3), 2)(columns)
+        tensor([[[1., 2., 1.],
+                 [2., 4., 2.],
+                 [1., 2., 1.]]])
+    """
 
     def __init__(self, output_size: Any, kernel_size: Any, dilation: Any = 1, padding: Any = 0,
                  stride: Any = 1) -> None:
@@ -30,7 +52,29 @@ class Fold(Module):
 
 
 class Unfold(Module):
-    """The windows of x (n, c, h, w) as columns: (n, c * kh * kw, windows)."""
+    """The windows of an image as columns: (n, c, h, w) -> (n, c * kh * kw, windows).
+
+    The input may lack n. kh and kw are the sizes of a window. An axis of size s has (s + 2 *
+    padding - dilation * (kernel_size - 1) - 1) // stride + 1 windows. Every argument is one number
+    or 2 of them.
+
+    Args:
+        kernel_size: size of a window.
+        dilation: distance between the elements of a window. Default 1.
+        padding: number of zeros around the image. Default 0.
+        stride: step between windows. Default 1.
+
+    Raises:
+        ShapeError: the input does not have 3 or 4 axes, or is smaller than a window.
+
+    Example:
+        >>> import fusewire as fw
+        >>> fw.nn.Unfold(2)(fw.arange(6.0).reshape(1, 2, 3))
+        tensor([[0., 1.],
+                [1., 2.],
+                [3., 4.],
+                [4., 5.]])
+    """
 
     def __init__(self, kernel_size: Any, dilation: Any = 1, padding: Any = 0, stride: Any = 1
                  ) -> None:

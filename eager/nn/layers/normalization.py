@@ -1,4 +1,4 @@
-"""Normalization within each sample: along the last axes, in groups of channels, over neighbours."""
+"""Layers that normalize each sample: over axes, groups of channels or neighbouring channels."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ __all__ = ["CrossMapLRN2d", "GroupNorm", "LayerNorm", "LocalResponseNorm", "RMSN
 
 
 class Scaled(Module):
-    """Base of what multiplies with a weight, at first 1, and adds a bias, at first 0."""
+    """Base of layers with a weight that starts as 1 and a bias that starts as 0."""
 
     weight: Parameter | None
 
@@ -34,9 +34,27 @@ class Scaled(Module):
 
 
 class LayerNorm(Scaled):
-    """x (..., *normalized_shape) with mean 0 and variance 1 along these axes.
+    """Normalization over the last axes: (..., *normalized_shape), of the shape of the input.
 
-    Ba, Kiros and Hinton, arXiv 1607.06450. Then times weight plus bias, of `normalized_shape`.
+    (x - mean) / sqrt(variance + eps) * weight + bias, with weight and bias of normalized_shape. Ba,
+    Kiros and Hinton, arXiv 1607.06450.
+
+    Args:
+        normalized_shape: the sizes of the last axes; an int for one axis.
+        eps: added to the variance. Default 1e-05.
+        elementwise_affine: adds a learned weight and bias. Default True.
+        bias: False leaves out the bias. Default True.
+        device, dtype: of the parameters. Default None: the default device, float32.
+
+    Raises:
+        ShapeError: normalized_shape is not made of integers, or the input does not end in it.
+        DTypeError: the input is not of a real floating point dtype.
+
+    Example:
+        >>> import fusewire as fw
+        >>> fw.nn.LayerNorm(2, eps=0.0)(fw.tensor([[1.0, 3.0], [5.0, 1.0]])).detach()
+        tensor([[-1.,  1.],
+                [ 1., -1.]])
     """
 
     def __init__(
@@ -46,10 +64,10 @@ class LayerNorm(Scaled):
         super().__init__()
         self.normalized_shape = sizes_of("LayerNorm", normalized_shape)
         self.eps, self.elementwise_affine = eps, elementwise_affine
-        how = {"device": device, "dtype": dtype}
+        options = {"device": device, "dtype": dtype}
         shape = self.normalized_shape
-        self.weight = Parameter(ones(shape, **how)) if elementwise_affine else None
-        self.bias = Parameter(zeros(shape, **how)) if elementwise_affine and bias else None
+        self.weight = Parameter(ones(shape, **options)) if elementwise_affine else None
+        self.bias = Parameter(zeros(shape, **options)) if elementwise_affine and bias else None
 
     def forward(self, input: Tensor) -> Tensor:
         return F.layer_norm(input, self.normalized_shape, self.weight, self.bias, self.eps)
@@ -60,9 +78,26 @@ class LayerNorm(Scaled):
 
 
 class RMSNorm(Scaled):
-    """x (..., *normalized_shape) divided by the root of the mean of its squares along these axes.
+    """x divided by its root mean square over the last axes; of the shape of x.
 
-    Zhang and Sennrich, arXiv 1910.07467. Then times weight, of `normalized_shape`.
+    x / sqrt(mean(x ** 2) + eps) * weight, with x (..., *normalized_shape) and weight of
+    normalized_shape. Zhang and Sennrich, arXiv 1910.07467.
+
+    Args:
+        normalized_shape: the sizes of the last axes; an int for one axis.
+        eps: added to the mean of the squares. Default None: the precision (finfo.eps) of the dtype
+            of the computation.
+        elementwise_affine: adds a learned weight. Default True.
+        device, dtype: of the parameters. Default None: the default device, float32.
+
+    Raises:
+        ShapeError: normalized_shape is not made of integers, or the input does not end in it.
+        DTypeError: the input is not of a real floating point dtype.
+
+    Example:
+        >>> import fusewire as fw
+        >>> fw.nn.RMSNorm(2)(fw.tensor([[3.0, -3.0]])).detach()
+        tensor([[ 1., -1.]])
     """
 
     def __init__(
@@ -84,9 +119,30 @@ class RMSNorm(Scaled):
 
 
 class GroupNorm(Scaled):
-    """(n, num_channels, ...) with mean 0 and variance 1 within each of `num_groups` of channels.
+    """Normalization of each group of channels of each sample of (n, num_channels, ...).
 
-    Wu and He, arXiv 1803.08494. Then times weight plus bias, of (num_channels,).
+    The result has the shape of the input: (x - mean) / sqrt(variance + eps) * weight + bias over a
+    group of num_channels / num_groups channels and space, with weight and bias (num_channels,). Wu
+    and He, arXiv 1803.08494.
+
+    Args:
+        num_groups: the number of groups.
+        num_channels: the number of channels.
+        eps: added to the variance. Default 1e-05.
+        affine: adds a learned weight and bias. Default True.
+        device, dtype: of the parameters. Default None: the default device, float32.
+        bias: False leaves out the bias. Default True.
+
+    Raises:
+        ShapeError: num_groups does not divide num_channels, or the input has other channels.
+        ArgumentError: num_groups is below 1.
+        DTypeError: the input is not of a real floating point dtype.
+
+    Example:
+        >>> import fusewire as fw
+        >>> layer = fw.nn.GroupNorm(2, 6)
+        >>> layer(fw.ones(4, 6, 8, 8)).shape, layer.weight.shape
+        ((4, 6, 8, 8), (6,))
     """
 
     def __init__(
@@ -100,9 +156,9 @@ class GroupNorm(Scaled):
                              "num_groups must divide num_channels")
         self.num_groups, self.num_channels = num_groups, num_channels
         self.eps, self.affine = eps, affine
-        how = {"device": device, "dtype": dtype}
-        self.weight = Parameter(ones(num_channels, **how)) if affine else None
-        self.bias = Parameter(zeros(num_channels, **how)) if affine and bias else None
+        options = {"device": device, "dtype": dtype}
+        self.weight = Parameter(ones(num_channels, **options)) if affine else None
+        self.bias = Parameter(zeros(num_channels, **options)) if affine and bias else None
 
     def forward(self, input: Tensor) -> Tensor:
         return F.group_norm(input, self.num_groups, self.weight, self.bias, self.eps)
@@ -113,10 +169,28 @@ class GroupNorm(Scaled):
 
 
 class LocalResponseNorm(Module):
-    """(n, c, *space), each element / (k + alpha * mean of squares of `size` channels) ** beta.
+    """x / (k + alpha * m) ** beta, where m is the mean square of `size` channels around each.
 
-    Krizhevsky, Sutskever and Hinton, "ImageNet classification with deep convolutional neural
-    networks" (2012).
+    x is (n, c, ...) with at least one axis of space; the result has its shape. Channels outside
+    count as 0. Krizhevsky, Sutskever and Hinton, "ImageNet classification with deep convolutional
+    neural networks" (2012).
+
+    Args:
+        size: the number of channels, size // 2 of them before each.
+        alpha: factor of the mean square. Default 0.0001.
+        beta: exponent. Default 0.75.
+        k: constant term. Default 1.0.
+
+    Raises:
+        ShapeError: x has less than 3 axes.
+        ArgumentError: size is below 1.
+        DTypeError: x is not of a real floating point dtype.
+
+    Example:
+        >>> import fusewire as fw
+        >>> fw.nn.LocalResponseNorm(2, alpha=2.0, beta=1.0, k=0.0)(fw.ones(1, 2, 1))
+        tensor([[[1. ],
+                 [0.5]]])
     """
 
     def __init__(self, size: int, alpha: float = 1e-4, beta: float = 0.75, k: float = 1.0) -> None:
@@ -131,7 +205,25 @@ class LocalResponseNorm(Module):
 
 
 class CrossMapLRN2d(Module):
-    """(n, c, h, w) as LocalResponseNorm, over as many channels before as after: an odd number."""
+    """x / (k + alpha / size * s) ** beta, where s is a sum of squares of channels around each.
+
+    x is (n, c, h, w); the result has its shape. s adds (size - 1) // 2 channels before and after
+    each channel. As in PyTorch, the first channel is added to all later sums.
+
+    Args:
+        size: the number of channels, an odd number.
+        alpha: factor of the sum, divided by size. Default 0.0001.
+        beta: exponent. Default 0.75.
+        k: constant term. Default 1.
+
+    Raises:
+        ShapeError: x does not have 4 axes.
+
+    Example:
+        >>> import fusewire as fw
+        >>> fw.nn.CrossMapLRN2d(3, alpha=1.5, beta=1.0)(fw.ones(1, 2, 1, 1)).flatten()
+        tensor([0.5, 0.5])
+    """
 
     def __init__(self, size: int, alpha: float = 1e-4, beta: float = 0.75, k: float = 1) -> None:
         super().__init__()
@@ -140,10 +232,10 @@ class CrossMapLRN2d(Module):
     def forward(self, input: Tensor) -> Tensor:
         if input.ndim != 4:
             raise ShapeError(f"CrossMapLRN2d: takes (n, channels, h, w), got shape {input.shape}")
-        aside = (self.size - 1) // 2
-        sums = sums_of_squares(input, 2 * aside + 1, aside)
-        # As in PyTorch, where the first channel stays in all later sums.
-        later = iota((1, input.shape[1], 1, 1), 1) > aside
+        reach = (self.size - 1) // 2
+        sums = sums_of_squares(input, 2 * reach + 1, reach)
+        # As in PyTorch, whose sliding sums never drop the first channel.
+        later = iota((1, input.shape[1], 1, 1), 1) > reach
         sums = sums + where(later, square(input[:, :1]), 0.0)
         return input * (sums * (self.alpha / self.size) + self.k) ** -self.beta
 

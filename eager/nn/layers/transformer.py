@@ -1,4 +1,4 @@
-"""Transformers of an encoder and a decoder (Vaswani et al. 2017)."""
+"""Transformer layers: encoder, decoder and both (Vaswani et al. 2017)."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ Activation = str | Callable[[Tensor], Tensor]
 
 
 class _Layer(Module):
-    """What layers of both kinds share: attention and two products, each with a norm and a sum."""
+    """Base of encoder and decoder layers: residual blocks of attention and a feed-forward part."""
 
-    ATTENTIONS: tuple[str, ...]  # names of the attentions, before the two products
+    ATTENTIONS: tuple[str, ...]  # names of the attention blocks, before the feed-forward one
 
     self_attn: MultiheadAttention
     norm1: LayerNorm
@@ -42,32 +42,32 @@ class _Layer(Module):
         norm_first: bool = False, bias: bool = True, device: Any = None, dtype: Any = None,
     ) -> None:
         super().__init__()
-        where = {"device": device, "dtype": dtype}
+        options = {"device": device, "dtype": dtype}
         for name in self.ATTENTIONS:
             setattr(self, name, MultiheadAttention(d_model, nhead, dropout, bias,
-                                                   batch_first=batch_first, **where))
-        self.linear1 = Linear(d_model, dim_feedforward, bias, **where)
+                                                   batch_first=batch_first, **options))
+        self.linear1 = Linear(d_model, dim_feedforward, bias, **options)
         self.dropout = Dropout(dropout)
-        self.linear2 = Linear(dim_feedforward, d_model, bias, **where)
+        self.linear2 = Linear(dim_feedforward, d_model, bias, **options)
         self.norm_first = norm_first
-        parts = range(1, len(self.ATTENTIONS) + 2)
-        for n in parts:
-            setattr(self, f"norm{n}", LayerNorm(d_model, layer_norm_eps, bias=bias, **where))
-        for n in parts:
+        numbers = range(1, len(self.ATTENTIONS) + 2)
+        for n in numbers:
+            setattr(self, f"norm{n}", LayerNorm(d_model, layer_norm_eps, bias=bias, **options))
+        for n in numbers:
             setattr(self, f"dropout{n}", Dropout(dropout))
         if isinstance(activation, str):
             check_choice(type(self).__name__, "activation", activation, ("relu", "gelu"))
             activation = F.relu if activation == "relu" else F.gelu
         self.activation = activation
 
-    def _around(self, x: Tensor, n: int, part: Callable[[Tensor], Tensor]) -> Tensor:
-        """`x` and what `part` number `n` makes of it, with its norm before or after."""
+    def _residual(self, x: Tensor, n: int, part: Callable[[Tensor], Tensor]) -> Tensor:
+        """Residual block number `n`: `x` plus `part` of it, with the norm before or after."""
         norm, dropout = getattr(self, f"norm{n}"), getattr(self, f"dropout{n}")
         if self.norm_first:
             return x + dropout(part(norm(x)))  # type: ignore[no-any-return]
         return norm(x + dropout(part(x)))  # type: ignore[no-any-return]
 
-    def _products(self, x: Tensor) -> Tensor:
+    def _feed_forward(self, x: Tensor) -> Tensor:
         return self.linear2(self.dropout(self.activation(self.linear1(x))))
 
 
@@ -75,21 +75,43 @@ def _attention(
     layer: MultiheadAttention, mask: Tensor | None, padding: Tensor | None, causal: bool,
     memory: Tensor | None = None,
 ) -> Callable[[Tensor], Tensor]:
-    """Attention of a tensor to itself, or to `memory`, as a function of that tensor."""
+    """Attention to the tensor itself, or to `memory`, as a function of the tensor."""
     def attend(x: Tensor) -> Tensor:
-        seen = x if memory is None else memory
-        return layer(x, seen, seen, attn_mask=mask, key_padding_mask=padding, need_weights=False,
-                     is_causal=causal)[0]
+        source = x if memory is None else memory
+        return layer(x, source, source, attn_mask=mask, key_padding_mask=padding,
+                     need_weights=False, is_causal=causal)[0]
 
     return attend
 
 
 class TransformerEncoderLayer(_Layer):
-    """src (s, n, d_model), (n, s, d_model) with batch_first, or without n, to the same shape.
+    """A layer of self-attention and two linear layers: src (s, n, d_model), of its shape.
 
-    Attention to itself, then two products, linear2(activation(linear1(x))); each is added to its
-    input and followed by a norm, or comes after one with norm_first. Masks are those of
-    MultiheadAttention; is_causal says that src_mask is causal.
+    With batch_first src is (n, s, d_model); it may lack n. The blocks are attention and
+    linear2(activation(linear1(x))); each adds its input and has a norm. The call takes src_mask (s,
+    s) and src_key_padding_mask (n, s). True in a mask excludes a position; numbers are added to the
+    scores. is_causal=True declares that src_mask is causal.
+
+    Args:
+        d_model: features of a position.
+        nhead: heads of each attention.
+        dim_feedforward: features between the two linear layers. Default 2048.
+        dropout: probability of every dropout. Default 0.1.
+        activation: "relu", "gelu" or a function. Default relu.
+        layer_norm_eps: eps of the norms. Default 1e-05.
+        batch_first: axis 0 of inputs and output is n. Default False.
+        norm_first: True normalizes before each block, False after its sum. Default False.
+        bias: adds learned biases to all layers. Default True.
+        device, dtype: of the parameters. Default None: the default device, float32.
+
+    Raises:
+        ArgumentError: nhead does not divide d_model, or an unknown activation.
+
+    Example:
+        >>> import fusewire as fw
+        >>> layer = fw.nn.TransformerEncoderLayer(d_model=16, nhead=4, dim_feedforward=32)
+        >>> layer(fw.zeros(7, 2, 16)).shape
+        (7, 2, 16)
     """
 
     ATTENTIONS = ("self_attn",)
@@ -99,13 +121,37 @@ class TransformerEncoderLayer(_Layer):
         src_key_padding_mask: Tensor | None = None, is_causal: bool = False,
     ) -> Tensor:
         attend = _attention(self.self_attn, src_mask, src_key_padding_mask, is_causal)
-        return self._around(self._around(src, 1, attend), 2, self._products)
+        return self._residual(self._residual(src, 1, attend), 2, self._feed_forward)
 
 
 class TransformerDecoderLayer(_Layer):
-    """tgt (t, n, d_model) and memory (s, n, d_model) to the shape of tgt.
+    """TransformerEncoderLayer with an attention to memory: tgt (t, n, d_model), of its shape.
 
-    As TransformerEncoderLayer, with an attention to `memory` between the two parts.
+    The call takes tgt and memory (s, n, d_model), with n first for batch_first, or without n;
+    tgt_mask (t, t), memory_mask (t, s), tgt_key_padding_mask (n, t) and memory_key_padding_mask (n,
+    s). True in a mask excludes a position; numbers are added to the scores. tgt_is_causal and
+    memory_is_causal declare that a mask is causal.
+
+    Args:
+        d_model: features of a position.
+        nhead: heads of each attention.
+        dim_feedforward: features between the two linear layers. Default 2048.
+        dropout: probability of every dropout. Default 0.1.
+        activation: "relu", "gelu" or a function. Default relu.
+        layer_norm_eps: eps of the norms. Default 1e-05.
+        batch_first: axis 0 of inputs and output is n. Default False.
+        norm_first: True normalizes before each block, False after its sum. Default False.
+        bias: adds learned biases to all layers. Default True.
+        device, dtype: of the parameters. Default None: the default device, float32.
+
+    Raises:
+        ArgumentError: nhead does not divide d_model, or an unknown activation.
+
+    Example:
+        >>> import fusewire as fw
+        >>> layer = fw.nn.TransformerDecoderLayer(d_model=16, nhead=4, dim_feedforward=32)
+        >>> layer(fw.zeros(5, 2, 16), fw.zeros(7, 2, 16)).shape
+        (5, 2, 16)
     """
 
     ATTENTIONS = ("self_attn", "multihead_attn")
@@ -121,12 +167,12 @@ class TransformerDecoderLayer(_Layer):
         to_itself = _attention(self.self_attn, tgt_mask, tgt_key_padding_mask, tgt_is_causal)
         to_memory = _attention(self.multihead_attn, memory_mask, memory_key_padding_mask,
                                memory_is_causal, memory)
-        x = self._around(self._around(tgt, 1, to_itself), 2, to_memory)
-        return self._around(x, 3, self._products)
+        x = self._residual(self._residual(tgt, 1, to_itself), 2, to_memory)
+        return self._residual(x, 3, self._feed_forward)
 
 
 class _Stack(Module):
-    """Copies of a layer one after the other, and a norm behind them."""
+    """Base of stacks: copies of one layer in sequence, then a norm."""
 
     def __init__(self, layer: Module, num_layers: int, norm: Module | None) -> None:
         super().__init__()
@@ -141,15 +187,29 @@ class _Stack(Module):
 
 
 class TransformerEncoder(_Stack):
-    """`num_layers` copies of `encoder_layer`, with the same initial values, and `norm`.
+    """A sequence of copies of `encoder_layer`, then `norm`: src (s, n, d_model), of its shape.
 
-    is_causal says that `mask` is causal.
+    The copies start with equal parameters. The call takes src, mask (s, s), src_key_padding_mask
+    (n, s) and is_causal, which declares that mask is causal.
+
+    Args:
+        encoder_layer: the layer that is copied.
+        num_layers: the number of copies.
+        norm: the last module. Default None: no norm.
+        enable_nested_tensor: stored, but without effect. Default True.
+        mask_check: stored, but without effect. Default True.
+
+    Example:
+        >>> import fusewire as fw
+        >>> layer = fw.nn.TransformerEncoderLayer(d_model=16, nhead=4, dim_feedforward=32)
+        >>> fw.nn.TransformerEncoder(layer, num_layers=2)(fw.zeros(7, 2, 16)).shape
+        (7, 2, 16)
     """
 
     def __init__(
         self, encoder_layer: Module, num_layers: int, norm: Module | None = None,
-        enable_nested_tensor: bool = True,  # tensors are never nested here
-        mask_check: bool = True,  # of what nested tensors need
+        enable_nested_tensor: bool = True,  # no effect: there are no nested tensors
+        mask_check: bool = True,  # no effect either
     ) -> None:
         super().__init__(encoder_layer, num_layers, norm)
         self.enable_nested_tensor, self.mask_check = enable_nested_tensor, mask_check
@@ -163,7 +223,23 @@ class TransformerEncoder(_Stack):
 
 
 class TransformerDecoder(_Stack):
-    """`num_layers` copies of `decoder_layer`, with the same initial values, and `norm`."""
+    """A sequence of copies of `decoder_layer`, then `norm`: tgt (t, n, d_model), of its shape.
+
+    The copies start with equal parameters. The call takes the arguments of TransformerDecoderLayer,
+    which go to each copy.
+
+    Args:
+        decoder_layer: the layer that is copied.
+        num_layers: the number of copies.
+        norm: the last module. Default None: no norm.
+
+    Example:
+        >>> import fusewire as fw
+        >>> layer = fw.nn.TransformerDecoderLayer(d_model=16, nhead=4, dim_feedforward=32)
+        >>> decoder = fw.nn.TransformerDecoder(layer, num_layers=2)
+        >>> decoder(fw.zeros(5, 2, 16), fw.zeros(7, 2, 16)).shape
+        (5, 2, 16)
+    """
 
     def __init__(self, decoder_layer: Module, num_layers: int, norm: Module | None = None) -> None:
         super().__init__(decoder_layer, num_layers, norm)
@@ -182,16 +258,40 @@ class TransformerDecoder(_Stack):
 
 
 class Transformer(Module):
-    """src (s, n, d_model) and tgt (t, n, d_model) to the shape of tgt: an encoder and a decoder.
+    """An encoder and a decoder: src (s, n, d_model), tgt (t, n, d_model), of the shape of tgt.
 
-    batch_first: n comes first; n may be left out. Masks are True where a position must not look at
-    another one, or numbers to add; key padding masks are (n, s) and (n, t).
+    With batch_first n is axis 0; src and tgt may lack n. The call takes src_mask (s, s), tgt_mask
+    (t, t), memory_mask (t, s), src_key_padding_mask and memory_key_padding_mask (n, s), and
+    tgt_key_padding_mask (n, t). True in a mask excludes a position; numbers are added to the
+    scores. src_is_causal, tgt_is_causal and memory_is_causal declare that a mask is causal. Vaswani
+    et al. 2017.
 
-    >>> import fusewire as fw
-    >>> model = fw.nn.Transformer(16, 4, num_encoder_layers=1, num_decoder_layers=1)
-    >>> mask = model.generate_square_subsequent_mask(5)
-    >>> model(fw.zeros(7, 2, 16), fw.zeros(5, 2, 16), tgt_mask=mask).shape
-    (5, 2, 16)
+    Args:
+        d_model: features of a position. Default 512.
+        nhead: heads of each attention. Default 8.
+        num_encoder_layers: layers of the encoder. Default 6.
+        num_decoder_layers: layers of the decoder. Default 6.
+        dim_feedforward: features between the two linear layers. Default 2048.
+        dropout: probability of every dropout. Default 0.1.
+        activation: "relu", "gelu" or a function. Default relu.
+        custom_encoder: replaces the encoder. Default None.
+        custom_decoder: replaces the decoder. Default None.
+        layer_norm_eps: eps of the norms. Default 1e-05.
+        batch_first: axis 0 of inputs and output is n. Default False.
+        norm_first: True normalizes before each block, False after its sum. Default False.
+        bias: adds learned biases to all layers. Default True.
+        device, dtype: of the parameters. Default None: the default device, float32.
+
+    Raises:
+        ArgumentError: nhead does not divide d_model, or an unknown activation.
+        ShapeError: src and tgt have other axes, batches or features.
+
+    Example:
+        >>> import fusewire as fw
+        >>> model = fw.nn.Transformer(16, 4, num_encoder_layers=1, num_decoder_layers=1)
+        >>> mask = model.generate_square_subsequent_mask(5)
+        >>> model(fw.zeros(7, 2, 16), fw.zeros(5, 2, 16), tgt_mask=mask).shape
+        (5, 2, 16)
     """
 
     def __init__(
@@ -202,21 +302,21 @@ class Transformer(Module):
         norm_first: bool = False, bias: bool = True, device: Any = None, dtype: Any = None,
     ) -> None:
         super().__init__()
-        of_layer = (d_model, nhead, dim_feedforward, dropout, activation, layer_norm_eps,
+        options = (d_model, nhead, dim_feedforward, dropout, activation, layer_norm_eps,
                     batch_first, norm_first, bias, device, dtype)
 
         def norm() -> LayerNorm:
             return LayerNorm(d_model, layer_norm_eps, bias=bias, device=device, dtype=dtype)
 
         self.encoder = custom_encoder if custom_encoder is not None else TransformerEncoder(
-            TransformerEncoderLayer(*of_layer), num_encoder_layers, norm())
+            TransformerEncoderLayer(*options), num_encoder_layers, norm())
         self.decoder = custom_decoder if custom_decoder is not None else TransformerDecoder(
-            TransformerDecoderLayer(*of_layer), num_decoder_layers, norm())
+            TransformerDecoderLayer(*options), num_decoder_layers, norm())
         self._reset_parameters()
         self.d_model, self.nhead, self.batch_first = d_model, nhead, batch_first
 
     def _reset_parameters(self) -> None:
-        """Draws all weights evenly after Glorot."""
+        """Draws all weights by xavier_uniform_."""
         for p in self.parameters():
             if p.ndim > 1:
                 init.xavier_uniform_(p)
@@ -239,11 +339,11 @@ class Transformer(Module):
 
     def _check(self, src: Any, tgt: Any) -> None:
         batch_axis = 0 if self.batch_first else 1
-        alike = len(src) == len(tgt) in (2, 3) and src[-1] == tgt[-1] == self.d_model
-        if not alike or (len(src) == 3 and src[batch_axis] != tgt[batch_axis]):
-            wanted = "(n, s, d_model) and (n, t, d_model)" if self.batch_first else \
+        fits = len(src) == len(tgt) in (2, 3) and src[-1] == tgt[-1] == self.d_model
+        if not fits or (len(src) == 3 and src[batch_axis] != tgt[batch_axis]):
+            layout = "(n, s, d_model) and (n, t, d_model)" if self.batch_first else \
                 "(s, n, d_model) and (t, n, d_model)"
-            raise ShapeError(f"Transformer: takes src and tgt {wanted} with d_model "
+            raise ShapeError(f"Transformer: takes src and tgt {layout} with d_model "
                              f"{self.d_model}, or both without n, got {src} and {tgt}")
 
     @staticmethod

@@ -1,4 +1,4 @@
-"""Layers that change the size of images."""
+"""Upsampling layers: they resize images and other tensors with channels."""
 
 from __future__ import annotations
 
@@ -12,9 +12,29 @@ __all__ = ["Upsample", "UpsamplingBilinear2d", "UpsamplingNearest2d"]
 
 
 class Upsample(Module):
-    """x (n, channels, *space) with another space: `size`, or the present one times `scale_factor`.
+    """x (n, channels, *space) resized to `size`, or to scale_factor times its sizes.
 
-    mode: "nearest", "linear" for one axis of space, "bilinear" and "bicubic" for two, "trilinear".
+    Args:
+        size: new sizes of space: one number, or one for each axis. Default None: scale_factor.
+        scale_factor: factor of the sizes of space: one number, or one for each axis. Default None:
+            size.
+        mode: "nearest", "nearest-exact" or "area" for 1 to 3 axes of space, "linear" for one,
+            "bilinear" or "bicubic" for two, "trilinear" for three. Default "nearest".
+        align_corners: True aligns the centres of the corner elements, False (or None, the default)
+            their outer edges; for the linear and cubic modes.
+        recompute_scale_factor: True interpolates at the ratio of the sizes; None (the default) and
+            False at scale_factor.
+
+    Raises:
+        ArgumentError: size and scale_factor are both None or both set, mode is unknown, or has no
+            align_corners (raised by the call).
+        ShapeError: mode does not take the axes of x, or a size is below 1.
+        DTypeError: x is not floating point, except for the nearest modes.
+
+    Example:
+        >>> import fusewire as fw
+        >>> fw.nn.Upsample(scale_factor=2, mode="linear")(fw.tensor([[[1.0, 2.0]]]))
+        tensor([[[1.  , 1.25, 1.75, 2.  ]]])
     """
 
     def __init__(
@@ -37,18 +57,27 @@ class Upsample(Module):
                              self.recompute_scale_factor)
 
     def extra_repr(self) -> str:
-        given = f"size={self.size}" if self.scale_factor is None else \
+        target = f"size={self.size}" if self.scale_factor is None else \
             f"scale_factor={self.scale_factor}"
-        return f"{given}, mode={self.mode!r}"
+        return f"{target}, mode={self.mode!r}"
 
 
 class UpsamplingNearest2d(Upsample):
-    """x (n, channels, h, w) with each pixel repeated.
+    """x (n, channels, h, w) resized to `size`; each pixel is that of the nearest input pixel.
 
-    >>> import fusewire as fw
-    >>> fw.nn.UpsamplingNearest2d(scale_factor=2)(fw.tensor([[[[1.0, 2.0]]]]))
-    tensor([[[[1., 1., 2., 2.],
-              [1., 1., 2., 2.]]]])
+    Args:
+        size: new sizes of space: one number, or one for each axis. Default None: scale_factor.
+        scale_factor: factor of the sizes of space: one number, or one for each axis. Default None:
+            size.
+
+    Raises:
+        ArgumentError: size and scale_factor are both None or both set (raised by the call).
+
+    Example:
+        >>> import fusewire as fw
+        >>> fw.nn.UpsamplingNearest2d(scale_factor=2)(fw.tensor([[[[1.0, 2.0]]]]))
+        tensor([[[[1., 1., 2., 2.],
+                  [1., 1., 2., 2.]]]])
     """
 
     def __init__(self, size: Any = None, scale_factor: Any = None) -> None:
@@ -56,7 +85,22 @@ class UpsamplingNearest2d(Upsample):
 
 
 class UpsamplingBilinear2d(Upsample):
-    """x (n, channels, h, w) read between its pixels, the corners staying where they are."""
+    """x (n, channels, h, w) resized by bilinear interpolation with aligned corners.
+
+    Args:
+        size: new sizes of space: one number, or one for each axis. Default None: scale_factor.
+        scale_factor: factor of the sizes of space: one number, or one for each axis. Default None:
+            size.
+
+    Raises:
+        ArgumentError: size and scale_factor are both None or both set (raised by the call).
+        DTypeError: x is not of a real floating point dtype.
+
+    Example:
+        >>> import fusewire as fw
+        >>> fw.nn.UpsamplingBilinear2d(size=(1, 3))(fw.tensor([[[[1.0, 2.0]]]]))
+        tensor([[[[1. , 1.5, 2. ]]]])
+    """
 
     def __init__(self, size: Any = None, scale_factor: Any = None) -> None:
         super().__init__(size, scale_factor, mode="bilinear", align_corners=True)

@@ -1,4 +1,4 @@
-"""A softmax over many classes, of which few are frequent."""
+"""The adaptive softmax: cheap log probabilities of many classes, few of which are frequent."""
 
 from __future__ import annotations
 
@@ -28,11 +28,34 @@ class _Scored(NamedTuple):
 
 
 class AdaptiveLogSoftmaxWithLoss(Module):
-    """Log probabilities of targets among n_classes, in order of frequency, and their mean loss.
+    """Log probabilities of targets among n_classes, and their mean loss: (n, in_features), (n,).
 
-    Classes below cutoffs[0] are scored by the head; each further cluster by one score in the head
-    and by a projection of its own, div_value times narrower than that before: Grave et al.,
-    "Efficient softmax approximation for GPUs" (2017). x (n, in_features), target (n,).
+    The result is a named tuple: output (n,) and loss (). Classes are numbered by falling frequency.
+    The head scores classes below cutoffs[0] directly, and each further cluster by one score and a
+    projection of its own. input and target may both lack n. log_prob(input) and predict(input) give
+    all log probabilities, (n, n_classes), and the best class, (n,). Grave et al., "Efficient
+    softmax approximation for GPUs" (2017).
+
+    Args:
+        in_features: size of the last axis of the input.
+        n_classes: the number of classes.
+        cutoffs: increasing integers from 1 to n_classes - 1, the first class of each cluster.
+        div_value: each cluster has a projection div_value times narrower than the one before.
+            Default 4.0.
+        head_bias: adds a learned bias to the scores of the head. Default False.
+        device, dtype: of the parameters. Default None: the default device, float32.
+
+    Raises:
+        ArgumentError: cutoffs are empty, do not increase, or are out of range.
+        ShapeError: the target does not fit the input.
+        IndexingError: a target is not a class.
+
+    Example:
+        >>> import fusewire as fw
+        >>> loss = fw.nn.AdaptiveLogSoftmaxWithLoss(8, n_classes=20, cutoffs=[4, 10])
+        >>> result = loss(fw.ones(3, 8), fw.tensor([0, 5, 19]))
+        >>> result.output.shape, result.loss.shape, loss.log_prob(fw.ones(3, 8)).shape
+        ((3,), (), (3, 20))
     """
 
     def __init__(
@@ -45,16 +68,16 @@ class AdaptiveLogSoftmaxWithLoss(Module):
         self.div_value, self.head_bias = div_value, head_bias
         self.shortlist_size, self.n_clusters = self.cutoffs[0], len(self.cutoffs) - 1
         self.head_size = self.shortlist_size + self.n_clusters
-        kind = {"device": device, "dtype": dtype}
-        self.head = Linear(in_features, self.head_size, bias=head_bias, **kind)
+        options = {"device": device, "dtype": dtype}
+        self.head = Linear(in_features, self.head_size, bias=head_bias, **options)
         self.tail = ModuleList()
         for i, (low, high) in enumerate(self._clusters()):
             width = int(in_features // div_value ** (i + 1))
-            self.tail.append(Sequential(Linear(in_features, width, bias=False, **kind),
-                                        Linear(width, high - low, bias=False, **kind)))
+            self.tail.append(Sequential(Linear(in_features, width, bias=False, **options),
+                                        Linear(width, high - low, bias=False, **options)))
 
     def reset_parameters(self) -> None:
-        """Draws all weights anew, as those of Linear."""
+        """Draws all weights again, as Linear does."""
         for module in (self.head, *(layer for pair in self.tail for layer in pair)):
             module.reset_parameters()
 
@@ -63,7 +86,7 @@ class AdaptiveLogSoftmaxWithLoss(Module):
                 or input_.shape[:-1] != target_.shape:
             raise ShapeError(f"AdaptiveLogSoftmaxWithLoss: input {input_.shape} = (n, in_features) "
                              f"needs a target of shape {input_.shape[:-1]}, got {target_.shape}",
-                             "input and target may both lack the axis of n, and have no others")
+                             "input and target may both lack the axis n; they have no other axes")
         rows, target = reshape(input_, (-1, input_.shape[-1])), reshape(target_, (-1,))
         target = check_index(target, self.n_classes, "AdaptiveLogSoftmaxWithLoss: target")
         head = F.log_softmax(self.head(rows), 1)
@@ -89,21 +112,21 @@ class AdaptiveLogSoftmaxWithLoss(Module):
         head = F.log_softmax(scores, 1)
         parts = [head[:, :self.shortlist_size]]
         for i, layers in enumerate(self.tail):
-            given = expand_dims(head[:, self.shortlist_size + i], 1)
-            parts.append(F.log_softmax(layers(input), 1) + given)
+            cluster_log_prob = expand_dims(head[:, self.shortlist_size + i], 1)
+            parts.append(F.log_softmax(layers(input), 1) + cluster_log_prob)
         return concat(parts, 1)
 
     def _clusters(self) -> list[tuple[int, int]]:
-        """The first class of each cluster and the one behind its last."""
+        """(first class, last class + 1) of each cluster."""
         return list(zip(self.cutoffs, self.cutoffs[1:]))
 
 
 def _checked(cutoffs: Sequence[int], n_classes: int) -> list[int]:
-    found = list(cutoffs)
-    if not found or found != sorted(set(found)) or any(int(c) != c for c in found) \
-            or found[0] <= 0 or found[-1] >= n_classes:
+    classes = list(cutoffs)
+    if not classes or classes != sorted(set(classes)) or any(int(c) != c for c in classes) \
+            or classes[0] <= 0 or classes[-1] >= n_classes:
         raise ArgumentError(
             f"AdaptiveLogSoftmaxWithLoss: cutoffs {cutoffs!r} must be whole numbers from 1 to "
             f"n_classes - 1 = {n_classes - 1}, each larger than the one before",
-            "the first one is how many frequent classes the head scores itself")
-    return found
+            "the first cutoff is the number of frequent classes, which the head scores directly")
+    return classes

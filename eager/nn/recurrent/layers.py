@@ -1,8 +1,7 @@
-"""Recurrent layers over sequences, and their cells, which make one step."""
+"""Recurrent layers over sequences."""
 
 from __future__ import annotations
 
-import math
 import warnings
 from collections.abc import Sequence
 from typing import Any
@@ -11,59 +10,46 @@ from ...arguments import check_at_least, check_choice, check_fraction
 from ...core.tensor import Tensor
 from ...errors import ArgumentError, ShapeError
 from ...ops.create import zeros
-from ...ops.layers.recurrent import KINDS, State, Weights, of_inputs, stepper
+from ...ops.layers.recurrent import KINDS, State, Weights
 from ...ops.shape.join import concat, stack
 from ...ops.shape.view import expand_dims, permute_dims, reshape, squeeze, take, transpose
 from .. import functional as F
-from ..base import init
-from ..base.module import Module
 from ..base.parameter import Parameter
 from ..functional.recurrence import run, stays_whole, whole
+from .base import Recurrent
 from .packed_sequence import PackedSequence
 
-__all__ = ["GRU", "LSTM", "RNN", "GRUCell", "LSTMCell", "RNNBase", "RNNCell", "RNNCellBase"]
+__all__ = ["GRU", "LSTM", "RNN", "RNNBase"]
 
 
-class _Recurrent(Module):
-    """What layers and cells share."""
+class RNNBase(Recurrent):
+    """Base of RNN, LSTM and GRU, which may also be built by its name in `mode`.
 
-    mode: str  # of `KINDS`
-    input_size: int
-    hidden_size: int
+    See RNN, LSTM and GRU for shapes.
 
-    def reset_parameters(self) -> None:
-        """Draws everything evenly from +-1 / sqrt(hidden_size)."""
-        bound = 1 / math.sqrt(self.hidden_size)
-        for p in self.parameters():
-            init.uniform_(p, -bound, bound)
+    Args:
+        mode: "RNN_TANH", "RNN_RELU", "LSTM" or "GRU".
+        input_size: features of a step.
+        hidden_size: features of the state h.
+        num_layers: the number of layers, each of which reads the output of the one before. Default
+            1.
+        bias: adds learned biases. Default True.
+        batch_first: input and output are (batch, steps, ...). Default False.
+        dropout: probability of dropout in training, between layers. Default 0.0.
+        bidirectional: adds layers that read from the last step to the first. Default False.
+        proj_size: size of h after a learned projection; 0 for none. Default 0.
+        device, dtype: of the parameters. Default None: the default device, float32.
 
-    def _make(self, shapes: dict[str, tuple[int, ...]], device: Any, dtype: Any) -> None:
-        for name, shape in shapes.items():
-            setattr(self, name, Parameter(zeros(shape, dtype=dtype, device=device)))
+    Raises:
+        ArgumentError: an unknown mode, a size below 1, dropout not in [0, 1], or proj_size not
+            below hidden_size or with another mode than "LSTM".
 
-    def _check_width(self, shape: Any) -> None:
-        if shape[-1] != self.input_size:
-            raise ShapeError(f"{type(self).__name__}: input {shape} ends in {shape[-1]}, but "
-                             f"input_size is {self.input_size}",
-                             "the last axis of the input holds the features of one step")
-
-    def _as_state(self, hx: Any) -> State | None:
-        """`hx` as a tuple: of one tensor, or of two for an LSTM."""
-        count = KINDS[self.mode].states
-        if hx is None:
-            return None
-        given = (hx,) if isinstance(hx, Tensor) else tuple(hx)
-        if len(given) != count:
-            raise ShapeError(f"{type(self).__name__}: hx is {'(h, c)' if count == 2 else 'h'}, got "
-                             f"{len(given)} tensors")
-        return given
-
-    def _as_hx(self, state: State) -> Any:
-        return state if len(state) == 2 else state[0]
-
-
-class RNNBase(_Recurrent):
-    """What RNN, LSTM and GRU share: `mode` is "RNN_TANH", "RNN_RELU", "LSTM" or "GRU"."""
+    Example:
+        >>> import fusewire as fw
+        >>> output, h = fw.nn.RNNBase("GRU", 3, 5)(fw.zeros(7, 4, 3))
+        >>> output.shape, h.shape
+        ((7, 4, 5), (1, 4, 5))
+    """
 
     def __init__(
         self, mode: str, input_size: int, hidden_size: int, num_layers: int = 1, bias: bool = True,
@@ -83,11 +69,11 @@ class RNNBase(_Recurrent):
             raise ArgumentError(f"{owner}: proj_size {proj_size} must be below hidden_size "
                                 f"{hidden_size}, and is for LSTM only")
         if dropout and num_layers == 1:
-            warnings.warn(f"{owner}: dropout={dropout} comes between layers, and num_layers is 1",
+            warnings.warn(f"{owner}: dropout={dropout} acts between layers, but num_layers is 1",
                           stacklevel=3)
         for layer, suffix in enumerate(self._suffixes()):
             below = layer // self._directions
-            self._make(self._shapes(suffix, self._width * self._directions if below else
+            self._create(self._shapes(suffix, self._width * self._directions if below else
                                     input_size), device, dtype)
         self.reset_parameters()
 
@@ -97,13 +83,13 @@ class RNNBase(_Recurrent):
 
     @property
     def _width(self) -> int:
-        """Features of h."""
+        """The number of features of h."""
         return self.proj_size or self.hidden_size
 
     def _suffixes(self) -> list[str]:
-        """What names of parameters end in, for each layer and direction."""
-        return [f"_l{layer}{way}" for layer in range(self.num_layers)
-                for way in ("", "_reverse")[:self._directions]]
+        """The suffix of parameter names, for each layer and direction."""
+        return [f"_l{layer}{direction}" for layer in range(self.num_layers)
+                for direction in ("", "_reverse")[:self._directions]]
 
     def _shapes(self, suffix: str, features: int) -> dict[str, tuple[int, ...]]:
         rows = KINDS[self.mode].gates * self.hidden_size
@@ -117,17 +103,17 @@ class RNNBase(_Recurrent):
 
     def _weights(self, suffix: str) -> Weights:
         names = ("weight_ih", "weight_hh", "bias_ih", "bias_hh", "weight_hr")
-        found: list[Any] = [self._parameters.get(name + suffix) for name in names]
-        return Weights(*found)
+        parameters: list[Any] = [self._parameters.get(name + suffix) for name in names]
+        return Weights(*parameters)
 
     @property
     def all_weights(self) -> list[list[Parameter]]:
-        """The parameters of each layer and direction."""
+        """Lists of parameters, one list for each layer and direction."""
         return [[p for p in self._weights(suffix) if p is not None]  # type: ignore[misc]
                 for suffix in self._suffixes()]
 
     def flatten_parameters(self) -> None:
-        """Nothing: where parameters lie in memory makes no difference here."""
+        """Has no effect: the memory layout of parameters makes no difference here."""
 
     # ---- sequences
     def forward(self, input: Any, hx: Any = None) -> Any:
@@ -151,7 +137,7 @@ class RNNBase(_Recurrent):
         return squeeze(out, 1), self._as_hx(tuple(squeeze(s, 1) for s in last))
 
     def _padded(self, x: Tensor, state: State | None) -> tuple[Tensor, State]:
-        """Of sequences of one length, (steps, batch, features)."""
+        """Output and final state for sequences of one length, (steps, batch, features)."""
         self._check_width(x.shape)
         steps, batch = x.shape[:2]
         if not steps:
@@ -165,33 +151,33 @@ class RNNBase(_Recurrent):
     def _packed(self, input: PackedSequence, state: State | None) -> tuple[PackedSequence, Any]:
         self._check_width(input.data.shape)
         sizes = input.batch_sizes.tolist()
-        state = _picked(self._initial(state, sizes[0], input.data), input.sorted_indices)
+        state = _permuted(self._initial(state, sizes[0], input.data), input.sorted_indices)
         out, last = self._layers(input.data, sizes, state)
         return (PackedSequence(out, *input[1:]),
-                self._as_hx(_picked(last, input.unsorted_indices)))
+                self._as_hx(_permuted(last, input.unsorted_indices)))
 
     def _initial(self, state: State | None, batch: int, like: Tensor) -> State:
-        """`state`, checked; zeros for None."""
-        lead = (self.num_layers * self._directions, batch)
-        wanted = [(*lead, self._width), (*lead, self.hidden_size)][:KINDS[self.mode].states]
+        """`state` with its shapes checked, or zeros for None."""
+        leading = (self.num_layers * self._directions, batch)
+        shapes = [(*leading, self._width), (*leading, self.hidden_size)][:KINDS[self.mode].states]
         if state is None:
-            return tuple(zeros(shape, dtype=like.dtype, device=like.device) for shape in wanted)
-        for s, shape, name in zip(state, wanted, "hc"):
+            return tuple(zeros(shape, dtype=like.dtype, device=like.device) for shape in shapes)
+        for s, shape, name in zip(state, shapes, "hc"):
             if s.shape != shape:
                 raise ShapeError(f"{type(self).__name__}: {name} of hx must be (layers * directions"
                                  f", batch, features) = {shape}, got {s.shape}")
         return state
 
     def _layers(self, x: Tensor, sizes: Sequence[int], state: State) -> tuple[Tensor, State]:
-        """All layers over packed rows: what the last one gives, and the last state of each."""
+        """The output of the last layer over packed rows, and the final state of every layer."""
         last: list[State] = []
         for layer in range(self.num_layers):
             outputs = []
-            for way in range(self._directions):
+            for direction in range(self._directions):
                 n = len(last)
                 start: Any = tuple(s[n] for s in state)  # type: ignore[misc]
                 out, end = run(KINDS[self.mode], x, sizes, start,
-                               self._weights(self._suffixes()[n]), reverse=way == 1)
+                               self._weights(self._suffixes()[n]), reverse=direction == 1)
                 outputs.append(out)
                 last.append(end)
             x = concat(outputs, 1)
@@ -200,7 +186,7 @@ class RNNBase(_Recurrent):
         return x, tuple(stack(ends) for ends in zip(*last))
 
     def _whole(self, x: Tensor, state: State) -> tuple[Tensor, State]:
-        """`_padded` with each layer as one op; no state: zeros."""
+        """As `_padded`, with each layer as one op; an empty state stands for zeros."""
         (steps, batch), count, last = x.shape[:2], self._directions, []
         for layer in range(self.num_layers):
             first = layer * count
@@ -215,28 +201,49 @@ class RNNBase(_Recurrent):
 
     def extra_repr(self) -> str:
         text = f"{self.input_size}, {self.hidden_size}"
-        usual = {"proj_size": 0, "num_layers": 1, "bias": True, "batch_first": False,
+        defaults = {"proj_size": 0, "num_layers": 1, "bias": True, "batch_first": False,
                  "dropout": 0, "bidirectional": False}
-        return text + "".join(f", {name}={getattr(self, name)}" for name, value in usual.items()
+        return text + "".join(f", {name}={getattr(self, name)}" for name, value in defaults.items()
                               if getattr(self, name) != value)
 
 
-def _picked(state: State, order: Tensor | None) -> State:
-    return state if order is None else tuple(take(s, order, 1) for s in state)
+def _permuted(state: State, indices: Tensor | None) -> State:
+    return state if indices is None else tuple(take(s, indices, 1) for s in state)
 
 
 class RNN(RNNBase):
     """h = tanh(x @ weight_ih.T + bias_ih + h @ weight_hh.T + bias_hh) at every step (Elman 1990).
 
-    input (steps, batch, input_size) to (steps, batch, directions * hidden_size), and the last h of
-    every layer and direction, (layers * directions, batch, hidden_size), which is what `hx` is.
-    batch_first: (batch, steps, features); without batch (steps, features); a PackedSequence gives
-    one. nonlinearity: "tanh" or "relu".
+    The call takes input (steps, batch, input_size), or (batch, steps, input_size) with batch_first,
+    or (steps, input_size), or a PackedSequence; and optionally hx, the first h, which is 0 by
+    default. It returns the output, (steps, batch, directions * hidden_size) or a PackedSequence,
+    and the last h of every layer and direction, (num_layers * directions, batch, hidden_size).
+    directions is 2 for bidirectional, else 1.
 
-    >>> import fusewire as fw
-    >>> output, h = fw.nn.RNN(3, 5, num_layers=2, bidirectional=True)(fw.zeros(7, 4, 3))
-    >>> output.shape, h.shape
-    ((7, 4, 10), (4, 4, 5))
+    weight_ih_l0 is (hidden_size, input_size), weight_hh_l0 (hidden_size, hidden_size), and so on
+    for each layer and direction. All parameters are drawn uniformly from +-1 / sqrt(hidden_size).
+
+    Args:
+        input_size: features of a step.
+        hidden_size: features of the state h.
+        num_layers: the number of layers, each of which reads the output of the one before. Default
+            1.
+        nonlinearity: "tanh" or "relu". Default "tanh".
+        bias: adds learned biases. Default True.
+        batch_first: input and output are (batch, steps, ...). Default False.
+        dropout: probability of dropout in training, between layers. Default 0.0.
+        bidirectional: adds layers that read from the last step to the first. Default False.
+        device, dtype: of the parameters. Default None: the default device, float32.
+
+    Raises:
+        ArgumentError: a size is below 1, or dropout is not in [0, 1], or an unknown nonlinearity.
+        ShapeError: input or hx have other shapes, or there are no steps.
+
+    Example:
+        >>> import fusewire as fw
+        >>> output, h = fw.nn.RNN(3, 5, num_layers=2, bidirectional=True)(fw.zeros(7, 4, 3))
+        >>> output.shape, h.shape
+        ((7, 4, 10), (4, 4, 5))
     """
 
     def __init__(
@@ -251,10 +258,42 @@ class RNN(RNNBase):
 
 
 class LSTM(RNNBase):
-    """Gates i, f, g, o of x and h at every step: c = f * c + i * g, h = o * tanh(c).
+    """c = f * c + i * g and h = o * tanh(c) at every step, with gates i, f, g, o of x and h.
 
-    As RNN, but `hx` and the second result are (h, c). proj_size: h is o * tanh(c) @ weight_hr.T, of
-    that size (Sak et al. 2014). Hochreiter and Schmidhuber 1997; Gers et al. 2000.
+    The call takes input (steps, batch, input_size), or (batch, steps, input_size) with batch_first,
+    or (steps, input_size), or a PackedSequence; and optionally hx = (h, c), the first state, which
+    is 0 by default. It returns the output, (steps, batch, directions * hidden_size) or a
+    PackedSequence, and the last (h, c) of every layer and direction, each (num_layers * directions,
+    batch, hidden_size). directions is 2 for bidirectional, else 1. With proj_size h is o * tanh(c)
+    @ weight_hr.T, and h and the output have proj_size in the place of hidden_size.
+
+    weight_ih_l0 is (4 * hidden_size, input_size), weight_hh_l0 (4 * hidden_size, hidden_size), and
+    so on for each layer and direction. All parameters are drawn uniformly from +-1 /
+    sqrt(hidden_size). Hochreiter and Schmidhuber 1997; Gers et al. 2000; projection: Sak et al.
+    2014.
+
+    Args:
+        input_size: features of a step.
+        hidden_size: features of the state h.
+        num_layers: the number of layers, each of which reads the output of the one before. Default
+            1.
+        bias: adds learned biases. Default True.
+        batch_first: input and output are (batch, steps, ...). Default False.
+        dropout: probability of dropout in training, between layers. Default 0.0.
+        bidirectional: adds layers that read from the last step to the first. Default False.
+        proj_size: size of h after a learned projection; 0 for none. Default 0.
+        device, dtype: of the parameters. Default None: the default device, float32.
+
+    Raises:
+        ArgumentError: a size is below 1, or dropout is not in [0, 1], or proj_size is not below
+            hidden_size.
+        ShapeError: input or hx have other shapes, or there are no steps.
+
+    Example:
+        >>> import fusewire as fw
+        >>> output, (h, c) = fw.nn.LSTM(3, 5, proj_size=2)(fw.zeros(7, 4, 3))
+        >>> output.shape, h.shape, c.shape
+        ((7, 4, 2), (1, 4, 2), (1, 4, 5))
     """
 
     def __init__(
@@ -267,9 +306,38 @@ class LSTM(RNNBase):
 
 
 class GRU(RNNBase):
-    """Gates r, z and n of x and h at every step: h = (1 - z) * n + z * h, as RNN otherwise.
+    """h = (1 - z) * n + z * h at every step, with gates r, z and n of x and h.
 
-    Cho et al. 2014, with r applied after the product with h, as in cuDNN.
+    The call takes input (steps, batch, input_size), or (batch, steps, input_size) with batch_first,
+    or (steps, input_size), or a PackedSequence; and optionally hx, the first h, which is 0 by
+    default. It returns the output, (steps, batch, directions * hidden_size) or a PackedSequence,
+    and the last h of every layer and direction, (num_layers * directions, batch, hidden_size).
+    directions is 2 for bidirectional, else 1.
+
+    weight_ih_l0 is (3 * hidden_size, input_size), weight_hh_l0 (3 * hidden_size, hidden_size), and
+    so on for each layer and direction. All parameters are drawn uniformly from +-1 /
+    sqrt(hidden_size). Cho et al. 2014, with r applied after the product with h, as in cuDNN.
+
+    Args:
+        input_size: features of a step.
+        hidden_size: features of the state h.
+        num_layers: the number of layers, each of which reads the output of the one before. Default
+            1.
+        bias: adds learned biases. Default True.
+        batch_first: input and output are (batch, steps, ...). Default False.
+        dropout: probability of dropout in training, between layers. Default 0.0.
+        bidirectional: adds layers that read from the last step to the first. Default False.
+        device, dtype: of the parameters. Default None: the default device, float32.
+
+    Raises:
+        ArgumentError: a size is below 1, or dropout is not in [0, 1].
+        ShapeError: input or hx have other shapes, or there are no steps.
+
+    Example:
+        >>> import fusewire as fw
+        >>> output, h = fw.nn.GRU(3, 5)(fw.zeros(7, 4, 3))
+        >>> output.shape, h.shape
+        ((7, 4, 5), (1, 4, 5))
     """
 
     def __init__(
@@ -279,102 +347,3 @@ class GRU(RNNBase):
     ) -> None:
         super().__init__("GRU", input_size, hidden_size, num_layers, bias, batch_first, dropout,
                          bidirectional, device=device, dtype=dtype)
-
-
-# ---- cells
-class RNNCellBase(_Recurrent):
-    """What RNNCell, LSTMCell and GRUCell share: weights for `num_chunks` gates."""
-
-    weight_ih: Parameter
-    weight_hh: Parameter
-    bias_ih: Parameter | None
-    bias_hh: Parameter | None
-
-    def __init__(self, input_size: int, hidden_size: int, bias: bool, num_chunks: int,
-                 device: Any = None, dtype: Any = None) -> None:
-        super().__init__()
-        owner = type(self).__name__
-        self.input_size = check_at_least(owner, "input_size", input_size, 1)
-        self.hidden_size = check_at_least(owner, "hidden_size", hidden_size, 1)
-        self.bias = bias
-        rows = num_chunks * hidden_size
-        self._make({"weight_ih": (rows, input_size), "weight_hh": (rows, hidden_size)}, device,
-                   dtype)
-        for name in ("bias_ih", "bias_hh"):
-            made = Parameter(zeros(rows, dtype=dtype, device=device)) if bias else None
-            self.register_parameter(name, made)
-        self.reset_parameters()
-
-    def _next(self, input: Tensor, hx: Any) -> Any:
-        state = self._as_state(hx)
-        if input.ndim not in (1, 2):
-            raise ShapeError(f"{type(self).__name__}: takes (batch, features) or (features,), got "
-                             f"shape {input.shape}", "a cell makes one step")
-        self._check_width(input.shape)
-        shape = (*input.shape[:-1], self.hidden_size)
-        if state is None:
-            zero = zeros(shape, dtype=input.dtype, device=input.device)
-            state = (zero,) * KINDS[self.mode].states
-        for s in state:
-            if s.shape != shape:
-                raise ShapeError(f"{type(self).__name__}: for the input {input.shape} each tensor "
-                                 f"of hx must be {shape}, got {s.shape}")
-        kind, rows = KINDS[self.mode], (-1, self.hidden_size)
-        weights = Weights(self.weight_ih, self.weight_hh, self.bias_ih, self.bias_hh)
-        given = of_inputs(kind, reshape(input, (-1, self.input_size)), weights)
-        made = stepper(kind, weights)(given, tuple(reshape(s, rows) for s in state))
-        return self._as_hx(tuple(reshape(s, shape) for s in made))
-
-    def extra_repr(self) -> str:
-        return f"{self.input_size}, {self.hidden_size}" + ("" if self.bias else ", bias=False")
-
-
-class RNNCell(RNNCellBase):
-    """One step of RNN: input (batch, input_size) and hx to h, both (batch, hidden_size)."""
-
-    def __init__(
-        self, input_size: int, hidden_size: int, bias: bool = True, nonlinearity: str = "tanh",
-        device: Any = None, dtype: Any = None,
-    ) -> None:
-        check_choice("RNNCell", "nonlinearity", nonlinearity, ("tanh", "relu"))
-        super().__init__(input_size, hidden_size, bias, 1, device, dtype)
-        self.nonlinearity = nonlinearity
-
-    @property
-    def mode(self) -> str:  # type: ignore[override]
-        return f"RNN_{self.nonlinearity.upper()}"
-
-    def forward(self, input: Tensor, hx: Tensor | None = None) -> Tensor:
-        return self._next(input, hx)  # type: ignore[no-any-return]
-
-    def extra_repr(self) -> str:
-        return super().extra_repr() + (
-            "" if self.nonlinearity == "tanh" else f", nonlinearity={self.nonlinearity}")
-
-
-class LSTMCell(RNNCellBase):
-    """One step of LSTM: input (batch, input_size) and hx = (h, c) to (h, c)."""
-
-    mode = "LSTM"
-
-    def __init__(self, input_size: int, hidden_size: int, bias: bool = True, device: Any = None,
-                 dtype: Any = None) -> None:
-        super().__init__(input_size, hidden_size, bias, 4, device, dtype)
-
-    def forward(
-        self, input: Tensor, hx: tuple[Tensor, Tensor] | None = None
-    ) -> tuple[Tensor, Tensor]:
-        return self._next(input, hx)  # type: ignore[no-any-return]
-
-
-class GRUCell(RNNCellBase):
-    """One step of GRU: input (batch, input_size) and hx to h, both (batch, hidden_size)."""
-
-    mode = "GRU"
-
-    def __init__(self, input_size: int, hidden_size: int, bias: bool = True, device: Any = None,
-                 dtype: Any = None) -> None:
-        super().__init__(input_size, hidden_size, bias, 3, device, dtype)
-
-    def forward(self, input: Tensor, hx: Tensor | None = None) -> Tensor:
-        return self._next(input, hx)  # type: ignore[no-any-return]

@@ -1,4 +1,4 @@
-"""What is done with the parameters and gradients of layers, under PyTorch's names."""
+"""Functions of the parameters and gradients of layers, under PyTorch's names."""
 
 from ..recurrent import packed_sequence as rnn
 from . import parametrizations, parametrize

@@ -1,4 +1,7 @@
-"""Gradients made smaller where they are too large: Pascanu et al., arXiv 1211.5063."""
+"""Limits the size of gradients: Pascanu et al., arXiv 1211.5063.
+
+`foreach` chooses between implementations in PyTorch; it has no effect here.
+"""
 
 from __future__ import annotations
 
@@ -26,10 +29,21 @@ _SMALL = 1e-6  # added to a norm that is divided by
 def get_total_norm(
     tensors: Tensors, norm_type: float = 2.0, error_if_nonfinite: bool = False, foreach: Any = None
 ) -> Tensor:
-    """The norm of all elements of `tensors` as if they were one vector, a 0-d tensor.
+    """The norm of all elements of `tensors` as one vector: a scalar tensor.
 
-    GradientError where it is inf or nan, with `error_if_nonfinite`. (`foreach`: here and below it
-    chooses between implementations in PyTorch; here there is one.)
+    Args:
+        tensors: a tensor or an iterable of tensors; 0 for none.
+        norm_type: the order of the norm; inf for the largest absolute value. Default 2.
+        error_if_nonfinite: True raises an error for a norm of inf or nan. Default False.
+        foreach: has no effect.
+
+    Raises:
+        GradientError: the norm is not finite, with `error_if_nonfinite`.
+
+    Example:
+        >>> import fusewire as fw
+        >>> fw.nn.utils.get_total_norm([fw.tensor([3.0]), fw.tensor([[4.0]])])
+        tensor(5.)
     """
     each = _listed(tensors)
     if not each:
@@ -50,9 +64,23 @@ def get_total_norm(
 def clip_grads_with_norm_(
     parameters: Tensors, max_norm: float, total_norm: Tensor, foreach: Any = None
 ) -> None:
-    """Scales the gradients of `parameters`, in place, as `total_norm` needs to come to `max_norm`.
+    """Scales the gradients of `parameters` in place by max_norm / total_norm; returns None.
 
-    Where it is smaller they stay as they are.
+    The factor is at most 1, so gradients never grow.
+
+    Args:
+        parameters: a parameter or an iterable of parameters; those without a gradient stay.
+        max_norm: the largest norm that is left.
+        total_norm: the norm of all gradients, as from `get_total_norm`.
+        foreach: has no effect.
+
+    Example:
+        >>> import fusewire as fw
+        >>> p = fw.nn.Parameter(fw.zeros(2))
+        >>> p.grad = fw.tensor([3.0, 4.0])
+        >>> fw.nn.utils.clip_grads_with_norm_([p], 2.5, fw.tensor(5.0))
+        >>> (p.grad * 10).round()
+        tensor([15., 20.])
     """
     share = clip(max_norm / (total_norm + _SMALL), None, 1.0)
     for g in _gradients(_listed(parameters)):
@@ -63,15 +91,26 @@ def clip_grad_norm_(
     parameters: Tensors, max_norm: float, norm_type: float = 2.0,
     error_if_nonfinite: bool = False, foreach: Any = None,
 ) -> Tensor:
-    """The norm of all gradients of `parameters`, which are scaled in place to `max_norm` at most.
+    """The norm of all gradients of `parameters`, which are scaled in place to at most `max_norm`.
 
-    >>> import fusewire as fw
-    >>> p = fw.nn.Parameter(fw.zeros(2))
-    >>> p.grad = fw.tensor([3.0, 4.0])
-    >>> fw.nn.utils.clip_grad_norm_([p], max_norm=1.0)
-    tensor(5.)
-    >>> (p.grad * 10).round()
-    tensor([6., 8.])
+    Args:
+        parameters: a parameter or an iterable of parameters; those without a gradient stay.
+        max_norm: the largest norm that is left.
+        norm_type: the order of the norm; inf for the largest absolute value. Default 2.
+        error_if_nonfinite: True raises an error for a norm of inf or nan. Default False.
+        foreach: has no effect.
+
+    Raises:
+        GradientError: the norm is not finite, with `error_if_nonfinite`.
+
+    Example:
+        >>> import fusewire as fw
+        >>> p = fw.nn.Parameter(fw.zeros(2))
+        >>> p.grad = fw.tensor([3.0, 4.0])
+        >>> fw.nn.utils.clip_grad_norm_([p], max_norm=1.0)
+        tensor(5.)
+        >>> (p.grad * 10).round()
+        tensor([6., 8.])
     """
     if isinstance(parameters, types.GeneratorType):
         parameters = list(parameters)
@@ -86,7 +125,21 @@ def clip_grad_norm_(
 
 @no_grad
 def clip_grad_value_(parameters: Tensors, clip_value: float, foreach: Any = None) -> None:
-    """Brings every element of the gradients of `parameters` between -clip_value and clip_value."""
+    """Limits each element of the gradients of `parameters` to [-clip_value, clip_value], in place.
+
+    Args:
+        parameters: a parameter or an iterable of parameters; those without a gradient stay.
+        clip_value: the largest absolute value that is left.
+        foreach: has no effect.
+
+    Example:
+        >>> import fusewire as fw
+        >>> p = fw.nn.Parameter(fw.zeros(2))
+        >>> p.grad = fw.tensor([3.0, -0.5])
+        >>> fw.nn.utils.clip_grad_value_([p], 1.0)
+        >>> p.grad
+        tensor([ 1. , -0.5])
+    """
     for g in _gradients(_listed(parameters)):
         replace(g, clip(g, -float(clip_value), float(clip_value)))
 
@@ -96,6 +149,6 @@ def _listed(tensors: Tensors) -> list[Tensor]:
 
 
 def _gradients(parameters: list[Tensor]) -> list[Tensor]:
-    """The gradients of those that have one, each once."""
-    found = [p.grad for p in parameters]
-    return list({id(g): g for g in found if g is not None}.values())
+    """The gradients of the parameters that have one, each gradient once."""
+    gradients = [p.grad for p in parameters]
+    return list({id(g): g for g in gradients if g is not None}.values())

@@ -1,4 +1,4 @@
-"""Weights with a norm of their own, with a largest singular value of 1, and orthogonal ones."""
+"""Parametrizations of weights: with a separate norm, with a spectral norm of 1, and orthogonal."""
 
 from __future__ import annotations
 
@@ -29,14 +29,15 @@ __all__ = ["orthogonal", "spectral_norm", "weight_norm"]
 
 # ---- weight norm
 def norm_except(v: Tensor, dim: int | None) -> Tensor:
-    """The norms of the slices of `v` along one axis, which stays, with sizes of 1; of all: None."""
+    """The norms of the slices of `v` along axis `dim`; the other axes have size 1. None: one norm.
+    """
     if dim is None or dim == -1:  # both mean the whole tensor in PyTorch
         return linalg.vector_norm(v)
     return linalg.vector_norm(v, axis=tuple(i for i in range(v.ndim) if i != dim), keepdims=True)
 
 
 class _WeightNorm(Module):
-    """g * v / |v|."""
+    """Computes g * v / |v|."""
 
     def __init__(self, dim: int | None = 0) -> None:
         super().__init__()
@@ -50,10 +51,25 @@ class _WeightNorm(Module):
 
 
 def weight_norm(module: Module, name: str = "weight", dim: int | None = 0) -> Module:
-    """`module`, its weight computed as g * v / |v|, with a norm for each slice along `dim`.
+    """`module` with its weight computed as g * v / |v|.
 
-    Trained are parametrizations.weight.original0, which is g, and original1, v. dim=None: one norm
-    of the whole. https://arxiv.org/abs/1602.07868
+    The trained parameters are parametrizations.NAME.original0, g, and original1, v.
+    State dicts with NAME_g and NAME_v load, too. Salimans and Kingma, "Weight normalization", arXiv
+    1602.07868.
+
+    Args:
+        module: a layer, changed in place.
+        name: the name of the parameter. Default "weight".
+        dim: the axis along which each slice has its own norm. Default 0; None for one norm.
+
+    Raises:
+        StateError: `module` has no parameter of that name.
+
+    Example:
+        >>> import fusewire as fw
+        >>> layer = fw.nn.utils.parametrizations.weight_norm(fw.nn.Linear(3, 2))
+        >>> layer.parametrizations.weight.original0.shape
+        (2, 1)
     """
     register_parametrization(module, name, _WeightNorm(dim), unsafe=True)
 
@@ -69,23 +85,24 @@ def weight_norm(module: Module, name: str = "weight", dim: int | None = 0) -> Mo
 
 # ---- spectral norm
 def transposed_axis(module: Module) -> int:
-    """The axis of a layer's weight that its outputs are along."""
+    """The axis of a layer's weight that holds its outputs: 1 for transposed convolutions, else 0.
+    """
     return int(isinstance(module, (ConvTranspose1d, ConvTranspose2d, ConvTranspose3d)))
 
 
 def as_matrix(weight: Tensor, dim: int) -> Tensor:
-    """(n, rest): `weight` with axis `dim` in front, the others as one."""
+    """`weight` as (n, rest), with axis `dim` in front."""
     moved = moveaxis(weight, dim, 0) if dim else weight
     return reshape(moved, (moved.shape[0], -1))
 
 
 def unit(x: Tensor, eps: float) -> Tensor:
-    """`x` divided by its norm, or by `eps` where that is larger."""
+    """`x` divided by its norm, or by `eps` if that is larger."""
     return x / maximum(linalg.vector_norm(x), eps)
 
 
 def power_iterations(matrix: Tensor, v: Tensor, n: int, eps: float) -> tuple[Tensor, Tensor]:
-    """The singular vectors u, v of the largest singular value, `n` steps nearer than `v` is."""
+    """The singular vectors u, v of the largest singular value after `n` steps from `v`."""
     u = v
     for _ in range(n):
         u = unit(matrix @ v, eps)
@@ -94,7 +111,7 @@ def power_iterations(matrix: Tensor, v: Tensor, n: int, eps: float) -> tuple[Ten
 
 
 class _SpectralNorm(Module):
-    """weight / its largest singular value."""
+    """Divides a weight by its largest singular value."""
 
     _u: Tensor
     _v: Tensor
@@ -126,24 +143,42 @@ class _SpectralNorm(Module):
         return weight / total(self._u * (matrix @ self._v))
 
     def right_inverse(self, value: Tensor) -> Tensor:
-        return value  # of this size or another: what comes out is the same
+        return value  # its multiples have the same result
 
 
 def spectral_norm(
     module: Module, name: str = "weight", n_power_iterations: int = 1, eps: float = 1e-12,
     dim: int | None = None,
 ) -> Module:
-    """`module`, its weight divided by its largest singular value, that of a matrix (dim, rest).
+    """`module` with its weight divided by the largest singular value.
 
-    The singular value is followed by `n_power_iterations` steps at each read in training mode.
-    dim: 1 for transposed convolutions if not given, else 0. https://arxiv.org/abs/1802.05957
+    Power iteration estimates that value: 15 steps at first, more at each read in training mode.
+    Miyato et al., "Spectral normalization", arXiv 1802.05957.
+
+    Args:
+        module: a layer, changed in place.
+        name: the name of the parameter. Default "weight".
+        n_power_iterations: the number of steps at each read in training mode. Default 1.
+        eps: the least norm that a vector is divided by. Default 1e-12.
+        dim: the axis of the rows of the matrix (rows, rest) of the weight. Default None: 1 for
+            transposed convolutions, else 0.
+
+    Raises:
+        ArgumentError: `module` has no such tensor, or `n_power_iterations` is below 1.
+        AxisError: the weight has no axis `dim`.
+
+    Example:
+        >>> import fusewire as fw
+        >>> layer = fw.nn.utils.parametrizations.spectral_norm(fw.nn.Linear(1, 1))
+        >>> abs(abs(layer.weight.item()) - 1) < 1e-5
+        True
     """
     weight = getattr(module, name, None)
     if not isinstance(weight, Tensor):
         raise ArgumentError(f"spectral_norm: {type(module).__name__} has no tensor {name!r}")
     axis = transposed_axis(module) if dim is None else dim
-    made = _SpectralNorm(weight, n_power_iterations, axis, eps)
-    return register_parametrization(module, name, made)
+    parametrization = _SpectralNorm(weight, n_power_iterations, axis, eps)
+    return register_parametrization(module, name, parametrization)
 
 
 # ---- orthogonal
@@ -151,7 +186,7 @@ _MAPS = ("matrix_exp", "cayley", "householder")
 
 
 class _Orthogonal(Module):
-    """A matrix with orthonormal columns, or rows where it is wide, made of any matrix."""
+    """Computes a matrix with orthonormal columns, or rows if it is wide, from any matrix."""
 
     def __init__(self, weight: Tensor, orthogonal_map: str, use_trivialization: bool) -> None:
         super().__init__()
@@ -163,12 +198,12 @@ class _Orthogonal(Module):
     def forward(self, X: Tensor) -> Tensor:
         wide = X.shape[-2] < X.shape[-1]
         tall = X.mT if wide else X
-        out = _reflected(tall) if self.orthogonal_map == "householder" else self._turned(tall)
+        out = _reflected(tall) if self.orthogonal_map == "householder" else self._columns(tall)
         if self.use_trivialization:
             out = self.base @ out
         return out.mT if wide else out
 
-    def _turned(self, x: Tensor) -> Tensor:
+    def _columns(self, x: Tensor) -> Tensor:
         """The first columns of a function of a skew-symmetric matrix, which is orthogonal."""
         n, k = x.shape[-2:]
         rest = zeros(*x.shape[:-1], n - k, dtype=x.dtype, device=x.device)
@@ -189,8 +224,8 @@ class _Orthogonal(Module):
             return _eye_like(Q) * -1  # from which `forward` makes the first columns of 1
         if self.orthogonal_map != "householder":
             raise NotImplementedError("a matrix_exp or cayley map without a base cannot be set")
-        found = _reflectors(tall)
-        return found.mT if wide else found
+        reflectors = _reflectors(tall)
+        return reflectors.mT if wide else reflectors
 
 
 def _reflected(x: Tensor) -> Tensor:
@@ -209,7 +244,7 @@ def _reflected(x: Tensor) -> Tensor:
 
 
 def _reflectors(x: Tensor) -> Tensor:
-    """What `_reflected` makes `x`, or the nearest Q of its QR decomposition, of."""
+    """The matrix from which `_reflected` computes `x`, or the nearest Q of its QR decomposition."""
     h, tau = np.linalg.qr(x.numpy(), mode="raw")
     below = from_numpy(h.swapaxes(-1, -2).astype(x.dtype))
     signs = sign(diagonal(below))
@@ -221,8 +256,8 @@ def _completed(x: Tensor) -> Tensor:
     """A square orthogonal matrix that begins with the columns of `x`, made orthonormal."""
     n, k = x.shape[-2:]
     more = randn(*x.shape[:-2], n, n - k).to(x.dtype)
-    found = linalg.qr(concat([x, more], axis=-1))
-    return found.Q * expand_dims(sign(diagonal(found.R)), -2)
+    factors = linalg.qr(concat([x, more], axis=-1))
+    return factors.Q * expand_dims(sign(diagonal(factors.R)), -2)
 
 
 def _eye_like(x: Tensor) -> Tensor:
@@ -233,11 +268,28 @@ def orthogonal(
     module: Module, name: str = "weight", orthogonal_map: str | None = None, *,
     use_trivialization: bool = True,
 ) -> Module:
-    """`module`, its weight with orthonormal columns, or orthonormal rows where it is wide.
+    """`module` with a weight that has orthonormal columns, or orthonormal rows if it is wide.
 
-    orthogonal_map: "matrix_exp", the default for square weights, "cayley", or "householder", that
-    for others. use_trivialization: the map turns the weight as it was at first, which is kept in
-    parametrizations.weight.0.base. https://arxiv.org/abs/1909.09501
+    Lezcano-Casado, "Trivializations for gradient-based optimization on manifolds", arXiv
+    1909.09501.
+
+    Args:
+        module: a layer, changed in place.
+        name: the name of the parameter, a matrix or a batch of matrices. Default "weight".
+        orthogonal_map: "matrix_exp", "cayley" or "householder". Default None: "matrix_exp" for
+            square weights, "householder" for others.
+        use_trivialization: True multiplies the map with the initial weight, which
+            parametrizations.NAME.0.base holds. Default True.
+
+    Raises:
+        ArgumentError: `module` has no such tensor, or `orthogonal_map` is unknown.
+        ShapeError: the weight has fewer than two axes.
+
+    Example:
+        >>> import fusewire as fw
+        >>> layer = fw.nn.utils.parametrizations.orthogonal(fw.nn.Linear(3, 2))
+        >>> ((layer.weight @ layer.weight.T - fw.eye(2)).abs() < 1e-5).all().item()
+        True
     """
     weight = getattr(module, name, None)
     if not isinstance(weight, Tensor):
@@ -247,5 +299,5 @@ def orthogonal(
                          f"{weight.shape}")
     usual = "matrix_exp" if weight.shape[-2] == weight.shape[-1] else "householder"
     chosen = check_choice("orthogonal", "orthogonal_map", orthogonal_map or usual, _MAPS)
-    made = _Orthogonal(weight, chosen, use_trivialization)
-    return register_parametrization(module, name, made, unsafe=True)
+    parametrization = _Orthogonal(weight, chosen, use_trivialization)
+    return register_parametrization(module, name, parametrization, unsafe=True)

@@ -1,7 +1,7 @@
-"""Parameters that are computed from others whenever they are read.
+"""Replaces parameters by functions of other parameters, computed at each read.
 
-`register_parametrization(layer, "weight", Symmetric())` makes layer.weight what Symmetric computes
-of a parameter of its own, layer.parametrizations.weight.original, which is trained in its place.
+After `register_parametrization(layer, "weight", Symmetric())` a read of layer.weight calls
+Symmetric on layer.parametrizations.weight.original, which is trained in its place.
 """
 
 from __future__ import annotations
@@ -26,17 +26,24 @@ __all__ = [
 
 
 class _Cache:
-    """Parametrized tensors that were computed inside `cached()`."""
+    """The parametrized tensors that were computed inside `cached()`."""
 
     depth = 0
-    found: dict[tuple[int, str], Any] = {}  # noqa: RUF012  # one for all
+    tensors: dict[tuple[int, str], Any] = {}  # noqa: RUF012  # one for all
 
 
 @contextlib.contextmanager
 def cached() -> Iterator[None]:
-    """Inside of it every parametrized tensor is computed once and kept until the end.
+    """A context in which each parametrized tensor is computed once, at its first read.
 
-    For modules that read a weight several times, as recurrent ones do.
+    It serves modules that read a weight several times, such as recurrent layers.
+
+    Example:
+        >>> import fusewire as fw
+        >>> layer = fw.nn.utils.parametrizations.weight_norm(fw.nn.Linear(3, 2))
+        >>> with fw.nn.utils.parametrize.cached():
+        ...     layer.weight is layer.weight
+        True
     """
     _Cache.depth += 1
     try:
@@ -44,13 +51,29 @@ def cached() -> Iterator[None]:
     finally:
         _Cache.depth -= 1
         if not _Cache.depth:
-            _Cache.found = {}
+            _Cache.tensors = {}
 
 
 class ParametrizationList(ModuleList):
-    """The parametrizations of one tensor, in the order they are applied, and what they start from.
+    """The parametrizations of one tensor, in the order of their calls, and their inputs.
 
-    That is `original`, or `original0`, `original1`, ... where the last right_inverse gives several.
+    The first input is `original`, or `original0`, `original1`, ... if the last right_inverse
+    returns several tensors.
+
+    Args:
+        modules: at least one parametrization.
+        original: the tensor that they compute from now on.
+        unsafe: True skips the checks of shape and dtype. Default False.
+
+    Raises:
+        ArgumentError: `modules` is empty.
+        ShapeError, DTypeError: a parametrization changes the shape or dtype of the tensor.
+
+    Example:
+        >>> import fusewire as fw
+        >>> layer = fw.nn.utils.parametrizations.weight_norm(fw.nn.Linear(3, 2))
+        >>> type(layer.parametrizations.weight).__name__, layer.parametrizations.weight.ntensors
+        ('ParametrizationList', 2)
     """
 
     def __init__(self, modules: Sequence[Module], original: Tensor, unsafe: bool = False) -> None:
@@ -68,11 +91,11 @@ class ParametrizationList(ModuleList):
                              f"{type(new).__name__}", "it returns a tensor, or a tuple of tensors")
         self.ntensors = 1 if isinstance(new, Tensor) else len(new)
         shape, dtype = original.shape, original.dtype
-        self._keep(original, new)
+        self._store_originals(original, new)
         if not unsafe:
             _check_same("forward", self(), shape, dtype)
 
-    def _keep(self, original: Tensor, new: Any) -> None:
+    def _store_originals(self, original: Tensor, new: Any) -> None:
         if self.is_tensor:
             if not self.unsafe and new.dtype != original.dtype:
                 raise _not_same("right_inverse", "dtype", new.dtype.name, original.dtype.name)
@@ -80,9 +103,9 @@ class ParametrizationList(ModuleList):
             _register(self, "original", original)
             return
         for i, part in enumerate(new):
-            made = Parameter(part, original.requires_grad) if isinstance(original, Parameter) \
+            tensor = Parameter(part, original.requires_grad) if isinstance(original, Parameter) \
                 else part.detach()
-            _register(self, f"original{i}", made)
+            _register(self, f"original{i}", tensor)
 
     def _originals(self) -> list[Tensor]:
         if self.is_tensor:
@@ -90,14 +113,14 @@ class ParametrizationList(ModuleList):
         return [getattr(self, f"original{i}") for i in range(self.ntensors)]
 
     def right_inverse(self, value: Tensor) -> None:
-        """Sets what the tensor is computed from so that it becomes `value`."""
+        """Sets the originals so that the computed tensor becomes `value`."""
         with no_grad():
             new: Any = value
             for module in reversed(list(self)):
                 if not hasattr(module, "right_inverse"):
                     raise StateError(f"{type(module).__name__} has no right_inverse, so the tensor "
                                      "it computes cannot be set", "define right_inverse(value), or "
-                                     "set what it is computed from: parametrizations.NAME.original")
+                                     "set its original: parametrizations.NAME.original")
                 new = module.right_inverse(new)
             parts = [new] if self.is_tensor else list(new)
             for own, part in zip(self._originals(), parts, strict=True):
@@ -112,7 +135,7 @@ class ParametrizationList(ModuleList):
 
 
 def _inverse(module: Module, value: Any, otherwise: Any) -> Any:
-    """What `module` makes `value` of, or `otherwise` where it cannot say."""
+    """The right inverse of `module` at `value`, or `otherwise` if it has none."""
     if not hasattr(module, "right_inverse"):
         return otherwise
     try:
@@ -144,20 +167,20 @@ def _check_same(what: str, got: Any, shape: Any, dtype: Any) -> None:
         raise _not_same(what, "shape", got.shape, shape)
 
 
-def _not_same(what: str, fact: str, got: Any, wanted: Any) -> Exception:
+def _not_same(what: str, fact: str, got: Any, expected: Any) -> Exception:
     kind = ShapeError if fact == "shape" else DTypeError
-    return kind(f"the parametrization's {what} gave {fact} {got}, the tensor has {wanted}",
+    return kind(f"the parametrization's {what} gave {fact} {got}, the tensor has {expected}",
                 f"the {fact} must stay; unsafe=True leaves out this check")
 
 
 # ---- classes with a property for each parametrized tensor
 class _Parametrized:
-    """What the class of a module gets that has parametrized tensors."""
+    """A base of the classes of modules that have parametrized tensors."""
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Any:
-        made = memo[id(self)] = type(self).__new__(type(self))
-        made.__dict__.update(copy.deepcopy(self.__dict__, memo))
-        return made
+        copied = memo[id(self)] = type(self).__new__(type(self))
+        copied.__dict__.update(copy.deepcopy(self.__dict__, memo))
+        return copied
 
     def __reduce_ex__(self, protocol: Any) -> NoReturn:
         raise StateError("a parametrized module cannot be pickled: its class is made as it runs",
@@ -165,7 +188,7 @@ class _Parametrized:
 
 
 def _class_for(module: Module, names: list[str]) -> Any:
-    """A class of its own for `module`, in which the tensors of these names are computed."""
+    """A separate class for `module`, with a property for each of these tensors."""
     before = type_before_parametrizations(module)
     return type(f"Parametrized{before.__name__}", (_Parametrized, before),
                 {name: _property(name) for name in names})
@@ -176,9 +199,9 @@ def _property(name: str) -> property:
         if not _Cache.depth:
             return self.parametrizations[name]()
         key = id(self), name
-        if key not in _Cache.found:
-            _Cache.found[key] = self.parametrizations[name]()
-        return _Cache.found[key]
+        if key not in _Cache.tensors:
+            _Cache.tensors[key] = self.parametrizations[name]()
+        return _Cache.tensors[key]
 
     def assigned(self: Any, value: Tensor) -> None:
         self.parametrizations[name].right_inverse(value)
@@ -187,12 +210,33 @@ def _property(name: str) -> property:
 
 
 def type_before_parametrizations(module: Module) -> type:
-    """The class of `module` as it was before it got its first parametrization."""
+    """The class of `module` before its first parametrization.
+
+    Args:
+        module: any module.
+
+    Example:
+        >>> import fusewire as fw
+        >>> layer = fw.nn.utils.parametrizations.weight_norm(fw.nn.Linear(3, 2))
+        >>> fw.nn.utils.parametrize.type_before_parametrizations(layer) is fw.nn.Linear
+        True
+    """
     return type(module).__bases__[1] if isinstance(module, _Parametrized) else type(module)
 
 
 def is_parametrized(module: Module, tensor_name: str | None = None) -> bool:
-    """Whether `module` has parametrized tensors, or that one is."""
+    """True if `module` has parametrized tensors.
+
+    Args:
+        module: any module.
+        tensor_name: asks for this tensor only. Default None: for any.
+
+    Example:
+        >>> import fusewire as fw
+        >>> layer = fw.nn.utils.parametrizations.weight_norm(fw.nn.Linear(3, 2))
+        >>> fw.nn.utils.parametrize.is_parametrized(layer, "bias")
+        False
+    """
     held = module.__dict__.get("_modules", {}).get("parametrizations")
     if not isinstance(held, ModuleDict):
         return False
@@ -202,21 +246,30 @@ def is_parametrized(module: Module, tensor_name: str | None = None) -> bool:
 def register_parametrization(
     module: Module, tensor_name: str, parametrization: Module, *, unsafe: bool = False
 ) -> Module:
-    """`module`, its parameter or buffer of that name from now on computed by `parametrization`.
+    """`module` with its tensor `tensor_name` computed by `parametrization` from now on.
 
-    parametrization: forward(x) gives the tensor of what is trained in its place; a method
-    right_inverse(tensor), where it has one, gives that of the tensor as it is, perhaps as a tuple:
-    forward then takes several. On a tensor that has parametrizations it comes after them. unsafe:
-    without the check that shape and dtype stay.
+    A second parametrization of a tensor comes after the first.
 
-    >>> import fusewire as fw
-    >>> class Symmetric(fw.nn.Module):
-    ...     def forward(self, x):
-    ...         return fw.triu(x) + fw.triu(x, k=1).mT
-    >>> layer = fw.nn.Linear(3, 3, bias=False)
-    >>> layer = fw.nn.utils.parametrize.register_parametrization(layer, "weight", Symmetric())
-    >>> fw.all(layer.weight == layer.weight.T).item(), list(layer.state_dict())
-    (True, ['parametrizations.weight.original'])
+    Args:
+        module: a module, changed in place.
+        tensor_name: the name of a parameter or buffer.
+        parametrization: a module; forward(x) returns the tensor. A method right_inverse(tensor)
+            may return the first x, or a tuple of tensors that forward takes.
+        unsafe: True skips the checks of shape and dtype. Default False.
+
+    Raises:
+        StateError: `module` has no such parameter or buffer.
+        ShapeError, DTypeError: `parametrization` changes the shape or dtype of the tensor.
+
+    Example:
+        >>> import fusewire as fw
+        >>> class Symmetric(fw.nn.Module):
+        ...     def forward(self, x):
+        ...         return fw.triu(x) + fw.triu(x, k=1).mT
+        >>> layer = fw.nn.Linear(3, 3, bias=False)
+        >>> layer = fw.nn.utils.parametrize.register_parametrization(layer, "weight", Symmetric())
+        >>> fw.all(layer.weight == layer.weight.T).item(), list(layer.state_dict())
+        (True, ['parametrizations.weight.original'])
     """
     parametrization.train(module.training)
     if is_parametrized(module, tensor_name):
@@ -231,13 +284,13 @@ def register_parametrization(
     if original is None:
         raise StateError(f"{type(module).__name__} has no parameter or buffer {tensor_name!r} to "
                          "parametrize", f"it has {[*module._parameters, *module._buffers]}")
-    made = ParametrizationList([parametrization], original, unsafe)
+    parametrizations = ParametrizationList([parametrization], original, unsafe)
     del table[tensor_name]
     names = [*module.parametrizations] if is_parametrized(module) else []
     if not names:
         module.parametrizations = ModuleDict()
     module.__class__ = _class_for(module, [*names, tensor_name])
-    module.parametrizations[tensor_name] = made
+    module.parametrizations[tensor_name] = parametrizations
     return module
 
 
@@ -250,9 +303,24 @@ def _check_chained(parametrization: Module, now: Tensor) -> None:
 def remove_parametrizations(
     module: Module, tensor_name: str, leave_parametrized: bool = True
 ) -> Module:
-    """`module`, that tensor again a parameter or buffer of its own, with the value it has now.
+    """`module` with that tensor as an ordinary parameter or buffer again.
 
-    leave_parametrized=False: with the value of what it was computed from.
+    Args:
+        module: a module, changed in place.
+        tensor_name: the name of a parametrized tensor.
+        leave_parametrized: True (default) gives the tensor its computed value, False the value
+            of its original.
+
+    Raises:
+        StateError: the tensor is not parametrized.
+        ArgumentError: `leave_parametrized` is False for a tensor with several originals.
+
+    Example:
+        >>> import fusewire as fw
+        >>> layer = fw.nn.utils.parametrizations.weight_norm(fw.nn.Linear(3, 2))
+        >>> layer = fw.nn.utils.parametrize.remove_parametrizations(layer, "weight")
+        >>> list(layer.state_dict())
+        ['bias', 'weight']
     """
     if not is_parametrized(module, tensor_name):
         raise StateError(f"{type(module).__name__} has no parametrization of {tensor_name!r}",
@@ -263,7 +331,7 @@ def remove_parametrizations(
                             "has no other value", "leave out leave_parametrized=False")
     tensor = held._originals()[0]
     if leave_parametrized:
-        tensor = _as_it_is(tensor, getattr(module, tensor_name), held.is_tensor)
+        tensor = _with_value(tensor, getattr(module, tensor_name), held.is_tensor)
     del module.parametrizations[tensor_name]
     names = list(module.parametrizations)
     if names:
@@ -275,8 +343,8 @@ def remove_parametrizations(
     return module
 
 
-def _as_it_is(original: Tensor, value: Tensor, same: bool) -> Tensor:
-    """A tensor with `value`: the original itself where there is one, as optimizers know that."""
+def _with_value(original: Tensor, value: Tensor, same: bool) -> Tensor:
+    """A tensor with `value`: the original itself if there is one, since optimizers hold it."""
     if same:
         _set(original, value)
         return original

@@ -1,4 +1,7 @@
-"""Activations: scalar formulas with parameters, and derivatives in our own ops."""
+"""Declares the activations with parameters: gelu, silu, softplus, elu and others.
+
+Each is a scalar formula; its derivative is written in ops.
+"""
 
 from __future__ import annotations
 
@@ -54,7 +57,7 @@ gelu_op = _activation("gelu", _gelu, _gelu_vjp, "Gelu", passes=16)
 
 
 def gelu(x: Tensor, approximate: str = "none") -> Tensor:
-    """x times the normal distribution function of x, or "tanh", an approximation; shape of `x`."""
+    """x * P(X <= x) for a standard normal X; shape of `x`. approximate="tanh": a faster formula."""
     return _call(gelu_op, x, approximate=approximate)
 
 
@@ -80,7 +83,7 @@ softplus_op = _activation(
 
 
 def softplus(x: Tensor) -> Tensor:
-    """log(1 + exp(x)), of the shape of `x`, without overflow."""
+    """log(1 + exp(x)), of the shape of `x`; large values do not overflow."""
     return _call(softplus_op, x)
 
 
@@ -91,7 +94,7 @@ leaky_relu_op = _activation(
 
 
 def leaky_relu(x: Tensor, alpha: float = 0.01) -> Tensor:
-    """x where it is positive, else alpha * x; of the shape of `x`."""
+    """x where it is positive, else alpha * x; shape of `x`. alpha: default 0.01."""
     return _call(leaky_relu_op, x, alpha=float(alpha))
 
 
@@ -101,7 +104,7 @@ elu_op = _activation(
 
 
 def elu(x: Tensor, alpha: float = 1.0) -> Tensor:
-    """x where it is positive, else alpha * (exp(x) - 1); of the shape of `x`."""
+    """x where it is positive, else alpha * (exp(x) - 1); shape of `x`. alpha: default 1."""
     return _call(elu_op, x, alpha=float(alpha))
 
 
@@ -120,14 +123,14 @@ def mish(x: Tensor) -> Tensor:
     return _call(mish_op, x)
 
 
-# ---- straight pieces: at corners the derivative is that of the flat side, as PyTorch has it
+# ---- piecewise linear: at corners the derivative is that of the flat side, as in PyTorch
 hardtanh_op = _activation(
     "hardtanh", lambda k, x, low, high: k.minimum(k.maximum(x, low), high),
     lambda g, out, x, low, high: where(logical_or(x <= low, x >= high), 0.0, g))
 
 
 def hardtanh(x: Tensor, low: float, high: float) -> Tensor:
-    """x limited to between low and high; of the shape of `x`."""
+    """x limited to the range from low to high; of the shape of `x`."""
     return _call(hardtanh_op, x, low=float(low), high=float(high))
 
 
@@ -137,7 +140,7 @@ hardsigmoid_op = _activation(
 
 
 def hardsigmoid(x: Tensor) -> Tensor:
-    """(x + 3) / 6, limited to between 0 and 1; of the shape of `x`."""
+    """(x + 3) / 6, limited to the range from 0 to 1; of the shape of `x`."""
     return _call(hardsigmoid_op, x)
 
 

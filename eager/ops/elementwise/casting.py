@@ -1,10 +1,10 @@
-"""Autocast beneath the front door: which dtype an op or a function runs in, while one is in force.
+"""Casts the inputs of ops under autocast, in the dtype that an op's precision asks for.
 
-An op says by its `precision` what it wants, a function of several ops by one of the two decorators
-here. What says nothing runs in the dtype that its operands combine to. Casts are ops, so gradients
-come back in the dtype of what was cast, and a recording holds them. The choice of what is low and
-full is PyTorch's for the CPU: products in the low dtype; losses, `prod` and the decompositions of
-linear algebra in float32.
+The `precision` of an op says whether it runs in the low dtype or in float32. A function of several
+ops says so by one of the two decorators here. Everything else runs in the dtype to which its
+operands promote. Casts are ops: gradients come back in the dtype of the operand, and traces hold
+the casts. The choice of low and full precision is PyTorch's for the CPU: products in the low dtype;
+losses, `prod` and the decompositions of linear algebra in float32.
 """
 
 from __future__ import annotations
@@ -21,20 +21,20 @@ from ...core.tensor import Tensor
 from .pointwise import cast
 
 F = TypeVar("F", bound=Callable[..., Any])
-CAST = (float32, float16, bfloat16)  # float64, complex numbers and integers stay what they are
+CAST = (float32, float16, bfloat16)  # autocast leaves float64, complex numbers and integers
 
 
 class Casting:
-    """An autocast in force. Beneath each of its ops there is none: they are cast once."""
+    """An active autocast. It is off inside each of its ops, so that inputs are cast once."""
 
     def __init__(self, dtype: Any) -> None:
         self.dtype = dtype
         self._dtypes = {"low": dtype, "full": float32}
 
     def apply(self, op: Op, inputs: tuple[Any, ...], params: dict[str, Any]) -> Tensor:
-        """The result of `op`, its inputs cast as its precision says."""
+        """The result of `op` for inputs cast as its precision says."""
         state = interpreter.STATE
-        state._casting = None  # not `casting`: the thread goes on to be one with an autocast
+        state._casting = None  # not `casting`, which says that the thread has an autocast
         try:
             if op.precision:
                 inputs = _cast(inputs, self._dtypes[op.precision])
@@ -43,7 +43,7 @@ class Casting:
             state._casting = self
 
     def call(self, function: Any, precision: str, args: Any, kwargs: Any) -> Any:
-        """What `function` returns, its tensors cast as its precision says."""
+        """The result of `function` for tensors cast as its precision says."""
         interpreter.STATE._casting = None
         try:
             args, values = _cast((args, tuple(kwargs.values())), self._dtypes[precision])
@@ -53,7 +53,7 @@ class Casting:
 
 
 def _cast(x: Any, dtype: Any) -> Any:
-    """A tensor in `dtype`, and tuples with their tensors in it; all else as it is."""
+    """A tensor in `dtype`, or a tuple with its tensors in `dtype`; other values unchanged."""
     if isinstance(x, Tensor):
         return cast(x, dtype) if x._data.dtype in CAST else x
     if not isinstance(x, tuple):
@@ -64,7 +64,7 @@ def _cast(x: Any, dtype: Any) -> Any:
 
 @functools.cache
 def casting_to(dtype: Any) -> Casting:
-    """The one Casting to `dtype`: recordings tell by identity which one they were made under."""
+    """The only Casting to `dtype`: traces compare it by identity."""
     return Casting(dtype)
 
 
@@ -83,5 +83,5 @@ def _decorator(precision: str) -> Callable[[F], F]:
     return decorate
 
 
-lowered = _decorator("low")  # for a function that is all in the low dtype under autocast
-in_float32 = _decorator("full")  # for one that is all in float32
+lowered = _decorator("low")  # for a function that runs in the low dtype under autocast
+in_float32 = _decorator("full")  # for a function that runs in float32

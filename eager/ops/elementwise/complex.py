@@ -1,7 +1,7 @@
-"""Ops on complex numbers: their parts, and numbers made of parts.
+"""Computes with complex numbers: real and imaginary parts, conjugates, angles.
 
 Gradients follow PyTorch's convention: the gradient of a real number L at z is dL/dRe(z) +
-i dL/dIm(z), so that a step against it goes down. A function with a complex derivative f' takes
+i dL/dIm(z), so that a step against it decreases L. A function with a complex derivative f' maps
 the gradient g to g * conj(f'(z)).
 """
 
@@ -39,7 +39,8 @@ _angle = pointwise("angle", _angle_of, lambda g, out, x: _angle_vjp(g, x), takes
 
 
 def _angle_vjp(g: Tensor, x: Tensor) -> Tensor:
-    """A right angle ahead of x, and 0 at 0; the angle of a real number is constant."""
+    """The gradient at right angles to x; 0 at 0, and 0 for real numbers, whose angle is constant.
+    """
     if x.dtype.kind != "c":
         return g * 0.0
     size = abs(x) + (x == 0)
@@ -47,45 +48,68 @@ def _angle_vjp(g: Tensor, x: Tensor) -> Tensor:
 
 
 def conj_of(x: Any) -> Any:
-    """`conj` for gradients of ops: real tensors and numbers are given back as they are."""
+    """`conj` for gradients of ops: returns real tensors and numbers unchanged."""
     if isinstance(x, Tensor):
         return _conj(x) if x._data.dtype.kind == "c" else x
     return x.conjugate()
 
 
 def complex(real: Any, imag: Any) -> Tensor:
-    """The complex numbers with these real and imaginary parts, whose shapes broadcast.
+    """The complex numbers with these real and imaginary parts; shapes broadcast.
 
-    >>> import fusewire as fw
-    >>> fw.complex(fw.tensor([1.0, 2.0]), 0.5)
-    tensor([1.+0.5j, 2.+0.5j])
+    Raises:
+        DTypeError: a part is complex.
+
+    Example:
+        >>> import fusewire as fw
+        >>> fw.complex(fw.tensor([1.0, 2.0]), 0.5)
+        tensor([1.+0.5j, 2.+0.5j])
     """
     return _complex(real, imag)
 
 
 def real(x: Tensor, /) -> Tensor:
-    """The real parts; real numbers are their own."""
+    """The real parts, of the shape of `x`, as a view; real tensors unchanged.
+
+    Example:
+        >>> import fusewire as fw
+        >>> fw.real(fw.tensor([1 + 2j]))
+        tensor([1.])
+    """
     x = as_tensor("real", x)
     return view_of(x, _real(x) if x.dtype.kind == "c" else alias(x))
 
 
 def imag(x: Tensor, /) -> Tensor:
-    """The imaginary parts; those of real numbers are 0."""
+    """The imaginary parts, of the shape of `x`; zeros for real tensors.
+
+    Example:
+        >>> import fusewire as fw
+        >>> fw.imag(fw.tensor([1 + 2j]))
+        tensor([2.])
+    """
     x = as_tensor("imag", x)
     return view_of(x, _imag(x)) if x.dtype.kind == "c" else zeros_like(x)
 
 
 def conj(x: Tensor, /) -> Tensor:
-    """The complex conjugates; real numbers are their own."""
+    """The complex conjugates, of the shape of `x`; real tensors unchanged.
+
+    Example:
+        >>> import fusewire as fw
+        >>> fw.conj(fw.tensor([1 + 2j]))
+        tensor([1.-2.j])
+    """
     x = as_tensor("conj", x)
     return _conj(x) if x.dtype.kind == "c" else alias(x)
 
 
 def angle(x: Tensor, /) -> Tensor:
-    """The angles to the positive real axis, from -pi to pi.
+    """The angles to the positive real axis in radians, from -pi to pi, of the shape of `x`.
 
-    >>> import fusewire as fw
-    >>> fw.angle(fw.tensor([1.0, 1j]))
-    tensor([0.       , 1.5707964])
+    Example:
+        >>> import fusewire as fw
+        >>> fw.angle(fw.tensor([1.0, 1j]))
+        tensor([0.       , 1.5707964])
     """
     return _angle(x)

@@ -1,4 +1,5 @@
-"""Ops made of other ops, kept whole in a recording: codegen opens them or takes them whole."""
+"""Declares composite ops: a trace keeps them whole, and codegen compiles them whole or decomposed.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +8,7 @@ from typing import Any
 
 from ...arrays.shapes import TensorType
 from ...core.dispatch import apply
-from ...core.on_device import opened
+from ...core.on_device import run_decomposition
 from ...core.op import Op, define
 from ...core.tape import Leaf, enable_grad
 from ...core.tensor import Tensor
@@ -25,15 +26,15 @@ def composite(
 ) -> Op:
     """Declares an op by its decomposition into other ops.
 
-    result: by default the type of the first input. impl: a direct form for eager, by default the
-    decomposition. vjp: by default the decomposition is run again and its gradient taken.
-    unwritten: why ONNX has no operators for it, not even for what it is made of. alike: whether
-    impl rounds float16 and bfloat16 where the decomposition does, so that it may stand for it.
-    whole: whether there may be code for all of it, and none as good for what it is made of.
+    result: shape and dtype; by default those of the first input. impl: a direct form for eager, by
+    default the decomposition. vjp: by default the gradient of the decomposition, which runs again.
+    unwritten: the reason why ONNX has no operators for it or its parts. alike: True if impl rounds
+    float16 and bfloat16 where the decomposition does, so that either may replace the other. whole:
+    True if code for the whole op exists that is better than code for its parts.
     """
     why = {"onnx": unwritten} if unwritten else {}
     if impl is not None and not alike:
-        why["small floats"] = "eager does not round where the ops do that it is made of"
+        why["small floats"] = "eager rounds at other points than the ops of its decomposition"
     first = result or (lambda x, *rest, **params: x)
     return define(Op(name, "composite", first, impl or _run(decompose), decompose,
                      vjp or derived(decompose), onnx, why, rows=rows, batch=batch, work=work,
@@ -41,31 +42,32 @@ def composite(
 
 
 def _run(decompose: Callable[..., Tensor]) -> Callable[..., Any]:
-    return lambda xp, *arrays, **params: opened(decompose, arrays, params)
+    return lambda xp, *arrays, **params: run_decomposition(decompose, arrays, params)
 
 
 def derived(decompose: Callable[..., Tensor]) -> Callable[..., Any]:
-    """The vjp of what a decomposition computes, by the gradients of its ops."""
+    """The vjp of a decomposition, from the gradients of its ops."""
 
     def vjp(needs: Any, g: Tensor, out: Tensor, *inputs: Any, **params: Any) -> Any:
         with enable_grad():
-            fresh = [_begun(x) if need else x for x, need in zip(inputs, needs)]
+            fresh = [_on_tape(x) if need else x for x, need in zip(inputs, needs)]
             again = decompose(*fresh, **params)
-        found = iter(gradients.of(again, [x for x, n in zip(fresh, needs) if n], g))
-        return [next(found) if need else None for need in needs]
+        grads = iter(gradients.of(again, [x for x, n in zip(fresh, needs) if n], g))
+        return [next(grads) if need else None for need in needs]
 
     return vjp
 
 
-def _begun(x: Tensor) -> Tensor:
-    """`x` as a tensor of its own on the tape, also where `x` is not, as in a forward mode."""
-    made = alias(x)
-    made.edge = made.edge or Leaf(made)
-    return made
+def _on_tape(x: Tensor) -> Tensor:
+    """A copy of `x` that is on the tape even if `x` is not, as in forward mode."""
+    copy = alias(x)
+    copy.edge = copy.edge or Leaf(copy)
+    return copy
 
 
 class _Gradients:
-    """What the way back of a composite needs from `autograd`, which stands above the ops."""
+    """The slot through which the gradient of a composite calls `autograd`, a layer above the ops.
+    """
 
     of: Callable[[Tensor, list[Tensor], Tensor], tuple[Tensor | None, ...]]
 

@@ -1,4 +1,4 @@
-"""Elements read from, and written to, places that a tensor of indices names along one axis."""
+"""Reads and writes elements at a tensor of indices along one axis: gather, scatter, masks."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ __all__ = [
 
 # ---- one element read for each index
 def _along_result(x: TensorType, i: TensorType, axis: int) -> TensorType:
-    _check_places("take_along_axis", x, i, axis)
+    _check_index_shape("take_along_axis", x, i, axis)
     return TensorType(i.shape, x.dtype)
 
 
-def _check_places(name: str, x: Any, i: Any, axis: int) -> None:
-    """ShapeError unless the indices reach no further than `x` along the axes beside `axis`."""
+def _check_index_shape(name: str, x: Any, i: Any, axis: int) -> None:
+    """Raises ShapeError if the indices are larger than `x` along an axis other than `axis`."""
     if len(i.shape) != len(x.shape):
         raise ShapeError(f"{name}: a tensor with {len(x.shape)} axes {x.shape} and indices with "
                          f"{len(i.shape)} axes {i.shape}", "both must have as many axes")
@@ -46,12 +46,13 @@ def _check_places(name: str, x: Any, i: Any, axis: int) -> None:
 
 
 def _leading(x: Any, i: Any, axis: int) -> Any:
-    """The part of array `x` that indices `i` reach: all of `axis`, else as far as they go."""
+    """The part of array `x` that indices `i` reach: all of `axis`, and their size along other axes.
+    """
     return x[tuple(slice(None) if a == axis else slice(m) for a, m in enumerate(i.shape))]
 
 
 def _in_range(name: str, i: Any, n: int, axis: int) -> Any:
-    """The array `i` as indices for NumPy, or an IndexError."""
+    """The array `i` as indices for NumPy, or an IndexingError."""
     if i.size and (i.min() < 0 or i.max() >= n):
         bad = int(i.min()) if i.min() < 0 else int(i.max())
         raise IndexingError(f"{name}: index {bad} is out of range for axis {axis} with size {n}",
@@ -60,9 +61,9 @@ def _in_range(name: str, i: Any, n: int, axis: int) -> Any:
 
 
 def _along_impl(xp: Any, x: Any, i: Any, axis: int) -> Any:
-    _check_places("take_along_axis", x, i, axis)
-    places = _in_range("take_along_axis", i, x.shape[axis], axis)
-    return np.take_along_axis(_leading(x, i, axis), places, axis)
+    _check_index_shape("take_along_axis", x, i, axis)
+    indices = _in_range("take_along_axis", i, x.shape[axis], axis)
+    return np.take_along_axis(_leading(x, i, axis), indices, axis)
 
 
 def _along_read(k: Any, index: Any, types: Any, at: Any, axis: int) -> list[Source]:
@@ -76,40 +77,56 @@ along_op = define(Op(
 
 
 def take_along_axis(x: Tensor, indices: Tensor, /, *, axis: int = -1) -> Tensor:
-    """For each index the element of `x` at it along `axis`, in the index's own place otherwise.
+    """The elements of `x` at `indices` along `axis`.
 
-    Along the other axes sizes are equal, or 1 and repeated.
+    Along the other axes an index reads at its own position.
 
-    >>> import fusewire as fw
-    >>> x = fw.tensor([[10, 20, 30], [40, 50, 60]])
-    >>> fw.take_along_axis(x, fw.tensor([[2, 0], [1, 1]]))
-    tensor([[30, 10],
-            [50, 50]])
+    Args:
+        indices: integers; negative ones count from the end.
+        axis: Default -1. Along the other axes the shapes broadcast.
+
+    Raises:
+        IndexingError: an index is out of range, or `indices` are not integers.
+        ShapeError: the numbers of axes differ, or the other axes do not broadcast.
+
+    Example:
+        >>> import fusewire as fw
+        >>> x = fw.tensor([[10, 20, 30], [40, 50, 60]])
+        >>> fw.take_along_axis(x, fw.tensor([[2, 0], [1, 1]]))
+        tensor([[30, 10],
+                [50, 50]])
     """
     x, i = as_tensor("take_along_axis", x), as_tensor("take_along_axis", indices)
     at = axis_of("take_along_axis", axis, x.ndim)
     if i.ndim != x.ndim:
-        _check_places("take_along_axis", x, i, at)
+        _check_index_shape("take_along_axis", x, i, at)
     rest = broadcast("take_along_axis", *[(*s[:at], 1, *s[at + 1:]) for s in (x.shape, i.shape)])
     x, i = (broadcast_to(t, (*rest[:at], t.shape[at], *rest[at + 1:])) for t in (x, i))
     return along(x, from_front("take_along_axis", i, x.shape[at]), at)
 
 
 def gather(x: Tensor, axis: int, index: Tensor) -> Tensor:
-    """`take_along_axis` without broadcasting: along other axes there may be fewer indices.
+    """The elements of `x` at `index` along `axis`, of the shape of `index`.
 
-    >>> import fusewire as fw
-    >>> fw.gather(fw.tensor([[1, 2], [3, 4]]), 1, fw.tensor([[1, 0, 1]]))
-    tensor([[2, 1, 2]])
+    It is `take_along_axis` without broadcasting: along other axes `index` may be smaller than `x`.
+
+    Raises:
+        IndexingError: an index is out of range, or `index` does not hold integers.
+        ShapeError: `index` has more elements than `x` along another axis.
+
+    Example:
+        >>> import fusewire as fw
+        >>> fw.gather(fw.tensor([[1, 2], [3, 4]]), 1, fw.tensor([[1, 0, 1]]))
+        tensor([[2, 1, 2]])
     """
     x, index = as_tensor("gather", x), as_tensor("gather", index)
     at = axis_of("gather", axis, x.ndim)
-    _check_places("gather", x, index, at)
+    _check_index_shape("gather", x, index, at)
     return along(x, from_front("gather", index, x.shape[at]), at)
 
 
 def along(x: Tensor, indices: Tensor, axis: int) -> Tensor:
-    """`take_along_axis` at indices known to be 0 or more; they may reach less far than `x`."""
+    """`take_along_axis` at indices of 0 or more, which may be smaller than `x` along other axes."""
     return apply(along_op, (x, indices), {"axis": axis})
 
 
@@ -120,7 +137,7 @@ _COMBINE: dict[str | None, str] = {"add": "add", "prod": "multiply", "amax": "ma
 
 def _scatter_result(x: TensorType, i: TensorType, src: TensorType, axis: int, reduce: Any
                     ) -> TensorType:
-    _check_places("scatter", x, i, axis)
+    _check_index_shape("scatter", x, i, axis)
     if src.shape != i.shape:
         raise ShapeError(f"scatter: values {src.shape} and indices {i.shape} differ in shape",
                          "give one value for each index")
@@ -129,15 +146,15 @@ def _scatter_result(x: TensorType, i: TensorType, src: TensorType, axis: int, re
 
 def _scatter_impl(xp: Any, x: Any, i: Any, src: Any, axis: int, reduce: Any) -> Any:
     _scatter_result(x, i, src, axis, reduce)
-    places = _flat(xp, _in_range("scatter", i, x.shape[axis], axis), x.shape, axis)
+    flat_indices = _flat(xp, _in_range("scatter", i, x.shape[axis], axis), x.shape, axis)
     out = x.astype(dtypes.summed_in(x.dtype), order="C")
-    values = src.reshape(-1).astype(out.dtype)  # much faster over one axis than over several
-    xp.scatter(_COMBINE[reduce], out.reshape(-1), places, values)
+    values = src.reshape(-1).astype(out.dtype)  # flat: much faster than several axes
+    xp.scatter(_COMBINE[reduce], out.reshape(-1), flat_indices, values)
     return out.astype(x.dtype, copy=False)
 
 
 def _flat(xp: Any, i: Any, shape: tuple[int, ...], axis: int) -> Any:
-    """The places in row-major order that the indices `i` along an axis of `shape` stand for."""
+    """The positions in row-major order that the indices `i` along an axis of `shape` stand for."""
     flat, step = 0, 1
     for a in reversed(range(i.ndim)):
         counted = xp.arange(i.shape[a]).reshape((-1, *(1,) * (i.ndim - a - 1)))
@@ -153,7 +170,7 @@ def _scatter_vjp(needs: Any, g: Tensor, out: Tensor, x: Tensor, i: Tensor, src: 
 
 def _replaced_vjp(needs: Any, g: Tensor, out: Tensor, x: Tensor, i: Tensor, src: Tensor, axis: int
                   ) -> tuple[Tensor, Tensor]:
-    """Of several values for one place the last one stays, and only that one has a gradient."""
+    """The gradients where values replace: only the last of several values for an index has one."""
     number = reshape(iota((src.size,), 0, device=src.device), src.shape)
     nobody = iota(x.shape, 0, device=x.device) * 0 - 1
     stays = equal(along(_scatter(nobody, i, number, axis, None), i, axis), number)
@@ -167,53 +184,52 @@ def _added_vjp(needs: Any, g: Tensor, out: Tensor, x: Tensor, i: Tensor, src: Te
 
 def _multiplied_vjp(needs: Any, g: Tensor, out: Tensor, x: Tensor, i: Tensor, src: Tensor,
                     axis: int) -> tuple[Tensor, Any]:
-    """The product of all others of a place, without divisions: right for zeros, and again."""
+    """The gradients where values multiply: products of all others, without divisions by zeros."""
     to_x = g * conj_of(_scatter(ones_like(x), i, src, axis, "prod"))
     if not needs[2]:
         return to_x, None
-    order = tuple(a for a in range(x.ndim) if a != axis) + (axis,)
-    back = tuple(order.index(a) for a in range(x.ndim))
-    places, values = permute_dims(i, order), permute_dims(src, order)
-    others = permute_dims(_others_of_place(places, values), back)
+    axes = tuple(a for a in range(x.ndim) if a != axis) + (axis,)
+    inverse = tuple(axes.index(a) for a in range(x.ndim))
+    indices, values = permute_dims(i, axes), permute_dims(src, axes)
+    others = permute_dims(_products_of_same_index(indices, values), inverse)
     return to_x, along(g * conj_of(x), i, axis) * conj_of(others)
 
 
-def _others_of_place(places: Tensor, values: Tensor) -> Tensor:
-    """For each value the product of the others with its place, along the last axis."""
-    last = places.ndim - 1
-    order = sorting(places, last)
-    alike = along(places, order, last)
-    others = products_of_others(along(values, order, last), alike)
-    return along(others, sorting(order, last), last)
+def _products_of_same_index(indices: Tensor, values: Tensor) -> Tensor:
+    """For each value, the product of the others with its index, along the last axis."""
+    last = indices.ndim - 1
+    permutation = sorting(indices, last)
+    sorted_indices = along(indices, permutation, last)
+    others = products_of_others(along(values, permutation, last), sorted_indices)
+    return along(others, sorting(permutation, last), last)
 
 
 def _extreme_vjp(needs: Any, g: Tensor, out: Tensor, x: Tensor, i: Tensor, src: Tensor, axis: int
                  ) -> tuple[Tensor, Tensor]:
-    """Those that are the extreme value of their place share its gradient."""
-    kept = cast(equal(x, out), x.dtype)
-    came = cast(equal(src, along(out, i, axis)), x.dtype)
-    part = g / _scatter(kept, i, came, axis, "add")
-    return kept * part, came * along(part, i, axis)
+    """The gradients for amax and amin, shared equally by all values equal to the extreme one."""
+    from_x = cast(equal(x, out), x.dtype)
+    from_src = cast(equal(src, along(out, i, axis)), x.dtype)
+    share = g / _scatter(from_x, i, from_src, axis, "add")
+    return from_x * share, from_src * along(share, i, axis)
 
 
 _SCATTER_VJPS: dict[str | None, Any] = {
     None: _replaced_vjp, "add": _added_vjp, "prod": _multiplied_vjp, "amax": _extreme_vjp,
     "amin": _extreme_vjp}
 
-def _added_instead(x: Tensor, i: Tensor, src: Tensor, axis: int, reduce: str) -> Tensor:
+def _by_add_at(x: Tensor, i: Tensor, src: Tensor, axis: int, reduce: str) -> Tensor:
     wide = dtypes.summed_in(x.dtype)
-    sums = add_at(reshape(cast(src, wide), (-1,)), _flat_places(x, i, axis), x.size)
+    sums = add_at(reshape(cast(src, wide), (-1,)), _flat_indices(x, i, axis), x.size)
     return cast(cast(x, wide) + reshape(sums, x.shape), x.dtype)
 
 
-def _put_instead(x: Tensor, i: Tensor, src: Tensor, axis: int, reduce: None) -> Tensor:
-    out = index_put(reshape(x, (-1,)), reshape(src, (-1,)), _flat_places(x, i, axis))
+def _by_index_put(x: Tensor, i: Tensor, src: Tensor, axis: int, reduce: None) -> Tensor:
+    out = index_put(reshape(x, (-1,)), reshape(src, (-1,)), _flat_indices(x, i, axis))
     return reshape(out, x.shape)
 
 
-def _flat_places(x: Tensor, i: Tensor, axis: int) -> Tensor:
-    """The places in row-major order that the indices `i` along an axis of `x` stand for; counts
-    are made wherever they are read."""
+def _flat_indices(x: Tensor, i: Tensor, axis: int) -> Tensor:
+    """The positions in row-major order that the indices `i` along an axis of `x` stand for."""
     inside = cast(check_index(i, x.shape[axis], "scatter: index"), dtypes.int64)
     flat, step = inside * product(x.shape[axis + 1:]), 1
     for a in reversed(range(i.ndim)):
@@ -222,12 +238,12 @@ def _flat_places(x: Tensor, i: Tensor, axis: int) -> Tensor:
     return reshape(flat, (-1,))
 
 
-_INSTEAD: dict[str | None, Any] = {"add": _added_instead, None: _put_instead}
+_DECOMPOSITIONS: dict[str | None, Any] = {"add": _by_add_at, None: _by_index_put}
 
 scatter_op = define(Op(
-    "scatter", "opaque", _scatter_result, _scatter_impl, lambda axis, reduce: _INSTEAD.get(reduce),
-    _scatter_vjp, "ScatterElements",
-    why={"meaning": "several values may go to one place, known only at run time",
+    "scatter", "opaque", _scatter_result, _scatter_impl,
+    lambda axis, reduce: _DECOMPOSITIONS.get(reduce), _scatter_vjp, "ScatterElements",
+    why={"meaning": "several values may go to one index, which only run time tells",
          "fast cupy": "it adds values in no fixed order, or in many passes over them"},
     bounds=lambda x, i, src, axis, reduce: ((1, x.shape[axis]),), batch=shifted("axis")))
 
@@ -239,14 +255,26 @@ def _scatter(x: Tensor, indices: Tensor, src: Tensor, axis: int, reduce: str | N
 def scatter(
     x: Tensor, axis: int, index: Tensor, src: Any, reduce: str | None = None
 ) -> Tensor:
-    """`x` with each of `src` (one value for each index, or a number) written at its index.
+    """`x` with the values `src` written at `index` along `axis`.
 
-    The place of src[i, j] along axis 0 is [index[i, j], j]. reduce: None keeps the last value for a
-    place; "add", "prod", "amax", "amin" combine it with the others and what `x` holds there.
+    Along axis 0, src[i, j] is written to [index[i, j], j].
 
-    >>> import fusewire as fw
-    >>> fw.scatter(fw.zeros(4), 0, fw.tensor([2, 0, 2]), fw.tensor([1.0, 2.0, 3.0]), "add")
-    tensor([2., 0., 4., 0.])
+    Args:
+        index: integers; negative ones count from the end.
+        src: a tensor of the shape of `index`, or a number.
+        reduce: "add", "prod", "amax" or "amin" combines the values for an index with each other
+            and with the element of `x`. Default None: the last value replaces it.
+
+    Raises:
+        IndexingError: an index is out of range, or `index` does not hold integers.
+        ShapeError: the shapes of `index`, `src` and `x` do not fit.
+        DTypeError: `src` does not fit into the dtype of `x`.
+        ArgumentError: `reduce` has another value.
+
+    Example:
+        >>> import fusewire as fw
+        >>> fw.scatter(fw.zeros(4), 0, fw.tensor([2, 0, 2]), fw.tensor([1.0, 2.0, 3.0]), "add")
+        tensor([2., 0., 4., 0.])
     """
     if reduce not in _COMBINE:
         raise ArgumentError(f"scatter: reduce={reduce!r} is not known",
@@ -256,30 +284,35 @@ def scatter(
         raise DTypeError(f"scatter: complex numbers have no order, got {x.dtype.name}",
                          "compare their absolute values: x.abs()")
     at = axis_of("scatter", axis, x.ndim)
-    places = from_front("scatter", index, x.shape[at])
-    given = _fitting("scatter", x, src)
-    values = given if given.ndim else broadcast_to(given, index.shape)
-    return _scatter(x, places, values, at, reduce)
+    indices = from_front("scatter", index, x.shape[at])
+    source = _fitting("scatter", x, src)
+    values = source if source.ndim else broadcast_to(source, index.shape)
+    return _scatter(x, indices, values, at, reduce)
 
 
 def scatter_add(x: Tensor, axis: int, index: Tensor, src: Any) -> Tensor:
-    """`x` with each of `src` added at its index along `axis`: `scatter` with reduce="add"."""
+    """`x` with the values `src` added at `index` along `axis`: `scatter` with reduce="add".
+
+    Example:
+        >>> import fusewire as fw
+        >>> fw.scatter_add(fw.zeros(3), 0, fw.tensor([2, 2]), fw.tensor([1.0, 2.0]))
+        tensor([0., 0., 3.])
+    """
     return scatter(x, axis, index, src, "add")
 
 
 def _fitting(name: str, x: Tensor, src: Any) -> Tensor:
-    """`src`, a tensor or a number, in the dtype of `x`, or a DTypeError where that loses its kind.
-    """
+    """`src`, a tensor or a number, in the dtype of `x`; DTypeError where that loses information."""
     if not isinstance(src, dtypes.SCALARS):
-        given = as_tensor(name, src)
-        if dtypes.holds(x.dtype, given.dtype):
-            return cast(given, x.dtype)
-        kept = given.dtype.name
+        values = as_tensor(name, src)
+        if dtypes.holds(x.dtype, values.dtype):
+            return cast(values, x.dtype)
+        source = values.dtype.name
     elif dtypes.promote_scalar(x.dtype, src) == x.dtype:
         return full((), src, x.dtype, x.device)
     else:
-        kept = type(src).__name__
-    raise DTypeError(f"{name}: values of {kept} do not fit into {x.dtype.name}",
+        source = type(src).__name__
+    raise DTypeError(f"{name}: values of {source} do not fit into {x.dtype.name}",
                      "cast the tensor first, as with x.astype(fw.float32)")
 
 
@@ -296,11 +329,21 @@ def _slices(name: str, x: Any, axis: int, index: Any) -> tuple[Tensor, int, Tens
 def index_add(x: Tensor, axis: int, index: Tensor, src: Tensor) -> Tensor:
     """`x` with slice i of `src` added to its slice index[i] along `axis`.
 
-    >>> import fusewire as fw
-    >>> fw.index_add(fw.zeros(3, 2), 0, fw.tensor([2, 2]), fw.ones(2, 2))
-    tensor([[0., 0.],
-            [0., 0.],
-            [2., 2.]])
+    Args:
+        index: a vector of integers; negative ones count from the end.
+        src: a tensor with a slice for each index, or a number.
+
+    Raises:
+        IndexingError: an index is out of range, or `index` does not hold integers.
+        ShapeError: `index` is no vector, or `src` does not fit.
+        DTypeError: `src` does not fit into the dtype of `x`.
+
+    Example:
+        >>> import fusewire as fw
+        >>> fw.index_add(fw.zeros(3, 2), 0, fw.tensor([2, 2]), fw.ones(2, 2))
+        tensor([[0., 0.],
+                [0., 0.],
+                [2., 2.]])
     """
     x, at, index = _slices("index_add", x, axis, index)
     shape = (*x.shape[:at], index.shape[0], *x.shape[at + 1:])
@@ -312,14 +355,25 @@ def index_add(x: Tensor, axis: int, index: Tensor, src: Tensor) -> Tensor:
 
 
 def index_fill(x: Tensor, axis: int, index: Tensor, value: Any) -> Tensor:
-    """`x` with every element of its slices `index` along `axis` set to `value`."""
+    """`x` with the slices `index` along `axis` filled with `value`, a number or 0-d tensor.
+
+    Raises:
+        IndexingError: an index is out of range, or `index` does not hold integers.
+        ShapeError: `index` is no vector.
+        DTypeError: `value` does not fit into the dtype of `x`.
+
+    Example:
+        >>> import fusewire as fw
+        >>> fw.index_fill(fw.zeros(3), 0, fw.tensor([0, -1]), 5.0)
+        tensor([5., 0., 5.])
+    """
     x, at, index = _slices("index_fill", x, axis, index)
     n = x.shape[at]
     hit = add_at(iota(index.shape, 0, device=index.device) * 0 + 1, index, n) > 0
     return where(reshape(hit, (n, *(1,) * (x.ndim - at - 1))), _fitting("index_fill", x, value), x)
 
 
-# ---- places that a mask names
+# ---- masks
 def _mask(name: str, mask: Any) -> Tensor:
     mask = as_tensor(name, mask)
     if mask.dtype != dtypes.bool:
@@ -329,47 +383,60 @@ def _mask(name: str, mask: Any) -> Tensor:
 
 
 def masked_fill(x: Tensor, mask: Tensor, value: Any) -> Tensor:
-    """`x` with `value` where `mask` holds; shapes broadcast.
+    """`x` with `value`, a number or a tensor, where `mask` is True; shapes broadcast.
 
-    >>> import fusewire as fw
-    >>> fw.tensor([1.0, 2.0, 3.0]).masked_fill(fw.tensor([True, False, True]), 0)
-    tensor([0., 2., 0.])
+    Raises:
+        DTypeError: `mask` is not bool, or `value` does not fit into the dtype of `x`.
+
+    Example:
+        >>> import fusewire as fw
+        >>> fw.tensor([1.0, 2.0, 3.0]).masked_fill(fw.tensor([True, False, True]), 0)
+        tensor([0., 2., 0.])
     """
     x = as_tensor("masked_fill", x)
     return where(_mask("masked_fill", mask), _fitting("masked_fill", x, value), x)
 
 
 def masked_select(x: Tensor, mask: Tensor) -> Tensor:
-    """The elements of `x` where `mask` holds, in one axis; shapes broadcast."""
+    """The elements of `x` where `mask` is True, as a vector; shapes broadcast.
+
+    Raises:
+        DTypeError: `mask` is not bool.
+
+    Example:
+        >>> import fusewire as fw
+        >>> fw.masked_select(fw.tensor([1, 2, 3]), fw.tensor([True, False, True]))
+        tensor([1, 3])
+    """
     x, mask = as_tensor("masked_select", x), _mask("masked_select", mask)
     shape = broadcast("masked_select", x.shape, mask.shape)
     chosen = where_true(reshape(broadcast_to(mask, shape), (-1,)))
     return apply(take_op, (reshape(broadcast_to(x, shape), (-1,)), chosen), {"axis": 0})
 
 
-# ---- the order of elements: here, because gradients of `scatter` need it
+# ---- argsort: in this module, since gradients of `scatter` need it
 def _sorting_impl(xp: Any, x: Any, axis: int, descending: bool, count: int) -> Any:
     x = x.astype(np.float32) if x.dtype == dtypes.bfloat16 else x
     n = x.shape[axis]
     if 0 < count <= n // 4 and n > 64 and not (x.dtype.kind == "f" and np.isnan(x).any()):
-        turned = x if not descending else -x if x.dtype.kind == "f" else ~x
-        return np.moveaxis(_first(np.moveaxis(turned, axis, -1), count), -1, axis)
+        keys = x if not descending else -x if x.dtype.kind == "f" else ~x
+        return np.moveaxis(_first(np.moveaxis(keys, axis, -1), count), -1, axis)
     if not descending:
-        order = x.argsort(axis, kind="stable")
-    else:  # turned round twice, so that equal elements stay in order
-        order = n - 1 - np.flip(np.flip(x, axis).argsort(axis, kind="stable"), axis)
-    return order[tuple(slice(count) if a == axis else slice(None) for a in range(x.ndim))]
+        indices = x.argsort(axis, kind="stable")
+    else:  # flipped twice, so that equal elements keep their order
+        indices = n - 1 - np.flip(np.flip(x, axis).argsort(axis, kind="stable"), axis)
+    return indices[tuple(slice(count) if a == axis else slice(None) for a in range(x.ndim))]
 
 
 def _first(x: Any, count: int) -> Any:
-    """The first `count` of the indices that sort `x` along its last axis, without sorting all."""
+    """The first `count` of the indices that sort `x` along its last axis, without a full sort."""
     limit = np.partition(x, count - 1, -1)[..., count - 1:count]
     below, at = x < limit, x == limit
     room = count - below.sum(-1, keepdims=True)
-    kept = below | (at & (at.cumsum(-1) <= room))
-    places = kept.nonzero()[-1].reshape(*x.shape[:-1], count)
-    order = np.take_along_axis(x, places, -1).argsort(-1, kind="stable")
-    return np.take_along_axis(places, order, -1)
+    selected = below | (at & (at.cumsum(-1) <= room))
+    indices = selected.nonzero()[-1].reshape(*x.shape[:-1], count)
+    ranks = np.take_along_axis(x, indices, -1).argsort(-1, kind="stable")
+    return np.take_along_axis(indices, ranks, -1)
 
 
 def _sorting_result(x: TensorType, axis: int, descending: bool, count: Any) -> TensorType:
@@ -379,14 +446,14 @@ def _sorting_result(x: TensorType, axis: int, descending: bool, count: Any) -> T
 argsort_op = define(Op(
     "argsort", "sort", _sorting_result, _sorting_impl, None, None, "TopK",
     why={"meaning": "sorting is no loop over independent elements",
-         "vjp": "its result is integers, constant between jumps"}, batch=shifted("axis"),
+         "vjp": "its result holds integers, constant between jumps"}, batch=shifted("axis"),
     rows=lambda x, axis, **params: (axis,), passes=16))
 
 
 def sorting(x: Tensor, axis: int, descending: bool = False, count: Any = None) -> Tensor:
     """The first `count` (None: all) of the indices that sort `x` along `axis`.
 
-    Equal elements are in their order; nan is the largest.
+    The sort is stable, and nan is the largest value.
     """
     params = {"axis": axis, "descending": descending,
               "count": x.shape[axis] if count is None else count}

@@ -1,4 +1,4 @@
-"""Where elements are: extreme ones, those that are not 0, and where values fit in sorted ones."""
+"""Finds positions: of extreme elements, of elements other than 0, of values in a sorted vector."""
 
 from __future__ import annotations
 
@@ -58,38 +58,53 @@ argmax_op = composite("argmax", _argmax, _argmax_result,
 
 
 def argmax(x: Tensor, axis: Any = None, keepdims: bool = False) -> Tensor:
-    """The position of the first largest value along `axis` (None: in row-major order), int64.
+    """The index of the first largest element along `axis`, int64.
 
-    >>> import fusewire as fw
-    >>> fw.tensor([[1, 5, 2], [7, 0, 7]]).argmax(axis=1)
-    tensor([1, 0])
+    Args:
+        axis: Default None: the index in row-major order.
+        keepdims: True keeps the axis with size 1, or all of them. Default False.
+
+    Raises:
+        ShapeError: the axis is empty.
+        DTypeError: the elements are complex.
+
+    Example:
+        >>> import fusewire as fw
+        >>> fw.tensor([[1, 5, 2], [7, 0, 7]]).argmax(axis=1)
+        tensor([1, 0])
     """
     return _first_extreme("argmax", x, axis, keepdims)
 
 
 def argmin(x: Tensor, axis: Any = None, keepdims: bool = False) -> Tensor:
-    """The position of the first smallest value along `axis` (None: in row-major order), int64."""
+    """The index of the first smallest element along `axis`, int64. See `argmax` for the parameters.
+
+    Example:
+        >>> import fusewire as fw
+        >>> fw.tensor([[1, 5, 2], [7, 0, 7]]).argmin(axis=1)
+        tensor([0, 1])
+    """
     return _first_extreme("argmin", x, axis, keepdims)
 
 
 def _first_extreme(name: str, x: Tensor, axis: Any, keepdims: bool) -> Tensor:
     x = ordered(name, x).detach()
     x = cast(x, dtypes.float32) if x.dtype == dtypes.bfloat16 else x
-    if name == "argmin":  # turns the order round; -x would leave 0 and the lowest integer in place
+    if name == "argmin":  # reverses the order of integers exactly; -x maps the lowest to itself
         x = negative(x) if x.dtype.kind == "f" else bitwise_invert(x)
     at = 0 if axis is None else axis_of(name, axis, x.ndim)
     flat = flatten(x) if axis is None else x
     if flat.shape[at] == 0:
         raise ShapeError(f"{name}: axis {at} of shape {x.shape} is empty",
                          "test x.size before looking for an extreme value")
-    found = call(argmax_op, flat, axis=at)
+    index = call(argmax_op, flat, axis=at)
     if not keepdims:
-        return found
-    return reshape(found, (1,) * x.ndim) if axis is None else expand_dims(found, at)
+        return index
+    return reshape(index, (1,) * x.ndim) if axis is None else expand_dims(index, at)
 
 
 def ordered(name: str, x: Any) -> Tensor:
-    """`x` as a tensor whose elements have an order, or a DTypeError."""
+    """`x` as a tensor whose elements have an order; DTypeError for complex numbers."""
     x = as_tensor(name, x)
     if dtypes.kind(x.dtype) == "c":
         raise DTypeError(f"{name}: complex numbers have no order, got {x.dtype.name}",
@@ -99,40 +114,50 @@ def ordered(name: str, x: Any) -> Tensor:
 
 # ---- elements that are not zero
 def count_nonzero(x: Tensor, axis: Any = None, keepdims: bool = False) -> Tensor:
-    """How many elements along `axis` (None: all) are not 0, int64.
+    """The number of elements along `axis` that are not 0, int64.
 
-    >>> import fusewire as fw
-    >>> fw.count_nonzero(fw.tensor([[0, 1], [2, 3]]), axis=0)
-    tensor([1, 2])
+    Args:
+        axis: one axis or several. Default None: all elements.
+        keepdims: True keeps the reduced axes with size 1. Default False.
+
+    Example:
+        >>> import fusewire as fw
+        >>> fw.count_nonzero(fw.tensor([[0, 1], [2, 3]]), axis=0)
+        tensor([1, 2])
     """
     return reduce.sum(cast(as_tensor("count_nonzero", x), dtypes.bool), axis, keepdims)
 
 
 def nonzero(x: Tensor) -> tuple[Tensor, ...]:
-    """The indices of the elements that are not 0, in row-major order: a tensor for each axis.
+    """The indices of the elements that are not 0, in row-major order: a vector for each axis.
 
-    >>> import fusewire as fw
-    >>> fw.nonzero(fw.tensor([[0, 1], [2, 0]]))
-    (tensor([0, 1]), tensor([1, 0]))
+    Raises:
+        ShapeError: `x` is 0-d.
+
+    Example:
+        >>> import fusewire as fw
+        >>> fw.nonzero(fw.tensor([[0, 1], [2, 0]]))
+        (tensor([0, 1]), tensor([1, 0]))
     """
     x = as_tensor("nonzero", x)
     if x.ndim == 0:
         raise ShapeError("nonzero: a 0-d tensor has no axes to give indices for",
-                         "ask x.item() != 0, or reshape it to (1,)")
-    at, found = where_true(flatten(cast(x, dtypes.bool))), []
+                         "use x.item() != 0, or reshape it to (1,)")
+    at, indices = where_true(flatten(cast(x, dtypes.bool))), []
     for n in reversed(x.shape[1:]):
-        found.append(remainder(at, n or 1))  # where n is 0 there is nothing to divide
+        indices.append(remainder(at, n or 1))  # where n is 0 there is nothing to divide
         at = floor_divide(at, n or 1)
-    return (at, *reversed(found))
+    return (at, *reversed(indices))
 
 
 def argwhere(x: Tensor) -> Tensor:
-    """The indices of the elements that are not 0, a row for each: (count, x.ndim).
+    """The indices of the elements that are not 0, one row for each: (count, x.ndim), int64.
 
-    >>> import fusewire as fw
-    >>> fw.argwhere(fw.tensor([[0, 1], [2, 0]]))
-    tensor([[0, 1],
-            [1, 0]])
+    Example:
+        >>> import fusewire as fw
+        >>> fw.argwhere(fw.tensor([[0, 1], [2, 0]]))
+        tensor([[0, 1],
+                [1, 0]])
     """
     x = as_tensor("argwhere", x)
     if x.ndim:
@@ -140,34 +165,34 @@ def argwhere(x: Tensor) -> Tensor:
     return full((int(reduce.any(x)), 0), 0, device=x.device)
 
 
-# ---- places in sorted values
+# ---- binary search
 def _search_result(x: TensorType, values: TensorType, right: bool) -> TensorType:
     return TensorType(values.shape, dtypes.int64)
 
 
-_MOST_BITS = 31  # of a size that varies
+_MAX_SIZE_BITS = 31  # of a symbolic size
 
 
 def _search(x: Tensor, values: Tensor, right: bool) -> Tensor:
-    """Steps of halved size, each taken where the elements stepped over all come before.
+    """Binary search: steps of halved size, each taken if the elements it skips all come before.
 
-    What comes before a nan is all that is none, on its right side the nans as well.
+    All numbers come before a nan, and the nans too on its right side.
     """
     n = x.shape[0]
-    place = full((), 0, device=x.device) if not values.ndim else \
+    position = full((), 0, device=x.device) if not values.ndim else \
         iota(values.shape, 0, device=x.device) * 0
-    step = 1 << (n.bit_length() if type(n) is int else _MOST_BITS) >> 1
+    step = 1 << (n.bit_length() if type(n) is int else _MAX_SIZE_BITS) >> 1
     while step:
-        probe = place + step
+        probe = position + step
         seen = apply(take_op, (x, minimum(probe, n) - 1), {"axis": 0})
         before = less_equal(seen, values) if right else less(seen, values)
         if dtypes.kind(x.dtype) == "f":
-            lost = isnan(values)
-            first = lost if right else logical_and(lost, logical_not(isnan(seen)))
+            is_nan = isnan(values)
+            first = is_nan if right else logical_and(is_nan, logical_not(isnan(seen)))
             before = logical_or(before, first)
-        place = where(logical_and(before, less_equal(probe, n)), probe, place)
+        position = where(logical_and(before, less_equal(probe, n)), probe, position)
         step //= 2
-    return place
+    return position
 
 
 def _search_impl(xp: Any, x: Any, values: Any, right: bool) -> Any:
@@ -181,14 +206,24 @@ search_op = composite("searchsorted", _search, _search_result, _search_impl, eac
 
 
 def searchsorted(x1: Tensor, x2: Any, side: str = "left", sorter: Tensor | None = None) -> Tensor:
-    """For each of `x2` (a tensor or number) how many of the sorted `x1` come before it, int64.
+    """For each of `x2`, the number of elements of the sorted vector `x1` before it, int64.
 
-    side: "left" counts the elements of x1 that are less, "right" also those that are equal.
-    sorter: indices that sort x1, where it is not sorted itself.
+    Args:
+        x1: a sorted vector.
+        x2: a tensor or number; the result has its shape.
+        side: "left" counts the elements that are less, "right" also those that are equal.
+            Default "left".
+        sorter: indices that sort `x1`. Default None: `x1` is sorted.
 
-    >>> import fusewire as fw
-    >>> fw.searchsorted(fw.tensor([1, 3, 3, 5]), fw.tensor([3, 6, 0]))
-    tensor([1, 4, 0])
+    Raises:
+        ShapeError: `x1` is no vector.
+        DTypeError: the values are complex.
+        ArgumentError: `side` has another value.
+
+    Example:
+        >>> import fusewire as fw
+        >>> fw.searchsorted(fw.tensor([1, 3, 3, 5]), fw.tensor([3, 6, 0]))
+        tensor([1, 4, 0])
     """
     x1 = ordered("searchsorted", x1).detach()
     if x1.ndim != 1:

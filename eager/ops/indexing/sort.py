@@ -1,4 +1,4 @@
-"""Elements in order: sort, and what is picked out of sorted elements."""
+"""Sorts elements, and selects from sorted ones: sort, argsort, topk, kthvalue."""
 
 from __future__ import annotations
 
@@ -23,20 +23,27 @@ __all__ = ["argsort", "kthvalue", "sort", "topk"]
 
 
 class Picked(NamedTuple):
-    """Values of a tensor, and their indices along the axis they were picked from."""
+    """Elements of a tensor (`values`) and their `indices` along the axis of selection."""
 
     values: Tensor
     indices: Tensor
 
 
 def argsort(x: Tensor, axis: int = -1, descending: bool = False, stable: bool = True) -> Tensor:
-    """The indices that sort `x` along `axis`, int64. nan counts as the largest value.
+    """The indices that sort `x` along `axis`, int64; nan counts as the largest value.
 
-    Equal elements stay in their order, with `stable` or without.
+    Args:
+        axis: Default -1.
+        descending: True sorts from large to small. Default False.
+        stable: accepted for compatibility: equal elements always keep their order.
 
-    >>> import fusewire as fw
-    >>> fw.argsort(fw.tensor([30, 10, 20]))
-    tensor([1, 2, 0])
+    Raises:
+        DTypeError: the elements are complex.
+
+    Example:
+        >>> import fusewire as fw
+        >>> fw.argsort(fw.tensor([30, 10, 20]))
+        tensor([1, 2, 0])
     """
     x = ordered("argsort", x)
     if x.ndim == 0:
@@ -46,36 +53,45 @@ def argsort(x: Tensor, axis: int = -1, descending: bool = False, stable: bool = 
 
 
 def _sort_impl(xp: Any, x: Any, axis: int, descending: bool) -> Any:
-    """The order of equal values can be seen of zeros only, whose signs may differ."""
+    """The sorted values. Among equal ones only zeros of both signs need a stable sort."""
     array = x.astype(np.float32) if x.dtype == dtypes.bfloat16 else x
     array = np.flip(array, axis) if descending else array
     stable = array.dtype.kind == "f" and not array.all()
-    made = np.sort(array, axis, kind="stable" if stable else None)
-    return (np.flip(made, axis) if descending else made).astype(x.dtype, copy=False)
+    result = np.sort(array, axis, kind="stable" if stable else None)
+    return (np.flip(result, axis) if descending else result).astype(x.dtype, copy=False)
 
 
 def _sort_vjp(g: Tensor, out: Tensor, x: Tensor, axis: int, descending: bool) -> Tensor:
-    order = sorting(x, axis, descending)
-    return apply(scatter_op, (zeros_like(x), order, g), {"axis": axis, "reduce": "add"})
+    indices = sorting(x, axis, descending)
+    return apply(scatter_op, (zeros_like(x), indices, g), {"axis": axis, "reduce": "add"})
 
 
-def _in_order(x: Tensor, axis: int, descending: bool) -> Tensor:
+def _by_argsort(x: Tensor, axis: int, descending: bool) -> Tensor:
     return along(x, sorting(x, axis, descending), axis)
 
 
 sort_op = define(Op(
-    "sort", "opaque", lambda x, axis, descending: x, _sort_impl, lambda **params: _in_order,
+    "sort", "opaque", lambda x, axis, descending: x, _sort_impl, lambda **params: _by_argsort,
     each(_sort_vjp), "TopK",
-    why={"meaning": "NumPy sorts values in vectors, faster than places are found"},
+    why={"meaning": "NumPy sorts values with vector code, faster than it finds indices"},
     batch=shifted("axis")))
 
 
 def sort(x: Tensor, axis: int = -1, descending: bool = False, stable: bool = True) -> Tensor:
-    """`x` with its elements in order along `axis`; nan counts as the largest value.
+    """`x` with its elements sorted along `axis`; nan counts as the largest value.
 
-    >>> import fusewire as fw
-    >>> fw.sort(fw.tensor([3.0, 1.0, 2.0]), descending=True)
-    tensor([3., 2., 1.])
+    Args:
+        axis: Default -1.
+        descending: True sorts from large to small. Default False.
+        stable: accepted for compatibility: equal elements always keep their order.
+
+    Raises:
+        DTypeError: the elements are complex.
+
+    Example:
+        >>> import fusewire as fw
+        >>> fw.sort(fw.tensor([3.0, 1.0, 2.0]), descending=True)
+        tensor([3., 2., 1.])
     """
     x = ordered("sort", x)
     if x.ndim == 0:
@@ -86,11 +102,22 @@ def sort(x: Tensor, axis: int = -1, descending: bool = False, stable: bool = Tru
 
 
 def topk(x: Tensor, k: int, axis: int = -1, largest: bool = True, sorted: bool = True) -> Picked:
-    """The `k` largest (or smallest) elements along `axis`, in order, as (values, indices).
+    """The `k` largest elements along `axis` in descending order, as (values, indices).
 
-    >>> import fusewire as fw
-    >>> fw.topk(fw.tensor([1.0, 9.0, 5.0]), 2)
-    Picked(values=tensor([9., 5.]), indices=tensor([1, 2]))
+    Args:
+        k: how many, from 0 to the size of the axis.
+        axis: Default -1.
+        largest: False selects the smallest, in ascending order. Default True.
+        sorted: accepted for compatibility: the result is always sorted.
+
+    Raises:
+        ShapeError: `k` is out of range.
+        DTypeError: the elements are complex.
+
+    Example:
+        >>> import fusewire as fw
+        >>> fw.topk(fw.tensor([1.0, 9.0, 5.0]), 2)
+        Picked(values=tensor([9., 5.]), indices=tensor([1, 2]))
     """
     x = ordered("topk", x)
     at, count = axis_of("topk", axis, x.ndim), whole(k)
@@ -101,17 +128,32 @@ def topk(x: Tensor, k: int, axis: int = -1, largest: bool = True, sorted: bool =
 
 
 def kthvalue(x: Tensor, k: int, axis: int = -1, keepdims: bool = False) -> Picked:
-    """The `k`-th smallest element (counted from 1) along `axis`, as (values, indices)."""
+    """The `k`-th smallest element along `axis`, counted from 1, as (values, indices).
+
+    Args:
+        k: from 1 to the size of the axis.
+        axis: Default -1.
+        keepdims: True keeps the axis with size 1. Default False.
+
+    Raises:
+        ShapeError: `k` is out of range.
+        DTypeError: the elements are complex.
+
+    Example:
+        >>> import fusewire as fw
+        >>> fw.kthvalue(fw.tensor([30, 10, 20]), 2)
+        Picked(values=tensor(20), indices=tensor(2))
+    """
     x = ordered("kthvalue", x)
-    at, place = axis_of("kthvalue", axis, x.ndim), whole(k)
-    if place is None or not 1 <= place <= x.shape[at]:
+    at, rank = axis_of("kthvalue", axis, x.ndim), whole(k)
+    if rank is None or not 1 <= rank <= x.shape[at]:
         raise ShapeError(f"kthvalue: k={k!r} of axis {at} of shape {x.shape}",
                          f"k goes from 1 to {x.shape[at]}")
-    found = _part(x, at, False, place - 1, 1)
+    picked = _part(x, at, False, rank - 1, 1)
     if keepdims:
-        return found
+        return picked
     shape = (*x.shape[:at], *x.shape[at + 1:])
-    return Picked(reshape(found.values, shape), reshape(found.indices, shape))
+    return Picked(reshape(picked.values, shape), reshape(picked.indices, shape))
 
 
 def _part(x: Tensor, axis: int, descending: bool, first: int, count: int) -> Picked:

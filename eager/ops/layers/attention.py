@@ -1,8 +1,8 @@
-"""Attention: sums of values, weighted by how well their keys go with a query, and its way back.
+"""Declares attention and its gradient as ops: sums of values, weighted by query-key scores.
 
-As one op, so that code of its own can be made for it: scores and weights, a number for each pair of
-a query and a key, then never lie in memory. Who has no such code opens it. The way back finds the
-weights again from what the forward was given.
+As one op, it can have kernels of its own, which never write scores and weights to memory: these are
+one number for each pair of a query and a key. Targets without such a kernel decompose the op. The
+backward computes the weights again from the inputs of the forward.
 """
 
 from __future__ import annotations
@@ -32,23 +32,25 @@ from ..shape.view import matrix_transpose, reshape
 
 __all__: list[str] = []
 
-NEVER = -float("inf")  # added where a query must not look at a key
-TILE = 4  # queries, fewer of which have no kernel
+NEVER = -float("inf")  # added to a score if the query must not attend to the key
+TILE = 4  # least number of queries for which there is a kernel
 
 
 def weights_of(query: Tensor, key: Tensor, mask: Tensor | None, causal: bool, scale: Any,
                groups: int = 1) -> tuple[Tensor, Tensor | None]:
-    """How much each query (..., l, e) takes of each key (..., s, e): (..., l, s). And whether it
-    may look at any key at all, (..., l, 1): where it may not, its weights count nothing.
+    """The weight of each key (..., s, e) for each query (..., l, e): (..., l, s).
 
-    groups: each head of `key`, axis -3, is that of so many heads of `query`.
+    The second result, (..., l, 1), is True for queries that may attend to any key; the weights of
+    the others are meaningless. None stands for all queries.
+
+    groups: each head of `key`, axis -3, serves that many heads of `query`.
     """
     scores = _of_groups(query * scale, matrix_transpose(key), groups)
     some = None
     if causal:
         before = greater_equal(iota((query.shape[-2], 1), 0, device=key.device),
                                iota((key.shape[-2],), 0, device=key.device))
-        if mask is None:  # each may look at the first key
+        if mask is None:  # each query may attend to the first key
             return softmax(where(before, scores, NEVER), -1), None
         mask = logical_and(mask, before) if _is_bool(mask) else where(before, mask, NEVER)
     if mask is not None:
@@ -67,13 +69,13 @@ def _is_bool(mask: Tensor) -> bool:
 
 
 def _of_groups(x: Tensor, y: Tensor, groups: int) -> Tensor:
-    """x @ y, where each matrix of `y` goes with several of `x`."""
+    """x @ y, where each matrix of `y` serves `groups` matrices of `x`."""
     out = matmul(_together(x, groups), y)
     return out if groups == 1 else reshape(out, (*x.shape[:-1], out.shape[-1]))
 
 
 def _together(x: Tensor, groups: int) -> Tensor:
-    """The matrices of `groups` heads below each other, as one."""
+    """The matrices of `groups` heads stacked into one."""
     if groups == 1:
         return x
     *lead, heads, rows, columns = x.shape
@@ -81,9 +83,9 @@ def _together(x: Tensor, groups: int) -> Tensor:
 
 
 def _masked(scores: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
-    """`scores` under the mask, and whether a query may look at any key at all.
+    """The masked `scores`, and True for queries that may attend to any key.
 
-    Where it may not, the scores stay as they are: no softmax of nothing, which would be nan.
+    The scores of other queries are not masked, since the softmax of -inf alone would be nan.
     """
     if _is_bool(mask):
         some = any_of(mask, -1, keepdims=True)
@@ -104,37 +106,38 @@ def _result(query: TensorType, key: TensorType, value: TensorType, *mask: Tensor
     return TensorType((*query.shape[:-1], value.shape[-1]), query.dtype)
 
 
-def _back(g: Tensor, out: Tensor, query: Tensor, key: Tensor, value: Tensor, *mask: Tensor,
-          causal: bool, scale: float, groups: int) -> Tensor:
+def _backward(g: Tensor, out: Tensor, query: Tensor, key: Tensor, value: Tensor, *mask: Tensor,
+              causal: bool, scale: float, groups: int) -> Tensor:
     weights, some = weights_of(query, key, mask[0] if mask else None, causal, scale, groups)
     g = g if some is None else where(some, g, 0.0)
     along = sum_of(g * out, -1, keepdims=True)
     of_weights = _of_groups(g, matrix_transpose(value), groups)
     of_scores = weights * (of_weights - along) * scale
-    found = (_of_groups(of_scores, key, groups),
+    grads = (_of_groups(of_scores, key, groups),
              matmul(matrix_transpose(_together(of_scores, groups)), _together(query, groups)),
              matmul(matrix_transpose(_together(weights, groups)), _together(g, groups)))
-    return concat([reshape(x, (x.size,)) for x in found])
+    return concat([reshape(x, (x.size,)) for x in grads])
 
 
-def _back_result(g: TensorType, out: TensorType, *given: TensorType, **params: Any) -> TensorType:
-    return TensorType((sum(x.size for x in given[:3]),), g.dtype)
+def _backward_result(g: TensorType, out: TensorType, *inputs: TensorType, **params: Any
+                     ) -> TensorType:
+    return TensorType((sum(x.size for x in inputs[:3]),), g.dtype)
 
 
 def _vjp(needs: tuple[bool, ...], g: Tensor, out: Tensor, *inputs: Tensor, **params: Any) -> Any:
-    known = all(isinstance(n, int) for x in inputs for n in x.shape)
-    if any(needs[3:]) or not known:
+    fixed_sizes = all(isinstance(n, int) for x in inputs for n in x.shape)
+    if any(needs[3:]) or not fixed_sizes:
         return _by_its_ops(needs, g, out, *inputs, **params)
-    given = inputs[:3]
-    parts = split(call(back_op, g, out, *inputs, **params), [x.size for x in given])
-    found = [reshape(part, x.shape) if need else None
-             for part, x, need in zip(parts, given, needs)]
-    return [*found, *[None] * len(inputs[3:])]
+    operands = inputs[:3]
+    parts = split(call(backward_op, g, out, *inputs, **params), [x.size for x in operands])
+    grads = [reshape(part, x.shape) if need else None
+             for part, x, need in zip(parts, operands, needs)]
+    return [*grads, *[None] * len(inputs[3:])]
 
 
 def _work(query: TensorType, key: TensorType, value: TensorType, *mask: TensorType, **params: Any
           ) -> float:
-    """Nanoseconds of products and of a softmax; 0 where there is no kernel."""
+    """Nanoseconds of the products and a softmax; 0 if there is no kernel."""
     if query.dtype != dtypes.float32 or query.shape[-2] < TILE:
         return 0.0
     pairs = product(query.shape[:-1]) * key.shape[-2]
@@ -143,9 +146,9 @@ def _work(query: TensorType, key: TensorType, value: TensorType, *mask: TensorTy
 
 _by_its_ops = derived(_attention)
 
-# the gradients of query, key and value, one after the other, of that of the result, which comes
-# first, and the result
-back_op = composite("attention_back", _back, _back_result, whole=True,
-                    work=lambda g, out, *given, **params: 2 * _work(*given))
-# of query, key, value and perhaps a mask: True where a query may look, or numbers that are added
+# The gradients of query, key and value, joined to a vector. Inputs: the gradient of the result, the
+# result, and the inputs of attention.
+backward_op = composite("attention_back", _backward, _backward_result, whole=True,
+                        work=lambda g, out, *inputs, **params: 2 * _work(*inputs))
+# Inputs: query, key, value and perhaps a mask, True where a query may attend, or added numbers.
 attention_op = composite("attention", _attention, _result, vjp=_vjp, whole=True, work=_work)

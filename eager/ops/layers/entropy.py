@@ -1,4 +1,5 @@
-"""Cross entropies: of logits against class numbers, of probabilities against probabilities."""
+"""Computes cross entropies, of logits against classes and of probabilities against probabilities.
+"""
 
 from __future__ import annotations
 
@@ -26,20 +27,20 @@ from ..reduction.softmax import log_softmax, softmax
 from ..shape.view import expand_dims, expand_to, reshape
 
 _LARGEST: Any = np.maximum.reduce  # the ufuncs themselves, as in `reduce.py`
-NOTHING = -100  # the class number that counts for nothing, where no other is named
+NOTHING = -100  # the class number that is ignored by default
 
 
 # ---- of logits (n, classes) and class numbers (n,): a value per row, 0 for the number `ignore`
 def _hits(x: Tensor, target: Tensor) -> Tensor:
-    """A boolean (n, classes): whether the column is the row's target."""
+    """True where the column is the target of the row: (n, classes)."""
     return equal(iota(x.shape, 1, device=x.device), expand_to(expand_dims(target, 1), x.shape))
 
 
 def _rows(x: Tensor, target: Tensor, ignore: int) -> Tensor:
-    kept = not_equal(target, ignore)
-    target = check_index(where(kept, target, 0), x.shape[1], "cross_entropy: target")
-    found = reduce.sum(where(_hits(x, target), log_softmax(x, 1), 0.0), 1)
-    return where(kept, -found, 0.0)
+    counts = not_equal(target, ignore)
+    target = check_index(where(counts, target, 0), x.shape[1], "cross_entropy: target")
+    log_probs = reduce.sum(where(_hits(x, target), log_softmax(x, 1), 0.0), 1)
+    return where(counts, -log_probs, 0.0)
 
 
 def _rows_impl(xp: Any, x: Any, target: Any, ignore: int) -> Any:
@@ -47,8 +48,8 @@ def _rows_impl(xp: Any, x: Any, target: Any, ignore: int) -> Any:
 
 
 def _losses(x: Any, target: Any, ignore: int) -> tuple[Any, Any]:
-    """The loss of each row, and which rows are ignored, or None."""
-    target, ignored = _kept(target, x.shape[1], ignore)
+    """The loss of each row, and True for rows that are ignored, or None."""
+    target, ignored = _valid_targets(target, x.shape[1], ignore)
     shifted = _shifted(x)
     picked = shifted[np.arange(len(x)), target]
     losses = np.log(total(np.exp(shifted, shifted), (1,))) - picked
@@ -56,12 +57,12 @@ def _losses(x: Any, target: Any, ignore: int) -> tuple[Any, Any]:
 
 
 def _shifted(x: Any) -> Any:
-    """Logits of which the largest of each row is 0, in the dtype that sums are made in."""
+    """Logits whose largest one in each row is 0, in the dtype of their sums."""
     return (x - _LARGEST(x, 1, None, None, True)).astype(summed_in(x.dtype), copy=False)
 
 
-def _kept(target: Any, classes: int, ignore: int) -> tuple[Any, Any]:
-    """Class numbers that are there, and which rows are ignored, or None."""
+def _valid_targets(target: Any, classes: int, ignore: int) -> tuple[Any, Any]:
+    """Valid class numbers, and True for rows that are ignored, or None."""
     if _are_classes(target, classes) and not 0 <= ignore < classes:
         return target, None
     ignored = target == ignore
@@ -74,7 +75,7 @@ def _kept(target: Any, classes: int, ignore: int) -> tuple[Any, Any]:
 
 
 def _are_classes(target: Any, classes: int) -> bool:
-    """Whether every number is one of 0 ... classes - 1: unsigned, negative ones are large."""
+    """True if every number is one of 0 ... classes - 1; as uint64, negative numbers are large."""
     return not target.size or bool(_LARGEST(target.view(np.uint64), None) < classes)
 
 
@@ -83,12 +84,12 @@ def _rows_vjp(g: Tensor, out: Tensor, x: Tensor, target: Tensor, ignore: int) ->
 
 
 def _rows_grad(g: Tensor, x: Tensor, target: Tensor, ignore: int) -> Tensor:
-    g = where(not_equal(target, ignore), g, 0.0)  # that of the mean of nothing is nan
+    g = where(not_equal(target, ignore), g, 0.0)  # g is nan if the mean ignores all rows
     return (softmax(x, 1) - cast(_hits(x, target), x.dtype)) * expand_dims(g, 1)
 
 
 def _rows_grad_impl(xp: Any, g: Any, x: Any, target: Any, ignore: int) -> Any:
-    target, ignored = _kept(target, x.shape[1], ignore)
+    target, ignored = _valid_targets(target, x.shape[1], ignore)
     slope = _shifted(x)
     slope = np.exp(slope, slope)
     slope /= total(slope, (1,), True)
@@ -109,16 +110,16 @@ rows_op = composite(
 
 
 def cross_entropy_rows(x: Tensor, target: Tensor, ignore: int = NOTHING) -> Tensor:
-    """-log softmax(x)[i, target[i]] for each row i of logits `x` (n, classes), shape (n,).
+    """-log softmax(x)[i, target[i]] for each row i of logits `x` (n, classes): (n,).
 
-    0 where the target is `ignore`.
+    0 for rows whose target is `ignore`.
     """
     return apply(rows_op, (x, cast(target, int64)), {"ignore": ignore})
 
 
 # ---- their mean over the rows that count
 def counted(target: Tensor, ignore: int, dtype: Any) -> Any:
-    """How many class numbers are not `ignore`: nan for none, as a divisor of their sum."""
+    """The number of targets that are not `ignore`; nan in the place of 0, since it is a divisor."""
     if not interpreter.in_use:
         return int(np.count_nonzero(target._data != ignore)) or math.nan
     count = reduce.sum(cast(not_equal(target, ignore), dtype))
@@ -150,20 +151,21 @@ mean_op = composite("cross_entropy_mean", _mean,
 
 
 def cross_entropy_mean(x: Tensor, target: Tensor, ignore: int = NOTHING) -> Tensor:
-    """The mean of `cross_entropy_rows` over the rows whose target is not `ignore`, a number."""
+    """The mean of `cross_entropy_rows` over the rows whose target is not `ignore`: ()."""
     return apply(mean_op, (x, cast(target, int64)), {"ignore": ignore})
 
 
 def at_labels(rows: Tensor, labels: Tensor, what: str) -> Tensor:
-    """The element of each row of `rows` (n, classes) at its label, (n,); `what` names those."""
+    """The element of each row of `rows` (n, classes) at its label: (n,). Errors begin with `what`.
+    """
     labels = check_index(cast(labels, int64), rows.shape[1], what)
-    if interpreter.in_use:  # there is no code yet for the way back of a gather
+    if interpreter.in_use:  # the gradient of a gather has no compiled code yet
         return reduce.sum(where(_hits(rows, labels), rows, 0.0), 1)
     return reshape(along(rows, expand_dims(labels, 1), 1), labels.shape)
 
 
 # ---- of probabilities x and t of two classes, element by element
-_LOWEST = -100.0  # of the logarithms, so that a wrong certainty costs something finite
+_LOWEST = -100.0  # bound of the logarithms, so that a wrong certainty has a finite loss
 
 
 def _binary(x: Tensor, t: Tensor) -> Tensor:

@@ -1,8 +1,8 @@
-"""Normalization: what stands along some axes, brought to mean 0 and variance 1.
+"""Normalizes elements along some axes to mean 0 and variance 1.
 
-The gradient is written once, as an op of the gradient and `x`, which finds mean and variance again:
-that is less to read and write than the gradient of each step would be, and compiled code, which
-has them from the forward, does not compute them twice.
+The gradient is one op of the gradient and `x`, which computes mean and variance again. That reads
+and writes less than the gradients of all steps. Compiled code has mean and variance from the
+forward, and does not compute them twice.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ Axes = tuple[int, ...]
 
 
 def _scaled(x: Tensor, axes: Axes, eps: float, centred: bool) -> tuple[Tensor, Tensor]:
-    """The normalized `x`, and by what it was multiplied."""
+    """The normalized `x`, and the factor by which it was multiplied."""
     if centred:
         x = x - reduce.mean(x, axes, keepdims=True)
     factor = rsqrt(reduce.mean(x * x, axes, keepdims=True) + eps)
@@ -39,8 +39,8 @@ def _normalize(x: Tensor, axes: Axes, eps: float, centred: bool) -> Tensor:
     return _scaled(x, axes, eps, centred)[0]
 
 
-def _back(g: Tensor, x: Tensor, axes: Axes, eps: float, centred: bool) -> Tensor:
-    """What of `g` is left without its parts along the result and, if `centred`, along its mean."""
+def _backward(g: Tensor, x: Tensor, axes: Axes, eps: float, centred: bool) -> Tensor:
+    """`g` without its parts along the result and, if `centred`, without its mean; scaled."""
     out, factor = _scaled(x, axes, eps, centred)
     rest = g - out * reduce.mean(g * out, axes, keepdims=True)
     if centred:
@@ -48,13 +48,13 @@ def _back(g: Tensor, x: Tensor, axes: Axes, eps: float, centred: bool) -> Tensor
     return rest * factor
 
 
-# ---- the same in NumPy, over memory of their own
+# ---- in NumPy, with in-place operations
 def _mean(x: Any, axes: Axes, count: Any) -> Any:
     return total(x, axes, True) / count
 
 
 def _scaled_arrays(x: Any, axes: Axes, eps: float, centred: bool) -> tuple[Any, Any, Any, Any]:
-    """The normalized array, the factor, the number of elements averaged, and a free array."""
+    """The normalized array, the factor, the number of averaged elements, and a free array."""
     count = x.dtype.type(product([x.shape[i] for i in axes]))
     out = x - _mean(x, axes, count) if centred else x
     free = out * out
@@ -66,7 +66,7 @@ def _normalize_impl(xp: Any, x: Any, axes: Axes, eps: float, centred: bool) -> A
     return _scaled_arrays(x, axes, eps, centred)[0]
 
 
-def _back_impl(xp: Any, g: Any, x: Any, axes: Axes, eps: float, centred: bool) -> Any:
+def _backward_impl(xp: Any, g: Any, x: Any, axes: Axes, eps: float, centred: bool) -> Any:
     out, factor, count, free = _scaled_arrays(x, axes, eps, centred)
     np.multiply(g, out, out=free)
     out *= _mean(free, axes, count)
@@ -81,14 +81,14 @@ def _first(x: TensorType, axes: Axes, **rest: Any) -> tuple[int, ...]:
     return (min(axes),)
 
 
-back_op = composite("normalize_back", _back, impl=_back_impl, batch=shifted("axes"),
-                    rows=lambda g, x, axes, **rest: (min(axes),) * 2)
+backward_op = composite("normalize_back", _backward, impl=_backward_impl, batch=shifted("axes"),
+                        rows=lambda g, x, axes, **rest: (min(axes),) * 2)
 normalize_op = composite(
     "normalize", _normalize, impl=_normalize_impl, batch=shifted("axes"), rows=_first,
-    vjp=each(lambda g, out, x, **how: call(back_op, g, x, **how)))
+    vjp=each(lambda g, out, x, **how: call(backward_op, g, x, **how)))
 
 
-# ---- times a weight, plus a bias: one op where nothing records
+# ---- times a weight, plus a bias: one op in eager
 def _affine(x: Tensor, *values: Tensor, axes: Axes, eps: float, centred: bool, shape: Axes
             ) -> Tensor:
     out = normalize(x, axes, eps, centred)
@@ -108,14 +108,16 @@ def _affine_impl(xp: Any, x: Any, *values: Any, axes: Axes, eps: float, centred:
 def _affine_vjp(needs: tuple[bool, ...], g: Tensor, out: Tensor, x: Tensor, *values: Tensor,
                 axes: Axes, eps: float, centred: bool, shape: Axes) -> list[Any]:
     weight = reshape(values[0], shape)
-    first = call(back_op, g * weight, x, axes=axes, eps=eps, centred=centred) if needs[0] else None
+    first = None
+    if needs[0]:
+        first = call(backward_op, g * weight, x, axes=axes, eps=eps, centred=centred)
     parts = [g * normalize(x, axes, eps, centred) if needs[1] else g, g]
     return [first, *[_summed(part, value, shape) if need else None
                      for part, value, need in zip(parts, values, needs[1:])]]
 
 
 def _summed(x: Tensor, value: Tensor, shape: Axes) -> Tensor:
-    """`x` added up to what `value` is along it, if it lies in `shape`."""
+    """`x` summed over the axes along which `value`, reshaped to `shape`, was broadcast."""
     first = x.ndim - len(shape)
     axes = [i for i in range(x.ndim) if i < first or shape[i - first] == 1]
     return reshape(reduce.sum(x, tuple(axes)), value.shape)
@@ -123,7 +125,8 @@ def _summed(x: Tensor, value: Tensor, shape: Axes) -> Tensor:
 
 def _affine_rows(x: TensorType, *values: TensorType, axes: Axes, shape: Axes, **rest: Any
                  ) -> tuple[int, ...]:
-    """Rows end where `x` is averaged, or where weight and bias differ from one to the next."""
+    """The first axis within a row: rows end where `x` is averaged, or where weight and bias vary.
+    """
     first = x.ndim - len(shape)
     along = [first + i for i, n in enumerate(shape) if n != 1]
     return (min([*axes, *along]), *(0,) * len(values))
@@ -134,14 +137,14 @@ affine_op = composite(
 
 
 def is_one_op(x: Tensor, *values: Tensor | None) -> bool:
-    """Whether `normalize_affine` is for these: large, of one dtype, and computed right now."""
+    """True if `normalize_affine` is worth while: large operands of one dtype, computed eagerly."""
     return not interpreter.in_use and x._data.size * affine_op.passes >= dispatch.LARGE \
         and all([v is None or v._data.dtype == x._data.dtype for v in values])
 
 
 def normalize_affine(x: Tensor, weight: Tensor, bias: Tensor | None, axes: Axes, eps: float,
                      centred: bool, shape: Axes) -> Tensor:
-    """`normalize` times weight, plus bias, which lie along its last axes as `shape` says."""
+    """`normalize` times weight, plus bias, which are reshaped to `shape` along the last axes."""
     values = (weight,) if bias is None else (weight, bias)
     return call(affine_op, x, *values, axes=axes, eps=float(eps), centred=centred, shape=shape)
 
@@ -172,13 +175,13 @@ moments_op = composite("moments", _moments, _moments_result, _moments_impl,
 
 
 def moments(x: Tensor, axes: Axes) -> Tensor:
-    """Mean and variance (divided by n - 1) along `axes`, (2, *rest): what follows running ones."""
+    """Mean and variance (divided by n - 1) along `axes`, (2, *rest), for running statistics."""
     return call(moments_op, x, axes=axes)
 
 
 def normalize(x: Tensor, axes: Axes, eps: float, centred: bool = True) -> Tensor:
-    """(x - mean) / sqrt(variance + eps) along `axes` (counted from the front, in order).
+    """(x - mean) / sqrt(variance + eps) along `axes`, sorted and counted from the front.
 
-    Not `centred`: x / sqrt(mean of squares + eps). x is float32 or wider: see `reduce.widened`.
+    If not `centred`: x / sqrt(mean of squares + eps). x is float32 or wider: see `reduce.widened`.
     """
     return call(normalize_op, x, axes=axes, eps=float(eps), centred=centred)

@@ -1,8 +1,8 @@
-"""Pooling: windows over the last axes of (n, channels, *space), each to one element.
+"""Pools windows over the last axes of (n, channels, *space), each to one element.
 
-`at` of a window is the place of one of its elements, counted in row-major order. `pick` reads those
-elements, `put` brings values back to where they were read; each is the other's gradient. A sum of
-windows is its own gradient's kind: what was the stride is holes there, see `ops/window.py`.
+`at` of a window is the index of one of its elements in row-major order. `pick` reads these
+elements, `unpool` writes values back to them; each is the gradient of the other. The gradient of a
+sum of windows is such a sum again, with holes in the place of the stride: see `shape/window.py`.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ Sizes = Any  # a number for each axis of space
 
 def pool_count(name: str, size: Any, kernel: int, stride: int, dilation: int, pad: int, ceil: bool
                ) -> Any:
-    """How many windows there are along an axis; `ceil`: also one that reaches beyond the end."""
+    """The number of windows along an axis; `ceil` counts one that extends beyond the end, too."""
     if not ceil:
         return window_count(size, kernel, stride, dilation, pad, name)
     reach = dilation * (kernel - 1) + 1
     count = (size + 2 * pad - reach + stride - 1) // stride + 1
-    count = count - 1 if (count - 1) * stride >= size + pad else count  # it would begin outside
+    count = count - 1 if (count - 1) * stride >= size + pad else count  # drops one outside
     if count < 1:
         raise ShapeError(f"{name}: no window of {reach} begins in an axis of size {size} padded by "
                          f"{pad}", "use a smaller kernel or more padding")
@@ -47,11 +47,11 @@ def _result(x: TensorType, kernel: Sizes, out: Sizes, **rest: Any) -> TensorType
 
 def _parts(x: Any, kernel: Sizes, out: Sizes, stride: Sizes, dilation: Sizes, pad: Sizes,
            fill: Any, spread: Any = None) -> Any:
-    """For each place in a window the elements that all windows have there: an array."""
+    """For each position in a window, an array of the elements that all windows have there."""
     windows = window_op.impl(cpu_kernels, x, kernel, out, stride, dilation, pad,
                              spread or (1,) * len(kernel), fill)
-    places = [(..., *place) for place in np.ndindex(*kernel)]
-    return (windows[place] for place in places)
+    offsets = [(..., *offset) for offset in np.ndindex(*kernel)]
+    return (windows[offset] for offset in offsets)
 
 
 def _inner(kernel: Sizes) -> tuple[int, ...]:
@@ -60,17 +60,17 @@ def _inner(kernel: Sizes) -> tuple[int, ...]:
 
 
 def _numbers(windows: Tensor, kernel: Sizes) -> Tensor:
-    """For each element of windows (..., *kernel) its place, in row-major order."""
-    places = [iota(windows.shape, a, device=windows.device) for a in _inner(kernel)]
-    return flatten_index(places, kernel)  # type: ignore[no-any-return]
+    """For each element of windows (..., *kernel), its index in the window, in row-major order."""
+    indices = [iota(windows.shape, a, device=windows.device) for a in _inner(kernel)]
+    return flatten_index(indices, kernel)  # type: ignore[no-any-return]
 
 
 def _apart(x: Tensor, kernel: Sizes) -> Tensor:
-    """`x`, a value per window, repeated to all elements of the windows."""
+    """`x`, one value for each window, repeated to all elements of the windows."""
     return expand_to(reshape(x, (*x.shape, *(1,) * len(kernel))), (*x.shape, *kernel))
 
 
-# ---- the largest element, and its place
+# ---- the largest element, and its index
 def _max(x: Tensor, **how: Any) -> Tensor:
     return reduce.max(window(x, **how, fill=reduce.lowest(x.dtype)), _inner(how["kernel"]))
 
@@ -84,12 +84,13 @@ def _max_impl(xp: Any, x: Any, **how: Any) -> Any:
 
 
 def largest(values: Tensor, numbers: Tensor, count: Any, axes: tuple[int, ...]) -> Tensor:
-    """Of `numbers` along `axes`, that of the first largest of `values`, or of the last nan."""
+    """The element of `numbers` along `axes` at the first largest of `values`, or at the last nan.
+    """
     top = expand_to(reduce.max(values, axes, keepdims=True), values.shape)
-    found = where(equal(values, top), numbers, count)
+    candidates = where(equal(values, top), numbers, count)
     if dtypes.kind(values.dtype) != "f":
-        return reduce.min(found, axes)
-    first = reduce.min(where(isnan(values), -1 - numbers, found), axes)  # nan counts backwards
+        return reduce.min(candidates, axes)
+    first = reduce.min(where(isnan(values), -1 - numbers, candidates), axes)  # nan counts backwards
     return where(first < 0, -1 - first, first)
 
 
@@ -99,14 +100,14 @@ def _at_result(x: TensorType, **how: Any) -> TensorType:
 
 def _at(x: Tensor, **how: Any) -> Tensor:
     kernel, windows = how["kernel"], window(x, **how, fill=reduce.lowest(x.dtype))
-    found = largest(windows, _numbers(windows, kernel), product(kernel), _inner(kernel))
-    return maximum(found, _begin(found, **how)) if any(how["pad"]) else found
+    index = largest(windows, _numbers(windows, kernel), product(kernel), _inner(kernel))
+    return maximum(index, _begin(index, **how)) if any(how["pad"]) else index
 
 
-def _begin(found: Tensor, kernel: Sizes, out: Sizes, stride: Sizes, dilation: Sizes, pad: Sizes
+def _begin(index: Tensor, kernel: Sizes, out: Sizes, stride: Sizes, dilation: Sizes, pad: Sizes
            ) -> Tensor:
-    """The first place of each window that is not padding: chosen where all else is -inf."""
-    outside = [pad[a] - iota(found.shape, a - len(kernel)) * stride[a] for a in range(len(kernel))]
+    """The first index of each window outside the padding, for windows in which all else is -inf."""
+    outside = [pad[a] - iota(index.shape, a - len(kernel)) * stride[a] for a in range(len(kernel))]
     steps = [(n + (r - 1)) // r for n, r in zip(outside, dilation, strict=True)]
     return flatten_index([maximum(n, 0) for n in steps], kernel)  # type: ignore[no-any-return]
 
@@ -124,7 +125,7 @@ def _at_impl(xp: Any, x: Any, **how: Any) -> Any:
     return at
 
 
-# ---- elements by their places
+# ---- elements by their index
 def _pick_result(x: TensorType, at: TensorType, **how: Any) -> TensorType:
     return TensorType(at.shape, x.dtype)
 
@@ -136,74 +137,74 @@ def _pick(x: Tensor, at: Tensor, **how: Any) -> Tensor:
 
 
 def _pick_impl(xp: Any, x: Any, at: Any, **how: Any) -> Any:
-    found = np.zeros(at.shape, x.dtype)
+    result = np.zeros(at.shape, x.dtype)
     for number, part in enumerate(_parts(x, **how, fill=0)):
-        np.copyto(found, part, where=at == number)
-    return found
+        np.copyto(result, part, where=at == number)
+    return result
 
 
-def _put_result(g: TensorType, at: TensorType, size: Sizes, **how: Any) -> TensorType:
+def _unpool_result(g: TensorType, at: TensorType, size: Sizes, **how: Any) -> TensorType:
     return TensorType((*g.shape[:g.ndim - len(size)], *size), g.dtype)
 
 
-def _put(g: Tensor, at: Tensor, size: Sizes, kernel: Sizes, out: Sizes, stride: Sizes,
-         dilation: Sizes, pad: Sizes) -> Tensor:
+def _unpool(g: Tensor, at: Tensor, size: Sizes, kernel: Sizes, out: Sizes, stride: Sizes,
+            dilation: Sizes, pad: Sizes) -> Tensor:
     spread = _apart(g, kernel)
-    kept = where(equal(_numbers(spread, kernel), _apart(at, kernel)), spread, 0)
-    return fold(kept, size, kernel, stride, dilation, pad, (1,) * len(kernel))
+    chosen = where(equal(_numbers(spread, kernel), _apart(at, kernel)), spread, 0)
+    return fold(chosen, size, kernel, stride, dilation, pad, (1,) * len(kernel))
 
 
-def _put_impl(xp: Any, g: Any, at: Any, size: Sizes, kernel: Sizes, out: Sizes, stride: Sizes,
-              dilation: Sizes, pad: Sizes) -> Any:
+def _unpool_impl(xp: Any, g: Any, at: Any, size: Sizes, kernel: Sizes, out: Sizes, stride: Sizes,
+                 dilation: Sizes, pad: Sizes) -> Any:
     each_axis = list(zip(size, kernel, out, stride, dilation, pad, strict=True))
     lead = g.shape[:g.ndim - len(size)]
     wide = [max(n + p, (o - 1) * s + (k - 1) * r + 1) for n, k, o, s, r, p in each_axis]
-    made = np.zeros((*lead, *wide), g.dtype)
-    for number, place in enumerate(np.ndindex(*kernel)):
+    result = np.zeros((*lead, *wide), g.dtype)
+    for number, offset in enumerate(np.ndindex(*kernel)):
         taken: Any = (..., *(slice(w * r, w * r + (o - 1) * s + 1, s)
-                             for w, (_, _, o, s, r, _) in zip(place, each_axis, strict=True)))
-        made[taken] += np.where(at == number, g, g.dtype.type(0))
+                             for w, (_, _, o, s, r, _) in zip(offset, each_axis, strict=True)))
+        result[taken] += np.where(at == number, g, g.dtype.type(0))
     inside: Any = (..., *(slice(p, p + n) for n, _, _, _, _, p in each_axis))
-    return made[inside]
+    return result[inside]
 
 
 def _max_vjp(g: Tensor, out: Tensor, x: Tensor, /, **how: Any) -> Tensor:
-    return call(max_back_op, g, x, **how)
+    return call(max_backward_op, g, x, **how)
 
 
-def _max_back(g: Tensor, x: Tensor, **how: Any) -> Tensor:
-    """The gradient goes to the first largest element of each window."""
-    return _put_back(g, call(at_op, x, **how), x, how)
+def _max_backward(g: Tensor, x: Tensor, **how: Any) -> Tensor:
+    """The gradient, which goes to the first largest element of each window."""
+    return _to_input(g, call(at_op, x, **how), x, how)
 
 
-def _max_back_impl(xp: Any, g: Any, x: Any, **how: Any) -> Any:
+def _max_backward_impl(xp: Any, g: Any, x: Any, **how: Any) -> Any:
     at = _at_impl(xp, x, **how)
-    return _put_impl(xp, g, at, size=x.shape[x.ndim - len(how["kernel"]):], **how)
+    return _unpool_impl(xp, g, at, size=x.shape[x.ndim - len(how["kernel"]):], **how)
 
 
-def _put_back(g: Tensor, at: Tensor, x: Tensor, how: Any) -> Tensor:
-    return call(put_op, g, at, size=x.shape[x.ndim - len(how["kernel"]):], **how)
+def _to_input(g: Tensor, at: Tensor, x: Tensor, how: Any) -> Tensor:
+    return call(unpool_op, g, at, size=x.shape[x.ndim - len(how["kernel"]):], **how)
 
 
 def _planes(*types: TensorType, kernel: Sizes, **rest: Any) -> tuple[int, ...]:
-    """Each channel of each sample is a row."""
+    """The axes of rows: each channel of each sample is a row."""
     return tuple(t.ndim - len(kernel) for t in types)
 
 
 max_pool_op = composite("max_pool", _max, _result, _max_impl, each(_max_vjp), onnx="MaxPool",
                         batch=folded, rows=_planes, alike=True)
-_WHY = "places in windows are what gradients need, and return_indices"
+_WHY = "only gradients and return_indices need indices in windows"
 at_op = composite("pool_argmax", _at, _at_result, _at_impl, each(None), batch=folded,
                   rows=_planes, unwritten=_WHY, alike=True)
 pick_op = composite(
     "pool_pick", _pick, _pick_result, _pick_impl, batch=folded, rows=_planes, unwritten=_WHY,
-    alike=True, vjp=each(lambda g, out, x, at, /, **how: _put_back(g, at, x, how), None))
-put_op = composite(
-    "pool_put", _put, _put_result, _put_impl, batch=folded, rows=_planes, unwritten=_WHY,
+    alike=True, vjp=each(lambda g, out, x, at, /, **how: _to_input(g, at, x, how), None))
+unpool_op = composite(
+    "pool_put", _unpool, _unpool_result, _unpool_impl, batch=folded, rows=_planes, unwritten=_WHY,
     vjp=each(lambda g, out, x, at, /, size, **how: call(pick_op, g, at, **how), None))
-max_back_op = composite(
-    "max_pool_back", _max_back, lambda g, x, **how: x, _max_back_impl, batch=folded, rows=_planes,
-    unwritten=_WHY,
+max_backward_op = composite(
+    "max_pool_back", _max_backward, lambda g, x, **how: x, _max_backward_impl, batch=folded,
+    rows=_planes, unwritten=_WHY,
     vjp=each(lambda gg, out, g, x, /, **how: call(pick_op, gg, call(at_op, x, **how), **how),
              lambda gg, out, g, x, /, **how: zeros_like(x)))
 
@@ -229,28 +230,27 @@ def _sum_impl(xp: Any, x: Any, kernel: Sizes, out: Sizes, stride: Sizes, pad: Si
 
 def _sum_vjp(g: Tensor, out: Tensor, x: Tensor, /, **how: Any) -> Tensor:
     kernel = how["kernel"]
-    back = tuple(k - 1 - p for k, p in zip(kernel, how["pad"], strict=True))
+    pads = tuple(k - 1 - p for k, p in zip(kernel, how["pad"], strict=True))
     return call(sum_op, g, kernel=kernel, out=x.shape[x.ndim - len(kernel):],
-                stride=how["spread"], pad=back, spread=how["stride"])
+                stride=how["spread"], pad=pads, spread=how["stride"])
 
 
 sum_op = composite("pool_sum", _sum, _result, _sum_impl, each(_sum_vjp), batch=folded,
                  rows=_planes)
 
 
-# ---- sums of stretches that follow from the sizes
+# ---- sums of stretches: windows whose ends follow from both sizes
 def stretches(n: int, size: int) -> Any:
-    """The places in an axis of `n` of `size` stretches, (size, longest): the last one repeated.
+    """The indices of `size` stretches in an axis of `n`: (size, longest), the last one repeated.
 
-    Stretch i is what the i-th of `size` equal parts touches, from floor(i n / size) to
-    ceil((i + 1) n / size).
+    Stretch i covers the i-th of `size` equal parts: floor(i n / size) to ceil((i + 1) n / size).
     """
     begin, end = _ends(n, size)
     return np.minimum(begin[:, None] + np.arange((end - begin).max()), end[:, None] - 1)
 
 
-def places_of_stretches(n: int, size: int, device: str) -> Tensor:
-    """`stretches` as a tensor that is computed, so that recordings know where it comes from."""
+def stretch_indices(n: int, size: int, device: str) -> Tensor:
+    """`stretches` as a tensor that ops compute, so that traces know its origin."""
     begin, end = _ends(n, size)
     at = iota((size, 1), 0, device=device)
     last = (at * n + n + size - 1) // size - 1
@@ -264,22 +264,22 @@ def _ends(n: int, size: int) -> tuple[Any, Any]:
 
 
 def stretch_lengths(n: int, size: int, after: tuple[int, ...], dtype: Any, device: str) -> Tensor:
-    """How many elements each stretch has: (size, *after)."""
+    """The number of elements of each stretch: (size, *after)."""
     begin, end = _ends(n, size)
     return tensor((end - begin).reshape(-1, *after).astype(dtype), device=device)
 
 
 def _stretch_sums(x: Tensor, axis: int, size: int) -> Tensor:
     begin, end = _ends(x.shape[axis], size)
-    places = stretches(x.shape[axis], size)
-    inside = begin[:, None] + np.arange(places.shape[1]) < end[:, None]
-    parts = take(x, tensor(places, device=x.device), axis)
-    kept = inside.reshape(*inside.shape, *(1,) * (x.ndim - axis - 1))
-    return reduce.sum(where(tensor(kept, device=x.device), parts, 0), axis + 1)
+    indices = stretches(x.shape[axis], size)
+    inside = begin[:, None] + np.arange(indices.shape[1]) < end[:, None]
+    parts = take(x, tensor(indices, device=x.device), axis)
+    mask = inside.reshape(*inside.shape, *(1,) * (x.ndim - axis - 1))
+    return reduce.sum(where(tensor(mask, device=x.device), parts, 0), axis + 1)
 
 
 def _stretch_vjp(g: Tensor, out: Tensor, x: Tensor, /, axis: int, size: int) -> Tensor:
-    """An element belongs to those stretches that touch it, which is what it touches of them."""
+    """The sums over the stretches that touch each element, which are stretches themselves."""
     return call(stretch_op, g, axis=axis, size=x.shape[axis])
 
 
@@ -294,22 +294,23 @@ def stretch_sums(x: Tensor, axis: int, size: int) -> Tensor:
     return call(stretch_op, x, axis=axis, size=size)
 
 
-# ---- what layers call
+# ---- functions for layers
 def max_pool(x: Tensor, kernel: Sizes, stride: Sizes, dilation: Sizes, pad: Sizes,
              ceil: bool = False) -> Tensor:
     """The largest element of each window of x (n, c, *space): (n, c, *out)."""
     return call(max_pool_op, x, **_described(x, kernel, stride, dilation, pad, ceil))
 
 
-def max_pool_places(x: Tensor, kernel: Sizes, stride: Sizes, dilation: Sizes, pad: Sizes,
-                    ceil: bool = False) -> tuple[Tensor, Tensor]:
-    """The largest elements, and where each stands in its (*space), in row-major order."""
+def max_pool_indices(x: Tensor, kernel: Sizes, stride: Sizes, dilation: Sizes, pad: Sizes,
+                     ceil: bool = False) -> tuple[Tensor, Tensor]:
+    """The largest elements, and the index of each in its (*space), in row-major order."""
     how = _described(x, kernel, stride, dilation, pad, ceil)
     at, d = call(at_op, x.detach(), **how), len(kernel)
     inside = unflatten_index(at, kernel)
-    places = [iota(at.shape, a - d, device=at.device) * stride[a] + inside[a] * dilation[a] - pad[a]
-              for a in range(d)]
-    return call(pick_op, x, at, **how), flatten_index(places, x.shape[2:])
+    coordinates = [
+        iota(at.shape, a - d, device=at.device) * stride[a] + inside[a] * dilation[a] - pad[a]
+        for a in range(d)]
+    return call(pick_op, x, at, **how), flatten_index(coordinates, x.shape[2:])
 
 
 def _described(x: Tensor, kernel: Sizes, stride: Sizes, dilation: Sizes, pad: Sizes, ceil: bool

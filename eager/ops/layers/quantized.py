@@ -1,10 +1,10 @@
-"""Numbers of 8 bits in the place of floats: q stands for (q - zero) * scale, as in ONNX.
+"""Computes layers with 8-bit numbers: q stands for the float (q - zero) * scale, as in ONNX.
 
-Products are summed in int32, which is exact, and scaled once: so eager, compiled code and other
-runtimes give the same sums, and differ in the rounding of floats at most. Weights are int8 from
--127 to 127 with a scale for each channel of the result and no zero; activations int8 or uint8 with
-one scale and one zero. A bias of int32 counts in units of both scales; one of float32 is added to
-the result.
+Products are summed in int32, which is exact, and scaled once. So eager, compiled code and other
+runtimes have equal sums and differ at most in the rounding of floats. Weights are int8 from -127 to
+127 with a scale for each channel of the result and no zero. Activations are int8 or uint8 with one
+scale and one zero. A bias of int32 counts in units of both scales; one of float32 is added to the
+result.
 """
 
 from __future__ import annotations
@@ -30,27 +30,28 @@ from .conv import conv, conv_op
 
 __all__: list[str] = []
 
-MOST_PRODUCTS = 1 << 15  # of a sum, which with a bias up to 2**30 then fits in int32
+MOST_PRODUCTS = 1 << 15  # per sum, which fits in int32 with a bias up to 2**30
 LARGEST_BIAS = 1 << 30
-_STEPS = 255  # between the least and the largest number of 8 bits
-_EXACT = {np.float32: 1 << 24, np.float64: 1 << 53}  # which whole numbers a float holds
+_STEPS = 255  # steps from the smallest to the largest 8-bit number
+_EXACT_BELOW = {np.float32: 1 << 24, np.float64: 1 << 53}  # integers that a float holds
 _FLOATS = (dtypes.float32, dtypes.float64)
 _NO_GRADIENT = "whole numbers do not change by small amounts"
 
 
-# ---- floats to numbers of 8 bits
+# ---- floats to 8-bit numbers
 def limits(dtype: Any) -> tuple[int, int]:
-    """The least and the largest number of a dtype of 8 bits."""
+    """The smallest and the largest number of an 8-bit dtype."""
     info = np.iinfo(dtype)
     return int(info.min), int(info.max)
 
 
 def _rounded(k: Any, x: Any, scale: Any, zero: Any) -> Any:
-    """Half to even, and what lies outside to the nearest limit; nan to the least."""
+    """x / scale + zero, rounded half to even and limited to the dtype; nan becomes the lower limit.
+    """
     low, high = limits(zero.dtype)
-    found = k.round(x / scale) + k.cast(zero, x.dtype)
-    found = k.where(found > low, found, float(low))
-    return k.cast(k.minimum(found, float(high)), zero.dtype)
+    rounded = k.round(x / scale) + k.cast(zero, x.dtype)
+    rounded = k.where(rounded > low, rounded, float(low))
+    return k.cast(k.minimum(rounded, float(high)), zero.dtype)
 
 
 def _rounded_result(x: TensorType, scale: TensorType, zero: TensorType) -> TensorType:
@@ -71,19 +72,19 @@ quantize_op = define(Op("quantize_linear", "pointwise", _rounded_result, _rounde
 
 
 def quantize_linear(x: Tensor, scale: Tensor, zero: Tensor) -> Tensor:
-    """round(x / scale) + zero in the dtype of `zero`, int8 or uint8; off the tape."""
+    """round(x / scale) + zero in the dtype of `zero`, int8 or uint8; it has no gradient."""
     return _checked(quantize_op, x.detach(), scale, zero)
 
 
 def _checked(op: Op, *inputs: Tensor, **params: Any) -> Tensor:
-    """The result of an op on tensors that fit it; NumPy would take others as well."""
+    """The result of an op on tensors whose types it accepts; NumPy would accept others as well."""
     op.result(*map(type_of, inputs), **params)
     return apply(op, inputs, params)
 
 
-# ---- scale and zero of what is there
+# ---- scale and zero from the values
 def _span(x: Tensor) -> tuple[Tensor, Tensor]:
-    """The least and the largest number of `x` and 0."""
+    """The smallest and the largest number of `x` and 0."""
     return minimum(min_of(x), 0.0), maximum(max_of(x), 0.0)
 
 
@@ -110,7 +111,7 @@ zero_op = composite("dynamic_zero", _zero, lambda x: TensorType((), dtypes.uint8
 
 
 def dynamic(x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """`x` in uint8, with the scale and the zero that its own least and largest number give."""
+    """`x` in uint8, with the scale and the zero that follow from its own range."""
     x = x.detach()
     scale, zero = _checked(scale_op, x), _checked(zero_op, x)
     return quantize_linear(x, scale, zero), scale, zero
@@ -132,7 +133,7 @@ def _conv(q: Tensor, scale: Tensor, zero: Tensor, w: Tensor, w_scale: Tensor, *b
 
 
 def _added(q: Tensor, w: Tensor, how: Any) -> Tensor:
-    """The sums of the weights that meet an image at each place, or of all where all do."""
+    """The sums of the weights that touch the image at each position; one sum if all touch it."""
     if any(map(any, how.get("pad", ()))):
         return conv(ones((1, *q.shape[1:]), dtype=dtypes.int32, device=q.device), w, **how)
     return sum_of(w, axis=tuple(range(1, w.ndim)), dtype=dtypes.int32).reshape(
@@ -149,9 +150,9 @@ def _spec(axes: int) -> str:
 
 
 def _scaled(sums: Any, scale: Any, bias: tuple[Any, ...], space: int) -> Any:
-    """Sums as floats: `scale` and the bias are of channels, which `space` axes come after.
+    """Sums of tensors or arrays as floats.
 
-    Of tensors, or of arrays.
+    `scale` and the bias have one value for each channel; `space` axes follow that of channels.
     """
     def along(x: Any) -> Any:
         return x.reshape((-1, *[1] * space)) if space else x
@@ -175,8 +176,8 @@ def _linear_result(q: TensorType, scale: TensorType, zero: TensorType, w: Tensor
 def _conv_result(q: TensorType, scale: TensorType, zero: TensorType, w: TensorType,
                  w_scale: TensorType, *bias: TensorType, **how: Any) -> TensorType:
     _check("quantized_conv", q, w, w_scale, *bias)
-    made = conv_op.result(TensorType(q.shape, w.dtype), w, **how)
-    return TensorType(made.shape, scale.dtype)
+    result = conv_op.result(TensorType(q.shape, w.dtype), w, **how)
+    return TensorType(result.shape, scale.dtype)
 
 
 def _check(name: str, q: TensorType, w: TensorType, *by_channel: TensorType) -> None:
@@ -189,11 +190,11 @@ def _check(name: str, q: TensorType, w: TensorType, *by_channel: TensorType) -> 
                              "channels")
 
 
-# ---- eager: products of whole floats, which BLAS adds up exactly
+# ---- eager: products of integers as floats, which BLAS sums exactly
 def _wide(q: Any, zero: Any, w: Any) -> tuple[Any, Any]:
-    """Both factors as floats that hold every sum."""
+    """Both factors in a float dtype that holds every sum exactly."""
     most = _STEPS * 127 * product(w.shape[1:])
-    dtype = next(t for t, end in _EXACT.items() if most < end)
+    dtype = next(t for t, end in _EXACT_BELOW.items() if most < end)
     return q.astype(dtype) - zero.astype(dtype), w.astype(dtype)
 
 
@@ -210,14 +211,14 @@ def _conv_impl(xp: Any, q: Any, scale: Any, zero: Any, w: Any, w_scale: Any, *bi
 
 def _linear_work(q: TensorType, scale: TensorType, zero: TensorType, w: TensorType,
                  *rest: TensorType) -> float:
-    """Nanoseconds, about, of the product of floats."""
+    """About the nanoseconds of the product of floats."""
     floats = [TensorType(x.shape, dtypes.float32) for x in (q, w)]
     return contract_op.work(*floats, spec=_spec(q.ndim))  # type: ignore[misc]
 
 
 def _conv_work(q: TensorType, scale: TensorType, zero: TensorType, w: TensorType,
                *rest: TensorType, **how: Any) -> float:
-    """Nanoseconds, about, of the convolution of floats."""
+    """About the nanoseconds of the convolution of floats."""
     floats = [TensorType(x.shape, dtypes.float32) for x in (q, w)]
     return conv_op.work(*floats, **how)  # type: ignore[misc]
 
@@ -230,12 +231,14 @@ quantized_conv_op = composite("quantized_conv", _conv, _conv_result, _conv_impl,
 
 def quantized_linear(q: Tensor, scale: Tensor, zero: Tensor, w: Tensor, w_scale: Tensor,
                      *bias: Tensor) -> Tensor:
-    """q @ w.T + bias as float32: of what `q` (..., n_in) and `w` (n_out, n_in) stand for."""
+    """x @ w.T + bias as float32, from 8-bit numbers `q` (..., n_in) of x and `w` (n_out, n_in)."""
     return _checked(quantized_linear_op, q, scale, zero, w, w_scale, *bias)
 
 
 def quantized_conv(q: Tensor, scale: Tensor, zero: Tensor, w: Tensor, w_scale: Tensor,
                    *bias: Tensor, **how: Any) -> Tensor:
-    """The convolution, plus a bias, of what `q` and `w` stand for. how: stride, dilation and groups
-    as `conv` has them, pad as pairs."""
+    """The convolution, plus a bias, of the floats that `q` and `w` stand for.
+
+    how: stride, dilation and groups as for `conv`, and pad as pairs.
+    """
     return _checked(quantized_conv_op, q, scale, zero, w, w_scale, *bias, **how)

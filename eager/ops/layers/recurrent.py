@@ -1,8 +1,8 @@
-"""What recurrent layers compute: a step from one state to the next, all steps, a layer as an op.
+"""Computes recurrent layers: one step, all steps, and a whole layer as an op.
 
 Sequences are packed: the rows of all sequences at step 0, then those at step 1, and so on, with the
-longest sequence first. So the sequences that go on are the first rows of those before, and a
-padded batch is the case where all go on to the end.
+longest sequence first. The sequences that continue are therefore the first rows of a step. In a
+padded batch all sequences continue to the end.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ PARTS = ("y", "h", "c")  # of a layer: the h of every step, the last h, the last
 
 
 class Weights(NamedTuple):
-    """The parameters of one direction of one layer; gates stand one after the other in axis 0."""
+    """The parameters of one direction of one layer; gates follow one another along axis 0."""
 
     w_ih: Tensor  # (gates * hidden, input)
     w_hh: Tensor  # (gates * hidden, hidden or projection)
@@ -38,12 +38,12 @@ class Weights(NamedTuple):
 
 
 class Kind(NamedTuple):
-    """A kind of recurrence."""
+    """A kind of recurrence: its gates, its states and its step."""
 
-    order: tuple[int, ...]  # our gates in the order in which ONNX has them
+    order: tuple[int, ...]  # the index here of each gate of ONNX
     states: int
-    step: Callable[[Tensor, Tensor, State], State]  # of what input and state give, and the state
-    apart: bool = False  # the state's bias is added to the state's part alone, not to the sum
+    step: Callable[[Tensor, Tensor, State], State]  # of the parts of input and state, and the state
+    apart: bool = False  # the state's bias is added to the state's part, not to the sum
 
     @property
     def gates(self) -> int:
@@ -68,25 +68,25 @@ def _gru(of_input: Tensor, of_state: Tensor, state: State) -> State:
 
 
 KINDS = {"RNN_TANH": _simple(tanh), "RNN_RELU": _simple(relu),
-         "LSTM": Kind((0, 3, 1, 2), 2, _lstm),  # i, f, g, o, of which ONNX calls g c
-         "GRU": Kind((1, 0, 2), 1, _gru, apart=True)}  # r, z, n, of which ONNX calls n h
+         "LSTM": Kind((0, 3, 1, 2), 2, _lstm),  # i, f, g, o; ONNX calls g c
+         "GRU": Kind((1, 0, 2), 1, _gru, apart=True)}  # r, z, n; ONNX calls n h
 
 
 # ---- steps
 def of_inputs(kind: Kind, x: Tensor, w: Weights) -> Tensor:
-    """What inputs (n, input) give at every step, in one product: (n, gates * hidden)."""
+    """The part of the gates that inputs (n, input) give at every step: (n, gates * hidden)."""
     bias = w.b_ih if w.b_ih is None or w.b_hh is None or kind.apart else w.b_ih + w.b_hh
     out = matmul(x, transpose(w.w_ih, 0, 1))
     return out if bias is None else out + bias
 
 
 def stepper(kind: Kind, w: Weights) -> Callable[[Tensor, State], State]:
-    """The function from what the input gives, and the state, to the next state."""
+    """A function of the inputs' part of the gates and the state that returns the next state."""
     w_hh, bias = transpose(w.w_hh, 0, 1), w.b_hh if kind.apart else None
     w_hr = None if w.w_hr is None else transpose(w.w_hr, 0, 1)
 
     def step(of_input: Tensor, state: State) -> State:
-        of_state = cast(matmul(state[0], w_hh), of_input.dtype)  # an autocast makes it small
+        of_state = cast(matmul(state[0], w_hh), of_input.dtype)  # autocast lowers the product
         state = kind.step(of_input, of_state if bias is None else of_state + bias, state)
         if w_hr is None:
             return state
@@ -96,14 +96,16 @@ def stepper(kind: Kind, w: Weights) -> Callable[[Tensor, State], State]:
 
 
 def stepwise(
-    kind: Kind, given: Tensor, sizes: Sequence[int], state: State, w: Weights, reverse: bool
+    kind: Kind, inputs: Tensor, sizes: Sequence[int], state: State, w: Weights, reverse: bool
 ) -> tuple[Tensor, State]:
     """The h of every step, packed, and each sequence's last state.
 
-    given: `of_inputs` of packed inputs; sizes: how many sequences go on at each step; reverse: from
-    the end.
+    Args:
+        inputs: `of_inputs` of the packed inputs.
+        sizes: number of sequences that have each step.
+        reverse: runs from the last step to the first.
     """
-    step, parts = stepper(kind, w), packed_rows(given, [0, *accumulate(sizes)])
+    step, parts = stepper(kind, w), packed_rows(inputs, [0, *accumulate(sizes)])
     if reverse:
         return _backwards(step, parts, sizes, state)
     outputs, ended = [], []
@@ -120,7 +122,7 @@ def stepwise(
 def _backwards(
     step: Callable[[Tensor, State], State], parts: list[Tensor], sizes: Sequence[int], first: State
 ) -> tuple[Tensor, State]:
-    """`stepwise` from the last step to the first; shorter sequences begin on the way."""
+    """`stepwise` from the last step to the first; shorter sequences begin later."""
     outputs, state = [], state_rows(first, 0, sizes[-1])
     for part, size in zip(reversed(parts), reversed(sizes)):
         before = state[0].shape[0]
@@ -134,8 +136,8 @@ def _backwards(
 def packed_rows(x: Tensor, limits: Sequence[int]) -> list[Tensor]:
     """The rows of `x` from each of `limits` to the next.
 
-    By halves: the gradient of a part is filled up to the size of the half that it was taken from,
-    not to that of the whole for every step.
+    It splits by halves: the gradient of a part is padded to the size of the half that it was sliced
+    from, and not to the whole for every step.
     """
     if len(limits) == 2:
         return [x]
@@ -151,42 +153,42 @@ def state_rows(state: State, start: int, stop: int) -> State:
 
 
 def beside(*states: State) -> State:
-    """States one below the other."""
+    """States stacked below each other."""
     return tuple(concat_same_dtype(parts, 0) for parts in zip(*states)) if states[1:] else states[0]
 
 
 def beginning(kind: Kind, x: Tensor, r: Tensor, directions: int) -> State:
-    """The zeros that a layer begins with: x (steps, batch, input), r (.., hidden)."""
+    """The zeros with which a layer begins, for x (steps, batch, input) and r (.., hidden)."""
     shape = (directions, x.shape[1], r.shape[-1])
     return (zeros(shape, dtype=x.dtype, device=x.device),) * kind.states
 
 
-# ---- a layer as one op, all directions, with its weights as the operators of ONNX have them
+# ---- a layer as one op, with all directions, and weights in the layout of ONNX
 def stored(kind: Kind, directions: Sequence[Weights]) -> list[Tensor]:
     """W (directions, gates * hidden, input), R (.., hidden) and, if any, B (.., 2 * .. hidden)."""
-    found = [[_in_order(x, kind.order) for x in w if x is not None] for w in directions]
-    each = [[w, r, concat_same_dtype(bias, 0)] if bias else [w, r] for w, r, *bias in found]
+    reordered = [[_reordered(x, kind.order) for x in w if x is not None] for w in directions]
+    each = [[w, r, concat_same_dtype(bias, 0)] if bias else [w, r] for w, r, *bias in reordered]
     return [stack(parts) for parts in zip(*each)]
 
 
 def taken(kind: Kind, number: int, w: Tensor, r: Tensor, b: Tensor | None = None) -> Weights:
-    """The weights of a direction of what is stored so."""
-    order = [kind.order.index(k) for k in range(len(kind.order))]
-    w_ih, w_hh = (_in_order(of_direction(x, number), order) for x in (w, r))
+    """The weights of one direction from those that `stored` returned."""
+    gates = [kind.order.index(k) for k in range(len(kind.order))]
+    w_ih, w_hh = (_reordered(of_direction(x, number), gates) for x in (w, r))
     if b is None:
         return Weights(w_ih, w_hh, None, None)
     both, n = of_direction(b, number), w.shape[1]
-    b_ih, b_hh = (_in_order(slice_axes(both, (k * n,), (1,), (n,)), order) for k in range(2))
+    b_ih, b_hh = (_reordered(slice_axes(both, (k * n,), (1,), (n,)), gates) for k in range(2))
     return Weights(w_ih, w_hh, b_ih, b_hh)
 
 
-def _in_order(x: Tensor, order: Sequence[int]) -> Tensor:
-    """The gates of `x` along axis 0, in this order."""
-    n, rest = x.shape[0] // len(order), x.shape[1:]
-    if list(order) == sorted(order):
+def _reordered(x: Tensor, gates: Sequence[int]) -> Tensor:
+    """The gates of `x` along axis 0, in the order `gates`."""
+    n, rest = x.shape[0] // len(gates), x.shape[1:]
+    if list(gates) == sorted(gates):
         return x
     none, each = (0,) * len(rest), (1,) * x.ndim
-    return concat_same_dtype([slice_axes(x, (k * n, *none), each, (n, *rest)) for k in order], 0)
+    return concat_same_dtype([slice_axes(x, (k * n, *none), each, (n, *rest)) for k in gates], 0)
 
 
 def of_direction(x: Tensor, number: int) -> Tensor:
@@ -199,15 +201,15 @@ def _layer(x: Tensor, w: Tensor, r: Tensor, *rest: Tensor, kind: str, ways: tupl
            bias: bool, part: str) -> Tensor:
     k, (steps, batch, features) = KINDS[kind], x.shape
     assert type(steps) is int, "an exporter has to refuse this"
-    rows, made = reshape(x, (-1, features)), []
+    rows, results = reshape(x, (-1, features)), []
     first = rest[bias:] or beginning(k, x, r, len(ways))
-    for number, way in enumerate(ways):
-        own = taken(k, number, w, r, *rest[:bias])
+    for number, direction in enumerate(ways):
+        weights = taken(k, number, w, r, *rest[:bias])
         start = tuple(of_direction(s, number) for s in first)
-        out, last = stepwise(k, of_inputs(k, rows, own), [batch] * steps, start, own,
-                             way == "reverse")
-        made.append((reshape(out, (steps, batch, r.shape[2])), *last)[PARTS.index(part)])
-    return stack(made, 1 if part == "y" else 0)
+        out, last = stepwise(k, of_inputs(k, rows, weights), [batch] * steps, start, weights,
+                             direction == "reverse")
+        results.append((reshape(out, (steps, batch, r.shape[2])), *last)[PARTS.index(part)])
+    return stack(results, 1 if part == "y" else 0)
 
 
 def _layer_type(x: TensorType, w: TensorType, r: TensorType, *rest: TensorType, kind: str,
@@ -223,8 +225,11 @@ def layer(kind: str, x: Tensor, weights: Sequence[Tensor], state: State, ways: t
           ) -> tuple[Tensor, State]:
     """The h of every step (steps, directions, batch, hidden), and the last state.
 
-    x: (steps, batch, input); weights: as `stored` gives them; state: each (directions, batch,
-    hidden), none for zeros; ways: "forward" or "reverse", for each direction.
+    Args:
+        x: (steps, batch, input).
+        weights: as `stored` returns them.
+        state: tensors (directions, batch, hidden); none for zeros.
+        ways: "forward" or "reverse", for each direction.
     """
     y, *last = (call(layer_op, x, *weights, *state, kind=kind, ways=ways, bias=len(weights) == 3,
                      part=part) for part in PARTS[:1 + KINDS[kind].states])

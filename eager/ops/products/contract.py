@@ -1,4 +1,4 @@
-"""Products summed over shared axes: one op, spelled as an einsum over two tensors."""
+"""Sums products over shared axes: one op, spelled as an einsum over two tensors."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ __all__ = ["matmul", "tensordot", "vecdot"]
 
 LETTERS = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
 Product = Callable[[Any, Any], Any]  # of two arrays
-_SIDE = 4  # rows and columns of a product, at least, where their elements are used often
-_BYTES = 256  # of elements that BLAS multiplies in a nanosecond
+_MIN_SIDE = 4  # rows and columns of a product that uses its elements often
+_BYTES_PER_NS = 256  # bytes of elements that BLAS multiplies in a nanosecond
 
 
 def parts(spec: str) -> tuple[str, str, str]:
@@ -56,7 +56,7 @@ def _impl(xp: Any, x: Any, y: Any, spec: str) -> Any:
 
 @cache
 def _product(spec: str) -> Product:
-    """A function of two arrays that computes `spec`, through BLAS where it can."""
+    """A function of two arrays that computes `spec`, through BLAS where possible."""
     left, right, out = parts(spec)
     rows, columns = [c for c in out if c not in right], [c for c in out if c not in left]
     summed = [c for c in left if c not in out]
@@ -66,27 +66,28 @@ def _product(spec: str) -> Product:
     if max(len(rows), len(columns), len(summed)) > 1:
         return _flattened(left, right, out, [batch, rows, columns, summed])
     if rows and columns and [*batch, *columns, *rows] == [*out]:  # the product of the transposes
-        turned = _direct(right, left, batch, columns, rows, summed)
-        return lambda x, y: turned(y, x)
-    return _turned(_direct(left, right, batch, rows, columns, summed), [*batch, *rows, *columns],
-                   out)
+        swapped = _direct(right, left, batch, columns, rows, summed)
+        return lambda x, y: swapped(y, x)
+    return _permuted(_direct(left, right, batch, rows, columns, summed), [*batch, *rows, *columns],
+                     out)
 
 
 def _direct(left: str, right: str, batch: Any, rows: Any, columns: Any, summed: Any) -> Product:
-    """Of (batches of) matrices and vectors, as they are or as views with axes exchanged."""
-    turn_x = _order(left, [*batch, *rows, *summed])
-    turn_y = _order(right, [*batch, *summed, *columns])
-    if not batch:  # `dot` of two axes costs half of what `matmul` does
-        return _DOTS[turn_x is not None, turn_y is not None]
+    """The product of (batches of) matrices and vectors, unchanged or as views with axes exchanged.
+    """
+    axes_x = _permutation(left, [*batch, *rows, *summed])
+    axes_y = _permutation(right, [*batch, *summed, *columns])
+    if not batch:  # `dot` of two axes costs half as much as `matmul`
+        return _DOTS[axes_x is not None, axes_y is not None]
     if not rows and not columns:
-        return lambda x, y: _vecdot(_view(x, turn_x), _view(y, turn_y))
+        return lambda x, y: _vecdot(_view(x, axes_x), _view(y, axes_y))
     if not rows:
-        return lambda x, y: np.matmul(_view(x, turn_x)[..., None, :], _view(y, turn_y))[..., 0, :]
+        return lambda x, y: np.matmul(_view(x, axes_x)[..., None, :], _view(y, axes_y))[..., 0, :]
     if not columns:
-        return lambda x, y: np.matmul(_view(x, turn_x), _view(y, turn_y)[..., None])[..., 0]
-    if turn_x is None and turn_y is None:
+        return lambda x, y: np.matmul(_view(x, axes_x), _view(y, axes_y)[..., None])[..., 0]
+    if axes_x is None and axes_y is None:
         return np.matmul
-    return lambda x, y: np.matmul(_view(x, turn_x), _view(y, turn_y))
+    return lambda x, y: np.matmul(_view(x, axes_x), _view(y, axes_y))
 
 
 _DOTS: dict[tuple[bool, bool], Product] = {
@@ -99,23 +100,23 @@ def _vecdot(x: Any, y: Any) -> Any:
     return xp.vecdot(x, y)
 
 
-def _order(letters: str, wanted: list[str]) -> list[int] | None:
-    """The order of axes that makes `letters` `wanted`; None where they are."""
-    return None if [*letters] == wanted else [letters.index(c) for c in wanted]
+def _permutation(letters: str, target: list[str]) -> list[int] | None:
+    """The permutation of axes from `letters` to `target`; None if they are equal."""
+    return None if [*letters] == target else [letters.index(c) for c in target]
 
 
-def _view(x: Any, order: list[int] | None) -> Any:
-    return x if order is None else x.transpose(order)
+def _view(x: Any, axes: list[int] | None) -> Any:
+    return x if axes is None else x.transpose(axes)
 
 
-def _turned(product: Product, made: list[str], out: str) -> Product:
-    """`product`, its axes `made` in the order `out`."""
-    order = _order("".join(made), [*out])
-    return product if order is None else lambda x, y: product(x, y).transpose(order)
+def _permuted(product: Product, letters: list[str], out: str) -> Product:
+    """`product` with the axes `letters` of its result permuted to `out`."""
+    axes = _permutation("".join(letters), [*out])
+    return product if axes is None else lambda x, y: product(x, y).transpose(axes)
 
 
 def _outer(left: str, right: str, out: str) -> Product:
-    """Nothing is summed: elements multiplied, along axes that one side may lack."""
+    """A product without a sum: elements are multiplied, along axes that one side may lack."""
     to_left, to_right = ([side.index(c) for c in out if c in side] for side in (left, right))
     at_left, at_right = (tuple(slice(None) if c in side else None for c in out)
                          for side in (left, right))
@@ -123,12 +124,12 @@ def _outer(left: str, right: str, out: str) -> Product:
 
 
 def _flattened(left: str, right: str, out: str, groups: list[list[str]]) -> Product:
-    """Several axes of a role are made one, by copies where they do not lie one after the other."""
+    """A product that first joins the axes of each role, by copies if memory requires them."""
     batch, rows, columns, summed = groups
     to_left = [left.index(c) for c in (*batch, *rows, *summed)]
     to_right = [right.index(c) for c in (*batch, *summed, *columns)]
-    made = [*batch, *rows, *columns]
-    to_out = [made.index(c) for c in out]
+    letters = [*batch, *rows, *columns]
+    to_out = [letters.index(c) for c in out]
 
     def run(x: Any, y: Any) -> Any:
         size = dict(zip(left, x.shape)) | dict(zip(right, y.shape))
@@ -144,24 +145,26 @@ def _flattened(left: str, right: str, out: str, groups: list[list[str]]) -> Prod
 # ---- the op
 
 def _left_vjp(g: Tensor, out: Tensor, x: Tensor, y: Tensor, spec: str) -> Tensor:
-    left, right, made = parts(spec)
-    return contract(g, conj_of(y), f"{made},{right}->{left}")
+    left, right, result = parts(spec)
+    return contract(g, conj_of(y), f"{result},{right}->{left}")
 
 
 def _right_vjp(g: Tensor, out: Tensor, x: Tensor, y: Tensor, spec: str) -> Tensor:
-    left, right, made = parts(spec)
-    return contract(conj_of(x), g, f"{left},{made}->{right}")
+    left, right, result = parts(spec)
+    return contract(conj_of(x), g, f"{left},{result}->{right}")
 
 
 def _work(x: TensorType, y: TensorType, spec: str) -> float:
-    """What BLAS takes on two processors of 2020 or so: multiply-adds where several rows are
-    multiplied with several columns. What is bound by memory is so everywhere."""
+    """Nanoseconds of the product in BLAS on two processors of 2020.
+
+    0 unless several rows are multiplied with several columns: such products are bound by memory.
+    """
     left, right, out = parts(spec)
     size = dict(zip(left, x.shape)) | dict(zip(right, y.shape))
     sides = [product(size[c] for c in out if c not in other) for other in (right, left)]
-    if min(sides) < _SIDE or dtypes.kind(x.dtype) != "f":
+    if min(sides) < _MIN_SIDE or dtypes.kind(x.dtype) != "f":
         return 0.0
-    return product(size.values()) * x.dtype.itemsize / _BYTES
+    return product(size.values()) * x.dtype.itemsize / _BYTES_PER_NS
 
 
 contract_op = define(Op("contract", "contract", _result, _impl, None, each(_left_vjp, _right_vjp),
@@ -169,19 +172,29 @@ contract_op = define(Op("contract", "contract", _result, _impl, None, each(_left
 
 
 def contract(x: Tensor, y: Tensor, spec: str) -> Tensor:
-    """The einsum `spec` of two tensors of one dtype, in which every letter of one input stands in
-    the other or in the result, and none twice in one place."""
+    """The einsum `spec` of two tensors of one dtype.
+
+    Each letter of one input stands in the other or in the result, and at most once in each.
+    """
     return apply(contract_op, (x, y), {"spec": spec})
 
 
 # ---- products by their names
 
 def matmul(x: Tensor, y: Tensor) -> Tensor:
-    """The matrix product of the last two axes, the leading axes broadcast; vectors as in NumPy.
+    """The matrix product of the last two axes: (..., m, k), (..., k, n) -> (..., m, n).
 
-    >>> import fusewire as fw
-    >>> fw.tensor([[1, 2], [3, 4]]) @ fw.tensor([10, 1])
-    tensor([12, 34])
+    Leading axes broadcast. A vector on the left is a row, one on the right a column; the result
+    lacks its axis.
+
+    Raises:
+        ShapeError: the inner sizes differ, the leading axes do not broadcast, or an input is 0-d.
+        DTypeError: both inputs are bool.
+
+    Example:
+        >>> import fusewire as fw
+        >>> fw.tensor([[1, 2], [3, 4]]) @ fw.tensor([10, 1])
+        tensor([12, 34])
     """
     x, y = factors("matmul", x, y)
     left, right = x._data.shape, y._data.shape
@@ -205,7 +218,7 @@ _MATRICES = {"spec": "ij,jk->ik"}
 
 @cache
 def _matmul_params(left: int, right: int) -> dict[str, str]:
-    """The params for operands with that many axes; where both are batches their batch is one."""
+    """The params for operands with these numbers of axes; two batches have the same shape."""
     rows, columns = "i" * (left > 1), "j" * (right > 1)
     batch = LETTERS[11:11 + max(left, right) - 2]
     mine, other = batch if left > 2 else "", batch if right > 2 else ""
@@ -213,7 +226,7 @@ def _matmul_params(left: int, right: int) -> dict[str, str]:
 
 
 def factors(name: str, x: Any, y: Any) -> tuple[Tensor, Tensor]:
-    """`x` and `y` as tensors of the one dtype that they combine to; DTypeError for bool."""
+    """`x` and `y` as tensors of the dtype to which they promote; DTypeError for bool."""
     if not isinstance(x, Tensor) or not isinstance(y, Tensor):
         x, y = as_tensor(name, x), as_tensor(name, y)
     a, b = x._data.dtype, y._data.dtype
@@ -226,26 +239,31 @@ def factors(name: str, x: Any, y: Any) -> tuple[Tensor, Tensor]:
 
 def _inner_sizes_differ(left: Any, right: Any) -> ShapeError:
     n = right[-2 if len(right) > 1 else 0]
-    turn = "T" if len(left) < 3 > len(right) else "mT"
+    attribute = "T" if len(left) < 3 > len(right) else "mT"
     hint = "the last size of the left must equal the second to last of the right"
     if len(right) > 1 and right[-1] == left[-1]:
-        hint = f"the right side looks transposed: pass y.{turn}"
+        hint = f"the right side looks transposed: pass y.{attribute}"
     elif len(left) > 1 and left[-2] == n:
-        hint = f"the left side looks transposed: pass x.{turn}"
+        hint = f"the left side looks transposed: pass x.{attribute}"
     return ShapeError(
         f"matmul: inner sizes differ: left {left} ends in {left[-1]}, right {right} needs {n}",
         hint)
 
 
 def tensordot(x: Tensor, y: Tensor, axes: int | tuple[Sequence[int], Sequence[int]] = 2) -> Tensor:
-    """The sum of products over pairs of axes: the axes of `x` that are left, then those of `y`.
+    """The sum of products over pairs of axes: the other axes of `x`, then those of `y`.
 
-    axes: a number n, for the last n of `x` with the first n of `y`; or the axes of `x` and those
-    of `y` that go with them.
+    Args:
+        axes: a number n, for the last n axes of `x` with the first n of `y`; or a pair of equally
+            long sequences, the axes of `x` and those of `y`. Default 2.
 
-    >>> import fusewire as fw
-    >>> fw.tensordot(fw.ones(2, 3, 4), fw.ones(4, 3, 5), axes=((1, 2), (1, 0))).shape
-    (2, 5)
+    Raises:
+        ShapeError: `axes` does not fit the shapes, or the sizes of a pair differ.
+
+    Example:
+        >>> import fusewire as fw
+        >>> fw.tensordot(fw.ones(2, 3, 4), fw.ones(4, 3, 5), axes=((1, 2), (1, 0))).shape
+        (2, 5)
     """
     x, y = factors("tensordot", x, y)
     mine, others = _pairs(x, y, axes)
@@ -266,11 +284,11 @@ def _pairs(x: Tensor, y: Tensor, axes: Any) -> tuple[list[int], list[int]]:
     if count is not None and 0 <= count <= min(x.ndim, y.ndim):
         return list(range(x.ndim - count, x.ndim)), list(range(count))
     if count is None and isinstance(axes, (tuple, list)) and len(axes) == 2:
-        given = [[a] if whole(a) is not None else list(a) for a in axes]
-        found = [[axis_of("tensordot", a, t.ndim) for a in named]
-                 for named, t in zip(given, (x, y))]
-        if len(found[0]) == len(found[1]) and all(len(set(f)) == len(f) for f in found):
-            return found[0], found[1]
+        named = [[a] if whole(a) is not None else list(a) for a in axes]
+        mine, others = ([axis_of("tensordot", a, t.ndim) for a in group]
+                        for group, t in zip(named, (x, y)))
+        if len(mine) == len(others) and all(len(set(f)) == len(f) for f in (mine, others)):
+            return mine, others
     raise ShapeError(f"tensordot: axes {axes!r} for shapes {x.shape} and {y.shape}",
                      "it is how many axes are summed over, no more than either side has, or a pair "
                      "of sequences of equally many axes, each named once")
@@ -279,9 +297,16 @@ def _pairs(x: Tensor, y: Tensor, axes: Any) -> tuple[list[int], list[int]]:
 def vecdot(x: Tensor, y: Tensor, axis: int = -1) -> Tensor:
     """The sum of conj(x) * y along `axis` of both; the other axes broadcast.
 
-    >>> import fusewire as fw
-    >>> fw.vecdot(fw.tensor([[1, 2], [3, 4]]), fw.tensor([10, 1]))
-    tensor([12, 34])
+    Args:
+        axis: of the vectors, equally long in `x` and `y`. Default -1.
+
+    Raises:
+        ShapeError: the vectors differ in length, or the other axes do not broadcast.
+
+    Example:
+        >>> import fusewire as fw
+        >>> fw.vecdot(fw.tensor([[1, 2], [3, 4]]), fw.tensor([10, 1]))
+        tensor([12, 34])
     """
     x, y = factors("vecdot", x, y)
     x, y = _axis_last(x, axis), _axis_last(y, axis)

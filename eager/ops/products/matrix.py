@@ -1,4 +1,4 @@
-"""Diagonals and products of vectors and matrices, made of views, products and sums."""
+"""Computes diagonals and products of vectors and matrices from views, products and sums."""
 
 from __future__ import annotations
 
@@ -17,11 +17,18 @@ __all__ = ["cross", "diag", "diagonal", "kron", "outer", "trace"]
 
 
 def diagonal(x: Tensor, offset: int = 0) -> Tensor:
-    """The diagonals (..., k) of the matrices (..., m, n), `offset` places above the main one.
+    """The diagonals of matrices: (..., m, n) -> (..., k).
 
-    >>> import fusewire as fw
-    >>> fw.diagonal(fw.arange(6).reshape(2, 3), offset=1)
-    tensor([1, 5])
+    Args:
+        offset: number of the diagonal; 0 is the main one, 1 lies above it. Default 0.
+
+    Raises:
+        ShapeError: `x` has fewer than two axes.
+
+    Example:
+        >>> import fusewire as fw
+        >>> fw.diagonal(fw.arange(6).reshape(2, 3), offset=1)
+        tensor([1, 5])
     """
     x = as_tensor("diagonal", x)
     if x.ndim < 2:
@@ -43,12 +50,19 @@ def _diagonal_size(m: Any, n: Any, offset: int) -> Any:
 
 
 def diag(x: Tensor, offset: int = 0) -> Tensor:
-    """The diagonal of a matrix; or of a vector the matrix with it on that diagonal, else zeros.
+    """The diagonal of a matrix; for a vector, the square matrix with it on that diagonal.
 
-    >>> import fusewire as fw
-    >>> fw.diag(fw.tensor([1, 2]))
-    tensor([[1, 0],
-            [0, 2]])
+    Args:
+        offset: number of the diagonal; 0 is the main one, 1 lies above it. Default 0.
+
+    Raises:
+        ShapeError: `x` has neither one axis nor two.
+
+    Example:
+        >>> import fusewire as fw
+        >>> fw.diag(fw.tensor([1, 2]))
+        tensor([[1, 0],
+                [0, 2]])
     """
     x = as_tensor("diag", x)
     if x.ndim == 2:
@@ -73,22 +87,35 @@ def diagonal_matrix(x: Tensor, offset: int = 0) -> Tensor:
 
 @in_float32
 def trace(x: Tensor, offset: int = 0, dtype: Any = None) -> Tensor:
-    """The sums (...) of the diagonals of the matrices (..., m, n); small integers become int64.
+    """The sums of the diagonals of matrices: (..., m, n) -> (...).
 
-    >>> import fusewire as fw
-    >>> fw.trace(fw.tensor([[1, 2], [3, 4]]))
-    tensor(5)
+    Args:
+        offset: number of the diagonal; 0 is the main one, 1 lies above it. Default 0.
+        dtype: of the result. Default: that of floats, else int64 or uint64.
+
+    Raises:
+        ShapeError: `x` has fewer than two axes.
+
+    Example:
+        >>> import fusewire as fw
+        >>> fw.trace(fw.tensor([[1, 2], [3, 4]]))
+        tensor(5)
     """
     return reduce.sum(diagonal(as_tensor("trace", x), offset), axis=-1, dtype=dtype)
 
 
 def outer(x: Tensor, y: Tensor) -> Tensor:
-    """The products (n, m) of every element of the vector `x` with every one of `y`.
+    """The products of all pairs of elements of two vectors: (n,), (m,) -> (n, m).
 
-    >>> import fusewire as fw
-    >>> fw.outer(fw.tensor([1, 2]), fw.tensor([1, 10, 100]))
-    tensor([[  1,  10, 100],
-            [  2,  20, 200]])
+    Raises:
+        ShapeError: an input is not a vector.
+        DTypeError: both inputs are bool.
+
+    Example:
+        >>> import fusewire as fw
+        >>> fw.outer(fw.tensor([1, 2]), fw.tensor([1, 10, 100]))
+        tensor([[  1,  10, 100],
+                [  2,  20, 200]])
     """
     x, y = factors("outer", x, y)
     if x.ndim != 1 or y.ndim != 1:
@@ -100,9 +127,13 @@ def outer(x: Tensor, y: Tensor) -> Tensor:
 def kron(x: Tensor, y: Tensor) -> Tensor:
     """The Kronecker product: `x` with each element replaced by that element times `y`.
 
-    >>> import fusewire as fw
-    >>> fw.kron(fw.tensor([1, 10]), fw.tensor([1, 2]))
-    tensor([ 1,  2, 10, 20])
+    Raises:
+        DTypeError: both inputs are bool.
+
+    Example:
+        >>> import fusewire as fw
+        >>> fw.kron(fw.tensor([1, 10]), fw.tensor([1, 2]))
+        tensor([ 1,  2, 10, 20])
     """
     x, y = factors("kron", x, y)
     ndim = max(x.ndim, y.ndim)
@@ -113,17 +144,24 @@ def kron(x: Tensor, y: Tensor) -> Tensor:
 
 
 def cross(x: Tensor, y: Tensor, axis: int = -1) -> Tensor:
-    """The cross products of vectors of three elements along `axis`; the other axes broadcast.
+    """The cross products of vectors of three elements; the other axes broadcast.
 
-    >>> import fusewire as fw
-    >>> fw.cross(fw.tensor([1, 0, 0]), fw.tensor([0, 1, 0]))
-    tensor([0, 0, 1])
+    Args:
+        axis: of the vectors. Default -1.
+
+    Raises:
+        ShapeError: the axis has another size than 3, or the other axes do not broadcast.
+
+    Example:
+        >>> import fusewire as fw
+        >>> fw.cross(fw.tensor([1, 0, 0]), fw.tensor([0, 1, 0]))
+        tensor([0, 0, 1])
     """
     x, y = factors("cross", x, y)
     for t in (x, y):
         if t.shape[axis_of("cross", axis, t.ndim)] != 3:
             raise ShapeError(f"cross: axis {axis} must have size 3, got shapes {x.shape} and "
-                             f"{y.shape}", "a cross product is one of vectors with three elements")
+                             f"{y.shape}", "a cross product takes vectors of three elements")
     shape = broadcast("cross", x.shape, y.shape)
     at = axis_of("cross", axis, min(x.ndim, y.ndim)) - min(x.ndim, y.ndim)  # from the end
     x, y = expand_to(x, shape), expand_to(y, shape)
@@ -132,7 +170,7 @@ def cross(x: Tensor, y: Tensor, axis: int = -1) -> Tensor:
 
 
 def _part(x: Tensor, i: int, axis: int) -> Tensor:
-    """Element `i` of `x` along `axis`, which is kept with size 1."""
+    """Element `i` of `x` along `axis`, which keeps size 1."""
     start = tuple(i if a == axis else 0 for a in range(x.ndim))
     size = tuple(1 if a == axis else n for a, n in enumerate(x.shape))
     return slice_axes(x, start, (1,) * x.ndim, size)

@@ -1,7 +1,7 @@
-"""Random counts: Poisson's and the binomial distribution, whose methods loop until all are drawn.
+"""Draws random counts: Poisson's and the binomial distribution, by loops with rejection.
 
-Round r of element i takes the block of Philox at i + r * 2**40, in it two numbers of 53 bits: from
-the words 0 and 1, and from 2 and 3. Means below 10 are drawn by inversion, larger ones by
+Round r of element i uses the block of Philox at i + r * 2**40, and in it two numbers of 53 bits:
+from the words 0 and 1, and from 2 and 3. Means below 10 are drawn by inversion, larger ones by
 transformed rejection (Hörmann 1993).
 """
 
@@ -21,20 +21,21 @@ from ...errors import ArgumentError
 from ..shape.view import expand_to
 from ..special.gamma import lgamma_formula
 from .distributions import Draw
-from .generator import Generator, _blocks, drawn_from
+from .generator import Generator, drawn_from
+from .philox import blocks
 
 __all__ = ["binomial", "poisson"]
 
-_FEW = 10.0  # up to this mean, counting up from 0 takes few steps
+_INVERSION_MAX_MEAN = 10.0  # below this mean, counting up from 0 takes few steps
 _WHY = {"vjp": "counts do not change smoothly with a parameter",
         "meaning": "rejected numbers are drawn again until all are accepted",
-        "onnx": "a model's random numbers would not be these",
+        "onnx": "a model would draw other random numbers",
         "cupy": "rejected numbers are drawn again until all are accepted"}
 
 
-def _two_even(state: Any, elements: Any, turn: int) -> tuple[Any, Any]:
-    """Two numbers in [0, 1) for each of `elements` in this round."""
-    a, b, c, d = _blocks(cpu_kernels, int(state[0]), int(state[1]), elements + (turn << 40))
+def _two_even(state: Any, elements: Any, round_number: int) -> tuple[Any, Any]:
+    """Two uniform numbers in [0, 1) for each of `elements` in this round."""
+    a, b, c, d = blocks(cpu_kernels, int(state[0]), int(state[1]), elements + (round_number << 40))
     return ((a >> 5) * 2.0 ** 26 + (b >> 6)) * 2.0 ** -53, \
         ((c >> 5) * 2.0 ** 26 + (d >> 6)) * 2.0 ** -53
 
@@ -45,9 +46,9 @@ def _log_factorial(n: Any) -> Any:
 
 def _counted_up(state: Any, elements: Any, first: Any, ratio: Callable[[int], Any], most: int
                 ) -> Any:
-    """The count at which the summed probabilities pass an even number.
+    """The count at which the sum of probabilities exceeds a uniform number.
 
-    first: the probability of 0; ratio(k): that of k + 1 over that of k.
+    first: the probability of 0. ratio(k): the probability of k + 1 divided by that of k.
     """
     u, _ = _two_even(state, elements, 0)
     out, summed, p = np.zeros(len(elements)), first.copy(), first
@@ -64,20 +65,20 @@ def _counted_up(state: Any, elements: Any, first: Any, ratio: Callable[[int], An
 def _rejected_until_accepted(
     state: Any, elements: Any, proposal: Callable[..., tuple[Any, Any]]
 ) -> Any:
-    """The first accepted proposal(places, u, v) -> (count, accepted) of each element."""
-    out, places, turn = np.zeros(len(elements)), np.arange(len(elements)), 1
-    while len(places):
-        k, accepted = proposal(places, *_two_even(state, elements[places], turn))
-        out[places[accepted]] = k[accepted]
-        places = places[~accepted]
-        turn += 1
+    """The first accepted proposal(elements, u, v) -> (count, accepted) of each element."""
+    out, pending, round_number = np.zeros(len(elements)), np.arange(len(elements)), 1
+    while len(pending):
+        k, accepted = proposal(pending, *_two_even(state, elements[pending], round_number))
+        out[pending[accepted]] = k[accepted]
+        pending = pending[~accepted]
+        round_number += 1
     return out
 
 
 def _of_both(mean: Any, few: Callable[[Any], Any], many: Callable[[Any], Any]) -> Any:
     """few(elements) where the mean is small, many(elements) elsewhere."""
     out = np.zeros(len(mean))
-    for mask, draw in ((mean < _FEW, few), (mean >= _FEW, many)):
+    for mask, draw in ((mean < _INVERSION_MAX_MEAN, few), (mean >= _INVERSION_MAX_MEAN, many)):
         elements = np.flatnonzero(mask)
         if len(elements):
             out[elements] = draw(elements)
@@ -97,8 +98,8 @@ def _poisson_impl(xp: Any, state: Any, rate: Any) -> Any:
 
 
 def _poisson_proposal(every_mu: Any) -> Callable[..., tuple[Any, Any]]:
-    def propose(places: Any, u: Any, v: Any) -> tuple[Any, Any]:
-        mu = every_mu[places]
+    def propose(elements: Any, u: Any, v: Any) -> tuple[Any, Any]:
+        mu = every_mu[elements]
         b = 0.931 + 2.53 * np.sqrt(mu)
         a = -0.059 + 0.02483 * b
         u = u - 0.5
@@ -118,7 +119,24 @@ poisson_op = define(Op("poisson", "opaque", lambda state, rate: rate, _poisson_i
 
 def poisson(rate: Any, size: Any = None, *, dtype: Any = None,
             generator: Generator | None = None, device: Any = None) -> Tensor:
-    """Poisson-distributed counts with mean `rate`, as floats of shape `size` or that of `rate`."""
+    """Poisson-distributed random counts with mean `rate`, as floats.
+
+    Args:
+        rate: means, finite and not negative.
+        size: of the result. Default None: the shape of `rate`.
+        dtype: of the result, a real float. Default: that of `rate`, or float32.
+        generator: Default: the default generator.
+        device: of the result. Default: that of `rate`, else the current device.
+
+    Raises:
+        ArgumentError: a rate is negative, nan or infinite.
+        ShapeError: `rate` does not broadcast to `size`.
+
+    Example:
+        >>> import fusewire as fw
+        >>> fw.random.poisson(fw.tensor([0.0, 0.0]))
+        tensor([0., 0.])
+    """
     d = Draw("poisson", (rate,), size, dtype, generator, device)
     state = drawn_from(generator, d.device)
     return d.result(apply(poisson_op, (state, expand_to(d.parameters[0], d.shape).detach())))
@@ -142,8 +160,8 @@ def _binomial_impl(xp: Any, state: Any, count: Any, p: Any) -> Any:
 
 
 def _binomial_proposal(every_n: Any, every_q: Any) -> Callable[..., tuple[Any, Any]]:
-    def propose(places: Any, u: Any, v: Any) -> tuple[Any, Any]:
-        n, q = every_n[places], every_q[places]
+    def propose(elements: Any, u: Any, v: Any) -> tuple[Any, Any]:
+        n, q = every_n[elements], every_q[elements]
         deviation = np.sqrt(n * q * (1 - q))
         b = 1.15 + 2.53 * deviation
         a = -0.0873 + 0.0248 * b + 0.01 * q
@@ -166,7 +184,25 @@ binomial_op = define(Op("binomial", "opaque", lambda state, count, p: TensorType
 
 def binomial(count: Any, p: Any, size: Any = None, *, dtype: Any = None,
              generator: Generator | None = None, device: Any = None) -> Tensor:
-    """How many of `count` tries with chance `p` succeed, as floats of shape `size`."""
+    """The numbers of successes in `count` tries with probability `p`, as floats.
+
+    Args:
+        count: numbers of tries, whole and not negative.
+        p: probabilities, from 0 to 1.
+        size: of the result. Default None: the common shape of `count` and `p`.
+        dtype: of the result, a real float. Default: that of the parameters, or float32.
+        generator: Default: the default generator.
+        device: of the result. Default: that of the parameters, else the current device.
+
+    Raises:
+        ArgumentError: a count or a probability is out of range.
+        ShapeError: the parameters do not broadcast to `size`.
+
+    Example:
+        >>> import fusewire as fw
+        >>> fw.random.binomial(10, fw.tensor([0.0, 1.0]))
+        tensor([ 0., 10.])
+    """
     d = Draw("binomial", (count, p), size, dtype, generator, device)
     state = drawn_from(generator, d.device)
     both = [expand_to(x, d.shape).detach() for x in d.parameters]

@@ -1,8 +1,12 @@
-"""Random numbers of many distributions, made of the even ones that `random.py` draws.
+"""Draws random numbers of many distributions, from the uniform ones of `generator.py`.
 
-Formulas, not rejection, wherever there is one: so they record and compile, and gradients flow to
-the parameters of those that only shift, scale or transform. Gamma and what is made of it runs a
-fixed number of rounds of a rejection method; `counts.py` has the two that need a loop.
+They are formulas wherever one exists. Formulas can be traced and compiled, and gradients flow to
+the parameters that shift, scale or transform. Gamma and the distributions built on it run a fixed
+number of rounds of a rejection method. `count_distributions.py` has the two that need a loop.
+
+All functions share these parameters. size: shape of the result; default None, the common shape of
+the parameters. dtype: a real float; default that of the parameters, or float32. generator: default
+the default generator. device: default that of the parameters, else the current device.
 """
 
 from __future__ import annotations
@@ -43,34 +47,34 @@ from .generator import Generator, float_dtype, rand, rand_like, randint, randn, 
 
 __all__ = ["bernoulli", "multinomial", "normal"]
 
-_ROUNDS = 6  # of gamma: each accepts at least 95 %, so that one number in 1e7 takes the last resort
+_GAMMA_ROUNDS = 6  # each accepts at least 95 %, so that one number in 1e7 gets the fallback
 
 
 class Draw:
-    """What a call of a distribution asks for: parameters, shape, dtypes, where from."""
+    """The arguments of a call of a distribution: parameters, shape, dtypes, device, generator."""
 
     def __init__(self, name: str, parameters: tuple[Any, ...], size: Any, dtype: Any,
                  generator: Generator | None, device: Any) -> None:
-        given = [operand(name, p) for p in parameters]
-        places = [p.device for p in given if isinstance(p, Tensor)]
-        self.device = places[0] if device is None and places else placed(device)
-        found: Any = None
-        for p in given:
+        operands = [operand(name, p) for p in parameters]
+        tensor_devices = [p.device for p in operands if isinstance(p, Tensor)]
+        self.device = tensor_devices[0] if device is None and tensor_devices else placed(device)
+        common: Any = None
+        for p in operands:
             if isinstance(p, Tensor) and dtypes.kind(p.dtype) == "f":
-                found = p.dtype if found is None else dtypes.promote(found, p.dtype)
-        self.dtype = float_dtype(name, found if dtype is None else dtype)
+                common = p.dtype if common is None else dtypes.promote(common, p.dtype)
+        self.dtype = float_dtype(name, common if dtype is None else dtype)
         self.work = dtypes.float64 if self.dtype == dtypes.float64 else dtypes.float32
         self.parameters = [cast(p, self.work) if isinstance(p, Tensor) else
-                           full((), p, self.work, self.device) for p in given]
+                           full((), p, self.work, self.device) for p in operands]
         shapes = [p.shape for p in self.parameters]
         self.shape = broadcast(name, *shapes) if size is None else sizes_of(name, size)
         if size is not None and broadcast(name, *shapes, self.shape) != self.shape:
-            raise ShapeError(f"{name}: parameters of shapes {shapes} do not grow to the size "
-                             f"{self.shape}", "leave out size, or give the common shape")
+            raise ShapeError(f"{name}: parameters of shapes {shapes} do not broadcast to the size "
+                             f"{self.shape}", "omit size, or pass the common shape")
         self.generator = generator
 
     def even(self) -> Tensor:
-        """Numbers from [0, 1)."""
+        """Uniform numbers from [0, 1)."""
         return rand(self.shape, dtype=self.work, generator=self.generator, device=self.device)
 
     def normal(self) -> Tensor:
@@ -81,10 +85,27 @@ class Draw:
         return cast(expand_to(x, self.shape), self.dtype)
 
 
-# ---- shifted, scaled, transformed: differentiable by their parameters
+# ---- shifted, scaled or transformed: differentiable in their parameters
 def uniform(low: Any = 0.0, high: Any = 1.0, size: Any = None, *, dtype: Any = None,
             generator: Generator | None = None, device: Any = None) -> Tensor:
-    """Numbers drawn evenly from `low` to `high`, of shape `size` or that of the parameters."""
+    """Uniform random numbers from `low` to `high`, of shape `size`.
+
+    Args:
+        low, high: the ends, numbers or tensors. Default 0 and 1.
+        size: of the result. Default None: the common shape of the parameters.
+        dtype: of the result, a real float. Default: that of the parameters, or float32.
+        generator: Default: the default generator.
+        device: of the result. Default: that of the parameters, else the current device.
+
+    Raises:
+        ShapeError: the parameters do not broadcast to `size`.
+        DTypeError: `dtype` is no real float.
+
+    Example:
+        >>> import fusewire as fw
+        >>> fw.random.uniform(-1.0, 1.0, (2, 3)).shape
+        (2, 3)
+    """
     d = Draw("uniform", (low, high), size, dtype, generator, device)
     low, high = d.parameters
     return d.result(low + d.even() * (high - low))
@@ -92,11 +113,23 @@ def uniform(low: Any = 0.0, high: Any = 1.0, size: Any = None, *, dtype: Any = N
 
 def normal(mean: Any = 0.0, std: Any = 1.0, size: Any = None, *, dtype: Any = None,
            generator: Generator | None = None, device: Any = None) -> Tensor:
-    """Normally distributed numbers, of shape `size` or that of the parameters.
+    """Normal random numbers, of shape `size`.
 
-    >>> import fusewire as fw
-    >>> fw.normal(fw.zeros(2, 1), fw.ones(3)).shape
-    (2, 3)
+    Args:
+        mean, std: numbers or tensors. Default 0 and 1.
+        size: of the result. Default None: the common shape of the parameters.
+        dtype: of the result, a real float. Default: that of the parameters, or float32.
+        generator: Default: the default generator.
+        device: of the result. Default: that of the parameters, else the current device.
+
+    Raises:
+        ShapeError: the parameters do not broadcast to `size`.
+        DTypeError: `dtype` is no real float.
+
+    Example:
+        >>> import fusewire as fw
+        >>> fw.normal(fw.zeros(2, 1), fw.ones(3)).shape
+        (2, 3)
     """
     d = Draw("normal", (mean, std), size, dtype, generator, device)
     mean, std = d.parameters
@@ -105,7 +138,15 @@ def normal(mean: Any = 0.0, std: Any = 1.0, size: Any = None, *, dtype: Any = No
 
 def log_normal(mean: Any = 0.0, std: Any = 1.0, size: Any = None, *, dtype: Any = None,
                generator: Generator | None = None, device: Any = None) -> Tensor:
-    """Numbers whose logarithm is normal with `mean` and `std`, of shape `size`."""
+    """Random numbers whose logarithm is normal with `mean` (default 0) and `std` (default 1).
+
+    The other parameters and errors are those of `normal`.
+
+    Example:
+        >>> import fusewire as fw
+        >>> bool((fw.random.log_normal(size=(100,)) > 0).all())
+        True
+    """
     d = Draw("log_normal", (mean, std), size, dtype, generator, device)
     mean, std = d.parameters
     return d.result(exp(mean + std * d.normal()))
@@ -114,11 +155,23 @@ def log_normal(mean: Any = 0.0, std: Any = 1.0, size: Any = None, *, dtype: Any 
 def truncated_normal(mean: Any = 0.0, std: Any = 1.0, low: Any = -2.0, high: Any = 2.0,
                      size: Any = None, *, dtype: Any = None, generator: Generator | None = None,
                      device: Any = None) -> Tensor:
-    """Normal numbers on the condition that they lie from `low` to `high`, of shape `size`."""
+    """Normal random numbers, on the condition that they lie in the range from `low` to `high`.
+
+    The other parameters and errors are those of `normal`.
+
+    Args:
+        mean, std: of the normal distribution before truncation. Default 0 and 1.
+        low, high: limits of the numbers, not multiples of `std`. Default -2 and 2.
+
+    Example:
+        >>> import fusewire as fw
+        >>> bool((abs(fw.random.truncated_normal(size=(100,))) <= 2).all())
+        True
+    """
     d = Draw("truncated_normal", (mean, std, low, high), size, dtype, generator, device)
     mean, std, low, high = d.parameters
     a, b = (low - mean) / std, (high - mean) / std
-    right = a > 0  # there 1 is too near for differences: the mirror image is drawn
+    right = a > 0  # the mirror image is drawn, since differences near 1 lose digits
     first, last = ndtr(where(right, -b, a)), ndtr(where(right, -a, b))
     z = ndtri(first + d.even() * (last - first))
     return d.result(clip(mean + std * where(right, -z, z), low, high))
@@ -126,7 +179,15 @@ def truncated_normal(mean: Any = 0.0, std: Any = 1.0, low: Any = -2.0, high: Any
 
 def exponential(scale: Any = 1.0, size: Any = None, *, dtype: Any = None,
                 generator: Generator | None = None, device: Any = None) -> Tensor:
-    """Exponentially distributed numbers with mean `scale`, of shape `size`."""
+    """Exponentially distributed random numbers with mean `scale` (default 1).
+
+    The other parameters and errors are those of `uniform`.
+
+    Example:
+        >>> import fusewire as fw
+        >>> fw.random.exponential(2.0, (3,)).shape
+        (3,)
+    """
     d = Draw("exponential", (scale,), size, dtype, generator, device)
     return d.result(d.parameters[0] * _exponential(d))
 
@@ -137,7 +198,15 @@ def _exponential(d: Draw) -> Tensor:
 
 def laplace(loc: Any = 0.0, scale: Any = 1.0, size: Any = None, *, dtype: Any = None,
             generator: Generator | None = None, device: Any = None) -> Tensor:
-    """Laplace's distribution, as the difference of two exponential numbers; of shape `size`."""
+    """Laplace-distributed random numbers around `loc` (default 0) with scale `scale` (default 1).
+
+    They are differences of two exponential numbers. The other parameters are those of `uniform`.
+
+    Example:
+        >>> import fusewire as fw
+        >>> fw.random.laplace(size=(3,)).shape
+        (3,)
+    """
     d = Draw("laplace", (loc, scale), size, dtype, generator, device)
     loc, scale = d.parameters
     return d.result(loc + scale * (_exponential(d) - _exponential(d)))
@@ -145,7 +214,15 @@ def laplace(loc: Any = 0.0, scale: Any = 1.0, size: Any = None, *, dtype: Any = 
 
 def cauchy(loc: Any = 0.0, scale: Any = 1.0, size: Any = None, *, dtype: Any = None,
            generator: Generator | None = None, device: Any = None) -> Tensor:
-    """Cauchy's distribution, the tangent of an even angle; of shape `size`."""
+    """Cauchy-distributed random numbers around `loc` (default 0) with scale `scale` (default 1).
+
+    They are tangents of uniform angles. The other parameters are those of `uniform`.
+
+    Example:
+        >>> import fusewire as fw
+        >>> fw.random.cauchy(size=(3,)).shape
+        (3,)
+    """
     d = Draw("cauchy", (loc, scale), size, dtype, generator, device)
     loc, scale = d.parameters
     return d.result(loc + scale * tan((d.even() - 0.5) * math.pi))
@@ -153,7 +230,15 @@ def cauchy(loc: Any = 0.0, scale: Any = 1.0, size: Any = None, *, dtype: Any = N
 
 def gumbel(loc: Any = 0.0, scale: Any = 1.0, size: Any = None, *, dtype: Any = None,
            generator: Generator | None = None, device: Any = None) -> Tensor:
-    """Gumbel's distribution, -log of an exponential number; of shape `size`."""
+    """Gumbel-distributed random numbers with mode `loc` (default 0) and scale `scale` (default 1).
+
+    They are -log of exponential numbers. The other parameters are those of `uniform`.
+
+    Example:
+        >>> import fusewire as fw
+        >>> fw.random.gumbel(size=(3,)).shape
+        (3,)
+    """
     d = Draw("gumbel", (loc, scale), size, dtype, generator, device)
     loc, scale = d.parameters
     half_a_step = 2.0 ** (-54 if d.work == dtypes.float64 else -25)
@@ -163,7 +248,20 @@ def gumbel(loc: Any = 0.0, scale: Any = 1.0, size: Any = None, *, dtype: Any = N
 # ---- choices
 def bernoulli(p: Any, size: Any = None, *, dtype: Any = None, generator: Generator | None = None,
               device: Any = None) -> Tensor:
-    """1 with probability `p`, else 0, of shape `size` or that of `p`."""
+    """1 with probability `p`, else 0.
+
+    Args:
+        p: a number or a tensor, from 0 to 1.
+        size: of the result. Default None: the shape of `p`.
+        dtype: of the result, any dtype. Default: that of `p` if it is a float, else float32.
+        generator: Default: the default generator.
+        device: of the result. Default: that of `p`, else the current device.
+
+    Example:
+        >>> import fusewire as fw
+        >>> fw.bernoulli(fw.tensor([0.0, 1.0]))
+        tensor([0., 1.])
+    """
     d = Draw("bernoulli", (p,), size, None, generator, device)
     hit = d.even() < d.parameters[0]
     return cast(hit, d.dtype if dtype is None else dtypes.as_dtype(dtype))
@@ -171,24 +269,34 @@ def bernoulli(p: Any, size: Any = None, *, dtype: Any = None, generator: Generat
 
 def multinomial(probs: Tensor, num_samples: int, replacement: bool = False, *,
                 generator: Generator | None = None) -> Tensor:
-    """Numbers of classes drawn by their weights: (classes,) or (n, classes) to (..., num_samples).
+    """Indices of classes drawn by weight: (classes,) or (n, classes) -> (..., num_samples), int64.
 
-    >>> import fusewire as fw
-    >>> fw.multinomial(fw.tensor([0.0, 1.0, 0.0]), 2, replacement=True)
-    tensor([1, 1])
+    Args:
+        probs: weights of the classes, finite and not negative; they need not add up to 1.
+        num_samples: how many to draw from each row.
+        replacement: True may draw a class several times. Default False.
+        generator: Default: the default generator.
+
+    Raises:
+        ShapeError: the weights are malformed, or too few classes have a weight above 0.
+
+    Example:
+        >>> import fusewire as fw
+        >>> fw.multinomial(fw.tensor([0.0, 1.0, 0.0]), 2, replacement=True)
+        tensor([1, 1])
     """
     probs = cast(as_tensor("multinomial", probs), dtypes.float64).detach()
     _check_weights(probs, num_samples, replacement)
     if replacement:
         return _by_cumulated(probs, num_samples, generator)
     race = -log1p(-rand_like(probs, dtypes.float64, generator)) / probs
-    race = where(probs > 0, race, math.inf)  # the first exponential clocks to ring
+    race = where(probs > 0, race, math.inf)  # the smallest exponential numbers win
     return argsort(race, axis=-1)[..., :num_samples]  # type: ignore[no-any-return]
 
 
 def _by_cumulated(probs: Tensor, count: int, generator: Generator | None) -> Tensor:
     upper = cumulative_sum(probs, axis=-1)
-    upper = upper / upper[..., -1:]  # ends in exactly 1, which no draw reaches
+    upper = upper / upper[..., -1:]  # the last limit is exactly 1, above all draws
     draws = rand((*probs.shape[:-1], count), dtype=dtypes.float64, generator=generator,
                  device=probs.device)
     if probs.ndim == 1:
@@ -212,7 +320,23 @@ def _check_weights(probs: Tensor, count: int, replacement: bool) -> None:
 
 def choice(x: Any, size: Any = (), replace: bool = True, p: Any = None, *,
            generator: Generator | None = None) -> Tensor:
-    """Elements of `x` along its first axis (an int: of arange(x)), drawn evenly or by weights p."""
+    """Random elements of `x` along its first axis: (*size, *x.shape[1:]).
+
+    Args:
+        x: a tensor; or an int n, which stands for arange(n).
+        size: of the choice. Default (): one element.
+        replace: False draws each element at most once. Default True.
+        p: weights of the elements. Default None: all are equally likely.
+        generator: Default: the default generator.
+
+    Raises:
+        ShapeError: `size` is too large without replacement, or `p` is malformed.
+
+    Example:
+        >>> import fusewire as fw
+        >>> fw.random.choice(5, (5,), replace=False).sort()
+        tensor([0, 1, 2, 3, 4])
+    """
     n = x if isinstance(x, int) else as_tensor("choice", x).shape[0]
     sizes = sizes_of("choice", size)
     count = math.prod(sizes)
@@ -226,22 +350,36 @@ def choice(x: Any, size: Any = (), replace: bool = True, p: Any = None, *,
         picked = randint(n, size=(count,), generator=generator)
     else:
         picked = randperm(n, generator)[:count]
-    places = picked.reshape(sizes)  # type: ignore[attr-defined]
-    return places if isinstance(x, int) else take(x, places, 0)
+    indices = picked.reshape(sizes)  # type: ignore[attr-defined]
+    return indices if isinstance(x, int) else take(x, indices, 0)
 
 
 def shuffle(x: Tensor, axis: int = 0, *, generator: Generator | None = None) -> Tensor:
-    """`x` with its parts along `axis` in random order, as a new tensor."""
+    """`x` with its slices along `axis` (default 0) in random order, as a new tensor.
+
+    Example:
+        >>> import fusewire as fw
+        >>> fw.random.shuffle(fw.tensor([3, 1, 2])).sort()
+        tensor([1, 2, 3])
+    """
     x = as_tensor("shuffle", x)
     return take(x, randperm(x.shape[axis], generator, device=x.device), axis)
 
 
-# ---- gamma and what is made of it
+# ---- gamma, and distributions built on it
 def gamma(concentration: Any, scale: Any = 1.0, size: Any = None, *, dtype: Any = None,
           generator: Generator | None = None, device: Any = None) -> Tensor:
-    """Gamma-distributed numbers with mean concentration * scale, of shape `size`.
+    """Gamma-distributed random numbers with mean concentration * scale, of shape `size`.
 
-    A gradient flows to `scale` only; GradientError where `concentration` requires one.
+    Gradients flow to `scale` (default 1). The other parameters are those of `uniform`.
+
+    Raises:
+        GradientError: `concentration` requires a gradient.
+
+    Example:
+        >>> import fusewire as fw
+        >>> fw.random.gamma(2.0, size=(3,)).shape
+        (3,)
     """
     d = Draw("gamma", (concentration, scale), size, dtype, generator, device)
     return d.result(exp(_log_gamma("gamma", d, d.parameters[0])) * d.parameters[1])
@@ -249,7 +387,18 @@ def gamma(concentration: Any, scale: Any = 1.0, size: Any = None, *, dtype: Any 
 
 def beta(a: Any, b: Any, size: Any = None, *, dtype: Any = None,
          generator: Generator | None = None, device: Any = None) -> Tensor:
-    """Beta-distributed numbers from 0 to 1, of shape `size`; no gradient flows."""
+    """Beta-distributed random numbers from 0 to 1 with the parameters `a` and `b`, of shape `size`.
+
+    The other parameters are those of `uniform`.
+
+    Raises:
+        GradientError: `a` or `b` requires a gradient.
+
+    Example:
+        >>> import fusewire as fw
+        >>> fw.random.beta(2.0, 3.0, (3,)).shape
+        (3,)
+    """
     d = Draw("beta", (a, b), size, dtype, generator, device)
     x, y = (_log_gamma("beta", d, p) for p in d.parameters)
     return d.result(1 / (1 + exp(y - x)))
@@ -257,7 +406,21 @@ def beta(a: Any, b: Any, size: Any = None, *, dtype: Any = None,
 
 def dirichlet(concentration: Any, size: Any = None, *, dtype: Any = None,
               generator: Generator | None = None, device: Any = None) -> Tensor:
-    """Points (..., k) of positive numbers with sum 1: (*size, k), or the shape of the parameter."""
+    """Random points (*size, k) of positive numbers that add up to 1.
+
+    Args:
+        concentration: a tensor (..., k).
+        size: of the result without its last axis. Default None: that of `concentration`.
+
+    Raises:
+        ShapeError: `concentration` is 0-d.
+        GradientError: `concentration` requires a gradient.
+
+    Example:
+        >>> import fusewire as fw
+        >>> fw.random.dirichlet(fw.ones(3), (2,)).shape
+        (2, 3)
+    """
     parameter = as_tensor("dirichlet", concentration)
     if parameter.ndim == 0:
         raise ShapeError("dirichlet: needs one concentration for each of the k numbers",
@@ -269,7 +432,19 @@ def dirichlet(concentration: Any, size: Any = None, *, dtype: Any = None,
 
 def student_t(df: Any, loc: Any = 0.0, scale: Any = 1.0, size: Any = None, *, dtype: Any = None,
               generator: Generator | None = None, device: Any = None) -> Tensor:
-    """Student's t with `df` degrees of freedom, of shape `size`; gradients by loc and scale."""
+    """Random numbers of Student's t distribution with `df` degrees of freedom, of shape `size`.
+
+    Gradients flow to `loc` (default 0) and `scale` (default 1). The other parameters are those of
+    `uniform`.
+
+    Raises:
+        GradientError: `df` requires a gradient.
+
+    Example:
+        >>> import fusewire as fw
+        >>> fw.random.student_t(3.0, size=(2,)).shape
+        (2,)
+    """
     d = Draw("student_t", (df, loc, scale), size, dtype, generator, device)
     df, loc, scale = d.parameters
     spread = exp(_log_gamma("student_t", d, df * 0.5)) * 2 / df
@@ -277,9 +452,9 @@ def student_t(df: Any, loc: Any = 0.0, scale: Any = 1.0, size: Any = None, *, dt
 
 
 def _log_gamma(name: str, d: Draw, concentration: Tensor) -> Tensor:
-    """The logarithms of gamma numbers: below 1 those of a concentration one higher, times a power.
+    """The logarithms of gamma numbers; those below concentration 1 use one higher, times a power.
 
-    By Marsaglia and Tsang (2000): the first of a fixed number of normal draws that is accepted.
+    Marsaglia and Tsang (2000): the first of a fixed number of normal draws that is accepted.
     """
     if concentration.requires_grad and MODE.enabled:
         raise GradientError(f"{name}: no gradient flows to the concentration or degrees of freedom",
@@ -290,7 +465,7 @@ def _log_gamma(name: str, d: Draw, concentration: Tensor) -> Tensor:
         width = rsqrt(shift * 9)
         chosen = full(d.shape, 1.0, d.work)
         waiting = chosen > 0
-        for _ in range(_ROUNDS // 2):
+        for _ in range(_GAMMA_ROUNDS // 2):
             radius, angle = sqrt(_exponential(d) * 2), d.even() * (2 * math.pi)
             for x in (radius * cos(angle), radius * sin(angle)):
                 v = x * width + 1

@@ -1,4 +1,7 @@
-"""Ops that combine the elements along axes: how two values combine, and what changes nothing."""
+"""Reduces tensors along axes: sum, prod, max, min, any, all, mean, var and std.
+
+A reduction op is defined by how two values combine and by the value that changes nothing.
+"""
 
 from __future__ import annotations
 
@@ -13,13 +16,14 @@ from ... import interpreter
 from ...arrays import cpu_kernels, dtypes, sums
 from ...arrays.shapes import TensorType, axes_of, product, reduced
 from ...core import dispatch
-from ...core.dispatch import apply, known
+from ...core.dispatch import apply, with_data
 from ...core.op import Op, Reduction, define, each
 from ...core.tensor import Tensor, as_tensor
 from ...errors import DTypeError, ShapeError
 from ..elementwise.complex import conj_of, imag, real
 from ..elementwise.pointwise import alias, cast, equal, sqrt, where
-from ..shape.view import broadcast_op, expand_to, permute_dims, reshape, shift
+from ..shape.rearrange import shift
+from ..shape.view import broadcast_op, expand_to, permute_dims, reshape
 
 __all__ = ["all", "any", "max", "mean", "min", "prod", "std", "sum", "var"]
 
@@ -27,14 +31,14 @@ Axis = Any  # None, int or tuple of ints
 
 
 def lowest(dtype: Any) -> Any:
-    """The value of a real dtype that no other is less than."""
+    """The smallest value of a real dtype."""
     if dtype.kind == "b":
         return False
     return -float("inf") if dtypes.kind(dtype) == "f" else int(np.iinfo(dtype).min)
 
 
 def highest(dtype: Any) -> Any:
-    """The value of a real dtype that no other is greater than."""
+    """The largest value of a real dtype."""
     if dtype.kind == "b":
         return True
     return float("inf") if dtypes.kind(dtype) == "f" else int(np.iinfo(dtype).max)
@@ -48,9 +52,9 @@ def reduction(
     name: str, combine: str, identity: Callable[[Any], Any], impl: Callable[..., Any],
     vjp: Callable[..., Any] | str, onnx: str = "", precision: str = "",
 ) -> Op:
-    """Declares a reduction over params axis (ordered tuple of ints) and keepdims.
+    """Declares a reduction with the params axis (sorted tuple of ints) and keepdims.
 
-    vjp: a rule, or the reason why there is none.
+    vjp: a rule, or the reason for having none.
     """
     rule, why = (None, {"vjp": vjp}) if isinstance(vjp, str) else (each(vjp), {})
     return define(Op(name, "reduce", _result, impl, Reduction(combine, identity), rule, onnx, why,
@@ -58,12 +62,13 @@ def reduction(
 
 
 def spread(g: Tensor, x: Tensor, axis: tuple[int, ...], keepdims: bool) -> Tensor:
-    """`g`, a value per reduced slice of `x`, repeated to the shape of `x`."""
+    """`g`, one value for each reduced slice of `x`, repeated to the shape of `x`."""
     shape = x.shape
     if not g._data.shape and not interpreter.in_use:  # of a loss
-        return known(broadcast_op, g, cpu_kernels.broadcast_to(g._data, shape), {"shape": shape})
+        data = cpu_kernels.broadcast_to(g._data, shape)
+        return with_data(broadcast_op, g, data, {"shape": shape})
     if not keepdims and len(axis) != len(shape) and axis != tuple(range(len(axis))):
-        g = reshape(g, reduced(shape, axis, True))  # leading axes come back by themselves
+        g = reshape(g, reduced(shape, axis, True))  # broadcasting restores leading axes
     return expand_to(g, shape)
 
 
@@ -75,39 +80,40 @@ def _extreme_vjp(g: Tensor, out: Tensor, x: Tensor, axis: tuple[int, ...], keepd
 
 
 def _prod_vjp(g: Tensor, out: Tensor, x: Tensor, axis: tuple[int, ...], keepdims: bool) -> Tensor:
-    """Product of all others, by products from the left and the right: zeros need no division."""
+    """The product of all others, from products of those before and after: zeros need no division.
+    """
     rest = tuple(i for i in range(x.ndim) if i not in axis)
-    order = (*rest, *axis)
-    turned = permute_dims(x, order)
-    flat = reshape(turned, (*turned.shape[:len(rest)], product(x.shape[i] for i in axis)))
-    others = reshape(conj_of(products_of_others(flat)), turned.shape)
-    back = tuple(order.index(i) for i in range(x.ndim))
-    return spread(g, x, axis, keepdims) * permute_dims(others, back)
+    axes = (*rest, *axis)
+    permuted = permute_dims(x, axes)
+    flat = reshape(permuted, (*permuted.shape[:len(rest)], product(x.shape[i] for i in axis)))
+    others = reshape(conj_of(products_of_others(flat)), permuted.shape)
+    inverse = tuple(axes.index(i) for i in range(x.ndim))
+    return spread(g, x, axis, keepdims) * permute_dims(others, inverse)
 
 
-def products_of_others(x: Tensor, places: Tensor | None = None) -> Tensor:
-    """For each element the product of all others along the last axis; 1 for none.
+def products_of_others(x: Tensor, groups: Tensor | None = None) -> Tensor:
+    """For each element, the product of all other elements along the last axis; 1 if there are none.
 
-    With `places`, sorted integers from 0 on: of those with its place.
+    groups: sorted integers from 0 on; only elements of the same group are multiplied.
     """
-    return _before(x, 1, places) * _before(x, -1, places)
+    return _before(x, 1, groups) * _before(x, -1, groups)
 
 
-def _before(x: Tensor, way: int, places: Tensor | None) -> Tensor:
-    """For each element the product of those before it (way 1) or after it (-1), on the last axis.
+def _before(x: Tensor, sign: int, groups: Tensor | None) -> Tensor:
+    """The product of the elements before each one (sign 1) or after it (-1), on the last axis.
 
-    After the turn with `step`, an element holds the product of up to 2 * step neighbours.
+    After the iteration with `step`, an element holds the product of up to 2 * step neighbours.
     """
-    out, step = _beside(x, way, places), 1
+    out, step = _beside(x, sign, groups), 1
     while step < x.shape[-1]:
-        out, step = out * _beside(out, way * step, places), 2 * step
+        out, step = out * _beside(out, sign * step, groups), 2 * step
     return out
 
 
-def _beside(x: Tensor, by: int, places: Tensor | None) -> Tensor:
-    """The element `by` places before; 1 where there is none, or none with the same place."""
+def _beside(x: Tensor, by: int, groups: Tensor | None) -> Tensor:
+    """The element `by` positions before each one; 1 where there is none in the same group."""
     moved = shift(x, by, 1)
-    return moved if places is None else where(equal(places, shift(places, by, -1)), moved, 1)
+    return moved if groups is None else where(equal(groups, shift(groups, by, -1)), moved, 1)
 
 
 
@@ -128,7 +134,7 @@ def _prod(xp: Any, x: Any, axis: tuple[int, ...], keepdims: bool) -> Any:
     return total.astype(dtype, copy=False)
 
 
-# The ufunc itself: x.max() and the like go through Python code of NumPy's.
+# The ufunc itself, since x.max() and its relatives run Python code of NumPy.
 sum_op = reduction(
     "sum", "add", lambda dtype: 0, _sum,
     lambda g, out, x, axis, keepdims: spread(g, x, axis, keepdims))
@@ -163,7 +169,7 @@ _ALL = [{"axis": tuple(range(ndim)), "keepdims": False} for ndim in range(65)]
 
 
 def accumulated(name: str, x: Any, dtype: Any) -> Tensor:
-    """`x` in the dtype that sums are made in: small integers and bool become 64 bits wide."""
+    """`x` in the dtype of its sums: integers and bool become 64 bits wide."""
     if not isinstance(x, Tensor):
         x = as_tensor(name, x)
     if dtype is not None:
@@ -175,54 +181,114 @@ def accumulated(name: str, x: Any, dtype: Any) -> Tensor:
 
 
 def sum(x: Tensor, axis: Axis = None, keepdims: bool = False, dtype: Any = None) -> Tensor:
-    """The sum along `axis` (None: all).
+    """The sum of the elements along `axis`.
 
-    >>> import fusewire as fw
-    >>> fw.tensor([[1, 2], [3, 4]]).sum(axis=0)
-    tensor([4, 6])
+    Args:
+        axis: one axis or several. Default None: all elements.
+        keepdims: True keeps the reduced axes with size 1. Default False.
+        dtype: of the result. Default: that of floats, else int64 or uint64.
+
+    Example:
+        >>> import fusewire as fw
+        >>> fw.tensor([[1, 2], [3, 4]]).sum(axis=0)
+        tensor([4, 6])
     """
     if axis is None and dtype is None and not keepdims and not interpreter.in_use \
             and type(x) is Tensor:
         array = x._data
         if array.dtype is dtypes.float32 and array.size < dispatch.LARGE:
             try:  # a loss, most often
-                return known(sum_op, x, np.asarray(sums.total(array)), _ALL[array.ndim])
+                return with_data(sum_op, x, np.asarray(sums.total(array)), _ALL[array.ndim])
             except RuntimeWarning:
-                pass  # inf or nan where warnings are errors: not so in `apply`
+                pass  # inf or nan where warnings are errors; `apply` silences them
     return _reduce(sum_op, accumulated("sum", x, dtype), axis, keepdims)
 
 
 def prod(x: Tensor, axis: Axis = None, keepdims: bool = False, dtype: Any = None) -> Tensor:
-    """The product along `axis` (None: all)."""
+    """The product of the elements along `axis`; the parameters are those of `sum`.
+
+    Example:
+        >>> import fusewire as fw
+        >>> fw.tensor([[1, 2], [3, 4]]).prod(axis=1)
+        tensor([ 2, 12])
+    """
     return _reduce(prod_op, accumulated("prod", x, dtype), axis, keepdims)
 
 
 def max(x: Tensor, axis: Axis = None, keepdims: bool = False) -> Tensor:
-    """The largest value along `axis`; nan if there is one. ShapeError for an empty axis."""
+    """The largest element along `axis`; nan if one of them is nan.
+
+    Args:
+        axis: one axis or several. Default None: all elements.
+        keepdims: True keeps the reduced axes with size 1. Default False.
+
+    Raises:
+        ShapeError: the axis is empty.
+        DTypeError: the elements are complex.
+
+    Example:
+        >>> import fusewire as fw
+        >>> fw.tensor([[1, 9], [3, 4]]).max(axis=1)
+        tensor([9, 4])
+    """
     return _reduce(max_op, _ordered("max", x, axis), axis, keepdims)
 
 
 def min(x: Tensor, axis: Axis = None, keepdims: bool = False) -> Tensor:
-    """The smallest value along `axis`; nan if there is one. ShapeError for an empty axis."""
+    """The smallest element along `axis`; nan if one is nan. See `max` for parameters and errors.
+
+    Example:
+        >>> import fusewire as fw
+        >>> fw.tensor([[1, 9], [3, 4]]).min(axis=1)
+        tensor([1, 3])
+    """
     return _reduce(min_op, _ordered("min", x, axis), axis, keepdims)
 
 
 def any(x: Tensor, axis: Axis = None, keepdims: bool = False) -> Tensor:
-    """Whether any element along `axis` is true."""
+    """True if an element along `axis` is not 0; False for an empty axis.
+
+    Args:
+        axis: one axis or several. Default None: all elements.
+        keepdims: True keeps the reduced axes with size 1. Default False.
+
+    Example:
+        >>> import fusewire as fw
+        >>> fw.tensor([[0, 1], [0, 0]]).any(axis=1)
+        tensor([ True, False])
+    """
     return _reduce(any_op, cast(as_tensor("any", x), dtypes.bool), axis, keepdims)
 
 
 def all(x: Tensor, axis: Axis = None, keepdims: bool = False) -> Tensor:
-    """Whether all elements along `axis` are true."""
+    """True if no element along `axis` is 0; True for an empty axis.
+
+    Args:
+        axis: one axis or several. Default None: all elements.
+        keepdims: True keeps the reduced axes with size 1. Default False.
+
+    Example:
+        >>> import fusewire as fw
+        >>> fw.tensor([[1, 1], [0, 1]]).all(axis=1)
+        tensor([ True, False])
+    """
     return _reduce(all_op, cast(as_tensor("all", x), dtypes.bool), axis, keepdims)
 
 
 def mean(x: Tensor, axis: Axis = None, keepdims: bool = False) -> Tensor:
-    """The arithmetic mean along `axis`; DTypeError for integers.
+    """The arithmetic mean of the elements along `axis`; nan for an empty axis.
 
-    >>> import fusewire as fw
-    >>> fw.tensor([[1.0, 2.0], [3.0, 4.0]]).mean(axis=1)
-    tensor([1.5, 3.5])
+    Args:
+        axis: one axis or several. Default None: all elements.
+        keepdims: True keeps the reduced axes with size 1. Default False.
+
+    Raises:
+        DTypeError: `x` holds integers or bool.
+
+    Example:
+        >>> import fusewire as fw
+        >>> fw.tensor([[1.0, 2.0], [3.0, 4.0]]).mean(axis=1)
+        tensor([1.5, 3.5])
     """
     x = floating("mean", x)
     if axis is None and not interpreter.in_use and x._data.dtype is dtypes.float32:
@@ -233,18 +299,35 @@ def mean(x: Tensor, axis: Axis = None, keepdims: bool = False) -> Tensor:
 
 
 def widened(x: Tensor) -> Tensor:
-    """`x` in the dtype that its sums are made in."""
+    """`x` in the dtype in which its sums are computed."""
     return cast(x, dtypes.summed_in(x.dtype))
 
 
 def var(x: Tensor, axis: Axis = None, correction: float = 0.0, keepdims: bool = False) -> Tensor:
-    """The variance along `axis`, divided by n - correction; nan where that is 0 or less."""
+    """The variance along `axis`: the sum of squared deviations divided by n - correction.
+
+    The result is nan where n - correction is 0 or less.
+
+    Args:
+        axis: one axis or several. Default None: all elements.
+        correction: subtracted from n, the number of elements; 1 gives the unbiased estimate.
+            Default 0.
+        keepdims: True keeps the reduced axes with size 1. Default False.
+
+    Raises:
+        DTypeError: `x` holds integers or bool.
+
+    Example:
+        >>> import fusewire as fw
+        >>> fw.tensor([1.0, 3.0]).var(), fw.tensor([1.0, 3.0]).var(correction=1)
+        (tensor(1.), tensor(2.))
+    """
     x = floating("var", x)
     return cast(_variance("var", x, axis, correction, keepdims), dtypes.real_of(x.dtype))
 
 
 def _variance(name: str, x: Tensor, axis: Axis, correction: float, keepdims: bool) -> Tensor:
-    if x.dtype.kind == "c":  # of the distances from the mean
+    if x.dtype.kind == "c":  # the variance of the distances from the mean
         return _variance(name, real(x), axis, correction, keepdims) \
             + _variance(name, imag(x), axis, correction, keepdims)
     axes = axes_of(name, axis, x.ndim)
@@ -255,19 +338,25 @@ def _variance(name: str, x: Tensor, axis: Axis, correction: float, keepdims: boo
 
 
 def std(x: Tensor, axis: Axis = None, correction: float = 0.0, keepdims: bool = False) -> Tensor:
-    """The standard deviation along `axis`: the square root of `var`."""
+    """The standard deviation along `axis`, the square root of `var`, which has the same parameters.
+
+    Example:
+        >>> import fusewire as fw
+        >>> fw.tensor([1.0, 3.0]).std()
+        tensor(1.)
+    """
     x = floating("std", x)
     return cast(root(_variance("std", x, axis, correction, keepdims)), dtypes.real_of(x.dtype))
 
 
 def root(x: Tensor) -> Tensor:
-    """The square root; at 0 its gradient is 0, where that of `sqrt` is infinite."""
+    """The square root, with the gradient 0 at 0, where that of `sqrt` is infinite."""
     zero = equal(x, 0)
     return where(zero, 0.0, sqrt(where(zero, 1.0, x)))
 
 
 def floating(name: str, x: Any, kinds: str = "fc") -> Tensor:
-    """`x` as a tensor of floating point numbers, or a DTypeError."""
+    """`x` as a tensor of floating point numbers; DTypeError for other dtypes."""
     x = as_tensor(name, x)
     if dtypes.kind(x.dtype) not in kinds:
         raise DTypeError(f"{name}: takes {'real ' * (kinds == 'f')}floating point tensors, not "
@@ -277,7 +366,7 @@ def floating(name: str, x: Any, kinds: str = "fc") -> Tensor:
 
 
 def _ordered(name: str, x: Any, axis: Axis) -> Tensor:
-    """`x` as a tensor that has a largest element along each of `axis`."""
+    """`x` as a tensor with a largest element along each of `axis`, or an error."""
     x = as_tensor(name, x)
     if not interpreter.in_use and x._data.dtype is dtypes.float32 and x._data.size:
         return x  # the usual case

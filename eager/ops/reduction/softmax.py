@@ -1,4 +1,4 @@
-"""Softmax and what belongs to it: log_softmax, logsumexp."""
+"""Computes softmax, log_softmax and logsumexp along an axis, without overflow."""
 
 from __future__ import annotations
 
@@ -34,17 +34,33 @@ log_softmax_op = composite(
 
 
 def softmax(x: Tensor, axis: int = -1) -> Tensor:
-    """exp(x) divided by its sum along `axis`, of the shape of `x`; large values do not overflow.
+    """exp(x) divided by its sum along `axis`: the shape of `x`. Large values do not overflow.
 
-    >>> import fusewire as fw
-    >>> fw.tensor([0.0, 0.0, -float("inf")]).softmax()
-    tensor([0.5, 0.5, 0. ])
+    Args:
+        axis: along which the results add up to 1. Default -1.
+
+    Raises:
+        DTypeError: `x` does not hold real floats.
+
+    Example:
+        >>> import fusewire as fw
+        >>> fw.tensor([0.0, 0.0, -float("inf")]).softmax()
+        tensor([0.5, 0.5, 0. ])
     """
     return _along(softmax_op, x, axis)
 
 
 def log_softmax(x: Tensor, axis: int = -1) -> Tensor:
-    """The logarithm of `softmax`, of the shape of `x`."""
+    """The logarithm of `softmax` along `axis` (default -1): the shape of `x`.
+
+    Raises:
+        DTypeError: `x` does not hold real floats.
+
+    Example:
+        >>> import fusewire as fw
+        >>> fw.tensor([0.0, 0.0]).log_softmax()
+        tensor([-0.6931472, -0.6931472])
+    """
     return _along(log_softmax_op, x, axis)
 
 
@@ -55,7 +71,20 @@ def _along(op: Op, x: Tensor, axis: int) -> Tensor:
 
 
 def logsumexp(x: Tensor, axis: int = -1, keepdims: bool = False) -> Tensor:
-    """log(sum(exp(x))) along `axis`, without overflow."""
+    """log(sum(exp(x))) along `axis`. Large values do not overflow.
+
+    Args:
+        axis: one axis or several. Default -1.
+        keepdims: True keeps the reduced axes with size 1. Default False.
+
+    Raises:
+        DTypeError: `x` does not hold real floats.
+
+    Example:
+        >>> import fusewire as fw
+        >>> fw.tensor([1000.0, 1000.0]).logsumexp()
+        tensor(1000.6932)
+    """
     x = reduce.floating("logsumexp", x, "f")
     top = reduce.max(x, axis, keepdims=True).detach()
     top = where(isfinite(top), top, 0.0)  # inf - inf would be nan

@@ -1,4 +1,4 @@
-"""The op that joins tensors of one dtype along an axis."""
+"""Joins tensors of one dtype along an axis."""
 
 from __future__ import annotations
 
@@ -46,8 +46,8 @@ def _concat_read(k: Any, index: Any, types: Any, at: Any, axis: int) -> list[Sou
     sources, start = [], 0
     for n, t in enumerate(types):
         stop = start + t.shape[axis]
-        place = (*index[:axis], index[axis] - start, *index[axis + 1:])
-        sources.append(Source(n, place, (index[axis] >= start) & (index[axis] < stop)))
+        position = (*index[:axis], index[axis] - start, *index[axis + 1:])
+        sources.append(Source(n, position, (index[axis] >= start) & (index[axis] < stop)))
         start = stop
     return sources
 
@@ -68,6 +68,7 @@ concat_op = define(Op(
 
 
 def concat_same_dtype(xs: Sequence[Tensor], axis: int) -> Tensor:
-    """The tensors `xs`, all of one dtype, one after the other along `axis` (from the front)."""
+    """The tensors `xs`, all of one dtype, one after the other along `axis`, counted from the front.
+    """
     _concat_result(*[TensorType(x.shape, x.dtype) for x in xs], axis=axis)
     return alias(xs[0]) if len(xs) == 1 else apply(concat_op, tuple(xs), {"axis": axis})

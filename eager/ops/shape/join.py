@@ -1,4 +1,4 @@
-"""Several tensors made into one, and one into several."""
+"""Joins several tensors into one, and splits one into several."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ __all__ = [
 
 
 def _alike(name: str, xs: Sequence[Any]) -> list[Tensor]:
-    """`xs` as tensors of the dtype that they combine to; ShapeError for none."""
+    """`xs` as tensors of the dtype to which they promote; ShapeError for an empty list."""
     if isinstance(xs, Tensor) or not len(xs):
         raise ShapeError(f"{name}: takes a list or tuple of at least one tensor",
                          f"write {name}([x, y])")
@@ -34,11 +34,19 @@ def _alike(name: str, xs: Sequence[Any]) -> list[Tensor]:
 
 
 def concat(arrays: Sequence[Any], axis: int | None = 0) -> Tensor:
-    """The tensors `arrays` one after the other along `axis`; None: flattened first.
+    """The tensors `arrays` one after the other along `axis`, in the dtype to which they promote.
 
-    >>> import fusewire as fw
-    >>> fw.concat([fw.tensor([1, 2]), fw.tensor([3.0])])
-    tensor([1., 2., 3.])
+    Args:
+        arrays: a list or tuple of tensors whose other sizes are equal.
+        axis: along which they are joined; None flattens them first. Default 0.
+
+    Raises:
+        ShapeError: there are no tensors, they are 0-d, or their other sizes differ.
+
+    Example:
+        >>> import fusewire as fw
+        >>> fw.concat([fw.tensor([1, 2]), fw.tensor([3.0])])
+        tensor([1., 2., 3.])
     """
     tensors = _alike("concat", arrays)
     if axis is None:
@@ -49,58 +57,98 @@ def concat(arrays: Sequence[Any], axis: int | None = 0) -> Tensor:
 
 
 def stack(arrays: Sequence[Any], axis: int = 0) -> Tensor:
-    """The tensors `arrays`, all of one shape, along a new axis at `axis`.
+    """The tensors `arrays`, all of one shape, along a new axis.
 
-    >>> import fusewire as fw
-    >>> fw.stack([fw.ones(2), fw.zeros(2)], axis=1)
-    tensor([[1., 0.],
-            [1., 0.]])
+    Args:
+        arrays: a list or tuple of tensors.
+        axis: position of the new axis in the result. Default 0.
+
+    Raises:
+        ShapeError: there are no tensors, or their shapes differ.
+
+    Example:
+        >>> import fusewire as fw
+        >>> fw.stack([fw.ones(2), fw.zeros(2)], axis=1)
+        tensor([[1., 0.],
+                [1., 0.]])
     """
     tensors = _alike("stack", arrays)
     for x in tensors:
         if not same(x.shape, tensors[0].shape):
             raise ShapeError(f"stack: shapes {tensors[0].shape} and {x.shape} differ",
-                             "all must be of one shape; fw.concat joins along an axis they have")
+                             "all must have one shape; fw.concat joins along an existing axis")
     at = axis_of("stack", axis, tensors[0].ndim + 1)
     return concat_same_dtype([expand_dims(x, at) for x in tensors], at)
 
 
 def atleast_1d(x: Any) -> Tensor:
-    """`x`; a 0-d tensor as (1,)."""
+    """`x` with one axis or more: a 0-d tensor becomes (1,).
+
+    Example:
+        >>> import fusewire as fw
+        >>> fw.atleast_1d(fw.tensor(3))
+        tensor([3])
+    """
     x = as_tensor("atleast_1d", x)
     return alias(x) if x.ndim else reshape(x, (1,))
 
 
 def atleast_2d(x: Any) -> Tensor:
-    """`x` with two axes or more: (n,) becomes (1, n)."""
+    """`x` with two axes or more: (n,) becomes (1, n).
+
+    Example:
+        >>> import fusewire as fw
+        >>> fw.atleast_2d(fw.tensor([1, 2])).shape
+        (1, 2)
+    """
     x = atleast_1d(x)
     return expand_dims(x, 0) if x.ndim < 2 else x
 
 
 def atleast_3d(x: Any) -> Tensor:
-    """`x` with three axes or more: (n,) becomes (1, n, 1), and (m, n) becomes (m, n, 1)."""
+    """`x` with three axes or more: (n,) becomes (1, n, 1), and (m, n) becomes (m, n, 1).
+
+    Example:
+        >>> import fusewire as fw
+        >>> fw.atleast_3d(fw.zeros(2, 3)).shape
+        (2, 3, 1)
+    """
     x = atleast_2d(x)
     return expand_dims(x, 2) if x.ndim < 3 else x
 
 
 def hstack(arrays: Sequence[Any]) -> Tensor:
-    """The tensors side by side: joined along axis 1, vectors along their only one."""
+    """The tensors joined along axis 1; vectors are joined along axis 0.
+
+    Example:
+        >>> import fusewire as fw
+        >>> fw.hstack([fw.tensor([1, 2]), fw.tensor([3])])
+        tensor([1, 2, 3])
+    """
     tensors = [atleast_1d(x) for x in _alike("hstack", arrays)]
     return concat(tensors, axis=0 if tensors[0].ndim == 1 else 1)
 
 
 def vstack(arrays: Sequence[Any]) -> Tensor:
-    """The tensors below each other: joined along axis 0, vectors as rows."""
+    """The tensors joined along axis 0; each vector becomes a row.
+
+    Example:
+        >>> import fusewire as fw
+        >>> fw.vstack([fw.tensor([1, 2]), fw.tensor([3, 4])])
+        tensor([[1, 2],
+                [3, 4]])
+    """
     return concat([atleast_2d(x) for x in _alike("vstack", arrays)], axis=0)
 
 
-# ---- one tensor made into several
+# ---- splitting
 def unstack(x: Tensor, axis: int = 0) -> tuple[Tensor, ...]:
-    """The slices of `x` along `axis`, without it.
+    """The slices of `x` along `axis`, each without that axis, as a tuple.
 
-    >>> import fusewire as fw
-    >>> fw.unstack(fw.tensor([[1, 2], [3, 4]]), axis=1)
-    (tensor([1, 3]), tensor([2, 4]))
+    Example:
+        >>> import fusewire as fw
+        >>> fw.unstack(fw.tensor([[1, 2], [3, 4]]), axis=1)
+        (tensor([1, 3]), tensor([2, 4]))
     """
     x = as_tensor("unstack", x)
     at = axis_of("unstack", axis, x.ndim)
@@ -109,7 +157,7 @@ def unstack(x: Tensor, axis: int = 0) -> tuple[Tensor, ...]:
 
 
 def _between(x: Tensor, limits: Sequence[Any], axis: int) -> tuple[Tensor, ...]:
-    """The parts of `x` along `axis` from each of `limits` to the next."""
+    """The slices of `x` along `axis` from each of `limits` to the next."""
     parts = []
     for start, stop in pairwise(limits):
         begin = tuple(start if i == axis else 0 for i in range(x.ndim))
@@ -121,12 +169,19 @@ def _between(x: Tensor, limits: Sequence[Any], axis: int) -> tuple[Tensor, ...]:
 
 
 def split(x: Tensor, sizes: int | Sequence[int], axis: int = 0) -> tuple[Tensor, ...]:
-    """Parts of `x` along `axis`, of `sizes`; one size: as many parts of it as needed, the last one
-    smaller.
+    """Slices of `x` along `axis`, as a tuple.
 
-    >>> import fusewire as fw
-    >>> fw.split(fw.arange(5), 2), fw.split(fw.arange(5), [1, 4])
-    ((tensor([0, 1]), tensor([2, 3]), tensor([4])), (tensor([0]), tensor([1, 2, 3, 4])))
+    Args:
+        sizes: the size of each slice; or one size for all, of which the last may be smaller.
+        axis: along which `x` is cut. Default 0.
+
+    Raises:
+        ShapeError: `sizes` do not add up to the size of the axis, or the one size is below 1.
+
+    Example:
+        >>> import fusewire as fw
+        >>> fw.split(fw.arange(5), 2), fw.split(fw.arange(5), [1, 4])
+        ((tensor([0, 1]), tensor([2, 3]), tensor([4])), (tensor([0]), tensor([1, 2, 3, 4])))
     """
     x = as_tensor("split", x)
     at = axis_of("split", axis, x.ndim)
@@ -135,38 +190,50 @@ def split(x: Tensor, sizes: int | Sequence[int], axis: int = 0) -> tuple[Tensor,
         if size < 1:
             raise ShapeError(f"split: a size of {size}", "sizes of parts are positive")
         return _between(x, [*range(0, n, size), n] if n else [0, 0], at)
-    given = [whole(s) for s in sizes]  # type: ignore[union-attr]
-    if None in given or any(s < 0 for s in given) or builtins.sum(given) != n:
+    counts = [whole(s) for s in sizes]  # type: ignore[union-attr]
+    if None in counts or any(s < 0 for s in counts) or builtins.sum(counts) != n:
         raise ShapeError(f"split: sizes {sizes!r} do not make up axis {at} of shape {x.shape}",
-                         f"they are whole numbers that add up to {n}; tensor_split takes places")
-    return _between(x, list(accumulate(given, initial=0)), at)
+                         f"they are whole numbers that add up to {n}; tensor_split takes indices")
+    return _between(x, list(accumulate(counts, initial=0)), at)
 
 
 def tensor_split(x: Tensor, parts: int | Sequence[int], axis: int = 0) -> tuple[Tensor, ...]:
-    """`parts` parts of `x` along `axis`, of sizes that differ by 1 at most, the larger ones first;
-    or the parts between the places `parts`.
+    """Slices of `x` along `axis`, as a tuple: a number of them, or cut at given indices.
 
-    >>> import fusewire as fw
-    >>> fw.tensor_split(fw.arange(5), 2), fw.tensor_split(fw.arange(5), [1, 3])
-    ((tensor([0, 1, 2]), tensor([3, 4])), (tensor([0]), tensor([1, 2]), tensor([3, 4])))
+    Args:
+        parts: how many slices; their sizes differ by 1 at most, and the larger ones come first.
+            Or the indices at which slices after the first begin.
+        axis: along which `x` is cut. Default 0.
+
+    Raises:
+        ShapeError: `parts` is a number below 1.
+
+    Example:
+        >>> import fusewire as fw
+        >>> fw.tensor_split(fw.arange(5), 2), fw.tensor_split(fw.arange(5), [1, 3])
+        ((tensor([0, 1, 2]), tensor([3, 4])), (tensor([0]), tensor([1, 2]), tensor([3, 4])))
     """
     x = as_tensor("tensor_split", x)
     at = axis_of("tensor_split", axis, x.ndim)
     n, count = x.shape[at], whole(parts)
     if count is None:
-        places = [slice(p, None).indices(n)[0] for p in parts]  # type: ignore[union-attr]
-        return _between(x, [0, *places, n], at)
+        positions = [slice(p, None).indices(n)[0] for p in parts]  # type: ignore[union-attr]
+        return _between(x, [0, *positions, n], at)
     if count < 1:
         raise ShapeError(f"tensor_split: {count} parts", "ask for one part or more")
     return _between(x, [i * (n // count) + min(i, n % count) for i in range(count + 1)], at)
 
 
 def chunk(x: Tensor, parts: int, axis: int = 0) -> tuple[Tensor, ...]:
-    """`x` along `axis` in at most `parts` parts of one size, the last one smaller.
+    """At most `parts` slices of `x` along `axis`, all of one size except for a smaller last one.
 
-    >>> import fusewire as fw
-    >>> fw.chunk(fw.arange(5), 3)
-    (tensor([0, 1]), tensor([2, 3]), tensor([4]))
+    Raises:
+        ShapeError: `parts` is not a whole number of 1 or more.
+
+    Example:
+        >>> import fusewire as fw
+        >>> fw.chunk(fw.arange(5), 3)
+        (tensor([0, 1]), tensor([2, 3]), tensor([4]))
     """
     x = as_tensor("chunk", x)
     at = axis_of("chunk", axis, x.ndim)

@@ -1,4 +1,4 @@
-"""Elements added around a tensor: constant ones, or its own, mirrored, repeated or wrapped."""
+"""Pads a tensor with a constant, or with its own elements mirrored, repeated or wrapped."""
 
 from __future__ import annotations
 
@@ -17,42 +17,51 @@ __all__ = ["pad"]
 
 
 def _reflected(i: int, n: int) -> int:
-    """Mirrored at the middle of the last element, which is not repeated."""
-    place = i % (2 * n - 2) if n > 1 else 0
-    return place if place < n else 2 * n - 2 - place
+    """The index mirrored at the middle of the last element, which is not repeated."""
+    offset = i % (2 * n - 2) if n > 1 else 0
+    return offset if offset < n else 2 * n - 2 - offset
 
 
 def _symmetric(i: int, n: int) -> int:
-    """Mirrored at the edge: the last element is repeated once."""
-    place = i % (2 * n)
-    return place if place < n else 2 * n - 1 - place
+    """The index mirrored at the edge, so that the last element is repeated once."""
+    offset = i % (2 * n)
+    return offset if offset < n else 2 * n - 1 - offset
 
 
-_PLACES: dict[str, Callable[[int, int], int]] = {
+_SOURCE_INDEX: dict[str, Callable[[int, int], int]] = {
     "reflect": _reflected, "symmetric": _symmetric,
     "edge": lambda i, n: min(max(i, 0), n - 1), "wrap": lambda i, n: i % n,
 }
-_PLACES |= {"replicate": _PLACES["edge"], "circular": _PLACES["wrap"]}  # PyTorch's names
+# Under PyTorch's names:
+_SOURCE_INDEX |= {"replicate": _SOURCE_INDEX["edge"], "circular": _SOURCE_INDEX["wrap"]}
 
 
 def pad(x: Tensor, width: Any, mode: str = "constant", value: Any = 0) -> Tensor:
-    """`x` with `width` = (before, after) elements added along each axis.
+    """`x` with elements added before and after each axis.
 
-    width: one number or one pair for all axes, or a pair for each. mode: "constant" adds `value`;
-    "reflect" and "symmetric" mirror x without and with its last element, "edge" repeats that
-    ("replicate" for PyTorch), "wrap" goes on from the other side ("circular").
+    Args:
+        width: (before, after) for each axis; or one pair, or one number, for all axes.
+        mode: "constant" adds `value`. "reflect" mirrors without the last element, "symmetric" with
+            it. "edge" repeats the last element, "wrap" continues from the other side. "replicate"
+            and "circular" are PyTorch's names of the last two. Default "constant".
+        value: of the added elements. Default 0.
 
-    >>> import fusewire as fw
-    >>> fw.pad(fw.tensor([1, 2, 3]), (2, 1), mode="reflect")
-    tensor([3, 2, 1, 2, 3, 2])
+    Raises:
+        ArgumentError: `mode` has another value.
+        ShapeError: `width` does not fit the axes, or an empty axis has no elements to repeat.
+
+    Example:
+        >>> import fusewire as fw
+        >>> fw.pad(fw.tensor([1, 2, 3]), (2, 1), mode="reflect")
+        tensor([3, 2, 1, 2, 3, 2])
     """
     x = as_tensor("pad", x)
     widths = _widths(x, width)
     if mode == "constant":
         return pad_constant(x, widths, value)
-    if mode not in _PLACES:
+    if mode not in _SOURCE_INDEX:
         raise ArgumentError(f"pad: mode {mode!r} is not known",
-                            f"mode is one of {', '.join(map(repr, ('constant', *_PLACES)))}")
+                            f"mode is one of {', '.join(map(repr, ('constant', *_SOURCE_INDEX)))}")
     out = alias(x)
     for axis, (before, after) in enumerate(widths):
         n = x.shape[axis]
@@ -60,42 +69,42 @@ def pad(x: Tensor, width: Any, mode: str = "constant", value: Any = 0) -> Tensor
             raise ShapeError(f"pad: axis {axis} of shape {x.shape} has no elements to repeat",
                              'use mode="constant"')
         if before + after:
-            out = picked(out, axis, [_PLACES[mode](i, n) for i in range(-before, n + after)])
+            out = picked(out, axis, [_SOURCE_INDEX[mode](i, n) for i in range(-before, n + after)])
     return out
 
 
 def _widths(x: Tensor, width: Any) -> list[tuple[int, int]]:
     if whole(width) is not None:
         return [(whole(width), whole(width))] * x.ndim
-    given = list(width)
-    if given and all(whole(w) is not None for w in given):
-        given = [given] * x.ndim
-    if len(given) == 1:
-        given = given * x.ndim
-    bad = len(given) != x.ndim or any(len(w) != 2 or min(w) < 0 for w in given)
+    pairs = list(width)
+    if pairs and all(whole(w) is not None for w in pairs):
+        pairs = [pairs] * x.ndim
+    if len(pairs) == 1:
+        pairs = pairs * x.ndim
+    bad = len(pairs) != x.ndim or any(len(w) != 2 or min(w) < 0 for w in pairs)
     if bad:
         raise ShapeError(f"pad: needs (before, after), not negative, for each of the {x.ndim} axes "
                          f"of shape {x.shape}, got {width!r}",
                          "as in pad(x, [(0, 0), (1, 1)]); slices take elements away")
-    return [(whole(a), whole(b)) for a, b in given]
+    return [(whole(a), whole(b)) for a, b in pairs]
 
 
-def picked(x: Tensor, axis: int, places: Sequence[int]) -> Tensor:
-    """The elements of `x` at `places`, known now, along `axis`: as slices, joined."""
-    return concat_same_dtype([_run(x, axis, *run) for run in _runs(places)], axis)
+def picked(x: Tensor, axis: int, indices: Sequence[int]) -> Tensor:
+    """The elements of `x` at `indices`, a list of ints, along `axis`: slices joined together."""
+    return concat_same_dtype([_run(x, axis, *run) for run in _runs(indices)], axis)
 
 
-def _runs(places: Sequence[int]) -> list[tuple[int, int, int]]:
-    """`places` as runs (first, step, count) with steps of -1, 0 or 1."""
+def _runs(indices: Sequence[int]) -> list[tuple[int, int, int]]:
+    """`indices` as runs (first, step, count) with steps of -1, 0 or 1."""
     runs: list[list[int]] = []
-    for place in places:
+    for index in indices:
         if runs:
             first, step, count = runs[-1]
-            move = place - (first + step * (count - 1))
+            move = index - (first + step * (count - 1))
             if move in (-1, 0, 1) and (count == 1 or move == step):
                 runs[-1][1:] = [move, count + 1]
                 continue
-        runs.append([place, 1, 1])
+        runs.append([index, 1, 1])
     return [(first, step, count) for first, step, count in runs]
 
 

@@ -1,4 +1,4 @@
-"""The same elements in other places, or several times: made of views."""
+"""Moves and repeats elements by composing views: roll, repeat, tile, moveaxis, unflatten."""
 
 from __future__ import annotations
 
@@ -17,7 +17,15 @@ from ..data_dependent import repeated
 from ..elementwise.pointwise import alias, remainder
 from .concat import concat_same_dtype
 from .join import split
-from .view import broadcast_to, expand_dims, permute_dims, reshape, take_op
+from .view import (
+    broadcast_to,
+    expand_dims,
+    permute_dims,
+    reshape,
+    slice_axes,
+    take_op,
+    unslice,
+)
 
 __all__ = [
     "broadcast_arrays", "broadcast_shapes", "moveaxis", "repeat", "roll", "tile", "unflatten",
@@ -25,11 +33,15 @@ __all__ = [
 
 
 def broadcast_shapes(*shapes: Sequence[int]) -> tuple[Any, ...]:
-    """The shape that `shapes` have in common after broadcasting.
+    """The common shape of `shapes` after broadcasting.
 
-    >>> import fusewire as fw
-    >>> fw.broadcast_shapes((3, 1), (5,))
-    (3, 5)
+    Raises:
+        ShapeError: the shapes do not broadcast.
+
+    Example:
+        >>> import fusewire as fw
+        >>> fw.broadcast_shapes((3, 1), (5,))
+        (3, 5)
     """
     return _common("broadcast_shapes", *[_sizes("broadcast_shapes", s) for s in shapes])
 
@@ -38,39 +50,62 @@ _common, _sizes = shapes.broadcast, shapes.sizes_of
 
 
 def broadcast_arrays(*arrays: Tensor) -> tuple[Tensor, ...]:
-    """The tensors, each repeated to the shape that they have in common after broadcasting."""
+    """The tensors, each repeated to their common shape after broadcasting, as a tuple.
+
+    Raises:
+        ShapeError: the shapes do not broadcast.
+
+    Example:
+        >>> import fusewire as fw
+        >>> [x.shape for x in fw.broadcast_arrays(fw.ones(3, 1), fw.ones(2))]
+        [(3, 2), (3, 2)]
+    """
     tensors = [as_tensor("broadcast_arrays", x) for x in arrays]
     shape = _common("broadcast_arrays", *[x.shape for x in tensors])
     return tuple(broadcast_to(x, shape) for x in tensors)
 
 
 def moveaxis(x: Tensor, source: Any, destination: Any) -> Tensor:
-    """`x` with the axes `source` (one or several) at the places `destination`, the others in order.
+    """`x` with the axes `source` moved to `destination`; the other axes keep their order.
 
-    >>> import fusewire as fw
-    >>> fw.moveaxis(fw.zeros(2, 3, 4), 0, -1).shape
-    (3, 4, 2)
+    Args:
+        source: one axis or several of `x`.
+        destination: as many axes of the result.
+
+    Raises:
+        ShapeError: the numbers of axes differ, or one is named twice.
+
+    Example:
+        >>> import fusewire as fw
+        >>> fw.moveaxis(fw.zeros(2, 3, 4), 0, -1).shape
+        (3, 4, 2)
     """
     x = as_tensor("moveaxis", x)
-    given, places = ([axis_of("moveaxis", a, x.ndim) for a in shapes.listed("moveaxis", axes)]
-                     for axes in (source, destination))
-    for axes in (given, places):
-        if len(set(axes)) != len(given) or len(axes) != len(given):
+    sources, targets = ([axis_of("moveaxis", a, x.ndim) for a in shapes.listed("moveaxis", axes)]
+                        for axes in (source, destination))
+    for axes in (sources, targets):
+        if len(set(axes)) != len(sources) or len(axes) != len(sources):
             raise ShapeError(f"moveaxis: the axes {source!r} cannot go to {destination!r}",
-                             "give as many places as axes, each once")
-    rest = iter(a for a in range(x.ndim) if a not in given)
-    goes = dict(zip(places, given))
-    return permute_dims(x, [goes[i] if i in goes else next(rest) for i in range(x.ndim)])
+                             "name as many destinations as axes, each once")
+    rest = iter(a for a in range(x.ndim) if a not in sources)
+    source_at = dict(zip(targets, sources))
+    return permute_dims(x, [source_at[i] if i in source_at else next(rest) for i in range(x.ndim)])
 
 
 def roll(x: Tensor, shift: Any, axis: Any = None) -> Tensor:
-    """`x` with its elements moved by `shift` places along `axis`; the last ones come in front.
+    """`x` with its elements moved by `shift` along `axis`; the last ones wrap round to the front.
 
-    axis: one, or as many as there are shifts; None: along the row-major order of all elements.
+    Args:
+        shift: number of elements, negative to move backwards; one for each axis, or one for all.
+        axis: one axis or several. Default None: the row-major order of all elements.
 
-    >>> import fusewire as fw
-    >>> fw.roll(fw.arange(5), 2)
-    tensor([3, 4, 0, 1, 2])
+    Raises:
+        ShapeError: the shifts are not whole numbers, or there are not as many as axes.
+
+    Example:
+        >>> import fusewire as fw
+        >>> fw.roll(fw.arange(5), 2)
+        tensor([3, 4, 0, 1, 2])
     """
     x = as_tensor("roll", x)
     if axis is None:
@@ -89,9 +124,9 @@ def roll(x: Tensor, shift: Any, axis: Any = None) -> Tensor:
 
 def _rolled(x: Tensor, by: int, axis: int) -> Tensor:
     n = x.shape[axis]
-    if type(n) is not int:  # not known whether `by` is more than once around
-        places = remainder(iota((n,), 0, device=x.device) - by, n)
-        return apply(take_op, (x, places), {"axis": axis})
+    if type(n) is not int:  # `by` may wrap round more than once
+        indices = remainder(iota((n,), 0, device=x.device) - by, n)
+        return apply(take_op, (x, indices), {"axis": axis})
     last = by % n if n else 0
     if last == 0:
         return x
@@ -99,16 +134,33 @@ def _rolled(x: Tensor, by: int, axis: int) -> Tensor:
     return concat_same_dtype([back, front], axis)
 
 
+def shift(x: Tensor, by: int, fill: Any) -> Tensor:
+    """`x` moved by `by` elements along the last axis; `fill` takes the place of missing ones."""
+    n = x.shape[-1]
+    size = (*x.shape[:-1], n - abs(by) if n > abs(by) else 0)
+    origin = (0,) * (x.ndim - 1)
+    part = slice_axes(x, (*origin, max(-by, 0)), (1,) * x.ndim, size)
+    return unslice(part, x.shape, (*origin, max(by, 0)), (1,) * x.ndim, fill)
+
+
 def repeat(x: Tensor, repeats: Any, *more: Any, axis: int | None = None) -> Tensor:
-    """`x` with each element `repeats` times along `axis` (None: flattened), next to each other.
+    """`x` with each element repeated `repeats` times, next to each other.
 
-    repeats: a number, or a tensor with one for each element along the axis.
+    Args:
+        repeats: a number, or a tensor of integers with one for each element along the axis.
+        axis: along which elements are repeated. Default None: flattens `x` first.
 
-    >>> import fusewire as fw
-    >>> fw.repeat(fw.tensor([1, 2]), 2), fw.repeat(fw.tensor([1, 2]), fw.tensor([3, 1]))
-    (tensor([1, 1, 2, 2]), tensor([1, 1, 1, 2]))
+    Raises:
+        ArgumentError: several numbers are passed as arguments.
+        ShapeError: `repeats` is negative or does not fit the axis.
+        DTypeError: `repeats` is a tensor of another kind than integers.
+
+    Example:
+        >>> import fusewire as fw
+        >>> fw.repeat(fw.tensor([1, 2]), 2), fw.repeat(fw.tensor([1, 2]), fw.tensor([3, 1]))
+        (tensor([1, 1, 2, 2]), tensor([1, 1, 1, 2]))
     """
-    if more:  # other libraries mean the axis, or how often the whole is repeated along each
+    if more:  # other libraries read these as the axis, or as repetitions of the whole tensor
         raise ArgumentError(f"repeat: takes one number of repeats, not {(repeats, *more)}",
                             "x.tile((2, 1)) lays copies of x side by side, x.repeat(2, axis=1) "
                             "those of each element")
@@ -127,7 +179,7 @@ def repeat(x: Tensor, repeats: Any, *more: Any, axis: int | None = None) -> Tens
 
 
 def _repeated(repeats: Any, n: int) -> Tensor:
-    """The indices 0 to n - 1, each as many times as `repeats` says."""
+    """The indices 0 to n - 1, each repeated as `repeats` says."""
     times = as_tensor("repeat", repeats)
     if times.dtype.kind not in "iu":
         raise DTypeError(f"repeat: repeats are integers, not {times.dtype.name}",
@@ -139,12 +191,16 @@ def _repeated(repeats: Any, n: int) -> Tensor:
 
 
 def tile(x: Tensor, repetitions: Sequence[int]) -> Tensor:
-    """`x` as a whole `repetitions` times along each axis, side by side.
+    """Copies of `x` side by side: `repetitions` of them along each axis, counted from the last.
 
-    >>> import fusewire as fw
-    >>> fw.tile(fw.tensor([1, 2]), (2, 2))
-    tensor([[1, 2, 1, 2],
-            [1, 2, 1, 2]])
+    Raises:
+        ShapeError: a number of repetitions is negative.
+
+    Example:
+        >>> import fusewire as fw
+        >>> fw.tile(fw.tensor([1, 2]), (2, 2))
+        tensor([[1, 2, 1, 2],
+                [1, 2, 1, 2]])
     """
     x, times = as_tensor("tile", x), shapes.sizes_of("tile", repetitions)
     if any(t < 0 for t in times):
@@ -157,13 +213,21 @@ def tile(x: Tensor, repetitions: Sequence[int]) -> Tensor:
 
 
 def unflatten(x: Tensor, axis: int, sizes: Sequence[int]) -> Tensor:
-    """`x` with `axis` made into axes of `sizes`, of which one may be -1; `flatten` undoes it.
+    """`x` with `axis` split into axes of `sizes`; `flatten` is the inverse.
 
-    >>> import fusewire as fw
-    >>> fw.unflatten(fw.zeros(2, 6), 1, (3, -1)).shape
-    (2, 3, 2)
+    Args:
+        axis: the axis that is split.
+        sizes: the new sizes; one of them may be -1 and follows from the others.
+
+    Raises:
+        ShapeError: the product of `sizes` is not the size of the axis.
+
+    Example:
+        >>> import fusewire as fw
+        >>> fw.unflatten(fw.zeros(2, 6), 1, (3, -1)).shape
+        (2, 3, 2)
     """
     x = as_tensor("unflatten", x)
     at = axis_of("unflatten", axis, x.ndim)
-    made = shapes.resolve_reshape((x.shape[at],), shapes.sizes_of("unflatten", sizes))
-    return reshape(x, (*x.shape[:at], *made, *x.shape[at + 1:]))
+    inner = shapes.resolve_reshape((x.shape[at],), shapes.sizes_of("unflatten", sizes))
+    return reshape(x, (*x.shape[:at], *inner, *x.shape[at + 1:]))

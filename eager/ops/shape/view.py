@@ -1,8 +1,9 @@
-"""Ops that only move elements: each says where an element of its result comes from.
+"""Moves elements without changing them: reshape, permute, broadcast, slice, pad and take.
 
-The map is written over indices that may be Python ints, NumPy arrays or expressions of the loop IR,
-so it uses arithmetic, comparisons and `&` only; `//` and `%` are used on values that are not
-negative wherever the mask holds.
+Each op has an index map from an element of its result to the element of its input. The map is
+written over indices that may be Python ints, NumPy arrays or expressions of the loop IR. It
+therefore uses only arithmetic, comparisons and `&`, and applies `//` and `%` only to values that
+are not negative wherever the mask holds.
 """
 
 from __future__ import annotations
@@ -17,14 +18,13 @@ from ... import interpreter
 from ...arrays import shapes
 from ...arrays.dtypes import int64
 from ...arrays.shapes import TensorType, axis_of, product
-from ...core.dispatch import apply, known
+from ...core.dispatch import apply, with_data
 from ...core.op import Op, Source, define, each
 from ...core.tensor import Tensor, as_tensor
 from ...core.views import linked, view_of
 from ...errors import IndexingError, ShapeError
 from .. import batching
 from ..batching import permuted, prefixed
-from ..create import zeros_like
 from ..elementwise.pointwise import alias, cast, where
 
 __all__ = [
@@ -32,7 +32,7 @@ __all__ = [
     "reshape", "squeeze", "take", "transpose",
 ]
 
-# ---- the same elements in another shape
+# ---- reshape
 def flatten_index(index: Sequence[Any], shape: Sequence[Any]) -> Any:
     """The position of element `index` in row-major order."""
     flat: Any = 0
@@ -42,7 +42,7 @@ def flatten_index(index: Sequence[Any], shape: Sequence[Any]) -> Any:
 
 
 def unflatten_index(flat: Any, shape: Sequence[Any]) -> tuple[Any, ...]:
-    """The element at position `flat` in row-major order."""
+    """The index of the element at position `flat` in row-major order."""
     out: list[Any] = []
     for n in reversed(shape[1:]):
         out.append(flat % n)
@@ -61,63 +61,86 @@ reshape_op = define(Op(
 
 
 def reshape(x: Tensor, shape: Any, copy: bool | None = None) -> Tensor:
-    """The elements of `x`, in row-major order, in another shape; one size may be -1.
+    """The elements of `x` in row-major order, in another shape.
 
-    copy=False: ShapeError where the elements do not lie in memory so that no copy is needed.
+    Args:
+        shape: the new sizes; one of them may be -1 and follows from the others.
+        copy: False forbids a copy of the elements. Default None: copies where memory requires it.
 
-    >>> import fusewire as fw
-    >>> fw.arange(6).reshape(2, -1)
-    tensor([[0, 1, 2],
-            [3, 4, 5]])
+    Raises:
+        ShapeError: the sizes do not hold as many elements as `x`, or copy=False needs a copy.
+
+    Example:
+        >>> import fusewire as fw
+        >>> fw.arange(6).reshape(2, -1)
+        tensor([[0, 1, 2],
+                [3, 4, 5]])
     """
     if not interpreter.in_use and copy is None and isinstance(x, Tensor):
         try:
             data = x._data.reshape(shape)
         except (ValueError, TypeError):
-            pass  # found out once more below, for the error
-        else:  # NumPy takes None, and any negative size for -1
+            pass  # the checks below raise the error that says what to do
+        else:  # NumPy also takes None, and any negative size for -1
             if shape == -1 if type(shape) is int else type(shape) is tuple and (
                     data.shape == shape or min(shape) == -1):
-                out = known(reshape_op, x, data, {"shape": data.shape})
+                out = with_data(reshape_op, x, data, {"shape": data.shape})
                 if data.base is x._data or data.base is x._data.base is not None:  # no copy
                     out._base = ref(x) if x._base is None else linked(x)
                 return out
     x = as_tensor("reshape", x)
-    wanted = shapes.resolve_reshape(x.shape, shapes.sizes_of("reshape", shape))
-    out = alias(x) if shapes.same(wanted, x.shape) else apply(reshape_op, (x,), {"shape": wanted})
+    new_shape = shapes.resolve_reshape(x.shape, shapes.sizes_of("reshape", shape))
+    out = alias(x) if shapes.same(new_shape, x.shape) else \
+        apply(reshape_op, (x,), {"shape": new_shape})
     if not isinstance(out._data, np.ndarray) or _shares(out._data, x._data):
         view_of(x, out)
     if copy is False and x.size and isinstance(x._data, np.ndarray) and \
             not np.may_share_memory(x._data, out._data):
-        raise ShapeError(f"reshape: {x.shape} to {wanted} needs a copy of these elements",
-                         "leave copy=False away")
+        raise ShapeError(f"reshape: {x.shape} to {new_shape} needs a copy of these elements",
+                         "omit copy=False")
     return out
 
 
 def _shares(data: Any, array: Any) -> bool:
-    """Whether NumPy has made `data` of `array` without a copy."""
+    """True if NumPy created `data` from `array` without a copy."""
     return data is array or data.base is array or data.base is array.base is not None
 
 
 def expand_dims(x: Tensor, axis: Any = 0) -> Tensor:
-    """`x` with a new axis of size 1 at `axis`; several: at each of these places of the result.
+    """`x` with new axes of size 1.
 
-    >>> import fusewire as fw
-    >>> fw.expand_dims(fw.zeros(3), (0, -1)).shape
-    (1, 3, 1)
+    Args:
+        axis: position of the new axis in the result, or several positions. Default 0.
+
+    Example:
+        >>> import fusewire as fw
+        >>> fw.expand_dims(fw.zeros(3), (0, -1)).shape
+        (1, 3, 1)
     """
     x = as_tensor("expand_dims", x)
     if shapes.whole(axis) is not None:
         at = axis_of("expand_dims", axis, x.ndim + 1)
         return reshape(x, (*x.shape[:at], 1, *x.shape[at:]))
-    given = shapes.listed("expand_dims", axis)
-    new = shapes.axes_of("expand_dims", given, x.ndim + len(given))
+    listed = shapes.listed("expand_dims", axis)
+    new = shapes.axes_of("expand_dims", listed, x.ndim + len(listed))
     sizes = iter(x.shape)
-    return reshape(x, tuple(1 if i in new else next(sizes) for i in range(x.ndim + len(given))))
+    return reshape(x, tuple(1 if i in new else next(sizes) for i in range(x.ndim + len(listed))))
 
 
 def squeeze(x: Tensor, axis: Any = None) -> Tensor:
-    """`x` without the axes of size 1 given in `axis` (None: all of them)."""
+    """`x` without axes of size 1.
+
+    Args:
+        axis: one axis or several. Default None: all axes of size 1.
+
+    Raises:
+        ShapeError: a named axis has another size than 1.
+
+    Example:
+        >>> import fusewire as fw
+        >>> fw.squeeze(fw.zeros(1, 3, 1)).shape, fw.squeeze(fw.zeros(1, 3, 1), 0).shape
+        ((3,), (3, 1))
+    """
     x = as_tensor("squeeze", x)
     sizes = x.shape
     axes = [i for i, n in enumerate(sizes) if n == 1] if axis is None else \
@@ -125,12 +148,25 @@ def squeeze(x: Tensor, axis: Any = None) -> Tensor:
     for i in axes:
         if sizes[i] != 1:
             raise ShapeError(f"squeeze: axis {i} of shape {sizes} has size {sizes[i]}, not 1",
-                             "only axes of size 1 can be left out; reduce or index the others")
+                             "squeeze removes axes of size 1; reduce or index the others")
     return reshape(x, tuple(n for i, n in enumerate(sizes) if i not in axes))
 
 
 def flatten(x: Tensor, start_dim: int = 0, end_dim: int = -1) -> Tensor:
-    """`x` with the axes from `start_dim` to `end_dim` made into one."""
+    """`x` with the axes from `start_dim` to `end_dim` joined into one.
+
+    Args:
+        start_dim: the first of these axes. Default 0.
+        end_dim: the last of these axes. Default -1.
+
+    Raises:
+        ShapeError: `start_dim` comes after `end_dim`.
+
+    Example:
+        >>> import fusewire as fw
+        >>> fw.flatten(fw.zeros(2, 3, 4), 1).shape
+        (2, 12)
+    """
     x = as_tensor("flatten", x)
     first, last = (axis_of("flatten", a, max(x.ndim, 1)) for a in (start_dim, end_dim))
     if first > last:
@@ -140,7 +176,7 @@ def flatten(x: Tensor, start_dim: int = 0, end_dim: int = -1) -> Tensor:
     return reshape(x, (*sizes[:first], product(sizes[first:last + 1]), *sizes[last + 1:]))
 
 
-# ---- another order of axes
+# ---- permutations of axes
 permute_op = define(Op(
     "permute_dims", "view",
     lambda x, axes: TensorType(tuple(x.shape[a] for a in axes), x.dtype),
@@ -152,27 +188,51 @@ permute_op = define(Op(
 
 
 def permute_dims(x: Tensor, axes: Sequence[int]) -> Tensor:
-    """`x` with its axes in the order `axes`: axis i of the result is axis axes[i] of `x`."""
-    x, given = as_tensor("permute_dims", x), shapes.listed("permute_dims", axes)
-    order = tuple(axis_of("permute_dims", a, x.ndim) for a in given)
-    if sorted(order) != list(range(x.ndim)):
-        raise ShapeError(f"permute_dims: {given} is not an order of the {x.ndim} axes of shape "
+    """`x` with its axes in the order `axes`: axis i of the result is axis axes[i] of `x`.
+
+    Raises:
+        ShapeError: `axes` does not name every axis once.
+
+    Example:
+        >>> import fusewire as fw
+        >>> fw.permute_dims(fw.zeros(2, 3, 4), (2, 0, 1)).shape
+        (4, 2, 3)
+    """
+    x, listed = as_tensor("permute_dims", x), shapes.listed("permute_dims", axes)
+    checked = tuple(axis_of("permute_dims", a, x.ndim) for a in listed)
+    if sorted(checked) != list(range(x.ndim)):
+        raise ShapeError(f"permute_dims: {listed} is not an order of the {x.ndim} axes of shape "
                          f"{x.shape}", "name every axis once")
-    same = order == tuple(range(x.ndim))
-    return view_of(x, alias(x) if same else apply(permute_op, (x,), {"axes": order}))
+    same = checked == tuple(range(x.ndim))
+    return view_of(x, alias(x) if same else apply(permute_op, (x,), {"axes": checked}))
 
 
 def transpose(x: Tensor, axis0: int, axis1: int) -> Tensor:
-    """`x` with two axes exchanged."""
+    """`x` with the axes `axis0` and `axis1` exchanged.
+
+    Example:
+        >>> import fusewire as fw
+        >>> fw.transpose(fw.zeros(2, 3, 4), 0, -1).shape
+        (4, 3, 2)
+    """
     x = as_tensor("transpose", x)
     a, b = (axis_of("transpose", i, x.ndim) for i in (axis0, axis1))
-    order = list(range(x.ndim))
-    order[a], order[b] = b, a
-    return permute_dims(x, order)
+    axes = list(range(x.ndim))
+    axes[a], axes[b] = b, a
+    return permute_dims(x, axes)
 
 
 def matrix_transpose(x: Tensor) -> Tensor:
-    """`x` with its last two axes exchanged."""
+    """The transposed matrices: (..., m, n) -> (..., n, m).
+
+    Raises:
+        ShapeError: `x` has fewer than two axes.
+
+    Example:
+        >>> import fusewire as fw
+        >>> fw.matrix_transpose(fw.zeros(5, 2, 3)).shape
+        (5, 3, 2)
+    """
     x = as_tensor("matrix_transpose", x)
     if x.ndim < 2:
         raise ShapeError(f"matrix_transpose: needs two axes or more, got shape {x.shape}",
@@ -205,29 +265,39 @@ broadcast_op = define(Op(
 
 
 def broadcast_to(x: Tensor, shape: Sequence[Any]) -> Tensor:
-    """`x` repeated along axes of size 1 and new leading axes to `shape`."""
-    x, wanted = as_tensor("broadcast_to", x), shapes.sizes_of("broadcast_to", shape)
-    if shapes.same(wanted, x.shape):
+    """`x` with axes of size 1 and new leading axes repeated up to `shape`.
+
+    Raises:
+        ShapeError: `x` does not broadcast to `shape`.
+
+    Example:
+        >>> import fusewire as fw
+        >>> fw.broadcast_to(fw.tensor([1, 2]), (2, 2))
+        tensor([[1, 2],
+                [1, 2]])
+    """
+    x, new_shape = as_tensor("broadcast_to", x), shapes.sizes_of("broadcast_to", shape)
+    if shapes.same(new_shape, x.shape):
         return view_of(x, alias(x))
-    _broadcast_result(TensorType(x.shape, x.dtype), wanted)
-    return view_of(x, apply(broadcast_op, (x,), {"shape": wanted}))
+    _broadcast_result(TensorType(x.shape, x.dtype), new_shape)
+    return view_of(x, apply(broadcast_op, (x,), {"shape": new_shape}))
 
 
 def expand_to(x: Tensor, shape: tuple[Any, ...]) -> Tensor:
-    """`broadcast_to` where the shapes are known to fit; `x` itself where it has that shape."""
+    """`broadcast_to` for shapes that fit; returns `x` itself where it has that shape already."""
     return x if shapes.same(x.shape, shape) else apply(broadcast_op, (x,), {"shape": shape})
 
 
-# ---- a part of the elements, and its way back
+# ---- slices, and their gradient
 def _slice_read(k: Any, index: Any, types: Any, at: Any, start: Any, step: Any, size: Any) -> Any:
     return [Source(0, tuple(b + i * s for i, b, s in zip(index, start, step)))]
 
 
 def _slice_impl(xp: Any, x: Any, start: Any, step: Any, size: Any) -> Any:
-    return x[tuple(_as_slice(b, s, n) for b, s, n in zip(start, step, size))]
+    return x[tuple(as_slice(b, s, n) for b, s, n in zip(start, step, size))]
 
 
-def _as_slice(start: int, step: int, size: int) -> slice:
+def as_slice(start: int, step: int, size: int) -> slice:
     if size == 0:  # a negative start would count from the end
         return slice(0, 0)
     stop = start + step * size
@@ -242,9 +312,9 @@ slice_op = define(Op(
 
 
 def slice_axes(x: Tensor, start: Any, step: Any, size: Any) -> Tensor:
-    """`size` elements of `x` along each axis, from `start` on with `step` between them.
+    """The slice of `x` with `size` elements along each axis, from `start` on, every `step`-th.
 
-    `x` itself where those are all.
+    Returns `x` itself where the slice covers it.
     """
     if tuple(size) == x.shape and all(s == 1 for s in step) and all(b == 0 for b in start):
         return x
@@ -252,7 +322,7 @@ def slice_axes(x: Tensor, start: Any, step: Any, size: Any) -> Tensor:
     return view_of(x, apply(slice_op, (x,), params))
 
 
-def _unslice_read(k: Any, index: Any, types: Any, at: Any, shape: Any, start: Any, step: Any,
+def unslice_read(k: Any, index: Any, types: Any, at: Any, shape: Any, start: Any, step: Any,
                   fill: Any) -> list[Source]:
     where, mask = [], None
     for i, b, s, n in zip(index, start, step, types[0].shape):
@@ -268,19 +338,22 @@ def _unslice_read(k: Any, index: Any, types: Any, at: Any, shape: Any, start: An
 
 def _unslice_impl(xp: Any, x: Any, shape: Any, start: Any, step: Any, fill: Any) -> Any:
     out = xp.full(shape, fill, x.dtype)
-    out[tuple(_as_slice(b, s, n) for b, s, n in zip(start, step, x.shape))] = x
+    out[tuple(as_slice(b, s, n) for b, s, n in zip(start, step, x.shape))] = x
     return out
 
 
 unslice_op = define(Op(
     "unslice", "view", lambda x, shape, start, step, fill: TensorType(tuple(shape), x.dtype),
-    _unslice_impl, _unslice_read,
+    _unslice_impl, unslice_read,
     each(lambda g, out, x, shape, start, step, fill: slice_axes(g, start, step, x.shape)),
     batch=prefixed(("start",), ("step",), ("shape",))))
 
 
 def unslice(x: Tensor, shape: Any, start: Any, step: Any, fill: Any = 0) -> Tensor:
-    """A tensor of `shape` full of `fill` in which that slice is `x`: what `slice_axes` undoes."""
+    """A tensor of `shape` filled with `fill`, except for the slice that holds `x`.
+
+    It is the inverse of `slice_axes`.
+    """
     params = {"shape": tuple(shape), "start": tuple(start), "step": tuple(step), "fill": fill}
     return apply(unslice_op, (x,), params)
 
@@ -297,27 +370,27 @@ def pad(x: Tensor, width: Sequence[tuple[int, int]], value: Any = 0) -> Tensor:
 
 
 def flip(x: Tensor, axis: Any = None) -> Tensor:
-    """`x` with the order of elements turned round along `axis` (None: all axes)."""
+    """`x` with its elements in reverse order along `axis`.
+
+    Args:
+        axis: one axis or several. Default None: all axes.
+
+    Example:
+        >>> import fusewire as fw
+        >>> fw.flip(fw.tensor([1, 2, 3]))
+        tensor([3, 2, 1])
+    """
     x = as_tensor("flip", x)
     axes = shapes.axes_of("flip", axis, x.ndim)
     if not axes:
         return alias(x)
     start = tuple(n - 1 if i in axes else 0 for i, n in enumerate(x.shape))
     out = slice_axes(x, start, tuple(-1 if i in axes else 1 for i in range(x.ndim)), x.shape)
-    out._base = None  # a copy in PyTorch
+    out._base = None  # as in PyTorch, where flip copies
     return out
 
 
-def shift(x: Tensor, by: int, fill: Any) -> Tensor:
-    """`x` moved by `by` places along the last axis, with `fill` where elements are missing."""
-    n = x.shape[-1]
-    size = (*x.shape[:-1], n - abs(by) if n > abs(by) else 0)
-    origin = (0,) * (x.ndim - 1)
-    kept = slice_axes(x, (*origin, max(-by, 0)), (1,) * x.ndim, size)
-    return unslice(kept, x.shape, (*origin, max(by, 0)), (1,) * x.ndim, fill)
-
-
-# ---- elements picked by a tensor of indices
+# ---- take: indices are a tensor
 def _take_result(x: TensorType, i: TensorType, axis: int) -> TensorType:
     return TensorType((*x.shape[:axis], *i.shape, *x.shape[axis + 1:]), x.dtype)
 
@@ -348,13 +421,20 @@ take_op = define(Op(
 
 
 def take(x: Tensor, indices: Tensor, /, axis: int | None = None) -> Tensor:
-    """Elements of `x` at `indices` along `axis`; IndexError outside of the axis, -1 is the last.
+    """The elements of `x` at `indices` along `axis`: the shape of `indices` replaces that axis.
 
-    Only for a vector may the axis be left out.
+    Args:
+        indices: integers; negative ones count from the end.
+        axis: may be omitted for a vector. Default None.
 
-    >>> import fusewire as fw
-    >>> fw.tensor([10, 20, 30]).take(fw.tensor([0, -1]))
-    tensor([10, 30])
+    Raises:
+        IndexingError: an index is out of range, or `indices` are not integers.
+        ShapeError: `axis` is missing for more than one axis.
+
+    Example:
+        >>> import fusewire as fw
+        >>> fw.tensor([10, 20, 30]).take(fw.tensor([0, -1]))
+        tensor([10, 30])
     """
     x, indices = as_tensor("take", x), as_tensor("take", indices)
     if axis is None and x.ndim > 1:
@@ -365,19 +445,19 @@ def take(x: Tensor, indices: Tensor, /, axis: int | None = None) -> Tensor:
 
 
 def from_front(name: str, indices: Tensor, n: Any) -> Tensor:
-    """`indices` into an axis of size `n`; those below 0, counted from its end, made positive."""
+    """`indices` into an axis of size `n`, with `n` added to the negative ones."""
     kind = indices.dtype.kind
     if kind not in "iu":
         raise IndexingError(f"{name}: indices must be integers, not {indices.dtype.name}",
                             "cast them: indices.astype(fw.int64)")
     if kind == "u":
         return indices
-    if indices.dtype.itemsize < 4:  # n may be too large for it
+    if indices.dtype.itemsize < 4:  # n may not fit in this dtype
         indices = cast(indices, int64)
     return where(indices < 0, indices + n, indices)
 
 
-# ---- the way back of take: elements added at places known only at run time
+# ---- add_at: the gradient of take, which adds elements at indices of run time
 def _scatter_result(g: TensorType, i: TensorType, size: Any, axis: int) -> TensorType:
     return TensorType((*g.shape[:axis], size, *g.shape[axis + i.ndim:]), g.dtype)
 
@@ -390,20 +470,21 @@ def _scatter_impl(xp: Any, g: Any, i: Any, size: int, axis: int) -> Any:
 scatter_op = define(Op(
     "add_at", "opaque", _scatter_result, _scatter_impl, None,
     each(lambda g, out, x, i, size, axis: apply(take_op, (g, i), {"axis": axis}), None),
-    why={"meaning": "several elements may be added to one place, known only at run time",
+    why={"meaning": "several elements may be added at one index, which only run time tells",
          "onnx": "written as ScatterND with reduction='add'",
          "fast cupy": "it adds rows in no fixed order, or in many passes over them"},
     bounds=lambda g, i, size, axis: ((1, size),), batch=batching.added_at))
 
 
 def add_at(values: Tensor, indices: Tensor, size: Any, axis: int = 0) -> Tensor:
-    """Zeros with `size` elements along `axis`, and each of `values` added at its index.
+    """A tensor of zeros with `size` elements along `axis`, and each of `values` added at its index.
 
-    `values` has the axes of `indices` (integers from 0 to size - 1) in the place of `axis`.
+    The axes of `indices`, integers from 0 to size - 1, replace `axis` in the shape of `values`.
 
-    >>> import fusewire as fw
-    >>> add_at(fw.tensor([1.0, 2.0, 3.0]), fw.tensor([0, 2, 0]), 3)
-    tensor([4., 0., 2.])
+    Example:
+        >>> import fusewire as fw
+        >>> add_at(fw.tensor([1.0, 2.0, 3.0]), fw.tensor([0, 2, 0]), 3)
+        tensor([4., 0., 2.])
     """
     values, indices = as_tensor("add_at", values), as_tensor("add_at", indices)
     at = axis_of("add_at", axis, values.ndim - indices.ndim + 1)
@@ -414,31 +495,3 @@ def add_at(values: Tensor, indices: Tensor, size: Any, axis: int = 0) -> Tensor:
         raise ShapeError(f"add_at: values {values.shape} do not have the shape of the indices "
                          f"{indices.shape} from axis {at} on", "give one value for each index")
     return apply(scatter_op, (values, indices), {"size": size, "axis": at})
-
-
-# ---- a slice replaced
-def _put_read(k: Any, index: Any, types: Any, at: Any, start: Any, step: Any, **rest: Any) -> Any:
-    inner = _unslice_read(k, index, [types[1]], at, types[0].shape, start, step, 0)[0]
-    return [Source(1, inner.index, inner.mask), Source(0, tuple(index))]
-
-
-def _put_impl(xp: Any, x: Any, v: Any, start: Any, step: Any) -> Any:
-    out = x.copy()
-    out[tuple(_as_slice(b, s, n) for b, s, n in zip(start, step, v.shape))] = v
-    return out
-
-
-def _put_vjp(needs: Any, g: Tensor, out: Tensor, x: Tensor, v: Tensor, start: Any, step: Any
-             ) -> Any:
-    return [put_slice(g, zeros_like(v), start, step) if needs[0] else None,
-            slice_axes(g, start, step, v.shape) if needs[1] else None]
-
-
-put_op = define(Op(
-    "put_slice", "view", lambda x, v, start, step: x, _put_impl, _put_read, _put_vjp,
-    batch=prefixed(("start",), ("step",))))
-
-
-def put_slice(x: Tensor, v: Tensor, start: Any, step: Any) -> Tensor:
-    """`x` with the slice of the shape of `v` that `start` and `step` name replaced by `v`."""
-    return apply(put_op, (x, v), {"start": tuple(start), "step": tuple(step)})

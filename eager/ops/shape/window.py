@@ -1,11 +1,13 @@
-"""Sliding windows over the last axes: what convolutions and pools read, and their way back.
+"""Reads sliding windows over the last axes for convolutions and pools, and sums them in gradients.
 
-`window` of x (..., s1, s2) is (..., o1, o2, k1, k2): element (o, k) of an axis is element
-`(o * stride + k * dilation - pad) / spread` of x where that is whole and inside, else `fill`.
-`spread` > 1 reads x as if `spread - 1` holes stood between its elements, as the gradient of a
-strided convolution needs. `unwindow` is the way back: (..., s1, s2, k1, k2) with, for each element
-of x and each position in a window, the window's element that came from it, or 0; its sum over the
-last axes is the gradient of `window`.
+`window` of x (..., s1, s2) is (..., o1, o2, k1, k2). Its element (o, k) of an axis is element
+`(o * stride + k * dilation - pad) / spread` of x where that is a whole number inside the axis, else
+`fill`. `spread` > 1 reads x as if `spread - 1` holes lay between its elements, as the gradient of a
+strided convolution needs.
+
+`unwindow` maps back, to (..., s1, s2, k1, k2): for each element of x and each position in a window
+it holds the window's element that was read from there, or 0. Its sum over the last axes is the
+gradient of `window`.
 """
 
 from __future__ import annotations
@@ -34,15 +36,15 @@ def _read(k: Any, index: Any, types: Any, at: Any, kernel: Any, out: Any, stride
           dilation: Any, pad: Any, spread: Any, fill: Any) -> list[Source]:
     d = len(kernel)
     lead, o, w = index[:-2 * d], index[-2 * d:-d], index[-d:]
-    place, mask = [], None
+    source, mask = [], None
     for a in range(d):
         position = o[a] * stride[a] + w[a] * dilation[a] - pad[a]
         size = types[0].shape[-d + a]
         inside = position_mask(position, size, spread[a], always=_never_outside(
             out[a], kernel[a], stride[a], dilation[a], pad[a], size, spread[a]))
-        place.append(position // spread[a] if spread[a] != 1 else position)
+        source.append(position // spread[a] if spread[a] != 1 else position)
         mask = inside if mask is None else (mask if inside is None else mask & inside)
-    return [Source(0, (*lead, *place), mask)]
+    return [Source(0, (*lead, *source), mask)]
 
 
 def _never_outside(out: Any, kernel: Any, stride: Any, dilation: Any, pad: Any, size: Any,
@@ -52,7 +54,7 @@ def _never_outside(out: Any, kernel: Any, stride: Any, dilation: Any, pad: Any, 
 
 
 def position_mask(position: Any, size: Any, spread: int, always: bool = False) -> Any:
-    """Whether `position` hits one of `size` elements, `spread - 1` holes between; None: always."""
+    """True where `position` hits one of `size` elements with holes between; None: everywhere."""
     if always:
         return None
     inside = (position >= 0) & (position < (size - 1) * spread + 1)
@@ -74,7 +76,7 @@ def _impl(xp: Any, x: Any, kernel: Any, out: Any, stride: Any, dilation: Any, pa
 
 def _spread_and_padded(xp: Any, x: Any, need: Any, pad: Any, spread: Any, fill: Any) -> Any:
     d = len(need)
-    made = xp.full((*x.shape[:-d], *need), fill, x.dtype)
+    result = xp.full((*x.shape[:-d], *need), fill, x.dtype)
     into: list[Any] = [...]
     taken: list[Any] = [...]
     for a in range(d):
@@ -85,8 +87,8 @@ def _spread_and_padded(xp: Any, x: Any, need: Any, pad: Any, spread: Any, fill: 
         end = begin + (last - first) * s + 1 if last >= first else begin
         into.append(slice(begin, end, s))
         taken.append(slice(first, last + 1))
-    made[tuple(into)] = x[tuple(taken)]
-    return made
+    result[tuple(into)] = x[tuple(taken)]
+    return result
 
 
 def _unwindow_result(g: TensorType, size: Any, kernel: Any, **rest: Any) -> TensorType:
@@ -99,13 +101,13 @@ def _unwindow_read(k: Any, index: Any, types: Any, at: Any, kernel: Any, size: A
     d = len(kernel)
     lead, y, w = index[:-2 * d], index[-2 * d:-d], index[-d:]
     outs = types[0].shape[-2 * d:-d]
-    place, mask = [], None
+    source, mask = [], None
     for a in range(d):
         position = y[a] * spread[a] + pad[a] - w[a] * dilation[a]
         inside = position_mask(position, outs[a], stride[a])
-        place.append(position // stride[a] if stride[a] != 1 else position)
+        source.append(position // stride[a] if stride[a] != 1 else position)
         mask = inside if mask is None else mask & inside
-    return [Source(0, (*lead, *place, *w), mask)]
+    return [Source(0, (*lead, *source, *w), mask)]
 
 
 def _unwindow_impl(xp: Any, g: Any, kernel: Any, size: Any, stride: Any, dilation: Any, pad: Any,
@@ -136,7 +138,7 @@ def _overlap(g: Any, w: Any, size: Any, stride: Any, dilation: Any, pad: Any, sp
     return np.ix_(*source), np.ix_(*target)
 
 
-# The tensors are positional-only in these rules, since a param is called `out` too.
+# The tensors are positional-only in these rules, since a param is also called `out`.
 def _window_vjp(g: Tensor, out: Tensor, x: Tensor, /, kernel: Any, stride: Any, dilation: Any,
                 pad: Any, spread: Any, **rest: Any) -> Tensor:
     d = len(kernel)
@@ -157,9 +159,9 @@ def _rewindow_vjp(g: Tensor, out: Tensor, x: Tensor, /, kernel: Any, stride: Any
 
 def _rewindow_read(k: Any, index: Any, types: Any, at: Any, kernel: Any, out: Any, stride: Any,
                    dilation: Any, pad: Any, spread: Any) -> list[Source]:
-    found = _read(k, index, [TensorType(types[0].shape[:-len(kernel)], types[0].dtype)], at, kernel,
-                  out, stride, dilation, pad, spread, 0)[0]
-    return [Source(0, (*found.index, *index[-len(kernel):]), found.mask)]
+    source = _read(k, index, [TensorType(types[0].shape[:-len(kernel)], types[0].dtype)], at,
+                   kernel, out, stride, dilation, pad, spread, 0)[0]
+    return [Source(0, (*source.index, *index[-len(kernel):]), source.mask)]
 
 
 def _rewindow_result(x: TensorType, kernel: Any, out: Any, **rest: Any) -> TensorType:
@@ -169,17 +171,17 @@ def _rewindow_result(x: TensorType, kernel: Any, out: Any, **rest: Any) -> Tenso
 def _rewindow_impl(xp: Any, x: Any, kernel: Any, out: Any, stride: Any, dilation: Any, pad: Any,
                    spread: Any) -> Any:
     d = len(kernel)
-    made = xp.zeros((*x.shape[:-2 * d], *out, *kernel), x.dtype)
+    result = xp.zeros((*x.shape[:-2 * d], *out, *kernel), x.dtype)
     size = x.shape[-2 * d:-d]
     for w in np.ndindex(*kernel):
-        source, target = _overlap(made, w, size, stride, dilation, pad, spread)
+        source, target = _overlap(result, w, size, stride, dilation, pad, spread)
         if source is not None:
             into, taken = (..., *source, *w), (..., *target, *w)
-            made[into] = x[taken]
-    return made
+            result[into] = x[taken]
+    return result
 
 
-_WHY = {"onnx": "standing alone it has no operator; Conv and the pools are written whole"}
+_WHY = {"onnx": "ONNX has no operator for it alone; Conv and the pools are exported whole"}
 window_op = define(Op("window", "view", _result, _impl, _read, each(_window_vjp), why=_WHY,
                       batch=leading))
 unwindow_op = define(Op("unwindow", "view", _unwindow_result, _unwindow_impl, _unwindow_read,
@@ -189,7 +191,7 @@ rewindow_op = define(Op("rewindow", "view", _rewindow_result, _rewindow_impl, _r
 
 
 def window_count(size: Any, kernel: int, stride: int, dilation: int, pad: int, name: str) -> Any:
-    """How many windows fit along an axis of `size` with `pad` elements added on both sides."""
+    """The number of windows along an axis of `size` with `pad` elements added on both sides."""
     count = (size + 2 * pad - dilation * (kernel - 1) - 1) // stride + 1
     if count < 1:
         raise ShapeError(f"{name}: a window of {dilation * (kernel - 1) + 1} does not fit into an "
@@ -200,7 +202,7 @@ def window_count(size: Any, kernel: int, stride: int, dilation: int, pad: int, n
 
 def window(x: Tensor, kernel: Any, out: Any, stride: Any, dilation: Any, pad: Any,
            spread: Any = None, fill: Any = 0.0) -> Tensor:
-    """The windows of the last axes of `x`: (..., *out, *kernel)."""
+    """The windows of the last axes of `x`: (..., *size) -> (..., *out, *kernel)."""
     params = {"kernel": tuple(kernel), "out": tuple(out), "stride": tuple(stride),
               "dilation": tuple(dilation), "pad": tuple(pad),
               "spread": tuple(spread or (1,) * len(kernel)), "fill": fill}
@@ -209,7 +211,9 @@ def window(x: Tensor, kernel: Any, out: Any, stride: Any, dilation: Any, pad: An
 
 def unwindow(g: Tensor, size: Any, kernel: Any, stride: Any, dilation: Any, pad: Any,
              spread: Any) -> Tensor:
-    """(..., *out, *kernel) brought back to (..., *size, *kernel)."""
+    """The elements of windows by the element that they were read from: (..., *out, *kernel) ->
+    (..., *size, *kernel).
+    """
     return apply(unwindow_op, (g,), {
         "kernel": kernel, "size": tuple(size), "stride": stride, "dilation": dilation, "pad": pad,
         "spread": spread})
@@ -217,7 +221,7 @@ def unwindow(g: Tensor, size: Any, kernel: Any, stride: Any, dilation: Any, pad:
 
 def rewindow(x: Tensor, out: Any, kernel: Any, stride: Any, dilation: Any, pad: Any,
              spread: Any) -> Tensor:
-    """(..., *size, *kernel) sent to its windows (..., *out, *kernel): the gradient of unwindow."""
+    """The gradient of `unwindow`: (..., *size, *kernel) -> (..., *out, *kernel)."""
     return apply(rewindow_op, (x,), {
         "kernel": kernel, "out": tuple(out), "stride": stride, "dilation": dilation, "pad": pad,
         "spread": spread})
@@ -225,23 +229,23 @@ def rewindow(x: Tensor, out: Any, kernel: Any, stride: Any, dilation: Any, pad: 
 
 def fold(g: Tensor, size: Any, kernel: Any, stride: Any, dilation: Any, pad: Any,
          spread: Any) -> Tensor:
-    """(..., *out, *kernel) added up to (..., *size): each element gets the sum of its windows."""
+    """The sums over all windows that contain an element: (..., *out, *kernel) -> (..., *size)."""
     d = len(kernel)
     apart = all(k == s and r == 1 and p == 0 and q == 1
                 for k, s, r, p, q in zip(kernel, stride, dilation, pad, spread))
     if apart:
         return _side_by_side(g, size, d)
-    back = unwindow(g, size, kernel, stride, dilation, pad, spread)
-    return back.sum(axis=tuple(range(-d, 0)))  # type: ignore[attr-defined,no-any-return]
+    spread_windows = unwindow(g, size, kernel, stride, dilation, pad, spread)
+    return spread_windows.sum(axis=tuple(range(-d, 0)))  # type: ignore[attr-defined,no-any-return]
 
 
 def _side_by_side(g: Tensor, size: Any, d: int) -> Tensor:
-    """`fold` of windows that neither overlap nor leave holes: only axes move, nothing is added."""
+    """`fold` of windows without overlaps or holes: it only moves axes, since nothing is added."""
     lead = g.ndim - 2 * d
-    order = [*range(lead), *(a for i in range(d) for a in (lead + i, lead + d + i))]
+    axes = [*range(lead), *(a for i in range(d) for a in (lead + i, lead + d + i))]
     covered = tuple(g.shape[lead + i] * g.shape[lead + d + i] for i in range(d))
-    joined = reshape(permute_dims(g, order), (*g.shape[:lead], *covered))
-    if any(c > n for n, c in zip(size, covered)):  # the last windows reach beyond the end
+    joined = reshape(permute_dims(g, axes), (*g.shape[:lead], *covered))
+    if any(c > n for n, c in zip(size, covered)):  # the last windows extend beyond the end
         inside: Any = (..., *(slice(0, n) for n in size))
         joined = joined[inside]
     width = [(0, 0)] * lead + [(0, max(n - c, 0)) for n, c in zip(size, covered)]
@@ -249,12 +253,16 @@ def _side_by_side(g: Tensor, size: Any, d: int) -> Tensor:
 
 
 def unfold(x: Tensor, axis: int, size: int, step: int) -> Tensor:
-    """Windows of `size` elements of `x` every `step` along `axis`, as a new last axis.
+    """Windows of `size` elements of `x`, every `step` elements along `axis`, as a new last axis.
 
-    >>> import fusewire as fw
-    >>> fw.arange(5).unfold(0, 3, 2)
-    tensor([[0, 1, 2],
-            [2, 3, 4]])
+    Raises:
+        ShapeError: `size` or `step` is below 1, or no window fits.
+
+    Example:
+        >>> import fusewire as fw
+        >>> fw.arange(5).unfold(0, 3, 2)
+        tensor([[0, 1, 2],
+                [2, 3, 4]])
     """
     x = as_tensor("unfold", x)
     at = axis_of("unfold", axis, x.ndim)
@@ -262,6 +270,6 @@ def unfold(x: Tensor, axis: int, size: int, step: int) -> Tensor:
         raise ShapeError(f"unfold: size {size} and step {step} must be at least 1")
     count = window_count(x.shape[at], size, step, 1, 0, "unfold")
     others = tuple(i for i in range(x.ndim) if i != at)
-    found = window(permute_dims(x, (*others, at)), (size,), (count,), (step,), (1,), (0,))
+    windows = window(permute_dims(x, (*others, at)), (size,), (count,), (step,), (1,), (0,))
     return view_of(
-        x, permute_dims(found, (*range(at), x.ndim - 1, *range(at, x.ndim - 1), x.ndim)))
+        x, permute_dims(windows, (*range(at), x.ndim - 1, *range(at, x.ndim - 1), x.ndim)))

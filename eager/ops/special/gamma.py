@@ -1,4 +1,4 @@
-"""The gamma function's relatives: lgamma, digamma, polygamma, zeta, the incomplete functions."""
+"""Computes relatives of the gamma function: lgamma, digamma, polygamma, zeta, incomplete gamma."""
 
 from __future__ import annotations
 
@@ -43,14 +43,14 @@ _STIRLING = [float(b / (2 * j * (2 * j - 1))) for j, b in enumerate(_BERNOULLI[:
 
 
 def _sine(k: Any, a: Any) -> Any:
-    """|sin(pi a)|, by its distance to the nearest whole number, which is exact."""
+    """|sin(pi a)|, from the distance of a to the nearest whole number, which is exact."""
     return k.abs(k.sin((a - k.round(a)) * math.pi))
 
 
 def lgamma_formula(k: Any, x: Any) -> Any:
-    """By Stirling's series from 8 on, else brought near 2, where lgamma(2 + u) = u p(u).
+    """lgamma(x): Stirling's series from 8 on, else lgamma(2 + u) = u p(u) after a shift to near 2.
 
-    Within 1/2 of 0, u is x itself; below -1/2 by reflection.
+    Within 1/2 of 0, u is x itself; below -1/2 the reflection formula applies.
     """
     a = k.abs(x)
     t = k.minimum(a, 8.0)
@@ -79,7 +79,7 @@ def _cotangent(k: Any, x: Any) -> Any:
 
 
 def _digamma(k: Any, x: Any) -> Any:
-    """By its asymptotic series from 10 on; what lies below is carried up; reflected below 0."""
+    """digamma(x): its asymptotic series from 10 on, after a shift; reflection below 0."""
     z = k.where(x < 0, 1.0 - x, x)
     above = k.minimum(k.abs(z), 10.0) * 0.0  # the sum of 1 / z carried, as a fraction
     below = above + 1.0
@@ -104,20 +104,17 @@ def _digamma_vjp(g: Tensor, out: Tensor, x: Tensor) -> Tensor:
     return g * polygamma(1, x)
 
 
-lgamma = smooth("lgamma", lgamma_formula, _lgamma_vjp)
-lgamma.__doc__ = """The logarithm of the absolute value of the gamma function, of the shape of `x`.
-
-    >>> import fusewire as fw
-    >>> fw.lgamma(fw.tensor([1.0, 5.0, -0.5]))
-    tensor([0.       , 3.1780539, 1.2655121])
-    """
-digamma = smooth("digamma", _digamma, _digamma_vjp)
-digamma.__doc__ = """The derivative of `lgamma`, of the shape of `x`; nan at -1, -2, ..."""
+lgamma = smooth("lgamma", lgamma_formula, _lgamma_vjp,
+                doc="log(|gamma(x)|) of the gamma function; inf at 0, -1, -2, ...",
+                example=("[1.0, 5.0, 0.0]", "[0.       , 3.1780539,       inf]"))
+digamma = smooth("digamma", _digamma, _digamma_vjp,
+                 doc="The derivative of lgamma; nan at -1, -2, ...",
+                 example=("[1.0, -1.0]", "[-0.5772157,        nan]"))
 
 
 # ---- Hurwitz's zeta function and the derivatives of digamma
 def _hurwitz(s: Any, q: Any, power: Callable[[Any, float], Any]) -> Any:
-    """The sum of (q + j) ** -s, j = 0, 1, ..., by Euler and Maclaurin from 10 on.
+    """The sum of (q + j) ** -s for j = 0, 1, ..., by Euler and Maclaurin from 10 on.
 
     power(v, 0.0) is v ** -s, power(v, 1.0) is v ** (1 - s).
     """
@@ -135,7 +132,7 @@ def _hurwitz(s: Any, q: Any, power: Callable[[Any, float], Any]) -> Any:
 
 
 def _polygamma(k: Any, x: Any, n: int) -> Any:
-    """Where x is below 0, the derivatives of pi cot(pi x) reflect it."""
+    """The n-th derivative of digamma; below 0, derivatives of pi cot(pi x) reflect it."""
     wide = widened(k, x)
 
     def power(v: Any, more: float) -> Any:
@@ -155,11 +152,11 @@ def _polygamma(k: Any, x: Any, n: int) -> Any:
 
 def _cotangent_derivative(n: int) -> list[float]:
     """The n-th derivative of cot(pi x), as a polynomial in cot(pi x)."""
-    found = [0.0, 1.0]
+    coefficients = [0.0, 1.0]
     for _ in range(n):
-        slopes = [-math.pi * i * c for i, c in enumerate(found)][1:]
-        found = [a + b for a, b in zip([*slopes, 0.0, 0.0], [0.0, 0.0, *slopes])]
-    return found
+        slopes = [-math.pi * i * c for i, c in enumerate(coefficients)][1:]
+        coefficients = [a + b for a, b in zip([*slopes, 0.0, 0.0], [0.0, 0.0, *slopes])]
+    return coefficients
 
 
 def _polygamma_vjp(g: Tensor, out: Tensor, x: Tensor, n: int) -> Tensor:
@@ -171,7 +168,19 @@ polygamma_op = define(Op("polygamma", "pointwise", result_rule("polygamma", "sam
 
 
 def polygamma(n: int, x: Tensor) -> Tensor:
-    """The n-th derivative of `digamma` at `x`, of the shape of `x`."""
+    """The n-th derivative of `digamma` at `x`, of the shape of `x`.
+
+    Args:
+        n: a whole number of 0 or more.
+
+    Raises:
+        ShapeError: `n` is negative or no int.
+
+    Example:
+        >>> import fusewire as fw
+        >>> fw.polygamma(1, fw.tensor([1.0]))
+        tensor([1.644934])
+    """
     if type(n) is not int or n < 0:
         raise ShapeError(f"polygamma: the order is a whole number from 0 on, not {n!r}",
                          "the order comes first: polygamma(1, x)")
@@ -191,7 +200,7 @@ def _zeta(k: Any, s: Any, q: Any) -> Any:
 
 def _no_gradient(name: str) -> Callable[..., Any]:
     def rule(*args: Any, **params: Any) -> Any:
-        raise GradientError(f"{name}: no gradient is known by its first argument",
+        raise GradientError(f"{name}: there is no gradient for its first argument",
                             "detach it: only the second argument may require a gradient")
 
     return rule
@@ -206,20 +215,31 @@ zeta_op = define(Op("zeta", "pointwise", result_rule("zeta", "same"), _zeta, _ze
 
 
 def zeta(x: Any, q: Any) -> Tensor:
-    """The sum of (q + j) ** -x over j = 0, 1, ...; shapes broadcast. nan for x < 1 and q < 0."""
+    """Hurwitz's zeta function, the sum of (q + j) ** -x for j = 0, 1, ...; shapes broadcast.
+
+    nan for x < 1, and for q < 0. Gradients flow to `q`.
+
+    Raises:
+        GradientError: `x` requires a gradient.
+
+    Example:
+        >>> import fusewire as fw
+        >>> fw.special.zeta(fw.tensor(2.0), 1.0)
+        tensor(1.644934)
+    """
     return apply(zeta_op, _two("zeta", x, q))
 
 
 def _two(name: str, x: Any, y: Any) -> tuple[Tensor, Tensor]:
-    """Two tensors of one real floating point dtype; numbers are made tensors."""
+    """Two tensors of one real float dtype; numbers become tensors."""
     x, y = prepare(name, (x, y), "real float")
     one = x if isinstance(x, Tensor) else y
     return tuple(v if isinstance(v, Tensor)  # type: ignore[return-value]
                  else full((), v, one.dtype, one.device) for v in (x, y))
 
 
-# ---- the incomplete gamma functions, in NumPy: their loops end when nothing changes any more
-_TERMS = 10_000
+# ---- the incomplete gamma functions, in NumPy: their loops run until they converge
+_MAX_TERMS = 10_000
 
 
 def _incomplete(xp: Any, a: Any, x: Any, upper: bool) -> Any:
@@ -232,7 +252,7 @@ def _incomplete(xp: Any, a: Any, x: Any, upper: bool) -> Any:
 
 
 def _corners(a: Any, x: Any, upper: bool) -> Any:
-    """The values at 0 and infinity; nan where there is none and where the usual ways apply."""
+    """The values at 0 and infinity; nan where there is none and where other formulas apply."""
     lower = np.where((x == 0) & (a > 0) | np.isinf(a) & (a > 0) & (x >= 0) & np.isfinite(x), 0.0,
                      np.where((a == 0) & (x > 0) | np.isinf(x) & (x > 0) & np.isfinite(a)
                               & (a >= 0), 1.0, np.nan))
@@ -275,7 +295,7 @@ def _power_term(a: Any, x: Any) -> Any:
 def _series(a: Any, x: Any) -> Any:
     """The lower function by its power series."""
     term = total = np.ones_like(a)
-    for n in range(1, _TERMS):
+    for n in range(1, _MAX_TERMS):
         term = term * (x / (a + n))
         total = total + term
         if (term <= 1e-17 * total).all():
@@ -286,7 +306,7 @@ def _series(a: Any, x: Any) -> Any:
 def _small(a: Any, x: Any) -> Any:
     """The upper function for small x: 1 - x ** a / gamma(a + 1), less the rest of the series."""
     term, total = np.ones_like(a), np.zeros_like(a)
-    for n in range(1, _TERMS):
+    for n in range(1, _MAX_TERMS):
         term = term * (-x / n)
         total = total + term / (a + n)
         if (np.abs(term) <= 1e-17 * np.abs(total)).all():
@@ -306,7 +326,7 @@ def _fraction(a: Any, x: Any) -> Any:
     b = x + 1.0 - a
     c, d = np.full_like(a, 1e300), 1.0 / b
     value = d
-    for n in range(1, _TERMS):
+    for n in range(1, _MAX_TERMS):
         factor = -n * (n - a)
         b = b + 2.0
         d, c = 1.0 / (factor * d + b), b + factor / c
@@ -356,18 +376,35 @@ incomplete_op = define(Op(
     "gammainc", "opaque", lambda a, x, upper: TensorType(broadcast("gammainc", a.shape, x.shape),
                                                          a.dtype),
     _incomplete, None, each(_no_gradient("gammainc"), _incomplete_vjp), batch=batching.leading,
-    why={"meaning": "its loops end when nothing changes any more",
-         "onnx": "no operator has loops that end by themselves over every element",
-         "cupy": "its loops end when nothing changes any more"}))
+    why={"meaning": "its loops run until they converge",
+         "onnx": "ONNX has no loop over an element that runs until it converges",
+         "cupy": "its loops run until they converge"}))
 
 
 def gammainc(a: Any, x: Any) -> Tensor:
-    """The regularised lower incomplete gamma function of `a` at `x`; shapes broadcast."""
+    """The regularized lower incomplete gamma function of `a` at `x`, from 0 to 1; shapes broadcast.
+
+    Gradients flow to `x`.
+
+    Raises:
+        GradientError: `a` requires a gradient.
+
+    Example:
+        >>> import fusewire as fw
+        >>> fw.special.gammainc(1.0, fw.tensor([0.0, 1.0]))
+        tensor([0.        , 0.63212055])
+    """
     return _gammainc(a, x, False)
 
 
 def gammaincc(a: Any, x: Any) -> Tensor:
-    """1 - gammainc(a, x), exact also where it is small; shapes broadcast."""
+    """1 - gammainc(a, x), accurate also where it is small; shapes broadcast. See `gammainc`.
+
+    Example:
+        >>> import fusewire as fw
+        >>> fw.special.gammaincc(1.0, fw.tensor([0.0, 1.0]))
+        tensor([1.        , 0.36787945])
+    """
     return _gammainc(a, x, True)
 
 
@@ -377,14 +414,29 @@ def _gammainc(a: Any, x: Any, upper: bool) -> Tensor:
     return apply(incomplete_op, (expand_to(a, shape), expand_to(x, shape)), {"upper": upper})
 
 
-# ---- several at once
+# ---- sums of lgamma
 def betaln(a: Tensor, b: Tensor) -> Tensor:
-    """The logarithm of the beta function, lgamma(a) + lgamma(b) - lgamma(a + b)."""
+    """The logarithm of the beta function, lgamma(a) + lgamma(b) - lgamma(a + b); shapes broadcast.
+
+    Example:
+        >>> import fusewire as fw
+        >>> fw.special.betaln(fw.tensor(2.0), fw.tensor(3.0))
+        tensor(-2.4849067)
+    """
     return lgamma(a) + lgamma(b) - lgamma(a + b)
 
 
 def multigammaln(a: Tensor, p: int) -> Tensor:
-    """The logarithm of the gamma function of `p` variables, of the shape of `a`."""
+    """The logarithm of the multivariate gamma function of dimension `p`, of the shape of `a`.
+
+    Raises:
+        ShapeError: `p` is not a whole number of 1 or more.
+
+    Example:
+        >>> import fusewire as fw
+        >>> fw.special.multigammaln(fw.tensor(2.0), 2)
+        tensor(0.45158267)
+    """
     if type(p) is not int or p < 1:
         raise ShapeError(f"multigammaln: p is a whole number from 1 on, not {p!r}",
                          "p is the number of variables, the size of a matrix")

@@ -1,7 +1,8 @@
-"""The error functions and their inverses, Bessel's functions I, and small helpers of statistics.
+"""Computes error functions, their inverses, Bessel's functions I, and functions of statistics.
 
-All are formulas over the builder `k`, computed in float64 and rounded once at the end, so that they
-run the same eager, compiled and as a model. `gamma.py` has the relatives of the gamma function.
+Each is a formula over the builder `k`, computed in float64 and rounded once at its end. So its
+results are equal eager, compiled and in an ONNX model. `gamma.py` has the relatives of the gamma
+function.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ Formula = Callable[..., Any]
 
 
 def in_float64(formula: Formula) -> Formula:
-    """`formula` of one number, computed in float64 and rounded to the number's dtype."""
+    """`formula` of one number, computed in float64 and rounded to the dtype of the number."""
     def rounded(k: Any, x: Any) -> Any:
         return rounded_to(k, formula(k, widened(k, x)), x.dtype)
 
@@ -35,7 +36,7 @@ def in_float64(formula: Formula) -> Formula:
 
 
 def widened(k: Any, x: Any) -> Any:
-    """`x` in float64; a Python number as it is."""
+    """`x` in float64; a Python number unchanged."""
     return k.cast(x, WIDE) if hasattr(x, "dtype") and x.dtype != WIDE else x
 
 
@@ -52,9 +53,11 @@ def polynomial(x: Any, coefficients: Sequence[float]) -> Any:
     return total
 
 
-def smooth(name: str, formula: Formula, vjp: Any) -> Callable[..., Tensor]:
+def smooth(name: str, formula: Formula, vjp: Any, doc: str, example: tuple[str, ...],
+           ) -> Callable[..., Tensor]:
     """Declares a pointwise function of one real floating point number."""
-    return pointwise(name, in_float64(formula), vjp, takes="real float")
+    return pointwise(name, in_float64(formula), vjp, takes="real float", doc=doc, example=example,
+                     space="fw.special")
 
 
 # ---- the error function's complement
@@ -63,7 +66,7 @@ _SMALL, _FAR = 0.46875, 30.0  # erfc(30) is 0 in float64
 
 
 def _squared_exp(k: Any, t: Any, sign: float) -> Any:
-    """exp(sign * t * t) for 0 <= t <= 40: the square is split, since its rounding would be seen."""
+    """exp(sign * t * t) for 0 <= t <= 40, with the square split to avoid its rounding error."""
     s = k.floor(t * 16.0) * 0.0625
     return k.exp(sign * (s * s)) * k.exp(sign * ((t - s) * (t + s)))
 
@@ -91,10 +94,12 @@ def erfcx_formula(k: Any, x: Any) -> Any:
     return k.where(k.abs(x) <= _SMALL, small, k.where(x < 0, 2.0 * grown - tail, tail))
 
 
-erfc = smooth("erfc", erfc_formula, lambda g, out, x: g * (exp(-x * x) * (-2 / _SQRT_PI)))
-erfc.__doc__ = """1 - erf(x), exact also where it is small; of the shape of `x`."""
-erfcx = smooth("erfcx", erfcx_formula, lambda g, out, x: g * (out * x * 2 - 2 / _SQRT_PI))
-erfcx.__doc__ = """exp(x * x) * erfc(x), of the shape of `x`."""
+erfc = smooth("erfc", erfc_formula, lambda g, out, x: g * (exp(-x * x) * (-2 / _SQRT_PI)),
+              doc="1 - erf(x), exact also where it is small.",
+              example=("[0.0, 1.0]", "[1.       , 0.1572992]"))
+erfcx = smooth("erfcx", erfcx_formula, lambda g, out, x: g * (out * x * 2 - 2 / _SQRT_PI),
+               doc="exp(x * x) * erfc(x), exact also where erfc(x) is 0 in its dtype.",
+               example=("[0.0, 10.0]", "[1.        , 0.05614099]"))
 
 # ---- inverses. Coefficients of M. J. Wichura, "Algorithm AS 241" (1988), routine PPND16.
 _CENTRE_P = (2.5090809287301226727e3, 3.3430575583588128105e4, 6.7265770927008700853e4,
@@ -118,7 +123,7 @@ _LAST_Q = (2.04426310338993978564e-15, 1.42151175831644588870e-7, 1.846318317510
 
 
 def _normal_quantile(k: Any, q: Any, rest: Any) -> Any:
-    """Where the normal distribution function is 1/2 + q; `rest` is 1/2 - |q|, exactly."""
+    """The quantile of the normal distribution at 1/2 + q; `rest` is 1/2 - |q|, exactly."""
     r = 0.180625 - q * q
     centre = q * (polynomial(r, _CENTRE_P) / polynomial(r, _CENTRE_Q))
     far = k.sqrt(-k.log(rest))
@@ -138,11 +143,13 @@ def _ndtri(k: Any, p: Any) -> Any:
     return _normal_quantile(k, p - 0.5, k.minimum(p, 1.0 - p))
 
 
-erfinv = smooth("erfinv", _erfinv, lambda g, out, x: g * (exp(out * out) * (_SQRT_PI / 2)))
-erfinv.__doc__ = """The number whose error function is `x`: inf at 1, nan beyond; shape of `x`."""
+erfinv = smooth("erfinv", _erfinv, lambda g, out, x: g * (exp(out * out) * (_SQRT_PI / 2)),
+                doc="The numbers whose error function is x; inf at 1, nan beyond.",
+                example=("[0.0, 0.5, 1.0]", "[0.        , 0.47693628,        inf]"))
 ndtri = smooth("ndtri", _ndtri,
-               lambda g, out, x: g * (exp(out * out * 0.5) * math.sqrt(2 * math.pi)))
-ndtri.__doc__ = """The quantiles of the normal distribution: what `ndtr` undoes; shape of `x`."""
+               lambda g, out, x: g * (exp(out * out * 0.5) * math.sqrt(2 * math.pi)),
+               doc="The quantiles of the normal distribution, the inverse of ndtr.",
+               example=("[0.5, 0.975]", "[0.       , 1.9599644]"))
 
 
 # ---- the normal distribution function
@@ -161,16 +168,18 @@ def _log_ndtr(k: Any, x: Any) -> Any:
 
 
 ndtr = smooth("ndtr", ndtr_formula,
-              lambda g, out, x: g * (exp(x * x * -0.5) * math.sqrt(0.5 / math.pi)))
-ndtr.__doc__ = """The probability that a standard normal number is below `x`; shape of `x`."""
+              lambda g, out, x: g * (exp(x * x * -0.5) * math.sqrt(0.5 / math.pi)),
+              doc="The probabilities that a standard normal number is below x.",
+              example=("[0.0, 1.0]", "[0.5      , 0.8413448]"))
 log_ndtr = smooth("log_ndtr", _log_ndtr, lambda g, out, x: g * (
-    math.sqrt(2 / math.pi) / erfcx(x * -math.sqrt(0.5))))
-log_ndtr.__doc__ = """log(ndtr(x)), also where ndtr(x) is too small for its dtype; shape of `x`."""
+    math.sqrt(2 / math.pi) / erfcx(x * -math.sqrt(0.5))),
+    doc="log(ndtr(x)), also where ndtr(x) is too small for its dtype.",
+    example=("[0.0, -50.0]", "[-6.9314718e-01, -1.2548314e+03]"))
 
 
 # ---- sin(pi x) / (pi x) and its derivatives
 def _sinc(k: Any, x: Any, order: int) -> Any:
-    """The derivative of that order: its power series near 0, else x f' = cos - f carried on."""
+    """The derivative of sinc of that order: a power series near 0, else by x f' = cos - f."""
     x_wide = widened(k, x)
     near_zero = k.abs(x_wide) < (1.0 if order else 0.5)
     t = k.where(near_zero, x_wide, 0.0)
@@ -181,11 +190,11 @@ def _sinc(k: Any, x: Any, order: int) -> Any:
     whole = k.round(x_wide)
     sign = 1.0 - 2.0 * (whole - 2.0 * k.floor(whole * 0.5))  # exact zeros at whole numbers
     angle = (x_wide - whole) * math.pi
-    turns = (k.sin(angle) * sign, k.cos(angle) * sign)
+    waves = (k.sin(angle) * sign, k.cos(angle) * sign)
     divisor = k.where(near_zero, 1.0, x_wide)
-    far = turns[0] / (divisor * math.pi)
+    far = waves[0] / (divisor * math.pi)
     for n in range(1, order + 1):
-        wave = turns[n % 2] * (-1.0 if n % 4 in (2, 3) else 1.0)
+        wave = waves[n % 2] * (-1.0 if n % 4 in (2, 3) else 1.0)
         far = (wave * math.pi ** (n - 1) - far * float(n)) / divisor
     return rounded_to(k, k.where(near_zero, near, far), x.dtype)
 
@@ -199,20 +208,21 @@ sinc_op = define(Op("sinc", "pointwise", result_rule("sinc", "same"), _sinc, _si
 
 
 def sinc(x: Tensor) -> Tensor:
-    """sin(pi x) / (pi x), and 1 at 0; of the shape of `x`.
+    """sin(pi x) / (pi x), and 1 at 0, of the shape of `x`.
 
-    >>> import fusewire as fw
-    >>> fw.sinc(fw.tensor([0.0, 0.25, 0.5]))
-    tensor([1.        , 0.9003163 , 0.63661975])
+    Example:
+        >>> import fusewire as fw
+        >>> fw.sinc(fw.tensor([0.0, 0.25, 0.5]))
+        tensor([1.        , 0.9003163 , 0.63661975])
     """
     return apply(sinc_op, prepare("sinc", (x,), "real float"), {"order": 0})
 
 
 # ---- modified Bessel functions of the first kind
 def _bessel_i(k: Any, x: Any, order: int, scaled: bool) -> Any:
-    """I of a whole order, by its series up to 20 and its asymptotic expansion beyond.
+    """I of a whole order: its series up to 20, and its asymptotic expansion beyond.
 
-    The terms of the series are all positive: nothing cancels.
+    All terms of the series are positive, so that none cancel.
     """
     size = k.abs(widened(k, x))
     t = k.minimum(size, 20.0) * 0.5
@@ -235,10 +245,10 @@ def _bessel_i(k: Any, x: Any, order: int, scaled: bool) -> Any:
 
 def _hankel(order: int) -> list[float]:
     """The first coefficients of the expansion of sqrt(2 pi x) exp(-x) I(x) in powers of 1 / x."""
-    found = [1.0]
+    coefficients = [1.0]
     for j in range(1, 31):
-        found.append(found[-1] * -(4 * order * order - (2 * j - 1) ** 2) / (8 * j))
-    return found
+        coefficients.append(coefficients[-1] * -(4 * order * order - (2 * j - 1) ** 2) / (8 * j))
+    return coefficients
 
 
 def _bessel_i_vjp(g: Tensor, out: Tensor, x: Tensor, order: int, scaled: bool) -> Tensor:
@@ -258,28 +268,64 @@ def _bessel(x: Any, order: int, scaled: bool) -> Tensor:
 
 
 def i0(x: Tensor) -> Tensor:
-    """The modified Bessel function of the first kind of order 0, of the shape of `x`."""
+    """The modified Bessel function of the first kind of order 0, of the shape of `x`.
+
+    Example:
+        >>> import fusewire as fw
+        >>> fw.i0(fw.tensor([0.0, 1.0]))
+        tensor([1.       , 1.2660658])
+    """
     return _bessel(x, 0, False)
 
 
 def i0e(x: Tensor) -> Tensor:
-    """exp(-|x|) * i0(x), of the shape of `x`."""
+    """exp(-|x|) * i0(x), of the shape of `x`; it does not overflow.
+
+    Example:
+        >>> import fusewire as fw
+        >>> fw.special.i0e(fw.tensor([0.0, 1.0]))
+        tensor([1.       , 0.4657596])
+    """
     return _bessel(x, 0, True)
 
 
 def i1(x: Tensor) -> Tensor:
-    """The modified Bessel function of the first kind of order 1, of the shape of `x`."""
+    """The modified Bessel function of the first kind of order 1, of the shape of `x`.
+
+    Example:
+        >>> import fusewire as fw
+        >>> fw.special.i1(fw.tensor([0.0, 1.0]))
+        tensor([0.       , 0.5651591])
+    """
     return _bessel(x, 1, False)
 
 
 def i1e(x: Tensor) -> Tensor:
-    """exp(-|x|) * i1(x), of the shape of `x`."""
+    """exp(-|x|) * i1(x), of the shape of `x`; it does not overflow.
+
+    Example:
+        >>> import fusewire as fw
+        >>> fw.special.i1e(fw.tensor([0.0, 1.0]))
+        tensor([0.        , 0.20791042])
+    """
     return _bessel(x, 1, True)
 
 
 # ---- logarithms that are 0 where their factor is
 def logit(x: Tensor, eps: float | None = None) -> Tensor:
-    """log(x / (1 - x)), of the shape of `x`; with `eps`, x is first limited to eps ... 1 - eps."""
+    """log(x / (1 - x)), of the shape of `x`.
+
+    Args:
+        eps: limits `x` to the range from eps to 1 - eps first. Default None: no limit.
+
+    Raises:
+        DTypeError: `eps` is not in the range from 0 to 0.5.
+
+    Example:
+        >>> import fusewire as fw
+        >>> fw.logit(fw.tensor([0.25, 0.5]))
+        tensor([-1.0986123,  0.       ])
+    """
     if eps is not None:
         if not 0 <= eps <= 0.5:
             raise DTypeError(f"logit: eps is from 0 to 0.5, not {eps}", "leave it out, or use 1e-6")
@@ -298,7 +344,10 @@ def _times_log(function: str) -> Formula:
 
 
 def _of_arrays(formula: Formula) -> Formula:
-    """`formula` for eager: log of a Python number would be a float64, and make all others so."""
+    """`formula` for eager, with Python numbers cast to the dtype of the arrays first.
+
+    Otherwise the log of a number would be a float64 and widen the result.
+    """
     def impl(k: Any, x: Any, y: Any) -> Any:
         dtype = x.dtype if hasattr(x, "dtype") else y.dtype
         return formula(k, k.asarray(x, dtype), k.asarray(y, dtype))
@@ -309,14 +358,15 @@ def _of_arrays(formula: Formula) -> Formula:
 xlogy = pointwise(
     "xlogy", _times_log("log"),
     lambda g, out, x, y: g * where((x == 0) & (y <= 0), 0.0, log(y)),
-    lambda g, out, x, y: g * (x / y), takes="real float", impl=_of_arrays(_times_log("log")))
-xlogy.__doc__ = """x * log(y), and 0 where x is 0; nan where y is."""
+    lambda g, out, x, y: g * (x / y), takes="real float", impl=_of_arrays(_times_log("log")),
+    doc="x * log(y); 0 where x is 0, nan where y is.",
+    example=("[0.0, 2.0]", "[0.0, 1.0]", "[0., 0.]"), space="fw.special")
 xlog1py = pointwise(
     "xlog1py", _times_log("log1p"),
     lambda g, out, x, y: g * where((x == 0) & (y <= -1), 0.0, log1p(y)),
     lambda g, out, x, y: g * (x / (y + 1)), takes="real float",
-    impl=_of_arrays(_times_log("log1p")))
-xlog1py.__doc__ = """x * log(1 + y), and 0 where x is 0; nan where y is."""
+    impl=_of_arrays(_times_log("log1p")), doc="x * log(1 + y); 0 where x is 0, nan where y is.",
+    example=("[0.0, 2.0]", "[-1.0, 0.0]", "[0., 0.]"), space="fw.special")
 
 
 @in_float32
@@ -324,5 +374,6 @@ def _entr(k: Any, x: Any) -> Any:
     return k.where(x == 0, 0.0, k.where(x < 0, -math.inf, -x * k.log(x)))
 
 
-entr = pointwise("entr", _entr, lambda g, out, x: g * (-log(x) - 1), takes="real float")
-entr.__doc__ = """-x * log(x), 0 at 0 and -inf below; of the shape of `x`."""
+entr = pointwise("entr", _entr, lambda g, out, x: g * (-log(x) - 1), takes="real float",
+                 doc="-x * log(x); 0 at 0 and -inf below.", example=("[0.0, -1.0]", "[  0., -inf]"),
+                 space="fw.special")

@@ -1,4 +1,4 @@
-"""Scans: each element becomes the combination of those up to it along an axis; and differences."""
+"""Computes scans, which combine the elements up to each one along an axis, and differences."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ from ..indexing.sort import Picked
 from ..reduction.reduce import accumulated, floating, highest, lowest
 from ..shape.concat import concat_same_dtype
 from ..shape.join import concat
-from ..shape.rearrange import moveaxis
-from ..shape.view import flip, shift, slice_axes
+from ..shape.rearrange import moveaxis, shift
+from ..shape.view import flip, slice_axes
 
 __all__ = [
     "cummax", "cummin", "cumprod", "cumsum", "cumulative_prod", "cumulative_sum", "diff",
@@ -32,7 +32,7 @@ __all__ = [
 
 
 def scanned_in(combine: str, dtype: Any) -> Any:
-    """The dtype in which a scan goes on from element to element: a wide one for sums."""
+    """The dtype in which a scan accumulates: a wide one for sums."""
     sums = combine in ("add", "logaddexp")
     return dtypes.added_in(dtype) if sums else dtypes.summed_in(dtype)
 
@@ -41,7 +41,7 @@ def scan(
     name: str, ufunc: Any, combine: str, identity: Callable[[Any], Any], vjp: Callable[..., Any],
     **facts: Any,
 ) -> Op:
-    """Declares the scan by NumPy's `ufunc`, or in other words by the scalar op `combine`."""
+    """Declares the scan by NumPy's `ufunc`, which combines as the scalar op `combine`."""
 
     def impl(xp: Any, x: Any, axis: int) -> Any:
         wide = scanned_in(combine, x.dtype)
@@ -65,16 +65,16 @@ sum_op = scan("cumulative_sum", np.add, "add", lambda dtype: 0, _sum_vjp, onnx="
 
 # ---- products
 def _product_vjp(g: Tensor, out: Tensor, x: Tensor, axis: int) -> Tensor:
-    """The product of those before times what the rest gives; without divisions, right for zeros."""
+    """The gradient from products before and after each element, without divisions by zeros."""
     out, x, g = (moveaxis(t, axis, -1) for t in (out, x, g))
     after = from_behind(g, conj_of(shift(x, -1, 0)))
     return moveaxis(conj_of(shift(out, 1, 1)) * after, -1, axis)
 
 
 def from_behind(b: Tensor, a: Tensor) -> Tensor:
-    """s with s[i] = b[i] + a[i] * s[i + 1] along the last axis; nothing comes after the end.
+    """s with s[i] = b[i] + a[i] * s[i + 1] along the last axis, and 0 beyond the end.
 
-    After the turn with `step`, an element holds what 2 * step elements from it on contribute.
+    After the iteration with `step`, an element holds the share of the next 2 * step elements.
     """
     step, n = 1, b.shape[-1]
     while step < n:
@@ -110,14 +110,15 @@ min_op = scan("cumulative_min", np.minimum, "minimum", highest, _extreme_vjp,
 
 # ---- sums of exponentials
 def _logcumsumexp_vjp(g: Tensor, out: Tensor, x: Tensor, axis: int) -> Tensor:
-    """All differences of logarithms here are 0 or less, so that nothing overflows."""
+    """The gradient; all differences of logarithms in it are 0 or less, so that nothing overflows.
+    """
     g, out, x = (moveaxis(t, axis, -1) for t in (g, out, x))
     grows = _difference(out, shift(out, -1, float("inf")))
     return moveaxis(exp(_difference(x, out)) * from_behind(g, exp(grows)), -1, axis)
 
 
 def _difference(x: Tensor, y: Tensor) -> Tensor:
-    """x - y, and 0 for two infinities of one sign."""
+    """x - y, and 0 for two infinities of the same sign."""
     same = equal(x, y)
     return where(same, 0.0, x) - where(same, 0.0, y)
 
@@ -127,7 +128,7 @@ logcumsumexp_op = scan(
     why={"onnx": "ONNX has scans of sums only"})
 
 
-# ---- what users call
+# ---- public functions
 def _scanned(
     name: str, op: Op, x: Any, axis: int | None, dtype: Any, first: Any = None
 ) -> Tensor:
@@ -146,13 +147,20 @@ def _scanned(
 def cumulative_sum(
     x: Tensor, axis: int | None = None, dtype: Any = None, include_initial: bool = False
 ) -> Tensor:
-    """The sums of the elements up to each along `axis`; `include_initial` puts a 0 in front.
+    """The sums of the elements up to each one along `axis`.
 
-    Small integers and bool are added as 64-bit integers, unless `dtype` says otherwise.
+    Args:
+        axis: may be omitted for a vector. Default None.
+        dtype: of the result. Default: that of floats, else int64 or uint64.
+        include_initial: True puts a 0 in front. Default False.
 
-    >>> import fusewire as fw
-    >>> fw.cumulative_sum(fw.tensor([1, 2, 3]), include_initial=True)
-    tensor([0, 1, 3, 6])
+    Raises:
+        ShapeError: `axis` is missing for more than one axis.
+
+    Example:
+        >>> import fusewire as fw
+        >>> fw.cumulative_sum(fw.tensor([1, 2, 3]), include_initial=True)
+        tensor([0, 1, 3, 6])
     """
     return _scanned("cumulative_sum", sum_op, x, axis, dtype, 0 if include_initial else None)
 
@@ -160,39 +168,67 @@ def cumulative_sum(
 def cumulative_prod(
     x: Tensor, axis: int | None = None, dtype: Any = None, include_initial: bool = False
 ) -> Tensor:
-    """The products of the elements up to each along `axis`; `include_initial` puts a 1 in front.
+    """The products of the elements up to each one along `axis`.
 
-    >>> import fusewire as fw
-    >>> fw.cumulative_prod(fw.tensor([1, 2, 3]))
-    tensor([1, 2, 6])
+    The parameters are those of `cumulative_sum`; `include_initial` puts a 1 in front.
+
+    Example:
+        >>> import fusewire as fw
+        >>> fw.cumulative_prod(fw.tensor([1, 2, 3]))
+        tensor([1, 2, 6])
     """
     return _scanned("cumulative_prod", prod_op, x, axis, dtype, 1 if include_initial else None)
 
 
 def cumsum(x: Tensor, axis: int, dtype: Any = None) -> Tensor:
-    """The sums of the elements up to each along `axis`."""
+    """The sums of the elements up to each one along `axis`; `dtype` as for `sum`.
+
+    Example:
+        >>> import fusewire as fw
+        >>> fw.cumsum(fw.tensor([[1, 2], [3, 4]]), 0)
+        tensor([[1, 2],
+                [4, 6]])
+    """
     return _scanned("cumsum", sum_op, x, axis_of("cumsum", axis, as_tensor("cumsum", x).ndim),
                     dtype)
 
 
 def cumprod(x: Tensor, axis: int, dtype: Any = None) -> Tensor:
-    """The products of the elements up to each along `axis`."""
+    """The products of the elements up to each one along `axis`; `dtype` as for `sum`.
+
+    Example:
+        >>> import fusewire as fw
+        >>> fw.cumprod(fw.tensor([1, 2, 3]), 0)
+        tensor([1, 2, 6])
+    """
     return _scanned("cumprod", prod_op, x, axis_of("cumprod", axis, as_tensor("cumprod", x).ndim),
                     dtype)
 
 
 def cummax(x: Tensor, axis: int) -> Picked:
-    """The largest of the elements up to each along `axis`, as (values, indices); nan stays.
+    """The largest of the elements up to each one along `axis`, as (values, indices).
 
-    >>> import fusewire as fw
-    >>> fw.cummax(fw.tensor([1, 3, 2, 3]), 0)
-    Picked(values=tensor([1, 3, 3, 3]), indices=tensor([0, 1, 1, 3]))
+    An index is that of the last element equal to the value. From the first nan on, values are nan.
+
+    Raises:
+        DTypeError: the elements are complex.
+
+    Example:
+        >>> import fusewire as fw
+        >>> fw.cummax(fw.tensor([1, 3, 2, 3]), 0)
+        Picked(values=tensor([1, 3, 3, 3]), indices=tensor([0, 1, 1, 3]))
     """
     return _extremes("cummax", max_op, x, axis)
 
 
 def cummin(x: Tensor, axis: int) -> Picked:
-    """The smallest of the elements up to each along `axis`, as (values, indices); nan stays."""
+    """The smallest of the elements up to each one along `axis`, as (values, indices); see `cummax`.
+
+    Example:
+        >>> import fusewire as fw
+        >>> fw.cummin(fw.tensor([3, 1, 2]), 0)
+        Picked(values=tensor([3, 1, 1]), indices=tensor([0, 1, 1]))
+    """
     return _extremes("cummin", min_op, x, axis)
 
 
@@ -204,11 +240,15 @@ def _extremes(name: str, op: Op, x: Any, axis: int) -> Picked:
 
 
 def logcumsumexp(x: Tensor, axis: int) -> Tensor:
-    """log(exp(x_0) + ... + exp(x_i)) along `axis`, without overflow.
+    """log(exp(x_0) + ... + exp(x_i)) along `axis`: the shape of `x`. Large values do not overflow.
 
-    >>> import fusewire as fw
-    >>> fw.logcumsumexp(fw.tensor([-1000.0, 1000.0]), 0)
-    tensor([-1000.,  1000.])
+    Raises:
+        DTypeError: `x` does not hold real floats.
+
+    Example:
+        >>> import fusewire as fw
+        >>> fw.logcumsumexp(fw.tensor([-1000.0, 1000.0]), 0)
+        tensor([-1000.,  1000.])
     """
     x = floating("logcumsumexp", x, "f")
     return _run(logcumsumexp_op, x, axis_of("logcumsumexp", axis, x.ndim))
@@ -216,12 +256,20 @@ def logcumsumexp(x: Tensor, axis: int) -> Tensor:
 
 # ---- differences
 def diff(x: Tensor, axis: int = -1, n: int = 1, prepend: Any = None, append: Any = None) -> Tensor:
-    """The differences of neighbours along `axis`, taken `n` times; `prepend` and `append` are put
-    before and behind `x` first.
+    """The differences of neighbours along `axis`, which becomes `n` shorter.
 
-    >>> import fusewire as fw
-    >>> fw.diff(fw.tensor([1, 4, 9]))
-    tensor([3, 5])
+    Args:
+        axis: Default -1.
+        n: how often differences are taken. Default 1.
+        prepend, append: tensors joined before and after `x` first. Default None.
+
+    Raises:
+        ArgumentError: `n` is negative or not a whole number.
+
+    Example:
+        >>> import fusewire as fw
+        >>> fw.diff(fw.tensor([1, 4, 9]))
+        tensor([3, 5])
     """
     x = as_tensor("diff", x)
     at, times = axis_of("diff", axis, x.ndim), whole(n)

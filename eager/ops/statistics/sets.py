@@ -1,4 +1,5 @@
-"""A tensor's elements as a set. Values are equal as `==` says: every nan is one of its own."""
+"""Treats the elements of a tensor as a set. Elements are equal as `==` says: no nan equals another.
+"""
 
 from __future__ import annotations
 
@@ -34,7 +35,7 @@ __all__ = ["isin", "unique_all", "unique_counts", "unique_inverse", "unique_valu
 
 
 class UniqueAll(NamedTuple):
-    """What `unique_all` returns."""
+    """The result of `unique_all`."""
 
     values: Tensor
     indices: Tensor
@@ -43,95 +44,112 @@ class UniqueAll(NamedTuple):
 
 
 class UniqueCounts(NamedTuple):
-    """What `unique_counts` returns."""
+    """The result of `unique_counts`."""
 
     values: Tensor
     counts: Tensor
 
 
 class UniqueInverse(NamedTuple):
-    """What `unique_inverse` returns."""
+    """The result of `unique_inverse`."""
 
     values: Tensor
     inverse_indices: Tensor
 
 
 def unique_all(x: Tensor) -> UniqueAll:
-    """The distinct elements of `x`, in order: values, the index of the first of each in row-major
-    order, for each element of `x` the index of its value (the shape of x), and how many there are.
+    """The distinct elements of `x`, with their positions and counts, as four tensors.
 
-    >>> import fusewire as fw
-    >>> found = fw.unique_all(fw.tensor([5, 3, 5]))
-    >>> found.values, found.indices, found.inverse_indices, found.counts
-    (tensor([3, 5]), tensor([1, 0]), tensor([1, 0, 1]), tensor([1, 2]))
+    `values` (k,) are the distinct elements in ascending order. `indices` (k,) are the positions of
+    their first occurrences in row-major order. `inverse_indices`, of the shape of `x`, are the
+    indices of its elements in `values`. `counts` (k,) are the numbers of occurrences.
+
+    Example:
+        >>> import fusewire as fw
+        >>> unique = fw.unique_all(fw.tensor([5, 3, 5]))
+        >>> unique.values, unique.indices, unique.inverse_indices, unique.counts
+        (tensor([3, 5]), tensor([1, 0]), tensor([1, 0, 1]), tensor([1, 2]))
     """
     x = as_tensor("unique_all", x)
     flat = reshape(x, (product(x.shape),))
-    order = _order(flat.detach())
-    inorder = _at(flat.detach(), order)
-    number = iota(order.shape, 0, device=order.device)
-    new = logical_or(number == 0, not_equal(inorder, _at(inorder, maximum(number - 1, 0))))
+    sorting = _argsort(flat.detach())
+    ordered = _at(flat.detach(), sorting)
+    number = iota(sorting.shape, 0, device=sorting.device)
+    new = logical_or(number == 0, not_equal(ordered, _at(ordered, maximum(number - 1, 0))))
     first = where_true(new)  # of each run of equal elements in order
     group = cumulative_sum(cast(new, dtypes.int64)) - 1
-    inverse = add_at(group, order, order.shape[0])
+    inverse = add_at(group, sorting, sorting.shape[0])
     counts = add_at(ones_like(group), group, first.shape[0])
-    indices = _at(order, first)
+    indices = _at(sorting, first)
     return UniqueAll(_at(flat, indices), indices, reshape(inverse, x.shape), counts)
 
 
-def _order(x: Tensor) -> Tensor:
-    """The indices that sort a vector, equal elements in their order."""
+def _argsort(x: Tensor) -> Tensor:
+    """The indices that sort a vector; equal elements keep their order."""
     if dtypes.kind(x.dtype) == "c":  # by real and then imaginary parts, as NumPy does
         array = devices.host(x._data) if x.is_cuda else x.numpy()
-        order = source(Tensor(array.argsort(kind="stable").astype(np.int64, copy=False)))
-        return beside(order, x)
+        indices = source(Tensor(array.argsort(kind="stable").astype(np.int64, copy=False)))
+        return beside(indices, x)
     return argsort(x)
 
 
-def _at(x: Tensor, places: Tensor) -> Tensor:
-    """The elements of a vector at places that are known to be in it."""
-    return apply(take_op, (x, places), {"axis": 0})
+def _at(x: Tensor, indices: Tensor) -> Tensor:
+    """The elements of a vector at indices that are in range."""
+    return apply(take_op, (x, indices), {"axis": 0})
 
 
 def unique_counts(x: Tensor) -> UniqueCounts:
-    """The distinct elements of `x`, in order, and how many there are of each."""
-    found = unique_all(as_tensor("unique_counts", x))
-    return UniqueCounts(found.values, found.counts)
+    """The distinct elements of `x` in ascending order, and their counts: (values, counts).
+
+    Example:
+        >>> import fusewire as fw
+        >>> fw.unique_counts(fw.tensor([5, 3, 5]))
+        UniqueCounts(values=tensor([3, 5]), counts=tensor([1, 2]))
+    """
+    unique = unique_all(as_tensor("unique_counts", x))
+    return UniqueCounts(unique.values, unique.counts)
 
 
 def unique_inverse(x: Tensor) -> UniqueInverse:
-    """The distinct elements of `x`, in order, and for each element of `x` the index of its value.
+    """The distinct elements of `x` in ascending order, and the index of each element of `x`.
 
-    >>> import fusewire as fw
-    >>> found = fw.unique_inverse(fw.tensor([5, 3, 5]))
-    >>> found.values[found.inverse_indices]
-    tensor([5, 3, 5])
+    Example:
+        >>> import fusewire as fw
+        >>> unique = fw.unique_inverse(fw.tensor([5, 3, 5]))
+        >>> unique.values[unique.inverse_indices]
+        tensor([5, 3, 5])
     """
-    found = unique_all(as_tensor("unique_inverse", x))
-    return UniqueInverse(found.values, found.inverse_indices)
+    unique = unique_all(as_tensor("unique_inverse", x))
+    return UniqueInverse(unique.values, unique.inverse_indices)
 
 
 def unique_values(x: Tensor) -> Tensor:
-    """The distinct elements of `x`, in order, in one axis.
+    """The distinct elements of `x` in ascending order, as a vector.
 
-    >>> import fusewire as fw
-    >>> fw.unique_values(fw.tensor([[5, 3], [3, 5]]))
-    tensor([3, 5])
+    Example:
+        >>> import fusewire as fw
+        >>> fw.unique_values(fw.tensor([[5, 3], [3, 5]]))
+        tensor([3, 5])
     """
     return unique_all(as_tensor("unique_values", x)).values
 
 
 def isin(x1: Any, x2: Any, invert: bool = False) -> Tensor:
-    """For each element of `x1` whether it is one of `x2` (with `invert`: none of them).
+    """True where an element of `x1` is one of `x2`: the shape of `x1`.
 
-    >>> import fusewire as fw
-    >>> fw.isin(fw.tensor([1, 2, 3]), fw.tensor([3, 1]))
-    tensor([ True, False,  True])
+    Args:
+        x1, x2: tensors or numbers.
+        invert: True returns the negation. Default False.
+
+    Example:
+        >>> import fusewire as fw
+        >>> fw.isin(fw.tensor([1, 2, 3]), fw.tensor([3, 1]))
+        tensor([ True, False,  True])
     """
-    given = prepare("isin", (x1, x2), "any")
-    one = next(x for x in given if isinstance(x, Tensor))
+    operands = prepare("isin", (x1, x2), "any")
+    one = next(x for x in operands if isinstance(x, Tensor))
     x, among = (v.detach() if isinstance(v, Tensor) else full((), v, one.dtype, one.device)
-                for v in given)
+                for v in operands)
     among = reshape(among, (-1,))
     hit = _is_one_of(x, among)
     return logical_not(hit) if invert else hit
@@ -143,6 +161,6 @@ def _is_one_of(x: Tensor, among: Tensor) -> Tensor:
         return full(x.shape, False, device=x.device)
     if dtypes.kind(x.dtype) == "c":  # without an order: each with each
         return reduce.any(equal(expand_dims(x, -1), among), -1)
-    inorder = sort(among)
-    place = minimum(searchsorted(inorder, x), n - 1)
-    return equal(apply(take_op, (inorder, place), {"axis": 0}), x)
+    ordered = sort(among)
+    index = minimum(searchsorted(ordered, x), n - 1)
+    return equal(apply(take_op, (ordered, index), {"axis": 0}), x)

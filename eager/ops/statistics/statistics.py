@@ -1,4 +1,4 @@
-"""Statistics beyond sums and means: quantiles, counts, covariances, and all of them without nan."""
+"""Computes quantiles, histograms and counts, and reductions that ignore nan."""
 
 from __future__ import annotations
 
@@ -13,14 +13,11 @@ from ...arrays import dtypes
 from ...arrays.shapes import axes_of, product, reduced, whole
 from ...core.tensor import Tensor, as_tensor, tensor
 from ...errors import ArgumentError, DTypeError, ShapeError
-from ..create import full, ones
+from ..create import full
 from ..elementwise.casting import in_float32
-from ..elementwise.complex import conj_of
 from ..elementwise.pointwise import (
-    abs,
     cast,
     ceil,
-    clip,
     equal,
     floor,
     greater,
@@ -34,43 +31,47 @@ from ..elementwise.pointwise import (
     maximum,
     minimum,
     remainder,
-    sqrt,
     where,
 )
 from ..indexing.scatter import take_along_axis
 from ..indexing.search import count_nonzero, ordered, searchsorted
 from ..indexing.sort import sort
-from ..products.contract import matmul
 from ..reduction import reduce
-from ..shape.grid import eye
-from ..shape.view import add_at, expand_dims, flatten, permute_dims, reshape
+from ..shape.view import add_at, flatten, permute_dims, reshape
 
 __all__ = [
-    "bincount", "corrcoef", "cov", "histogram", "median", "nanmax", "nanmean", "nanmedian",
+    "bincount", "histogram", "median", "nanmax", "nanmean", "nanmedian",
     "nanmin", "nanquantile", "nanstd", "nansum", "nanvar", "quantile",
 ]
 
 Axis = Any  # None, int or tuple of ints
 
 
-# ---- without nan
+# ---- reductions that ignore nan
 def _is_missing(x: Tensor) -> Tensor:
     return isnan(x) if dtypes.is_float(x.dtype) else full(x.shape, False, device=x.device)
 
 
 def nansum(x: Tensor, axis: Axis = None, keepdims: bool = False, dtype: Any = None) -> Tensor:
-    """The sum along `axis` of the elements that are not nan.
+    """The sum along `axis` of the elements that are not nan; the parameters are those of `sum`.
 
-    >>> import fusewire as fw
-    >>> fw.nansum(fw.tensor([1.0, float("nan"), 2.0]))
-    tensor(3.)
+    Example:
+        >>> import fusewire as fw
+        >>> fw.nansum(fw.tensor([1.0, float("nan"), 2.0]))
+        tensor(3.)
     """
     x = as_tensor("nansum", x)
     return reduce.sum(where(_is_missing(x), 0, x), axis, keepdims, dtype)
 
 
 def nanmean(x: Tensor, axis: Axis = None, keepdims: bool = False) -> Tensor:
-    """The mean along `axis` of the elements that are not nan; nan where there are none."""
+    """The mean along `axis` of the elements that are not nan; nan if there are none. See `mean`.
+
+    Example:
+        >>> import fusewire as fw
+        >>> fw.nanmean(fw.tensor([1.0, float("nan"), 3.0]))
+        tensor(2.)
+    """
     x = reduce.floating("nanmean", x)
     return cast(_mean_of_rest(reduce.widened(x), axis, keepdims), x.dtype)
 
@@ -84,12 +85,24 @@ def _count(x: Tensor, axis: Axis, keepdims: bool) -> Tensor:
 
 
 def nanmax(x: Tensor, axis: Axis = None, keepdims: bool = False) -> Tensor:
-    """The largest element along `axis` that is not nan; nan where there is none."""
+    """The largest element along `axis` that is not nan; nan if there is none. See `max`.
+
+    Example:
+        >>> import fusewire as fw
+        >>> fw.nanmax(fw.tensor([1.0, float("nan"), 3.0]))
+        tensor(3.)
+    """
     return _nan_extreme("nanmax", reduce.max, reduce.lowest, x, axis, keepdims)
 
 
 def nanmin(x: Tensor, axis: Axis = None, keepdims: bool = False) -> Tensor:
-    """The smallest element along `axis` that is not nan; nan where there is none."""
+    """The smallest element along `axis` that is not nan; nan if there is none. See `min`.
+
+    Example:
+        >>> import fusewire as fw
+        >>> fw.nanmin(fw.tensor([1.0, float("nan"), 3.0]))
+        tensor(1.)
+    """
     return _nan_extreme("nanmin", reduce.min, reduce.highest, x, axis, keepdims)
 
 
@@ -99,13 +112,19 @@ def _nan_extreme(name: str, extreme: Callable[..., Tensor], least: Callable[[Any
     if not dtypes.is_float(x.dtype):
         return extreme(x, axis, keepdims)
     missing = isnan(x)
-    found = extreme(where(missing, least(x.dtype), x), axis, keepdims)
-    return where(reduce.all(missing, axis, keepdims), float("nan"), found)
+    value = extreme(where(missing, least(x.dtype), x), axis, keepdims)
+    return where(reduce.all(missing, axis, keepdims), float("nan"), value)
 
 
 def nanvar(x: Tensor, axis: Axis = None, correction: float = 0.0, keepdims: bool = False
            ) -> Tensor:
-    """The variance along `axis` of the elements that are not nan, divided by n - correction."""
+    """The variance along `axis` of the n elements that are not nan, by n - correction. See `var`.
+
+    Example:
+        >>> import fusewire as fw
+        >>> fw.nanvar(fw.tensor([1.0, float("nan"), 3.0]))
+        tensor(1.)
+    """
     x = reduce.floating("nanvar", x, "f")
     return cast(_variance_of_rest(reduce.widened(x), axis, correction, keepdims), x.dtype)
 
@@ -119,34 +138,40 @@ def _variance_of_rest(x: Tensor, axis: Axis, correction: float, keepdims: bool) 
 
 def nanstd(x: Tensor, axis: Axis = None, correction: float = 0.0, keepdims: bool = False
            ) -> Tensor:
-    """The standard deviation along `axis` of the elements that are not nan."""
+    """The standard deviation along `axis` of the elements that are not nan. See `std`.
+
+    Example:
+        >>> import fusewire as fw
+        >>> fw.nanstd(fw.tensor([1.0, float("nan"), 3.0]))
+        tensor(1.)
+    """
     x = reduce.floating("nanstd", x, "f")
-    found = _variance_of_rest(reduce.widened(x), axis, correction, keepdims)
-    return cast(reduce.root(found), x.dtype)
+    variance = _variance_of_rest(reduce.widened(x), axis, correction, keepdims)
+    return cast(reduce.root(variance), x.dtype)
 
 
 # ---- quantiles: an element of the sorted ones, or a mixture of two neighbours
-Place = Callable[[Tensor, Tensor], Tensor]  # of n and q: where in the n sorted ones, from 0 on
+RankRule = Callable[[Tensor, Tensor], Tensor]  # of n and q: the rank among n elements, from 0 on
 
 
-def _between(alpha: float, beta: float) -> Place:
-    """The place of Hyndman and Fan's family of interpolated quantiles."""
+def _between(alpha: float, beta: float) -> RankRule:
+    """The rank of Hyndman and Fan's family of interpolated quantiles."""
     return lambda n, q: n * q + (alpha + q * (1.0 - alpha - beta)) - 1.0
 
 
-def _stepped(offset: float, at_step: Callable[[Tensor], Any]) -> Place:
-    """The element at or above n * q + offset; where that is whole, as `at_step` of it says."""
+def _stepped(offset: float, at_step: Callable[[Tensor], Any]) -> RankRule:
+    """The rank above n * q + offset; where that is a whole number, `at_step` of it is added."""
 
-    def place(n: Tensor, q: Tensor) -> Tensor:
+    def rank(n: Tensor, q: Tensor) -> Tensor:
         exact = n * q + offset
         below = floor(exact)
         return where(equal(exact, below), below + at_step(below), below + 1.0)
 
-    return place
+    return rank
 
 
 def _nearest(n: Tensor, q: Tensor) -> Tensor:
-    """The nearer neighbour, of two equally near ones the even one."""
+    """The nearest rank; of two equally near ones, the even one."""
     exact = (n - 1.0) * q
     below = floor(exact)
     up = where(equal(exact - below, 0.5), equal(remainder(below, 2.0), 1.0), exact - below > 0.5)
@@ -154,7 +179,7 @@ def _nearest(n: Tensor, q: Tensor) -> Tensor:
 
 
 # Hyndman and Fan, "Sample quantiles in statistical packages" (1996), and four simpler ones.
-_PLACES: dict[str, Place] = {
+_RANKS: dict[str, RankRule] = {
     "inverted_cdf": _stepped(-1.0, lambda below: 0.0),
     "averaged_inverted_cdf": _stepped(-1.0, lambda below: 0.5),
     "closest_observation": _stepped(-1.5, lambda below: 1.0 - remainder(below, 2.0)),
@@ -176,12 +201,24 @@ def quantile(x: Tensor, q: Any, axis: Axis = None, keepdims: bool = False, metho
              ) -> Tensor:
     """The values below which the fractions `q` of the elements along `axis` lie.
 
-    q: a number, or several, whose axes then come first in the result. method: how values between
-    two elements are chosen, under NumPy's names. nan where one of the elements is nan.
+    The result is nan where an element is nan.
 
-    >>> import fusewire as fw
-    >>> fw.quantile(fw.tensor([1.0, 2.0, 3.0, 4.0]), [0.25, 0.5])
-    tensor([1.75, 2.5 ])
+    Args:
+        q: a number from 0 to 1; or several, whose axes come first in the result.
+        axis: one axis or several. Default None: all elements.
+        keepdims: True keeps the reduced axes with size 1. Default False.
+        method: chooses a value between two elements, as in NumPy: "linear", "lower", "nearest",
+            "hazen" and others. Default "linear".
+
+    Raises:
+        DTypeError: `x` does not hold real floats.
+        ArgumentError: `q` is no fraction, or `method` has another value.
+        ShapeError: there are no elements.
+
+    Example:
+        >>> import fusewire as fw
+        >>> fw.quantile(fw.tensor([1.0, 2.0, 3.0, 4.0]), [0.25, 0.5])
+        tensor([1.75, 2.5 ])
     """
     return _quantile("quantile", x, q, axis, keepdims, method, False)
 
@@ -189,31 +226,46 @@ def quantile(x: Tensor, q: Any, axis: Axis = None, keepdims: bool = False, metho
 @in_float32
 def nanquantile(x: Tensor, q: Any, axis: Axis = None, keepdims: bool = False,
                 method: str = "linear") -> Tensor:
-    """`quantile` of the elements that are not nan; nan where there are none."""
+    """`quantile` of the elements that are not nan; nan if there are none.
+
+    Example:
+        >>> import fusewire as fw
+        >>> fw.nanquantile(fw.tensor([1.0, float("nan"), 3.0]), 0.5)
+        tensor(2.)
+    """
     return _quantile("nanquantile", x, q, axis, keepdims, method, True)
 
 
 def median(x: Tensor, axis: Axis = None, keepdims: bool = False) -> Tensor:
-    """The middle one of the sorted elements along `axis`, the mean of the two of an even number.
+    """The middle element of the sorted ones along `axis`; for an even number, the mean of the two.
 
-    >>> import fusewire as fw
-    >>> fw.median(fw.tensor([[1.0, 9.0, 2.0, 4.0]]), axis=1)
-    tensor([3.])
+    Parameters and errors are those of `quantile`.
+
+    Example:
+        >>> import fusewire as fw
+        >>> fw.median(fw.tensor([[1.0, 9.0, 2.0, 4.0]]), axis=1)
+        tensor([3.])
     """
     return _quantile("median", x, 0.5, axis, keepdims, "linear", False)
 
 
 def nanmedian(x: Tensor, axis: Axis = None, keepdims: bool = False) -> Tensor:
-    """`median` of the elements that are not nan; nan where there are none."""
+    """`median` of the elements that are not nan; nan if there are none.
+
+    Example:
+        >>> import fusewire as fw
+        >>> fw.nanmedian(fw.tensor([1.0, float("nan"), 3.0]))
+        tensor(2.)
+    """
     return _quantile("nanmedian", x, 0.5, axis, keepdims, "linear", True)
 
 
 def _quantile(name: str, x: Any, q: Any, axis: Axis, keepdims: bool, method: str, skip: bool
               ) -> Tensor:
     x = reduce.floating(name, x, "f")
-    if method not in _PLACES:
+    if method not in _RANKS:
         raise ArgumentError(f"{name}: method={method!r} is not known",
-                            f"the methods are {', '.join(_PLACES)}")
+                            f"the methods are {', '.join(_RANKS)}")
     fractions = _fractions(name, q, x.device)
     axes = axes_of(name, axis, x.ndim)
     rest = [i for i in range(x.ndim) if i not in axes]
@@ -223,18 +275,19 @@ def _quantile(name: str, x: Any, q: Any, axis: Axis, keepdims: bool, method: str
                          "test x.size before looking for a quantile")
     shape = tuple(x.shape[i] for i in rest)
     rows = reshape(permute_dims(x, (*rest, *axes)), (product(shape), n))
-    found = _of_rows(rows, reshape(fractions, (1, -1)), _PLACES[method], skip)
-    turned = permute_dims(found, (1, 0))
-    kept = reduced(x.shape, axes, True) if keepdims else shape
-    return reshape(turned, (*fractions.shape, *kept))
+    values = _of_rows(rows, reshape(fractions, (1, -1)), _RANKS[method], skip)
+    by_fraction = permute_dims(values, (1, 0))
+    result_shape = reduced(x.shape, axes, True) if keepdims else shape
+    return reshape(by_fraction, (*fractions.shape, *result_shape))
 
 
 def _fractions(name: str, q: Any, device: str) -> Tensor:
-    """`q` in float64: its rounding would show in which elements are taken."""
-    made = cast(q if isinstance(q, Tensor) else tensor(q, dtypes.float64, device), dtypes.float64)
-    if interpreter.answers() and not _are_fractions(q):
+    """`q` in float64, since a rounded fraction can select another element."""
+    values = q if isinstance(q, Tensor) else tensor(q, dtypes.float64, device)
+    fractions = cast(values, dtypes.float64)
+    if interpreter.can_read_values() and not _are_fractions(q):
         raise ArgumentError(f"{name}: q={q!r} is no fraction", "fractions go from 0 to 1")
-    return made
+    return fractions
 
 
 def _are_fractions(q: Any) -> bool:
@@ -245,19 +298,19 @@ def _are_fractions(q: Any) -> bool:
     return bool(np.all((q >= 0) & (q <= 1)))
 
 
-def _of_rows(rows: Tensor, q: Tensor, place: Place, skip: bool) -> Tensor:
+def _of_rows(rows: Tensor, q: Tensor, rank: RankRule, skip: bool) -> Tensor:
     """The quantiles (rows, q) of each row of (rows, n)."""
-    lost = isnan(rows)
-    missing = reduce.sum(lost, 1, keepdims=True)
-    inorder = sort(where(lost, float("inf"), rows))  # after all that are looked for
+    is_nan = isnan(rows)
+    missing = reduce.sum(is_nan, 1, keepdims=True)
+    ordered_rows = sort(where(is_nan, float("inf"), rows))  # after all that are looked for
     n = rows.shape[1] - (missing if skip else missing * 0)
     last = cast(maximum(n - 1, 0), dtypes.float64)
-    at = minimum(maximum(place(cast(n, dtypes.float64), q), 0.0), last)
+    at = minimum(maximum(rank(cast(n, dtypes.float64), q), 0.0), last)
     below = floor(at.detach())
     part = cast(at - below, rows.dtype)
     low = cast(below, dtypes.int64)
     high = low + cast(greater(part, 0), dtypes.int64)
-    a, b = (take_along_axis(inorder, i, axis=1) for i in (low, high))
+    a, b = (take_along_axis(ordered_rows, i, axis=1) for i in (low, high))
     alike = logical_and(equal(a, b), isinf(a))
     value = a + where(alike, 0.0, b - where(alike, 0.0, a)) * part
     return where(equal(n, 0) if skip else greater(missing, 0), float("nan"), value)
@@ -265,13 +318,21 @@ def _of_rows(rows: Tensor, q: Tensor, place: Place, skip: bool) -> Tensor:
 
 # ---- counts
 def bincount(x: Tensor, weights: Tensor | None = None, minlength: int = 0) -> Tensor:
-    """How often each integer from 0 to the largest of `x` (n,) is in it, or the sums of `weights`.
+    """The number of occurrences of each integer from 0 to the largest of `x` (n,), as a vector.
 
-    The result has at least `minlength` elements.
+    Args:
+        weights: (n,), summed in the place of counting. Default None.
+        minlength: least size of the result. Default 0.
 
-    >>> import fusewire as fw
-    >>> fw.bincount(fw.tensor([0, 2, 2]))
-    tensor([1, 0, 2])
+    Raises:
+        DTypeError: `x` is no vector of integers.
+        ArgumentError: an integer is negative.
+        ShapeError: `weights` has another shape than `x`.
+
+    Example:
+        >>> import fusewire as fw
+        >>> fw.bincount(fw.tensor([0, 2, 2]))
+        tensor([1, 0, 2])
     """
     x = as_tensor("bincount", x)
     if x.ndim != 1 or dtypes.kind(x.dtype) not in "iu":
@@ -279,18 +340,19 @@ def bincount(x: Tensor, weights: Tensor | None = None, minlength: int = 0) -> Te
                          "cast and flatten them first")
     largest = int(reduce.max(x)) if x.size else -1
     if x.size and int(reduce.min(x)) < 0:
-        raise ArgumentError("bincount: negative integers have no place in the result",
+        raise ArgumentError("bincount: negative integers cannot be counted",
                             "shift them first: x - x.min()")
     size = largest + 1 if largest >= minlength else minlength
-    given = full(x.shape, 1, device=x.device) if weights is None else as_tensor("bincount", weights)
-    if given.shape != x.shape:
-        raise ShapeError(f"bincount: weights {given.shape} for integers {x.shape}",
+    counted = full(x.shape, 1, device=x.device) if weights is None else \
+        as_tensor("bincount", weights)
+    if counted.shape != x.shape:
+        raise ShapeError(f"bincount: weights {counted.shape} for integers {x.shape}",
                          "give one weight for each")
-    return add_at(given, x, size)
+    return add_at(counted, x, size)
 
 
 class Histogram(NamedTuple):
-    """What `histogram` returns: bins + 1 edges, and what lies between each two."""
+    """The result of `histogram`: bins + 1 edges, and the counts between each two of them."""
 
     hist: Tensor
     bin_edges: Tensor
@@ -298,29 +360,38 @@ class Histogram(NamedTuple):
 
 def histogram(x: Tensor, bins: Any = 10, range: tuple[float, float] | None = None,
               weights: Tensor | None = None, density: bool = False) -> Histogram:
-    """How many elements lie between each two edges, as (hist, bin_edges).
+    """The numbers of elements in each bin, and the edges of bins: (hist, bin_edges).
 
-    bins: how many of one width between the limits `range` (None: the smallest and largest element),
-    or the edges themselves. An element on an edge counts above it, on the last one below. weights:
-    what each element counts. density: divided so that the area is 1.
+    Args:
+        bins: the number of bins of equal width, or their edges. Default 10. An element on an edge
+            belongs to the bin above; on the last edge, to the one below.
+        range: (low, high), the outer edges. Default None: smallest and largest element.
+        weights: of the elements, summed in the place of counting. Default None.
+        density: True divides so that the area is 1. Default False.
 
-    >>> import fusewire as fw
-    >>> fw.histogram(fw.tensor([1.0, 2.0, 1.0]), bins=2).hist
-    tensor([2, 1])
+    Raises:
+        DTypeError: the elements are complex.
+        ArgumentError: there is no bin, or the limits are not finite and ascending.
+        ShapeError: the edges are malformed, or the numbers of weights and elements differ.
+
+    Example:
+        >>> import fusewire as fw
+        >>> fw.histogram(fw.tensor([1.0, 2.0, 1.0]), bins=2).hist
+        tensor([2, 1])
     """
     x = flatten(ordered("histogram", x))
     x = x if dtypes.is_float(x.dtype) else cast(x, dtypes.DEFAULT_FLOAT)
     edges = _edges(x.detach(), bins, range)
     count = edges.shape[0] - 1
-    place = searchsorted(edges, x, side="right") - 1
-    place = where(equal(x, edges[-1]), count - 1, place)  # type: ignore[index]
-    inside = logical_and(greater_equal(place, 0), place < count)
-    given = full(x.shape, 1, device=x.device) if weights is None else \
+    index = searchsorted(edges, x, side="right") - 1
+    index = where(equal(x, edges[-1]), count - 1, index)  # type: ignore[index]
+    inside = logical_and(greater_equal(index, 0), index < count)
+    counted = full(x.shape, 1, device=x.device) if weights is None else \
         flatten(as_tensor("histogram", weights))
-    if given.shape != x.shape:
-        raise ShapeError(f"histogram: {given.size} weights for {x.size} elements",
+    if counted.shape != x.shape:
+        raise ShapeError(f"histogram: {counted.size} weights for {x.size} elements",
                          "give one weight for each")
-    sums = add_at(where(inside, given, 0), where(inside, place, 0), count)
+    sums = add_at(where(inside, counted, 0), where(inside, index, 0), count)
     if density:
         width = edges[1:] - edges[:-1]  # type: ignore[index]
         sums = sums / (width * reduce.sum(sums))
@@ -332,7 +403,8 @@ def _edges(x: Tensor, bins: Any, limits: Any) -> Tensor:
     if count is None:
         edges = bins if isinstance(bins, Tensor) else tensor(bins, x.dtype, x.device)
         edges = cast(edges, dtypes.promote(edges.dtype, x.dtype))
-        if edges.ndim != 1 or edges.shape[0] < 2 or (interpreter.answers() and _falls(bins)):
+        if edges.ndim != 1 or edges.shape[0] < 2 \
+                or (interpreter.can_read_values() and _falls(bins)):
             raise ShapeError("histogram: edges are two numbers or more in one axis, in order",
                              "sort them, or give the number of bins")
         return edges
@@ -353,68 +425,7 @@ def _edges(x: Tensor, bins: Any, limits: Any) -> Tensor:
 
 
 def _falls(edges: Any) -> bool:
-    """Whether one of them is less than the one before."""
+    """True if an edge is less than the one before it."""
     if isinstance(edges, Tensor):
         return bool(reduce.any(less(edges[1:], edges[:-1])))  # type: ignore[index]
     return any(high < low for low, high in itertools.pairwise(edges))
-
-
-# ---- two variables
-def cov(x: Tensor, correction: float = 1, fweights: Tensor | None = None,
-        aweights: Tensor | None = None) -> Tensor:
-    """The covariances (n, n) of `n` variables with `m` observations each, `x` (n, m).
-
-    fweights: how often each observation was made; aweights: how much each counts.
-
-    >>> import fusewire as fw
-    >>> fw.cov(fw.tensor([[1.0, 2.0, 3.0], [3.0, 2.0, 1.0]]))
-    tensor([[ 1., -1.],
-            [-1.,  1.]])
-    """
-    x = as_tensor("cov", x)
-    if x.ndim > 2:
-        raise ShapeError(f"cov: takes (variables, observations), got {x.shape}",
-                         "flatten what is observed at once")
-    rows = reshape(x, (1, -1)) if x.ndim < 2 else x
-    rows = rows if dtypes.is_float(rows.dtype) else cast(rows, dtypes.DEFAULT_FLOAT)
-    weights, left = _weights(rows, correction, fweights, aweights)
-    total = reduce.sum(weights)
-    centred = rows - reduce.sum(rows * weights, 1, keepdims=True) / total
-    out = matmul(centred * weights, permute_dims(conj_of(centred), (1, 0))) / left
-    return out if x.ndim == 2 else reshape(out, ())
-
-
-def _weights(rows: Tensor, correction: float, fweights: Any, aweights: Any
-             ) -> tuple[Tensor, Tensor]:
-    """The weight of each observation, and what the sum of products is divided by."""
-    real = dtypes.real_of(rows.dtype)
-    weights = ones((rows.shape[1],), dtype=real, device=rows.device)
-    given = [cast(as_tensor("cov", w), real) for w in (fweights, aweights) if w is not None]
-    for w in given:
-        if w.shape != weights.shape:
-            raise ShapeError(f"cov: weights {w.shape} for {rows.shape[1]} observations",
-                             "give one weight for each observation")
-        weights = weights * w
-    total = reduce.sum(weights)
-    again = total if aweights is None else reduce.sum(weights * given[-1]) / total * correction
-    left = total - (correction if aweights is None else again)
-    return weights, where(left > 0, left, 0.0)
-
-
-def corrcoef(x: Tensor) -> Tensor:
-    """The correlations (n, n) of `n` variables with `m` observations each, `x` (n, m), -1 to 1.
-
-    >>> import fusewire as fw
-    >>> fw.corrcoef(fw.tensor([[1.0, 2.0, 3.0], [3.0, 2.0, 1.0]]))
-    tensor([[ 1., -1.],
-            [-1.,  1.]])
-    """
-    c = cov(as_tensor("corrcoef", x))
-    if c.ndim == 0:
-        return c / c
-    n = c.shape[0]
-    own = reduce.sum(where(eye(n, dtype=dtypes.bool, device=c.device), abs(c), 0.0), 1)
-    size = sqrt(own)
-    out = c / expand_dims(size, 1) / size
-    return out if dtypes.kind(out.dtype) == "c" else clip(out, -1.0, 1.0)
-

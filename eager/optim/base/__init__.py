@@ -1,1 +1,1 @@
-"""The base class of optimizers and its arithmetic."""
+"""Holds the base class of optimizers and its arithmetic."""

@@ -1,7 +1,7 @@
-"""Steps outside of recordings: small parameters one after the other in one long array.
+"""Joins small parameters into one long array, so that an eager step runs few ops.
 
-An op on a few hundred numbers costs what calling it costs. So parameters whose elements do not meet
-in a step take it together; each then has its part of the results, as a view: arrays never change.
+The cost of an op on a few hundred numbers is the cost of the call. So parameters whose elements
+step independently are joined. Afterwards each parameter is a view of its part of the result.
 """
 
 from __future__ import annotations
@@ -19,26 +19,26 @@ from ...ops.elementwise.complex import imag, real
 from ...ops.elementwise.pointwise import cast
 from ...ops.shape.join import stack
 
-SMALL = 1 << 14  # elements; what is copied to and fro for a larger parameter costs more than calls
+MAX_JOINED_ELEMENTS = 1 << 14  # copying a larger parameter costs more than its calls
 
 
-def batches(params: Sequence[Tensor], states: Any, counts: Sequence[str], together: bool
+def batches(params: Sequence[Tensor], states: Any, counts: Sequence[str], may_join: bool
             ) -> Iterator[tuple[list[Tensor], dict[str, float]]]:
-    """Parameters that can take a step together, and what they have counted so far."""
-    found: dict[Any, list[Tensor]] = {}
+    """Groups of parameters that can step together, each with its counts (steps so far)."""
+    groups: dict[Any, list[Tensor]] = {}
     for p in params:
         state, array = states[p], p._data
         counted = tuple([state[name]._data.item() for name in counts if name in state])
-        alone = not together or array.size > SMALL
-        key = array.dtype, p.device, counted, id(p) if alone else 0
-        found.setdefault(key, []).append(p)
-    for (_, _, counted, _), members in found.items():
+        is_alone = not may_join or array.size > MAX_JOINED_ELEMENTS
+        key = array.dtype, p.device, counted, id(p) if is_alone else 0
+        groups.setdefault(key, []).append(p)
+    for (_, _, counted, _), members in groups.items():
         state = states[members[0]]
         yield members, dict(zip([name for name in counts if name in state], counted))
 
 
 def joined(arrays: Sequence[Any]) -> Tensor:
-    """These arrays one after the other; a single one as it is. See `widened`."""
+    """One long array of all elements of `arrays`; a single array keeps its shape. See `widened`."""
     array = arrays[0] if len(arrays) == 1 else np.concatenate(arrays, axis=None)
     dtype = array.dtype
     if dtype.kind == "c":
@@ -48,8 +48,8 @@ def joined(arrays: Sequence[Any]) -> Tensor:
     return Tensor(array)
 
 
-def parted(x: Tensor, targets: Sequence[Tensor]) -> None:
-    """Gives each of `targets` its part of what `joined` has joined."""
+def split_into(x: Tensor, targets: Sequence[Tensor]) -> None:
+    """Splits `x`, made by `joined`, and assigns its parts to `targets`."""
     array, dtype = x._data, targets[0]._data.dtype
     if dtype.kind == "c":
         array = np.ascontiguousarray(array).view(dtype)
@@ -68,21 +68,21 @@ def parted(x: Tensor, targets: Sequence[Tensor]) -> None:
 
 
 def widened(x: Tensor) -> Tensor:
-    """`x` as steps compute with it: float32 for half precision, the parts of complex numbers."""
+    """`x` in the precision of a step: float32 for half precision, (..., 2) reals for complex."""
     if kind(x.dtype) == "c":
         return stack((real(x), imag(x)), -1)
     return cast(x, float32) if x.dtype.itemsize == 2 else x
 
 
 def narrowed(x: Tensor, dtype: Any) -> Tensor:
-    """What `widened` was made from."""
+    """The inverse of `widened`: `x` in the dtype of the parameter."""
     if kind(dtype) == "c":
         return complex_of_parts(x[..., 0], x[..., 1])
     return cast(x, dtype)
 
 
 def gradient(p: Tensor) -> Tensor:
-    """The gradient of `p`, in its dtype; ShapeError where it has another shape."""
+    """The gradient of `p` in the dtype of `p`; a ShapeError if its shape differs."""
     g: Any = p.grad
     if g._data.shape != p._data.shape:
         raise ShapeError(f"the gradient of a parameter of shape {p.shape} has shape {g.shape}",

@@ -1,9 +1,8 @@
-"""The arithmetic of optimizers as pointwise ops: one op per tensor that a step changes.
+"""Defines the arithmetic of optimizers as pointwise ops, one op per tensor that a step changes.
 
-Settings (momentum, betas, eps) are inputs rather than parameters of the ops, so that a recording
-can take another number without starting anew. They stand in the order in which PyTorch multiplies
-and divides. Nothing here has a gradient: steps are made off the tape, and where one is to be
-differentiated, the formula is computed in ops that have.
+Settings (momentum, betas, eps) are inputs of the ops, so a trace stays valid for other values. The
+order of operations is PyTorch's. These ops have no gradient, since steps run off the tape; a
+differentiable step computes the formula in ops that have one.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ _WHY = {"vjp": "optimizers step off the tape"}
 
 
 def _formula(name: str, formula: Callable[..., Any]) -> Callable[..., Tensor]:
-    """Declares the op; its function of tensors of one dtype, and of settings: numbers or 0-d."""
+    """Declares an op; the result is a function of tensors of one dtype and of settings."""
     op = define(Op(name, "pointwise", result_rule(name, "same"), formula, formula, why=_WHY))
 
     def function(x: Tensor, *others: Any) -> Tensor:
@@ -55,14 +54,15 @@ rprop_kept = _formula("rprop_kept", lambda k, g, before: k.where(g * before < 0,
 
 
 def _by_sign(k: Any, x: Any, below: Any, at: Any, above: Any) -> Any:
-    """A choice for each element of `x`: below 0, at 0, and above; nan stays what it is."""
+    """`below`, `at` or `above` for each element of `x` below, at or above 0; nan stays nan."""
     return k.where(x < 0, below, k.where(x > 0, above, k.where(x == 0, at, x)))
 
 
 def lerp(x: Tensor, y: Tensor, weight: Any) -> Tensor:
-    """`x` moved towards `y` by the share `weight`, counted from the nearer of both.
+    """`x` moved towards `y` by the share `weight`.
 
-    So a weight of 1 gives `y` itself. A weight that is a tensor counts from `x`.
+    It starts from the nearer of both, so a weight of 1 gives `y` exactly. A tensor as weight starts
+    from `x`.
     """
     if isinstance(weight, Tensor) or weight < 0.5:
         return interpolate(x, y, weight)

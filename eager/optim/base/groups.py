@@ -1,7 +1,7 @@
-"""Groups of parameters with their settings, which read as Python's numbers.
+"""Stores settings of parameter groups in tensors, and shows them as Python numbers.
 
-A compiled step must see a new learning rate without a new recording. So such a setting is stored in
-a 0-d tensor. Whoever reads the group gets the number it is now, which does not change later on.
+A compiled step must see a new learning rate without a new trace, so it reads the rate from a 0-d
+tensor. Reading the group gives the number of this moment.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from ...core.tensor import Tensor, tensor
 from ...interpreter import Symbol
 from ...tensor_methods.methods import update
 
-FOLLOWED = "lr"  # the setting that is stored in a tensor from the start
+TENSOR_SETTING = "lr"  # the setting that is stored in a tensor from the start
 
 
 class Setting:
-    """The tensor that a compiled step reads a setting from."""
+    """Holds the tensor from which a compiled step reads a setting."""
 
     __slots__ = ("tensor",)
 
@@ -29,13 +29,13 @@ class Setting:
 
 
 class Group(MutableMapping[str, Any]):
-    """Parameters under "params", and their settings: a dict whose numbers are Python's.
+    """A dict of parameters ("params") and their settings, whose numbers read as Python numbers.
 
-    A tensor that the user has assigned as a setting is given back as that tensor.
+    If the user assigns a tensor as a setting, reading it gives that tensor.
     """
 
     __slots__ = ("stored",)
-    stored: dict[str, Any]  # as a step needs them: numbers, and a Setting for what varies
+    stored: dict[str, Any]  # as a step needs them: numbers, and a Setting for each that varies
 
     def __init__(self, settings: Any = ()) -> None:
         self.stored = {}
@@ -45,7 +45,7 @@ class Group(MutableMapping[str, Any]):
         return _read(self.stored[name])
 
     def __setitem__(self, name: str, value: Any) -> None:
-        self.stored[name] = _assigned(self.stored.get(name), value, name == FOLLOWED)
+        self.stored[name] = _assigned(self.stored.get(name), value, name == TENSOR_SETTING)
 
     def __delitem__(self, name: str) -> None:
         del self.stored[name]
@@ -60,7 +60,7 @@ class Group(MutableMapping[str, Any]):
         return name in self.stored
 
     def copy(self) -> dict[str, Any]:
-        """The settings as of now."""
+        """A plain dict of the present settings."""
         return dict(self)
 
     def __copy__(self) -> Group:
@@ -80,9 +80,9 @@ class Group(MutableMapping[str, Any]):
         return repr(dict(self))
 
     def vary(self, name: str, value: Any, index: int | None = None) -> None:
-        """Sets a number that changes from step to step, or the one at `index` of a tuple.
+        """Sets a number that changes from step to step; with `index` an element of a tuple.
 
-        Compiled steps take it as it comes from then on; a user's tensor is changed in place.
+        Compiled steps then read it as an input. A tensor of the user is changed in place.
         """
         old = self.stored[name]
         if index is None:
@@ -92,7 +92,7 @@ class Group(MutableMapping[str, Any]):
 
 
 def stored(group: Any) -> dict[str, Any]:
-    """The settings of a group as a step needs them."""
+    """The settings of a group as a step needs them: numbers, and a Setting for each that varies."""
     settings: dict[str, Any] = group.stored if isinstance(group, Group) else group
     return settings
 
@@ -104,11 +104,11 @@ def _read(value: Any) -> Any:
 
 
 def _assigned(old: Any, value: Any, follow: bool) -> Any:
-    """What is stored for a value that the user assigns where `old` is stored."""
+    """The stored form of a value that the user assigns in the place of `old`."""
     if isinstance(value, (np.number, np.ndarray)) and value.ndim == 0:
         value = value.item()
     if type(value) is tuple and type(old) is tuple and len(old) == len(value):
-        # a recording takes a tuple for a constant: numbers in it that change go into tensors
+        # a trace treats a tuple as a constant, so numbers in it that change go into tensors
         return tuple([_assigned(o, v, v is not o and v != o) for o, v in zip(old, value)])
     if isinstance(value, bool) or not isinstance(value, (int, float, Symbol)):
         return value

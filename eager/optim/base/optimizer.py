@@ -1,4 +1,4 @@
-"""What all optimizers share: groups of parameters, state in tensors, and how a step is made."""
+"""Defines the base class of optimizers: groups of parameters, state in tensors, and steps."""
 
 from __future__ import annotations
 
@@ -17,28 +17,51 @@ from ...nn.base.module import clear_gradients
 from ...nn.base.parameter import is_lazy
 from ...ops.create import full
 from ...uninterrupted import Uninterrupted
-from .foreach import batches, gradient, joined, narrowed, parted, widened
+from .foreach import batches, gradient, joined, narrowed, split_into, widened
 from .formulas import axpy, scale
 from .groups import Group, stored
-from .state_dicts import SavableState, State, with_hooks
+from .state_dicts import State, StateDictMixin, with_hooks
 from .step_numbers import PLAIN, as_count, is_zero, number
 
 Settings = dict[str, Any]
 
 
-class Optimizer(SavableState):
-    """Changes `params` by their gradients: tensors, pairs of name and tensor, or dicts of groups.
+class Optimizer(StateDictMixin):
+    """Updates parameters from their gradients; the base class of all optimizers.
 
-    A group is a dict with "params" and the settings in which it differs from `defaults`.
-    `param_groups` holds the groups, `state[p]` the tensors that belong to parameter p: they are
-    made at once and changed in place, so that a recording finds them by their path.
+    `param_groups` holds groups of parameters with their settings, and `state[p]` the state tensors
+    of parameter p. They exist from the start and change in place, so a trace finds them by path. A
+    subclass defines `step`, or `_first_state` and `_stepped`.
 
-    An optimizer of your own defines `step`, or `_first_state` and `_stepped`.
+    Args:
+        params: tensors, pairs (name, tensor), or dicts with "params" and settings of their own.
+        defaults: settings of groups that do not set their own.
+
+    Raises:
+        ArgumentError: no parameters, a layer in their place, a parameter given twice, names for
+            some parameters only, or a setting out of range.
+        DTypeError: a single tensor, a set, or an element that is not a tensor.
+        GradientError: a parameter that was computed from others, unless `differentiable` is set.
+
+    Example:
+        >>> import fusewire as fw
+        >>> class Descent(fw.optim.Optimizer):
+        ...     def __init__(self, params, lr=0.25):
+        ...         super().__init__(params, {"lr": lr})
+        ...     def _first_state(self, p, group):
+        ...         return {}
+        ...     def _stepped(self, p, g, state, group):
+        ...         return p - group["lr"] * g, {}
+        >>> p = fw.nn.Parameter(fw.ones(2))
+        >>> (p * p).sum().backward()
+        >>> Descent([p]).step()
+        >>> p.tolist()
+        [0.5, 0.5]
     """
 
     counts: tuple[str, ...] = ("step",)  # state that is one number, the same for all elements
-    hidden: tuple[str, ...] = ()  # counts that are no part of the state dict
-    by_element = True  # whether an element is changed by nothing but its own gradient and state
+    hidden: tuple[str, ...] = ()  # counts that the state dict leaves out
+    by_element = True  # True if a new element follows from its own gradient and state alone
     takes_complex = True
 
     def __init__(self, params: Iterable[Any], defaults: Settings) -> None:
@@ -52,11 +75,11 @@ class Optimizer(SavableState):
         if hasattr(params, "parameters"):
             raise ArgumentError(f"{self._name}: takes a list of parameters, not a layer",
                                 "pass model.parameters()")
-        given = list(params)
-        if not given:
+        items = list(params)
+        if not items:
             raise ArgumentError(f"{self._name}: got no parameters",
                                 "pass model.parameters(); a generator can be used up only once")
-        for group in given if isinstance(given[0], Mapping) else [{"params": given}]:
+        for group in items if isinstance(items[0], Mapping) else [{"params": items}]:
             self.add_param_group(group)
 
     def __init_subclass__(cls) -> None:
@@ -69,7 +92,16 @@ class Optimizer(SavableState):
 
     # ---- groups
     def add_param_group(self, param_group: dict[str, Any]) -> None:
-        """Adds parameters, with settings that differ from the defaults, and makes their state."""
+        """Adds a group of parameters and creates their state.
+
+        Args:
+            param_group: a dict with "params", and the settings in which it differs from the
+                defaults.
+
+        Raises:
+            DTypeError: no dict with "params".
+            ArgumentError: a group with names beside one without, or a setting out of range.
+        """
         if not isinstance(param_group, Mapping) or "params" not in param_group:
             raise DTypeError(f"{self._name}: a group is a dict with 'params', not "
                              f"{param_group!r:.80}", "as in {'params': tensors, 'lr': 0.1}")
@@ -85,25 +117,25 @@ class Optimizer(SavableState):
         self.param_groups.append(group)
         self._begin(group)
 
-    def _parameters(self, given: Any) -> tuple[list[str], list[Tensor]]:
-        """Names, where there are any, and parameters, each of which is new here."""
-        if isinstance(given, set):
+    def _parameters(self, param_spec: Any) -> tuple[list[str], list[Tensor]]:
+        """The names, if there are any, and the checked parameters of a group."""
+        if isinstance(param_spec, set):
             raise DTypeError(f"{self._name}: parameters in a set have no order",
-                             "pass a list: the order is what a state dict counts them by")
-        items = [given] if isinstance(given, Tensor) else list(given)
+                             "pass a list: a state dict numbers parameters by their order")
+        items = [param_spec] if isinstance(param_spec, Tensor) else list(param_spec)
         names = [item[0] for item in items if isinstance(item, tuple)]
         if names and len(names) < len(items):
             raise ArgumentError(f"{self._name}: {len(items) - len(names)} of {len(items)} "
                                 "parameters have no name", "give all of them names, or none")
         params = [item[1] if isinstance(item, tuple) else item for item in items]
-        known = {id(p) for group in self.param_groups for p in group["params"]}
+        owned = {id(p) for group in self.param_groups for p in group["params"]}
         for i, p in enumerate(params):
             self._check_parameter(p)
-            if id(p) in known:
+            if id(p) in owned:
                 which = f"parameter {i}" + (f" ({names[i]})" if names else "")
                 raise ArgumentError(f"{self._name}: {which} of shape {p.shape} is given twice",
                                     "each belongs to one group; parameters() gives each once")
-            known.add(id(p))
+            owned.add(id(p))
         return names, params
 
     def _check_parameter(self, p: Any) -> None:
@@ -117,44 +149,49 @@ class Optimizer(SavableState):
             raise DTypeError(f"{self._name}: takes real parameters, not {p.dtype.name}",
                              "optimize real and imaginary parts as parameters of their own")
 
-    # ---- what an optimizer defines
+    # ---- defined by subclasses
     def _stepped(self, p: Tensor, g: Tensor, state: State, group: Settings) -> tuple[Tensor, State]:
         """The parameter and its state after one step with the gradient `g`.
 
-        Counts and settings are Python numbers, or 0-d tensors of float64 while recording; `p` may
-        be several parameters in a row where the optimizer works by element.
+        Counts and settings are Python numbers, or 0-d tensors of float64 in a trace. `p` may hold
+        several parameters in a row if the optimizer works by element.
         """
         raise NotImplementedError(f"{self._name} does not define step")
 
     # ---- state
     def _begin(self, group: Group) -> None:
-        """Makes the state that parameters lack; equal counts share an array."""
+        """Creates the state that parameters lack; equal counts share an array."""
         settings = self._settings(group, False)
-        made: dict[str, Any] = {}
+        counters: dict[str, Any] = {}
         for p in group["params"]:
-            if is_lazy(p):  # without a shape yet: its first step makes the state
+            if is_lazy(p):  # its shape is unknown until the first forward
                 continue
-            held = self.state[p]  # there from now on, also when it stays empty
+            held = self.state[p]  # creates the entry, even if it stays empty
             for name, value in self._first_state(p, settings).items():
                 if name in held:
                     continue
                 if name in self.counts:
-                    shared = made.setdefault(name, as_count(value))
+                    shared = counters.setdefault(name, as_count(value))
                     held[name] = interpreter.source(Tensor(shared._data))
                 else:
-                    both = 1 + 1j if kind(p.dtype) == "c" else 1  # parts of a complex number
+                    both = 1 + 1j if kind(p.dtype) == "c" else 1  # fills real and imaginary part
                     held[name] = full(self._shape_of(p, name), value * both, p.dtype, p.device)
 
     def _settings(self, group: Group, recorded: bool) -> Settings:
         return {k: v if type(v) in PLAIN else number(v, recorded)
                 for k, v in stored(group).items() if k != "params"}
 
-    # ---- what users call
+    # ---- called by users
     @with_hooks
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
-        """Changes every parameter that has a gradient; what `closure` returned, if there is one.
+        """Updates every parameter that has a gradient; returns the result of `closure`.
 
-        `closure` computes the loss and calls backward; it runs first, with the tape on.
+        Args:
+            closure: computes the loss and calls backward; runs first, with the tape on. Default
+                None.
+
+        Raises:
+            ShapeError: a gradient whose shape is not that of its parameter.
         """
         loss = None
         if closure is not None:
@@ -168,7 +205,7 @@ class Optimizer(SavableState):
         return loss
 
     def zero_grad(self, set_to_none: bool = True) -> None:
-        """Clears the gradient of every parameter: to None, or to zeros."""
+        """Sets the gradient of every parameter to None, or to zeros if not `set_to_none`."""
         for group in self.param_groups:
             clear_gradients(group["params"], set_to_none)
 
@@ -190,7 +227,7 @@ class Optimizer(SavableState):
 
     def _step_together(self, members: list[Tensor], counts: dict[str, float], settings: Settings
                        ) -> None:
-        """A step of `members` as one long parameter, with what they have counted so far."""
+        """Steps `members` as one long parameter, with their common counts."""
         names = self._first_state(members[0], settings)
         held = {name: [self.state[m][name] for m in members] for name in names}
         state = {name: joined([x._data for x in held[name]])
@@ -198,18 +235,18 @@ class Optimizer(SavableState):
         p = joined([m._data for m in members])
         g = joined([gradient(m)._data for m in members])
         p, new = self._stepped(p, g, state | counts, settings)
-        parted(p, members)
+        split_into(p, members)
         for name, value in new.items():
             if name in counts:
                 shared = as_count(value)
                 for x in held[name]:
                     x._data = shared._data
             else:
-                parted(value, held[name])
+                split_into(value, held[name])
 
     def _step_each(self, params: list[Tensor], settings: Settings, recorded: bool) -> None:
-        """The same parameter by parameter, in ops that a recorder or the tape sees."""
-        shared: dict[Any, Any] = {}  # counts that have one array have one afterwards
+        """Steps each parameter by itself, in ops that a tracer or the tape sees."""
+        shared: dict[Any, Any] = {}  # counts that share an array still share one afterwards
         for p in params:
             dtype, held = p._data.dtype, self.state[p]
             held = {name: held[name] for name in self._first_state(p, settings)}
@@ -233,39 +270,39 @@ class Optimizer(SavableState):
         return "\n".join([f"{self._name} (" + lines[0], *lines[1:], ")"])
 
 
-def decayed(p: Tensor, g: Tensor, group: Settings) -> tuple[Tensor, Tensor]:
-    """The parameter and the gradient that a step goes on with."""
-    keep = kept(group)
-    return p if is_zero(1.0 - keep) else scale(p, keep), pulled(p, g, group)
+def apply_weight_decay(p: Tensor, g: Tensor, group: Settings) -> tuple[Tensor, Tensor]:
+    """The parameter and the gradient after weight decay, decoupled or not."""
+    keep = decay_factor(group)
+    return p if is_zero(1.0 - keep) else scale(p, keep), regularized_gradient(p, g, group)
 
 
-def kept(group: Settings) -> Any:
-    """What a decoupled decay leaves of a parameter; 1.0 where the decay is not decoupled."""
+def decay_factor(group: Settings) -> Any:
+    """The factor of the parameter in decoupled decay; 1.0 if the decay is not decoupled."""
     decay = group["weight_decay"]
     return 1.0 - group["lr"] * decay if group.get("decoupled_weight_decay") else 1.0
 
 
-def pulled(p: Tensor, g: Tensor, group: Settings) -> Tensor:
-    """The gradient, turned round where the group maximizes, with a decay that is not decoupled."""
+def regularized_gradient(p: Tensor, g: Tensor, group: Settings) -> Tensor:
+    """The gradient, negated if the group maximizes, plus weight_decay * p if not decoupled."""
     decay = group["weight_decay"]
     if group.get("maximize"):
         g = -g  # type: ignore[operator]
     return g if is_zero(decay) or group.get("decoupled_weight_decay") else axpy(g, decay, p)
 
 
-def given(arguments: dict[str, Any]) -> Settings:
-    """The settings among the arguments of a constructor, which are its `locals()`."""
+def constructor_settings(arguments: dict[str, Any]) -> Settings:
+    """The settings among the arguments of a constructor, from its `locals()`."""
     return {k: v for k, v in arguments.items() if k not in ("self", "params", "__class__")}
 
 
-# The settings of all optimizers that must not be negative, and those that are shares.
-_LEAST = {"lr": 0.0, "eps": 0.0, "weight_decay": 0.0, "momentum": 0.0, "lr_decay": 0.0,
-          "initial_accumulator_value": 0.0, "momentum_decay": 0.0, "d": 1.0}
-_SHARES = {"betas": True, "rho": False}  # whether 1 is too much
+# Lower bounds of settings of all optimizers, and settings that are fractions (True: below 1).
+_LOWER_BOUNDS = {"lr": 0.0, "eps": 0.0, "weight_decay": 0.0, "momentum": 0.0, "lr_decay": 0.0,
+                 "initial_accumulator_value": 0.0, "momentum_decay": 0.0, "d": 1.0}
+_FRACTIONS = {"betas": True, "rho": False}
 
 
 def check_settings(owner: str, group: Mapping[str, Any]) -> None:
-    """ArgumentError for a setting that makes no sense; what a tensor holds may not be known yet."""
+    """Raises an ArgumentError for a setting out of range; values of tensors are not checked."""
     for name, value in group.items():
         if name == "lr" and isinstance(value, Tensor) and value.size != 1:
             raise ArgumentError(f"{owner}: lr is one number, got a tensor of shape {value.shape}",
@@ -276,7 +313,7 @@ def check_settings(owner: str, group: Mapping[str, Any]) -> None:
                                 "one for the mean of gradients, one for that of their squares")
         for i, x in enumerate(value if several else [value]):
             which = f"{name}[{i}]" if several else name
-            if name in _LEAST and x is not None and not isinstance(x, Tensor):
-                check_at_least(owner, which, x, _LEAST[name])
-            elif name in _SHARES and not isinstance(x, Tensor):
-                check_fraction(owner, which, x, _SHARES[name])
+            if name in _LOWER_BOUNDS and x is not None and not isinstance(x, Tensor):
+                check_at_least(owner, which, x, _LOWER_BOUNDS[name])
+            elif name in _FRACTIONS and not isinstance(x, Tensor):
+                check_fraction(owner, which, x, _FRACTIONS[name])

@@ -1,5 +1,4 @@
-"""State dicts of optimizers: PyTorch's names and shapes, so that either can go on from the other's.
-"""
+"""Saves and loads the state of optimizers under PyTorch's names and shapes."""
 
 from __future__ import annotations
 
@@ -22,7 +21,7 @@ State = dict[str, Any]
 
 
 class ParameterState(NamedTuple):
-    """A parameter, its number in the state dict, what that has for it, and what there should be."""
+    """A parameter, its number in the state dict, its saved state and its first state."""
 
     p: Tensor
     number: Any
@@ -31,7 +30,7 @@ class ParameterState(NamedTuple):
 
 
 class Calls:
-    """What schedulers ask of the past; no part of the state, so recordings do not look at it."""
+    """Tells schedulers whether a step was made. It is no part of the state, so traces ignore it."""
 
     __slots__ = ("stepped",)
     __captured__ = ()
@@ -40,8 +39,8 @@ class Calls:
         self.stepped = False
 
 
-class SavableState:
-    """What an optimizer can do beside steps: save and load its state, and call hooks."""
+class StateDictMixin:
+    """Saves and loads the state of an optimizer, and calls its hooks."""
 
     counts: tuple[str, ...]
     hidden: tuple[str, ...]
@@ -49,32 +48,32 @@ class SavableState:
     state: dict[Tensor, State]
 
     def __init__(self) -> None:
-        self._hooks: dict[str, dict[int, Any]] = {}  # by kind, those that there are
+        self._hooks: dict[str, dict[int, Any]] = {}  # by kind, then by the id of their handle
         self.calls = Calls()
 
     def __getstate__(self) -> dict[str, Any]:
         return {k: v for k, v in self.__dict__.items() if k != "_hooks"}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        SavableState.__init__(self)
+        StateDictMixin.__init__(self)
         self.__dict__.update(state)
 
-    # ---- what an optimizer says of its state
+    # ---- defined by optimizers
     def _first_state(self, p: Tensor, group: dict[str, Any]) -> dict[str, Any]:
-        """The names of what belongs to `p`, with the numbers they hold before the first step."""
+        """The state of `p` before the first step: names, with the number that fills each tensor."""
         return {}
 
     def _shape_of(self, p: Tensor, name: str) -> Any:
         return () if name in self.counts else p.shape
 
     def _begin(self, group: Any) -> None:
-        """Makes the state that parameters lack."""
+        """Creates the state that parameters lack."""
 
     # ---- saving
     def state_dict(self) -> dict[str, Any]:
-        """{"state": {number of a parameter: its tensors}, "param_groups": settings}, as of now.
+        """A snapshot: {"state": {number of a parameter: its tensors}, "param_groups": settings}.
 
-        Settings are Python's numbers. A parameter that has made no step has no state yet.
+        Settings are Python numbers. A parameter has an entry after its first step.
         """
         for hook in self._hooks_of("before_save"):
             hook(self)
@@ -95,52 +94,57 @@ class SavableState:
         state = self.state.get(p, {})
         if isinstance(state.get("step"), Tensor) and state["step"].item() == 0:
             return {}
-        known = self._first_state(p, settings) or state
-        return {k: _snapshot(state[k]) for k in known if k in state and k not in self.hidden}
+        names = self._first_state(p, settings) or state
+        return {k: _snapshot(state[k]) for k in names if k in state and k not in self.hidden}
 
     # ---- loading
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Takes over settings and state, of PyTorch's optimizers too.
+        """Loads settings and state; state dicts of PyTorch's optimizers fit as well.
 
-        StateError, and an optimizer as it was, where groups, names or shapes differ.
+        If it raises, the optimizer is unchanged.
+
+        Raises:
+            DTypeError: not a dict.
+            StateError: groups, names or shapes differ from those of this optimizer.
         """
         if not isinstance(state_dict, Mapping):
-            raise DTypeError(f"load_state_dict takes what state_dict() gave, not "
+            raise DTypeError(f"load_state_dict takes a result of state_dict(), not "
                              f"{type(state_dict).__name__}", "fw.load(path) reads one from a file")
-        given = dict(state_dict)
+        loaded = dict(state_dict)
         for hook in self._hooks_of("before_load"):
-            given = hook(self, given) or given
-        found = self._found(given)
-        _check(type(self).__name__, [line for one in found for line in self._problems(one)])
+            loaded = hook(self, loaded) or loaded
+        matches = self._match_parameters(loaded)
+        _check(type(self).__name__, [line for match in matches for line in self._problems(match)])
         with Uninterrupted(), no_grad():
-            for group, old in zip(self.param_groups, given["param_groups"]):
+            for group, old in zip(self.param_groups, loaded["param_groups"]):
                 _load_settings(group, old)
                 self._begin(group)
             shared: dict[Any, Any] = {}
-            for one in found:
-                self._load_state(one, shared)
+            for match in matches:
+                self._load_state(match, shared)
         for hook in self._hooks_of("after_load"):
             hook(self)
 
-    def _found(self, given: dict[str, Any]) -> list[ParameterState]:
-        saved = given["param_groups"]
+    def _match_parameters(self, loaded: dict[str, Any]) -> list[ParameterState]:
+        """Pairs each parameter with its entry in a state dict."""
+        saved = loaded["param_groups"]
         ours = [len(g["params"]) for g in self.param_groups]
         theirs = [len(g["params"]) for g in saved]
         if ours != theirs:
             raise StateError(f"{type(self).__name__}: the state was saved for groups of {theirs} "
                              f"parameters, this optimizer has groups of {ours}")
-        found = []
+        matches = []
         for group, old in zip(self.param_groups, saved):
             settings = {k: number(v, False) for k, v in {**group, **old}.items() if k != "params"}
             for p, i in zip(group["params"], old["params"]):
-                state = {k: v for k, v in given["state"].get(i, {}).items() if v is not None}
-                if state:  # a parameter that has a state has made a step
+                state = {k: v for k, v in loaded["state"].get(i, {}).items() if v is not None}
+                if state:  # only a parameter that has stepped has a state
                     state = dict.fromkeys(self.hidden, 1.0) | state
-                found.append(ParameterState(p, i, state, self._first_state(p, settings)))
-        return found
+                matches.append(ParameterState(p, i, state, self._first_state(p, settings)))
+        return matches
 
     def _problems(self, one: ParameterState) -> list[str]:
-        """A line for each name of a saved state that does not fit; none where any names may be."""
+        """A line for each saved name or shape that does not fit."""
         p, i, saved, first = one
         if not saved or not first:
             return []
@@ -148,15 +152,15 @@ class SavableState:
         unexpected = [name for name in saved if name not in first]
         lines = listed("missing", missing, unexpected) + listed("unexpected", unexpected, missing)
         for name in first:
-            shape, wanted = tuple(getattr(saved.get(name), "shape", ())), self._shape_of(p, name)
-            if name in saved and shape != wanted:
-                lines.append(f"{name} has shape {shape}, it needs {tuple(wanted)}")
+            shape, expected = tuple(getattr(saved.get(name), "shape", ())), self._shape_of(p, name)
+            if name in saved and shape != expected:
+                lines.append(f"{name} has shape {shape}, it needs {tuple(expected)}")
         return [f"parameter {i} of shape {p.shape}: {line}" for line in lines]
 
     def _load_state(self, one: ParameterState, shared: dict[Any, Any]) -> None:
-        """Sets the state of a parameter to what was saved, in place; to its beginning without.
+        """Sets the state of a parameter, in place, to the saved one, or else to the first state.
 
-        Equal counts share an array: what follows from them is then computed once in a recording.
+        Equal counts share an array, so a trace computes once what depends on them.
         """
         state = self.state[one.p]
         for name, value in (one.first or one.saved).items():
@@ -177,53 +181,60 @@ class SavableState:
         return RemovableHandle(self._hooks.setdefault(kind, {}), hook, prepend)
 
     def register_step_pre_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
-        """The handle of hook(optimizer, args, kwargs), called before each step.
+        """Registers `hook(optimizer, args, kwargs)` to run before each step; returns its handle.
 
-        The arguments are those of `step`, the optimizer first; it may return others, as a pair.
+        The arguments are those of `step`, the optimizer first. The hook may return another pair
+        (args, kwargs).
         """
         return self._add_hook("before_step", hook)
 
     def register_step_post_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
-        """The handle of hook(optimizer, args, kwargs), called after each step."""
+        """Registers `hook(optimizer, args, kwargs)` to run after each step; returns its handle."""
         return self._add_hook("after_step", hook)
 
     def register_state_dict_pre_hook(
         self, hook: Callable[..., Any], prepend: bool = False
     ) -> RemovableHandle:
-        """The handle of hook(optimizer), called before the state is saved."""
+        """Registers `hook(optimizer)` to run before the state is saved; returns its handle."""
         return self._add_hook("before_save", hook, prepend)
 
     def register_state_dict_post_hook(
         self, hook: Callable[..., Any], prepend: bool = False
     ) -> RemovableHandle:
-        """The handle of hook(optimizer, state_dict), which may return another state dict."""
+        """Registers `hook(optimizer, state_dict)` to run after the state is saved.
+
+        The hook may return another dict. Returns its handle.
+        """
         return self._add_hook("after_save", hook, prepend)
 
     def register_load_state_dict_pre_hook(
         self, hook: Callable[..., Any], prepend: bool = False
     ) -> RemovableHandle:
-        """The handle of hook(optimizer, state_dict), which may return another one to be loaded."""
+        """Registers `hook(optimizer, state_dict)` to run before a state is loaded.
+
+        The hook may return another dict to load. Returns its handle.
+        """
         return self._add_hook("before_load", hook, prepend)
 
     def register_load_state_dict_post_hook(
         self, hook: Callable[..., Any], prepend: bool = False
     ) -> RemovableHandle:
-        """The handle of hook(optimizer), called after a state was loaded."""
+        """Registers `hook(optimizer)` to run after a state was loaded; returns its handle."""
         return self._add_hook("after_load", hook, prepend)
 
 
 def with_hooks(step: Callable[..., Any]) -> Callable[..., Any]:
-    """The method `step` of an optimizer, with the hooks called around it."""
+    """`step`, a method of an optimizer, with the hooks called around it."""
 
     @functools.wraps(step)
-    def hooked(self: SavableState, *args: Any, **kwargs: Any) -> Any:
+    def hooked(self: StateDictMixin, *args: Any, **kwargs: Any) -> Any:
         self.calls.stepped = True
         if not self._hooks:
             return step(self, *args, **kwargs)
         for hook in self._hooks_of("before_step"):
-            given = hook(self, (self, *args), kwargs)
-            if given is not None:
-                (_, *args), kwargs = given  # type: ignore[assignment]
+            replacement = hook(self, (self, *args), kwargs)
+            if replacement is not None:
+                (_, *args), kwargs = replacement  # type: ignore[assignment]
         out = step(self, *args, **kwargs)
         for hook in self._hooks_of("after_step"):
             hook(self, (self, *args), kwargs)
@@ -233,7 +244,7 @@ def with_hooks(step: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _snapshot(value: Any) -> Any:
-    """`value` as it is now: tensors change, and lists of them grow."""
+    """A copy of `value` that later steps leave alone: tensors change, and lists of them grow."""
     if isinstance(value, (list, tuple)):
         return type(value)(_snapshot(v) for v in value)
     return value.detach() if isinstance(value, Tensor) else value

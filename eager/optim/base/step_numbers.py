@@ -1,7 +1,7 @@
-"""Settings and counts in the arithmetic of a step: Python floats, or tensors while recording.
+"""Computes with settings and counts: Python floats in an eager step, tensors in a trace.
 
-A step of its own computes with them what PyTorch does, in double precision and at no cost. In a
-recording they are 0-d tensors of float64, so that the next call may have others.
+An eager step computes with them in double precision as PyTorch does. In a trace they are 0-d
+tensors of float64, so that the next call may have other values.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from ...ops.shape.view import reshape
 from .groups import Setting
 
 Number = Any  # float | Tensor
-PLAIN = {float, int, bool, str, type(None)}  # types of settings that are what they are
+PLAIN = {float, int, bool, str, type(None)}  # types of settings that need no conversion
 
 
 def number(value: Any, recorded: bool) -> Any:
-    """A setting as a number; tuples of numbers too, all else as it is."""
+    """A setting as a number; tuples of numbers too, everything else unchanged."""
     if type(value) is Setting:
         value = value.tensor
     if isinstance(value, Tensor):
@@ -35,24 +35,24 @@ def number(value: Any, recorded: bool) -> Any:
 
 
 def as_count(x: Number) -> Tensor:
-    """A tensor of float32 with the number `x`, as it is kept between steps."""
+    """The number `x` as a tensor of float32, the form in which the state holds it."""
     return cast(x, float32) if isinstance(x, Tensor) else Tensor(np.array(x, float32))
 
 
 def is_zero(x: Number) -> bool:
-    """Whether a setting is known to be 0, so that what it stands for can be left out."""
+    """True if a setting is the Python number 0, so that its term can be left out."""
     return not isinstance(x, Tensor) and x == 0
 
 
 def choose(condition: Any, yes: Number, no: Number) -> Number:
-    """`yes` where the condition holds, else `no`."""
+    """`yes` if the condition holds, else `no`."""
     if not isinstance(condition, Tensor):
         return yes if condition else no
     return where(condition, _double(yes), _double(no))
 
 
 def correction(beta: Number, step: Number) -> Number:
-    """1 - beta ** step: the weights in a running mean that began with 0 add up to that."""
+    """1 - beta ** step: the sum of the weights in a running mean that starts at 0."""
     if not isinstance(step, Tensor):
         return 1 - beta ** step
     if isinstance(beta, Tensor):

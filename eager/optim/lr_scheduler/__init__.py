@@ -1,4 +1,4 @@
-"""Learning rates that follow a plan: under PyTorch's names, with its numbers and state dicts."""
+"""Provides schedules of learning rates under PyTorch's names, with its numbers and state dicts."""
 
 from .base import *
 from .combine import *

@@ -1,4 +1,4 @@
-"""What all schedulers share: rates of groups, steps, saving and loading."""
+"""Defines the base class of schedulers: rates of groups, steps, saving and loading."""
 
 from __future__ import annotations
 
@@ -19,22 +19,33 @@ __all__ = ["LRScheduler"]
 
 
 class LRScheduler:
-    """Sets the learning rates of an optimizer, from `last_epoch`: how often `step` was called.
+    """Sets the learning rates of an optimizer once per epoch; the base class of schedulers.
 
-    A scheduler of your own defines `get_lr`: a rate for each group, made from `self.last_epoch`,
-    `self.base_lrs` (the rates at the beginning) or what the groups hold. Rates are Python floats,
-    which compiled steps take as they come, without a new recording.
+    A subclass defines `get_lr`. Rates are Python floats, which compiled steps read as inputs,
+    without a new trace.
 
-    >>> import fusewire as fw
-    >>> optimizer = fw.optim.SGD([fw.nn.Parameter(fw.ones(2))], lr=0.5)
-    >>> scheduler = fw.optim.lr_scheduler.ExponentialLR(optimizer, gamma=0.5)
-    >>> optimizer.step(); scheduler.step()
-    >>> scheduler.get_last_lr()
-    [0.25]
+    Args:
+        optimizer: its groups get the rates.
+        last_epoch: number of calls of `step` so far. Default -1: a new training.
+
+    Raises:
+        DTypeError: `optimizer` is not an Optimizer.
+        StateError: last_epoch is not -1 and a group has no "initial_lr".
+
+    Example:
+        >>> import fusewire as fw
+        >>> class Halving(fw.optim.lr_scheduler.LRScheduler):
+        ...     def get_lr(self):
+        ...         return [lr / 2 ** self.last_epoch for lr in self.base_lrs]
+        >>> optimizer = fw.optim.SGD([fw.nn.Parameter(fw.ones(2))], lr=0.5)
+        >>> scheduler = Halving(optimizer)
+        >>> optimizer.step(); scheduler.step()
+        >>> scheduler.get_last_lr()
+        [0.25]
     """
 
     _get_lr_called_within_step = False
-    _is_initial = False  # whether the step that the constructor makes is running
+    _is_initial = False  # True during the step that the constructor makes
     _unsaved: tuple[str, ...] = ("optimizer",)
 
     def __init__(self, optimizer: Optimizer, last_epoch: int = -1) -> None:
@@ -44,7 +55,7 @@ class LRScheduler:
                 group.setdefault("initial_lr", plain(group["lr"]))
             elif "initial_lr" not in group:
                 raise StateError(
-                    f"{type(self).__name__}: group {i} has no 'initial_lr' to go on from at "
+                    f"{type(self).__name__}: group {i} has no 'initial_lr' to continue from at "
                     f"last_epoch={last_epoch}", "load the optimizer's state dict first; a new "
                     "training has last_epoch=-1, the default")
         self.base_lrs = [plain(group["initial_lr"]) for group in optimizer.param_groups]
@@ -58,21 +69,27 @@ class LRScheduler:
         finally:
             self._is_initial = False
 
-    # ---- what a scheduler defines
+    # ---- defined by subclasses
     def get_lr(self) -> list[Any]:
-        """The rate of each group at `last_epoch`; called by `step`."""
+        """The rate of each group at `last_epoch`; `step` calls it.
+
+        It may use `self.last_epoch`, `self.base_lrs` (the first rates), and the present rates of
+        the groups.
+        """
         raise NotImplementedError
 
     def _get_closed_form_lr(self) -> list[Any]:
-        """The same from `base_lrs` alone, for a jump to an epoch; where there is no such form, as
-        by a step."""
+        """The rates of a jump to an epoch, from `base_lrs` alone if there is such a form."""
         return self.get_lr()
 
-    # ---- what users call
+    # ---- called by users
     def step(self, epoch: int | None = None) -> None:
-        """Goes on to the next epoch, after the optimizer's steps of the one before.
+        """Sets the rates of the next epoch; call it after the optimizer's steps of an epoch.
 
-        `epoch` jumps to one; PyTorch has deprecated this.
+        It warns (UserWarning) if the optimizer has made no step yet.
+
+        Args:
+            epoch: jumps to this epoch; deprecated by PyTorch. Default None: the next one.
         """
         if self._step_count == 1 and self.last_epoch >= 0 and not self.optimizer.calls.stepped:
             warnings.warn("lr_scheduler.step() is called before optimizer.step(): the first "
@@ -84,15 +101,15 @@ class LRScheduler:
             self._update_lr(epoch)
 
     def get_last_lr(self) -> list[float]:
-        """The rate of each group that the last step has set."""
+        """The rate of each group since the last step."""
         return self._last_lr
 
     def state_dict(self) -> dict[str, Any]:
-        """All that a scheduler holds but its optimizer; functions are left out, see LambdaLR."""
+        """The attributes of the scheduler, without its optimizer and functions (see LambdaLR)."""
         return {k: v for k, v in self.__dict__.items() if k not in self._unsaved}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Goes on from where `state_dict` was saved; PyTorch's fit as well."""
+        """Continues where `state_dict`, of PyTorch's scheduler too, was saved."""
         self.__dict__.update(state_dict)
 
     # ---- for schedulers
@@ -116,7 +133,7 @@ class LRScheduler:
             self._get_lr_called_within_step = False
 
     def _rates(self) -> list[float]:
-        """The rates to go on from. A warning where it is not `step` that asks."""
+        """The present rates; warns if the caller is not `step`."""
         self._warn_if_asked()
         return rates_of(self.optimizer)
 
@@ -127,13 +144,13 @@ class LRScheduler:
 
 
 def warn_of_epoch() -> None:
-    """The warning for step(epoch)."""
+    """Warns that step(epoch) is deprecated."""
     warnings.warn("lr_scheduler.step(epoch) is deprecated: call step() without an epoch",
                   UserWarning, stacklevel=3)
 
 
 def check_optimizer(scheduler: LRScheduler, optimizer: Any) -> Optimizer:
-    """`optimizer`, or a DTypeError if it is none."""
+    """`optimizer`; a DTypeError if it is not an Optimizer."""
     if not isinstance(optimizer, Optimizer):
         raise DTypeError(f"{type(scheduler).__name__}: {type(optimizer).__name__} is not an "
                          "Optimizer", "pass the optimizer first, then the settings")
@@ -146,17 +163,17 @@ def rates_of(optimizer: Optimizer) -> list[float]:
 
 
 def plain(value: Any) -> Any:
-    """A tensor's number as Python's; a number as it is."""
+    """The number in a tensor as a Python number; other values unchanged."""
     return value.item() if isinstance(value, Tensor) else value
 
 
 def cos(x: Any) -> Any:
-    """The cosine of a number; of one that a recording follows, such a number."""
+    """The cosine of a number, symbolic if the number is symbolic."""
     return x.__cos__() if isinstance(x, Symbol) else math.cos(x)
 
 
 def one_each(owner: LRScheduler, name: str, optimizer: Optimizer, value: Any) -> list[Any]:
-    """A value for each group: those of a list, or one for all."""
+    """A list with a value for each group, from a list or from one value for all."""
     count = len(optimizer.param_groups)
     if not isinstance(value, (list, tuple)):
         return [plain(value)] * count
@@ -168,7 +185,7 @@ def one_each(owner: LRScheduler, name: str, optimizer: Optimizer, value: Any) ->
 
 
 def saved_function(function: Any) -> dict[str, Any] | None:
-    """What a state dict holds of a callable: the attributes of an object, nothing of a function."""
+    """The attributes of a callable object, for a state dict; None for a function."""
     if isinstance(function, types.FunctionType) or not hasattr(function, "__dict__"):
         return None
     return dict(function.__dict__)

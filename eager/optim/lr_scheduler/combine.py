@@ -1,4 +1,4 @@
-"""Schedules one after the other, and at once."""
+"""Combines schedulers: in sequence, or all at once."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = ["ChainedScheduler", "SequentialLR"]
 
 
 class _Several(LRScheduler):
-    """Schedulers of one optimizer, saved and loaded together."""
+    """Saves and loads several schedulers of one optimizer."""
 
     _unsaved = ("optimizer", "_schedulers")
     _schedulers: Sequence[Any]
@@ -43,25 +43,37 @@ class _Several(LRScheduler):
         return {**super().state_dict(), "_schedulers": inner}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Goes on from where `state_dict` was saved."""
+        """Continues where `state_dict` was saved."""
         super().load_state_dict({k: v for k, v in state_dict.items() if k != "_schedulers"})
         for scheduler, saved in zip(self._schedulers, state_dict["_schedulers"], strict=True):
             scheduler.load_state_dict(saved)
 
 
 class SequentialLR(_Several):
-    """One scheduler after the other: number i + 1 from the epoch milestones[i] on.
+    """Runs schedulers in sequence: scheduler i + 1 starts at epoch milestones[i].
 
-    >>> import fusewire as fw
-    >>> optimizer = fw.optim.SGD([fw.nn.Parameter(fw.ones(2))], lr=0.5)
-    >>> warmup = fw.optim.lr_scheduler.ConstantLR(optimizer, factor=0.5, total_iters=2)
-    >>> decay = fw.optim.lr_scheduler.ExponentialLR(optimizer, gamma=0.5)
-    >>> scheduler = fw.optim.lr_scheduler.SequentialLR(optimizer, [warmup, decay], milestones=[2])
-    >>> for _ in range(4): print(scheduler.get_last_lr()); optimizer.step(); scheduler.step()
-    [0.25]
-    [0.25]
-    [0.5]
-    [0.25]
+    Args:
+        optimizer: the optimizer of all schedulers.
+        schedulers: one or more; ReduceLROnPlateau is not supported.
+        milestones: epochs, one fewer than schedulers.
+        last_epoch: see `LRScheduler`. Default -1.
+
+    Raises:
+        ArgumentError: no schedulers, a ReduceLROnPlateau, a scheduler of another optimizer, or a
+            wrong number of milestones.
+        DTypeError: an element that is not a scheduler.
+
+    Example:
+        >>> import fusewire as fw
+        >>> optimizer = fw.optim.SGD([fw.nn.Parameter(fw.ones(2))], lr=0.5)
+        >>> warmup = fw.optim.lr_scheduler.ConstantLR(optimizer, factor=0.5, total_iters=2)
+        >>> decay = fw.optim.lr_scheduler.ExponentialLR(optimizer, gamma=0.5)
+        >>> scheduler = fw.optim.lr_scheduler.SequentialLR(optimizer, [warmup, decay], [2])
+        >>> for _ in range(4): print(scheduler.get_last_lr()); optimizer.step(); scheduler.step()
+        [0.25]
+        [0.25]
+        [0.5]
+        [0.25]
     """
 
     def __init__(self, optimizer: Optimizer, schedulers: list[LRScheduler], milestones: list[int],
@@ -80,7 +92,7 @@ class SequentialLR(_Several):
         self._last_lr = first.get_last_lr()
 
     def recursive_undo(self, sched: Any = None) -> None:
-        """Takes back the step that each scheduler's constructor has made."""
+        """Takes back the step that the constructor of each scheduler made."""
         sched = self if sched is None else sched
         if hasattr(sched, "_schedulers"):
             for inner in sched._schedulers:
@@ -89,7 +101,7 @@ class SequentialLR(_Several):
             sched.last_epoch -= 1
 
     def step(self) -> None:  # type: ignore[override]
-        """Goes on to the next epoch, of the scheduler whose turn it is."""
+        """Sets the rates of the next epoch, by the scheduler of that epoch."""
         with Uninterrupted():
             self.last_epoch += 1
             i = bisect_right(self._milestones, self.last_epoch)
@@ -102,7 +114,26 @@ class SequentialLR(_Several):
 
 
 class ChainedScheduler(_Several):
-    """All of the schedulers at once: each goes on from what the one before it has set."""
+    """Applies several schedulers at once: each continues from the rate that the one before has set.
+
+    Args:
+        schedulers: one or more of the same optimizer; not ReduceLROnPlateau.
+        optimizer: their optimizer. Default None: that of the first.
+
+    Raises:
+        ArgumentError: no schedulers, a scheduler of another optimizer, or a ReduceLROnPlateau.
+        DTypeError: an element that is not a scheduler.
+
+    Example:
+        >>> import fusewire as fw
+        >>> optimizer = fw.optim.SGD([fw.nn.Parameter(fw.ones(2))], lr=1.0)
+        >>> scheduler = fw.optim.lr_scheduler.ChainedScheduler([
+        ...     fw.optim.lr_scheduler.ExponentialLR(optimizer, gamma=0.5),
+        ...     fw.optim.lr_scheduler.StepLR(optimizer, step_size=2, gamma=0.5)])
+        >>> for _ in range(2): optimizer.step(); scheduler.step()
+        >>> scheduler.get_last_lr()
+        [0.125]
+    """
 
     def __init__(self, schedulers: Sequence[LRScheduler], optimizer: Optimizer | None = None
                  ) -> None:
@@ -110,7 +141,7 @@ class ChainedScheduler(_Several):
         self._last_lr = rates_of(self.optimizer)
 
     def step(self) -> None:  # type: ignore[override]
-        """Goes on to the next epoch of every scheduler."""
+        """Sets the rates of the next epoch, by every scheduler."""
         with Uninterrupted():
             for scheduler in self._schedulers:
                 scheduler.step()

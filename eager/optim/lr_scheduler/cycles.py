@@ -1,4 +1,4 @@
-"""Schedules that cycle the momentum as well: Smith, arXiv 1506.01186 and 1708.07120."""
+"""Defines schedules that cycle rates and momentum: Smith, arXiv 1506.01186 and 1708.07120."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ __all__ = ["CyclicLR", "OneCycleLR"]
 
 
 class _Cycling(LRScheduler):
-    """A schedule of rates and, with `cycle_momentum`, of momentum or the first of betas."""
+    """Cycles the rates and, with `cycle_momentum`, the momentum or the first of betas."""
 
     use_beta1: bool
 
     def _begin_momentum(self, optimizer: Optimizer, base: Any, largest: Any, first: bool
                         ) -> tuple[list[Any], list[Any]]:
-        """The smallest and the largest momentum of each group; with `first` written there."""
+        """The smallest and the largest momentum of each group; with `first` the groups get them."""
         if not {"momentum", "betas"} & optimizer.defaults.keys():
             raise ArgumentError(f"{type(self).__name__}: {type(optimizer).__name__} has no "
                                 "momentum and no betas to cycle", "pass cycle_momentum=False")
@@ -30,19 +30,19 @@ class _Cycling(LRScheduler):
         tops = one_each(self, "max_momentum", optimizer, largest)
         if first:
             for group, base, largest in zip(optimizer.param_groups, bases, tops, strict=True):
-                self._put_momentum(group, largest)
+                self._set_momentum(group, largest)
                 group["max_momentum"], group["base_momentum"] = largest, base
         return bases, tops
 
-    def _put_momentum(self, group: Group, value: float) -> None:
+    def _set_momentum(self, group: Group, value: float) -> None:
         if self.use_beta1:
             group.vary("betas", value, 0)
         else:
             group.vary("momentum", value)
 
 
-_SCALES: dict[str, tuple[Callable[[float, float], float], str]] = {  # of mode: a function of x and
-    # gamma, and what x counts
+# By mode: the height as a function of x and gamma, and the unit that x counts.
+_SCALES: dict[str, tuple[Callable[[float, float], float], str]] = {
     "triangular": (lambda x, gamma: 1.0, "cycle"),
     "triangular2": (lambda x, gamma: 1 / 2.0 ** (x - 1), "cycle"),
     "exp_range": (lambda x, gamma: gamma ** x, "iterations"),
@@ -50,11 +50,39 @@ _SCALES: dict[str, tuple[Callable[[float, float], float], str]] = {  # of mode: 
 
 
 class CyclicLR(_Cycling):
-    """Up from `base_lr` to `max_lr` and down again, over and over; a step after every batch.
+    """Moves the rate up from `base_lr` to `max_lr` and down, again and again; call step per batch.
 
-    mode: triangular: every cycle alike; triangular2: each half as high as the last; exp_range: the
-    height times gamma ** iteration. scale_fn instead is a function of the cycle's number, or of the
-    iteration's with scale_mode "iterations".
+    Source: Smith, arXiv 1506.01186.
+
+    Args:
+        optimizer: its groups get the rates.
+        base_lr: lowest rate, a number or one for each group.
+        max_lr: highest rate of the first cycle, a number or one for each group.
+        step_size_up: batches from base_lr to max_lr. Default 2000.
+        step_size_down: batches from max_lr to base_lr. Default: step_size_up.
+        mode: height of the cycles. "triangular": equal; "triangular2": halved each time;
+            "exp_range": times gamma ** iteration. Default "triangular".
+        gamma: see mode. Default 1.0.
+        scale_fn: height as a function of the cycle (from 1) or iteration, in the place of mode.
+        scale_mode: argument of scale_fn, "cycle" or "iterations". Default "cycle".
+        cycle_momentum: moves the momentum, or the first beta, the opposite way. Default True.
+        base_momentum: lowest momentum, a number or one for each group. Default 0.8.
+        max_momentum: highest momentum, a number or one for each group. Default 0.9.
+        last_epoch: see `LRScheduler`; counts batches here. Default -1.
+
+    Raises:
+        ArgumentError: another mode, a list of another length than groups, or cycle_momentum with
+            an optimizer that has neither momentum nor betas.
+
+    Example:
+        >>> import fusewire as fw
+        >>> optimizer = fw.optim.SGD([fw.nn.Parameter(fw.ones(2))], momentum=0.9)
+        >>> scheduler = fw.optim.lr_scheduler.CyclicLR(optimizer, 0.5, 1.0, step_size_up=2)
+        >>> for _ in range(4): print(scheduler.get_last_lr()); optimizer.step(); scheduler.step()
+        [0.5]
+        [0.75]
+        [1.0]
+        [0.75]
     """
 
     _unsaved = ("optimizer", "_scale_fn_custom")
@@ -89,7 +117,7 @@ class CyclicLR(_Cycling):
         self.base_lrs = base_lrs
 
     def scale_fn(self, x: float) -> float:
-        """How high cycle (or iteration) `x` goes, as a share of the first."""
+        """The height of cycle (or iteration) `x` as a share of the first."""
         if self._scale_fn_custom is not None:
             return self._scale_fn_custom(x)
         return _SCALES[self.mode][0](x, self.gamma)
@@ -103,18 +131,18 @@ class CyclicLR(_Cycling):
         if self.cycle_momentum:
             for group, least, most in zip(self.optimizer.param_groups, self.base_momentums,
                                           self.max_momentums, strict=True):
-                self._put_momentum(group, most - (most - least) * share * scale)
+                self._set_momentum(group, most - (most - least) * share * scale)
         return [base + (most - base) * share * scale
                 for base, most in zip(self.base_lrs, self.max_lrs, strict=True)]
 
     def state_dict(self) -> dict[str, Any]:
-        """The state; of `scale_fn` the attributes of an object, nothing of a function."""
+        """The state; it holds the attributes of a `scale_fn` object, but no function."""
         custom = self._scale_fn_custom
         saved = None if custom is None else saved_function(custom)
         return {**super().state_dict(), "_scale_fn_custom": saved}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Goes on from where `state_dict` was saved; a `scale_fn` stays the one given here."""
+        """Continues where `state_dict` was saved; `scale_fn` stays that of this scheduler."""
         saved = state_dict["_scale_fn_custom"]
         super().load_state_dict({k: v for k, v in state_dict.items() if k != "_scale_fn_custom"})
         if saved is not None:
@@ -122,10 +150,44 @@ class CyclicLR(_Cycling):
 
 
 class OneCycleLR(_Cycling):
-    """Up from max_lr / div_factor to `max_lr` in a share `pct_start` of all steps, and then down to
-    max_lr / div_factor / final_div_factor; a step after every batch, `total_steps` in all.
+    """Moves the rate up to `max_lr`, then down to almost 0; call step per batch.
 
-    three_phase: down the way it came, and then to the end. The momentum goes the other way round.
+    The rate starts at max_lr / div_factor and ends at max_lr / div_factor / final_div_factor.
+    Source: Smith, arXiv 1708.07120.
+
+    Args:
+        optimizer: its groups get the rates.
+        max_lr: highest rate, a number or one for each group.
+        total_steps: number of batches. Default: epochs * steps_per_epoch.
+        epochs: number of epochs, if total_steps is None.
+        steps_per_epoch: batches per epoch, if total_steps is None.
+        pct_start: share of the steps that go up, in [0, 1]. Default 0.3.
+        anneal_strategy: "cos" follows half a cosine, "linear" a line. Default "cos".
+        cycle_momentum: moves the momentum, or the first beta, the opposite way. Default True.
+        base_momentum: lowest momentum, a number or one for each group. Default 0.85.
+        max_momentum: highest momentum, a number or one for each group. Default 0.95.
+        div_factor: max_lr / first rate. Default 25.
+        final_div_factor: first rate / last rate. Default 1e4.
+        three_phase: goes down as fast as up, then to the last rate. Default False.
+        last_epoch: see `LRScheduler`; counts batches here. Default -1.
+
+    Raises:
+        ArgumentError: an unknown number of steps, a step beyond the last, pct_start outside of
+            [0, 1], another anneal_strategy, or cycle_momentum with an optimizer that has neither
+            momentum nor betas.
+
+    Example:
+        >>> import fusewire as fw
+        >>> optimizer = fw.optim.SGD([fw.nn.Parameter(fw.ones(2))], momentum=0.9)
+        >>> scheduler = fw.optim.lr_scheduler.OneCycleLR(
+        ...     optimizer, max_lr=1.0, total_steps=5, pct_start=0.4, anneal_strategy="linear",
+        ...     div_factor=2.0, final_div_factor=2.0)
+        >>> for _ in range(5): print(scheduler.get_last_lr()); optimizer.step(); scheduler.step()
+        [0.5]
+        [1.0]
+        [0.75]
+        [0.5]
+        [0.25]
     """
 
     def __init__(
@@ -172,7 +234,7 @@ class OneCycleLR(_Cycling):
 
         if self.cycle_momentum:
             for group in self.optimizer.param_groups:
-                self._put_momentum(group, between(group, "momentum"))
+                self._set_momentum(group, between(group, "momentum"))
         return [between(group, "lr") for group in self.optimizer.param_groups]
 
 
@@ -183,20 +245,20 @@ _ANNEAL: dict[str, Callable[[float, float, float], float]] = {
 
 
 def _steps(total: Any, epochs: Any, each: Any) -> int:
-    given = {"total_steps": total} if total is not None else {
+    settings = {"total_steps": total} if total is not None else {
         "epochs": epochs, "steps_per_epoch": each}
-    if None in given.values():
+    if None in settings.values():
         raise ArgumentError("OneCycleLR: the number of steps is not known",
                             "pass total_steps, or epochs and steps_per_epoch")
-    for name, value in given.items():
+    for name, value in settings.items():
         if not isinstance(value, int):
             raise ArgumentError(f"OneCycleLR: {name} must be an int, got {value!r}")
         check_at_least("OneCycleLR", name, value, 1)
-    return math.prod(given.values())
+    return math.prod(settings.values())
 
 
 def _phases(up: float, total: int, three: bool) -> list[dict[str, Any]]:
-    """For each phase its last step, and under which names of a group its ends stand."""
+    """For each phase its last step and the names of its first and last values in a group."""
     low, high = ("initial_lr", "max_momentum"), ("max_lr", "base_momentum")
     last = ("min_lr", "max_momentum")
     ends = [(up - 1, low, high), (total - 1, high, last)]

@@ -1,6 +1,6 @@
-"""Schedules that go down, up, or along a function, each epoch from the one before.
+"""Defines schedules that follow a function of the epoch, mostly down.
 
-Where the recursive forms go on from what a group holds, schedulers of one optimizer compose.
+Most compute a rate from the rate that the group holds, so schedulers of one optimizer compose.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ __all__ = [
 
 
 class _OfFunctions(LRScheduler):
-    """A function of the epoch for each group, or one for all."""
+    """Holds a function of the epoch for each group."""
 
     _unsaved = ("optimizer", "lr_lambdas")
 
@@ -42,11 +42,11 @@ class _OfFunctions(LRScheduler):
         super().__init__(optimizer, last_epoch)
 
     def state_dict(self) -> dict[str, Any]:
-        """The state; of `lr_lambdas` the attributes of those that are objects, not functions."""
+        """The state; it holds the attributes of objects in `lr_lambdas`, but no functions."""
         return {**super().state_dict(), "lr_lambdas": [*map(saved_function, self.lr_lambdas)]}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Goes on from where `state_dict` was saved; functions stay those given here."""
+        """Continues where `state_dict` was saved; functions stay those of this scheduler."""
         super().load_state_dict({k: v for k, v in state_dict.items() if k != "lr_lambdas"})
         for function, saved in zip(self.lr_lambdas, state_dict["lr_lambdas"], strict=True):
             if saved is not None:
@@ -54,14 +54,24 @@ class _OfFunctions(LRScheduler):
 
 
 class LambdaLR(_OfFunctions):
-    """base_lr * lr_lambda(epoch); a list holds a function for each group.
+    """Sets the rate to base_lr * lr_lambda(epoch).
 
-    >>> import fusewire as fw
-    >>> optimizer = fw.optim.SGD([fw.nn.Parameter(fw.ones(2))], lr=0.5)
-    >>> scheduler = fw.optim.lr_scheduler.LambdaLR(optimizer, lambda epoch: 1 / (1 + epoch))
-    >>> for _ in range(3): optimizer.step(); scheduler.step()
-    >>> scheduler.get_last_lr()
-    [0.125]
+    Args:
+        optimizer: its groups get the rates.
+        lr_lambda: a function of the epoch (from 0), or a list with one for each group.
+        last_epoch: see `LRScheduler`. Default -1.
+
+    Raises:
+        ArgumentError: a list of another length than groups.
+        DTypeError: an entry that is not callable.
+
+    Example:
+        >>> import fusewire as fw
+        >>> optimizer = fw.optim.SGD([fw.nn.Parameter(fw.ones(2))], lr=0.5)
+        >>> scheduler = fw.optim.lr_scheduler.LambdaLR(optimizer, lambda epoch: 1 / (1 + epoch))
+        >>> for _ in range(3): optimizer.step(); scheduler.step()
+        >>> scheduler.get_last_lr()
+        [0.125]
     """
 
     def __init__(self, optimizer: Optimizer, lr_lambda: Callable[[int], float] | list[Any],
@@ -75,7 +85,25 @@ class LambdaLR(_OfFunctions):
 
 
 class MultiplicativeLR(_OfFunctions):
-    """The last rate times lr_lambda(epoch); a list holds a function for each group."""
+    """Multiplies the rate by lr_lambda(epoch) in every epoch.
+
+    Args:
+        optimizer: its groups get the rates.
+        lr_lambda: a function of the epoch (from 1), or a list with one for each group.
+        last_epoch: see `LRScheduler`. Default -1.
+
+    Raises:
+        ArgumentError: a list of another length than groups.
+        DTypeError: an entry that is not callable.
+
+    Example:
+        >>> import fusewire as fw
+        >>> optimizer = fw.optim.SGD([fw.nn.Parameter(fw.ones(2))], lr=0.5)
+        >>> scheduler = fw.optim.lr_scheduler.MultiplicativeLR(optimizer, lambda epoch: 0.5)
+        >>> for _ in range(2): optimizer.step(); scheduler.step()
+        >>> scheduler.get_last_lr()
+        [0.125]
+    """
 
     def __init__(self, optimizer: Optimizer, lr_lambda: Callable[[int], float] | list[Any],
                  last_epoch: int = -1) -> None:
@@ -90,7 +118,25 @@ class MultiplicativeLR(_OfFunctions):
 
 
 class StepLR(LRScheduler):
-    """The rate times `gamma` every `step_size` epochs."""
+    """Multiplies the rate by `gamma` every `step_size` epochs.
+
+    Args:
+        optimizer: its groups get the rates.
+        step_size: number of epochs, at least 1.
+        gamma: factor. Default 0.1.
+        last_epoch: see `LRScheduler`. Default -1.
+
+    Raises:
+        ArgumentError: step_size is below 1.
+
+    Example:
+        >>> import fusewire as fw
+        >>> optimizer = fw.optim.SGD([fw.nn.Parameter(fw.ones(2))], lr=0.5)
+        >>> scheduler = fw.optim.lr_scheduler.StepLR(optimizer, step_size=2, gamma=0.5)
+        >>> for _ in range(3): optimizer.step(); scheduler.step()
+        >>> scheduler.get_last_lr()
+        [0.25]
+    """
 
     def __init__(self, optimizer: Optimizer, step_size: int, gamma: float = 0.1,
                  last_epoch: int = -1) -> None:
@@ -109,7 +155,22 @@ class StepLR(LRScheduler):
 
 
 class MultiStepLR(LRScheduler):
-    """The rate times `gamma` at each of the epochs `milestones`."""
+    """Multiplies the rate by `gamma` at each epoch of `milestones`.
+
+    Args:
+        optimizer: its groups get the rates.
+        milestones: epochs; one that occurs n times counts n times.
+        gamma: factor. Default 0.1.
+        last_epoch: see `LRScheduler`. Default -1.
+
+    Example:
+        >>> import fusewire as fw
+        >>> optimizer = fw.optim.SGD([fw.nn.Parameter(fw.ones(2))], lr=0.5)
+        >>> scheduler = fw.optim.lr_scheduler.MultiStepLR(optimizer, [1, 3], gamma=0.5)
+        >>> for _ in range(3): optimizer.step(); scheduler.step()
+        >>> scheduler.get_last_lr()
+        [0.125]
+    """
 
     def __init__(self, optimizer: Optimizer, milestones: Iterable[int], gamma: float = 0.1,
                  last_epoch: int = -1) -> None:
@@ -129,7 +190,25 @@ class MultiStepLR(LRScheduler):
 
 
 class ConstantLR(LRScheduler):
-    """The rate times `factor` for the first `total_iters` epochs."""
+    """Multiplies the rate by `factor` for the first `total_iters` epochs.
+
+    Args:
+        optimizer: its groups get the rates.
+        factor: share of the rate, in [0, 1]. Default 1/3.
+        total_iters: number of epochs. Default 5.
+        last_epoch: see `LRScheduler`. Default -1.
+
+    Raises:
+        ArgumentError: factor is outside of [0, 1].
+
+    Example:
+        >>> import fusewire as fw
+        >>> optimizer = fw.optim.SGD([fw.nn.Parameter(fw.ones(2))], lr=0.5)
+        >>> scheduler = fw.optim.lr_scheduler.ConstantLR(optimizer, factor=0.5, total_iters=1)
+        >>> for _ in range(2): print(scheduler.get_last_lr()); optimizer.step(); scheduler.step()
+        [0.25]
+        [0.5]
+    """
 
     def __init__(self, optimizer: Optimizer, factor: float = 1.0 / 3, total_iters: int = 5,
                  last_epoch: int = -1) -> None:
@@ -151,7 +230,27 @@ class ConstantLR(LRScheduler):
 
 
 class LinearLR(LRScheduler):
-    """The rate times a factor that goes evenly from one to another in `total_iters` epochs."""
+    """Multiplies the rate by a factor that changes linearly in `total_iters` epochs.
+
+    Args:
+        optimizer: its groups get the rates.
+        start_factor: factor at epoch 0, above 0 and at most 1. Default 1/3.
+        end_factor: factor from epoch total_iters on, in [0, 1]. Default 1.0.
+        total_iters: number of epochs. Default 5.
+        last_epoch: see `LRScheduler`. Default -1.
+
+    Raises:
+        ArgumentError: a factor out of range.
+
+    Example:
+        >>> import fusewire as fw
+        >>> optimizer = fw.optim.SGD([fw.nn.Parameter(fw.ones(2))], lr=1.0)
+        >>> scheduler = fw.optim.lr_scheduler.LinearLR(optimizer, start_factor=0.5, total_iters=2)
+        >>> for _ in range(3): print(scheduler.get_last_lr()); optimizer.step(); scheduler.step()
+        [0.5]
+        [0.75]
+        [1.0]
+    """
 
     def __init__(self, optimizer: Optimizer, start_factor: float = 1.0 / 3, end_factor: float = 1.0,
                  total_iters: int = 5, last_epoch: int = -1) -> None:
@@ -181,7 +280,21 @@ class LinearLR(LRScheduler):
 
 
 class ExponentialLR(LRScheduler):
-    """The rate times `gamma` every epoch."""
+    """Multiplies the rate by `gamma` in every epoch.
+
+    Args:
+        optimizer: its groups get the rates.
+        gamma: factor.
+        last_epoch: see `LRScheduler`. Default -1.
+
+    Example:
+        >>> import fusewire as fw
+        >>> optimizer = fw.optim.SGD([fw.nn.Parameter(fw.ones(2))], lr=0.5)
+        >>> scheduler = fw.optim.lr_scheduler.ExponentialLR(optimizer, gamma=0.5)
+        >>> for _ in range(2): optimizer.step(); scheduler.step()
+        >>> scheduler.get_last_lr()
+        [0.125]
+    """
 
     def __init__(self, optimizer: Optimizer, gamma: float, last_epoch: int = -1) -> None:
         self.gamma = gamma
@@ -196,7 +309,22 @@ class ExponentialLR(LRScheduler):
 
 
 class PolynomialLR(LRScheduler):
-    """base_lr * (1 - epoch / total_iters) ** power, and 0 from `total_iters` on."""
+    """Sets the rate to base_lr * (1 - epoch / total_iters) ** power, and to 0 from total_iters on.
+
+    Args:
+        optimizer: its groups get the rates.
+        total_iters: number of epochs. Default 5.
+        power: exponent. Default 1.0.
+        last_epoch: see `LRScheduler`. Default -1.
+
+    Example:
+        >>> import fusewire as fw
+        >>> optimizer = fw.optim.SGD([fw.nn.Parameter(fw.ones(2))], lr=1.0)
+        >>> scheduler = fw.optim.lr_scheduler.PolynomialLR(optimizer, total_iters=4)
+        >>> for _ in range(2): optimizer.step(); scheduler.step()
+        >>> scheduler.get_last_lr()
+        [0.5]
+    """
 
     def __init__(self, optimizer: Optimizer, total_iters: int = 5, power: float = 1.0,
                  last_epoch: int = -1) -> None:
@@ -217,9 +345,26 @@ class PolynomialLR(LRScheduler):
 
 
 class CosineAnnealingLR(LRScheduler):
-    """From base_lr down to `eta_min` in `T_max` epochs, along half a cosine, and up again.
+    """Moves the rate from base_lr to `eta_min` in `T_max` epochs along half a cosine, and back.
 
-    Loshchilov and Hutter, arXiv 1608.03983, without the restarts.
+    Source: Loshchilov and Hutter, arXiv 1608.03983, without the restarts.
+
+    Args:
+        optimizer: its groups get the rates.
+        T_max: epochs from base_lr to eta_min, at least 1.
+        eta_min: lowest rate. Default 0.
+        last_epoch: see `LRScheduler`. Default -1.
+
+    Raises:
+        ArgumentError: T_max is below 1.
+
+    Example:
+        >>> import fusewire as fw
+        >>> optimizer = fw.optim.SGD([fw.nn.Parameter(fw.ones(2))], lr=1.0)
+        >>> scheduler = fw.optim.lr_scheduler.CosineAnnealingLR(optimizer, T_max=4)
+        >>> for _ in range(2): optimizer.step(); scheduler.step()
+        >>> round(scheduler.get_last_lr()[0], 6)
+        0.5
     """
 
     def __init__(self, optimizer: Optimizer, T_max: int, eta_min: float = 0.0,
@@ -247,10 +392,29 @@ class CosineAnnealingLR(LRScheduler):
 
 
 class CosineAnnealingWarmRestarts(LRScheduler):
-    """From base_lr down to `eta_min` along half a cosine, over and over, in T_0, T_0 * T_mult, ...
-    epochs: Loshchilov and Hutter, arXiv 1608.03983.
+    """Moves the rate from base_lr to `eta_min` along half a cosine, then restarts.
 
-    step(epoch) takes fractions of an epoch as well: epoch + i / iterations.
+    The cycles last T_0, T_0 * T_mult, T_0 * T_mult ** 2, ... epochs.
+    Source: Loshchilov and Hutter, arXiv 1608.03983.
+
+    Args:
+        optimizer: its groups get the rates.
+        T_0: epochs of the first cycle, an int of at least 1.
+        T_mult: factor of the length of the next cycle, an int of at least 1. Default 1.
+        eta_min: lowest rate. Default 0.
+        last_epoch: see `LRScheduler`. Default -1.
+
+    Raises:
+        ArgumentError: T_0 or T_mult is below 1 or no int.
+
+    Example:
+        >>> import fusewire as fw
+        >>> optimizer = fw.optim.SGD([fw.nn.Parameter(fw.ones(2))], lr=1.0)
+        >>> scheduler = fw.optim.lr_scheduler.CosineAnnealingWarmRestarts(optimizer, T_0=2)
+        >>> for _ in range(3): print(scheduler.get_last_lr()); optimizer.step(); scheduler.step()
+        [1.0]
+        [0.5]
+        [1.0]
     """
 
     def __init__(self, optimizer: Optimizer, T_0: int, T_mult: int = 1, eta_min: float = 0.0,
@@ -270,7 +434,14 @@ class CosineAnnealingWarmRestarts(LRScheduler):
         return cosine(self.base_lrs, self.eta_min, self.T_cur, self.T_i)
 
     def step(self, epoch: float | None = None) -> None:  # type: ignore[override]
-        """Goes on to the next epoch, or to any place in the schedule."""
+        """Sets the rates of the next epoch, or of `epoch`, which may be a fraction.
+
+        Args:
+            epoch: for example epoch + batch / batches, at least 0. Default None: the next epoch.
+
+        Raises:
+            ArgumentError: a negative epoch.
+        """
         with Uninterrupted():
             if epoch is None and self.last_epoch >= 0:
                 epoch, self.T_cur = self.last_epoch + 1, self.T_cur + 1
@@ -278,13 +449,13 @@ class CosineAnnealingWarmRestarts(LRScheduler):
                     self.T_cur, self.T_i = self.T_cur % self.T_i, self.T_i * self.T_mult
             else:
                 epoch = check_at_least(type(self).__name__, "epoch", epoch or 0, 0)
-                self._place(epoch)
+                self._set_cycle(epoch)
             self.last_epoch = math.floor(epoch)
             with self._asking():
                 self._set_rates(self.get_lr())
 
-    def _place(self, epoch: float) -> None:
-        """Sets the present cycle's length T_i, and T_cur: how far in it `epoch` is."""
+    def _set_cycle(self, epoch: float) -> None:
+        """Sets T_i, the length of the present cycle, and T_cur, the position of `epoch` in it."""
         if epoch < self.T_0:
             self.T_i, self.T_cur = self.T_0, epoch
         elif self.T_mult == 1:
@@ -295,7 +466,7 @@ class CosineAnnealingWarmRestarts(LRScheduler):
             self.T_cur, self.T_i = epoch - begun, self.T_0 * self.T_mult ** n
 
 
-def cosine(bases: list[Any], least: float, place: float, length: float) -> list[Any]:
-    """From each of `bases` at place 0 down to `least` at `length`, along half a cosine."""
-    height = 1 + cos(math.pi * place / length)
+def cosine(bases: list[Any], least: float, epoch: float, length: float) -> list[Any]:
+    """The rates at `epoch` on half a cosine from each of `bases` at 0 to `least` at `length`."""
+    height = 1 + cos(math.pi * epoch / length)
     return [least + (base - least) * height / 2 for base in bases]

@@ -1,4 +1,4 @@
-"""A schedule that waits for a metric to get no better."""
+"""Defines a schedule that reduces the rate when a metric stops improving."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .base import LRScheduler, check_optimizer, one_each, plain, rates_of, warn_
 
 __all__ = ["ReduceLROnPlateau"]
 
-_BETTER = {  # whether `a` is better than the best so far, by mode and threshold_mode
+_BETTER = {  # by mode and threshold_mode: True if `a` improves on the best so far
     ("min", "rel"): lambda a, best, threshold: a < best * (1.0 - threshold),
     ("min", "abs"): lambda a, best, threshold: a < best - threshold,
     ("max", "rel"): lambda a, best, threshold: a > best * (threshold + 1.0),
@@ -22,18 +22,31 @@ _BETTER = {  # whether `a` is better than the best so far, by mode and threshold
 
 
 class ReduceLROnPlateau(LRScheduler):
-    """The rate times `factor` where a metric got no better for more than `patience` epochs.
+    """Multiplies the rate by `factor` after more than `patience` epochs without improvement.
 
-    mode: "min" for a loss, "max" for an accuracy. Better is by a share `threshold` of the best
-    ("rel") or by as much ("abs"). After a reduction `cooldown` epochs do not count. Rates stay at
-    `min_lr` or above, and changes below `eps` are left out.
+    Args:
+        optimizer: its groups get the rates.
+        mode: "min" for a metric that should fall, "max" for one that should rise. Default "min".
+        factor: factor of the rate, below 1. Default 0.1.
+        patience: epochs without improvement that are tolerated. Default 10.
+        threshold: smallest change that counts as improvement. Default 1e-4.
+        threshold_mode: "rel": a share of the best metric; "abs": a difference. Default "rel".
+        cooldown: epochs after a reduction that do not count. Default 0.
+        min_lr: lowest rate, a number or one for each group. Default 0.
+        eps: smaller changes of the rate are skipped. Default 1e-8.
 
-    >>> import fusewire as fw
-    >>> optimizer = fw.optim.SGD([fw.nn.Parameter(fw.ones(2))], lr=0.5)
-    >>> scheduler = fw.optim.lr_scheduler.ReduceLROnPlateau(optimizer, patience=0)
-    >>> for loss in (3.0, 2.0, 2.0): scheduler.step(loss)
-    >>> scheduler.get_last_lr()
-    [0.05]
+    Raises:
+        ArgumentError: factor of 1 or more, another mode or threshold_mode, or min_lr of another
+            length than groups.
+        StateError: in `step`, if groups were added and min_lr is a list.
+
+    Example:
+        >>> import fusewire as fw
+        >>> optimizer = fw.optim.SGD([fw.nn.Parameter(fw.ones(2))], lr=0.5)
+        >>> scheduler = fw.optim.lr_scheduler.ReduceLROnPlateau(optimizer, patience=0)
+        >>> for loss in (3.0, 2.0, 2.0): scheduler.step(loss)
+        >>> scheduler.get_last_lr()
+        [0.05]
     """
 
     def __init__(
@@ -62,11 +75,16 @@ class ReduceLROnPlateau(LRScheduler):
 
     @property
     def in_cooldown(self) -> bool:
-        """Whether the present epochs do not count."""
+        """True while epochs after a reduction do not count."""
         return self.cooldown_counter > 0
 
     def step(self, metrics: Any, epoch: int | None = None) -> None:  # type: ignore[override]
-        """Goes on to the next epoch; `metrics`: that of the one before, a number or 0-d tensor."""
+        """Ends an epoch with its metric, and reduces the rates if it is time.
+
+        Args:
+            metrics: metric of the epoch, a number or a 0-d tensor.
+            epoch: number of the epoch; deprecated by PyTorch. Default None: the next one.
+        """
         current = plain(metrics)
         current = current if isinstance(current, float) else float(current)
         if epoch is not None:

@@ -1,4 +1,6 @@
-"""Data sets, the order in which they are read, and batches of them."""
+"""Provides data sets, samplers (the order of samples) and DataLoader, which reads batches of
+them.
+"""
 
 from .collate import default_collate, default_convert
 from .dataloader import DataLoader

@@ -1,4 +1,4 @@
-"""Samples put together to batches."""
+"""Collates samples into batches."""
 
 from __future__ import annotations
 
@@ -17,8 +17,21 @@ from ...errors import DTypeError, ShapeError
 def default_collate(batch: Sequence[Any]) -> Any:
     """The samples of `batch` as one: tensors, arrays and numbers stacked along a new first axis.
 
-    Dicts, tuples and lists are gone into: a list of tuples (x, y) gives [all x, all y]. Strings and
-    bytes stay as they are. Python's floats become float64, ints int64.
+    It descends into dicts, tuples and lists: a list of tuples (x, y) gives [all x, all y]. Strings
+    and bytes stay as they are. Python floats become float64, ints int64.
+
+    Args:
+        batch: a list of samples of one structure.
+
+    Raises:
+        ShapeError: samples of different shapes or lengths.
+        DTypeError: samples of another type; pass `collate_fn` to the loader.
+
+    Example:
+        >>> import fusewire as fw
+        >>> x, y = fw.utils.data.default_collate([(fw.ones(3), 0), (fw.ones(3), 1)])
+        >>> x.shape, y.tolist()
+        ((2, 3), [0, 1])
     """
     first = batch[0]
     if isinstance(first, (Tensor, np.ndarray)):
@@ -35,7 +48,16 @@ def default_collate(batch: Sequence[Any]) -> Any:
 
 
 def default_convert(data: Any) -> Any:
-    """One sample as it is, with its arrays as tensors."""
+    """A sample with its arrays as tensors; other values stay as they are.
+
+    Args:
+        data: a sample; containers are converted element by element.
+
+    Example:
+        >>> import numpy as np, fusewire as fw
+        >>> fw.utils.data.default_convert({"x": np.ones(2), "name": "a"})
+        {'x': tensor([1., 1.], dtype=float64), 'name': 'a'}
+    """
     if isinstance(data, (np.ndarray, np.generic)):
         array = np.asarray(data)
         return Tensor(array) if _has_dtype(array) else data
@@ -50,7 +72,7 @@ def default_convert(data: Any) -> Any:
 
 
 def _unfit(what: str) -> DTypeError:
-    return DTypeError(f"default_collate: cannot put samples of {what} together",
+    return DTypeError(f"default_collate: cannot collate samples of {what}",
                       "samples are tensors, arrays, numbers, strings, or dicts and tuples of them; "
                       "for others pass collate_fn")
 
@@ -60,7 +82,7 @@ def _has_dtype(array: Any) -> bool:
 
 
 def _numbers(batch: Sequence[Any]) -> Any:
-    """An array of numbers: float64 where the first is a Python float."""
+    """An array of the numbers: float64 if the first is a Python float."""
     first = batch[0]
     array = np.asarray(batch, np.float64 if isinstance(first, float) else None)
     if not _has_dtype(array):
@@ -83,7 +105,7 @@ def _stacked(arrays: list[Any]) -> Tensor:
 
 
 def _joined(arrays: list[Any], shape: tuple[int, ...]) -> Any:
-    """The arrays one behind the other: np.stack takes three times as long for small ones."""
+    """The arrays concatenated; np.stack takes three times as long for small ones."""
     first = arrays[0]
     if first.nbytes * len(arrays) < memory.SMALLEST or any(a.dtype != first.dtype for a in arrays):
         return np.concatenate(arrays)
@@ -97,8 +119,8 @@ def _columns(batch: Sequence[Any]) -> Any:
         columns = list(zip(*batch, strict=True))
     except ValueError:
         lengths = sorted({len(x) for x in batch})
-        raise ShapeError(f"default_collate: samples with {lengths} parts cannot be put together",
-                         "every sample must have as many parts as the first") from None
+        raise ShapeError(f"default_collate: cannot collate samples of lengths {lengths}",
+                         "every sample must have the length of the first") from None
     parts = [default_collate(column) for column in columns]
     if hasattr(first, "_fields"):
         return type(first)(*parts)
@@ -106,15 +128,15 @@ def _columns(batch: Sequence[Any]) -> Any:
 
 
 def _like(model: Any, parts: Any) -> Any:
-    """`parts`, a dict or a list, in a container like `model` where one can be made."""
+    """`parts`, a dict or a list, in a container like `model`, if such a container can be built."""
     if type(model) is type(parts):
         return parts
     try:
         if isinstance(model, (MutableMapping, MutableSequence)):
-            clone = copy.copy(model)  # which keeps what else such a type holds
+            clone = copy.copy(model)  # a copy has the other attributes of such a type as well
             for key, part in parts.items() if isinstance(parts, dict) else enumerate(parts):
                 clone[key] = part
             return clone
         return type(model)(parts)  # type: ignore[call-arg]
-    except TypeError:  # of a type that cannot be made like this, as range
+    except TypeError:  # some types, such as range, cannot be built from items
         return parts

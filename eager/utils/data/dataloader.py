@@ -1,4 +1,4 @@
-"""DataLoader: batches of a data set, read ahead by threads or processes where wanted."""
+"""Implements DataLoader, which reads batches of a data set, ahead of the loop if it has workers."""
 
 from __future__ import annotations
 
@@ -14,44 +14,60 @@ from ...errors import ArgumentError, StateError
 from ...ops.random.generator import Generator
 from .collate import default_collate, default_convert
 from .dataset import Dataset, IterableDataset
-from .fetch import END, Job
-from .prefetch import Ahead, Pass, State
+from .fetch import END, ReadJob
+from .prefetch import Pass, Prefetcher, State
 from .sampler import BatchSampler, RandomSampler, SequentialSampler, resumable
-from .worker_pool import Crew
-from .worker_processes import Processes
-from .worker_threads import Threads
+from .worker_pool import WorkerPool
+from .worker_processes import ProcessPool
+from .worker_threads import ThreadPool
 
 _T_co = TypeVar("_T_co", covariant=True)
 
 
 class DataLoader(Generic[_T_co]):
-    """Batches of `dataset`, in order; each pass over the loader is one pass over the data.
+    """Iterates over batches of a data set; each pass over the loader is a pass over the data.
 
-    batch_size None: samples as they are, not batched. num_workers: how many read ahead (0: batches
-    are read when asked for), each of them `prefetch_factor` batches (2).
+    **Workers are threads.** They start at once, and share the data set and the batches with the
+    loop. NumPy, image decoders and files run in parallel in threads; Python code does not. For
+    samples made by Python code pass a multiprocessing_context: workers are then processes.
+    `get_worker_info()` tells a worker its number. Its random numbers follow from the seed of the
+    pass and this number. With an IterableDataset each worker iterates over its own copy (threads: a
+    shallow one).
 
-    **Workers are threads**, which start at once and share the data set and the batches with the
-    loop; NumPy, image decoders and files let threads run side by side, Python code does not. For a
-    data set whose samples are made by Python code pass multiprocessing_context="fork", "spawn",
-    "forkserver" or a context of `multiprocessing`: workers are then processes. Either way
-    `get_worker_info()` says which worker one is in, `worker_init_fn(number)` prepares it, and what
-    it draws at random follows from the seed of the pass and its number. With an IterableDataset
-    each worker goes through a copy of its own (threads: a shallow one) and picks its share.
+    An error in a worker is raised in the loop, with the worker's traceback, and ends the pass.
+    Leaving the loop ends the workers, unless they are persistent; a thread finishes its sample
+    first.
 
-    An error in a worker is raised by the loop, which then ends, with the worker's own traceback; a
-    dead worker, or one that takes more than `timeout` seconds (0: no limit), is a WorkerError.
-    Leaving the loop ends the workers, unless `persistent_workers` keeps them for the next pass (a
-    thread ends after the sample that it is reading).
+    Args:
+        dataset: samples by index, or an IterableDataset.
+        batch_size: samples per batch; None yields single samples. Default 1.
+        shuffle: draws a random order in each pass. Default None: no.
+        sampler: an iterable of indices, in the place of shuffle. Default None.
+        batch_sampler: an iterable of lists of indices, in the place of batch_size, shuffle, sampler
+            and drop_last. Default None.
+        num_workers: number of workers that read ahead; 0 reads in the loop. Default 0.
+        collate_fn: makes a batch of a list of samples. Default: `default_collate`, or
+            `default_convert` without batches.
+        drop_last: drops a last batch that is too short. Default False.
+        timeout: seconds to wait for a batch of a worker; 0 for no limit. Default 0.
+        worker_init_fn: called with the number of each worker when it starts. Default None.
+        multiprocessing_context: "fork", "spawn", "forkserver", or a context of `multiprocessing`.
+            Default None: threads.
+        generator: source of the order and of the seed. Default None: the default generator.
+        prefetch_factor: batches that each worker reads ahead. Default None: 2.
+        persistent_workers: workers stay for the next pass. Default False.
+        in_order: yields batches in their order; False yields them as they come. Default True.
+        pin_memory, pin_memory_device: accepted for PyTorch's signature, without effect.
 
-    `state_dict()` is the place in the data, in plain numbers and lists, counted in batches that the
-    loop was given; after `load_state_dict` the next pass gives the batches that were left.
+    Raises:
+        ArgumentError: options that exclude each other, or out of range.
+        WorkerError: in the loop, if a worker died or exceeded `timeout`.
 
-    pin_memory and pin_memory_device are taken and mean nothing: there is no memory to pin.
-
-    >>> import fusewire as fw
-    >>> data = fw.utils.data.TensorDataset(fw.arange(5), fw.arange(5) * 10)
-    >>> [y.tolist() for x, y in DataLoader(data, batch_size=2)]
-    [[0, 10], [20, 30], [40]]
+    Example:
+        >>> import fusewire as fw
+        >>> data = fw.utils.data.TensorDataset(fw.arange(5), fw.arange(5) * 10)
+        >>> [y.tolist() for x, y in DataLoader(data, batch_size=2)]
+        [[0, 10], [20, 30], [40]]
     """
 
     def __init__(
@@ -84,14 +100,14 @@ class DataLoader(Generic[_T_co]):
             sampler = RandomSampler(data, generator=generator) if shuffle else \
                 SequentialSampler(data)
         if batch_size is not None:
-            # of an IterableDataset it checks the size and counts the batches, nothing else
+            # for an IterableDataset it only checks the size and counts the batches
             batch_sampler = BatchSampler(data if self._iterable else sampler, batch_size, drop_last)
         self.batch_size, self.drop_last = batch_size, drop_last
         self.sampler, self.batch_sampler = sampler, batch_sampler
         self.collate_fn = collate_fn or (default_collate if self._batched else default_convert)
         self._pass: Pass | None = None  # the latest one
         self._resumed: State | None = None
-        self._crew: Crew | None = None  # the persistent one, and the loop that uses it
+        self._pool: WorkerPool | None = None  # the persistent one, and the loop that uses it
         self._user: weakref.ref[Any] | None = None
 
     def __len__(self) -> int:
@@ -105,19 +121,22 @@ class DataLoader(Generic[_T_co]):
         run = self._pass = Pass(self._source(), self.generator, state)
         if self.num_workers == 0:
             return self._streamed(run) if self._iterable else self._numbered(run)
-        crew = self._crew_for(run)
-        try:  # on their way from now on, not from the first batch on that is asked for
-            ahead = Ahead(run, crew, self.prefetch_factor or 1, self.in_order, self.timeout)
+        pool = self._pool_for(run)
+        try:  # workers start to read now, not when the loop asks for the first batch
+            prefetcher = Prefetcher(run, pool, self.prefetch_factor or 1, self.in_order,
+                                    self.timeout)
         except BaseException:
-            self._end(crew)
+            self._end(pool)
             raise
-        loop = self._loop(ahead, crew)
-        if self._crew is crew:
+        loop = self._loop(prefetcher, pool)
+        if self._pool is pool:
             self._user = weakref.ref(loop)
         return loop
 
     def _source(self) -> Any:
-        """What gives the numbers of the samples to be read at a time, if they have any."""
+        """The sampler that yields the indices of a batch, or of a sample; None for an
+        IterableDataset.
+        """
         if self._iterable:
             return None
         return self.batch_sampler if self._batched else self.sampler
@@ -133,48 +152,48 @@ class DataLoader(Generic[_T_co]):
         read = self._job(run).reader([])
         while (batch := [read(None)])[0] is not END:
             if run.passes():
-                yield batch.pop()  # not kept here while the loop works on it
+                yield batch.pop()  # drops the reference while the loop works on the batch
         run.ended = True
 
-    def _loop(self, ahead: Ahead, crew: Crew) -> Iterator[Any]:
+    def _loop(self, prefetcher: Prefetcher, pool: WorkerPool) -> Iterator[Any]:
         try:
-            yield from ahead.batches()
-        except GeneratorExit:  # persistent workers stay when a loop is left, not when it failed
+            yield from prefetcher.batches()
+        except GeneratorExit:  # persistent workers survive a `break`, but not an error
             raise
         except BaseException:
-            self._end(crew)
+            self._end(pool)
             raise
         finally:
-            if self._crew is not crew:
-                crew.close()
+            if self._pool is not pool:
+                pool.close()
 
-    def _end(self, crew: Crew) -> None:
-        self._crew = None if self._crew is crew else self._crew
-        crew.close()
+    def _end(self, pool: WorkerPool) -> None:
+        self._pool = None if self._pool is pool else self._pool
+        pool.close()
 
-    def _job(self, run: Pass) -> Job:
+    def _job(self, run: Pass) -> ReadJob:
         size = (self.batch_size or 1) if self._batched else None
-        return Job(self.dataset, self._iterable, size, self.drop_last, self.collate_fn,
-                   self.worker_init_fn, self.num_workers, run.seed)
+        return ReadJob(self.dataset, self._iterable, size, self.drop_last, self.collate_fn,
+                       self.worker_init_fn, self.num_workers, run.seed)
 
-    def _crew_for(self, run: Pass) -> Crew:
+    def _pool_for(self, run: Pass) -> WorkerPool:
         user = None if self._user is None else self._user()
-        if self._crew is not None and (user is None or user.gi_frame is None):
-            return self._crew
+        if self._pool is not None and (user is None or user.gi_frame is None):
+            return self._pool
         job = self._job(run)
-        made = Threads(job) if self.multiprocessing_context is None else Processes(
+        pool = ThreadPool(job) if self.multiprocessing_context is None else ProcessPool(
             job, self.multiprocessing_context, self.prefetch_factor or 1)
-        if self.persistent_workers and self._crew is None:
-            self._crew = made
-        return made
+        if self.persistent_workers and self._pool is None:
+            self._pool = pool
+        return pool
 
     def state_dict(self) -> State:
-        """Where the latest pass is: what `load_state_dict` takes, in numbers, lists and dicts.
+        """The position of the latest pass, as numbers, lists and dicts, for `load_state_dict`.
 
-        Between two passes it is the beginning of the next one. Random orders drawn from the default
-        generator need that one's state as well to be the same in later passes:
-        `fw.get_rng_state()`. A sampler of one's own goes on by its own `state_dict` and
-        `load_state_dict`; one without them is expected to give the same order again.
+        It counts the batches that the loop got. Between two passes it is the start of the next.
+        Orders of later passes are equal only if the generator is: save `fw.get_rng_state()` too if
+        it is the default one. A sampler of the user continues by its own `state_dict` and
+        `load_state_dict`; without them it must give the same order again.
         """
         if self._resumed is not None:
             return dict(self._resumed)
@@ -190,12 +209,16 @@ class DataLoader(Generic[_T_co]):
         return state
 
     def load_state_dict(self, state_dict: State) -> None:
-        """Makes the next pass go on where `state_dict` was taken, whatever num_workers is."""
-        wanted = {"seed", "yielded", "pending", "drained", "ended"}
-        wanted |= set() if self._iterable else {"sampler"}
-        if missing := sorted(wanted - set(state_dict)):
+        """Makes the next pass continue where `state_dict` was taken; num_workers may differ.
+
+        Raises:
+            StateError: a key is missing.
+        """
+        required = {"seed", "yielded", "pending", "drained", "ended"}
+        required |= set() if self._iterable else {"sampler"}
+        if missing := sorted(required - set(state_dict)):
             raise StateError(f"DataLoader: the state lacks {', '.join(missing)}; it has the keys "
-                             f"{sorted(state_dict)}", "state_dict() of such a loader gives one")
+                             f"{sorted(state_dict)}", "pass a result of its state_dict()")
         self._resumed = dict(state_dict)
         if self.generator is not None and "generator" in state_dict:
             self.generator.set_state(Tensor(np.array(state_dict["generator"], np.int64)))
@@ -211,15 +234,15 @@ def _prefetch(workers: int, factor: int | None) -> int | None:
     return 2 if factor is None else factor
 
 
-def _context(given: Any) -> Any:
-    """The context of `multiprocessing` to make processes with; None for threads."""
-    if given is None or hasattr(given, "get_start_method"):
-        return given
+def _context(method: Any) -> Any:
+    """The context of `multiprocessing` that makes processes; None for threads."""
+    if method is None or hasattr(method, "get_start_method"):
+        return method
     import multiprocessing
 
-    check_choice("DataLoader", "multiprocessing_context", given,
+    check_choice("DataLoader", "multiprocessing_context", method,
                  tuple(multiprocessing.get_all_start_methods()))
-    return multiprocessing.get_context(given)
+    return multiprocessing.get_context(method)
 
 
 def _check_choices(iterable: bool, batch_size: Any, shuffle: Any, sampler: Any,
@@ -233,6 +256,6 @@ def _check_choices(iterable: bool, batch_size: Any, shuffle: Any, sampler: Any,
         conflict("sampler and shuffle both choose the order: pass one of them")
     doubled = batch_size != 1 or shuffle or sampler is not None or drop_last
     if batch_sampler is not None and doubled:
-        conflict("batch_sampler stands in the place of batch_size, shuffle, sampler and drop_last")
+        conflict("batch_sampler excludes batch_size, shuffle, sampler and drop_last")
     if batch_size is None and drop_last:
         conflict("drop_last needs a batch_size")

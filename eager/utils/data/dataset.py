@@ -1,4 +1,4 @@
-"""Data sets: samples by number, or one after the other."""
+"""Defines data sets: samples by index, or one after the other."""
 
 from __future__ import annotations
 
@@ -18,9 +18,20 @@ _T_co = TypeVar("_T_co", covariant=True)
 
 
 class Dataset(Generic[_T_co]):
-    """Base of data sets that give sample number i by data[i] and have a length.
+    """Base class of data sets with samples by index: define `__getitem__` and `__len__`.
 
-    One that defines `__getitems__(indices)` gives the list of the samples of a batch at once.
+    A data set with `__getitems__(indices)` returns the list of samples of a batch at once. `a + b`
+    is a ConcatDataset.
+
+    Example:
+        >>> import fusewire as fw
+        >>> class Squares(fw.utils.data.Dataset):
+        ...     def __len__(self):
+        ...         return 4
+        ...     def __getitem__(self, index):
+        ...         return index * index
+        >>> [batch.tolist() for batch in fw.utils.data.DataLoader(Squares(), batch_size=2)]
+        [[0, 1], [4, 9]]
     """
 
     def __getitem__(self, index: Any) -> _T_co:
@@ -31,7 +42,19 @@ class Dataset(Generic[_T_co]):
 
 
 class IterableDataset(Dataset[_T_co]):
-    """Base of data sets that can only be gone through: they define __iter__."""
+    """Base class of data sets without index: define `__iter__`.
+
+    In a worker, `get_worker_info()` tells which share of the samples to yield. `a + b` is a
+    ChainDataset.
+
+    Example:
+        >>> import fusewire as fw
+        >>> class Countdown(fw.utils.data.IterableDataset):
+        ...     def __iter__(self):
+        ...         return iter([3, 2, 1])
+        >>> [batch.tolist() for batch in fw.utils.data.DataLoader(Countdown(), batch_size=2)]
+        [[3, 2], [1]]
+    """
 
     def __iter__(self) -> Iterator[_T_co]:
         raise NotImplementedError(f"{type(self).__name__} does not define __iter__")
@@ -41,7 +64,21 @@ class IterableDataset(Dataset[_T_co]):
 
 
 class TensorDataset(Dataset[tuple[Tensor, ...]]):
-    """Sample i is the tuple of element i along the first axis of each of `tensors`."""
+    """A data set whose sample i is a tuple of element i of each tensor.
+
+    Args:
+        tensors: one or more, with equal first axes; the first axis counts samples.
+
+    Raises:
+        ShapeError: no tensors, a 0-d tensor, or first axes of different sizes.
+        IndexError: an index out of range.
+
+    Example:
+        >>> import fusewire as fw
+        >>> data = fw.utils.data.TensorDataset(fw.arange(3), fw.ones((3, 2)))
+        >>> len(data), data[1]
+        (3, (tensor(1), tensor([1., 1.])))
+    """
 
     def __init__(self, *tensors: Tensor) -> None:
         self.tensors = tuple([as_tensor("TensorDataset", t) for t in tensors])
@@ -55,9 +92,9 @@ class TensorDataset(Dataset[tuple[Tensor, ...]]):
         return int(self.tensors[0]._data.shape[0])
 
     def __getitem__(self, index: Any) -> tuple[Tensor, ...]:
-        # past the dispatcher: samples are data, also when a worker reads them in another thread
-        found = [t._data[index] for t in self.tensors]
-        return tuple([Tensor(np.asarray(x) if isinstance(x, np.generic) else x) for x in found])
+        # bypasses the dispatcher: samples are plain data, also in the thread of a worker
+        arrays = [t._data[index] for t in self.tensors]
+        return tuple([Tensor(np.asarray(x) if isinstance(x, np.generic) else x) for x in arrays])
 
     def batch(self, indices: Sequence[int]) -> list[Tensor]:
         """The samples at `indices`, stacked: (len(indices), ...) for each of the tensors."""
@@ -65,7 +102,22 @@ class TensorDataset(Dataset[tuple[Tensor, ...]]):
 
 
 class StackDataset(Dataset[Any]):
-    """Sample i is the tuple of sample i of each of `args`, or the dict of those of `kwargs`."""
+    """A data set whose sample i is a tuple, or a dict, of sample i of several data sets.
+
+    Args:
+        args: data sets of equal length; samples are tuples.
+        kwargs: data sets of equal length, in the place of `args`; samples are dicts.
+
+    Raises:
+        ArgumentError: data sets by position and by name, or none.
+        ShapeError: different lengths.
+
+    Example:
+        >>> import fusewire as fw
+        >>> data = fw.utils.data.StackDataset(x=[1, 2, 3], y="abc")
+        >>> data[1]
+        {'x': 2, 'y': 'b'}
+    """
 
     def __init__(self, *args: Dataset[Any], **kwargs: Dataset[Any]) -> None:
         if bool(args) == bool(kwargs):
@@ -97,7 +149,22 @@ class StackDataset(Dataset[Any]):
 
 
 class ConcatDataset(Dataset[_T_co]):
-    """The samples of `datasets`, those of the first and then those of the next."""
+    """The samples of several data sets, one data set after the other, by index.
+
+    Args:
+        datasets: one or more, each with a length.
+
+    Raises:
+        ArgumentError: no data sets.
+        DTypeError: an IterableDataset among them.
+        IndexingError: an index out of range.
+
+    Example:
+        >>> import fusewire as fw
+        >>> data = fw.utils.data.ConcatDataset([[1, 2], [3]])
+        >>> len(data), data[2]
+        (3, 3)
+    """
 
     def __init__(self, datasets: Iterable[Dataset[Any]]) -> None:
         self.datasets = list(datasets)
@@ -113,15 +180,31 @@ class ConcatDataset(Dataset[_T_co]):
         return self.cumulative_sizes[-1]
 
     def __getitem__(self, index: int) -> _T_co:
-        at = index + len(self) if index < 0 else index
-        if not 0 <= at < len(self):
+        position = index + len(self) if index < 0 else index
+        if not 0 <= position < len(self):
             raise IndexingError(f"ConcatDataset: there is no sample {index}, it has {len(self)}")
-        part = bisect.bisect_right(self.cumulative_sizes, at)
-        return self.datasets[part][at - (self.cumulative_sizes[part - 1] if part else 0)]
+        dataset_index = bisect.bisect_right(self.cumulative_sizes, position)
+        start = self.cumulative_sizes[dataset_index - 1] if dataset_index else 0
+        return self.datasets[dataset_index][position - start]
 
 
 class ChainDataset(IterableDataset[Any]):
-    """The samples of `datasets`, each an IterableDataset, one data set after the other."""
+    """The samples of several IterableDatasets, one data set after the other.
+
+    Args:
+        datasets: an iterable of IterableDatasets.
+
+    Raises:
+        DTypeError: during iteration, at an element that is not an IterableDataset.
+
+    Example:
+        >>> import fusewire as fw
+        >>> class Letters(fw.utils.data.IterableDataset):
+        ...     def __iter__(self):
+        ...         return iter("ab")
+        >>> list(fw.utils.data.ChainDataset([Letters(), Letters()]))
+        ['a', 'b', 'a', 'b']
+    """
 
     def __init__(self, datasets: Iterable[Dataset[Any]]) -> None:
         self.datasets = datasets
@@ -141,7 +224,18 @@ class ChainDataset(IterableDataset[Any]):
 
 
 class Subset(Dataset[_T_co]):
-    """The samples of `dataset` at `indices`, in that order."""
+    """The samples of `dataset` at `indices`.
+
+    Args:
+        dataset: a data set with samples by index.
+        indices: indices into `dataset`, in the order of the subset.
+
+    Example:
+        >>> import fusewire as fw
+        >>> data = fw.utils.data.Subset("abcd", [3, 0])
+        >>> len(data), data[0]
+        (2, 'd')
+    """
 
     def __init__(self, dataset: Dataset[_T_co], indices: Sequence[int]) -> None:
         self.dataset, self.indices = dataset, indices
@@ -156,27 +250,37 @@ class Subset(Dataset[_T_co]):
 
     def __getitems__(self, indices: Sequence[int]) -> Sequence[Any]:
         """The samples at `indices`."""
-        if type(self).__getitem__ is not Subset.__getitem__:  # what a subclass overrides counts
+        if type(self).__getitem__ is not Subset.__getitem__:  # a subclass may override it
             return [self[i] for i in indices]
         return samples_at(self.dataset, [self.indices[i] for i in indices])
 
 
 def random_split(dataset: Dataset[_T_co], lengths: Sequence[float],
                  generator: Generator | None = default_generator) -> list[Subset[_T_co]]:
-    """Subsets of `dataset`, disjoint and in random order, of the given lengths or fractions.
+    """Disjoint random subsets of `dataset`.
 
-    >>> import fusewire as fw
-    >>> [len(part) for part in random_split(range(10), [0.75, 0.25], fw.Generator(0))]
-    [8, 2]
+    Args:
+        dataset: a data set with a length.
+        lengths: sizes of the subsets that add up to len(dataset), or fractions that add up to 1;
+            fractions are rounded down, and the first subsets get the rest, one sample each.
+        generator: source of the order. Default: the default generator.
+
+    Raises:
+        ArgumentError: lengths do not add up, or a fraction is outside of [0, 1].
+
+    Example:
+        >>> import fusewire as fw
+        >>> [len(part) for part in random_split(range(10), [0.75, 0.25], fw.Generator(0))]
+        [8, 2]
     """
     sizes = _sizes(lengths, len(dataset))  # type: ignore[arg-type]
-    order = randperm(len(dataset), generator).tolist()  # type: ignore[arg-type]
+    shuffled = randperm(len(dataset), generator).tolist()  # type: ignore[arg-type]
     stops = itertools.accumulate(sizes)
-    return [Subset(dataset, order[stop - n:stop]) for n, stop in zip(sizes, stops)]
+    return [Subset(dataset, shuffled[stop - n:stop]) for n, stop in zip(sizes, stops)]
 
 
 def _sizes(lengths: Sequence[float], total: int) -> list[int]:
-    """`lengths` as counts; what fractions leave over by rounding goes to the first ones in turn."""
+    """`lengths` as sizes; samples left over by rounding go to the first sizes, one each."""
     if math.isclose(sum(lengths), 1):
         if not all(0 <= n <= 1 for n in lengths):
             raise ArgumentError(f"random_split: a fraction is from 0 to 1, got {list(lengths)}")
@@ -192,7 +296,7 @@ def _sizes(lengths: Sequence[float], total: int) -> list[int]:
 
 
 def samples_at(dataset: Any, indices: Sequence[int]) -> Sequence[Any]:
-    """The samples at `indices`: those of `__getitems__` where there is one."""
+    """The samples at `indices`, by `__getitems__` if there is one."""
     at_once = getattr(dataset, "__getitems__", None)
     if at_once is None:
         return [dataset[i] for i in indices]
@@ -204,7 +308,9 @@ def samples_at(dataset: Any, indices: Sequence[int]) -> Sequence[Any]:
 
 
 def batch_reader(dataset: Any) -> Any:
-    """A function that reads and stacks samples at given indices, or None where there is none."""
+    """A function that reads and stacks samples at given indices, or None if there is no fast
+    path.
+    """
     if type(dataset) is TensorDataset:
         return dataset.batch
     if type(dataset) is Subset:

@@ -1,4 +1,4 @@
-"""The order of several processes that read one data set together."""
+"""Splits the order of one data set among several processes."""
 
 from __future__ import annotations
 
@@ -14,11 +14,28 @@ from .sampler import Resumable, State
 
 
 class DistributedSampler(Resumable):
-    """The share of process `rank` of `num_replicas` in an order that all of them agree on.
+    """The share of process `rank` of `num_replicas` processes in a common order of indices.
 
-    The order follows from `seed` and the epoch: call `set_epoch` before each pass. Every process
-    gets as many numbers: the first are given again at the end, or with `drop_last` the last left
-    out.
+    The order follows from seed + epoch: call `set_epoch` before each pass. All processes get
+    equally many indices: the first ones are repeated, or with `drop_last` the last ones are
+    dropped.
+
+    Args:
+        dataset: an object with a length.
+        num_replicas: number of processes; required.
+        rank: number of this process, from 0 to num_replicas - 1; required.
+        shuffle: draws a random order. Default True.
+        seed: seed of the order, equal in all processes. Default 0.
+        drop_last: drops indices to make the shares equal. Default False: repeats some.
+
+    Raises:
+        ArgumentError: num_replicas or rank is missing, or rank is out of range.
+
+    Example:
+        >>> import fusewire as fw
+        >>> [list(fw.utils.data.DistributedSampler(range(5), 2, rank, shuffle=False))
+        ...  for rank in (0, 1)]
+        [[0, 2, 4], [1, 3, 0]]
     """
 
     def __init__(
@@ -41,7 +58,7 @@ class DistributedSampler(Resumable):
         return self.num_samples
 
     def set_epoch(self, epoch: int) -> None:
-        """Makes the next pass that of `epoch`: each has an order of its own."""
+        """Sets the epoch of the next pass; each epoch has its own order."""
         self.epoch = epoch
 
     def _start(self) -> State:

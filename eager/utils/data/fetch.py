@@ -1,4 +1,4 @@
-"""Batches read out of a data set, by the loop itself or by a worker."""
+"""Reads batches from a data set, in the loop or in a worker."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from typing import Any
 from .collate import default_collate
 from .dataset import batch_reader, samples_at
 
-END: Any = object()  # what a reader gives after the last sample
+END: Any = object()  # returned by a reader after the last sample
 
 
-class Left(BaseException):
-    """The loop was left while a batch was being read for it."""
+class LoopLeft(BaseException):
+    """Raised in a worker that reads a batch for a loop that has ended."""
 
 
 @dataclass(frozen=True)
-class Job:
-    """What a worker needs to know."""
+class ReadJob:
+    """Everything that a worker needs to know."""
 
     dataset: Any
     iterable: bool
@@ -31,16 +31,16 @@ class Job:
     seed: int
 
     def reader(self, stop: list[bool]) -> Reader:
-        """A reader of one pass over the data; it gives up once `stop` is not empty."""
+        """A reader of one pass over the data; it stops once `stop` is not empty."""
         return (_Stream if self.iterable else _Numbered)(self, stop)
 
 
 class Reader:
-    """reader(indices) is a batch, or a sample where there are no batches."""
+    """A callable: reader(indices) is a batch, or a sample if there are no batches."""
 
-    failed: Any = None  # number of the sample that could not be read
+    failed: Any = None  # index of the sample that raised an error
 
-    def __init__(self, job: Job, stop: list[bool]) -> None:
+    def __init__(self, job: ReadJob, stop: list[bool]) -> None:
         self.dataset, self.collate_fn, self.stop = job.dataset, job.collate_fn, stop
         self.batch_size, self.drop_last = job.batch_size, job.drop_last
 
@@ -49,9 +49,9 @@ class Reader:
 
 
 class _Numbered(Reader):
-    """Reads samples by their numbers."""
+    """Reads samples by index."""
 
-    def __init__(self, job: Job, stop: list[bool]) -> None:
+    def __init__(self, job: ReadJob, stop: list[bool]) -> None:
         super().__init__(job, stop)
         self.at_once = batch_reader(job.dataset) \
             if job.batch_size is not None and job.collate_fn is default_collate else None
@@ -71,7 +71,7 @@ class _Numbered(Reader):
         try:
             for i in indices:
                 if stop:
-                    raise Left
+                    raise LoopLeft
                 samples.append(dataset[i])
         except BaseException:
             self.failed = i
@@ -80,9 +80,9 @@ class _Numbered(Reader):
 
 
 class _Stream(Reader):
-    """Reads the next samples of a data set that can only be gone through."""
+    """Reads the next samples of an IterableDataset."""
 
-    def __init__(self, job: Job, stop: list[bool]) -> None:
+    def __init__(self, job: ReadJob, stop: list[bool]) -> None:
         super().__init__(job, stop)
         self.samples = iter(job.dataset)
         self.ended = False

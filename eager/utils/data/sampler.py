@@ -1,4 +1,4 @@
-"""The order in which samples are read, and how it is taken up again in the middle."""
+"""Defines samplers, the order in which samples are read, which can resume in the middle."""
 
 from __future__ import annotations
 
@@ -16,13 +16,24 @@ from ...ops.random.generator import Generator, randint, randperm
 
 _T_co = TypeVar("_T_co", covariant=True)
 State = dict[str, Any]
-BLOCK = 1 << 16  # numbers that are drawn at a time: an order can be longer than memory
+BLOCK = 1 << 16  # indices that are drawn at a time, since an order can exceed memory
 
 
 class Sampler(Generic[_T_co]):
-    """Base of what gives the numbers of samples, one after the other.
+    """Base class of samplers: define `__iter__`, which yields indices of samples.
 
-    One with `state_dict` and `load_state_dict` makes the order of a DataLoader resumable.
+    A sampler with `state_dict` and `load_state_dict` makes a DataLoader resumable in any order.
+
+    Example:
+        >>> import fusewire as fw
+        >>> class Backwards(fw.utils.data.Sampler):
+        ...     def __init__(self, data):
+        ...         self.data = data
+        ...     def __iter__(self):
+        ...         return reversed(range(len(self.data)))
+        >>> data = fw.arange(3)
+        >>> [x.tolist() for x in fw.utils.data.DataLoader(data, 2, sampler=Backwards(data))]
+        [[2, 1], [0]]
     """
 
     def __iter__(self) -> Iterator[_T_co]:
@@ -30,62 +41,62 @@ class Sampler(Generic[_T_co]):
 
 
 class _Pass:
-    """The numbers of one pass, list by list, and how many of them were given."""
+    """The indices of one pass, list by list, and the number yielded so far."""
 
     def __init__(self, lists: Iterator[Sequence[int]], yielded: int) -> None:
-        self._opened = yielded  # numbers up to the end of the open list
-        self._open: Iterator[int] = iter(())
-        first = next(lists, ())  # drawn now, so that errors come now
+        self._list_end = yielded  # count of numbers up to the end of the list being read
+        self._list: Iterator[int] = iter(())
+        first = next(lists, ())  # read in the constructor, so that errors come early
         self.numbers = chain.from_iterable(self._each(chain([first], lists)))
 
     def _each(self, lists: Iterable[Sequence[int]]) -> Iterator[Iterator[int]]:
         for one in lists:
-            self._opened, self._open = self._opened + len(one), iter(one)
-            yield self._open
+            self._list_end, self._list = self._list_end + len(one), iter(one)
+            yield self._list
 
     @property
     def yielded(self) -> int:
-        return self._opened - length_hint(self._open)
+        return self._list_end - length_hint(self._list)
 
 
 class Resumable(Sampler[int]):
-    """A sampler whose order follows from the few values that `_start` gives.
+    """A sampler whose order follows from the few values of `_start`.
 
-    The order consists of blocks. Each block is drawn when it is read, from `_start` and its number
-    alone, so a pass can go on in the middle without the blocks before.
+    The order consists of blocks. A block is drawn when it is read, from `_start` and its number
+    alone. So a pass can resume in the middle without drawing the blocks before.
     """
 
-    _now: tuple[State, _Pass] | None = None  # the latest pass, and what its order follows from
+    _now: tuple[State, _Pass] | None = None  # the result of `_start` and the latest pass
     _resumed: State | None = None
 
     def _start(self) -> State:
-        """What decides the order of a new pass."""
+        """The values from which the order of a new pass follows."""
         return {}
 
     def __len__(self) -> int:
         raise NotImplementedError
 
     def _size(self) -> int:
-        """How many numbers a block has; the last one may have fewer."""
+        """The number of indices in a block; the last block may be shorter."""
         return BLOCK
 
     def _block(self, start: State, number: int, count: int) -> Any:
-        """The `count` numbers of a block, as an array or a range."""
+        """The `count` indices of a block, as an array or a range."""
         raise NotImplementedError
 
-    def _given(self, numbers: Any) -> Sequence[int]:
+    def _samples_of(self, numbers: Any) -> Sequence[int]:
         """The samples that a part of a block stands for."""
         listed: Sequence[int] = numbers if isinstance(numbers, range) else numbers.tolist()
         return listed
 
     def _lists(self, start: State, yielded: int) -> Iterator[Sequence[int]]:
-        """The order after the first `yielded` numbers."""
+        """The order after the first `yielded` indices, list by list."""
         size, total = self._size(), len(self)
         for number in range(yielded // max(size, 1), -(-total // max(size, 1))):
             begin = number * size
             block = self._block(start, number, min(size, total - begin))
-            for at in range(max(0, yielded - begin), len(block), BLOCK):
-                yield self._given(block[at:at + BLOCK])
+            for offset in range(max(0, yielded - begin), len(block), BLOCK):
+                yield self._samples_of(block[offset:offset + BLOCK])
 
     def __iter__(self) -> Iterator[int]:
         state, self._resumed = self._resumed or {"yielded": 0}, None
@@ -97,28 +108,28 @@ class Resumable(Sampler[int]):
         return now.numbers
 
     def state_dict(self) -> State:
-        """Where the latest pass is, in plain numbers."""
+        """The position of the latest pass, in plain numbers."""
         if self._resumed is not None:
             return dict(self._resumed)
-        found = {"yielded": 0} if self._now is None else \
+        state = {"yielded": 0} if self._now is None else \
             {**self._now[0], "yielded": self._now[1].yielded}
         generator = getattr(self, "generator", None)
-        return found if generator is None else found | {"generator": generator.state.tolist()}
+        return state if generator is None else state | {"generator": generator.state.tolist()}
 
     def load_state_dict(self, state_dict: State) -> None:
-        """Makes the next pass go on where `state_dict` was taken."""
+        """Makes the next pass continue where `state_dict` was taken."""
         self._resumed = dict(_checked_state(self, state_dict))
         if "generator" in state_dict and getattr(self, "generator", None) is not None:
             self.generator.set_state(  # type: ignore[attr-defined]
                 Tensor(np.array(state_dict["generator"], np.int64)))
 
     def rewind(self) -> None:
-        """Makes the next pass a new one."""
+        """Makes the next pass start anew."""
         self._resumed = self._now = None
 
 
 class _Counted(Sampler[Any]):
-    """What `source` gives, counted: where the order is always the same, the count is the state."""
+    """The items of `source`, counted: for an order that is always equal, the count is the state."""
 
     def __init__(self, source: Iterable[Any]) -> None:
         self.source, self.yielded, self.resumed = source, 0, False
@@ -143,12 +154,21 @@ class _Counted(Sampler[Any]):
 
 
 def resumable(source: Any) -> Any:
-    """`source`, or where it has no state of its own, a sampler that counts what it gives."""
+    """`source`, or a sampler that counts its items if it has no state of its own."""
     return source if hasattr(source, "load_state_dict") else _Counted(source)
 
 
 class SequentialSampler(Resumable):
-    """0, 1, ... up to the length of `data_source`."""
+    """The indices 0, 1, ..., len(data_source) - 1.
+
+    Args:
+        data_source: an object with a length.
+
+    Example:
+        >>> import fusewire as fw
+        >>> list(fw.utils.data.SequentialSampler("abc"))
+        [0, 1, 2]
+    """
 
     def __init__(self, data_source: Sized) -> None:
         self.data_source = data_source
@@ -161,9 +181,9 @@ class SequentialSampler(Resumable):
 
 
 class _Random(Resumable):
-    """A random order, which follows from one number drawn when the pass begins.
+    """A random order, which follows from one number drawn at the start of the pass.
 
-    Nothing is drawn later on, so that reading ahead does not change what others draw meanwhile.
+    Later it draws nothing, so reading ahead does not affect other random numbers.
     """
 
     generator: Generator | None
@@ -173,9 +193,23 @@ class _Random(Resumable):
 
 
 class RandomSampler(_Random):
-    """The numbers of `data_source` in random order; with `replacement` each drawn from all.
+    """The indices of `data_source` in random order, a new one in each pass.
 
-    The order comes from `generator`, or else the default one, and is another one every time.
+    Args:
+        data_source: an object with a length.
+        replacement: draws each index from all. Default False.
+        num_samples: number of indices; without replacement more than the length repeats the data in
+            new orders. Default None: the length.
+        generator: source of the order. Default None: the default generator.
+
+    Raises:
+        DTypeError: replacement is no bool.
+        ArgumentError: num_samples, or the length of the data, is not an int above 0.
+
+    Example:
+        >>> import fusewire as fw
+        >>> sorted(fw.utils.data.RandomSampler("abc", generator=fw.Generator(0)))
+        [0, 1, 2]
     """
 
     def __init__(
@@ -190,7 +224,7 @@ class RandomSampler(_Random):
 
     @property
     def num_samples(self) -> int:
-        """How many numbers are drawn: as many as there are samples, unless told otherwise."""
+        """The number of indices in a pass."""
         return len(self.data_source) if self._num_samples is None else self._num_samples
 
     def __len__(self) -> int:
@@ -200,7 +234,7 @@ class RandomSampler(_Random):
         return BLOCK if self.replacement else self._rounds() * len(self.data_source)
 
     def _rounds(self) -> int:
-        """How many times all samples stand in a block without replacement: each is drawn alone."""
+        """The number of orders of all samples in a block without replacement."""
         return max(1, min(64, BLOCK // len(self.data_source)))
 
     def _block(self, start: State, number: int, count: int) -> Any:
@@ -212,7 +246,17 @@ class RandomSampler(_Random):
 
 
 class SubsetRandomSampler(_Random):
-    """The numbers in `indices`, in random order."""
+    """The given indices in random order, a new one in each pass.
+
+    Args:
+        indices: a sequence of indices.
+        generator: source of the order. Default None: the default generator.
+
+    Example:
+        >>> import fusewire as fw
+        >>> sorted(fw.utils.data.SubsetRandomSampler([5, 7], generator=fw.Generator(0)))
+        [5, 7]
+    """
 
     def __init__(self, indices: Sequence[int], generator: Generator | None = None) -> None:
         self.indices, self.generator = indices, generator
@@ -226,12 +270,28 @@ class SubsetRandomSampler(_Random):
     def _block(self, start: State, number: int, count: int) -> Any:
         return randperm(count, Generator(start["seed"]))._data
 
-    def _given(self, numbers: Any) -> Sequence[int]:
+    def _samples_of(self, numbers: Any) -> Sequence[int]:
         return [self.indices[i] for i in numbers.tolist()]
 
 
 class WeightedRandomSampler(_Random):
-    """`num_samples` numbers, each drawn as often as its weight says: weights (n,) of any sum."""
+    """Random indices, drawn with probabilities proportional to `weights`.
+
+    Args:
+        weights: (n,) numbers, at least 0, with any sum.
+        num_samples: number of indices, above 0.
+        replacement: an index can be drawn again. Default True.
+        generator: source of the order. Default None: the default generator.
+
+    Raises:
+        ArgumentError: num_samples is no int above 0, or replacement is no bool.
+        ShapeError: weights that do not have one axis.
+
+    Example:
+        >>> import fusewire as fw
+        >>> list(fw.utils.data.WeightedRandomSampler([0.0, 1.0], 3))
+        [1, 1, 1]
+    """
 
     def __init__(self, weights: Sequence[float], num_samples: int, replacement: bool = True,
                  generator: Generator | None = None) -> None:
@@ -257,7 +317,21 @@ class WeightedRandomSampler(_Random):
 
 
 class BatchSampler(Sampler[list[int]]):
-    """Lists of `batch_size` numbers from `sampler`; the last may be shorter unless `drop_last`."""
+    """Lists of `batch_size` indices from `sampler`.
+
+    Args:
+        sampler: an iterable of indices.
+        batch_size: indices per list, above 0.
+        drop_last: drops a last list that is too short.
+
+    Raises:
+        ArgumentError: batch_size is no int above 0, or drop_last is no bool.
+
+    Example:
+        >>> import fusewire as fw
+        >>> list(fw.utils.data.BatchSampler(range(5), batch_size=2, drop_last=False))
+        [[0, 1], [2, 3], [4]]
+    """
 
     def __init__(self, sampler: Iterable[Any], batch_size: int, drop_last: bool) -> None:
         _check_count("BatchSampler", "batch_size", batch_size)
@@ -272,7 +346,7 @@ class BatchSampler(Sampler[list[int]]):
         return n // self.batch_size if self.drop_last else -(-n // self.batch_size)
 
     def __iter__(self) -> Iterator[list[Any]]:
-        return self._batches(iter(self._loaded()))  # at once: what is drawn is drawn now
+        return self._batches(iter(self._loaded()))  # draws now, not at the first batch
 
     def _loaded(self) -> Any:
         self._source = resumable(self.sampler)
@@ -287,34 +361,34 @@ class BatchSampler(Sampler[list[int]]):
                 yield batch
 
     def state_dict(self) -> State:
-        """That of `sampler`: how many numbers went into the batches so far."""
+        """The state of `sampler`, which counts the indices in the batches so far."""
         if self._resumed is not None:
             return dict(self._resumed)
-        found: State = (self._source or resumable(self.sampler)).state_dict()
-        return found
+        state: State = (self._source or resumable(self.sampler)).state_dict()
+        return state
 
     def load_state_dict(self, state_dict: State) -> None:
-        """Makes the next pass go on where `state_dict` was taken."""
+        """Makes the next pass continue where `state_dict` was taken."""
         self._resumed = state_dict
 
     def rewind(self) -> None:
-        """Makes the next pass a new one."""
+        """Makes the next pass start anew."""
         rewind(self._loaded())
 
 
 def rewind(source: Any) -> None:
-    """Makes the next pass a new one; other samplers know by themselves when theirs is over."""
+    """Makes the next pass of `source` start anew; samplers of users do so by themselves."""
     if isinstance(source, (Resumable, _Counted, BatchSampler)):
         source.rewind()
 
 
 def drawn_seed(generator: Generator | None) -> int:
-    """A seed from `generator`, or else the default one."""
+    """A seed from `generator`, or from the default one."""
     return int(randint(0, 2 ** 62, generator=generator).item())
 
 
 def _at(seed: int, counter: int) -> Generator:
-    """The generator of a seed after `counter` draws: each draw counts one."""
+    """The generator of a seed after `counter` draws."""
     generator = Generator(seed)
     generator.set_state(Tensor(np.array([seed, counter], np.int64)))
     return generator

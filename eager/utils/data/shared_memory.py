@@ -1,9 +1,9 @@
-"""Memory that a worker process writes batches into and the loop reads them from, used again.
+"""Sends batches from a worker process to the loop through segments of memory that both map.
 
-Each piece is a file in a folder of its own, where there is one in memory, whose name is taken away
-as soon as both sides have mapped it. So nothing is left behind however a process ends, no
-descriptor stays open, and, unlike with `multiprocessing.shared_memory`, no process that watches
-over names has to be started.
+A segment is a file in a private folder, in memory if the system has such a folder. Its name is
+removed as soon as both sides have mapped it. So nothing is left behind however a process ends, no
+descriptor stays open, and there is no need of a process that tracks names, as with
+`multiprocessing.shared_memory`. Segments are used again.
 """
 
 from __future__ import annotations
@@ -16,18 +16,20 @@ from typing import Any
 
 import numpy as np
 
-_IN_MEMORY = "/dev/shm"  # of Linux; elsewhere the system keeps temporary files in its cache
-_LINE = 64
+_IN_MEMORY = "/dev/shm"  # on Linux; other systems hold temporary files in their cache
+_LINE = 64  # bytes; parts start at multiples of it
 
 
 def new_folder() -> str:
-    """A folder for the pieces of one loader, which nobody else can read; named by its process."""
+    """A new folder for the segments of one loader, readable by this user only; named by its
+    process.
+    """
     there = os.path.isdir(_IN_MEMORY) and os.access(_IN_MEMORY, os.W_OK)
     return tempfile.mkdtemp(prefix=f"fusewire-{os.getpid()}-", dir=_IN_MEMORY if there else None)
 
 
 def _create(path: str, size: int) -> mmap.mmap:
-    """A new piece; OSError where there is no space for it."""
+    """A new segment; an OSError if there is no space for it."""
     if os.name == "nt":
         return _by_name(path, size)
     number = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
@@ -44,7 +46,7 @@ def _create(path: str, size: int) -> mmap.mmap:
 
 
 def _open(path: str, size: int) -> mmap.mmap:
-    """The piece that another process has created; its name is gone afterwards."""
+    """A segment that another process has created; removes its name."""
     if os.name == "nt":
         return _by_name(path, size)
     number = os.open(path, os.O_RDWR)
@@ -55,60 +57,61 @@ def _open(path: str, size: int) -> mmap.mmap:
         os.close(number)
 
 
-# number of a piece, its size, where each part lies in it, pieces that are no longer used
-Placed = tuple[int, int, list[tuple[int, int]], list[int]]
+# Number of a segment, its size, the span of each part in it, and segments that were dropped.
+Record = tuple[int, int, list[tuple[int, int]], list[int]]
 
 
 def _by_name(path: str, size: int) -> mmap.mmap:
-    """Windows has memory by names, for as long as somebody has it mapped."""
+    """A segment on Windows, where memory has names for as long as a process maps it."""
     name = path.replace("\\", "/").replace("/", "-")
     return mmap.mmap(-1, size, tagname=name)  # type: ignore[call-arg]
 
 
-class Written:
-    """A worker's side: the pieces it has made, and those free to be written over."""
+class SegmentWriter:
+    """The worker's side: its segments, and those that are free."""
 
     def __init__(self, prefix: str) -> None:
         self.prefix, self.count = prefix, 0
-        self.pieces: dict[int, mmap.mmap] = {}
+        self.segments: dict[int, mmap.mmap] = {}
         self.free: list[int] = []
 
-    def place(self, parts: list[memoryview]) -> Placed | None:
-        """Writes `parts` into one piece; None where there is no memory for it."""
+    def write(self, parts: list[memoryview]) -> Record | None:
+        """Writes `parts` into one segment; returns its record, or None if there is no memory."""
         spans, end = [], 0
         for part in parts:
             spans.append((end, end + part.nbytes))
             end += part.nbytes + -part.nbytes % _LINE
         dropped: list[int] = []
-        number = self._piece(end, dropped)
+        number = self._segment_for(end, dropped)
         if number is None:
             return None
-        piece = self.pieces[number]
+        segment = self.segments[number]
         for (start, stop), part in zip(spans, parts):
-            piece[start:stop] = part
-        return number, len(piece), spans, dropped
+            segment[start:stop] = part
+        return number, len(segment), spans, dropped
 
-    def _piece(self, size: int, dropped: list[int]) -> int | None:
-        fitting = [n for n in self.free if len(self.pieces[n]) >= size]
+    def _segment_for(self, size: int, dropped: list[int]) -> int | None:
+        fitting = [n for n in self.free if len(self.segments[n]) >= size]
         if fitting:
-            best = min(fitting, key=lambda n: len(self.pieces[n]))
+            best = min(fitting, key=lambda n: len(self.segments[n]))
             self.free.remove(best)
             return best
-        while self.free:  # too small now: a larger one takes their place
+        while self.free:  # they are too small: a larger one replaces them
             dropped.append(self.free.pop())
-            del self.pieces[dropped[-1]]
-        step = 1 << max(12, size.bit_length() - 3)  # so that batches of about one size fit again
+            del self.segments[dropped[-1]]
+        # Rounded up, so that later batches of about this size fit.
+        step = 1 << max(12, size.bit_length() - 3)
         try:
-            made = _create(f"{self.prefix}-{self.count}", -(-size // step) * step)
+            segment = _create(f"{self.prefix}-{self.count}", -(-size // step) * step)
         except OSError:
             return None
-        self.pieces[self.count] = made
+        self.segments[self.count] = segment
         self.count += 1
         return self.count - 1
 
 
 class _Lease:
-    """An array's memory, which goes back to the worker when the last array over it is gone."""
+    """The memory of an array; it returns to the worker when the last array over it is gone."""
 
     __slots__ = ("__array_interface__", "_back", "_number", "_whole")
 
@@ -121,33 +124,33 @@ class _Lease:
         self._back.append(self._number)
 
 
-class SharedReader:
-    """The loop's side of one worker's pieces."""
+class SegmentReader:
+    """The loop's side of the segments of one worker."""
 
     def __init__(self, prefix: str, most: int) -> None:
-        self.prefix, self.most = prefix, most  # how many pieces the loop's arrays may keep
-        self.pieces: dict[int, Any] = {}
+        self.prefix, self.most = prefix, most  # most segments that the loop's arrays may hold
+        self.segments: dict[int, Any] = {}
         self.lent = 0
-        self.back: deque[int] = deque()
+        self.returned: deque[int] = deque()
 
-    def parts(self, placed: Placed) -> list[Any]:
-        """The parts that the worker has placed, as arrays of bytes."""
-        number, size, spans, dropped = placed
+    def parts(self, record: Record) -> list[Any]:
+        """The parts of a record, as arrays of bytes."""
+        number, size, spans, dropped = record
         for old in dropped:
-            self.pieces.pop(old, None)
-        if number not in self.pieces:
-            self.pieces[number] = np.frombuffer(_open(f"{self.prefix}-{number}", size), np.uint8)
-        whole, stop = self.pieces[number], spans[-1][1]
-        if self.lent - len(self.back) < self.most:
-            array = np.asarray(_Lease(whole, stop, number, self.back))
-        else:  # who keeps many batches gets copies: the worker's memory stays bounded
+            self.segments.pop(old, None)
+        if number not in self.segments:
+            self.segments[number] = np.frombuffer(_open(f"{self.prefix}-{number}", size), np.uint8)
+        whole, stop = self.segments[number], spans[-1][1]
+        if self.lent - len(self.returned) < self.most:
+            array = np.asarray(_Lease(whole, stop, number, self.returned))
+        else:  # a loop that holds many batches gets copies, which bounds the worker's memory
             array = whole[:stop].copy()
-            self.back.append(number)
+            self.returned.append(number)
         self.lent += 1
         return [array[a:b] for a, b in spans]
 
-    def given_back(self) -> list[int]:
-        """Pieces that the worker may write over; they are not given again."""
-        numbers = [self.back.popleft() for _ in range(len(self.back))]
+    def returned_segments(self) -> list[int]:
+        """The numbers of segments that the worker may use again; each is returned once."""
+        numbers = [self.returned.popleft() for _ in range(len(self.returned))]
         self.lent -= len(numbers)
         return numbers

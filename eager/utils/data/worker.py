@@ -1,4 +1,4 @@
-"""What a worker does, in a thread or in a process: it reads batches until it is told to stop."""
+"""Runs a worker, in a thread or a process: it reads batches until it is told to stop."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ import numpy as np
 from ... import fork_safety, interpreter
 from ...core.tape import MODE
 from ...ops.random.generator import OWN, Generator, default_generator
-from .fetch import END, Job, Left, Reader
+from .fetch import END, LoopLeft, Reader, ReadJob
 from .worker_error import Failure
 
-Task = tuple[int, int, Any]  # the pass, the number of the batch, the numbers of its samples
-BATCH, FAILED, ENDED = range(3)  # what is in a reply
+Task = tuple[int, int, Any]  # number of the pass, number of the batch, indices of its samples
+BATCH, FAILED, ENDED = range(3)  # kinds of replies
 
 
 @dataclass(frozen=True)
 class Generators:
-    """Random numbers of one worker: Python's, fusewire's and NumPy's, from the worker's seed."""
+    """Generators of random numbers of one worker: Python's, fusewire's and NumPy's."""
 
     random_generator: random.Random
     generator: Generator
@@ -33,7 +33,25 @@ class Generators:
 
 @dataclass(frozen=True)
 class WorkerInfo:
-    """A worker of a DataLoader: `id` counts from 0, `dataset` is the one that this worker reads."""
+    """Describes the worker of a DataLoader in which the code runs.
+
+    Attributes:
+        id: number of the worker, from 0.
+        num_workers: number of workers.
+        seed: seed of this worker in this pass.
+        dataset: the data set that this worker reads; its own copy for an IterableDataset.
+        rng: generators of random numbers of this worker.
+        worker_method: "multiprocessing" or "thread".
+
+    Example:
+        >>> import fusewire as fw
+        >>> class Shared(fw.utils.data.IterableDataset):
+        ...     def __iter__(self):
+        ...         info = fw.utils.data.get_worker_info()
+        ...         return iter(range(info.id, 4, info.num_workers))
+        >>> sorted(x.item() for x in fw.utils.data.DataLoader(Shared(), num_workers=2))
+        [0, 1, 2, 3]
+    """
 
     id: int
     num_workers: int
@@ -44,7 +62,7 @@ class WorkerInfo:
 
 
 class _Here(threading.local):
-    """The worker that a thread is; in a process of its own, all threads belong to that worker."""
+    """The worker of this thread; in a worker process all threads belong to that worker."""
 
     info: WorkerInfo | None = None
 
@@ -53,30 +71,34 @@ _HERE = _Here()
 
 
 def get_worker_info() -> WorkerInfo | None:
-    """What a DataLoader's worker, thread or process, needs to know about itself; else None.
+    """The WorkerInfo of the worker, thread or process, in which the code runs; None outside.
 
-    An IterableDataset looks here to read its share only:
+    An IterableDataset uses it to read its share only:
     `itertools.islice(samples, info.id, None, info.num_workers)`.
+
+    Example:
+        >>> import fusewire as fw
+        >>> print(fw.utils.data.get_worker_info())
+        None
     """
     return _HERE.info
 
 
-def _prepare(job: Job, number: int, process: bool) -> None:
-    """Seeds this worker's random numbers, says who it is, and lets the user prepare it.
+def _prepare(job: ReadJob, number: int, process: bool) -> None:
+    """Seeds the random numbers of this worker, sets its info, and calls the user's init function.
 
-    The modules `random` and `numpy.random` keep one state for a whole process, so they are seeded
-    in processes only; threads have generators of their own in `get_worker_info().rng`, and what
-    fusewire draws without a generator comes from theirs.
+    `random` and `numpy.random` have one state per process, so only processes seed them. A thread
+    has its own generators in `get_worker_info().rng`, and fusewire draws from its generator there.
     """
     seed = job.seed + number
-    words = np.random.SeedSequence([job.seed, number])
-    rng = Generators(random.Random(seed), Generator(seed), np.random.default_rng(words))
+    seed_sequence = np.random.SeedSequence([job.seed, number])
+    rng = Generators(random.Random(seed), Generator(seed), np.random.default_rng(seed_sequence))
     method = "multiprocessing" if process else "thread"
     info = WorkerInfo(number, job.workers, seed, job.dataset, rng, method)
     if process:
         _leave_the_parents_state()
         random.seed(seed)
-        np.random.seed(words.generate_state(4))
+        np.random.seed(seed_sequence.generate_state(4))
         default_generator.manual_seed(seed)
         _Here.info = info
     else:
@@ -87,9 +109,9 @@ def _prepare(job: Job, number: int, process: bool) -> None:
 
 
 def _leave_the_parents_state() -> None:
-    """A forked process is inside of whatever its parent was doing: recordings, no_grad, ...
+    """Resets the state that a forked process inherits: traces, no_grad, profile hooks.
 
-    As many workers as there are processors would slow each other down with threads of their own.
+    Workers share the processors, so they use one thread each.
     """
     fork_safety.alone = False
     sys.setprofile(None)
@@ -97,9 +119,9 @@ def _leave_the_parents_state() -> None:
     MODE.enabled, MODE.inference = True, False
 
 
-def serve(job: Job, number: int, receive: Callable[[], Task | None],
+def serve(job: ReadJob, number: int, receive: Callable[[], Task | None],
           reply: Callable[[int, int, int, Any], None], stop: list[bool], process: bool) -> None:
-    """Works as worker `number`: a reply to each task, until None is received or `stop` filled."""
+    """Runs worker `number`: replies to each task, until it receives None or `stop` is not empty."""
     reader: Reader | None = None
     at, failure = None, None
     what = f"DataLoader worker {number} ({f'process {os.getpid()}' if process else 'thread'})"
@@ -115,7 +137,7 @@ def serve(job: Job, number: int, receive: Callable[[], Task | None],
                     reader, at = job.reader(stop), now
                 _answer(reader, task, reply)
                 continue
-        except Left:
+        except LoopLeft:
             return
         except BaseException as error:
             failure = Failure.of(error, f"{what}, {reading(reader, batch, indices)}")
@@ -123,12 +145,12 @@ def serve(job: Job, number: int, receive: Callable[[], Task | None],
 
 
 def _answer(reader: Any, task: Task, reply: Callable[[int, int, int, Any], None]) -> None:
-    found = reader(task[2])
-    reply(*task[:2], ENDED if found is END else BATCH, None if found is END else found)
+    batch = reader(task[2])
+    reply(*task[:2], ENDED if batch is END else BATCH, None if batch is END else batch)
 
 
 def reading(reader: Reader | None, batch: int, indices: Any) -> str:
-    """What a worker was doing: which samples it was reading."""
+    """Describes the samples that a worker is reading."""
     if indices is None:
         return f"reading batch number {batch}"
     if not isinstance(indices, (list, tuple)):

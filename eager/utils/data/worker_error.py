@@ -1,4 +1,4 @@
-"""An error in a worker, on its way to the loop."""
+"""Carries an error from a worker to the loop."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ...errors import FusewireError, WorkerError
 
 
 class _Text(str):
-    """A text that KeyError, which shows its argument's `repr`, shows as it is."""
+    """A text whose `repr` is the text itself, since KeyError shows the `repr` of its argument."""
 
     __slots__ = ()
     __repr__ = str.__str__
@@ -20,55 +20,57 @@ class _Text(str):
 
 @dataclass
 class Failure:
-    """An error's type and attributes, and a text that says where it came from."""
+    """The type and attributes of an error, and a text with its origin."""
 
     kind: type[BaseException]
     arguments: tuple[Any, ...]
     attributes: dict[str, Any]
     text: str
-    traceback: TracebackType | None = None  # from a thread; no process can send its own
+    traceback: TracebackType | None = None  # of a thread; a process cannot send one
 
     @classmethod
     def of(cls, error: BaseException, where: str) -> Failure:
-        """What happened in a worker: `where` says in which, and with which samples."""
+        """The failure for `error`; `where` names the worker and its samples."""
         own = "".join(traceback.format_exception(type(error), error, error.__traceback__))
         text = f"{type(error).__name__} in {where}: {error}\n\nThe worker's own traceback:\n{own}"
         attributes = {k: v for k, v in vars(error).items() if k != "layers"}
-        given = error.args
+        arguments = error.args
         if isinstance(error, OSError) and error.errno is not None:
-            given = (error.errno, error.strerror, error.filename)
-        return cls(type(error), given, attributes, text.rstrip(), error.__traceback__)
+            arguments = (error.errno, error.strerror, error.filename)
+        return cls(type(error), arguments, attributes, text.rstrip(), error.__traceback__)
 
     def sendable(self) -> Failure:
-        """This failure without what cannot be pickled."""
+        """This failure without attributes that cannot be pickled."""
         kind = self.kind if _pickles(self.kind) else WorkerError
         arguments = self.arguments if _pickles(self.arguments) else ()
-        kept = {k: v for k, v in self.attributes.items() if _pickles(v)}
-        return Failure(kind, arguments, kept, self.text)
+        attributes = {k: v for k, v in self.attributes.items() if _pickles(v)}
+        return Failure(kind, arguments, attributes, self.text)
 
     def error(self) -> BaseException:
-        """An error of the same type that says what happened, and where."""
+        """An error of the same type, or else a WorkerError, with the text."""
         try:
-            made = self._same_type()
-            if issubclass(self.kind, Exception) and self.text in str(made):
-                return made.with_traceback(self.traceback)
-        except Exception:  # of a type that cannot be made like this
+            error = self._same_type()
+            if issubclass(self.kind, Exception) and self.text in str(error):
+                return error.with_traceback(self.traceback)
+        except Exception:  # some types cannot be created like this
             pass
         return WorkerError(self.text).with_traceback(self.traceback)
 
     def _same_type(self) -> BaseException:
-        """Made past `__init__`, which may take anything."""
-        kind, given, text = self.kind, self.arguments, self.text
-        if (issubclass(kind, UnicodeError) and len(given) == 5) or issubclass(kind, OSError):
-            # their texts come from several arguments, of which one is a text
-            place = 4 if issubclass(kind, UnicodeError) else 1
-            return kind(*given[:place], text, *given[place + 1:]) if len(given) > 1 else kind(text)
-        made = kind.__new__(kind)
-        vars(made).update(self.attributes)
-        made.args = (_Text(text) if issubclass(kind, KeyError) else text,)
-        if isinstance(made, FusewireError):
-            made.message, made.layers = text, []
-        return made
+        """An error of the same type, made without `__init__`, whose arguments are unknown."""
+        kind, arguments, text = self.kind, self.arguments, self.text
+        if (issubclass(kind, UnicodeError) and len(arguments) == 5) or issubclass(kind, OSError):
+            # `str` of these errors is built from several arguments, of which one is a text
+            text_position = 4 if issubclass(kind, UnicodeError) else 1
+            if len(arguments) <= 1:
+                return kind(text)
+            return kind(*arguments[:text_position], text, *arguments[text_position + 1:])
+        error = kind.__new__(kind)
+        vars(error).update(self.attributes)
+        error.args = (_Text(text) if issubclass(kind, KeyError) else text,)
+        if isinstance(error, FusewireError):
+            error.message, error.layers = text, []
+        return error
 
 
 def _pickles(x: Any) -> bool:

@@ -1,4 +1,4 @@
-"""Workers as the loop sees them."""
+"""Defines the interface of worker pools that the loop uses."""
 
 from __future__ import annotations
 
@@ -9,22 +9,24 @@ from typing import Any
 
 from .worker import Task
 
-Reply = tuple[int, int, int, Any]  # the pass, number of the batch, what is in the reply, it
+Reply = tuple[int, int, int, Any]  # number of the pass, number of the batch, kind, content
 
 
-class Crew:
-    """`size` workers that take tasks, each its own in turn, and give replies in any order."""
+class WorkerPool:
+    """`size` workers; each handles its tasks in order, replies come in any order."""
 
     def __init__(self, size: int) -> None:
         self.size, self.passes, self.closed, self._owner = size, 0, False, os.getpid()
         _LIVE.add(self)
 
-    def give(self, worker: int, task: Task) -> None:
-        """Hands a task to a worker."""
+    def send(self, worker: int, task: Task) -> None:
+        """Sends a task to a worker."""
         raise NotImplementedError
 
-    def take(self, timeout: float) -> Reply | None:
-        """The next reply, or None after `timeout` seconds (0: never); WorkerError if one died."""
+    def receive(self, timeout: float) -> Reply | None:
+        """The next reply, or None after `timeout` seconds (0: never); a WorkerError if a worker
+        died.
+        """
         raise NotImplementedError
 
     def end(self) -> None:
@@ -32,7 +34,7 @@ class Crew:
         raise NotImplementedError
 
     def close(self) -> None:
-        """Ends all workers, once, and only in the process that has started them."""
+        """Ends all workers, once, and only in the process that started them."""
         if not self.closed and self._owner == os.getpid():
             self.closed = True
             self.end()
@@ -40,7 +42,7 @@ class Crew:
     __del__ = close
 
 
-_LIVE: weakref.WeakSet[Crew] = weakref.WeakSet()
+_LIVE: weakref.WeakSet[WorkerPool] = weakref.WeakSet()
 
 
 @atexit.register

@@ -1,4 +1,4 @@
-"""Workers that are processes."""
+"""Implements a pool of worker processes."""
 
 from __future__ import annotations
 
@@ -15,26 +15,26 @@ from typing import Any
 
 from ...core.tensor import Tensor
 from ...errors import ArgumentError, WorkerError
-from .fetch import Job
-from .shared_memory import SharedReader, Written, new_folder
+from .fetch import ReadJob
+from .shared_memory import SegmentReader, SegmentWriter, new_folder
 from .worker import FAILED, Task, serve
-from .worker_pool import Crew, Reply
+from .worker_pool import Reply, WorkerPool
 
-_INLINE = 1 << 15  # bytes of a reply up to which it goes through the pipe
-_PATIENCE = 0.5    # seconds that a worker gets to finish its batch when the loop is left
-_KEPT = 4          # replies of a worker that the loop may keep without a copy, beside those ahead
+_MAX_PIPE_BYTES = 1 << 15  # larger replies go through shared memory
+_JOIN_SECONDS = 0.5  # time for a worker to finish its batch when the loop ends
+_EXTRA_LEASES = 4  # replies of a worker that the loop may hold uncopied, beside those read ahead
 
 
-class Processes(Crew):
-    """A pipe to each process; small replies come through it, others by shared memory."""
+class ProcessPool(WorkerPool):
+    """A pipe to each process carries tasks and small replies; large replies use shared memory."""
 
-    def __init__(self, job: Job, context: Any, ahead: int) -> None:
+    def __init__(self, job: ReadJob, context: Any, ahead: int) -> None:
         super().__init__(job.workers)
         self.folder = new_folder()
         self.pipes: list[Any] = []
         self.processes: list[Any] = []
         self.sentinels: list[int] = []
-        self.memory = [SharedReader(f"{self.folder}/{i}", ahead + _KEPT)
+        self.memory = [SegmentReader(f"{self.folder}/{i}", ahead + _EXTRA_LEASES)
                        for i in range(job.workers)]
         self.arrived: deque[Reply] = deque()
         self.heard: set[int] = set()  # the workers that have replied
@@ -47,13 +47,13 @@ class Processes(Crew):
             if self.spawned and isinstance(error, (pickle.PicklingError, TypeError, AttributeError)
                                            ):
                 raise ArgumentError(
-                    "DataLoader: what a worker process needs cannot be sent to it: "
+                    "DataLoader: the work of a worker process cannot be sent to it: "
                     f"{error}", "the dataset, collate_fn and worker_init_fn must pickle: define "
                     "them at the top of a module, not inside a function; thread workers need "
                     "no pickling") from error
             raise
 
-    def _start(self, job: Job, number: int, context: Any) -> None:
+    def _start(self, job: ReadJob, number: int, context: Any) -> None:
         ours, theirs = context.Pipe()
         self.pipes.append(ours)
         inherited = [] if self.spawned else list(self.pipes)
@@ -67,13 +67,13 @@ class Processes(Crew):
         self.processes.append(process)
         self.sentinels.append(process.sentinel)
 
-    def give(self, worker: int, task: Task) -> None:
+    def send(self, worker: int, task: Task) -> None:
         try:
-            self.pipes[worker].send((task, self.memory[worker].given_back()))
+            self.pipes[worker].send((task, self.memory[worker].returned_segments()))
         except OSError:
             raise self._died(worker) from None
 
-    def take(self, timeout: float) -> Reply | None:
+    def receive(self, timeout: float) -> Reply | None:
         from multiprocessing.connection import wait
 
         if not self.arrived:
@@ -81,7 +81,7 @@ class Processes(Crew):
             if not ready:
                 return None
             talking = [i for i, pipe in enumerate(self.pipes) if pipe in ready]
-            for worker in talking:  # the last words of a process come before its end
+            for worker in talking:  # replies that a process sent before it ended
                 self._read(worker)
             if not talking:
                 raise self._died(next(i for i, s in enumerate(self.sentinels) if s in ready))
@@ -100,7 +100,7 @@ class Processes(Crew):
 
     def _died(self, worker: int) -> WorkerError:
         process = self.processes[worker]
-        process.join(_PATIENCE)
+        process.join(_JOIN_SECONDS)
         code = process.exitcode
         how, help = f"exited with code {code}", "something in it ended the process: os._exit, exit"
         if code is None:
@@ -118,7 +118,7 @@ class Processes(Crew):
         for pipe in self.pipes:
             try:
                 pipe.send(None)
-            except OSError:  # it is gone already
+            except OSError:  # the process has ended already
                 pass
         self._wait_for_ends()
         for process in self.processes:
@@ -132,49 +132,49 @@ class Processes(Crew):
         shutil.rmtree(self.folder, ignore_errors=True)
 
     def _wait_for_ends(self) -> None:
-        latest = time.monotonic() + _PATIENCE
+        latest = time.monotonic() + _JOIN_SECONDS
         for process in self.processes:
             process.join(max(0.0, latest - time.monotonic()))
 
 
-def _work(job: Job, number: int, pipe: Any, inherited: list[Any], prefix: str) -> None:
-    """The whole life of a worker process."""
-    for other in inherited:  # else this process would keep its siblings' pipes open
+def _work(job: ReadJob, number: int, pipe: Any, inherited: list[Any], prefix: str) -> None:
+    """The main function of a worker process."""
+    for other in inherited:  # else this process would hold its siblings' pipes open
         other.close()
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the loop, which then ends us
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the loop handles Ctrl-C and ends the workers
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     tasks: SimpleQueue[Any] = SimpleQueue()
     stop: list[bool] = []
     threading.Thread(target=_listen, args=(pipe, tasks, stop, prefix), daemon=True).start()
-    written = Written(prefix)
+    writer = SegmentWriter(prefix)
 
     def receive() -> Any:
         task, free = tasks.get()
-        written.free += free
+        writer.free += free
         return task
 
     def reply(now: int, batch: int, kind: int, value: Any) -> None:
         sent = value.sendable() if kind == FAILED else value
-        pipe.send_bytes(_packed(written, (now, batch, kind, sent)))
+        pipe.send_bytes(_packed(writer, (now, batch, kind, sent)))
 
     serve(job, number, receive, reply, stop, process=True)
 
 
 def _listen(pipe: Any, tasks: SimpleQueue[Any], stop: list[bool], prefix: str) -> None:
-    """Takes tasks off the pipe at once, so that the loop never waits to hand one over."""
+    """Takes tasks off the pipe at once, so that the loop never waits to send one."""
     try:
         while (message := pipe.recv()) is not None:
             tasks.put(message)
         stop.append(True)
         tasks.put((None, []))
         pipe.recv()
-    except (EOFError, OSError):  # the loop's process is gone, or has done with us
+    except (EOFError, OSError):  # the loop's process has ended, or has closed the pipe
         shutil.rmtree(os.path.dirname(prefix), ignore_errors=True)
         os._exit(1)
 
 
 class _Pickler(pickle.Pickler):
-    """Tensors as their arrays, whose memory stays out of the pickle."""
+    """Pickles tensors as their arrays, whose memory stays outside of the pickle."""
 
     def reducer_override(self, obj: Any) -> Any:
         if type(obj) is Tensor and obj.edge is None:
@@ -182,14 +182,14 @@ class _Pickler(pickle.Pickler):
         return NotImplemented
 
 
-def _packed(written: Written, reply: Any) -> bytes:
-    """A message of (data, buffers), or (None, where they lie in shared memory)."""
+def _packed(writer: SegmentWriter, reply: Any) -> bytes:
+    """A message (data, buffers), or (None, record) if they are in shared memory."""
     file = BytesIO()
     buffers: list[pickle.PickleBuffer] = []
     _Pickler(file, 5, buffer_callback=buffers.append).dump(reply)
     parts = [memoryview(file.getbuffer()), *(b.raw() for b in buffers)]
-    placed = written.place(parts) if sum(p.nbytes for p in parts) > _INLINE else None
-    if placed is None:
+    record = writer.write(parts) if sum(p.nbytes for p in parts) > _MAX_PIPE_BYTES else None
+    if record is None:
         # bytearrays, so that the arrays over them can be written to
         return pickle.dumps((file.getvalue(), list(map(bytearray, parts[1:]))), 5)
-    return pickle.dumps((None, placed), 5)
+    return pickle.dumps((None, record), 5)

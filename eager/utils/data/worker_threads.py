@@ -1,4 +1,4 @@
-"""Workers that are threads of this process."""
+"""Implements a pool of worker threads."""
 
 from __future__ import annotations
 
@@ -10,32 +10,32 @@ from dataclasses import replace
 from queue import Empty, SimpleQueue
 from typing import Any
 
-from .fetch import Job
+from .fetch import ReadJob
 from .worker import Task, serve
-from .worker_pool import Crew, Reply
+from .worker_pool import Reply, WorkerPool
 
-_PATIENCE = 1.0  # seconds that the loop waits for threads, which cannot be ended from outside
+_JOIN_SECONDS = 1.0  # how long the loop waits for threads, which cannot be killed
 
 
-class Threads(Crew):
-    """A queue of tasks for each thread, one of replies for all."""
+class ThreadPool(WorkerPool):
+    """A queue of tasks for each thread, and one queue of replies."""
 
-    def __init__(self, job: Job) -> None:
+    def __init__(self, job: ReadJob) -> None:
         super().__init__(job.workers)
         self.stop: list[bool] = []
         self.replies: SimpleQueue[Reply] = SimpleQueue()
         self.tasks: list[SimpleQueue[Task | None]] = [SimpleQueue() for _ in range(job.workers)]
-        # daemons: a thread that reads for long must not keep Python from ending
+        # daemons, so that Python can exit while a thread is reading
         self.threads = [threading.Thread(
             target=_work, args=(_own(job), i, self.tasks[i].get, self.replies.put, self.stop),
             name=f"fusewire-loader-{i}", daemon=True) for i in range(job.workers)]
         for thread in self.threads:
             thread.start()
 
-    def give(self, worker: int, task: Task) -> None:
+    def send(self, worker: int, task: Task) -> None:
         self.tasks[worker].put(task)
 
-    def take(self, timeout: float) -> Reply | None:
+    def receive(self, timeout: float) -> Reply | None:
         try:
             return self.replies.get(timeout=timeout or None)
         except Empty:
@@ -45,20 +45,21 @@ class Threads(Crew):
         self.stop.append(True)
         for tasks in self.tasks:
             tasks.put(None)
-        latest = time.monotonic() + _PATIENCE
+        latest = time.monotonic() + _JOIN_SECONDS
         for thread in self.threads:
             if thread is not threading.current_thread():  # a batch's last reference may die there
                 thread.join(max(0.0, latest - time.monotonic()))
 
 
-def _own(job: Job) -> Job:
-    """The job with a copy of a data set that is gone through: each worker changes its own."""
+def _own(job: ReadJob) -> ReadJob:
+    """The job with its own shallow copy of an IterableDataset, which iteration may change."""
     return replace(job, dataset=copy.copy(job.dataset)) if job.iterable else job
 
 
-def _work(job: Job, number: int, receive: Callable[[], Any], put: Callable[[Reply], None],
+def _work(job: ReadJob, number: int, receive: Callable[[], Any],
+          send_reply: Callable[[Reply], None],
           stop: list[bool]) -> None:
     def reply(now: int, batch: int, kind: int, value: Any) -> None:
-        put((now, batch, kind, value))
+        send_reply((now, batch, kind, value))
 
     serve(job, number, receive, reply, stop, process=False)

@@ -1,4 +1,4 @@
-"""Activations as the operators that runtimes have kernels for."""
+"""Writes activations as operators that runtimes have kernels for."""
 
 from __future__ import annotations
 
@@ -59,5 +59,5 @@ def _gelu_by_tanh(k: Builder, x: Number) -> Number:
     return x * 0.5 * (k.tanh(inner) + 1.0)
 
 
-# Step by step as runtimes look for it, which then have one kernel for all.
+# The steps match the pattern that runtimes fuse into one kernel.
 _GELU = {"none": _gelu_by_erf, "tanh": _gelu_by_tanh}

@@ -1,5 +1,4 @@
-"""Batch norms taken into the products before them: what scales and shifts a channel goes into the
-weight and the bias, which are constants."""
+"""Folds batch norms into the products before them: into constant weights and biases."""
 
 from __future__ import annotations
 
@@ -10,30 +9,30 @@ from ....eager.ops.products.contract import parts
 
 
 def fold_channels(graph: Graph, constants: Collection[Node]) -> Graph:
-    """The graph in which products with constant weights are scaled and shifted by these."""
+    """The graph with scales and shifts by channel folded into products with constant weights."""
     return rebuild(graph, _Folding(graph, constants).visit)
 
 
 class _Folding:
-    """Looks at each node with its new inputs; `_constant` are new nodes that are constants."""
+    """Rewrites each node with its new inputs; `_constant` are new nodes without variable inputs."""
 
     def __init__(self, graph: Graph, constants: Collection[Node]) -> None:
-        self._given = set(constants)
+        self._constant_inputs = set(constants)
         self._read = {node: len(by) for node, by in users(graph.nodes()).items()}
         for out in graph.outputs:
             self._read[out] = self._read.get(out, 0) + 1
         self._constant: set[Node] = set()
-        self._single: set[Node] = set()  # new nodes that one node reads
+        self._single: set[Node] = set()  # new nodes with one user
 
     def visit(self, nodes: Nodes, node: Node, inputs: tuple[Node, ...]) -> Node:
-        made = self._folded(nodes, node, inputs) or nodes.with_inputs(node, inputs)
-        if node in self._given or node.op == "const" or (
+        rewritten = self._folded(nodes, node, inputs) or nodes.with_inputs(node, inputs)
+        if node in self._constant_inputs or node.op == "const" or (
                 inputs and node.kind in ("pointwise", "view")
                 and all(i in self._constant for i in inputs)):
-            self._constant.add(made)
+            self._constant.add(rewritten)
         if self._read.get(node) == 1:
-            self._single.add(made)
-        return made
+            self._single.add(rewritten)
+        return rewritten
 
     def _folded(self, nodes: Nodes, node: Node, inputs: Sequence[Node]) -> Node | None:
         if node.op not in ("multiply", "add") or node.type.dtype.kind != "f":
@@ -45,7 +44,10 @@ class _Folding:
         return None
 
     def _into(self, nodes: Nodes, op: str, one: Node, other: Node) -> Node | None:
-        """`op` of a product and numbers by channel, in the product or in what is added to it."""
+        """`one` `op` `other`, folded into the weight or bias of a product; None if impossible.
+
+        `other` holds one number per channel.
+        """
         if op == "multiply" and one.op in ("conv", "contract") \
                 and one.inputs[1] in self._constant:
             weight = self._scaled(nodes, one, other)
@@ -57,24 +59,25 @@ class _Folding:
         if bias not in self._constant or product.op not in ("conv", "contract"):
             return None
         if op == "add":
-            return nodes.apply("add", (product, self._of(nodes, "add", bias, other)), {}, one.site)
+            return nodes.apply("add", (product, self._by_channel(nodes, "add", bias, other)), {},
+                               one.site)
         inner = self._into(nodes, op, product, other)
         return None if inner is None else nodes.apply(
-            "add", (inner, self._of(nodes, op, bias, other)), {}, one.site)
+            "add", (inner, self._by_channel(nodes, op, bias, other)), {}, one.site)
 
-    def _of(self, nodes: Nodes, op: str, a: Node, b: Node) -> Node:
-        """A constant of two, which both lie along channels: as a vector that is laid out so."""
+    def _by_channel(self, nodes: Nodes, op: str, a: Node, b: Node) -> Node:
+        """A constant: `op` of two constants along channels, computed on vectors."""
         count = max(a.type.size, b.type.size)
         flat = nodes.apply(op, [nodes.apply("reshape", (x,), {"shape": (x.type.size,)})
                                 for x in (a, b)], {})
         shape = a.type.shape if a.type.size == count and a.type.ndim >= b.type.ndim \
             else b.type.shape
-        made = nodes.apply("reshape", (flat,), {"shape": shape})
-        self._constant.update((flat, made))
-        return made
+        combined = nodes.apply("reshape", (flat,), {"shape": shape})
+        self._constant.update((flat, combined))
+        return combined
 
     def _scaled(self, nodes: Nodes, product: Node, scale: Node) -> Node | None:
-        """The weight of a product times a number for each channel of the result."""
+        """The weight of a product, multiplied by a number for each channel of the result."""
         weight = product.inputs[1]
         axis = 0
         if product.op == "contract":
@@ -84,13 +87,13 @@ class _Folding:
             axis = right.index(out[-1])
         shape = tuple(scale.type.size if i == axis else 1 for i in range(weight.type.ndim))
         along = nodes.apply("reshape", (scale,), {"shape": shape})
-        made = nodes.apply("multiply", (weight, along), {})
-        self._constant.update((along, made))
-        return made
+        scaled = nodes.apply("multiply", (weight, along), {})
+        self._constant.update((along, scaled))
+        return scaled
 
 
 def _channel(node: Node) -> int:
-    """The axis of the channels, counted from the back."""
+    """The axis of the channels, counted from the end."""
     product = node
     while product.op == "add":
         product = next((i for i in product.inputs if i.op in ("conv", "contract")),
@@ -101,6 +104,6 @@ def _channel(node: Node) -> int:
 
 
 def _is_by_channel(value: Node, axis: int) -> bool:
-    """Whether numbers lie along one axis, the others being 1."""
+    """True if all axes other than `axis` have size 1."""
     shape = value.type.shape
     return len(shape) >= -axis and value.type.size == shape[axis]

@@ -1,8 +1,9 @@
-"""Decisions and loops of a function's ways as `If` and `Loop`.
+"""Writes the branches and loops of a control-flow tree as `If` and `Loop`.
 
-A branch holds all that follows its answer, so its results are those of the function. A loop carries
-its phis. What leaves it keeps them as they are, so that after the loop they tell the values that
-its last turn began with, and that turn's decisions, followed again, where it goes on from there.
+The subgraph of an outcome contains everything up to the exit, so its results are those of the
+function. A loop carries its phis. The iteration that leaves a loop passes them on unchanged, so the
+outputs of the loop are the values at the start of that iteration. Its decisions are evaluated again
+after the loop, which tells where to continue.
 """
 
 from __future__ import annotations
@@ -23,57 +24,62 @@ from ..writer.pointwise_formulas import BOOL
 from .converter import Converter
 
 Phi = Node | ScalarExpr
-Over = frozenset[LoopHeader]  # loops that lie behind: nothing leads back to them
+Finished = frozenset[LoopHeader]  # loops that have ended: no path continues in them
 
 
 class Result(NamedTuple):
-    """A value, and its shape; None for a size that depends on the way."""
+    """A value and its shape, with None for a size that depends on the path."""
 
     value: Value
     shape: tuple[Any, ...]
 
 
-class Turn(NamedTuple):
-    """The turn of a loop that is being written: what it carries, as places among all that the
-    loop could, and how its question is answered to go on (None: it asks none at its head)."""
+class Iteration(NamedTuple):
+    """The loop iteration being written: its carried values, as positions among the loop's phis.
+
+    `continues`: the outcome of the decision at the loop's head that starts an iteration; None if
+    the loop does not begin with a decision.
+    """
 
     loop: LoopHeader
-    kept: list[int]
-    going: bool | None
+    carried: list[int]
+    continues: bool | None
 
 
-def wanted_of(at: Block, outputs: Mapping[Exit, Sequence[Node]]) -> list[Node]:
-    """The recorded nodes that a place asks for."""
+def operands_of(at: Block, outputs: Mapping[Exit, Sequence[Node]]) -> list[Node]:
+    """The traced nodes that a block reads; those of the results for an exit."""
     return list(outputs[at]) if isinstance(at, Exit) else at.operands
 
 
 class Flow:
-    """Writes a tree of ways; `outputs` are the recorded nodes of the results at each end."""
+    """Writes a control-flow tree; `outputs` are the traced nodes of the results at each exit."""
 
     def __init__(self, converter: Converter, outputs: Mapping[Exit, Sequence[Node]]) -> None:
         self.converter, self.outputs = converter, outputs
         self.writer = converter.writer
-        self._read_after: dict[IfMerge, list[int]] = {}  # of what ways have where they meet
+        self._read_after: dict[IfMerge, list[int]] = {}  # phis of a merge that are read later
 
-    def write(self, at: Block, turn: Turn | None = None, over: Over = frozenset()
-              ) -> list[Result]:
-        """The results from this place on: of the function, or of a turn, whether there is another
-        one first."""
-        if turn is not None and not _goes_on(at, turn.loop):
-            return self._leave(turn)
+    def write(self, at: Block, iteration: Iteration | None = None,
+              finished: Finished = frozenset()) -> list[Result]:
+        """The results of the paths from this block on: those of the function, or of an iteration.
+
+        The first result of an iteration tells if there is another one.
+        """
+        if iteration is not None and not _repeats(at, iteration.loop):
+            return self._leave(iteration)
         if isinstance(at, Branch):
-            return self._branch(at, turn, over)
+            return self._branch(at, iteration, finished)
         if isinstance(at, BackEdge):
-            assert turn is not None and at.loop is turn.loop
-            return self._next(at, turn)
+            assert iteration is not None and at.loop is iteration.loop
+            return self._next(at, iteration)
         if isinstance(at, LoopHeader):
-            self._loop(at, over)
+            self._loop(at, finished)
             assert at.body is not None
-            return self.write(at.body, turn, over | {at})
+            return self.write(at.body, iteration, finished | {at})
         if isinstance(at, IfMerge):
-            self._fork(at, over)
+            self._merge(at, finished)
             assert at.continuation is not None
-            return self.write(at.continuation, turn, over)
+            return self.write(at.continuation, iteration, finished)
         if isinstance(at, Yield):
             return self._values(at.values, at.formulas, self._differing(at.if_merge))
         assert isinstance(at, Exit)
@@ -84,19 +90,21 @@ class Flow:
         return [self.converter.now[n] for n in nodes]
 
     # ---- branches
-    def _branch(self, at: Branch, turn: Turn | None, over: Over) -> list[Result]:
-        open_sides = {a: p for a, p in at.outcomes.items() if not _is_over(p, over)}
-        if len(open_sides) == 1:
-            return self.write(next(iter(open_sides.values())), turn, over)
-        yes, no = (at.outcomes[answer] for answer in (True, False))
-        self._write_common(self._surely(yes, turn, over) & self._surely(no, turn, over))
+    def _branch(self, at: Branch, iteration: Iteration | None, finished: Finished
+                ) -> list[Result]:
+        live = [block for block in at.outcomes.values() if not _is_finished(block, finished)]
+        if len(live) == 1:
+            return self.write(live[0], iteration, finished)
+        yes, no = (at.outcomes[outcome] for outcome in (True, False))
+        self._write_common(self._always_computed(yes, iteration, finished)
+                           & self._always_computed(no, iteration, finished))
         condition = self._truth(at.subject)
-        made = []
+        sides = []
         for name, side in (("then", yes), ("else", no)):
             with self.converter.subgraph():
-                results = self.write(side, turn, over)
-                made.append((results, self._graph(name, results)))
-        (first, then), (second, otherwise) = made
+                results = self.write(side, iteration, finished)
+                sides.append((results, self._graph(name, results)))
+        (first, then), (second, otherwise) = sides
         shapes = _merged(at, first, second)
         self.writer.site = at.site
         values = self.writer.ops("If", [condition], [r.value.dtype for r in first],
@@ -104,48 +112,49 @@ class Flow:
         self.writer.site = ""
         return list(map(Result, values, shapes))
 
-    # ---- ways that meet
-    def _fork(self, at: IfMerge, over: Over) -> None:
-        """Writes a decision up to where its ways meet: what they have there are its results."""
-        phis, met = _phis(at), _met(at)
+    # ---- paths that merge
+    def _merge(self, at: IfMerge, finished: Finished) -> None:
+        """Writes a branch up to its merge; the values of the merge's phis are its results."""
+        phis, yields = _phis(at), _yields(at)
         differing = self._differing(at)
-        for i in self._asked_after(at):
+        for i in self._live_phis(at):
             if i not in differing:
-                self._bind(phis[i], self._values(met[0].values, met[0].formulas, [i])[0].value)
+                value = self._values(yields[0].values, yields[0].formulas, [i])[0].value
+                self._bind(phis[i], value)
         if differing:
             assert at.body is not None
-            for i, result in zip(differing, self.write(at.body, None, over)):
+            for i, result in zip(differing, self.write(at.body, None, finished)):
                 self._bind(phis[i], result.value)
 
-    def _asked_after(self, at: IfMerge) -> list[int]:
-        """Which of its phis are read after ways have met."""
+    def _live_phis(self, at: IfMerge) -> list[int]:
+        """The positions of the phis that are read after the merge."""
         if at not in self._read_after:
             assert at.continuation is not None
-            read = self._phis_of(w for place in walk(at.continuation)
-                                 for w in self._reads(place))
+            read = self._phis_of(operand for block in walk(at.continuation)
+                                 for operand in self._reads(block))
             self._read_after[at] = [i for i, phi in enumerate(_phis(at))
                                     if phi in read]
         return self._read_after[at]
 
     def _differing(self, at: IfMerge) -> list[int]:
-        """Those that are not the same on all ways, and known before."""
+        """The positions of the live phis that differ by path, or are computed inside the branch."""
         assert at.body is not None
-        inside = {phi for place in walk(at.body) for phi in _phis(place)}
-        return [i for i in self._asked_after(at)
-                if len(ways := {_carried(m)[i] for m in _met(at)}) > 1
-                or not inside.isdisjoint(self._phis_of(ways))]
+        inside = {phi for block in walk(at.body) for phi in _phis(block)}
+        return [i for i in self._live_phis(at)
+                if len(values := {_carried(y)[i] for y in _yields(at)}) > 1
+                or not inside.isdisjoint(self._phis_of(values))]
 
     def _reads(self, at: Block) -> list[Phi]:
-        """What a place reads."""
-        found: list[Phi] = [*wanted_of(at, self.outputs)]
+        """The nodes and scalar expressions that a block reads."""
+        operands: list[Phi] = [*operands_of(at, self.outputs)]
         if isinstance(at, (LoopHeader, BackEdge, Yield)):
-            found += at.formulas
+            operands += at.formulas
         if isinstance(at, Branch) and isinstance(at.subject, ScalarExpr):
-            found.append(at.subject)
-        return found
+            operands.append(at.subject)
+        return operands
 
     def _truth(self, subject: Node | ScalarExpr) -> Value:
-        """What a question amounts to, as a 0-d truth value."""
+        """The subject of a decision as a 0-d boolean."""
         if isinstance(subject, ScalarExpr):
             return self.converter.number(subject)
         node = self.converter.now[subject]
@@ -155,83 +164,89 @@ class Flow:
         k = self.converter.number.k
         return value if value.dtype == BOOL else (k.wrap(value) != 0).value
 
-    def _surely(self, at: Block, turn: Turn | None, over: Over) -> set[Node]:
-        """What is computed from this place on, whatever is decided."""
+    def _always_computed(self, at: Block, iteration: Iteration | None, finished: Finished
+                         ) -> set[Node]:
+        """The nodes that all paths from this block compute."""
         if isinstance(at, Branch):
-            sides = [p for p in at.outcomes.values() if not _is_over(p, over)]
-            if turn is not None and not _goes_on(at, turn.loop):
+            sides = [p for p in at.outcomes.values() if not _is_finished(p, finished)]
+            if iteration is not None and not _repeats(at, iteration.loop):
                 return set()
-            found = [self._surely(p, turn, over) for p in sides]
-            both = set.intersection(*found) if found else set()
+            computed = [self._always_computed(p, iteration, finished) for p in sides]
+            both = set.intersection(*computed) if computed else set()
             return both | (self._cone(self._now(at.operands)) if len(sides) > 1 else set())
-        if turn is not None and not _goes_on(at, turn.loop):
+        if iteration is not None and not _repeats(at, iteration.loop):
             return set()
         if isinstance(at, IfMerge):
             assert at.body is not None and at.continuation is not None
-            return self._surely(at.body, None, over) | self._surely(at.continuation, turn,
-                                                                    over)
+            return self._always_computed(at.body, None, finished) | \
+                self._always_computed(at.continuation, iteration, finished)
         if isinstance(at, Yield):
             values = [at.values[i] for i in self._differing(at.if_merge) if i < len(at.values)]
             return self._cone(self._now(values))
         if isinstance(at, BackEdge):
-            assert turn is not None
-            values = [at.repeat.values[i] for i in turn.kept if i < len(at.repeat.values)]
+            assert iteration is not None
+            values = [at.repeat.values[i] for i in iteration.carried
+                      if i < len(at.repeat.values)]
             return self._cone(self._now(values))
-        return self._cone(self._now(wanted_of(at, self.outputs)))
+        return self._cone(self._now(operands_of(at, self.outputs)))
 
     def _cone(self, roots: Iterable[Node]) -> set[Node]:
-        """What has to be written for these."""
-        found: set[Node] = set()
+        """The nodes to write for `roots`: those that they depend on and that are not written
+        yet."""
+        cone: set[Node] = set()
         stack = list(roots)
         while stack:
             node = stack.pop()
-            if node not in found and not self.converter.is_there(node):
-                found.add(node)
+            if node not in cone and not self.converter.is_there(node):
+                cone.add(node)
                 stack += self.converter.reads(node)
-        return found
+        return cone
 
     def _write_common(self, nodes: set[Node]) -> None:
-        """Writes what both sides of a branch compute, as far as it is known before."""
-        known: set[Node] = set()
+        """Writes nodes that both sides of a branch compute, if their inputs are available."""
+        available: set[Node] = set()
         for node in self.converter.nodes:
-            if node in nodes and self._is_known(node) and all(
-                    n in known or self.converter.is_there(n) for n in self.converter.reads(node)):
-                known.add(node)
-        ends = [n for n in self.converter.nodes if n in known
-                and not known.issuperset(self.converter.users[n])]
+            if node in nodes and self._is_available(node) and all(
+                    n in available or self.converter.is_there(n)
+                    for n in self.converter.reads(node)):
+                available.add(node)
+        ends = [n for n in self.converter.nodes if n in available
+                and not available.issuperset(self.converter.users[n])]
         self.converter.write(ends)
 
-    def _is_known(self, node: Node) -> bool:
-        """Whether it is not itself carried by a loop that has not begun."""
+    def _is_available(self, node: Node) -> bool:
+        """False for a value that a loop carries which has not begun."""
         formula = self.converter.numbers.get(node)
-        return node.op != "input" if formula is None else self.converter.number.is_known(formula)
+        if formula is None:
+            return node.op != "input"
+        return self.converter.number.is_computable(formula)
 
     # ---- loops
-    def _loop(self, at: LoopHeader, over: Over) -> None:
-        """Writes a loop; after it, its phis are what its last turn began with."""
-        going = _asked_first(at)
-        kept = self._kept(at, going, over)
-        if not kept:
-            return  # nobody reads what it does
-        turn = Turn(at, kept, going)
-        first = self._values(at.entry.values, at.entry.formulas, kept)
-        go = self.writer.const(np.array(True)) if going is None else \
-            self._answer(_last(at.entry.values, at.entry.formulas, at), going)
-        phis = [_phis(at)[i] for i in kept]
+    def _loop(self, at: LoopHeader, finished: Finished) -> None:
+        """Writes a loop and binds its phis to the values at the start of its last iteration."""
+        continues = _head_outcome(at)
+        carried = self._live_carried(at, continues, finished)
+        if not carried:
+            return  # no result of the loop is read
+        iteration = Iteration(at, carried, continues)
+        first = self._values(at.entry.values, at.entry.formulas, carried)
+        go = self.writer.const(np.array(True)) if continues is None else \
+            self._condition(_last(at.entry.values, at.entry.formulas, at), continues)
+        phis = [_phis(at)[i] for i in carried]
         with self.converter.subgraph():
             inputs = [Result(Value(self.writer.unique("carried"), r.value.dtype), r.shape)
                       for r in first]
-            for phi, given in zip(phis, inputs):
-                self._bind(phi, given.value)
-            body = at.body if going is None else _sides(at)[going]
+            for phi, value_in in zip(phis, inputs):
+                self._bind(phi, value_in.value)
+            body = at.body if continues is None else _sides(at)[continues]
             assert body is not None
-            results = self.write(body, turn, over)
+            results = self.write(body, iteration, finished)
             graph = self._graph("body", results, inputs)
         for one, other in zip(first, results[1:]):
             if one.value.dtype != other.value.dtype:
-                raise _at(at, f"a number that the loop carries is of {one.value.dtype.name} at "
-                              f"first and of {other.value.dtype.name} in the next turn",
-                          "begin with the type that it has later: 0.0 in place of 0")
+                raise _at(at, f"a loop-carried number is {one.value.dtype.name} before the loop "
+                              f"and {other.value.dtype.name} after an iteration",
+                          "begin with the type that it has later: 0.0 instead of 0")
         self.writer.site = at.site
         values = self.writer.ops("Loop", [None, go, *(r.value for r in first)],
                                  [r.value.dtype for r in first], body=graph)
@@ -242,104 +257,107 @@ class Flow:
     def _bind(self, phi: Phi, value: Value) -> None:
         self.converter.bind(phi if isinstance(phi, ScalarExpr) else self.converter.now[phi], value)
 
-    def _values(self, nodes: Sequence[Node], formulas: Sequence[ScalarExpr], kept: list[int]
+    def _values(self, nodes: Sequence[Node], formulas: Sequence[ScalarExpr], carried: list[int]
                 ) -> list[Result]:
-        """Those of nodes and numbers that are carried."""
-        found = []
-        for i in kept:
+        """The values at the positions `carried` of nodes and, after them, formulas."""
+        values = []
+        for i in carried:
             if i < len(nodes):
                 node = self.converter.now[nodes[i]]
-                found.append(Result(self.converter.write([node])[0], node.type.shape))
+                values.append(Result(self.converter.write([node])[0], node.type.shape))
             else:
-                found.append(Result(self.converter.number(formulas[i - len(nodes)]), ()))
-        return found
+                values.append(Result(self.converter.number(formulas[i - len(nodes)]), ()))
+        return values
 
-    def _answer(self, subject: Phi, going: bool) -> Value:
-        """Whether a question is answered so that the loop goes on."""
+    def _condition(self, subject: Phi, continues: bool) -> Value:
+        """True in the model if the decision on `subject` continues the loop."""
         value = self._truth(subject)
-        return value if going else self.writer.op("Not", [value], BOOL)
+        return value if continues else self.writer.op("Not", [value], BOOL)
 
-    def _next(self, at: BackEdge, turn: Turn) -> list[Result]:
-        """Whether there is another turn, and what it begins with."""
+    def _next(self, at: BackEdge, iteration: Iteration) -> list[Result]:
+        """The condition of the next iteration, and its initial values."""
         jump = at.repeat
-        go = self.writer.const(np.array(True)) if turn.going is None else \
-            self._answer(_last(jump.values, jump.formulas, turn.loop), turn.going)
-        return [Result(go, ()), *self._values(jump.values, jump.formulas, turn.kept)]
+        go = self.writer.const(np.array(True)) if iteration.continues is None else \
+            self._condition(_last(jump.values, jump.formulas, iteration.loop),
+                            iteration.continues)
+        return [Result(go, ()), *self._values(jump.values, jump.formulas, iteration.carried)]
 
-    def _leave(self, turn: Turn) -> list[Result]:
-        """No other turn, and all that is carried as it was."""
-        enter = turn.loop.entry
-        same = self._values(enter.phis, enter.symbols, turn.kept)
+    def _leave(self, iteration: Iteration) -> list[Result]:
+        """The condition False, and the carried values unchanged."""
+        enter = iteration.loop.entry
+        same = self._values(enter.phis, enter.symbols, iteration.carried)
         return [Result(self.writer.const(np.array(False)), ()), *same]
 
-    def _kept(self, at: LoopHeader, going: bool | None, over: Over) -> list[int]:
-        """Which of the values that a loop could carry are read by anything."""
+    def _live_carried(self, at: LoopHeader, continues: bool | None, finished: Finished
+                      ) -> list[int]:
+        """The positions of the loop's phis that are read in or after the loop."""
         backs = [p for p in walk(at) if isinstance(p, BackEdge) and p.loop is at]
         phis = _phis(at)
-        wanted: list[Phi] = []
-        for place in walk(at):
-            if place is at or place in backs:
+        reads: list[Phi] = []
+        for block in walk(at):
+            if block is at or block in backs:
                 continue
-            simple = going is not None and place is at.body and \
-                _is_over(_sides(at)[going], over | {at})
-            wanted += [] if simple else self._reads(place)
-        if going is not None:
-            wanted += [_last(b.repeat.values, b.repeat.formulas, at) for b in backs]
-        kept: set[int] = set()
+            simple = continues is not None and block is at.body and \
+                _is_finished(_sides(at)[continues], finished | {at})
+            reads += [] if simple else self._reads(block)
+        if continues is not None:
+            reads += [_last(b.repeat.values, b.repeat.formulas, at) for b in backs]
+        live: set[int] = set()
         while True:
-            read = self._phis_of(wanted)
-            new = {i for i, phi in enumerate(phis) if phi in read} - kept
+            read = self._phis_of(reads)
+            new = {i for i, phi in enumerate(phis) if phi in read} - live
             if not new:
-                return sorted(kept)
-            kept |= new
-            wanted = [_carried(b)[i] for b in backs for i in new]
+                return sorted(live)
+            live |= new
+            reads = [_carried(b)[i] for b in backs for i in new]
 
-    def _phis_of(self, wanted: Iterable[Phi]) -> set[Phi]:
-        """What of all that loops carry these are computed from."""
+    def _phis_of(self, roots: Iterable[Phi]) -> set[Phi]:
+        """The phis that `roots` depend on."""
         converter = self.converter
-        found: set[Phi] = set()
+        phis: set[Phi] = set()
         seen: set[Node] = set()
-        back = {converter.now[n]: n for n in converter.now if n.op == "input"}
+        traced = {converter.now[n]: n for n in converter.now if n.op == "input"}
 
-        def look(formula: ScalarExpr) -> Iterator[Node]:
-            found.update(part for part in formula.parts if part.op == "phi")
+        def operands(formula: ScalarExpr) -> Iterator[Node]:
+            phis.update(part for part in formula.parts if part.op == "phi")
             return iter(self._now(elements([formula])))
 
         stack: list[Node] = []
-        for one in wanted:
-            stack += look(one) if isinstance(one, ScalarExpr) else [converter.now[one]]
+        for root in roots:
+            stack += operands(root) if isinstance(root, ScalarExpr) else [converter.now[root]]
         while stack:
             node = stack.pop()
             if node not in seen:
                 seen.add(node)
-                if node in back:
-                    found.add(back[node])
-                stack += look(converter.numbers[node]) if node in converter.numbers \
+                if node in traced:
+                    phis.add(traced[node])
+                stack += operands(converter.numbers[node]) if node in converter.numbers \
                     else node.inputs
-        return found
+        return phis
 
     # ---- graphs
     def _graph(self, name: str, results: Sequence[Result], inputs: Sequence[Result] = ()) -> Any:
-        """What was written as a graph of its own; that of a loop begins with two inputs more."""
+        """A subgraph of the nodes written last. A loop body has the iteration and condition as
+        inputs."""
         from onnx import TensorProto, helper
 
-        made = {out for node in self.writer.nodes for out in node.output}
+        computed = {out for node in self.writer.nodes for out in node.output}
         outputs = []
         for result in results:
             value = result.value
-            if value.name not in made or value.name in outputs:
+            if value.name not in computed or value.name in outputs:
                 value = self.writer.op("Identity", [value], value.dtype)
             outputs.append(value.name)
-        given = [] if name != "body" else [
+        loop_inputs = [] if name != "body" else [
             helper.make_tensor_value_info(self.writer.unique("turn"), TensorProto.INT64, []),
             helper.make_tensor_value_info(self.writer.unique("go"), TensorProto.BOOL, [])]
         return helper.make_graph(
-            self.writer.nodes, name, [*given, *(described(r.value.name, r) for r in inputs)],
+            self.writer.nodes, name, [*loop_inputs, *(described(r.value.name, r) for r in inputs)],
             [described(out, r) for out, r in zip(outputs, results)])
 
 
 def described(name: str, result: Result) -> Any:
-    """A value as graphs declare those that go in and out."""
+    """The value info of a graph's input or output."""
     from onnx import helper
 
     shape = [str(n) if type(n) is Dim else None if n is None else int(n) for n in result.shape]
@@ -348,7 +366,7 @@ def described(name: str, result: Result) -> Any:
 
 
 def _phis(at: Block) -> list[Phi]:
-    """What a loop carries, or ways have where they meet."""
+    """The phis of a loop or of a merge; no other block has any."""
     if isinstance(at, LoopHeader):
         return [*at.entry.phis, *at.entry.symbols]
     return [*at.phis, *at.symbols] if isinstance(at, IfMerge) else []
@@ -358,14 +376,14 @@ def _carried(at: BackEdge | Yield) -> list[Phi]:
     return [*at.values, *at.formulas]
 
 
-def _met(at: IfMerge) -> list[Yield]:
-    """The ends of the ways that meet."""
+def _yields(at: IfMerge) -> list[Yield]:
+    """The ends of the paths that merge."""
     assert at.body is not None
     return [p for p in walk(at.body) if isinstance(p, Yield) and p.if_merge is at]
 
 
 def _last(values: Sequence[Node], formulas: Sequence[ScalarExpr], at: LoopHeader) -> Phi:
-    """What the loop asks about at its head, among what it carries."""
+    """The subject of the decision at the loop's head, which is the last carried value."""
     assert isinstance(at.body, Branch)
     return formulas[-1] if isinstance(at.body.subject, ScalarExpr) else values[-1]
 
@@ -375,40 +393,40 @@ def _sides(at: LoopHeader) -> dict[Any, Block]:
     return at.body.outcomes
 
 
-def _asked_first(at: LoopHeader) -> bool | None:
-    """The answer that lets a loop go on, where it begins with its question."""
+def _head_outcome(at: LoopHeader) -> bool | None:
+    """The outcome that starts an iteration, if the loop begins with its decision, else None."""
     body = at.body
     if not isinstance(body, Branch) or body.subject not in (
             *at.entry.phis[-1:], *at.entry.symbols[-1:]):
         return None
-    going = [answer for answer, side in body.outcomes.items() if _goes_on(side, at)]
-    return going[0] if len(going) == 1 else None
+    outcomes = [outcome for outcome, side in body.outcomes.items() if _repeats(side, at)]
+    return outcomes[0] if len(outcomes) == 1 else None
 
 
-def _goes_on(at: Block, loop: LoopHeader) -> bool:
-    """Whether a way from here leads into the next turn of the loop."""
+def _repeats(at: Block, loop: LoopHeader) -> bool:
+    """True if a path from here leads into the next iteration of the loop."""
     return any(isinstance(p, BackEdge) and p.loop is loop for p in walk(at))
 
 
-def _is_over(at: Block, over: Over) -> bool:
-    """Whether all ways from here lead back to loops that lie behind."""
-    if not over:
+def _is_finished(at: Block, finished: Finished) -> bool:
+    """True if all paths from here lead back to loops that have ended."""
+    if not finished:
         return False
-    places = set(walk(at))
-    ends = [p for p in places if isinstance(p, Exit)
-            or (isinstance(p, BackEdge) and p.loop not in places)
-            or (isinstance(p, Yield) and p.if_merge not in places)]
-    return all(isinstance(p, BackEdge) and p.loop in over for p in ends)
+    blocks = set(walk(at))
+    ends = [p for p in blocks if isinstance(p, Exit)
+            or (isinstance(p, BackEdge) and p.loop not in blocks)
+            or (isinstance(p, Yield) and p.if_merge not in blocks)]
+    return all(isinstance(p, BackEdge) and p.loop in finished for p in ends)
 
 
 def _merged(at: Branch, first: Sequence[Result], second: Sequence[Result]
             ) -> list[tuple[Any, ...]]:
-    """The shapes of both sides as one. ExportError where they are of different kinds."""
+    """The common shapes of both sides. Raises ExportError if dtypes or numbers of axes differ."""
     shapes = []
     for a, b in zip(first, second, strict=True):
         if a.value.dtype != b.value.dtype or len(a.shape) != len(b.shape):
-            raise _at(at, "the ways from here give results of different kinds: "
-                          f"{_kind(a)} where this is True, {_kind(b)} where it is False",
+            raise _at(at, "the paths of this branch return results of different types: "
+                          f"{_kind(a)} if it is True, {_kind(b)} if it is False",
                       "give both the same dtype and number of axes")
         shapes.append(tuple(n if n is not None and m is not None and n == m else None
                             for n, m in zip(a.shape, b.shape)))

@@ -1,4 +1,4 @@
-"""A graph as the body of an ONNX model, what is asked for at a time."""
+"""Converts a graph to the nodes of an ONNX model, as far as results are requested."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from .linear_resize import interpolated
 from .op_table import INSTEAD, ROWS, Row, formula_row
 from .patterns import fused
 
-# Composites that are written whole where this holds.
+# Composites that are written as one operator if the predicate holds.
 WHOLE: dict[str, Callable[[Node, int], bool]] = {
     "normalize": normalization.is_whole, "recurrent": recurrent.is_whole,
     "quantized_linear": quantized.is_whole, "quantized_conv": quantized.is_whole,
@@ -31,7 +31,7 @@ WHOLE: dict[str, Callable[[Node, int], bool]] = {
 
 
 class Step(NamedTuple):
-    """A node to write: from which values, and how."""
+    """A node to write, its operands, and the function that writes it."""
 
     node: Node
     inputs: tuple[Node, ...]
@@ -39,7 +39,7 @@ class Step(NamedTuple):
 
 
 def row_of(op: Op) -> Row | None:
-    """How `op` is written; None where it is not, or is opened into other ops."""
+    """The function that writes `op`; None if there is none, or if it is decomposed."""
     if op.name in ROWS:
         return ROWS[op.name]
     if op.onnx:
@@ -48,7 +48,7 @@ def row_of(op: Op) -> Row | None:
 
 
 def is_written(node: Node, opset: int) -> bool:
-    """Whether a composite is written as it is, or refused for a reason, and not opened."""
+    """False for a composite that is decomposed; True if it is written as one op or rejected."""
     op = OPS[node.op]
     if node.op in WHOLE and not WHOLE[node.op](node, opset):
         return False
@@ -56,83 +56,82 @@ def is_written(node: Node, opset: int) -> bool:
 
 
 class Converter:
-    """Writes the nodes that are asked for, constants computed and patterns joined.
+    """Writes requested nodes, with constants folded and patterns fused.
 
-    `given` are the inputs and their names, `numbers` the inputs that are Python's numbers, `now`
-    gives the present node of a recorded one. What a loop carries is bound to a value before it is
-    read.
+    `inputs`: the names of input nodes. `numbers`: the inputs that are Python numbers. `now`: the
+    nodes of this graph by the traced ones. Loop-carried values are bound before they are read.
     """
 
-    def __init__(self, graph: Graph, given: Mapping[Node, str], constants: Mapping[Node, Named],
+    def __init__(self, graph: Graph, inputs: Mapping[Node, str], constants: Mapping[Node, Named],
                  writer: Writer, numbers: Mapping[Node, ScalarExpr],
                  now: Mapping[Node, Node]) -> None:
         self.writer, self.numbers, self.now = writer, numbers, now
         self.nodes = self._ordered(graph.outputs)
         self.users = users(self.nodes)
         for out in graph.outputs:
-            self.users[out].append(out)  # it is asked for: it may not vanish in a pattern
+            self.users[out].append(out)  # so that no pattern absorbs an output
         self._constants = Constants(self.nodes, constants)
         self._values: ChainMap[Node, Value] = ChainMap()
         self._phis: ChainMap[Any, Value] = ChainMap()
-        self._context = self._read(given)
+        self._context = self._context_of(inputs)
 
-    def _read(self, given: Mapping[Node, str]) -> Context:
-        found_in: dict[str, tuple[Value, int]] = {}
-        for node, name in given.items():
+    def _context_of(self, inputs: Mapping[Node, str]) -> Context:
+        axes_by_name: dict[str, tuple[Value, int]] = {}
+        for node, name in inputs.items():
             value = self._values[node] = Value(name, node.type.dtype)
             for axis, size in enumerate(node.type.shape):
                 if type(size) is Dim:
-                    found_in.setdefault(str(size), (value, axis))
-        k, sizes = Builder(self.writer), SizeWriter(self.writer, found_in)
+                    axes_by_name.setdefault(str(size), (value, axis))
+        k, sizes = Builder(self.writer), SizeWriter(self.writer, axes_by_name)
         self.number = NumberWriter(k, sizes, lambda n: self.write([self.now[n]])[0], self._phis)
         return Context(self.writer, sizes, k)
 
     @contextlib.contextmanager
     def subgraph(self) -> Iterator[None]:
-        """A context in which all that is written belongs to a graph inside of the present one."""
+        """A context in which new nodes belong to a subgraph of the present graph."""
         sizes, number = self._context.sizes, self.number
-        before = self._values, self._phis, sizes.made, number.made
+        before = self._values, self._phis, sizes.values, number.numbers
         self._values, self._phis = self._values.new_child(), self._phis.new_child()
-        sizes.made, number.made = sizes.made.new_child(), number.made.new_child()
+        sizes.values, number.numbers = sizes.values.new_child(), number.numbers.new_child()
         number.phis = self._phis
         try:
             with self.writer.subgraph():
                 yield
         finally:
-            self._values, self._phis, sizes.made, number.made = before
+            self._values, self._phis, sizes.values, number.numbers = before
             number.phis = self._phis
 
     def bind(self, phi: Node | ScalarExpr, value: Value) -> None:
-        """From now on a loop carries this."""
+        """Binds a loop-carried value, which may then be read."""
         if isinstance(phi, ScalarExpr):
             self._phis[phi.args[0]] = value
         else:
             self._values[phi] = value
 
-    def write(self, wanted: Sequence[Node]) -> list[Value]:
-        """The values of these nodes, written where they are not there yet."""
-        for step in self._steps(wanted):
+    def write(self, roots: Sequence[Node]) -> list[Value]:
+        """The values of `roots`, which are written if they do not exist yet."""
+        for step in self._steps(roots):
             self.writer.site = step.node.site
             try:
                 inputs = [self._value(i) for i in step.inputs]
                 self._values[step.node] = step.write(self._context, inputs)
-            except (ExportError, GraphError) as error:  # or it fixes a size that varies
+            except (ExportError, GraphError) as error:  # GraphError: a dynamic size would be fixed
                 raise _refused(step.node, error.message, error.help) from None
         self.writer.site = ""
-        return [self._value(n) for n in wanted]
+        return [self._value(n) for n in roots]
 
     def is_there(self, node: Node) -> bool:
-        """Whether a node needs no writing."""
+        """True if a node is written or constant."""
         return node in self._values or node in self._constants
 
     def reads(self, node: Node) -> Iterable[Node]:
-        """What a node is computed from, by way of Python's numbers too."""
+        """The operands of a node; for a Python number, the nodes of the elements it reads."""
         if node in self.numbers:
             return [self.now[n] for n in elements([self.numbers[node]])]
         return node.inputs
 
     def _ordered(self, roots: Iterable[Node]) -> list[Node]:
-        """All nodes, each after what it reads."""
+        """All nodes in topological order."""
         seen: dict[Node, None] = {}
         stack = list(roots)[::-1]
         while stack:
@@ -145,15 +144,15 @@ class Converter:
         return list(seen)
 
     def _value(self, node: Node) -> Value:
-        """The value of a node that is written, or of a constant."""
+        """The value of a written node, or of a constant."""
         if node not in self._values:
             named = self._constants[node]
             self._values[node] = self.writer.const(named.array, name=named.name)
         return self._values[node]
 
-    def _steps(self, wanted: Sequence[Node]) -> list[Step]:
-        """The nodes to write, inputs first, with the patterns that end in them."""
-        needed, steps = {n for n in wanted if not self.is_there(n)}, []
+    def _steps(self, roots: Sequence[Node]) -> list[Step]:
+        """The nodes to write in topological order, with the patterns that end in them."""
+        needed, steps = {n for n in roots if not self.is_there(n)}, []
         for node in reversed(self.nodes) if needed else ():
             if node not in needed or self.is_there(node):
                 continue
@@ -165,7 +164,7 @@ class Converter:
         return steps[::-1]
 
     def _plain(self, node: Node) -> Step:
-        """A node written by itself."""
+        """A step for a node without a pattern."""
         formula = self.numbers.get(node)
         if formula is None:
             return _plain(node)
@@ -174,8 +173,8 @@ class Converter:
 
 
 def _plain(node: Node) -> Step:
-    """A node of an op written by itself."""
-    if node.op == "const":  # a size that may vary
+    """A step for a node of an op without a pattern."""
+    if node.op == "const":  # a dynamic size
         return Step(node, (), lambda c, xs: c.sizes.number(node.params["value"], node.type.dtype))
     row = row_of(OPS[node.op])
     if row is None:
@@ -184,7 +183,7 @@ def _plain(node: Node) -> Step:
 
 
 def _refused(node: Node, why: str, help: str = "") -> ExportError:
-    """The error of a node that cannot be written, at the user's line."""
+    """The error for a node without a counterpart in ONNX, at the user's line."""
     error = ExportError(f"{node.op} cannot be written to ONNX: {why}",
                         INSTEAD.get(node.op, help))
     error.line = node.site

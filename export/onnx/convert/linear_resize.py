@@ -1,7 +1,7 @@
-"""Weighted sums of two neighbours along axes of space, written as one Resize.
+"""Matches weighted sums of two neighbours along spatial axes and writes them as one Resize.
 
-An axis with another size is a sum of elements that are taken and weighted, as a matrix tells. Where
-that is the matrix of a mode of Resize, the operator is written in its place.
+Interpolation along an axis is a sum of weighted elements, which a matrix describes. The operator
+is written if that matrix belongs to a mode of Resize.
 """
 
 from __future__ import annotations
@@ -13,18 +13,18 @@ import numpy as np
 
 from ....capture.graph.graph import Node
 from ....capture.sizes.symbolic_dim import Dim
-from ..load.operators.resizing import PLACES, Along, How, taps
+from ..load.operators.resizing import POSITIONS, Along, ResizeAttributes, taps
 from ..writer.constants import Constants
 from ..writer.context import Context
 from ..writer.graph_writer import Value
 from .patterns import Fused, Users
 
 MODES = ("half_pixel", "align_corners")
-_CLOSE = 1e-5  # of weights, which are computed in float32 from places up to thousands
+_TOLERANCE = 1e-5  # of weights, computed in float32 from positions up to thousands
 
 
 class ResizeStep(NamedTuple):
-    """A node that gives one axis another size: of which node, and by which mode."""
+    """A node that resizes one axis of `source` by a mode."""
 
     source: Node
     axis: int
@@ -32,27 +32,27 @@ class ResizeStep(NamedTuple):
 
 
 def interpolated(node: Node, users: Users, constants: Constants) -> Fused | None:
-    """How `node` is written where it is an image with other axes of space, else None."""
+    """A Resize for `node` if it interpolates along spatial axes, else None."""
     if node.op != "add" or node.type.ndim not in (4, 5) or node.type.dtype != np.float32:
         return None
-    found = list(_steps(node, users, constants))
-    axes, modes = {step.axis for step in found}, {step.mode for step in found}
-    if not found or len(modes) != 1 or len(axes) != len(found) or min(axes) < 2:
+    steps = list(_steps(node, users, constants))
+    axes, modes = {step.axis for step in steps}, {step.mode for step in steps}
+    if not steps or len(modes) != 1 or len(axes) != len(steps) or min(axes) < 2:
         return None
     mode = modes.pop()
-    return Fused((found[-1].source,), lambda c, xs: _resize(c, node, xs[0], mode))
+    return Fused((steps[-1].source,), lambda c, xs: _resize(c, node, xs[0], mode))
 
 
 def _resize(c: Context, node: Node, x: Value, mode: str) -> Value:
-    given: dict[str, Any] = {"mode": "linear", "coordinate_transformation_mode": mode}
+    attributes: dict[str, Any] = {"mode": "linear", "coordinate_transformation_mode": mode}
     if c.writer.opset >= 18:
-        given["axes"] = list(range(2, node.type.ndim))
-    sizes = c.sizes.vector(node.type.shape[2 if "axes" in given else 0:])
-    return c.writer.op("Resize", [x, None, None, sizes], x.dtype, **given)
+        attributes["axes"] = list(range(2, node.type.ndim))
+    sizes = c.sizes.vector(node.type.shape[2 if "axes" in attributes else 0:])
+    return c.writer.op("Resize", [x, None, None, sizes], x.dtype, **attributes)
 
 
 def _steps(node: Node, users: Users, constants: Constants) -> Iterator[ResizeStep]:
-    """The axes that are made longer or shorter, the last one first."""
+    """The resized axes, the last one first."""
     step = _step(node, users, constants)
     while step is not None:
         yield step
@@ -62,10 +62,10 @@ def _steps(node: Node, users: Users, constants: Constants) -> Iterator[ResizeSte
 
 def _step(node: Node, users: Users, constants: Constants) -> ResizeStep | None:
     parts = [_weighted(term, constants) for term in node.inputs] if node.op == "add" else []
-    found = [part for part in parts if part is not None]
-    if len(found) != 2:
+    weighted = [part for part in parts if part is not None]
+    if len(weighted) != 2:
         return None
-    takes, weights = zip(*found)
+    takes, weights = zip(*weighted)
     source, axis = takes[0].inputs[0], takes[0].params["axis"]
     size, n = node.type.shape[axis], source.type.shape[axis]
     if any(t.inputs[0] is not source or t.params["axis"] != axis for t in takes) \
@@ -74,15 +74,15 @@ def _step(node: Node, users: Users, constants: Constants) -> ResizeStep | None:
     matrix = _matrix(n, [constants[t.inputs[1]].array for t in takes],
                      [w.reshape(-1) for w in weights])
     for mode in MODES:
-        at, shares = taps(PLACES[mode](np.arange(float(size)), Along(n, size, size / n)),
-                          Along(n, size, size / n), How("linear", mode))
-        if np.allclose(matrix, _matrix(n, at.T.astype(np.int64), shares.T), 0, _CLOSE):
+        at, shares = taps(POSITIONS[mode](np.arange(float(size)), Along(n, size, size / n)),
+                          Along(n, size, size / n), ResizeAttributes("linear", mode))
+        if np.allclose(matrix, _matrix(n, at.T.astype(np.int64), shares.T), 0, _TOLERANCE):
             return ResizeStep(source, axis, mode)
     return None
 
 
 def _weighted(term: Node, constants: Constants) -> tuple[Node, Any] | None:
-    """Elements that are taken, and their weights, of a product of these."""
+    """The gathered elements and their weights, if `term` is their product."""
     if term.op != "multiply":
         return None
     for take, weight in (term.inputs, term.inputs[::-1]):
@@ -94,9 +94,9 @@ def _weighted(term: Node, constants: Constants) -> tuple[Node, Any] | None:
     return None
 
 
-def _matrix(n: int, places: Any, weights: Any) -> Any:
-    """The weight of each of `n` elements (columns) in each element of the result (rows)."""
-    made = np.zeros((len(weights[0]), n))
-    for at, share in zip(places, weights):
-        made[np.arange(len(share)), at] += share
-    return made
+def _matrix(n: int, positions: Any, weights: Any) -> Any:
+    """The weights of `n` elements (columns) in each element of the result (rows)."""
+    matrix = np.zeros((len(weights[0]), n))
+    for at, share in zip(positions, weights):
+        matrix[np.arange(len(share)), at] += share
+    return matrix

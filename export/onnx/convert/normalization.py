@@ -1,4 +1,4 @@
-"""Normalization as one operator: over the last axes, or over space for each channel or group."""
+"""Writes normalizations as one operator: over the last axes, or over space per channel."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from .op_table import row
 
 
 def is_whole(node: Node, opset: int) -> bool:
-    """Whether ONNX has this normalization. It computes in float32."""
+    """True if ONNX has an operator for this normalization, which computes in float32."""
     if node.type.dtype != np.float32 or not _is_last(node):
         return False
-    return not node.params["centred"] or _is_known(_sizes(node)) or _by_channel(node)
+    return not node.params["centred"] or _is_static(_sizes(node)) or _by_channel(node)
 
 
 def _sizes(node: Node) -> tuple[object, ...]:
-    """The sizes of the axes that are normalized."""
+    """The sizes of the normalized axes."""
     return node.type.shape[min(node.params["axes"]):]
 
 
@@ -28,13 +28,13 @@ def _is_last(node: Node) -> bool:
     return axes == tuple(range(axes[0], node.type.ndim))
 
 
-def _is_known(sizes: tuple[object, ...]) -> bool:
+def _is_static(sizes: tuple[object, ...]) -> bool:
     return not any(type(n) is Dim for n in sizes)
 
 
 def _by_channel(node: Node) -> bool:
-    """Whether it is that of all but the first two axes, for each of a known number of channels."""
-    return min(node.params["axes"]) == 2 and _is_known(node.type.shape[1:2])
+    """True if it normalizes all but the first two axes, with a static number of channels."""
+    return min(node.params["axes"]) == 2 and _is_static(node.type.shape[1:2])
 
 
 @row("normalize")
@@ -51,14 +51,14 @@ def _normalize(c: Context, node: Node, xs: list[Value]) -> Value:
 
 
 def _by_root(c: Context, node: Node, x: Value) -> Value:
-    """Divided by the root of the mean square, step by step as runtimes look for it."""
+    """`x` divided by its root mean square, in the steps of the pattern that runtimes fuse."""
     square = c.k.pow(c.k.wrap(x), 2.0).value
     mean = c.reduce("ReduceMean", square, node.params["axes"], True)
     return (c.k.wrap(x) / c.k.sqrt(c.k.wrap(mean) + float(node.params["eps"]))).value
 
 
 def normalized(c: Context, node: Node, xs: list[Value]) -> Value:
-    """`node` of an input, times a weight, plus a bias where there is one."""
+    """The normalization times a weight, plus a bias if there is one."""
     if not node.params["centred"] and c.writer.opset < 23:
         return c.writer.apply("Mul", [_by_root(c, node, xs[0]), xs[1]])
     kind = "LayerNormalization" if node.params["centred"] else "RMSNormalization"

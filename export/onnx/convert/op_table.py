@@ -1,8 +1,8 @@
-"""How each op is written in ONNX, where that is more than an operator of the same meaning.
+"""Holds the functions that write ops as ONNX nodes, where a single operator does not suffice.
 
-ROWS holds a function row(context, node, inputs) for each such op. An op whose entry names an
-operator is written as that one; a pointwise op without either by its own formula; a composite
-without either by the ops it is made of.
+ROWS has a function row(context, node, inputs) for each such op. An op that names an ONNX operator
+is written as that operator; a pointwise op without either by its formula; a composite without
+either is decomposed.
 """
 
 from __future__ import annotations
@@ -26,27 +26,27 @@ from ..writer.size_expressions import FIRST, LAST, along
 Row = Callable[[Context, Node, list[Value]], Value]
 ROWS: dict[str, Row] = {}
 
-# What to do instead, for ops whose entry gives a reason why they cannot be written.
+# Advice for ops whose entry gives a reason why they cannot be exported.
 INSTEAD = {
     "uniform": "draw the numbers outside and pass them in as an argument",
     "randint": "draw the numbers outside and pass them in as an argument",
     "poisson": "draw the numbers outside and pass them in as an argument",
     "binomial": "draw the numbers outside and pass them in as an argument",
     "gammainc": "compute it outside and pass it in as an argument",
-    "window": "use fw.nn.functional.conv2d or max_pool2d, which are written whole",
+    "window": "use fw.nn.functional.conv2d or max_pool2d, which have operators of their own",
     **dict.fromkeys(("unwindow", "rewindow", "pool_pick", "pool_put", "max_pool_back"),
                     "export the forward computation only"),
     "pool_argmax": "leave out return_indices",
     **dict.fromkeys(("angle", "complex", "conj", "imag", "real"),
                     "keep real and imaginary parts as two tensors"),
-    "nextafter": "add a small multiple of the number itself",
+    "nextafter": "add a small multiple of the number instead",
     "places": "choose by a mask: fw.where(mask, values, x)",
     "repeats": "pass in the repeated tensor as an argument",
     "index_put": "choose by a mask: fw.where(mask, values, x)",
     "cumulative_prod": "for positive numbers: fw.exp(fw.cumulative_sum(fw.log(x)))",
     "cumulative_max": "for few elements: the maximum of each with those before, one by one",
     "cumulative_min": "for few elements: the minimum of each with those before, one by one",
-    "logcumsumexp": "for numbers of like size: fw.log(fw.cumulative_sum(fw.exp(x)))",
+    "logcumsumexp": "for numbers of similar size: fw.log(fw.cumulative_sum(fw.exp(x)))",
     **dict.fromkeys(
         ("cholesky", "cofactors", "det_hessian", "eig", "eigh", "eigvalsh", "inv", "lu",
          "matrix_exp", "pinv", "qr", "slogdet", "solve", "solve_triangular", "svd", "svdvals"),
@@ -57,7 +57,7 @@ INSTEAD = {
 
 
 def row(*names: str) -> Callable[[Row], Row]:
-    """Enters a function as the row of the ops `names`."""
+    """A decorator that registers a function as the row of the ops `names`."""
     def enter(fn: Row) -> Row:
         ROWS.update(dict.fromkeys(names, fn))
         return fn
@@ -68,8 +68,8 @@ def row(*names: str) -> Callable[[Row], Row]:
 def attributes(**where: str) -> Callable[[Context, Node, list[Value]], Value]:
     """A row: the op's operator, with attributes taken from its params (attribute=param)."""
     def write(c: Context, node: Node, xs: list[Value]) -> Value:
-        given = {name: node.params[param] for name, param in where.items()}
-        return c.writer.apply(OPS[node.op].onnx, xs, **given)
+        values = {name: node.params[param] for name, param in where.items()}
+        return c.writer.apply(OPS[node.op].onnx, xs, **values)
 
     return write
 
@@ -82,7 +82,7 @@ for _name, _taken in {
 
 
 def formula_row(c: Context, node: Node, xs: list[Value]) -> Value:
-    """A pointwise op written by its own formula."""
+    """A pointwise op, written by its formula."""
     out = OPS[node.op].meaning(c.k, *map(c.k.wrap, xs), **node.params)
     value: Value = out.value
     return c.writer.cast(value, node.type.dtype)
@@ -97,7 +97,7 @@ def _same(c: Context, node: Node, xs: list[Value]) -> Value:
 @row("cast")
 def _cast(c: Context, node: Node, xs: list[Value]) -> Value:
     if node.params["dtype"] == BOOL and xs[0].dtype != BOOL:
-        return (c.k.wrap(xs[0]) != 0).value  # Cast leaves open what nan becomes
+        return (c.k.wrap(xs[0]) != 0).value  # Cast does not define nan to bool
     return c.writer.cast(xs[0], node.params["dtype"])
 
 
@@ -125,7 +125,7 @@ def _bitwise(c: Context, node: Node, xs: list[Value]) -> Value:
     return formula_row(c, node, xs)
 
 
-# ---- created
+# ---- creation
 @row("full")
 def _full(c: Context, node: Node, xs: list[Value]) -> Value:
     value = c.writer.const(np.array(node.params["value"], node.type.dtype))
@@ -135,34 +135,34 @@ def _full(c: Context, node: Node, xs: list[Value]) -> Value:
 @row("iota")
 def _iota(c: Context, node: Node, xs: list[Value]) -> Value:
     axis, shape, dtype = node.params["axis"], node.type.shape, node.type.dtype
-    counted = c.writer.cast(c.known(c.positions(shape[axis]), np.int64), dtype)
+    counted = c.writer.cast(c.as_value(c.positions(shape[axis]), np.int64), dtype)
     own = tuple(n if i == axis else 1 for i, n in enumerate(shape))
-    placed = c.writer.reshape(counted, [-1 if i == axis else 1 for i in range(len(shape))]) \
+    along_axis = c.writer.reshape(counted, [-1 if i == axis else 1 for i in range(len(shape))]) \
         if len(shape) > 1 and shape[axis] != 0 else counted
-    return c.expand(placed, own, shape) if len(shape) > 1 else placed
+    return c.expand(along_axis, own, shape) if len(shape) > 1 else along_axis
 
 
 # ---- views
 @row("reshape")
 def _reshape(c: Context, node: Node, xs: list[Value]) -> Value:
     old, new = node.inputs[0].type.shape, node.type.shape
-    if any(n == 0 for n in new):  # a 0 would mean: as in the input
+    if any(n == 0 for n in new):  # by default a 0 copies the size of the input
         return c.writer.op("Reshape", [xs[0], c.sizes.vector(new)], xs[0].dtype, allowzero=1)
-    wanted = [0 if type(n) is Dim and i < len(old) and n == old[i] else n
+    target = [0 if type(n) is Dim and i < len(old) and n == old[i] else n
               for i, n in enumerate(new)]
-    varying = [i for i, n in enumerate(wanted) if type(n) is Dim]
+    varying = [i for i, n in enumerate(target) if type(n) is Dim]
     units = _units(old, new) if varying else None
     if units is not None:
         return c.writer.op(units[0], [xs[0], c.writer.ints(units[1])], xs[0].dtype)
-    if len(varying) > 1:  # any may be 0
+    if len(varying) > 1:  # each of them may be 0
         return c.writer.op("Reshape", [xs[0], c.sizes.vector(new)], xs[0].dtype, allowzero=1)
-    if varying:  # it follows from the others
-        wanted[varying[0]] = -1
-    return c.writer.op("Reshape", [xs[0], c.sizes.vector(wanted)], xs[0].dtype)
+    if varying:  # Reshape infers it from the others
+        target[varying[0]] = -1
+    return c.writer.op("Reshape", [xs[0], c.sizes.vector(target)], xs[0].dtype)
 
 
 def _units(old: Sequence[Any], new: Sequence[Any]) -> tuple[str, list[int]] | None:
-    """The operator and its axes where shapes differ in axes of size 1 alone, dropped or added."""
+    """Squeeze or Unsqueeze and its axes, if the shapes differ only in axes of size 1."""
     for kind, short, long in (("Squeeze", new, old), ("Unsqueeze", old, new)):
         rest, axes = list(short), list[int]()
         for axis, n in enumerate(long):
@@ -199,7 +199,7 @@ def _slice(c: Context, node: Node, xs: list[Value]) -> Value:
 
 
 def _end(start: Any, step: int, size: Any, n: Any) -> Any:
-    """Where a slice ends, as Slice takes it."""
+    """The end of a slice, as Slice takes it."""
     if type(size) is not Dim and size == 0:
         return along(start, n)
     stop = start + step * size
@@ -213,30 +213,30 @@ def _end(start: Any, step: int, size: Any, n: Any) -> Any:
 
 def spread(c: Context, v: Value, own: Any, shape: Any, start: Any, step: Any
            ) -> tuple[Value, Value | None]:
-    """The elements of `v` brought to the places of a slice of `shape`, and where these places are.
+    """The elements of `v` at the positions of a slice of `shape`, and a mask of these positions.
 
-    Other places hold any element. The second value is a mask that broadcasts to `shape`, or None
-    where the slice is everything.
+    Other positions hold any element. The mask broadcasts to `shape`; it is None if the slice covers
+    everything.
     """
     mask: Number | None = None
     for axis, (b, s, count, n) in enumerate(zip(start, step, own, shape)):
         if s == 1 and type(b) is int and b == 0 and count == n:
             continue
-        places = c.positions(n)
-        offset = (places - c.size_number(b)) if s > 0 else (c.size_number(b) - places)
+        positions = c.positions(n)
+        offset = (positions - c.size_number(b)) if s > 0 else (c.size_number(b) - positions)
         limit = c.size_number(count)
         hit = (offset >= 0) & (offset < limit * abs(s)) & (offset % abs(s) == 0)
-        inside = c.known(offset * _whole(hit) // abs(s), np.int64)  # 0 where nothing is hit
+        inside = c.as_value(offset * _whole(hit) // abs(s), np.int64)  # 0 where nothing is hit
         v = c.writer.op("Gather", [_not_empty(c, v, count, axis, len(own)), inside], v.dtype,
                         axis=axis)
-        flags = c.writer.reshape(c.known(hit, bool), [-1, *[1] * (len(shape) - axis - 1)])
-        found = c.k.wrap(flags)
-        mask = found if mask is None else mask & found
+        flags = c.writer.reshape(c.as_value(hit, bool), [-1, *[1] * (len(shape) - axis - 1)])
+        hits = c.k.wrap(flags)
+        mask = hits if mask is None else mask & hits
     return v, None if mask is None else mask.value
 
 
 def _not_empty(c: Context, v: Value, count: Any, axis: int, ndim: int) -> Value:
-    """`v` with one more element along `axis` where that axis may be empty, for Gather to read."""
+    """`v` with one more element along `axis` if that axis may be empty, for Gather to read."""
     if (size_expr_of(count).low() or 0) > 0:
         return v
     pads = [int(i == ndim + axis) for i in range(2 * ndim)]
@@ -279,13 +279,13 @@ def _take(c: Context, node: Node, xs: list[Value]) -> Value:
 
 @row("add_at")
 def _add_at(c: Context, node: Node, xs: list[Value]) -> Value:
-    """ScatterND adds along leading axes: the axis goes there and back."""
+    """ScatterND adds along leading axes, so the axis is moved there and back."""
     axis, size, w = node.params["axis"], node.params["size"], c.writer
     values, width = node.inputs[0].type, node.inputs[1].type.ndim
-    order = [*range(axis, axis + width), *range(axis), *range(axis + width, values.ndim)]
-    updates = c.writer.permuted(xs[0], order)
+    perm = [*range(axis, axis + width), *range(axis), *range(axis + width, values.ndim)]
+    updates = c.writer.permuted(xs[0], perm)
     indices = w.op("Unsqueeze", [w.cast(xs[1], np.int64), w.ints([-1])], np.int64)
-    rest = [values.shape[i] for i in order[width:]]
+    rest = [values.shape[i] for i in perm[width:]]
     zeros = c.expand(w.const(np.array(0, values.dtype)), (), (size, *rest))
     out = w.op("ScatterND", [zeros, indices, updates], values.dtype, reduction="add")
     return c.writer.permuted(out, [*range(1, axis + 1), 0, *range(axis + 1, len(rest) + 1)])
@@ -293,12 +293,12 @@ def _add_at(c: Context, node: Node, xs: list[Value]) -> Value:
 
 @row("take_along_axis")
 def _take_along_axis(c: Context, node: Node, xs: list[Value]) -> Value:
-    """GatherElements, of the part of the elements that the indices reach."""
+    """GatherElements on the slice of elements that the indices reach."""
     w, axis = c.writer, node.params["axis"]
-    x, own, wanted = xs[0], node.inputs[0].type.shape, node.type.shape
-    cut = [a for a, (n, m) in enumerate(zip(own, wanted)) if a != axis and n != m]
+    x, own, target = xs[0], node.inputs[0].type.shape, node.type.shape
+    cut = [a for a, (n, m) in enumerate(zip(own, target)) if a != axis and n != m]
     if cut:
-        limits = [w.ints([0] * len(cut)), c.sizes.vector([wanted[a] for a in cut]), w.ints(cut)]
+        limits = [w.ints([0] * len(cut)), c.sizes.vector([target[a] for a in cut]), w.ints(cut)]
         x = w.op("Slice", [x, *limits], x.dtype)
     return w.op("GatherElements", [x, w.cast(xs[1], np.int64)], x.dtype, axis=axis)
 
@@ -315,7 +315,7 @@ def _scatter(c: Context, node: Node, xs: list[Value]) -> Value:
 
 @row("argsort")
 def _argsort(c: Context, node: Node, xs: list[Value]) -> Value:
-    """The second result of TopK, in which equal elements stay in order."""
+    """The second result of TopK, which keeps the order of equal elements."""
     axis, largest = node.params["axis"], int(node.params["descending"])
     count = c.sizes.vector([node.params["count"]])
     return c.writer.apply("TopK", [xs[0], count], np.int64, before=1, axis=axis, largest=largest)
@@ -323,16 +323,16 @@ def _argsort(c: Context, node: Node, xs: list[Value]) -> Value:
 
 @row("sort")
 def _sort(c: Context, node: Node, xs: list[Value]) -> Value:
-    """Its elements in the order of the second result of TopK."""
+    """The elements in the order of TopK's second result."""
     axis, largest = node.params["axis"], int(node.params["descending"])
     count = c.sizes.vector([node.type.shape[axis]])
-    order = c.writer.apply("TopK", [xs[0], count], np.int64, before=1, axis=axis, largest=largest)
-    return c.writer.op("GatherElements", [xs[0], order], xs[0].dtype, axis=axis)
+    indices = c.writer.apply("TopK", [xs[0], count], np.int64, before=1, axis=axis, largest=largest)
+    return c.writer.op("GatherElements", [xs[0], indices], xs[0].dtype, axis=axis)
 
 
 @row("cumulative_sum")
 def _cumulative_sum(c: Context, node: Node, xs: list[Value]) -> Value:
-    """Sums of small floats are made in float32."""
+    """float16 is summed in float32."""
     wide = c.writer.cast(xs[0], np.float32) if xs[0].dtype == np.float16 else xs[0]
     axis = c.writer.const(np.int64(node.params["axis"]))
     return c.writer.cast(c.writer.apply("CumSum", [wide, axis]), xs[0].dtype)
@@ -349,12 +349,12 @@ def _reduction(c: Context, node: Node, xs: list[Value]) -> Value:
 
 @row("any", "all")
 def _truth(c: Context, node: Node, xs: list[Value]) -> Value:
-    """Whether there is an element that is true; for all: none that is not."""
+    """any: true elements are counted; all: false elements are."""
     x = c.k.wrap(xs[0])
     hits = c.writer.cast((x if node.op == "any" else ~x).value, np.int64)
     count = c.reduce("ReduceSum", hits, node.params["axis"], node.params["keepdims"])
-    found = c.k.wrap(count)
-    return (found > 0 if node.op == "any" else found == 0).value
+    total = c.k.wrap(count)
+    return (total > 0 if node.op == "any" else total == 0).value
 
 
 @row("argmax")
@@ -365,26 +365,28 @@ def _argmax(c: Context, node: Node, xs: list[Value]) -> Value:
 # ---- products
 @row("contract")
 def _contract(c: Context, node: Node, xs: list[Value]) -> Value:
-    """MatMul where the spec is a product of (batches of) matrices, else Einsum."""
+    """MatMul if the spec is a (batched) matrix product, else Einsum."""
     left, right, out = parts(node.params["spec"])
     batch = [a for a in out if a in left and a in right]
     rows, columns = [a for a in out if a not in right], [a for a in out if a not in left]
     summed = [a for a in left if a not in out]
-    # onnxruntime (1.31) takes a transposition of x into the product, wrongly where y is a vector
-    turned = not columns and left != "".join((*rows, *summed))
+    # onnxruntime (1.31) fuses a transposition of x into the product, wrongly if y is a vector
+    transposed = not columns and left != "".join((*rows, *summed))
     if len(summed) != 1 or len(columns) > 1 or (batch and len(rows) != 1) \
-            or (batch and not columns) or turned:
+            or (batch and not columns) or transposed:
         return c.writer.apply("Einsum", xs, equation=node.params["spec"])
     x = c.writer.permuted(xs[0], [left.index(a) for a in (*batch, *rows, *summed)])
     y = c.writer.permuted(xs[1], [right.index(a) for a in (*batch, *summed, *columns)])
-    made = [*batch, *rows, *columns]
-    return c.writer.permuted(c.writer.apply("MatMul", [x, y]), [made.index(a) for a in out])
+    axes = [*batch, *rows, *columns]
+    return c.writer.permuted(c.writer.apply("MatMul", [x, y]), [axes.index(a) for a in out])
 
 
 def convolved(c: Context, node: Node, xs: list[Value], weight: int = 1, kind: str = "Conv"
               ) -> Value:
-    """Conv, or another `kind`, of input, weight and what else it takes; the weight is the input
-    number `weight` of the node."""
+    """Conv or another operator `kind` on the inputs `xs`.
+
+    The weight is the input number `weight` of the node.
+    """
     p = node.params
     return c.writer.apply(kind, xs, kernel_shape=node.inputs[weight].type.shape[2:],
                           strides=p["stride"], dilations=p["dilation"], group=p["groups"],
@@ -395,13 +397,13 @@ ROWS["conv"] = convolved
 
 
 def _pads(pairs: Any) -> tuple[int, ...]:
-    """ONNX has all that is added before, then all that is added after."""
+    """The pads as ONNX orders them: all at the start of an axis, then all at the end."""
     return (*(before for before, _ in pairs), *(after for _, after in pairs))
 
 
 @row("conv_transpose")
 def _conv_transpose(c: Context, node: Node, xs: list[Value]) -> Value:
-    """Elements of space beyond the last window are cut off less, or else zeros added."""
+    """Elements beyond the last window: the pads are reduced, or zeros are appended."""
     p, (y, w) = node.params, node.inputs
     least = [(n - 1) * s + r * (k - 1) + 1 - sum(pad) for n, s, r, k, pad in zip(
         y.type.shape[2:], p["stride"], p["dilation"], w.type.shape[2:], p["pad"])]
@@ -415,7 +417,10 @@ def _conv_transpose(c: Context, node: Node, xs: list[Value]) -> Value:
 
 @row("conv_weight")
 def _conv_weight(c: Context, node: Node, xs: list[Value]) -> Value:
-    """A convolution: channels are its batch, examples its channels, strides its dilations."""
+    """The gradient of a convolution's weight, as a convolution.
+
+    Channels are its batch, examples its channels, strides its dilations.
+    """
     p, (x, y) = node.params, [i.type.shape for i in node.inputs]
     (n, channels, *space), filters, groups = x, y[1], p["groups"]
     d, each = len(space), channels // groups
@@ -424,15 +429,15 @@ def _conv_weight(c: Context, node: Node, xs: list[Value]) -> Value:
         return c.writer.op("Reshape", [v, c.sizes.vector(shape)], v.dtype)
 
     image = c.writer.permuted(reshaped(xs[0], n, groups, each, *space), [2, 1, 0, *range(3, d + 3)])
-    made = c.writer.apply(
+    out = c.writer.apply(
         "Conv", [reshaped(image, each, groups * n, *space),
                  c.writer.permuted(xs[1], [1, 0, *range(2, d + 2)])],
         kernel_shape=y[2:], strides=p["dilation"], dilations=p["stride"], group=groups,
         pads=_pads(p["pad"]))
     sizes = [filters, each, *p["kernel"]]
     ends = [c.writer.ints([0] * (d + 2)), c.sizes.vector(sizes)]
-    turned = c.writer.permuted(made, [1, 0, *range(2, d + 2)])
-    return c.writer.op("Slice", [turned, *ends], made.dtype)
+    permuted = c.writer.permuted(out, [1, 0, *range(2, d + 2)])
+    return c.writer.op("Slice", [permuted, *ends], out.dtype)
 
 
 @row("max_pool")
@@ -444,16 +449,16 @@ def _max_pool(c: Context, node: Node, xs: list[Value]) -> Value:
 
 @row("pool_sum")
 def _pool_sum(c: Context, node: Node, xs: list[Value]) -> Value:
-    """The mean of windows times how many elements they have."""
+    """The mean over windows times the number of their elements."""
     count = c.writer.const(np.array(product(node.params["kernel"]), node.type.dtype))
     return c.writer.apply("Mul", [pool_means(c, node, xs), count])
 
 
 def pool_means(c: Context, node: Node, xs: list[Value]) -> Value:
-    """The mean of windows, padding counted, of a node that sums them."""
+    """The mean over windows, with padding counted, for a node that sums over windows."""
     p = node.params
     if any(n != 1 for n in p["spread"]):
-        raise ExportError("it has holes between elements, as gradients need them",
+        raise ExportError("its input is dilated, as in gradients of pooling",
                           "export the forward computation only")
     ones = (1,) * len(p["kernel"])
     return c.writer.apply("AveragePool", xs, kernel_shape=p["kernel"], strides=p["stride"],
@@ -461,7 +466,7 @@ def pool_means(c: Context, node: Node, xs: list[Value]) -> Value:
 
 
 def _around(node: Node, dilation: Any) -> list[tuple[int, int]]:
-    """What is added before and after each axis: `out` windows must fit."""
+    """The pads before and after each axis for which `out` windows fit."""
     p, space = node.params, node.inputs[0].type.shape[2:]
     axes = zip(space, p["kernel"], p["out"], p["stride"], dilation, p["pad"])
     return [(pad, pad if out == (n + 2 * pad - r * (k - 1) - 1) // s + 1 else

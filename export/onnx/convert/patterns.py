@@ -1,4 +1,4 @@
-"""Several nodes written as one operator: patterns, each found from its last node."""
+"""Matches several nodes that one operator computes; each pattern starts at its last node."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from .repeated_pixels import repeated, resized
 
 
 class Fused(NamedTuple):
-    """How a node is written from other inputs than its own."""
+    """A replacement for a node: its inputs, and the function that writes it."""
 
     inputs: tuple[Node, ...]
     write: Callable[[Context, list[Value]], Value]
@@ -32,20 +32,20 @@ Users = Mapping[Node, Sequence[Node]]
 def fused(node: Node, users: Users, opset: int) -> Fused | None:
     """The first pattern that ends in `node` and has an operator in this opset, or None."""
     for pattern in PATTERNS.get(node.op, ()):
-        found = pattern(node, users) if opset >= SINCE.get(pattern, 0) else None
-        if found is not None:
-            return found
+        match = pattern(node, users) if opset >= SINCE.get(pattern, 0) else None
+        if match is not None:
+            return match
     return None
 
 
 def _attention(node: Node, users: Users) -> Fused | None:
-    """softmax(q @ k.mT) @ v, with all that lies between -> Attention."""
-    found = attention.attention(node, users)
-    return None if found is None else Fused(found.inputs, found.write)
+    """softmax(q @ k.mT) @ v -> Attention."""
+    match = attention.attention(node, users)
+    return None if match is None else Fused(match.inputs, match.write)
 
 
 def _linear(node: Node, users: Users) -> Fused | None:
-    """x @ w (+ bias) over two axes -> Gemm, a transposed weight taken as it is stored."""
+    """x @ w (+ bias) over two axes -> Gemm; a transposed weight is used as stored."""
     product, bias = node, None
     if node.op == "add":
         split = _with_operand(node, "contract", users)
@@ -62,12 +62,12 @@ def _linear(node: Node, users: Users) -> Fused | None:
         return None
     x, w = product.inputs
     view = w.op == "permute_dims"
-    turned = stored is not view
-    if not turned and bias is None:
+    transposed = stored is not view
+    if not transposed and bias is None:
         return None
     inputs = (x, w.inputs[0] if view else w, *([bias] if bias is not None else []))
     return Fused(inputs, lambda c, xs: c.writer.op("Gemm", xs, node.type.dtype,
-                                                   transB=int(turned)))
+                                                   transB=int(transposed)))
 
 
 def _conv_bias(node: Node, users: Users) -> Fused | None:
@@ -84,17 +84,17 @@ def _conv_bias(node: Node, users: Users) -> Fused | None:
 
 
 def _scaled_norm(node: Node, users: Users) -> Fused | None:
-    """normalize(x) * weight (+ bias) over the last axes -> the operator with these."""
+    """normalize(x) * weight (+ bias) over the last axes -> one operator."""
     product, bias = node, None
     if node.op == "add":
         split = _with_operand(node, "multiply", users)
         if split is None:
             return None
         product, bias = split
-    found = _with_operand(product, "normalize", users)
-    if found is None or (bias is not None and not found[0].params["centred"]):
+    operands = _with_operand(product, "normalize", users)
+    if operands is None or (bias is not None and not operands[0].params["centred"]):
         return None
-    norm, weight = found
+    norm, weight = operands
     sizes = norm.type.shape[min(norm.params["axes"]):]
     if any(x is not None and x.type.shape != sizes for x in (weight, bias)):
         return None
@@ -103,7 +103,7 @@ def _scaled_norm(node: Node, users: Users) -> Fused | None:
 
 
 def _with_operand(node: Node, op: str, users: Users) -> tuple[Node, Node] | None:
-    """(operand, other) of a node with an operand `op` that nothing else reads."""
+    """(operand, other) of a node with an operand `op` that has no other user."""
     for one, other in (node.inputs, node.inputs[::-1]):
         if one.op == op and len(users[one]) == 1 and one.type == node.type:
             return one, other
@@ -111,7 +111,7 @@ def _with_operand(node: Node, op: str, users: Users) -> tuple[Node, Node] | None
 
 
 def _mean(node: Node, users: Users) -> Fused | None:
-    """sum(x) / number of elements summed -> ReduceMean."""
+    """sum(x) / number of summed elements -> ReduceMean."""
     total, count = node.inputs
     if total.op != "sum" or count.op != "const" or count.type.shape or \
             node.type.dtype.kind != "f" or len(users[total]) != 1:
@@ -128,7 +128,7 @@ def _mean(node: Node, users: Users) -> Fused | None:
 
 
 def _clip(node: Node, users: Users) -> Fused | None:
-    """minimum(maximum(x, low), high) -> Clip, which runtimes join with what is before it."""
+    """minimum(maximum(x, low), high) -> Clip, which runtimes fuse with the node before it."""
     split = _with_operand(node, "maximum", users)
     if split is None or node.type.dtype.kind != "f":
         return None
@@ -153,7 +153,7 @@ def _prelu(node: Node, users: Users) -> Fused | None:
 
 
 def _pool_mean(node: Node, users: Users) -> Fused | None:
-    """The sum of windows / number of their elements -> AveragePool."""
+    """Sum over windows / number of elements of a window -> AveragePool."""
     total, count = node.inputs
     if total.op != "pool_sum" or len(users[total]) != 1 or \
             not _is_number(count, product(total.params["kernel"])):
@@ -162,18 +162,18 @@ def _pool_mean(node: Node, users: Users) -> Fused | None:
 
 
 def _pixels(node: Node, users: Users) -> Fused | None:
-    """Pixels repeated along axes of space -> Resize."""
+    """Pixels repeated along spatial axes -> Resize."""
     if node.type.ndim not in (4, 5) or node.type.dtype != np.float32:
         return None
-    found = repeated(node, users)
-    if found is None or found[1][:2] != [1, 1]:
+    match = repeated(node, users)
+    if match is None or match[1][:2] != [1, 1]:
         return None
-    image, times = found
+    image, times = match
     return Fused((image,), lambda c, xs: resized(c, xs[0], times))
 
 
 def _indices(node: Node, users: Users) -> Fused | None:
-    """take(x, where(i < 0, i + n, i)) -> take(x, i): Gather counts from the end as well."""
+    """take(x, where(i < 0, i + n, i)) -> take(x, i): Gather accepts negative indices."""
     x, chosen = node.inputs
     if chosen.op != "where":
         return None
@@ -189,21 +189,21 @@ def _indices(node: Node, users: Users) -> Fused | None:
                                                    axis=node.params["axis"]))
 
 
-def _put(node: Node, users: Users) -> Fused | None:
-    """index_put where no place is named twice -> ScatterND."""
+def _index_put(node: Node, users: Users) -> Fused | None:
+    """index_put with distinct indices -> ScatterND."""
     if not _is_distinct(node.inputs[2]):
         return None
 
     def write(c: Context, xs: list[Value]) -> Value:
         w = c.writer
-        places = w.op("Unsqueeze", [w.cast(xs[2], np.int64), w.ints([-1])], np.int64)
-        return w.op("ScatterND", [xs[0], places, xs[1]], xs[0].dtype)
+        indices = w.op("Unsqueeze", [w.cast(xs[2], np.int64), w.ints([-1])], np.int64)
+        return w.op("ScatterND", [xs[0], indices, xs[1]], xs[0].dtype)
 
     return Fused(node.inputs, write)
 
 
 def _is_distinct(node: Node) -> bool:
-    """Whether indices are different ones: one alone, or those at one place along an axis."""
+    """True if indices are known to be distinct: a single one, or positions along an axis."""
     one = all(n == 1 for n in node.type.shape)
     while node.op in ("reshape", "permute_dims", "slice") or (
             node.op == "take" and not node.inputs[1].type.shape):
@@ -220,6 +220,6 @@ PATTERNS: dict[str, list[Pattern]] = {
     "add": [_linear, _conv_bias, _scaled_norm], "multiply": [_scaled_norm],
     "contract": [_attention, _linear], "divide": [_mean, _pool_mean], "take": [_indices],
     "reshape": [_attention, _pixels], "minimum": [_clip], "where": [_prelu],
-    "index_put": [_put],
+    "index_put": [_index_put],
 }
 SINCE: dict[Pattern, int] = {_attention: attention.SINCE}

@@ -1,9 +1,9 @@
-"""Numbers of 8 bits: the operators between which runtimes compute in whole numbers.
+"""Writes 8-bit quantized layers as the patterns that runtimes compute in integers.
 
-With ranges that are known, what a layer reads goes through QuantizeLinear and DequantizeLinear, its
-weight and its bias are constants of int8 and int32 behind a DequantizeLinear, and the product is
-one of floats: the form that runtimes look for. Ranges of each input itself are
-DynamicQuantizeLinear with MatMulInteger or ConvInteger.
+With static ranges, the input of a layer passes through QuantizeLinear and DequantizeLinear, its
+weight and bias are constants of int8 and int32 behind a DequantizeLinear, and the product is one of
+floats. With the range of each input, DynamicQuantizeLinear is followed by MatMulInteger or
+ConvInteger.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ _DYNAMIC = ("dynamic_quantized", "dynamic_scale", "dynamic_zero")  # the results
 
 
 def is_whole(node: Node, opset: int) -> bool:
-    """Whether ONNX has operators for this product, which give float32."""
+    """True if ONNX has operators for this product, which return float32."""
     return node.type.dtype == np.float32 and opset >= SINCE
 
 
 def has_range(node: Node, opset: int) -> bool:
-    """Whether ONNX has an operator for the range of this input."""
+    """True if ONNX has an operator for the range of this input."""
     return node.inputs[0].type.dtype == np.float32
 
 
@@ -44,13 +44,13 @@ def _of_input(c: Context, node: Node, xs: list[Value]) -> Value:
     return _dynamic(c, xs[0], node.op)
 
 
-def _dynamic(c: Context, x: Value, wanted: str) -> Value:
-    """A result of DynamicQuantizeLinear, which is one node for all of them."""
+def _dynamic(c: Context, x: Value, name: str) -> Value:
+    """A result of DynamicQuantizeLinear; its three results share one node."""
     key = ("DynamicQuantizeLinear", x)
     if key not in c.writer.shared:
         c.writer.shared[key] = c.writer.ops(
             "DynamicQuantizeLinear", [x], [np.uint8, np.float32, np.uint8])
-    return c.writer.shared[key][_DYNAMIC.index(wanted)]
+    return c.writer.shared[key][_DYNAMIC.index(name)]
 
 
 @row("quantized_linear")
@@ -82,39 +82,41 @@ def _conv(c: Context, node: Node, xs: list[Value]) -> Value:
 
 
 def _unsigned(c: Context, w: Value, zero: Value) -> list[Value]:
-    """A weight as uint8, the zero of the input, and that of the weight: onnxruntime convolves with
-    weights of int8 in its latest versions only."""
-    known, middle = c.writer.array(w), c.writer.const(np.uint8(128))
-    if known is not None:
-        return [c.writer.const(known.astype(np.int16) + 128, np.uint8), zero, middle]
+    """A weight as uint8, the zero point of the input, and that of the weight.
+
+    Only the latest versions of onnxruntime convolve with int8 weights.
+    """
+    array, middle = c.writer.array(w), c.writer.const(np.uint8(128))
+    if array is not None:
+        return [c.writer.const(array.astype(np.int16) + 128, np.uint8), zero, middle]
     wide = c.writer.op("Add", [c.writer.cast(w, np.int32), c.writer.const(np.int32(128))], np.int32)
     return [c.writer.cast(wide, np.uint8), zero, middle]
 
 
 def _is_dynamic(node: Node) -> bool:
-    """Whether each input has its own range."""
+    """True if each input has its own range."""
     if node.inputs[1].op == "dynamic_scale":
         return True
     return any(b.type.dtype != np.int32 for b in node.inputs[5:])
 
 
 def _plain(c: Context, x: Value, scale: Value, count: int, axis: int) -> Value:
-    """The floats that whole numbers without a zero stand for, scaled along an axis of `count`."""
-    zeros = c.writer.const(np.zeros(count, x.dtype))  # which runtimes look for
+    """Dequantized integers with zero point 0, scaled along an axis of `count`."""
+    zeros = c.writer.const(np.zeros(count, x.dtype))  # part of the pattern that runtimes fuse
     return c.writer.op("DequantizeLinear", [x, scale, zeros], np.float32, axis=axis)
 
 
 def _bias(c: Context, xs: list[Value], channels: int) -> list[Value]:
-    """The bias of a layer in units of both its scales, or none."""
+    """The dequantized bias in a list, or an empty list."""
     _, scale, _, _, w_scale, *bias = xs
-    known = [c.writer.array(x) for x in (scale, w_scale)]
-    unit = c.writer.op("Mul", [scale, w_scale], np.float32) if any(x is None for x in known) \
-        else c.writer.const(known[0] * known[1])
+    scales = [c.writer.array(x) for x in (scale, w_scale)]
+    unit = c.writer.op("Mul", [scale, w_scale], np.float32) if any(x is None for x in scales) \
+        else c.writer.const(scales[0] * scales[1])
     return [_plain(c, b, unit, channels, 0) for b in bias]
 
 
 def _scaled(c: Context, node: Node, sums: Value, xs: list[Value], space: int) -> Value:
-    """Sums of int32 as floats, with their scale and bias for each channel."""
+    """int32 sums as floats, with the scale and bias of each channel."""
     w, (_, scale, _, _, w_scale, *bias) = c.writer, xs
     shape = (-1, *[1] * space)
 

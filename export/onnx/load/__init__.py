@@ -1,4 +1,4 @@
-"""ONNX in: `load` reads a model as a Module whose `forward` is source of Python."""
+"""Reads ONNX models: `load` returns a Module whose `forward` is generated Python source."""
 
 from .load import load
 from .runtime.limits import Limits

@@ -1,4 +1,4 @@
-"""The interface that the `onnx` package tests engines by."""
+"""Implements the interface with which the `onnx` package tests engines."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ class LoadedModel(BackendRep):  # type: ignore[misc]
 
     def run(self, inputs: Any, **kwargs: Any) -> tuple[Any, ...]:
         """The model's outputs as arrays."""
-        given = inputs if isinstance(inputs, (list, tuple)) else [inputs]
+        args = inputs if isinstance(inputs, (list, tuple)) else [inputs]
         with no_grad():
-            found = self.model(*given)
-        return tuple(map(array_of, found if isinstance(found, tuple) else (found,)))
+            outputs = self.model(*args)
+        return tuple(map(array_of, outputs if isinstance(outputs, tuple) else (outputs,)))
 
 
 class FusewireBackend(Backend):  # type: ignore[misc]
@@ -58,12 +58,12 @@ class FusewireBackend(Backend):  # type: ignore[misc]
 
     @classmethod
     def supports_device(cls, device: str) -> bool:
-        """Whether models run there."""
+        """True if models run on the device."""
         return device.startswith("CPU")
 
 
 class CompiledBackend(FusewireBackend):
-    """Runs models compiled: each once recorded, and once more as native code."""
+    """Runs models compiled: the first call traces, the second runs native code."""
 
     @classmethod
     def prepare(cls, model: Any, device: str = "CPU", **kwargs: Any) -> LoadedModel:
@@ -75,7 +75,7 @@ class CompiledModel(LoadedModel):
     """A compiled model."""
 
     def run(self, inputs: Any, **kwargs: Any) -> tuple[Any, ...]:
-        """What a replay gives, the first call being a recording."""
+        """The outputs of a replay; the first call traces."""
         tensors = value_of(list(inputs))
         super().run(tensors)
         return super().run(tensors)

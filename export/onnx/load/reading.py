@@ -1,4 +1,4 @@
-"""Files: the bytes of a model, and data that lie beside it, in its folder only."""
+"""Reads the bytes of a model and its external data, which must lie in the model's folder."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ....eager.errors import ImportModelError
 from .runtime.limits import Meter
 from .runtime.tensors import bytes_of
 
-_SHARED = 8  # how many tensors may lie in the same place, on the average
+_MAX_SHARING = 8  # bytes of tensors per byte of external data, which tensors may share
 
 
 def read(model: Any, meter: Meter) -> Any:
@@ -24,7 +24,7 @@ def read(model: Any, meter: Meter) -> Any:
             data = _bytes_in(path, meter)
         except OSError as error:
             raise ImportModelError(f"{path} cannot be read: {error.strerror or error}",
-                                   "load takes the path of an ONNX file") from error
+                                   "pass the path of an ONNX file") from error
         folder = path.parent
     elif isinstance(model, (bytes, bytearray, memoryview)):
         data = bytes(model)
@@ -37,9 +37,9 @@ def read(model: Any, meter: Meter) -> Any:
     outside = [t for t in _tensors(proto) if t.data_location == t.EXTERNAL]
     parts = [_part(tensor, folder) for tensor in outside]
     held = sum({part.path: part.path.stat().st_size for part in parts}.values())
-    if sum(part.length for part in parts) > _SHARED * held:
-        raise ImportModelError(f"the model's tensors are larger than {_SHARED} times the files "
-                               f"where their data are said to lie, of {held} bytes together")
+    if sum(part.length for part in parts) > _MAX_SHARING * held:
+        raise ImportModelError(f"the model's tensors are more than {_MAX_SHARING} times as large "
+                               f"as the external files with their data, which have {held} bytes")
     meter.room(len(data) + sum(part.length for part in parts), "the model with its data")
     for tensor, part in zip(outside, parts):
         meter.tick()
@@ -48,17 +48,17 @@ def read(model: Any, meter: Meter) -> Any:
 
 
 def _bytes_in(path: Path, meter: Meter) -> bytes:
-    """All of a file; of a pipe or a device nothing, which may have no end."""
+    """The bytes of a file. Pipes and devices are rejected, as they may have no end."""
     with open(path, "rb", opener=_without_waiting) as file:
         about = os.fstat(file.fileno())
         if not stat.S_ISREG(about.st_mode):
-            raise ImportModelError(f"{path} is no file", "read it, and load its bytes")
+            raise ImportModelError(f"{path} is not a regular file", "read it, and load its bytes")
         meter.room(about.st_size, f"the file {path}")
         return file.read()
 
 
 def _without_waiting(path: str, flags: int) -> int:
-    """Opens a file; a pipe too, though nobody writes to it."""
+    """A file descriptor; opening a pipe without a writer does not block."""
     return os.open(path, flags | getattr(os, "O_NONBLOCK", 0))
 
 
@@ -67,29 +67,29 @@ def _parsed(data: bytes) -> Any:
 
     try:
         proto = onnx.ModelProto.FromString(data)
-    except Exception as error:  # of protobuf, which has several, by version
-        raise ImportModelError(f"this is no ONNX model: {error}",
-                               "the file is damaged, was cut off, or is of another kind") from None
+    except Exception as error:  # the exception type depends on the version of protobuf
+        raise ImportModelError(f"this is not an ONNX model: {error}",
+                               "the file is damaged, truncated, or of another format") from None
     if not proto.HasField("graph") or not proto.opset_import:
-        raise ImportModelError("this is no ONNX model: it has no graph, or names no version of "
-                               "operators", "the file is damaged, or of another kind")
+        raise ImportModelError("this is not an ONNX model: it has no graph or no opset import",
+                               "the file is damaged, or of another format")
     return proto
 
 
 def check_texts(message: Any, meter: Meter) -> None:
-    """ImportModelError where a name in the file is no text."""
+    """Raises ImportModelError if a string field is not valid text."""
     meter.tick()
     for field in message.DESCRIPTOR.fields:
         if field.type not in (field.TYPE_STRING, field.TYPE_MESSAGE):
-            continue  # the data of tensors, which may be long
-        found = getattr(message, field.name)
-        if field.type == field.TYPE_MESSAGE and not _is_repeated(found):
-            found = [found] if message.HasField(field.name) else []
-        for value in found if _is_repeated(found) else [found]:
+            continue  # skips the data of tensors, which may be long
+        content = getattr(message, field.name)
+        if field.type == field.TYPE_MESSAGE and not _is_repeated(content):
+            content = [content] if message.HasField(field.name) else []
+        for value in content if _is_repeated(content) else [content]:
             if field.type == field.TYPE_MESSAGE:
                 check_texts(value, meter)
             elif not isinstance(value, str):
-                raise ImportModelError(f"{field.name} is {value!r:.60}, which is no text",
+                raise ImportModelError(f"{field.name} is {value!r:.60}, which is not valid text",
                                        "the file is damaged")
 
 
@@ -98,14 +98,14 @@ def _is_repeated(value: Any) -> bool:
 
 
 def _tensors(proto: Any) -> Iterator[Any]:
-    """Every tensor of a model."""
+    """All tensors of a model."""
     from onnx import external_data_helper
 
     yield from external_data_helper._get_all_tensors(proto)
 
 
 class _Part(NamedTuple):
-    """Where in a file the data of a tensor lie."""
+    """The part of a file that holds a tensor's data."""
 
     path: Path
     offset: int
@@ -113,11 +113,11 @@ class _Part(NamedTuple):
 
 
 def _part(tensor: Any, folder: Path | None) -> _Part:
-    """Where a tensor's data lie, in a file below `folder` that is long enough."""
+    """The part of a file that holds a tensor's data; checked against the tensor's size."""
     where = {entry.key: entry.value for entry in tensor.external_data}
     location = where.get("location", "")
     if folder is None:
-        raise ImportModelError(f"the data of tensor {tensor.name!r} lie in the file {location!r}",
+        raise ImportModelError(f"the data of tensor {tensor.name!r} are in the file {location!r}",
                                "load the model by its path")
     path, length = folder / location, bytes_of(tensor)
     try:
@@ -127,17 +127,18 @@ def _part(tensor: Any, folder: Path | None) -> _Part:
         size = None
     if size is None:
         raise ImportModelError(f"the data of tensor {tensor.name!r} cannot be read from "
-                               f"{location!r:.200}, which is no file")
+                               f"{location!r:.200}, which is not a file")
     try:
         offset = int(where.get("offset", 0))
-        given = int(where.get("length", size - offset))
+        stated_length = int(where.get("length", size - offset))
     except ValueError:
-        offset = given = -1
-    if given != length or not 0 <= offset <= size - length:
+        offset = stated_length = -1
+    if stated_length != length or not 0 <= offset <= size - length:
         raise ImportModelError(
-            f"tensor {tensor.name!r} takes {length} bytes, which are said to be those of "
-            f"{location!r} from {where.get('offset', 0)} on, {where.get('length', 'all')} of its "
-            f"{size}", "the file is damaged, was cut off, or belongs to another model")
+            f"tensor {tensor.name!r} needs {length} bytes, but its entry points to "
+            f"{where.get('length', 'all')} bytes at offset {where.get('offset', 0)} of "
+            f"{location!r}, which has {size}",
+            "the file is damaged, truncated, or belongs to another model")
     return _Part(path, offset, length)
 
 
@@ -159,5 +160,6 @@ def _check_inside(name: str, location: str, folder: Path) -> None:
         not any(c in location for c in "\0\\:")
     steps = [folder.joinpath(*path.parts[:i + 1]) for i in range(len(path.parts))] if inside else []
     if not inside or any(step.is_symlink() for step in steps):
-        raise ImportModelError(f"the data of tensor {name!r} are said to lie in {location!r}",
-                               "data are read from the folder of the model, not through links")
+        raise ImportModelError(f"the data of tensor {name!r} are outside of the model's folder or "
+                               f"behind a link: {location!r}",
+                               "data are read only from regular files in the model's folder")

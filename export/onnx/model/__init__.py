@@ -1,1 +1,1 @@
-"""Traces a function and makes an ONNX model of it."""
+"""Traces a function and builds its ONNX model."""

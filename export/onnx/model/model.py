@@ -1,4 +1,4 @@
-"""A function's ways as a model, and its parts as onnx has them."""
+"""Builds the ONNX model of a traced function."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from ....capture.trace.export_tracer import walk as find_all
 from ....eager.arrays.devices import host
 from ....eager.nn.base.module import Module
 from ..convert.batchnorm_folding import fold_channels
-from ..convert.control_flow import Flow, Result, described, wanted_of
+from ..convert.control_flow import Flow, Result, described, operands_of
 from ..convert.converter import Converter, is_written
 from ..writer.constants import Named
 from ..writer.graph_writer import Value, Writer
@@ -29,93 +29,100 @@ from .training_state import Held
 
 
 class Results(NamedTuple):
-    """What the function returns: the names of its tensors, and their nodes at each end."""
+    """The function's results: the names of its tensors, and their nodes at each exit."""
 
     names: tuple[str, ...]
     nodes: Mapping[Exit, tuple[Node, ...]]
 
 
 def names_of(fn: Callable[..., Any]) -> dict[int, str]:
-    """The names of tensors of modules, by the identity of their values: of the module that is
-    exported, or whose method is, else of those that the function reaches."""
+    """The names of parameters and buffers, by the id of their array.
+
+    If `fn` is a module or a module's method, these are the names in that module, else the names in
+    all modules that the function reaches.
+    """
     module = fn if isinstance(fn, Module) else getattr(fn, "__self__", None)
-    found: dict[int, str] = {}
+    names: dict[int, str] = {}
     if isinstance(module, Module):
-        _add_names(found, module, "")
-        return found
+        _add_names(names, module, "")
+        return names
     state = find_all(fn)
     reached = modules_of(state)
     inner = {id(m) for top in reached for m in top.modules() if m is not top}
     tops = [m for m in reached if id(m) not in inner]
     for top in tops:
-        _add_names(found, top, f"{called(state.paths[id(top)])}." if len(tops) > 1 else "")
-    return found
+        _add_names(names, top, f"{called(state.paths[id(top)])}." if len(tops) > 1 else "")
+    return names
 
 
-def _add_names(found: dict[int, str], module: Module, prefix: str) -> None:
+def _add_names(names: dict[int, str], module: Module, prefix: str) -> None:
     for name, tensor in (*module.named_parameters(remove_duplicate=False),
                          *module.named_buffers(remove_duplicate=False)):
-        found.setdefault(id(tensor._data), prefix + name)
+        names.setdefault(id(tensor._data), prefix + name)
 
 
-def build(ways: Explored, call: Arguments, results: Results, held: Sequence[Held], opset: int,
+def build(paths: Explored, call: Arguments, results: Results, held: Sequence[Held], opset: int,
           names: Mapping[int, str], optimize: bool = False) -> Any:
-    """The model of a function, as onnx has it; with `optimize`, its batch norms in what is before
-    them."""
-    wanted = _wanted(ways, results)
-    given = [*next(iter(ways.runs.values()))[0].inputs, *(h.node for h in held)]
-    others = [n for n in _inputs(ways, wanted) if n not in given]
-    graph = Graph((*given, *others), tuple(wanted))
-    outside = ways.names.outside
+    """The ONNX model of a function; with `optimize`, batch norms are folded."""
+    roots = _required(paths, results)
+    input_nodes = [*next(iter(paths.runs.values()))[0].inputs, *(h.node for h in held)]
+    others = [n for n in _inputs(paths, roots) if n not in input_nodes]
+    graph = Graph((*input_nodes, *others), tuple(roots))
+    outside = paths.names.outside
     ready = _prepared(graph, opset)
     if optimize:
-        fixed = [m for n, m in zip(graph.inputs, ready.inputs) if n in outside and n not in given]
+        fixed = [m for n, m in zip(graph.inputs, ready.inputs)
+                 if n in outside and n not in input_nodes]
         ready = run_passes(ready, [lambda g: fold_channels(g, fixed)])
     now = dict(zip((*graph.inputs, *graph.outputs), (*ready.inputs, *ready.outputs)))
     constants = {now[n]: Named(names.get(id(outside[n].array)) or dotted(outside[n].path),
                                host(outside[n].array)) for n in others if n in outside}
-    numbers = {now[n]: ways.names.numbers[n] for n in others if n in ways.names.numbers}
+    numbers = {now[n]: paths.names.numbers[n] for n in others if n in paths.names.numbers}
     writer = Writer(opset)
     titles = [*call.names, *(h.name for h in held)]
     for name in (*titles, *results.names):
         writer.unique(name)
-    inputs = {now[n]: name for n, name in zip(given, titles)}
+    inputs = {now[n]: name for n, name in zip(input_nodes, titles)}
     converter = Converter(ready, inputs, constants, writer, numbers, now)
-    made = Flow(converter, results.nodes).write(ways.root)
-    _name_outputs(writer, [r.value for r in made], results.names)
-    for h in held:  # what a call begins with that gives nothing else
-        writer.start(h.name, host(ways.names.outside[h.node].array))
-    return _assembled(writer, inputs, zip(results.names, made))
+    outputs = Flow(converter, results.nodes).write(paths.root)
+    _name_outputs(writer, [r.value for r in outputs], results.names)
+    for h in held:  # the default, for calls that do not pass the state
+        writer.start(h.name, host(paths.names.outside[h.node].array))
+    return _assembled(writer, inputs, zip(results.names, outputs))
 
 
-def _wanted(ways: Explored, results: Results) -> list[Node]:
-    """The nodes that any place of the tree asks for."""
-    found: dict[Node, None] = {}
-    for at in walk(ways.root):
-        found.update(dict.fromkeys(wanted_of(at, results.nodes)))
-        if isinstance(at, (LoopHeader, IfMerge)):
-            found.update(dict.fromkeys(at.entry.phis if isinstance(at, LoopHeader) else at.phis))
-    for formula in ways.names.numbers.values():
-        found.update(dict.fromkeys(elements([formula])))
-    return list(found)
+def _required(paths: Explored, results: Results) -> list[Node]:
+    """The nodes that any block of the tree reads."""
+    nodes: dict[Node, None] = {}
+    for block in walk(paths.root):
+        nodes.update(dict.fromkeys(operands_of(block, results.nodes)))
+        if isinstance(block, (LoopHeader, IfMerge)):
+            phis = block.entry.phis if isinstance(block, LoopHeader) else block.phis
+            nodes.update(dict.fromkeys(phis))
+    for formula in paths.names.numbers.values():
+        nodes.update(dict.fromkeys(elements([formula])))
+    return list(nodes)
 
 
-def _inputs(ways: Explored, wanted: Sequence[Node]) -> list[Node]:
-    """What these read that no op computes, and what the numbers among that are elements of."""
-    found: dict[Node, None] = {}
-    stack, seen = list(wanted), set(wanted)
+def _inputs(paths: Explored, roots: Sequence[Node]) -> list[Node]:
+    """The input nodes that `roots` depend on.
+
+    A number among them is computed from elements of tensors, so their inputs count as well.
+    """
+    inputs: dict[Node, None] = {}
+    stack, seen = list(roots), set(roots)
     while stack:
         node = stack.pop()
         if node.op == "input":
-            found[node] = None
-        read = [*node.inputs, *elements(f for f in [ways.names.numbers.get(node)] if f)]
+            inputs[node] = None
+        read = [*node.inputs, *elements(f for f in [paths.names.numbers.get(node)] if f)]
         stack += [n for n in read if n not in seen]
         seen.update(read)
-    return list(found)
+    return list(inputs)
 
 
 def _prepared(graph: Graph, opset: int) -> Graph:
-    """The graph with composites opened that have no operator, and simplified."""
+    """The graph, simplified, without the composites that ONNX has no operator for."""
     def without_operator(g: Graph) -> Graph:
         return decompose_composites(g, lambda node: not is_written(node, opset))
 
@@ -123,22 +130,22 @@ def _prepared(graph: Graph, opset: int) -> Graph:
 
 
 def _name_outputs(writer: Writer, values: Sequence[Value], names: Sequence[str]) -> None:
-    """Gives the outputs their names: those of nodes are renamed, anything else is copied."""
-    made = {out for node in writer.nodes for out in node.output}
+    """Names the outputs: outputs of nodes are renamed, other values are copied by Identity."""
+    computed = {out for node in writer.nodes for out in node.output}
     renamed: dict[str, str] = {}
     for value, name in zip(values, names):
-        if value.name in made and value.name not in renamed:
+        if value.name in computed and value.name not in renamed:
             renamed[value.name] = name
         else:
             writer.op("Identity", [value], value.dtype, name=name)
     for node in _all_nodes(writer.nodes):
-        for places in (node.input, node.output):
-            for i, old in enumerate(places):
-                places[i] = renamed.get(old, old)
+        for slots in (node.input, node.output):
+            for i, old in enumerate(slots):
+                slots[i] = renamed.get(old, old)
 
 
 def _all_nodes(nodes: Iterable[Any]) -> Iterator[Any]:
-    """These, and the nodes of the graphs inside of them."""
+    """The nodes, and the nodes of their subgraphs."""
     for node in nodes:
         yield node
         for attribute in node.attribute:
@@ -149,10 +156,10 @@ def _assembled(writer: Writer, inputs: Mapping[Node, str], outputs: Iterable[tup
                ) -> Any:
     from onnx import helper
 
-    given = [Result(Value(name, n.type.dtype), n.type.shape) for n, name in inputs.items()]
+    input_values = [Result(Value(name, n.type.dtype), n.type.shape) for n, name in inputs.items()]
     read = {name for node in _all_nodes(writer.nodes) for name in node.input} | {*inputs.values()}
     graph = helper.make_graph(
-        writer.nodes, "main", [described(r.value.name, r) for r in given],
+        writer.nodes, "main", [described(r.value.name, r) for r in input_values],
         [described(name, r) for name, r in outputs],
         [constant for constant in writer.initializers if constant.name in read])
     opset = helper.make_opsetid("", writer.opset)
@@ -163,7 +170,7 @@ def _assembled(writer: Writer, inputs: Mapping[Node, str], outputs: Iterable[tup
 
 
 def describe(model: Any, metadata: Mapping[str, str], conditions: Sequence[SizeCondition]) -> None:
-    """Writes down in the model what the user says of it, and for which sizes it holds."""
+    """Stores the user's metadata in the model, and the conditions on sizes."""
     from onnx import helper
 
     limits = {"valid for": ", ".join(map(str, conditions))} if conditions else {}
@@ -172,8 +179,8 @@ def describe(model: Any, metadata: Mapping[str, str], conditions: Sequence[SizeC
 
 @functools.cache
 def version() -> str:
-    """The version of fusewire that is installed; empty where none is."""
-    from importlib import metadata  # takes as long as all of this package
+    """The installed version of fusewire; empty if it is not installed."""
+    from importlib import metadata  # its import takes as long as this whole package
 
     try:
         return metadata.version("fusewire")

@@ -1,5 +1,4 @@
-"""A function and its example arguments as a recording for all sizes: what every export begins with.
-"""
+"""Traces a function on its example arguments for all sizes; every export begins here."""
 
 from __future__ import annotations
 
@@ -22,16 +21,16 @@ from .training_state import Held, after
 
 
 def plain(fn: Any) -> Callable[..., Any]:
-    """The function itself where it is compiled."""
+    """The original function of a compiled function, or the function itself."""
     if not callable(fn):
-        raise ExportError(f"export: takes a function or a module, not {type(fn).__name__}",
+        raise ExportError(f"export: expected a function or a module, got {type(fn).__name__}",
                           "export(model, (x,), path)")
     return fn.original if isinstance(fn, Compiled) else fn  # type: ignore[no-any-return]
 
 
 @contextlib.contextmanager
 def inference(fn: Callable[..., Any]) -> Iterator[None]:
-    """A context without the tape, the modules of `fn` in eval mode; they are put back after."""
+    """A context without gradients and with the modules of `fn` in eval mode; restored after it."""
     modules = [m for top in modules_of(walk(fn)) for m in top.modules()]
     before = [m.training for m in modules]
     try:
@@ -45,39 +44,42 @@ def inference(fn: Callable[..., Any]) -> Iterator[None]:
 
 
 def _recorded_sizes(example: Mapping[str, int]) -> dict[str, int]:
-    """Sizes to record with: those of the example, but for 1, which broadcasts like no other."""
+    """The sizes for the trace: those of the example, except 1.
+
+    Size 1 broadcasts, so a trace with it would hold for no other size.
+    """
     free = (p for p in (3, 5, 7, 11, 13, 17, 19, 23, 29, 31) if p not in example.values())
     return {name: next(free, 37) if size == 1 else size for name, size in example.items()}
 
 
 def explored(calls: Sequence[Arguments], sizes: ShapeEnv, training: bool, meeting: bool = True
              ) -> Explored:
-    """All ways of a function. ExportError for one that cannot be found."""
+    """All control-flow paths of a function. Raises ExportError if one cannot be traced."""
     examples = [_example(call, sizes) for call in calls]
     try:
         return explore(calls[0].fn, examples, sizes, training, meeting)
     except CaptureError as error:
-        made = _error_at(error.line, error.message, error.help)
-        made.layers = error.layers
-        raise made from error
+        located = _error_at(error.line, error.message, error.help)
+        located.layers = error.layers
+        raise located from error
     except Exception as error:
         try:
-            check_fixed(sizes)  # often it is a size that is no int which made it fail
-        except ExportError as ours:
-            raise ours from error
+            check_fixed(sizes)  # a failure is often due to a symbolic size where an int is needed
+        except ExportError as fixed:
+            raise fixed from error
         raise
 
 
 def _example(call: Arguments, sizes: ShapeEnv) -> Example:
     sizes.begin(_recorded_sizes(call.sizes()))
     arrays = [resized(a, axes, sizes.values) for a, axes in zip(call.arrays, call.axes)]
-    given = call.given(sizes, arrays)
-    args, kwargs = call.call([g.tensor for g in given])
-    return Example(args, kwargs, given, sizes.values)
+    inputs = call.export_inputs(sizes, arrays)
+    args, kwargs = call.call([g.tensor for g in inputs])
+    return Example(args, kwargs, inputs, sizes.values)
 
 
 def check_fixed(sizes: ShapeEnv) -> None:
-    """ExportError for a size that was to vary, where the run holds for one value of it only."""
+    """Raises ExportError if the trace is valid for only one value of a dynamic size."""
     for fixed in sizes.fixed:
         names = " and ".join(f"`{n}`" for n in sorted(fixed.expr.symbols()))
         raise _error_at(
@@ -101,59 +103,62 @@ def _error_at(line: str, message: str, help: str) -> ExportError:
 
 
 def conditions_of(sizes: ShapeEnv) -> list[SizeCondition]:
-    """What the run asked of sizes, without what follows from the rest."""
-    kept: list[SizeCondition] = []
+    """The conditions on sizes, without those that follow from others."""
+    independent: list[SizeCondition] = []
     for c in sizes.conditions.values():
-        if not any(c.follows_from(other) for other in kept):
-            kept = [*(k for k in kept if not k.follows_from(c)), c]
-    return kept
+        if not any(c.follows_from(other) for other in independent):
+            independent = [*(earlier for earlier in independent if not earlier.follows_from(c)), c]
+    return independent
 
 
-def results_of(ways: Explored, held: list[Held], wanted: Sequence[str] | None,
+def results_of(paths: Explored, held: list[Held], output_names: Sequence[str] | None,
              taken: Sequence[str]) -> Results:
-    """What the function returns: `output`, `output_1`, ..., or named by a dictionary's keys; and
-    what it changes."""
+    """The function's results and its changed state.
+
+    Results are named `output`, `output_1`, ... or by the keys of a returned dictionary.
+    """
     names: tuple[str, ...] | None = None
     nodes: dict[Exit, tuple[Node, ...]] = {}
-    for end, runs in ways.runs.items():
+    for end, runs in paths.runs.items():
         for run in runs:
-            found = _tensors(run.result)
-            if names is not None and names != tuple(found):
-                raise ExportError("the function returns other tensors on other ways: "
-                                  f"{', '.join(names)} and {', '.join(found)}",
-                                  "return the same number of tensors on each")
-            names = tuple(found)
-            _add(nodes, end, (*map(run.node_of, found.values()), *after(run, held)))
+            tensors = _tensors(run.result)
+            if names is not None and names != tuple(tensors):
+                raise ExportError("the function returns different tensors on different paths: "
+                                  f"{', '.join(names)} and {', '.join(tensors)}",
+                                  "return the same number of tensors on each path")
+            names = tuple(tensors)
+            _add(nodes, end, (*map(run.node_of, tensors.values()), *after(run, held)))
     assert names is not None
-    return Results((*_named(names, wanted, taken), *(h.after for h in held)), nodes)
+    return Results((*_named(names, output_names, taken), *(h.after for h in held)), nodes)
 
 
-def _add(nodes: dict[Exit, tuple[Node, ...]], end: Exit, found: tuple[Node, ...]) -> None:
-    """Notes the nodes of an end. ExportError where two runs came there with others."""
-    if nodes.setdefault(end, found) != found:
-        raise ExportError("the function gives something else for another example, though no "
-                          "value of a tensor decided so",
+def _add(nodes: dict[Exit, tuple[Node, ...]], end: Exit, results: tuple[Node, ...]) -> None:
+    """Adds the result nodes of an exit. Raises ExportError if two runs reached it with others."""
+    if nodes.setdefault(end, results) != results:
+        raise ExportError("the function computes something else for another example, but no "
+                          "branch on a tensor's value explains it",
                           "does it depend on more than its arguments: random numbers, time, state?")
 
 
 def _tensors(result: Any) -> dict[str, Tensor]:
     """The tensors that a function returns, by name."""
     _check_result(result)
-    found = leaves(result, "") if not isinstance(result, Tensor) else [("", result)]
-    if not found:
-        raise ExportError("the function returns no tensor", "a model has outputs: return them")
+    tensors = leaves(result, "") if not isinstance(result, Tensor) else [("", result)]
+    if not tensors:
+        raise ExportError("the function returns no tensor", "return the outputs of the model")
     named = isinstance(result, dict) or hasattr(result, "_fields")
     return {name[1:] if named else "output" if i == 0 else f"output_{i}": tensor
-            for i, (name, tensor) in enumerate(found)}
+            for i, (name, tensor) in enumerate(tensors)}
 
 
-def _named(own: tuple[str, ...], wanted: Sequence[str] | None, taken: Sequence[str]
+def _named(own: tuple[str, ...], output_names: Sequence[str] | None, taken: Sequence[str]
            ) -> tuple[str, ...]:
-    names = own if wanted is None else tuple(wanted)
-    if isinstance(wanted, str) or len(names) != len(own) or \
+    names = own if output_names is None else tuple(output_names)
+    if isinstance(output_names, str) or len(names) != len(own) or \
             len({*names, *taken}) != len(names) + len(taken):
-        raise ExportError(f"export: output_names {wanted!r} do not name the {len(own)} outputs",
-                          "give one name for each, all different, and not those of inputs "
+        raise ExportError(f"export: output_names {output_names!r} do not name the {len(own)} "
+                          "outputs",
+                          "pass one distinct name for each, other than the names of inputs "
                           f"({', '.join(taken)})")
     return names
 
@@ -165,5 +170,5 @@ def _check_result(value: Any) -> None:
         _check_result(part)
     if value is not None and not isinstance(value, (Tensor, dict, list, tuple)):
         kind = "size" if type(value) is Dim else type(value).__name__
-        raise ExportError(f"the function returns a {kind}, which is no tensor",
-                          "a model returns tensors: fw.tensor(x), or leave it out")
+        raise ExportError(f"the function returns a {kind}, which is not a tensor",
+                          "return fw.tensor(x), or leave it out")

@@ -1,4 +1,4 @@
-"""State of a training step: tensors that it changes, as inputs and outputs of its model."""
+"""Turns the state of a training step into inputs and outputs of its model."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ....eager.core.tensor import Tensor
 
 
 class Held(NamedTuple):
-    """A tensor that a step changes: the names of its value before and after, and who holds it."""
+    """A tensor that a step changes: the names of its value before and after, and its owners."""
 
     name: str
     after: str
@@ -21,23 +21,23 @@ class Held(NamedTuple):
     tensors: list[Tensor]
 
 
-def states_of(ways: Explored, names: Mapping[int, str]) -> list[Held]:
-    """What the function changes on any way, named as the module or the optimizer names it."""
-    outside = ways.names.outside
+def states_of(paths: Explored, names: Mapping[int, str]) -> list[Held]:
+    """The tensors that any path changes, named as in the module or the optimizer."""
+    outside = paths.names.outside
     own: dict[int, str] = {}
-    for node, tensors in ways.states.items():
+    for node, tensors in paths.states.items():
         name = names.get(id(outside[node].array)) or dotted(outside[node].path)
         own.update((id(t), name) for t in tensors)
-    found: dict[str, Held] = {}
-    for node, tensors in ways.states.items():
-        wanted = _name(outside[node].path, own, own[id(tensors[0])], len(tensors) > 1)
-        name = _unique(wanted or "state", found)
-        found[name] = Held(name, f"{name}.new", node, tensors)
-    return list(found.values())
+    states: dict[str, Held] = {}
+    for node, tensors in paths.states.items():
+        base = _name(outside[node].path, own, own[id(tensors[0])], len(tensors) > 1)
+        name = _unique(base or "state", states)
+        states[name] = Held(name, f"{name}.new", node, tensors)
+    return list(states.values())
 
 
 def _name(path: Path | None, names: Mapping[int, str], own: str, shared: bool) -> str:
-    """The name of a state; of an optimizer's that of the parameter comes first."""
+    """`own`, or for optimizer state the names of the parameter and of the state."""
     above = path.parent if path is not None else None
     key = getattr(above.key, "value", None) if above is not None else None
     if path is None or not isinstance(key, Tensor):
@@ -46,13 +46,13 @@ def _name(path: Path | None, names: Mapping[int, str], own: str, shared: bool) -
     return word if shared else f"{names.get(id(key), 'parameter')}.{word}"
 
 
-def _unique(wanted: str, taken: Mapping[str, Held]) -> str:
-    name, count = wanted, 1
+def _unique(base: str, taken: Mapping[str, Held]) -> str:
+    name, count = base, 1
     while name in taken:
-        name, count = f"{wanted}_{count}", count + 1
+        name, count = f"{base}_{count}", count + 1
     return name
 
 
 def after(run: ExportTrace, held: list[Held]) -> list[Node]:
-    """The nodes of what the states are after a run: themselves where it left them."""
+    """The nodes of the states at the end of a run."""
     return [run.after.get(h.node, h.node) for h in held]

@@ -1,4 +1,4 @@
-"""Running a written model, and comparing what it gives with what was wanted."""
+"""Runs an exported model and compares its outputs with the expected ones."""
 
 from __future__ import annotations
 
@@ -10,17 +10,20 @@ import numpy as np
 
 from ....eager.errors import ExportError
 
-# How far a result may be off, relative to the largest element of the output.
+# The error that a result may have, relative to the largest element of the output.
 TOLERANCE = {"float16": 1e-2, "float32": 1e-4, "float64": 1e-7}
 
-# The same for results of what rounds in between: to so many numbers that one more or less counts.
-_CODED, _SMALL = 2e-2, {"FLOAT16": 1e-2, "BFLOAT16": 5e-2}
+# Tolerances for models that round intermediate values, where one step of rounding is large.
+_QUANTIZED, _SMALL = 2e-2, {"FLOAT16": 1e-2, "BFLOAT16": 5e-2}
 
-_OURS = "this is a bug in fusewire: please report it with the function"
+_REPORT_BUG = "this is a bug in fusewire: please report it with the function"
 
 
 class Runner(NamedTuple):
-    """Who runs a model: its name, run(inputs by name) -> outputs, and why it is not onnxruntime."""
+    """A runtime for a model: its name, and run(inputs by name) -> outputs.
+
+    `note` says why it is not onnxruntime.
+    """
 
     name: str
     run: Any
@@ -28,19 +31,18 @@ class Runner(NamedTuple):
 
 
 def check_valid(model: Any) -> None:
-    """ExportError unless onnx's own checker accepts the model or the one at a path, types and
-    shapes included."""
+    """Raises ExportError if onnx's checker, with shape inference, rejects a model or a file."""
     from onnx import checker, shape_inference
 
     try:
         checker.check_model(model, full_check=True)
     except (checker.ValidationError, shape_inference.InferenceError) as error:
-        raise ExportError(f"onnx's checker refuses the model: {error}",
-                          _OURS) from None
+        raise ExportError(f"onnx's checker rejects the model: {error}",
+                          _REPORT_BUG) from None
 
 
 def runner(data: bytes | str) -> Runner:
-    """onnxruntime where it is installed and has all operators, else onnx's reference evaluator."""
+    """onnxruntime if it is installed and has all operators, else onnx's reference evaluator."""
     if importlib.util.find_spec("onnxruntime") is None:
         return reference(data, "onnxruntime is not installed")
     import onnxruntime as ort
@@ -53,7 +55,7 @@ def runner(data: bytes | str) -> Runner:
         if type(error).__name__ == "NotImplemented":
             return reference(data, f"onnxruntime {ort.__version__} cannot run the model: "
                                     f"{str(error).splitlines()[0]}")
-        raise ExportError(f"onnxruntime {ort.__version__} does not load the model: {error}",
+        raise ExportError(f"onnxruntime {ort.__version__} cannot load the model: {error}",
                           "try another opset: export(..., opset=17)") from None
     return Runner(f"onnxruntime {ort.__version__}", lambda inputs: session.run(None, dict(inputs)))
 
@@ -72,63 +74,66 @@ def reference(data: bytes | str, note: str) -> Runner:
     return Runner(f"onnx {onnx.__version__} reference", run, note)
 
 
-def compare(run: Any, inputs: Mapping[str, Any], wanted: Sequence[tuple[str, Any]], where: str,
+def compare(run: Any, inputs: Mapping[str, Any], expected: Sequence[tuple[str, Any]], where: str,
             others: Sequence[Any] = (), rounding: float = 0.0) -> float:
-    """The largest difference between the model and the function. ExportError for one too large.
+    """The largest difference between the model's outputs and the expected ones.
 
-    `rounding`: how far results of floats may be off in any case (`rounding_of`).
+    Raises ExportError if one is beyond its tolerance.
 
-    `others`: what the function gives for inputs that differ by rounding alone, where a result may
-    be as far away: the direction of a gradient that should be 0, say.
+    `rounding`: the relative error that float results may have in any case (`rounding_of`).
+
+    `others`: the function's results for inputs perturbed by rounding. A result may be as far off as
+    these, such as the direction of a gradient that should be 0.
     """
     try:
-        got = run({name: np.ascontiguousarray(x).reshape(x.shape) for name, x in inputs.items()})
+        outputs = run({name: np.ascontiguousarray(x).reshape(x.shape)
+                       for name, x in inputs.items()})
     except Exception as error:  # of whichever runtime it is
         raise ExportError(f"the model fails {where}: {error}",
-                          _OURS) from None
+                          _REPORT_BUG) from None
     largest = 0.0
-    for i, ((name, want), have) in enumerate(zip(wanted, got, strict=True)):
-        if have.shape != want.shape or have.dtype != want.dtype:
-            raise ExportError(f"{where} the output {name} is {have.dtype.name}{list(have.shape)}, "
-                              f"the function gives {want.dtype.name}{list(want.shape)}",
-                              _OURS)
-        apart = difference(have, want)
+    for i, ((name, correct), output) in enumerate(zip(expected, outputs, strict=True)):
+        if output.shape != correct.shape or output.dtype != correct.dtype:
+            raise ExportError(f"{where} the output {name} is "
+                              f"{output.dtype.name}{list(output.shape)}, the function returns "
+                              f"{correct.dtype.name}{list(correct.shape)}", _REPORT_BUG)
+        apart = difference(output, correct)
         largest = max(largest, apart)
-        usual = TOLERANCE.get(want.dtype.name, 0.0)
-        limit = (max(usual, rounding) if usual else 0.0) * max(1.0, _scale(want))
-        limit = max(limit, 4 * difference(others[i], want)) if others else limit
+        usual = TOLERANCE.get(correct.dtype.name, 0.0)
+        limit = (max(usual, rounding) if usual else 0.0) * max(1.0, _scale(correct))
+        limit = max(limit, 4 * difference(others[i], correct)) if others else limit
         if not apart <= limit:
-            raise ExportError(f"{where} the output {name} differs by {apart:.3g} from what the "
-                              f"function gives (allowed: {limit:.3g})",
+            raise ExportError(f"{where} the output {name} differs by {apart:.3g} from the "
+                              f"function's result (tolerance {limit:.3g})",
                               "does the function depend on more than its arguments: random "
-                              "numbers, time, state, sizes made into plain numbers?")
+                              "numbers, time, state, sizes converted to plain numbers?")
     return largest
 
 
 def rounding_of(model: Any) -> float:
-    """How far results may be off as a model rounds on its way; 0 where it does not."""
+    """The relative error due to rounding of intermediate values; 0 if the model rounds none."""
     from onnx import TensorProto
 
-    found = [0.0]
+    errors = [0.0]
     graphs = [model.graph]
     while graphs:
         for node in graphs.pop().node:
             graphs += [a.g for a in node.attribute if a.HasField("g")]
             if node.op_type in ("QuantizeLinear", "DynamicQuantizeLinear"):
-                found.append(_CODED)
+                errors.append(_QUANTIZED)
             elif node.op_type == "Cast":
-                found.append(_SMALL.get(TensorProto.DataType.Name(node.attribute[0].i), 0.0))
-    return max(found)
+                errors.append(_SMALL.get(TensorProto.DataType.Name(node.attribute[0].i), 0.0))
+    return max(errors)
 
 
-def difference(have: Any, want: Any) -> float:
-    """The largest difference of two arrays; infinite where one is nan or infinite alone."""
-    if have.dtype.kind not in "fc":  # Python's integers do not overflow
-        pairs = zip(have[have != want].tolist(), want[have != want].tolist())
+def difference(output: Any, expected: Any) -> float:
+    """The largest difference of two arrays; infinite where only one is nan or infinite."""
+    if output.dtype.kind not in "fc":  # Python's integers do not overflow
+        pairs = zip(output[output != expected].tolist(), expected[output != expected].tolist())
         return float(max((abs(int(a) - int(b)) for a, b in pairs), default=0))
     with np.errstate(all="ignore"):
-        apart = np.abs(have.astype(np.float64) - want.astype(np.float64))
-    same = (have == want) | (np.isnan(have) & np.isnan(want))
+        apart = np.abs(output.astype(np.float64) - expected.astype(np.float64))
+    same = (output == expected) | (np.isnan(output) & np.isnan(expected))
     apart = np.where(same, 0.0, np.where(np.isfinite(apart), apart, np.inf))
     return float(apart.max(initial=0.0))
 

@@ -1,4 +1,4 @@
-"""Verifying a model: it is run beside the function, at the sizes of the example and at others."""
+"""Verifies a model: runs it beside the function at the sizes of the example and at others."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from .compare import check_valid, compare, rounding_of, runner
 
 _PRIMES = (5, 7, 11, 13, 17, 19, 23, 29, 31, 37)
 _STEPS = 3  # of training
-_TRIES = 3  # sizes tried until the function takes one
+_TRIES = 3  # sizes tried until the function accepts one
 
 
 @dataclass
 class Check:
-    """What verifying a model found."""
+    """The result of verifying a model."""
 
     error: float | None = None
     sizes: list[dict[str, int]] = field(default_factory=list)
@@ -34,28 +34,30 @@ class Check:
     conditions: list[SizeCondition] = field(default_factory=list)
 
 
-def verify_model(made: Files, calls: Sequence[Arguments], outputs: Sequence[str],
+def verify_model(unpublished: Files, calls: Sequence[Arguments], outputs: Sequence[str],
                  held: Sequence[Held], check: Check) -> None:
-    """Fills `check`: the model against the function, on the examples and at other sizes; what
-    changes state is run several times in a row."""
-    source = made.loadable()
-    check_valid(made.model if isinstance(source, bytes) else source)
-    found = runner(source)
-    check.runner, check.error = found.name, 0.0
-    check.notes += [found.note] if found.note else []
-    call, rounding = calls[0], rounding_of(made.model)
+    """Compares the model with the function on the examples and at other sizes, and fills `check`.
+
+    A function that changes state is run several times in a row.
+    """
+    source = unpublished.loadable()
+    check_valid(unpublished.model if isinstance(source, bytes) else source)
+    runtime = runner(source)
+    check.runner, check.error = runtime.name, 0.0
+    check.notes += [runtime.note] if runtime.note else []
+    call, rounding = calls[0], rounding_of(unpublished.model)
 
     def at(sizes: dict[str, int], arrays: Sequence[Any]) -> None:
         where = "at " + ", ".join(f"{k} = {v}" for k, v in sizes.items()) if sizes else \
             "on the example"
-        given = dict(zip(call.names, arrays))
-        near = _eager(call, _nearly(arrays), held) if held else []
-        for step, wanted in enumerate(_eager(call, arrays, held)):
-            place = f"{where}, in step {step + 1}," if step else where
-            error = compare(found.run, given, list(zip(outputs, wanted)), place,
-                            near[step] if held else (), rounding)
+        feed = dict(zip(call.names, arrays))
+        perturbed = _eager(call, _perturbed(arrays), held) if held else []
+        for step, expected in enumerate(_eager(call, arrays, held)):
+            step_label = f"{where}, in step {step + 1}," if step else where
+            error = compare(runtime.run, feed, list(zip(outputs, expected)), step_label,
+                            perturbed[step] if held else (), rounding)
             check.error = max(check.error or 0.0, error)
-            given |= dict(zip((h.name for h in held), wanted[len(wanted) - len(held):]))
+            feed |= dict(zip((h.name for h in held), expected[len(expected) - len(held):]))
         if sizes not in check.sizes:
             check.sizes.append(sizes)
 
@@ -66,11 +68,11 @@ def verify_model(made: Files, calls: Sequence[Arguments], outputs: Sequence[str]
 
 
 def _compare_elsewhere(at: Any, call: Arguments, example: dict[str, int], check: Check) -> None:
-    """Compares at other sizes, with all of them 1, and where a size was found not to be another."""
+    """Compares at other sizes, with all of them 1, and where only conditions `a != b` fail."""
     rng = np.random.default_rng(0)
 
     def drawn_at(sizes: dict[str, int]) -> bool:
-        """Whether the function takes these sizes, the model being right for them."""
+        """True if the function accepts these sizes; the model is compared there."""
         arrays = [drawn(a, axes, sizes, rng) for a, axes in zip(call.arrays, call.axes)]
         try:
             _eager(call, arrays, ())
@@ -83,7 +85,7 @@ def _compare_elsewhere(at: Any, call: Arguments, example: dict[str, int], check:
         if drawn_at(sizes):
             break
     else:
-        check.notes.append("not checked at other sizes: the function takes none of those tried")
+        check.notes.append("not checked at other sizes: the function accepts none of those tried")
     for sizes in doubtful_sizes(example, check.conditions):
         if sizes in check.sizes:
             continue
@@ -92,24 +94,27 @@ def _compare_elsewhere(at: Any, call: Arguments, example: dict[str, int], check:
         except ExportError:
             if all(c.holds(sizes) for c in check.conditions):
                 raise
-            # else it differs where a condition fails: a real condition
+            # else the model differs where a condition fails, so the condition is needed
     check.conditions = [c for c in check.conditions if all(map(c.holds, check.sizes))]
 
 
 def _eager(call: Arguments, arrays: Sequence[Any], held: Sequence[Held]) -> list[list[Any]]:
-    """What the function gives, and changes, as arrays; several calls in a row of what changes."""
-    found = []
+    """The function's results and changed state as arrays, for each of several calls in a row.
+
+    A function without state is called once.
+    """
+    steps = []
     with unchanged(call.fn):  # each run starts from the state that was recorded
         for _ in range(_STEPS if held else 1):
-            args, kwargs = call.call(call.placed(arrays))
+            args, kwargs = call.call(call.tensors_of(arrays))
             result = call.fn(*args, **kwargs)
-            found.append([host(t._data) for t in (*(t for _, t in leaves(result, "")),
+            steps.append([host(t._data) for t in (*(t for _, t in leaves(result, "")),
                                                   *(h.tensors[0] for h in held))])
-    return found
+    return steps
 
 
-def _nearly(arrays: Sequence[Any]) -> list[Any]:
-    """These, as another order of sums might have rounded them."""
+def _perturbed(arrays: Sequence[Any]) -> list[Any]:
+    """The arrays with errors as from summation in another order."""
     rng = np.random.default_rng(0)
     return [(a * (1 + 1e-6 * rng.standard_normal(a.shape))).astype(a.dtype)
             if a.dtype.kind == "f" else a for a in arrays]
@@ -117,18 +122,18 @@ def _nearly(arrays: Sequence[Any]) -> list[Any]:
 
 def other_sizes(sizes: Mapping[str, int], conditions: Iterable[SizeCondition]
                 ) -> Iterator[dict[str, int]]:
-    """Further sizes to check at, different for each name, that meet the conditions."""
-    asked = list(conditions)
+    """Further sizes that fulfil the conditions, a different one for each name."""
+    required = list(conditions)
     for values in _candidates(list(sizes.values())):
         trial = dict(zip(sizes, values))
-        if all(c.holds(trial) for c in asked) and \
+        if all(c.holds(trial) for c in required) and \
                 all(trial[name] != size for name, size in sizes.items()):
             yield trial
 
 
 def doubtful_sizes(sizes: Mapping[str, int], conditions: Sequence[SizeCondition]
                    ) -> Iterator[dict[str, int]]:
-    """Sizes at which only conditions `a != b` fail: often these were asked without need.
+    """Sizes at which only conditions `a != b` fail, which traces often record needlessly.
 
     All sizes 1 first, then one for each condition on one name.
     """

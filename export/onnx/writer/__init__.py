@@ -1,1 +1,1 @@
-"""Writes nodes, sizes and numbers of an ONNX model."""
+"""Writes the nodes, sizes and numbers of an ONNX model."""

@@ -1,4 +1,4 @@
-"""What the rows of the table write into."""
+"""Defines the context of a model being written, which the rows of the op table receive."""
 
 from __future__ import annotations
 
@@ -15,14 +15,15 @@ from .size_expressions import SizeWriter
 
 @dataclass(frozen=True)
 class Context:
-    """A model being written: its body, its sizes, and the builder of pointwise formulas."""
+    """A model being written: its writer, its sizes, and the builder of pointwise formulas."""
 
     writer: Writer
     sizes: SizeWriter
     k: Builder
 
     def reduce(self, kind: str, x: Value, axes: tuple[int, ...], keepdims: bool) -> Value:
-        """ReduceSum and its like; before opset 18 all but ReduceSum take the axes as attribute."""
+        """A ReduceSum or similar node. Before opset 18, only ReduceSum takes its axes as an
+        input."""
         w = self.writer
         if kind == "ReduceSum" or w.opset >= 18:
             out = w.apply(kind, [x, w.ints(axes)], keepdims=int(keepdims))
@@ -31,27 +32,28 @@ class Context:
         return out
 
     def expand(self, x: Value, own: Any, shape: Any) -> Value:
-        """`x` of shape `own` repeated to `shape`; an axis that stays needs no size."""
-        kept = [1] * (len(shape) - len(own)) + list(own)
-        wanted = [1 if size == old else size for size, old in zip(shape, kept)]
-        if all(type(n) is int and n == 1 for n in wanted) and len(own) == len(shape):
+        """`x` of shape `own` broadcast to `shape`. Sizes of axes that do not change are not
+        computed."""
+        padded = [1] * (len(shape) - len(own)) + list(own)
+        target = [1 if size == old else size for size, old in zip(shape, padded)]
+        if all(type(n) is int and n == 1 for n in target) and len(own) == len(shape):
             return x
-        return self.writer.op("Expand", [x, self.sizes.vector(wanted)], x.dtype)
+        return self.writer.op("Expand", [x, self.sizes.vector(target)], x.dtype)
 
     def positions(self, size: Any) -> Any:
-        """0, 1, ... size - 1: an array where the size is known, else numbers in the model."""
+        """0, 1, ... size - 1: an array if the size is an int, else numbers in the model."""
         if type(size) is not Dim:
             return np.arange(size)
         w = self.writer
         limits = [w.const(np.int64(0)), self.sizes.number(size, np.int64), w.const(np.int64(1))]
         return Number(self.k, w.op("Range", limits, np.int64))
 
-    def known(self, x: Any, dtype: Any) -> Value:
-        """A vector, array or numbers, as a value of the model."""
+    def as_value(self, x: Any, dtype: Any) -> Value:
+        """The tensor of an array or number: its own value, or a constant."""
         return x.value if isinstance(x, Number) else self.writer.const(np.asarray(x, dtype))
 
     def size_number(self, size: Any) -> Any:
-        """A size to compute with beside `positions`."""
+        """A size for arithmetic with `positions`: an int, or a number in the model."""
         if type(size) is not Dim:
             return size
         return Number(self.k, self.sizes.number(size, np.int64))

@@ -1,4 +1,4 @@
-"""A model as files: one below 2 GB, which is what protobuf can hold, else another with its data."""
+"""Writes a model as one file, or above protobuf's limit of 2 GB as a file and a data file."""
 
 from __future__ import annotations
 
@@ -10,47 +10,49 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-LIMIT = 2 ** 31 - 2 ** 20  # bytes of data in one protobuf message, with room for all else
-_INSIDE = 1024  # bytes of a constant that stays in the model in any case
-_PAGE = 4096  # where data begins: a runtime may map the file into memory
+LIMIT = 2 ** 31 - 2 ** 20  # bytes of data in one protobuf message, with room for the rest
+_MIN_EXTERNAL_BYTES = 1024  # smaller constants always stay in the model
+_PAGE = 4096  # alignment of data in the file, so that a runtime may map it into memory
 
 
 class Files:
-    """The files of a model, beside where they shall be until they are put there."""
+    """The files of a model, in a temporary folder beside their target until `publish`."""
 
     def __init__(self, model: Any, path: str | os.PathLike[str]) -> None:
         self.model, self.target = model, Path(path)
-        mark = f".{self.target.name}.{os.getpid()}.{threading.get_ident()}"
-        self.folder = self.target.with_name(mark)
-        self.apart = sum(len(t.raw_data) for t in model.graph.initializer) > LIMIT
+        name = f".{self.target.name}.{os.getpid()}.{threading.get_ident()}"
+        self.folder = self.target.with_name(name)
+        self.has_data_file = sum(len(t.raw_data) for t in model.graph.initializer) > LIMIT
         self.folder.mkdir()
-        if self.apart:
+        if self.has_data_file:
             self._write_data()
 
     @property
     def file(self) -> Path:
-        """The model where it is until then."""
+        """The temporary file of the model."""
         return self.folder / self.target.name
 
     @property
     def data(self) -> Path:
-        """The file with its data, where there is one."""
+        """The temporary file of its data, if it has one."""
         return self.folder / f"{self.target.name}.data"
 
     def loadable(self) -> bytes | str:
-        """What a runtime loads."""
-        if not self.apart:
+        """A form that runtimes load: the model's bytes, or the path of its temporary file."""
+        if not self.has_data_file:
             return bytes(self.model.SerializeToString(deterministic=True))
         self._write_model()
         return str(self.file)
 
-    def put(self) -> int:
-        """Puts the files in place, each in one step: a reader finds the old one or the new one,
-        never half of it. The bytes that they have."""
+    def publish(self) -> int:
+        """Moves each file to its target atomically, and returns their total size in bytes.
+
+        A reader finds the old file or the new one, never a part of it.
+        """
         self._write_model()
-        made = [self.data, self.file] if self.apart else [self.file]
-        size = sum(f.stat().st_size for f in made)
-        for file in made:
+        files = [self.data, self.file] if self.has_data_file else [self.file]
+        size = sum(f.stat().st_size for f in files)
+        for file in files:
             os.replace(file, self.target.with_name(file.name))
         return size
 
@@ -58,13 +60,13 @@ class Files:
         self.file.write_bytes(self.model.SerializeToString(deterministic=True))
 
     def _write_data(self) -> None:
-        """Moves what is large from the model into a file of its own."""
+        """Moves large constants from the model into the data file."""
         from onnx.external_data_helper import set_external_data
 
         with self.data.open("wb") as out:
             for tensor in self.model.graph.initializer:
                 length = len(tensor.raw_data)
-                if length < _INSIDE:
+                if length < _MIN_EXTERNAL_BYTES:
                     continue
                 out.write(bytes(-out.tell() % _PAGE))
                 set_external_data(tensor, self.data.name, out.tell(), length)
@@ -74,9 +76,9 @@ class Files:
 
 @contextlib.contextmanager
 def files(model: Any, path: str | os.PathLike[str]) -> Iterator[Files]:
-    """A context that gives the files of a model; those not put in place are gone after it."""
-    made = Files(model, path)
+    """A context with the files of a model; files that were not published are deleted after it."""
+    unpublished = Files(model, path)
     try:
-        yield made
+        yield unpublished
     finally:
-        shutil.rmtree(made.folder, ignore_errors=True)
+        shutil.rmtree(unpublished.folder, ignore_errors=True)

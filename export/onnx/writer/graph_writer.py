@@ -1,4 +1,4 @@
-"""Writing ONNX: nodes, constants and names of one model, each value with its dtype."""
+"""Writes the nodes, constants and names of one model; each value has its dtype."""
 
 from __future__ import annotations
 
@@ -14,45 +14,45 @@ import numpy as np
 from ....capture.sizes.symbolic_dim import Dim
 from ....eager.errors import ExportError
 
-# Where an operator is not defined for a dtype, it is computed in the next wider one and cast back.
+# If an operator is not defined for a dtype, it is computed in the next wider one and cast back.
 _WIDER = {"bool": "int32", "int8": "int32", "int16": "int32", "uint8": "int32", "uint16": "int32",
           "int32": "int64", "uint32": "int64", "uint64": "int64", "float16": "float32"}
 
 
 class Value(NamedTuple):
-    """A tensor of the model: its name, and its dtype."""
+    """A tensor of the model: its name and its dtype."""
 
     name: str
     dtype: np.dtype[Any]
 
 
 class Writer:
-    """The body of a model as it grows."""
+    """The nodes and initializers of a model under construction."""
 
     def __init__(self, opset: int) -> None:
         self.opset = opset
         self.nodes: list[Any] = []
         self.initializers: list[Any] = []
         self.shared: ChainMap[Any, list[Value]] = ChainMap()  # results of nodes that have several
-        self.site = ""  # the user's line that is being written
-        self._count = 0  # of nodes, those of subgraphs as well
+        self.site = ""  # the user's line of the nodes being written
+        self._count = 0  # nodes written so far, with those of subgraphs
         self._taken: set[str] = set()
         self._constants: dict[Any, Value] = {}
-        self._arrays: dict[str, Any] = {}  # those of the constants, by name
+        self._arrays: dict[str, Any] = {}  # the values of constants, by name
 
-    def unique(self, wanted: str) -> str:
-        """`wanted`, or with a number where the model has that name already."""
-        name, count = wanted, 1
+    def unique(self, base: str) -> str:
+        """`base`, with a number appended if the model has that name already."""
+        name, count = base, 1
         while name in self._taken:
-            name, count = f"{wanted}_{count}", count + 1
+            name, count = f"{base}_{count}", count + 1
         self._taken.add(name)
         return name
 
     def op(self, kind: str, inputs: Sequence[Value | None], dtype: Any, name: str = "",
            before: int = 0, **attributes: Any) -> Value:
-        """The result, of `dtype`, of a new node; None is an input left out.
+        """The result, of `dtype`, of a new node; None stands for an omitted input.
 
-        before: how many results the operator has before the one wanted.
+        before: the number of unused outputs in front of this one.
         """
         output = name or self.unique(f"{kind.lower()}_{self._count}")
         unused = [self.unique(f"{output}_unused") for _ in range(before)]
@@ -61,7 +61,7 @@ class Writer:
 
     def ops(self, kind: str, inputs: Sequence[Value | None], dtypes: Sequence[Any],
             **attributes: Any) -> list[Value]:
-        """The results, of these dtypes, of a new node."""
+        """The results of a new node, of these dtypes."""
         names = [self.unique(f"{kind.lower()}_{self._count}") for _ in dtypes]
         self._node(kind, inputs, names, attributes)
         return [Value(name, np.dtype(dtype)) for name, dtype in zip(names, dtypes)]
@@ -72,8 +72,8 @@ class Writer:
 
         for name, value in attributes.items():
             if type(value) in (list, tuple) and any(type(n) is Dim for n in value):
-                raise ExportError(f"{name} would vary, which is fixed in a model",
-                                  "leave the axis out of dynamic_shapes")
+                raise ExportError(f"the attribute {name} depends on a dynamic size, but attributes "
+                                  "are constants", "leave the axis out of dynamic_shapes")
         self.nodes.append(helper.make_node(
             kind, [x.name if x is not None else "" for x in inputs], outputs,
             name=f"{kind}_{self._count}", doc_string=self.site or None, **attributes))
@@ -81,7 +81,7 @@ class Writer:
 
     @contextlib.contextmanager
     def subgraph(self) -> Iterator[None]:
-        """A context in which `nodes` are those of a graph inside of the present one."""
+        """A context in which `nodes` are those of a subgraph of the present graph."""
         around, self.nodes, self.shared = self.nodes, [], self.shared.new_child()
         try:
             yield
@@ -90,78 +90,78 @@ class Writer:
 
     def apply(self, kind: str, inputs: Sequence[Value], dtype: Any = None, typed: int = 0,
               **attributes: Any) -> Value:
-        """`op`, computed in a wider dtype where the operator does not take this one.
+        """The result of `op`, in a wider dtype if the operator does not support its inputs.
 
-        Input number `typed` and its equals are the ones cast; the result is cast back to `dtype`,
-        by default theirs.
+        Input number `typed` and the inputs of its dtype are cast. The result is cast back to
+        `dtype`, by default the dtype of that input.
         """
         own = inputs[typed].dtype
         result = own if dtype is None else np.dtype(dtype)
-        taken = self._accepted(kind, own, typed)
-        if taken == own:
+        supported = self._accepted(kind, own, typed)
+        if supported == own:
             return self.op(kind, inputs, result, **attributes)
-        wide = [self.cast(x, taken) if x.dtype == own else x for x in inputs]
-        out = self.op(kind, wide, taken if result == own else result, **attributes)
+        wide = [self.cast(x, supported) if x.dtype == own else x for x in inputs]
+        out = self.op(kind, wide, supported if result == own else result, **attributes)
         return self.cast(out, result)
 
     def _accepted(self, kind: str, dtype: np.dtype[Any], typed: int) -> np.dtype[Any]:
-        """The narrowest dtype from `dtype` up that the operator is defined for."""
+        """The narrowest dtype, from `dtype` upwards, that the operator supports."""
         allowed, name = _accepts(kind, self.opset, typed), dtype.name
         while name not in allowed:
             if name not in _WIDER:
                 raise ExportError(f"ONNX has no {kind} of {dtype.name} in opset {self.opset}",
-                                  "cast to a dtype that it has, such as fw.float32")
+                                  "cast to a supported dtype, such as fw.float32")
             name = _WIDER[name]
         return np.dtype(name)
 
     def cast(self, x: Value, dtype: Any) -> Value:
-        """`x` in another dtype."""
+        """`x` converted to another dtype."""
         from onnx import helper
 
-        wanted = np.dtype(dtype)
-        if x.dtype == wanted:
+        target = np.dtype(dtype)
+        if x.dtype == target:
             return x
-        if "c" in (x.dtype.kind, wanted.kind):
-            raise ExportError(f"ONNX cannot cast {x.dtype.name} to {wanted.name}",
+        if "c" in (x.dtype.kind, target.kind):
+            raise ExportError(f"ONNX cannot cast {x.dtype.name} to {target.name}",
                               "keep real and imaginary parts as two tensors")
-        return self.op("Cast", [x], wanted, to=helper.np_dtype_to_tensor_dtype(wanted))
+        return self.op("Cast", [x], target, to=helper.np_dtype_to_tensor_dtype(target))
 
     def const(self, array: Any, dtype: Any = None, name: str = "") -> Value:
-        """A constant of the model; equal ones without a name are one."""
+        """A constant of the model; equal constants without a name are shared."""
         from onnx import numpy_helper
 
         array = np.ascontiguousarray(array, dtype).reshape(np.shape(array))
         key = None if name else (array.dtype.str, array.shape, array.tobytes())
-        found = self._constants.get(key)
-        if found is None:
+        constant = self._constants.get(key)
+        if constant is None:
             label = self.unique(name or f"constant_{len(self._constants)}")
             self.initializers.append(numpy_helper.from_array(array, label))
             self._arrays[label] = array
-            found = Value(label, array.dtype)
+            constant = Value(label, array.dtype)
             if key is not None:
-                self._constants[key] = found
-        return found
+                self._constants[key] = constant
+        return constant
 
     def array(self, x: Value) -> Any:
-        """The values of a constant; None for what is none."""
+        """The array of a constant; None for other values."""
         return self._arrays.get(x.name)
 
     def start(self, name: str, array: Any) -> None:
-        """The value of an input of the model where a call gives none."""
+        """Sets the default of a model input, for calls that do not pass it."""
         from onnx import numpy_helper
 
         self.initializers.append(numpy_helper.from_array(np.ascontiguousarray(array).reshape(
             array.shape), name))
 
-    def permuted(self, x: Value, order: Sequence[int]) -> Value:
-        """`x` with its axes in another order; of a constant that is a constant."""
-        if list(order) == list(range(len(order))):
+    def permuted(self, x: Value, perm: Sequence[int]) -> Value:
+        """`x` with its axes permuted; a permuted constant is folded into a new constant."""
+        if list(perm) == list(range(len(perm))):
             return x
         if x.name not in self._arrays:
-            return self.op("Transpose", [x], x.dtype, perm=list(order))
-        key = (x.name, *order)
+            return self.op("Transpose", [x], x.dtype, perm=list(perm))
+        key = (x.name, *perm)
         if key not in self._constants:
-            self._constants[key] = self.const(self._arrays[x.name].transpose(order),
+            self._constants[key] = self.const(self._arrays[x.name].transpose(perm),
                                               name=f"{x.name}.T")
         return self._constants[key]
 
@@ -176,7 +176,7 @@ class Writer:
 
 @cache
 def _accepts(kind: str, opset: int, typed: int) -> frozenset[str]:
-    """Names of the dtypes that input number `typed` of an operator may have."""
+    """The names of the dtypes that input number `typed` of an operator supports."""
     from onnx import defs
 
     try:
@@ -185,8 +185,8 @@ def _accepts(kind: str, opset: int, typed: int) -> frozenset[str]:
         raise ExportError(f"opset {opset} has no operator {kind}",
                           "export with a later opset, such as opset=18") from None
     inputs = schema.inputs
-    wanted = inputs[min(typed, len(inputs) - 1)].type_str
+    type_parameter = inputs[min(typed, len(inputs) - 1)].type_str
     allowed = next((c.allowed_type_strs for c in schema.type_constraints
-                    if c.type_param_str == wanted), [wanted])
+                    if c.type_param_str == type_parameter), [type_parameter])
     names = (re.fullmatch(r"tensor\((\w+)\)", t) for t in allowed)
     return frozenset({"float": "float32", "double": "float64"}.get(n[1], n[1]) for n in names if n)

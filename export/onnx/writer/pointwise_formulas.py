@@ -1,4 +1,4 @@
-"""Formulas of pointwise ops as ONNX: the builder `k` whose numbers are tensors of a model."""
+"""Writes formulas of pointwise ops as ONNX nodes, with a builder `k` of tensor-valued numbers."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ import numpy as np
 from .graph_writer import Value, Writer
 
 BOOL = np.dtype(bool)
-_LOGIC = {"Add": "Or", "Mul": "And", "Max": "Or", "Min": "And"}  # what these mean for truth values
+_LOGIC = {"Add": "Or", "Mul": "And", "Max": "Or", "Min": "And"}  # their meaning for booleans
 _BITS = {"And": "BitwiseAnd", "Or": "BitwiseOr", "Xor": "BitwiseXor"}
 
 
 class Number:
-    """A tensor of the model with Python's operators. Python's numbers take its dtype."""
+    """A tensor of the model with Python's operators. Python numbers take its dtype."""
 
     __hash__ = None  # type: ignore[assignment]
 
@@ -98,7 +98,8 @@ class Number:
 
 
 class Builder:
-    """`k` of a pointwise formula: what ONNX has by name, and the rest in terms of that."""
+    """`k` of a pointwise formula: functions that ONNX has as operators, and compositions of
+    them."""
 
     def __init__(self, writer: Writer) -> None:
         self.writer = writer
@@ -131,20 +132,20 @@ class Builder:
         inputs = [c.value, self._value(x, dtype), self._value(y, dtype)]
         return Number(self, self.writer.op("Where", inputs, dtype))
 
-    # ---- whole numbers
+    # ---- integers
     def bits(self, kind: str, x: Any, y: Any) -> Number:
-        """And, Or or Xor: of truth values, or bit by bit."""
+        """And, Or or Xor: of booleans, or bitwise."""
         return self.two(kind if x.dtype == BOOL else _BITS[kind], x, y)
 
     def shift(self, direction: str, x: Any, y: Any) -> Number:
-        """A shift that keeps the sign, by one of numbers that are not negative."""
+        """An arithmetic shift by nonnegative amounts; ONNX shifts unsigned integers only."""
         if x.dtype.kind == "u":
             return self._shift(direction, x, y)
         unsigned = np.dtype(np.uint64)
         by = self.cast(self.wrap(self._value(y, x.dtype)), unsigned)
         down = direction == "RIGHT"
-        turned = self.where(x < 0, ~x if down else -x, x)
-        out = self.cast(self._shift(direction, self.cast(turned, unsigned), by), x.dtype)
+        magnitude = self.where(x < 0, ~x if down else -x, x)
+        out = self.cast(self._shift(direction, self.cast(magnitude, unsigned), by), x.dtype)
         return self.where(x < 0, ~out if down else -out, out)
 
     def _shift(self, direction: str, x: Any, y: Any) -> Number:
@@ -152,7 +153,7 @@ class Builder:
         return Number(self, self.writer.op("BitShift", inputs, x.dtype, direction=direction))
 
     def remainder(self, x: Any, y: Any) -> Number:
-        """With the sign of the divisor, as in Python."""
+        """The remainder with the sign of the divisor, as in Python."""
         if x.dtype.kind != "f":
             return self.two("Mod", x, y)
         y = self.wrap(self._value(y, x.dtype))
@@ -171,7 +172,7 @@ class Builder:
         x, y = (self.wrap(self._value(v, like.dtype)) for v in (x, y))
         if like.dtype.kind != "i":
             return self.two("Pow", x, y)
-        # Whole numbers to negative powers are 0, but for 1 and -1.
+        # An integer to a negative power is 0, except for the bases 1 and -1.
         power = self.two("Pow", x, self.maximum(y, 0))
         odd = self.where((y % 2) != 0, x, 1)
         one = (x == 1) | (x == -1)
@@ -194,7 +195,7 @@ class Builder:
         return self.one("IsInf", x, BOOL)
 
     def signbit(self, x: Any) -> Number:
-        """Of -0.0 too, by 1 / x; nan counts as positive."""
+        """True for negative numbers and -0.0, which 1 / x tells from 0; nan counts as positive."""
         return (x < 0) | ((x == 0) & (self.one("Reciprocal", x) < 0))
 
     def copysign(self, x: Any, y: Any) -> Number:
@@ -208,11 +209,11 @@ class Builder:
         return self.two("Pow", 2.0, x)
 
     def expm1(self, x: Any) -> Number:
-        """tanh(x / 2) (exp(x) + 1)."""
+        """tanh(x / 2) (exp(x) + 1), which is exact near 0."""
         return self.tanh(x * 0.5) * (self.exp(x) + 1)
 
     def log1p(self, x: Any) -> Number:
-        """2 atanh(x / (x + 2)) for small x."""
+        """2 atanh(x / (x + 2)) for small x, which is exact near 0."""
         return self.where(self.abs(x) < 0.5, self.atanh(x / (x + 2)) * 2, self.log(x + 1))
 
     def log2(self, x: Any) -> Number:
@@ -229,7 +230,7 @@ class Builder:
         return self.where(endless, math.inf, large * self.sqrt(ratio * ratio + 1))
 
     def atan2(self, y: Any, x: Any) -> Number:
-        """The angle of the point (x, y), from that in the first eighth of the circle."""
+        """The angle of the point (x, y), derived from the angle in the first octant."""
         a, b = self.abs(x), self.abs(y)
         large, small = self.maximum(a, b), self.minimum(a, b)
         ratio = small / self.where(large == 0, 1, large)

@@ -1,7 +1,7 @@
-"""Python's numbers in a model: formulas over elements of tensors, sizes, and what loops carry.
+"""Writes Python numbers of a model: formulas over tensor elements, sizes and loop-carried numbers.
 
-An int is an int64 here, and a float a float64, as 0-d tensors: the arithmetic is Python's own, but
-for ints that outgrow 64 bits.
+An int is a 0-d int64 tensor and a float a 0-d float64 tensor. The arithmetic is Python's, except
+for ints beyond 64 bits.
 """
 
 from __future__ import annotations
@@ -25,31 +25,31 @@ _OF_KIND = {"b": BOOL, "i": INT64, "u": INT64, "f": FLOAT64}
 
 
 class NumberWriter:
-    """Writes formulas, each once. `value_of` gives the tensor that an element is taken from."""
+    """Writes each formula once. `value_of` returns the tensor of a node whose element is read."""
 
     def __init__(self, k: Builder, sizes: SizeWriter, value_of: Callable[[Node], Value],
                  phis: Mapping[Any, Value]) -> None:
         self.k, self.sizes, self.value_of, self.phis = k, sizes, value_of, phis
-        self.made: ChainMap[ScalarExpr, Number] = ChainMap()
+        self.numbers: ChainMap[ScalarExpr, Number] = ChainMap()
 
     def __call__(self, formula: ScalarExpr) -> Value:
         """The number as a 0-d tensor."""
         for part in formula.parts:
-            if part not in self.made:
-                self.made[part] = self._number(part)
-        return self.made[formula].value
+            if part not in self.numbers:
+                self.numbers[part] = self._number(part)
+        return self.numbers[formula].value
 
-    def is_known(self, formula: ScalarExpr) -> bool:
-        """Whether all that loops carry of it has begun."""
+    def is_computable(self, formula: ScalarExpr) -> bool:
+        """True if all loops whose carried numbers it reads have begun."""
         return all(part.args[0] in self.phis for part in formula.parts if part.op == "phi")
 
     def _number(self, part: ScalarExpr) -> Number:
         if part.op in _ORIGINS:
             return self.k.wrap(_ORIGINS[part.op](self, part.args[0]))
         if part.op not in _OPERATORS:
-            raise ExportError(f"the Python operator `{part.op}` of a number that a tensor's value "
-                              "gives has no counterpart in ONNX", "compute with tensors here")
-        return _OPERATORS[part.op](self.k, *[self.made[a] for a in part.args])
+            raise ExportError(f"the Python operator `{part.op}` of a number read from a tensor "
+                              "has no counterpart in ONNX", "compute with tensors here")
+        return _OPERATORS[part.op](self.k, *[self.numbers[a] for a in part.args])
 
     def _element(self, node: Node) -> Value:
         value = self.value_of(node)
@@ -64,9 +64,9 @@ class NumberWriter:
 
     def _phi(self, token: Any) -> Value:
         if token not in self.phis:
-            raise ExportError("a number that a loop carries is read outside of it, in a way that "
-                              "cannot be written", "return the number's tensor from the loop, or "
-                              "write the loops as functions of fewer decisions")
+            raise ExportError("a loop-carried number is read outside of its loop, which cannot be "
+                              "exported", "return the number's tensor from the loop, or split the "
+                              "loops into functions with fewer branches")
         return self.phis[token]
 
 
@@ -78,7 +78,7 @@ _ORIGINS: dict[str, Callable[[NumberWriter, Any], Value]] = {
 
 def _arithmetic(fn: Callable[[Any, Any], Number], exact: bool = False
                 ) -> Callable[[Builder, Number, Number], Number]:
-    """An operator of two numbers in the dtype of both; with `exact`, always of floats."""
+    """An operator on two numbers in their common dtype; with `exact`, always in float64."""
     def apply(k: Builder, x: Number, y: Number) -> Number:
         dtype = FLOAT64 if exact or FLOAT64 in (x.dtype, y.dtype) else INT64
         return fn(k.cast(x, dtype), k.cast(y, dtype))
@@ -87,7 +87,7 @@ def _arithmetic(fn: Callable[[Any, Any], Number], exact: bool = False
 
 
 def _bits(fn: Callable[[Any, Any], Number]) -> Callable[[Builder, Number, Number], Number]:
-    """An operator on bits: of two truth values a truth value."""
+    """A bitwise operator; of two booleans the result is a boolean."""
     def apply(k: Builder, x: Number, y: Number) -> Number:
         return fn(x, y) if x.dtype == y.dtype else fn(k.cast(x, INT64), k.cast(y, INT64))
 
@@ -95,7 +95,7 @@ def _bits(fn: Callable[[Any, Any], Number]) -> Callable[[Builder, Number, Number
 
 
 def _whole(name: str) -> Callable[[Builder, Number], Number]:
-    """A float rounded to an int."""
+    """A rounding of a float to an int by the method `name` of the builder."""
     def apply(k: Builder, x: Number) -> Number:
         return k.cast(getattr(k, name)(x) if x.dtype == FLOAT64 else x, INT64)
 
@@ -103,14 +103,14 @@ def _whole(name: str) -> Callable[[Builder, Number], Number]:
 
 
 def _counted(k: Builder, x: Number) -> Number:
-    """A truth value as an int."""
+    """A boolean as an int; other numbers unchanged."""
     return k.cast(x, INT64) if x.dtype == BOOL else x
 
 
 def _power(k: Builder, x: Number, y: Number) -> Number:
     if FLOAT64 not in (x.dtype, y.dtype):
-        raise ExportError("a power of ints is an int or a float, which only its values tell",
-                          "make one of them a float: x ** 2.0")
+        raise ExportError("a power of ints is an int or a float depending on their values, which "
+                          "cannot be exported", "make one of them a float: x ** 2.0")
     return k.pow(k.cast(x, FLOAT64), k.cast(y, FLOAT64))
 
 

@@ -1,4 +1,4 @@
-"""Sizes inside a model: formulas over named sizes, computed from the shapes of its inputs."""
+"""Computes sizes inside a model from the shapes of its inputs."""
 
 from __future__ import annotations
 
@@ -13,36 +13,36 @@ from ....capture.sizes.symbolic_dim import Dim, size_expr_of
 from .graph_writer import Value, Writer
 
 INT64 = np.dtype(np.int64)
-LAST, FIRST = 2 ** 63 - 1, -2 ** 63  # ends of slices that mean: as far as the axis goes
+LAST, FIRST = 2 ** 63 - 1, -2 ** 63  # ends of slices that stand for the end of the axis
 
 
 class SizeWriter:
-    """Computes sizes in a model, each formula once. Values are vectors of one int64."""
+    """Computes sizes in a model, each formula once. Its values are int64 vectors of one element."""
 
-    def __init__(self, writer: Writer, found_in: Mapping[str, tuple[Value, int]]) -> None:
-        self.writer, self.found_in = writer, found_in  # a name: the input and axis to read it from
-        self.made: ChainMap[Any, Value] = ChainMap()  # by formula; what was read by name
+    def __init__(self, writer: Writer, axes_by_name: Mapping[str, tuple[Value, int]]) -> None:
+        self.writer, self.axes_by_name = writer, axes_by_name  # (input, axis) of each size
+        self.values: ChainMap[Any, Value] = ChainMap()  # by formula, or by name
 
     def one(self, size: Any) -> Value:
         """A size as a vector of one element."""
         return self._of(size_expr_of(size))
 
     def _of(self, expr: SizeExpr) -> Value:
-        made = self.made.get(expr)
-        if made is None:
-            made = self.made[expr] = self._sum(expr)
-        return made
+        value = self.values.get(expr)
+        if value is None:
+            value = self.values[expr] = self._sum(expr)
+        return value
 
     def number(self, size: Any, dtype: Any) -> Value:
         """A size as a 0-d tensor of `dtype`."""
         return self.writer.cast(self.writer.reshape(self.one(size), ()), dtype)
 
     def number_of(self, expr: SizeExpr) -> Value:
-        """The same of a formula, as int64."""
+        """The value of a size formula as a 0-d int64 tensor."""
         return self.writer.reshape(self._of(expr), ())
 
     def vector(self, sizes: Sequence[Any]) -> Value:
-        """Sizes as one vector; runs of plain numbers are one constant."""
+        """Sizes as one vector; runs of ints are one constant."""
         if not any(type(n) is Dim for n in sizes):
             return self.writer.ints([int(n) for n in sizes])
         parts: list[Value] = []
@@ -76,11 +76,11 @@ class SizeWriter:
 
     def _atom(self, atom: SizeSymbol | Quotient) -> Value:
         if isinstance(atom, SizeSymbol):
-            if atom.name not in self.made:
-                x, axis = self.found_in[atom.name]
-                self.made[atom.name] = self.writer.op("Shape", [x], INT64, start=axis,
+            if atom.name not in self.values:
+                x, axis = self.axes_by_name[atom.name]
+                self.values[atom.name] = self.writer.op("Shape", [x], INT64, start=axis,
                                                       end=axis + 1)
-            return self.made[atom.name]
+            return self.values[atom.name]
         num, den = self._of(atom.num), self._of(atom.den)
         low = atom.num.low()
         if low is None or low < 0:  # Div rounds towards zero, Mod has the sign of its divisor
@@ -88,16 +88,16 @@ class SizeWriter:
         return self.writer.op("Div", [num, den], INT64)
 
 
-def along(place: Any, size: Any) -> Any:
-    """A place of an axis as Slice takes it.
+def along(position: Any, size: Any) -> Any:
+    """A position on an axis, as Slice takes it.
 
-    A plain number where it is at a fixed distance from an end of the axis (from the back:
-    negative), else the size itself.
+    Returns an int if it has a fixed distance from an end of the axis (negative from the end), else
+    the size itself.
     """
-    if type(place) is not Dim:
-        return place
-    behind = size_expr_of(place) - size_expr_of(size)
+    if type(position) is not Dim:
+        return position
+    behind = size_expr_of(position) - size_expr_of(size)
     number = behind.number
     if number is None:
-        return place
+        return position
     return number if number < 0 else LAST

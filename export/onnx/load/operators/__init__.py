@@ -1,7 +1,7 @@
-"""Every operator under its name, as source of loaded models calls them: `op.Relu(x)`.
+"""Exports every operator by name, as source of loaded models calls them: `op.Relu(x)`.
 
-An older version of an operator that computed something else has its number behind the name:
-`op.Softmax_1`. Beside them stand the few functions that control flow is written with.
+An older version of an operator that computes something else has its version in the name:
+`op.Softmax_1`. The module also exports the functions that control flow is written with.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Products of matrices and more axes."""
+"""Defines operators of matrix products, Einsum and Det."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ def _gemm(a: Tensor, b: Tensor, c: Tensor | None = None, alpha: float = 1.0, bet
           transA: int = 0, transB: int = 0, broadcast: int = 1) -> Tensor:
     a = matrix_transpose(a) if transA else a
     b = matrix_transpose(b) if transB else b
-    found = matmul(a, b)
-    found = found if alpha == 1.0 else (found * alpha).astype(a.dtype)
+    out = matmul(a, b)
+    out = out if alpha == 1.0 else (out * alpha).astype(a.dtype)
     if c is None or beta == 0.0:
-        return found
-    return found + (c if beta == 1.0 else (c * beta).astype(a.dtype))
+        return out
+    return out + (c if beta == 1.0 else (c * beta).astype(a.dtype))
 
 
 @operator("Einsum")
-def _einsum(*given: Tensor, equation: str) -> Tensor:
-    return einsum(equation.replace(" ", ""), *given)
+def _einsum(*operands: Tensor, equation: str) -> Tensor:
+    return einsum(equation.replace(" ", ""), *operands)
 
 
 @operator("Det")

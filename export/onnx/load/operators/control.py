@@ -1,4 +1,4 @@
-"""What If, Loop and Scan are written with."""
+"""Defines the functions with which the source of If, Loop and Scan is written."""
 
 from __future__ import annotations
 
@@ -12,21 +12,23 @@ from .shapes import along
 
 __all__: list[str] = []
 
-_ENTRY = 1 << 10  # bytes that count for what an iteration adds to a list
+_LIST_ENTRY_BYTES = 1 << 10  # counted for each element that an iteration adds to a list
 
 
 def number(value: Any) -> Any:
-    """A plain number of a size or a tensor with one element."""
+    """A Python number: of a size, or a tensor with one element."""
     return values.number(value)
 
 
 def iteration(lists: int = 0) -> None:
-    """Begins an iteration of a loop, which adds to so many lists: LimitError where the model has
-    taken too much by then."""
+    """Starts a loop iteration, which adds an element to each of `lists` lists.
+
+    Raises LimitError if the time is up or the lists need too much memory.
+    """
     meter = limits.current()
     if meter is not None:
         meter.tick()
-        meter.take(lists * _ENTRY, "what iterations leave")
+        meter.take(lists * _LIST_ENTRY_BYTES, "the list of scanned values")
 
 
 def length(x: Any, axis: int = 0) -> Any:
@@ -35,20 +37,23 @@ def length(x: Any, axis: int = 0) -> Any:
 
 
 def slices(x: Any, axis: int, backward: bool) -> list[Tensor]:
-    """The slices of a tensor along an axis, from the last one on where `backward`."""
+    """The slices of a tensor along an axis; from the last one on if `backward`."""
     x = values.tensor_of(x)
-    order = range(x.shape[axis])
-    return [along(x, axis, i) for i in (reversed(order) if backward else order)]
+    indices = range(x.shape[axis])
+    return [along(x, axis, i) for i in (reversed(indices) if backward else indices)]
 
 
-def stacked(turns: list[Any], axis: int, code: int, shape: tuple[int, ...]) -> Tensor:
-    """What the turns of a loop gave, along a new axis; of that type and shape where none ran."""
-    if not turns:
+def stacked(iterations: list[Any], axis: int, code: int, shape: tuple[int, ...]) -> Tensor:
+    """The values of a loop's iterations, stacked along a new axis.
+
+    Without iterations, an empty tensor of the type `code` and shape.
+    """
+    if not iterations:
         return zeros((0, *shape), dtype=values.type_name(code))
-    return stack([values.tensor_of(t) for t in turns], axis)
+    return stack([values.tensor_of(t) for t in iterations], axis)
 
 
 def result(value: Any) -> Any:
-    """A value as a model gives it: sizes become tensors."""
+    """A value as an output of the model: sizes become tensors."""
     return [result(v) for v in value] if isinstance(value, list) else \
         value if values.is_stored(value) else values.tensor_of(value)

@@ -1,4 +1,4 @@
-"""Convolutions, and how windows are padded."""
+"""Defines convolutions, and the padding of windows."""
 
 from __future__ import annotations
 
@@ -18,23 +18,23 @@ _TRANSPOSE = {1: F.conv_transpose1d, 2: F.conv_transpose2d, 3: F.conv_transpose3
 
 def pads_of(auto_pad: str, pads: Any, space: Any, kernel: Any, strides: Any, dilations: Any
             ) -> Pads:
-    """What is added before and after each axis of space."""
+    """(before, after) padding of each spatial axis."""
     d = len(kernel)
     if auto_pad in ("NOTSET", ""):
         return [(pads[i], pads[i + d]) for i in range(d)] if pads else [(0, 0)] * d
     if auto_pad == "VALID":
         return [(0, 0)] * d
-    found = []
+    widths = []
     for n, k, s, r in zip(space, kernel, strides, dilations):
         total = (-(-n // s) - 1) * s + (k - 1) * r + 1 - n
         total = total if total > 0 else 0
         half = total // 2
-        found.append((half, total - half) if auto_pad == "SAME_UPPER" else (total - half, half))
-    return found
+        widths.append((half, total - half) if auto_pad == "SAME_UPPER" else (total - half, half))
+    return widths
 
 
 def padded(x: Tensor, pads: Pads, value: Any = 0) -> Tensor:
-    """`x` padded in its axes of space."""
+    """`x` padded along its spatial axes."""
     if all(type(n) is int and n == 0 for pair in pads for n in pair):
         return x
     lead = x.ndim - len(pads)
@@ -42,10 +42,10 @@ def padded(x: Tensor, pads: Pads, value: Any = 0) -> Tensor:
 
 
 def of_space(table: dict[int, Any], name: str, d: int) -> Any:
-    """The function for `d` axes of space."""
+    """The function for `d` spatial axes. Raises ImportModelError if there is none."""
     if d not in table:
-        raise ImportModelError(f"{name} over {d} axes of space is not supported",
-                               f"over {', '.join(map(str, table))} it is")
+        raise ImportModelError(f"{name} over {d} spatial axes is not supported",
+                               f"supported are {', '.join(map(str, table))}")
     return table[d]
 
 
@@ -68,7 +68,7 @@ def _conv_transpose(x: Tensor, w: Tensor, b: Tensor | None = None, auto_pad: str
                     dilations: Any = None, group: int = 1, kernel_shape: Any = None,
                     output_padding: Any = None, output_shape: Any = None, pads: Any = None,
                     strides: Any = None) -> Tensor:
-    """All of it, of which the pads are cut away."""
+    """The full transposed convolution, from which the pads are cut."""
     d = x.ndim - 2
     strides, dilations = strides or (1,) * d, dilations or (1,) * d
     more = output_padding or (0,) * d
@@ -76,8 +76,8 @@ def _conv_transpose(x: Tensor, w: Tensor, b: Tensor | None = None, auto_pad: str
         x, w, None, stride=strides, dilation=dilations, groups=group)
     whole = [n + m for n, m in zip(full.shape[2:], more)]
     if output_shape:
-        wanted: Any = output_shape[-d:]
-        total = [n - m for n, m in zip(whole, wanted)]
+        target: Any = output_shape[-d:]
+        total = [n - m for n, m in zip(whole, target)]
         cuts = [(t - t // 2, t // 2) if auto_pad != "SAME_UPPER" else (t // 2, t - t // 2)
                 for t in total]
     elif auto_pad in ("SAME_UPPER", "SAME_LOWER"):
@@ -91,7 +91,7 @@ def _conv_transpose(x: Tensor, w: Tensor, b: Tensor | None = None, auto_pad: str
 
 
 def _cut(x: Tensor, cuts: Pads) -> Tensor:
-    """`x` with elements of its axes of space taken away, or zeros added for numbers below 0."""
+    """`x` cut along its spatial axes; a negative cut appends zeros."""
     x = padded(x, [(max(-a, 0), max(-b, 0)) for a, b in cuts])
     index = [slice(max(a, 0), n - max(b, 0)) for (a, b), n in zip(cuts, x.shape[2:])]
     return x[tuple([slice(None)] * 2 + index)]

@@ -1,4 +1,4 @@
-"""Images: reading at any place, regions, boxes."""
+"""Defines operators on images: sampling, regions, boxes."""
 
 from __future__ import annotations
 
@@ -29,12 +29,16 @@ _MODES = {"bilinear": "bilinear", "linear": "bilinear", "nearest": "nearest",
 def _grid_sample(x: Tensor, grid: Tensor, align_corners: int = 0, mode: str = "linear",
                  padding_mode: str = "zeros") -> Tensor:
     if mode not in _MODES:
-        raise ImportModelError(f"GridSample: mode {mode!r} is not known")
+        raise ImportModelError(f"GridSample: unknown mode {mode!r}",
+                               f"known modes are {', '.join(_MODES)}")
     return F.grid_sample(x, grid, _MODES[mode], padding_mode, bool(align_corners))
 
 
 def _between(x: Tensor, y_at: Tensor, x_at: Tensor) -> Tensor:
-    """x (n, c, h, w) read linearly between pixels, at places (n, ...); 0 outside: (n, c, ...)."""
+    """`x` (n, c, h, w) interpolated linearly at positions (n, ...): (n, c, ...).
+
+    Outside of the image it is 0.
+    """
     n, c, h, w = x.shape
     flat = view.reshape(view.permute_dims(x, (0, 2, 3, 1)), (n * h * w, c))
     first = view.reshape(create.arange(n) * (h * w), (n, *[1] * (y_at.ndim - 1)))
@@ -47,12 +51,12 @@ def _between(x: Tensor, y_at: Tensor, x_at: Tensor) -> Tensor:
             inside = pointwise.logical_and(
                 pointwise.logical_and(py >= 0, py <= h - 1),
                 pointwise.logical_and(px >= 0, px <= w - 1))
-            place = (pointwise.clip(py, 0, h - 1) * w + pointwise.clip(px, 0, w - 1)).astype(
+            index = (pointwise.clip(py, 0, h - 1) * w + pointwise.clip(px, 0, w - 1)).astype(
                 "int64") + first
             weight = pointwise.where(inside, weight, 0.0)
-            total = total + view.take(flat, place, axis=0) * view.expand_dims(weight, -1)
-    order = (0, total.ndim - 1, *range(1, total.ndim - 1))
-    return view.permute_dims(total, order)
+            total = total + view.take(flat, index, axis=0) * view.expand_dims(weight, -1)
+    perm = (0, total.ndim - 1, *range(1, total.ndim - 1))
+    return view.permute_dims(total, perm)
 
 
 @operator("DeformConv")
@@ -60,7 +64,7 @@ def _deform_conv(x: Tensor, w: Tensor, offset: Tensor, b: Tensor | None = None,
                  mask: Tensor | None = None, dilations: Any = (1, 1), group: int = 1,
                  kernel_shape: Any = None, offset_group: int = 1, pads: Any = (0, 0, 0, 0),
                  strides: Any = (1, 1)) -> Tensor:
-    """A convolution whose windows read where the offsets say."""
+    """A convolution whose windows read at offset positions."""
     n, c, _, _ = x.shape
     kh, kw = w.shape[2:]
     oh, ow = offset.shape[2:]
@@ -71,11 +75,11 @@ def _deform_conv(x: Tensor, w: Tensor, offset: Tensor, b: Tensor | None = None,
     parts = []
     per = c // offset_group
     for g in range(offset_group):
-        found = _between(x[:, g * per:(g + 1) * per], y_at[:, g], x_at[:, g])
+        sampled = _between(x[:, g * per:(g + 1) * per], y_at[:, g], x_at[:, g])
         if mask is not None:
             own = view.reshape(mask, (n, offset_group, 1, kh, kw, oh, ow))
-            found = found * own[:, g]
-        parts.append(found)
+            sampled = sampled * own[:, g]
+        parts.append(sampled)
     windows = view.reshape(stack(parts, 1), (n, group, (c // group) * kh * kw, oh * ow))
     filters = view.reshape(w, (group, w.shape[0] // group, (c // group) * kh * kw))
     out = view.reshape(matmul(filters, windows), (n, w.shape[0], oh, ow))
@@ -83,7 +87,7 @@ def _deform_conv(x: Tensor, w: Tensor, offset: Tensor, b: Tensor | None = None,
 
 
 def _grid(count: Any, stride: int, first: int, *more: Any) -> tuple[Tensor, Tensor]:
-    """Where windows begin, and their elements, as places (kh, kw, oh, ow) of rows and columns."""
+    """The positions (kh, kw, oh, ow) of each window's elements: rows and columns."""
     _, _, kernel, dilation, dtype = more
     starts = (create.arange(count) * stride + first).astype(dtype)
     inner = (create.arange(kernel) * dilation).astype(dtype)
@@ -115,12 +119,12 @@ def _roi_align(x: Tensor, rois: Tensor, batch_indices: Tensor,
 
 
 @operator("RoiAlign", since=10)
-def _roi_align_whole(x: Tensor, rois: Tensor, batch_indices: Tensor, **how: Any) -> Tensor:
-    return _roi_align(x, rois, batch_indices, "output_half_pixel", **how)
+def _roi_align_whole(x: Tensor, rois: Tensor, batch_indices: Tensor, **attributes: Any) -> Tensor:
+    return _roi_align(x, rois, batch_indices, "output_half_pixel", **attributes)
 
 
 def _samples(start: float, length: float, bins: int, ratio: int, n: int) -> Any:
-    """For each bin and sample: the pixels before and behind it, and their weights."""
+    """For each bin and sample: the pixels before and after it, and their weights."""
     count = ratio if ratio > 0 else max(int(np.ceil(length / bins)), 1)
     size = length / bins
     at = start + (np.arange(bins)[:, None] + (np.arange(count) + 0.5) / count) * size
@@ -133,7 +137,7 @@ def _samples(start: float, length: float, bins: int, ratio: int, n: int) -> Any:
 
 
 def _region(x: Tensor, rows: Any, columns: Any, mode: str) -> Tensor:
-    """x (c, h, w) in bins: the mean of samples, or the largest weighted pixel of any sample."""
+    """`x` (c, h, w) in bins: the mean of samples, or the largest weighted pixel of any sample."""
     taps = []
     for row, row_weight in rows:
         for column, column_weight in columns:
@@ -151,22 +155,22 @@ def _region(x: Tensor, rows: Any, columns: Any, mode: str) -> Tensor:
 @operator("Col2Im")
 def _col2im(x: Tensor, image_shape: Sizes, block_shape: Sizes, dilations: Any = None,
             pads: Any = None, strides: Any = None) -> Tensor:
-    """Windows added up where they lie in the image."""
+    """The sum of windows at their positions in the image."""
     d = len(image_shape)
     dilations, strides, pads = dilations or (1,) * d, strides or (1,) * d, pads or (0,) * 2 * d
-    places = _window_places(tuple(image_shape), tuple(block_shape), dilations, strides, pads)
+    positions = _window_positions(tuple(image_shape), tuple(block_shape), dilations, strides, pads)
     kernel = product(block_shape)
     n, c = x.shape[0], x.shape[1] // kernel
     values = view.reshape(x, (n * c, kernel * x.shape[2]))
-    room = product(image_shape) + 1  # the last for what lies in the pads
+    room = product(image_shape) + 1  # the last element collects padding
     out = create.zeros((n * c, room), dtype=x.dtype)
-    index = view.broadcast_to(tensor(places.reshape(1, -1)), values.shape)
+    index = view.broadcast_to(tensor(positions.reshape(1, -1)), values.shape)
     out = scatter.scatter_add(out, 1, index, values)
     return view.reshape(out[:, :room - 1], (n, c, *image_shape))
 
 
-def _window_places(image: Any, block: Any, dilations: Any, strides: Any, pads: Any) -> Any:
-    """The flat place of each element of each window (kernel, windows)."""
+def _window_positions(image: Any, block: Any, dilations: Any, strides: Any, pads: Any) -> Any:
+    """The flat position of each element of each window: (kernel, windows)."""
     d = len(image)
     flat: Any = np.zeros((1, 1), np.int64)
     fits: Any = np.ones((1, 1), bool)
@@ -186,18 +190,19 @@ def _window_places(image: Any, block: Any, dilations: Any, strides: Any, pads: A
 @operator("NonMaxSuppression")
 def _non_max_suppression(boxes: Tensor, scores: Tensor, most: Number = 0, iou: Number = 0.0,
                          least: Number = None, center_point_box: int = 0) -> Tensor:
-    """The boxes of each class that overlap no better one: rows of batch, class, box."""
+    """The boxes of each class without a large overlap with a better one: rows of (batch, class,
+    box)."""
     corners = _corners(boxes.numpy().astype(np.float64), center_point_box)
-    found = []
+    rows = []
     for batch, (own, classes) in enumerate(zip(corners, scores.numpy())):
         for kind, score in enumerate(classes):
-            chosen = _kept(own, score, int(most), float(iou or 0.0), least)
-            found += [(batch, kind, box) for box in chosen]
-    return tensor(np.array(found, np.int64).reshape(-1, 3))
+            chosen = _selected(own, score, int(most), float(iou or 0.0), least)
+            rows += [(batch, kind, box) for box in chosen]
+    return tensor(np.array(rows, np.int64).reshape(-1, 3))
 
 
 def _corners(boxes: Any, centred: int) -> Any:
-    """Boxes as the smallest and the largest of both coordinates."""
+    """Boxes as (smallest, largest) of both coordinates."""
     if centred:
         middle, half = boxes[..., :2], boxes[..., 2:] / 2
         return np.concatenate([middle - half, middle + half], -1)
@@ -205,17 +210,17 @@ def _corners(boxes: Any, centred: int) -> Any:
                            np.maximum(boxes[..., :2], boxes[..., 2:])], -1)
 
 
-def _kept(boxes: Any, scores: Any, most: int, iou: float, least: Any) -> list[int]:
-    order = np.argsort(-scores, kind="stable")
+def _selected(boxes: Any, scores: Any, most: int, iou: float, least: Any) -> list[int]:
+    ranked = np.argsort(-scores, kind="stable")
     if least is not None:
-        order = order[scores[order] > least]
-    kept: list[int] = []
-    for box in order.tolist():
-        if len(kept) >= most:
+        ranked = ranked[scores[ranked] > least]
+    selected: list[int] = []
+    for box in ranked.tolist():
+        if len(selected) >= most:
             break
-        if not any(_overlap(boxes[box], boxes[other]) > iou for other in kept):
-            kept.append(box)
-    return kept
+        if not any(_overlap(boxes[box], boxes[other]) > iou for other in selected):
+            selected.append(box)
+    return selected
 
 
 def _overlap(a: Any, b: Any) -> float:

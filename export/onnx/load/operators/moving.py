@@ -1,4 +1,4 @@
-"""Operators that move elements: joining, cutting, gathering, scattering, sorting."""
+"""Defines operators that move elements: join, split, gather, scatter, sort."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def _slice(x: Any, starts: Sizes, ends: Sizes, axes: Sizes = None, steps: Sizes 
 
 
 def _slice_of(n: Any, start: Any, end: Any, step: int) -> slice:
-    """A slice with the limits that ONNX gives, which may lie far outside."""
+    """A slice with ONNX's limits, which may be far out of range."""
     far = 2 ** 31 - 1
     if type(end) is int and (end >= far or end <= -far):
         end = None if (end > 0) == (step > 0) else (0 if step > 0 else n)
@@ -127,35 +127,35 @@ def _signed(indices: Tensor) -> Tensor:
 
 @operator("GatherElements")
 def _gather_elements(x: Tensor, indices: Tensor, axis: int = 0) -> Tensor:
-    """Indices may reach over fewer elements of the other axes than there are."""
+    """Indices may cover fewer elements of the other axes than `x` has."""
     axis = axes_of([axis], x.ndim)[0]
     cut = tuple(slice(None) if i == axis else slice(0, n) for i, n in enumerate(indices.shape))
     return scatter.take_along_axis(x[cut], indices, axis=axis)
 
 
-def _places(indices: Tensor, shape: Any, batch: int = 0) -> Tensor:
-    """Indices of elements of `shape` behind the axes of a batch, as places in flat order."""
+def _flat_indices(indices: Tensor, shape: Any, batch: int = 0) -> Tensor:
+    """Multi-indices of elements of `shape`, after the batch axes, as flat indices."""
     width = indices.shape[-1]
-    places = None
+    flat = None
     for i in range(width):
         n = shape[batch + i]
         one = indices[..., i]
         one = pointwise.where(one < 0, one + n, one)
-        places = one if places is None else places * n + one
-    return places if places is not None else create.zeros(indices.shape[:-1], dtype="int64")
+        flat = one if flat is None else flat * n + one
+    return flat if flat is not None else create.zeros(indices.shape[:-1], dtype="int64")
 
 
 @operator("GatherND")
 def _gather_nd(x: Tensor, indices: Tensor, batch_dims: int = 0) -> Tensor:
     width, b = indices.shape[-1], batch_dims
-    places = _places(indices, x.shape, b)
+    flat_indices = _flat_indices(indices, x.shape, b)
     rest = x.shape[b + width:]
     count, inner = product(x.shape[:b]), product(x.shape[b:b + width])
     flat = x.reshape((count * inner, *rest))
     if b:
-        own = create.arange(count).reshape((*x.shape[:b], *[1] * (places.ndim - b)))
-        places = places + own * inner
-    return view.take(flat, places, axis=0)
+        own = create.arange(count).reshape((*x.shape[:b], *[1] * (flat_indices.ndim - b)))
+        flat_indices = flat_indices + own * inner
+    return view.take(flat, flat_indices, axis=0)
 
 
 @operator("Compress")
@@ -171,8 +171,8 @@ def _reverse_sequence(x: Tensor, lengths: Tensor, batch_axis: int = 1, time_axis
                       ) -> Tensor:
     at = create.iota(x.shape, time_axis)
     own = lengths.reshape([-1 if i == batch_axis else 1 for i in range(x.ndim)])
-    places = pointwise.where(at < own, own - 1 - at, at)
-    return scatter.take_along_axis(x, view.broadcast_to(places, x.shape), axis=time_axis)
+    indices = pointwise.where(at < own, own - 1 - at, at)
+    return scatter.take_along_axis(x, view.broadcast_to(indices, x.shape), axis=time_axis)
 
 
 @operator("OneHot")
@@ -180,11 +180,11 @@ def _one_hot(indices: Tensor, depth: Number, values: Tensor, axis: int = -1) -> 
     depth = int(depth)
     check_room((*indices.shape, depth), values.dtype)
     at = axes_of([axis], indices.ndim + 1)[0]
-    wanted = indices.astype("int64")
-    wanted = view.expand_dims(pointwise.where(wanted < 0, wanted + depth, wanted), at)
+    targets = indices.astype("int64")
+    targets = view.expand_dims(pointwise.where(targets < 0, targets + depth, targets), at)
     classes = create.arange(depth).reshape(
         [depth if i == at else 1 for i in range(indices.ndim + 1)])
-    return pointwise.where(pointwise.equal(wanted, classes), values[1], values[0])
+    return pointwise.where(pointwise.equal(targets, classes), values[1], values[0])
 
 
 # ---- scattering
@@ -203,11 +203,11 @@ def _scatter_nd(x: Tensor, indices: Tensor, updates: Tensor, reduction: str = "n
     rest = x.shape[width:]
     inner = product(rest)
     flat = x.reshape((-1, inner)) if inner else x.reshape((0, 0))
-    places = _places(indices, x.shape).reshape((-1, 1))
+    flat_indices = _flat_indices(indices, x.shape).reshape((-1, 1))
     rows = updates.reshape((-1, inner))
-    found = scatter.scatter(flat, 0, view.broadcast_to(places, rows.shape), rows,
+    out = scatter.scatter(flat, 0, view.broadcast_to(flat_indices, rows.shape), rows,
                             _REDUCED[reduction])
-    return found.reshape(x.shape)
+    return out.reshape(x.shape)
 
 
 @operator("TensorScatter")
@@ -215,22 +215,22 @@ def _tensor_scatter(past: Tensor, update: Tensor, write_indices: Tensor | None =
                     axis: int = -2, mode: str = "linear") -> Tensor:
     at = axes_of([axis], past.ndim)[0]
     n = past.shape[at]
-    places = create.iota(update.shape, at)
+    indices = create.iota(update.shape, at)
     if write_indices is not None:
-        places = places + write_indices.reshape((-1, *[1] * (past.ndim - 1)))
+        indices = indices + write_indices.reshape((-1, *[1] * (past.ndim - 1)))
     if mode == "circular":
-        places = pointwise.remainder(places, n)
-    return scatter.scatter(past, at, places, update)
+        indices = pointwise.remainder(indices, n)
+    return scatter.scatter(past, at, indices, update)
 
 
 # ---- sorting and searching
 @operator("TopK", many=True)
 def _top_k(x: Tensor, k: Number, axis: int = -1, largest: int = 1, sorted: int = 1) -> Any:
     wide = x.astype("int64") if dtypes.kind(x.dtype) in "u" and x.dtype.itemsize < 8 else x
-    order = sort.argsort(wide, axis, bool(largest))
+    indices = sort.argsort(wide, axis, bool(largest))
     at = axes_of([axis], x.ndim)[0]
-    order = along(order, at, slice(0, int(k)))
-    return scatter.take_along_axis(x, order, axis=at), order
+    indices = along(indices, at, slice(0, int(k)))
+    return scatter.take_along_axis(x, indices, axis=at), indices
 
 
 def _best(name: str, function: Any) -> None:
@@ -255,15 +255,15 @@ def _nonzero(x: Tensor) -> Tensor:
 @operator("Unique", many=True)
 def _unique(x: Any, axis: int | None = None, sorted: int = 1) -> Any:
     array = x.numpy() if is_tensor(x) else x
-    found, first, inverse, counts = np.unique(array, True, True, True, axis=axis)
+    distinct, first, inverse, counts = np.unique(array, True, True, True, axis=axis)
     inverse = inverse.reshape(-1)
     if not sorted:
-        order = np.argsort(first)
-        found = np.take(found, order, axis=0 if axis is None else axis)
-        place = np.empty_like(order)
-        place[order] = np.arange(len(order))
-        first, counts, inverse = first[order], counts[order], place[inverse]
-    values = tensor(found) if is_tensor(x) else found
+        ranking = np.argsort(first)
+        distinct = np.take(distinct, ranking, axis=0 if axis is None else axis)
+        rank = np.empty_like(ranking)
+        rank[ranking] = np.arange(len(ranking))
+        first, counts, inverse = first[ranking], counts[ranking], rank[inverse]
+    values = tensor(distinct) if is_tensor(x) else distinct
     return (values, *(tensor(np.asarray(a, np.int64)) for a in (first, inverse, counts)))
 
 
@@ -271,9 +271,9 @@ def _unique(x: Any, axis: int | None = None, sorted: int = 1) -> Any:
 def _depth_to_space(x: Tensor, blocksize: int, mode: str = "DCR") -> Tensor:
     n, c, h, w = x.shape
     b = blocksize
-    shape, order = ((n, b, b, c // (b * b), h, w), (0, 3, 4, 1, 5, 2)) if mode == "DCR" else \
+    shape, perm = ((n, b, b, c // (b * b), h, w), (0, 3, 4, 1, 5, 2)) if mode == "DCR" else \
         ((n, c // (b * b), b, b, h, w), (0, 1, 4, 2, 5, 3))
-    moved = view.permute_dims(view.reshape(x, shape), order)
+    moved = view.permute_dims(view.reshape(x, shape), perm)
     return view.reshape(moved, (n, c // (b * b), h * b, w * b))
 
 

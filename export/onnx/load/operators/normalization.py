@@ -1,4 +1,4 @@
-"""Normalizations, and dropout."""
+"""Defines normalizations and dropout."""
 
 from __future__ import annotations
 
@@ -27,7 +27,8 @@ def _batch_norm(x: Tensor, scale: Tensor, b: Tensor, mean: Tensor, var: Tensor,
                 epsilon: float = 1e-5, momentum: float = 0.9, training_mode: int = 0,
                 outputs: int = 1) -> Any:
     if outputs > 1 and not training_mode:
-        raise ImportModelError("BatchNormalization gives statistics in training mode only")
+        raise ImportModelError("BatchNormalization has more than one output, but training_mode is "
+                               "0")
     if not training_mode:
         if len({t.dtype for t in (x, scale, b, mean, var)}) > 1:
             return (_normalized(x, scale, b, mean, var, epsilon),)
@@ -47,18 +48,18 @@ def _normalized(x: Tensor, scale: Tensor, b: Tensor, mean: Tensor, var: Tensor, 
     shape = (-1, *[1] * (x.ndim - 2))
     x_, scale, b, mean, var = (t.astype(work) for t in (x, scale, b, mean, var))
     scale, b, mean, var = (view.reshape(t, shape) for t in (scale, b, mean, var))
-    found = (x_ - mean) * pointwise.rsqrt(var + epsilon) * scale + b
-    return found.astype(x.dtype)
+    normalized = (x_ - mean) * pointwise.rsqrt(var + epsilon) * scale + b
+    return normalized.astype(x.dtype)
 
 
 @operator("BatchNormalization", since=1, many=True, settings=(3, 4))
 def _batch_norm_old(x: Tensor, scale: Tensor, b: Tensor, mean: Tensor, var: Tensor,
                     epsilon: float = 1e-5, momentum: float = 0.9, is_test: int = 0,
                     spatial: int = 1, outputs: int = 1) -> Any:
-    """Before version 14, more outputs than one asked for training."""
+    """Before version 14, more than one output requests training mode."""
     if not spatial or outputs > 1:
-        raise ImportModelError("BatchNormalization before version 14 is supported as inference, "
-                               "over channels", "export the model with opset 14 or later")
+        raise ImportModelError("BatchNormalization before version 14 is supported in inference "
+                               "and over channels only", "export the model with opset 14 or later")
     return _batch_norm(x, scale, b, mean, var, epsilon, momentum, 0)
 
 
@@ -76,10 +77,10 @@ def _group_norm(x: Tensor, scale: Tensor, bias: Tensor, num_groups: int, epsilon
 @operator("GroupNormalization", since=18)
 def _group_norm_of_groups(x: Tensor, scale: Tensor, bias: Tensor, num_groups: int,
                           epsilon: float = 1e-5) -> Tensor:
-    """A scale for each group, not for each channel."""
-    found = F.group_norm(x, num_groups, None, None, epsilon)
+    """Before version 21, there is a scale for each group, not for each channel."""
+    normalized = F.group_norm(x, num_groups, None, None, epsilon)
     n, c, *space = x.shape
-    grouped = view.reshape(found, (n, num_groups, c // num_groups, *space))
+    grouped = view.reshape(normalized, (n, num_groups, c // num_groups, *space))
     shape = (-1, *[1] * (len(space) + 1))
     return view.reshape(grouped * view.reshape(scale, shape) + view.reshape(bias, shape),
                         x.shape)
@@ -121,7 +122,7 @@ def _mean_variance_norm(x: Tensor, axes: Any = (0, 2, 3)) -> Tensor:
 
 @operator("LpNormalization")
 def _lp_norm(x: Tensor, axis: int = -1, p: int = 2) -> Tensor:
-    """0 where the norm is 0."""
+    """x / norm, and 0 if the norm is 0."""
     norm = reduce.sum(pointwise.abs(x), axis, True) if p == 1 else \
         pointwise.sqrt(reduce.sum(pointwise.square(x), axis, True))
     return pointwise.where(pointwise.equal(norm, 0), 0.0,
@@ -142,8 +143,8 @@ def _dropout(x: Tensor, ratio: Number = 0.5, training_mode: Number = False,
         return x, create.ones(x.shape, dtype="bool")
     drawn = rand(*x.shape) if seed is None else \
         tensor(np.random.RandomState(seed % 2 ** 32).uniform(0, 1, x.shape))
-    kept = pointwise.greater_equal(drawn, ratio)
-    return pointwise.where(kept, x / (1 - ratio), 0.0), kept
+    mask = pointwise.greater_equal(drawn, ratio)
+    return pointwise.where(mask, x / (1 - ratio), 0.0), mask
 
 
 @operator("Dropout", since=1, many=True)

@@ -1,4 +1,4 @@
-"""Operators that compute each element from those at the same place."""
+"""Defines pointwise operators, activations and casts."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from ..runtime.values import is_stored, tensor_of
 
 __all__: list[str] = []
 
-# ---- functions of one argument that have one of the same meaning
+# ---- functions of one argument with an equivalent in fusewire
 _SAME: dict[str, Callable[[Any], Tensor]] = {
     "Abs": p.abs, "Acos": p.acos, "Acosh": p.acosh, "Asin": p.asin, "Asinh": p.asinh,
     "Atan": p.atan, "Atanh": p.atanh, "Ceil": p.ceil, "Cos": p.cos, "Cosh": p.cosh, "Exp": p.exp,
@@ -39,25 +39,25 @@ def _of_one(function: Callable[[Any], Tensor]) -> Callable[[Tensor], Tensor]:
     return computed
 
 
-_ELSEWHERE = ("Softsign", "Mish", "HardSwish")  # in fw.nn.functional
+_IN_NN = ("Softsign", "Mish", "HardSwish")  # in fw.nn.functional
 for _name, _function in _SAME.items():
-    _place = "fw.nn.functional" if _name in _ELSEWHERE else "fw"
-    operator(_name, text=f"{_place}.{_function.__name__}({{0}})")(_of_one(_function))
+    _namespace = "fw.nn.functional" if _name in _IN_NN else "fw"
+    operator(_name, text=f"{_namespace}.{_function.__name__}({{0}})")(_of_one(_function))
 
 
 # ---- functions of two arguments
 def _divide(a: Tensor, b: Tensor) -> Tensor:
-    """Integers are rounded towards zero."""
+    """a / b; integers are rounded towards zero."""
     if dtypes.kind(a.dtype) == "f":
         return p.divide(a, b)
     if dtypes.kind(a.dtype) == "u":
         return p.floor_divide(a, b)
-    found = p.floor_divide(p.abs(a), p.abs(b))
-    return p.where(p.not_equal(p.less(a, 0), p.less(b, 0)), p.negative(found), found)
+    quotient = p.floor_divide(p.abs(a), p.abs(b))
+    return p.where(p.not_equal(p.less(a, 0), p.less(b, 0)), p.negative(quotient), quotient)
 
 
 def _power(a: Tensor, b: Any) -> Tensor:
-    """In the dtype of the base."""
+    """a ** b in the dtype of the base."""
     return p.pow(a, b).astype(a.dtype)
 
 
@@ -81,7 +81,8 @@ def _of_two(function: Callable[[Any, Any], Tensor]) -> Callable[[Tensor, Tensor]
 
 
 def _along_axis(function: Callable[[Any, Any], Tensor]) -> Callable[..., Tensor]:
-    """As it was before version 7: the second argument's axes begin at one of the first's."""
+    """Broadcasting before version 7: the axes of the second argument begin at `axis` of the
+    first."""
     def computed(a: Tensor, b: Tensor, axis: Number = None, broadcast: int = 0) -> Tensor:
         if broadcast and axis is not None:
             behind = a.ndim - axis % a.ndim - b.ndim
@@ -100,7 +101,7 @@ for _name, _pair in _OF_TWO.items():
 
 @operator("Pow", since=12)
 def _power_of(a: Tensor, b: Any) -> Tensor:
-    """A plain exponent, which costs less, or a tensor."""
+    """An exponent that is a Python number costs less than a tensor."""
     whole = type(b) is int and b >= 0
     return _power(a, b if whole or type(b) is float else tensor_of(b))
 
@@ -114,15 +115,15 @@ def _equal(a: Any, b: Any) -> Any:
 
 @operator("Mod")
 def _mod(a: Tensor, b: Tensor, fmod: int = 0) -> Tensor:
-    """The sign of the divisor, or with `fmod` that of the dividend."""
+    """The remainder with the sign of the divisor, or with `fmod` that of the dividend."""
     if not fmod:
         return p.remainder(a, b)
     if dtypes.kind(a.dtype) == "u":
         return p.remainder(a, b)
-    found = p.remainder(p.abs(a), p.abs(b))
+    rest = p.remainder(p.abs(a), p.abs(b))
     if dtypes.kind(a.dtype) == "f":
-        return p.copysign(found, a)
-    return p.where(p.less(a, 0), p.negative(found), found)
+        return p.copysign(rest, a)
+    return p.where(p.less(a, 0), p.negative(rest), rest)
 
 
 @operator("BitShift")
@@ -137,8 +138,8 @@ def _shift(x: Tensor, by: Tensor, direction: str) -> Tensor:
 
 def _folded(name: str, function: Callable[[Any, Any], Tensor]) -> None:
     @operator(name)
-    def computed(*given: Tensor) -> Tensor:
-        return reduce(function, given)
+    def computed(*tensors: Tensor) -> Tensor:
+        return reduce(function, tensors)
 
 
 _folded("Max", p.maximum)
@@ -147,8 +148,8 @@ _folded("Sum", p.add)
 
 
 @operator("Mean")
-def _mean(*given: Tensor) -> Tensor:
-    return reduce(p.add, given) / len(given)
+def _mean(*tensors: Tensor) -> Tensor:
+    return reduce(p.add, tensors) / len(tensors)
 
 
 # ---- activations
@@ -202,9 +203,9 @@ def _swish(x: Tensor, alpha: float = 1.0) -> Tensor:
 @operator("Shrink")
 def _shrink(x: Tensor, lambd: float = 0.5, bias: float = 0.0) -> Tensor:
     wide = x if dtypes.kind(x.dtype) == "f" else x.astype("float64")
-    found = p.where(p.less(wide, -lambd), wide + bias,
+    out = p.where(p.less(wide, -lambd), wide + bias,
                     p.where(p.greater(wide, lambd), wide - bias, 0.0))
-    return found.astype(x.dtype)
+    return out.astype(x.dtype)
 
 
 @operator("PRelu", since=7)
@@ -221,22 +222,22 @@ def _prelu_along_channels(x: Tensor, slope: Tensor) -> Tensor:
 
 @operator("Clip", settings=(1, 2))
 def _clip(x: Tensor, min: Any = None, max: Any = None) -> Tensor:
-    """Where the limits cross, the upper one counts."""
+    """If min > max, the result is max."""
     x = x if min is None else p.maximum(x, _limit(min))
     return x if max is None else p.minimum(x, _limit(max))
 
 
-def _limit(given: Any) -> Any:
-    """A plain float stays one, which exports as such."""
-    return given if isinstance(given, float) else tensor_of(given)
+def _limit(value: Any) -> Any:
+    """A Python float unchanged, as it exports as such; other values as a tensor."""
+    return value if isinstance(value, float) else tensor_of(value)
 
 
 @operator("IsInf")
 def _is_inf(x: Tensor, detect_negative: int = 1, detect_positive: int = 1) -> Tensor:
-    found = p.isinf(x)
+    out = p.isinf(x)
     if not detect_negative:
-        found = p.logical_and(found, p.greater(x, 0))
-    return found if detect_positive else p.logical_and(found, p.less(x, 0))
+        out = p.logical_and(out, p.greater(x, 0))
+    return out if detect_positive else p.logical_and(out, p.less(x, 0))
 
 
 @operator("Where")

@@ -1,4 +1,4 @@
-"""Pooling: the largest element of each window, means and norms of windows."""
+"""Defines pooling: maxima, means and norms of windows."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _MAX = {1: F.max_pool1d, 2: F.max_pool2d, 3: F.max_pool3d}
 
 
 class Window:
-    """Windows over axes of space: what is padded, and how many there are."""
+    """Windows over spatial axes: their padding and their number."""
 
     def __init__(self, x: Tensor, kernel: Any, strides: Any, dilations: Any, pads: Any,
                  auto_pad: str, ceil: int) -> None:
@@ -32,23 +32,23 @@ class Window:
         self.pads: Pads = pads_of(auto_pad, pads, self.space, self.kernel, self.strides,
                                   self.dilations)
         self.out: list[Any] = []
-        self.beyond: Pads = []  # the pads, and what the last window reads further on
+        self.beyond: Pads = []  # the pads, enlarged to what the last window reads
         for n, k, s, r, (a, b) in zip(self.space, self.kernel, self.strides, self.dilations,
                                       self.pads):
             room = n + a + b - (k - 1) * r - 1
             count = (-(-room // s) if ceil else room // s) + 1
             if ceil and (count - 1) * s >= n + a:
-                count = count - 1  # a window that would begin in what is padded
+                count = count - 1  # no window begins in the padding
             after = (count - 1) * s + (k - 1) * r + 1 - n - a
             self.out.append(count)
             self.beyond.append((a, after if after > b else b))
 
     def sums(self, x: Tensor) -> Tensor:
-        """The sums of windows of `x`, which is padded with zeros."""
+        """The sums over windows of `x`, padded with zeros."""
         return self._added(padded(x, self.beyond))
 
     def counts(self, x: Tensor, with_pads: bool) -> Any:
-        """How many elements of `x`, or of what it was padded to, each window has."""
+        """The number of elements of `x` in each window, with the pads if `with_pads`."""
         if with_pads and self.beyond == self.pads:
             return product(self.kernel)
         ones = create.ones((1, 1, *self.space), dtype=x.dtype)
@@ -60,10 +60,10 @@ class Window:
         return self.sums(ones)
 
     def _added(self, x: Tensor) -> Tensor:
-        """The sums of windows of what was padded."""
+        """The sums over windows of a padded tensor."""
         none = (0,) * len(self.kernel)
-        found = window(x, self.kernel, self.out, self.strides, self.dilations, none)
-        return reduce.sum(found, tuple(range(-len(self.kernel), 0)))
+        windows = window(x, self.kernel, self.out, self.strides, self.dilations, none)
+        return reduce.sum(windows, tuple(range(-len(self.kernel), 0)))
 
 
 @operator("MaxPool", many=True)
@@ -77,26 +77,26 @@ def _max_pool(x: Tensor, kernel_shape: Any, auto_pad: str = "NOTSET", ceil_mode:
             for (a, b), k, r in zip(w.pads, w.kernel, w.dilations)):
         return (pool(x, w.kernel, w.strides, [a for a, _ in w.pads], w.dilations),)
     wide = padded(x, w.beyond, lowest(x.dtype))
-    found = pool(wide, w.kernel, w.strides, 0, w.dilations, return_indices=outputs > 1)
+    pooled = pool(wide, w.kernel, w.strides, 0, w.dilations, return_indices=outputs > 1)
     if outputs == 1:
-        return (found,)
-    return found[0], _without_pads(found[1], x, w, storage_order)
+        return (pooled,)
+    return pooled[0], _without_pads(pooled[1], x, w, storage_order)
 
 
-def _without_pads(places: Tensor, x: Tensor, w: Window, columns_first: int) -> Tensor:
-    """Places in padded space as places in all of `x`."""
+def _without_pads(indices: Tensor, x: Tensor, w: Window, columns_first: int) -> Tensor:
+    """Indices into the padded spatial axes as flat indices into all of `x`."""
     wide = [n + a + b for n, (a, b) in zip(w.space, w.beyond)]
     at: list[Tensor] = []
     for n, (before, _) in zip(reversed(wide), reversed(w.beyond)):
-        at.insert(0, pointwise.remainder(places, n) - before)
-        places = pointwise.floor_divide(places, n)
-    order = list(zip(at, w.space))
-    found: Any = 0
-    for place, n in reversed(order) if columns_first else order:
-        found = found * n + place
+        at.insert(0, pointwise.remainder(indices, n) - before)
+        indices = pointwise.floor_divide(indices, n)
+    axes = list(zip(at, w.space))
+    flat: Any = 0
+    for index, n in reversed(axes) if columns_first else axes:
+        flat = flat * n + index
     count = product(x.shape[:2])
     first = create.arange(count) * product(w.space)
-    return found + view.reshape(first, (*x.shape[:2], *[1] * len(w.space)))
+    return flat + view.reshape(first, (*x.shape[:2], *[1] * len(w.space)))
 
 
 @operator("AveragePool")
@@ -131,16 +131,16 @@ def _global_lp_pool(x: Tensor, p: int = 2) -> Tensor:
 
 
 @operator("MaxUnpool")
-def _max_unpool(x: Tensor, places: Tensor, output_shape: Sizes = None, kernel_shape: Any = None,
+def _max_unpool(x: Tensor, indices: Tensor, output_shape: Sizes = None, kernel_shape: Any = None,
                 pads: Any = None, strides: Any = None) -> Tensor:
     d = len(kernel_shape)
     strides, pads = strides or (1,) * d, pads or (0,) * 2 * d
     inferred = (*x.shape[:2], *((n - 1) * s + k - pads[i] - pads[i + d] for i, (n, s, k) in
                                 enumerate(zip(x.shape[2:], strides, kernel_shape))))
     shape = tuple(output_shape) if output_shape is not None else inferred
-    # Places are counted in the inferred shape; a larger one keeps where they stand.
+    # Indices refer to the inferred shape; a larger output shape pads the result.
     flat = create.zeros(product(inferred), dtype=x.dtype)
-    found = scatter(flat, 0, view.reshape(places, (-1,)), view.reshape(x, (-1,)))
-    out = view.reshape(found, inferred)
+    flat_out = scatter(flat, 0, view.reshape(indices, (-1,)), view.reshape(x, (-1,)))
+    out = view.reshape(flat_out, inferred)
     return out if shape == inferred else padded(out, [(0, m - n) for n, m in
                                                       zip(inferred[2:], shape[2:])])

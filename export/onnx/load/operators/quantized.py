@@ -1,4 +1,4 @@
-"""Quantized numbers: integers and small floats with a scale, and products of them."""
+"""Defines quantization to integers and small floats, and products of quantized numbers."""
 
 from __future__ import annotations
 
@@ -22,7 +22,8 @@ _RANGES = {"uint8": (0, 255), "int8": (-128, 127), "uint16": (0, 65535), "int16"
 
 
 def _fitted(scale: Tensor, shape: Any, axis: int, block: int) -> Tensor:
-    """A scale, one for all, for each place of an axis, or for blocks of these, for a tensor."""
+    """A scale in a shape that broadcasts to `shape`: one number, one per index of an axis, or
+    per block."""
     if scale.size == 1:
         return view.reshape(scale, ())
     at = axes_of([axis], len(shape))[0]
@@ -35,7 +36,7 @@ def _fitted(scale: Tensor, shape: Any, axis: int, block: int) -> Tensor:
 
 
 def _wide(x: Any) -> Tensor:
-    """Quantized numbers in float32."""
+    """Quantized numbers as float32."""
     return cast_to(x, "float32")
 
 
@@ -54,10 +55,10 @@ def _quantize(x: Tensor, scale: Tensor, zero: Any = None, axis: int = 1, saturat
         wide = scaled.astype("float32")
         return cast_to(wide, name, bool(saturate))
     low, high = _RANGES[name]
-    found = pointwise.round(scaled.astype("float64"))
+    rounded = pointwise.round(scaled.astype("float64"))
     if zero is not None:
-        found = found + _fitted(cast_to(zero, "float64"), x.shape, axis, block_size)
-    return cast_to(pointwise.clip(found, low, high).astype("int32"), name)
+        rounded = rounded + _fitted(cast_to(zero, "float64"), x.shape, axis, block_size)
+    return cast_to(pointwise.clip(rounded, low, high).astype("int32"), name)
 
 
 @operator("DequantizeLinear", settings=(2,))
@@ -75,12 +76,12 @@ def _dynamic_quantize(x: Tensor) -> Any:
     low, high = (pointwise.minimum(reduce.min(x), 0.0), pointwise.maximum(reduce.max(x), 0.0))
     scale = (high - low) / 255.0
     zero = pointwise.clip(pointwise.round((0.0 - low) / scale), 0, 255)
-    found = pointwise.clip(pointwise.round(x / scale) + zero, 0, 255)
-    return found.astype("uint8"), scale, zero.astype("uint8")
+    rounded = pointwise.clip(pointwise.round(x / scale) + zero, 0, 255)
+    return rounded.astype("uint8"), scale, zero.astype("uint8")
 
 
 def _centred(x: Tensor, zero: Tensor | None, axis: int = 0) -> Tensor:
-    """Numbers as int32 from their zero on; `axis` is that of a zero of several numbers."""
+    """Numbers minus their zero point, as int32; `axis` is that of a vector of zero points."""
     wide = x.astype("int32")
     if zero is None:
         return wide
@@ -98,38 +99,38 @@ def _matmul_integer(a: Tensor, b: Tensor, a_zero: Tensor | None = None,
 
 @operator("ConvInteger")
 def _conv_integer(x: Tensor, w: Tensor, x_zero: Tensor | None = None,
-                  w_zero: Tensor | None = None, **how: Any) -> Tensor:
-    """In float64, which holds all sums exactly."""
-    found = _conv(_centred(x, x_zero).astype("float64"),
-                  _centred(w, w_zero).astype("float64"), None, **how)
-    return found.astype("int32")
+                  w_zero: Tensor | None = None, **attributes: Any) -> Tensor:
+    """The convolution in float64, which represents all sums exactly."""
+    sums = _conv(_centred(x, x_zero).astype("float64"),
+                  _centred(w, w_zero).astype("float64"), None, **attributes)
+    return sums.astype("int32")
 
 
-def _requantized(found: Tensor, scale: Tensor, zero: Tensor) -> Tensor:
+def _requantized(sums: Tensor, scale: Tensor, zero: Tensor) -> Tensor:
     low, high = _RANGES[zero.dtype.name]
-    rounded = pointwise.round(found * scale) + zero.astype(found.dtype)
+    rounded = pointwise.round(sums * scale) + zero.astype(sums.dtype)
     return pointwise.clip(rounded, low, high).astype(zero.dtype)
 
 
 @operator("QLinearMatMul", settings=(1, 4, 6))
 def _qlinear_matmul(a: Tensor, a_scale: Tensor, a_zero: Tensor, b: Tensor, b_scale: Tensor,
                     b_zero: Tensor, y_scale: Tensor, y_zero: Tensor) -> Tensor:
-    found = matmul(_centred(a, a_zero, -2), _centred(b, b_zero, -1)).astype("float64")
+    sums = matmul(_centred(a, a_zero, -2), _centred(b, b_zero, -1)).astype("float64")
     rows = view.reshape(a_scale, (-1, 1)) if a_scale.ndim == 1 and a_scale.shape[0] > 1 else a_scale
     scale = rows.astype("float64") * b_scale.astype("float64") / y_scale.astype("float64")
-    return _requantized(found, scale, y_zero)
+    return _requantized(sums, scale, y_zero)
 
 
 @operator("QLinearConv", settings=(1, 4, 6))
 def _qlinear_conv(x: Tensor, x_scale: Tensor, x_zero: Tensor, w: Tensor, w_scale: Tensor,
                   w_zero: Tensor, y_scale: Tensor, y_zero: Tensor, b: Tensor | None = None,
-                  **how: Any) -> Tensor:
+                  **attributes: Any) -> Tensor:
     bias = None if b is None else b.astype("float64")
-    found = _conv(_centred(x, x_zero).astype("float64"),
-                  _centred(w, w_zero).astype("float64"), bias, **how)
+    sums = _conv(_centred(x, x_zero).astype("float64"),
+                  _centred(w, w_zero).astype("float64"), bias, **attributes)
     scale = x_scale.astype("float64") * w_scale.astype("float64") / \
         y_scale.astype("float64")
     if scale.ndim == 1 and scale.shape[0] > 1:
         scale = view.reshape(scale, (-1, *[1] * (x.ndim - 2)))
-    return _requantized(found, scale, y_zero)
+    return _requantized(sums, scale, y_zero)
 

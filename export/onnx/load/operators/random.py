@@ -1,4 +1,4 @@
-"""Random numbers. A seed in a model asks for the same numbers on every run."""
+"""Defines random numbers. A seed in a model selects the same numbers on every run."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ __all__: list[str] = []
 def _uniform(shape: Any, dtype: Any, low: float, high: float, seed: Any) -> Tensor:
     check_room(shape, dtype)
     if seed is not None:
-        found = np.random.RandomState(int(seed) % 2 ** 32).rand(*shape) * (high - low) + low
-        return tensor(np.asarray(found, dtype))
+        drawn = np.random.RandomState(int(seed) % 2 ** 32).rand(*shape) * (high - low) + low
+        return tensor(np.asarray(drawn, dtype))
     return (generator.rand(*shape) * (high - low) + low).astype(dtype)
 
 
 def _normal(shape: Any, dtype: Any, mean: float, scale: float, seed: Any) -> Tensor:
     check_room(shape, dtype)
     if seed is not None:
-        found = np.random.RandomState(int(seed) % 2 ** 32).randn(*shape) * scale + mean
-        return tensor(np.asarray(found, dtype))
+        drawn = np.random.RandomState(int(seed) % 2 ** 32).randn(*shape) * scale + mean
+        return tensor(np.asarray(drawn, dtype))
     return (normal(0.0, 1.0, shape) * scale + mean).astype(dtype)
 
 

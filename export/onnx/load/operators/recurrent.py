@@ -1,4 +1,4 @@
-"""RNN, LSTM and GRU: a step of each, and what runs steps over time."""
+"""Defines RNN, LSTM and GRU: their steps, and the loop over time."""
 
 from __future__ import annotations
 
@@ -43,30 +43,30 @@ _WITH_BETA = {"affine", "scaledtanh", "hardsigmoid"}
 
 def _activations(names: Any, alphas: Any, betas: Any, usual: tuple[str, ...], directions: int
                  ) -> list[list[Activation]]:
-    """The activations of each direction; alphas and betas belong to those that take one."""
+    """The activations of each direction; each alpha and beta belongs to the next that takes one."""
     names = [n.lower() for n in names or usual * directions]
-    left, right = iter(alphas or ()), iter(betas or ())
-    found: list[Activation] = []
+    alpha_values, beta_values = iter(alphas or ()), iter(betas or ())
+    activations: list[Activation] = []
     for name in names:
         if name not in _ACTIVATIONS:
-            raise ImportModelError(f"the activation {name!r} is not known",
+            raise ImportModelError(f"unknown activation {name!r}",
                                    f"known are {', '.join(_ACTIVATIONS)}")
-        a = next(left, None) if name in _WITH_ALPHA else None
-        b = next(right, None) if name in _WITH_BETA else None
-        found.append(partial(_ACTIVATIONS[name], a=a, b=b))
+        a = next(alpha_values, None) if name in _WITH_ALPHA else None
+        b = next(beta_values, None) if name in _WITH_BETA else None
+        activations.append(partial(_ACTIVATIONS[name], a=a, b=b))
     n = len(usual)
-    return [found[i * n:(i + 1) * n] for i in range(directions)]
+    return [activations[i * n:(i + 1) * n] for i in range(directions)]
 
 
-def _over_time(step: Step, x: Tensor, state: list[Tensor], lengths: Tensor | None, back: bool
+def _over_time(step: Step, x: Tensor, state: list[Tensor], lengths: Tensor | None, backward: bool
                ) -> tuple[Tensor, list[Tensor]]:
-    """All first states of `step` over x (time, batch, n), and the last states."""
+    """The first state after each step over `x` (time, batch, n), and the last states."""
     time = x.shape[0]
-    if lengths is not None and back:
+    if lengths is not None and backward:
         x = _reversed(x, lengths)
-    order = range(time - 1, -1, -1) if back and lengths is None else range(time)
+    times = range(time - 1, -1, -1) if backward and lengths is None else range(time)
     outputs = []
-    for t in order:
+    for t in times:
         new = step(x[t], state)
         if lengths is None:
             outputs.append(new[0])
@@ -75,10 +75,10 @@ def _over_time(step: Step, x: Tensor, state: list[Tensor], lengths: Tensor | Non
             outputs.append(pointwise.where(alive, new[0], 0.0))
             new = [pointwise.where(alive, n, o) for n, o in zip(new, state)]
         state = new
-    if back and lengths is None:
+    if backward and lengths is None:
         outputs.reverse()
     out = stack(outputs)
-    return (_reversed(out, lengths) if back and lengths is not None else out), state
+    return (_reversed(out, lengths) if backward and lengths is not None else out), state
 
 
 def _reversed(x: Tensor, lengths: Tensor) -> Tensor:
@@ -87,7 +87,7 @@ def _reversed(x: Tensor, lengths: Tensor) -> Tensor:
     return scatter.take_along_axis(x, pointwise.where(at < own, own - 1 - at, at), axis=0)
 
 
-def _run(made: Callable[..., Step], x: Tensor, w: Tensor, r: Tensor, b: Tensor | None,
+def _run(make_step: Callable[..., Step], x: Tensor, w: Tensor, r: Tensor, b: Tensor | None,
          lengths: Tensor | None, initial: list[Tensor | None], direction: str, layout: int,
          activations: list[list[Activation]], gates: int, **more: Any) -> Any:
     """Y (time, directions, batch, hidden), and the last states (directions, batch, hidden)."""
@@ -101,7 +101,7 @@ def _run(made: Callable[..., Step], x: Tensor, w: Tensor, r: Tensor, b: Tensor |
             bias = list(split(b[side], [gates * hidden] * 2))
         states = [create.zeros((batch, hidden), dtype=x.dtype) if s is None else
                   (s[:, side] if layout else s[side]) for s in initial]
-        step = made(w[side], r[side], *bias, activations[side],
+        step = make_step(w[side], r[side], *bias, activations[side],
                     **{k: None if v is None else v[side] for k, v in more.items()})
         y, last = _over_time(step, x, states, lengths,
                              direction == "reverse" or side == 1)
@@ -114,25 +114,25 @@ def _run(made: Callable[..., Step], x: Tensor, w: Tensor, r: Tensor, b: Tensor |
 
 def _of_nn(kind: str, x: Tensor, w: Tensor, r: Tensor, b: Tensor | None,
            initial: list[Tensor | None], direction: str, layout: int) -> Any:
-    """`_run` of a layer that nn has as well: it is exported as this operator again."""
-    order = (1, 0, 2)
-    x = view.permute_dims(x, order) if layout else x
+    """The result of `_run` by a layer of `nn`, which is exported as this operator again."""
+    perm = (1, 0, 2)
+    x = view.permute_dims(x, perm) if layout else x
     shape = (w.shape[0], x.shape[1], r.shape[-1])
     state = () if all(s is None for s in initial) else tuple(
         create.zeros(shape, dtype=x.dtype) if s is None else
-        view.permute_dims(s, order) if layout else s for s in initial)
-    ways = ("forward", "reverse") if direction == "bidirectional" else (direction,)
-    y, last = of_stored(kind, x, (w, r) if b is None else (w, r, b), state, ways)
+        view.permute_dims(s, perm) if layout else s for s in initial)
+    directions = ("forward", "reverse") if direction == "bidirectional" else (direction,)
+    y, last = of_stored(kind, x, (w, r) if b is None else (w, r, b), state, directions)
     if not layout:
         return y, *last
-    return view.permute_dims(y, (2, 0, 1, 3)), *(view.permute_dims(s, order) for s in last)
+    return view.permute_dims(y, (2, 0, 1, 3)), *(view.permute_dims(s, perm) for s in last)
 
 
 def _in_nn(kinds: dict[str, tuple[str, ...]], names: Any, direction: str, w: Tensor, r: Tensor,
            b: Tensor | None) -> str:
-    """The kind of nn's layers with these activations (the first: by default), or an empty text.
+    """The kind of `nn` layer with these activations (the first by default), or an empty string.
 
-    Nor is it nn's where shapes do not fit together, which `_run` has an error for.
+    It is empty as well if shapes do not fit, for which `_run` raises an error.
     """
     count, (_, rows, hidden) = _directions(direction), r.shape
     fits = w.shape[0] == r.shape[0] == count and w.shape[1] == rows and rows % hidden == 0 and (
@@ -147,7 +147,8 @@ def _clipped(x: Tensor, clip: float | None) -> Tensor:
 
 def _directions(direction: str) -> int:
     if direction not in ("forward", "reverse", "bidirectional"):
-        raise ImportModelError(f"the direction {direction!r} is not known")
+        raise ImportModelError(f"unknown direction {direction!r}",
+                               "known are forward, reverse and bidirectional")
     return 2 if direction == "bidirectional" else 1
 
 
@@ -160,16 +161,16 @@ def _rnn(x: Tensor, w: Tensor, r: Tensor, b: Tensor | None = None, lengths: Tens
     if kind and lengths is None and not clip:
         return _of_nn(kind, x, w, r, b, [h], direction, layout)
 
-    def made(w: Tensor, r: Tensor, wb: Tensor, rb: Tensor, f: list[Activation]) -> Step:
+    def make_step(w: Tensor, r: Tensor, wb: Tensor, rb: Tensor, f: list[Activation]) -> Step:
         def step(x: Tensor, state: list[Tensor]) -> list[Tensor]:
-            given = matmul(x, w.T) + matmul(state[0], r.T) + wb + rb
-            return [f[0](_clipped(given, clip))]
+            gate = matmul(x, w.T) + matmul(state[0], r.T) + wb + rb
+            return [f[0](_clipped(gate, clip))]
 
         return step
 
-    found = _activations(activations, activation_alpha, activation_beta, ("Tanh",),
+    functions = _activations(activations, activation_alpha, activation_beta, ("Tanh",),
                          _directions(direction))
-    return _run(made, x, w, r, b, lengths, [h], direction, layout, found, 1)
+    return _run(make_step, x, w, r, b, lengths, [h], direction, layout, functions, 1)
 
 
 @operator("GRU", many=True)
@@ -182,7 +183,7 @@ def _gru(x: Tensor, w: Tensor, r: Tensor, b: Tensor | None = None, lengths: Tens
     if kind and lengths is None and not clip and linear_before_reset:
         return _of_nn(kind, x, w, r, b, [h], direction, layout)
 
-    def made(w: Tensor, r: Tensor, wb: Tensor, rb: Tensor, f: list[Activation]) -> Step:
+    def make_step(w: Tensor, r: Tensor, wb: Tensor, rb: Tensor, f: list[Activation]) -> Step:
         n = r.shape[-1]
         r_zr, r_h = split(r, [2 * n, n])
 
@@ -197,9 +198,9 @@ def _gru(x: Tensor, w: Tensor, r: Tensor, b: Tensor | None = None, lengths: Tens
 
         return step
 
-    found = _activations(activations, activation_alpha, activation_beta, ("Sigmoid", "Tanh"),
+    functions = _activations(activations, activation_alpha, activation_beta, ("Sigmoid", "Tanh"),
                          _directions(direction))
-    return _run(made, x, w, r, b, lengths, [h], direction, layout, found, 3)
+    return _run(make_step, x, w, r, b, lengths, [h], direction, layout, functions, 3)
 
 
 @operator("LSTM", many=True)
@@ -212,15 +213,15 @@ def _lstm(x: Tensor, w: Tensor, r: Tensor, b: Tensor | None = None, lengths: Ten
     if kind and lengths is None and p is None and not clip and not input_forget:
         return _of_nn(kind, x, w, r, b, [h, c], direction, layout)
 
-    def made(w: Tensor, r: Tensor, wb: Tensor, rb: Tensor, f: list[Activation],
+    def make_step(w: Tensor, r: Tensor, wb: Tensor, rb: Tensor, f: list[Activation],
              peep: Tensor | None) -> Step:
         n = r.shape[-1]
         peeps: Any = [0.0, 0.0, 0.0] if peep is None else split(peep, [n] * 3)
 
         def step(x: Tensor, state: list[Tensor]) -> list[Tensor]:
             h, c = state
-            given = matmul(x, w.T) + matmul(h, r.T) + wb + rb
-            i, o, keep, new = split(given, [n] * 4, 1)
+            gates = matmul(x, w.T) + matmul(h, r.T) + wb + rb
+            i, o, keep, new = split(gates, [n] * 4, 1)
             i = f[0](_clipped(i + peeps[0] * c, clip))
             keep = 1 - i if input_forget else \
                 f[0](_clipped(keep + peeps[2] * c, clip))
@@ -230,6 +231,6 @@ def _lstm(x: Tensor, w: Tensor, r: Tensor, b: Tensor | None = None, lengths: Ten
 
         return step
 
-    found = _activations(activations, activation_alpha, activation_beta,
+    functions = _activations(activations, activation_alpha, activation_beta,
                          ("Sigmoid", "Tanh", "Tanh"), _directions(direction))
-    return _run(made, x, w, r, b, lengths, [h, c], direction, layout, found, 4, peep=p)
+    return _run(make_step, x, w, r, b, lengths, [h, c], direction, layout, functions, 4, peep=p)

@@ -1,4 +1,4 @@
-"""Reductions, and sums that run along an axis."""
+"""Defines reductions, cumulative sums and products, and softmax."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ def _log_of_sum(x: Tensor, axes: Any, keepdims: bool) -> Tensor:
 
 
 def _log_of_sum_of_exp(x: Tensor, axes: Any, keepdims: bool) -> Tensor:
-    """Around the largest element, so that nothing overflows."""
+    """log(sum(exp(x))) relative to the largest element, so that nothing overflows."""
     if product(x.shape[a] for a in axes) == 0:
         return _log_of_sum(x, axes, keepdims)
     most = reduce.max(x, axes, True).detach()
     most = pointwise.where(pointwise.isfinite(most), most, 0.0)
-    found = pointwise.log(reduce.sum(pointwise.exp(x - most), axes, True)) + most
-    return found if keepdims else view.squeeze(found, axes)
+    total = pointwise.log(reduce.sum(pointwise.exp(x - most), axes, True)) + most
+    return total if keepdims else view.squeeze(total, axes)
 
 
 def _sum_of_squares(x: Tensor, axes: Any, keepdims: bool) -> Tensor:
@@ -39,7 +39,7 @@ def _sum_of_squares(x: Tensor, axes: Any, keepdims: bool) -> Tensor:
 
 
 def _extreme(function: Any, of_none: Any) -> Any:
-    """Of truths too, and of no elements: `of_none(dtype)`."""
+    """A reduction of booleans as well, with `of_none(dtype)` as the result over no elements."""
     def computed(x: Tensor, axes: Any, keepdims: bool) -> Tensor:
         if any(type(x.shape[a]) is int and x.shape[a] == 0 for a in axes):
             shape = tuple(1 if i in axes else n for i, n in enumerate(x.shape)
@@ -96,25 +96,26 @@ for _name, _function in _REDUCTIONS.items():
 
 
 # ---- along an axis
-def _turned(x: Tensor, axis: int, exclusive: int, reverse: int, function: Any, first: int
+def _running_total(x: Tensor, axis: int, exclusive: int, reverse: int, function: Any, first: int
             ) -> Tensor:
-    """A running total, from the end where `reverse`, without its own element where `exclusive`."""
+    """The cumulative totals; from the end with `reverse`, without the own element with
+    `exclusive`."""
     x = view.flip(x, axis) if reverse else x
-    found = function(x, axis, dtype=x.dtype, include_initial=bool(exclusive))
+    totals = function(x, axis, dtype=x.dtype, include_initial=bool(exclusive))
     if exclusive:
         at = axes_of([axis], x.ndim)[0]
-        found = along(found, at, slice(0, x.shape[at]))
-    return view.flip(found, axis) if reverse else found
+        totals = along(totals, at, slice(0, x.shape[at]))
+    return view.flip(totals, axis) if reverse else totals
 
 
 @operator("CumSum")
 def _cumulative_sum(x: Tensor, axis: Number, exclusive: int = 0, reverse: int = 0) -> Tensor:
-    return _turned(x, int(axis), exclusive, reverse, cumulative.cumulative_sum, 0)
+    return _running_total(x, int(axis), exclusive, reverse, cumulative.cumulative_sum, 0)
 
 
 @operator("CumProd")
 def _cumulative_product(x: Tensor, axis: Number, exclusive: int = 0, reverse: int = 0) -> Tensor:
-    return _turned(x, int(axis), exclusive, reverse, cumulative.cumulative_prod, 1)
+    return _running_total(x, int(axis), exclusive, reverse, cumulative.cumulative_prod, 1)
 
 
 @operator("Softmax", since=13, text="fw.softmax({0}, {axis})")
@@ -128,7 +129,7 @@ def _log_softmax(x: Tensor, axis: int = -1) -> Tensor:
 
 
 def _of_matrix(function: Any) -> Any:
-    """As it was before version 13: over all axes from one on."""
+    """The meaning before version 13: over all axes from `axis` on."""
     def computed(x: Tensor, axis: int = 1) -> Tensor:
         at = axes_of([axis], x.ndim + 1)[0] if axis >= 0 else axis + x.ndim
         rows = view.reshape(x, (product(x.shape[:at]), product(x.shape[at:])))

@@ -1,7 +1,6 @@
-"""Resize: axes made longer or shorter by reading between their elements.
+"""Defines Resize, which resizes each axis by weighted sums of neighbouring elements, its taps.
 
-Each axis by itself: an element of the result is the sum of a few elements, its taps, times weights.
-Places and weights are arrays, or tensors where a size varies, as in `eager/ops/layers/resize.py`.
+Positions and weights are arrays, or tensors for symbolic sizes, as in `eager/ops/layers/resize.py`.
 """
 
 from __future__ import annotations
@@ -33,11 +32,11 @@ __all__: list[str] = []
 
 
 @dataclass(frozen=True)
-class How:
+class ResizeAttributes:
     """The attributes of Resize."""
 
     mode: str = "nearest"
-    places: str = "half_pixel"
+    positions: str = "half_pixel"
     nearest: str = "round_prefer_floor"
     cubic: float = -0.75
     outside: float = 0.0
@@ -47,22 +46,22 @@ class How:
 
 @dataclass(frozen=True)
 class Along:
-    """An axis: its size before and after, the scale between them, the part of it that is read."""
+    """An axis: its size before and after, the scale between them, and the region that is read."""
 
     n: int
     size: int
-    scale: Any  # of floats; a tensor where it varies
+    scale: Any  # a float, or a tensor if it is symbolic
     begin: float = 0.0
     end: float = 1.0
 
     @property
     def whole(self) -> Any:
-        """The size after it, before it was rounded."""
+        """The new size before rounding."""
         return wide(self.n) * self.scale
 
     @property
     def stays(self) -> bool:
-        """Whether nothing is done, for all sizes."""
+        """True if the axis is unchanged, for all sizes."""
         return is_zero(self.size - self.n) and (varies(self.scale) or self.scale == 1)
 
 
@@ -75,7 +74,7 @@ def _pytorch(y: Any, a: Along) -> Any:
 
 
 def _symmetric(y: Any, a: Along) -> Any:
-    """Around the middle, though the size was rounded."""
+    """Positions relative to the middle, which rounding of the size does not move."""
     return wide(a.n) / 2 * (1 - wide(a.size) / a.whole) + _half_pixel(y, a)
 
 
@@ -89,17 +88,17 @@ def _cropped(y: Any, a: Along) -> Any:
 
 
 def _gaps(a: Along) -> Any:
-    """Between the elements of the result; 1 where there is one alone, at the place 0."""
+    """The number of gaps between elements of the result; 1 for a single element, at position 0."""
     return np.where(a.whole != 1, a.whole - 1, 1)
 
 
-PLACES: dict[str, Any] = {
+POSITIONS: dict[str, Any] = {
     "half_pixel": _half_pixel, "pytorch_half_pixel": _pytorch, "align_corners": _corners,
     "half_pixel_symmetric": _symmetric, "tf_crop_and_resize": _cropped,
     "asymmetric": lambda y, a: y / a.scale,
     "tf_half_pixel_for_nn": lambda y, a: (y + 0.5) / a.scale,
 }
-_LOCAL = ("half_pixel", "pytorch_half_pixel", "half_pixel_symmetric", "asymmetric",
+_LOCAL_MODES = ("half_pixel", "pytorch_half_pixel", "half_pixel_symmetric", "asymmetric",
           "tf_half_pixel_for_nn")
 _NEAREST: dict[str, Any] = {
     "round_prefer_floor": lambda x: np.ceil(x - 0.5), "floor": np.floor, "ceil": np.ceil,
@@ -108,12 +107,12 @@ _NEAREST: dict[str, Any] = {
 
 
 def _linear(x: Any, a: float) -> Any:
-    """The weight of an element at a distance."""
+    """The weight of an element at distance `x`."""
     return np.minimum(np.maximum(1 - np.abs(x), 0), 1)
 
 
 def _cubic(x: Any, a: float) -> Any:
-    """Keys's weight (1981) of an element at a distance."""
+    """Keys's weight (1981) of an element at distance `x`."""
     x = np.abs(x)
     near = ((a + 2) * x - (a + 3)) * x * x + 1
     far = ((x - 5) * x + 8) * x * a - 4 * a
@@ -123,18 +122,18 @@ def _cubic(x: Any, a: float) -> Any:
 _WEIGHTS: dict[str, Any] = {"linear": (_linear, 1), "cubic": (_cubic, 2)}
 
 
-def taps(x: Any, a: Along, how: How) -> tuple[Any, Any]:
-    """For each place in `x` the elements that are read, and their weights, None for 1."""
-    if how.mode == "nearest":
-        return _inside(_NEAREST[how.nearest](x), a)[:, None], None
-    weight, reach = _WEIGHTS[how.mode]
-    shrunk = min(a.scale, 1.0) if how.antialias else 1.0
+def taps(x: Any, a: Along, attributes: ResizeAttributes) -> tuple[Any, Any]:
+    """The elements read for each position in `x`, and their weights; None if all weights are 1."""
+    if attributes.mode == "nearest":
+        return _inside(_NEAREST[attributes.nearest](x), a)[:, None], None
+    weight, reach = _WEIGHTS[attributes.mode]
+    shrunk = min(a.scale, 1.0) if attributes.antialias else 1.0
     width = math.ceil(reach / shrunk)
     at = np.floor(x)[:, None] + np.arange(1 - width, width + 1)
-    weights = weight((at - x[:, None]) * shrunk, how.cubic)
-    if how.inside_only:
+    weights = weight((at - x[:, None]) * shrunk, attributes.cubic)
+    if attributes.inside_only:
         weights = np.where((at >= 0) & (at < a.n), weights, 0.0)
-    if how.inside_only or how.antialias:
+    if attributes.inside_only or attributes.antialias:
         weights = weights / weights.sum(1, keepdims=True)
     return _inside(at, a), weights
 
@@ -143,30 +142,30 @@ def _inside(at: Any, a: Along) -> Any:
     return np.minimum(np.maximum(at, 0), a.n - 1)
 
 
-def _repeats(a: Along, how: How) -> int:
-    """How often each element is there, one time after the other; 0 where it is not as simple.
+def _repeats(a: Along, attributes: ResizeAttributes) -> int:
+    """The number of repetitions if the axis repeats each element, else 0.
 
-    Two elements tell: in these modes what is read at a place depends on what is around it alone.
+    Two elements suffice to test it: in these modes a position reads only its neighbourhood.
     """
     times = a.size // a.n
-    if how.mode != "nearest" or how.places not in _LOCAL or type(times) is not int \
-            or not is_zero(a.size - a.n * times) \
+    if attributes.mode != "nearest" or attributes.positions not in _LOCAL_MODES \
+            or type(times) is not int or not is_zero(a.size - a.n * times) \
             or not (varies(a.scale) or a.scale == times):
         return 0
     two = Along(2, 2 * times, times)
-    at, _ = taps(PLACES[how.places](np.arange(2.0 * times), two), two, how)
+    at, _ = taps(POSITIONS[attributes.positions](np.arange(2.0 * times), two), two, attributes)
     return times if np.array_equal(at[:, 0], np.arange(2).repeat(times)) else 0
 
 
-def _resized(x: Tensor, axis: int, a: Along, how: How) -> Tensor:
-    """`x` with another size of one axis."""
-    times = _repeats(a, how)
+def _resized(x: Tensor, axis: int, a: Along, attributes: ResizeAttributes) -> Tensor:
+    """`x` with one axis resized."""
+    times = _repeats(a, attributes)
     if times:
         return repeated(x, axis, times)
-    places = PLACES[how.places](numbered(a.size, np.float64), a)
-    at, weights = taps(places, a, how)
+    positions = POSITIONS[attributes.positions](numbered(a.size, np.float64), a)
+    at, weights = taps(positions, a, attributes)
     shape = [-1 if i == axis else 1 for i in range(x.ndim)]
-    if how.mode == "nearest":
+    if attributes.mode == "nearest":
         out = view.take(x, as_tensor(at[:, 0].astype(np.int64), x), axis=axis)
     else:
         out = None
@@ -174,9 +173,9 @@ def _resized(x: Tensor, axis: int, a: Along, how: How) -> Tensor:
             part = view.take(x, as_tensor(i.astype(np.int64), x), axis=axis) * \
                 as_tensor(w.astype(x.dtype).reshape(shape), x)
             out = part if out is None else out + part
-    if how.places == "tf_crop_and_resize":
-        beyond = as_tensor(((places < 0) | (places > a.n - 1)).reshape(shape), x)
-        out = pointwise.where(beyond, how.outside, out)
+    if attributes.positions == "tf_crop_and_resize":
+        beyond = as_tensor(((positions < 0) | (positions > a.n - 1)).reshape(shape), x)
+        out = pointwise.where(beyond, attributes.outside, out)
     return out
 
 
@@ -191,7 +190,7 @@ def _sizes(shape: Any, axes: Any, scales: Any, sizes: Any, policy: str) -> list[
             raise ShapeError(f"Resize: {len(scales)} scales for {len(axes)} axes")
         return [(scaled(shape[a], s), s) for a, s in zip(axes, scales)]
     if not sizes or len(sizes) != len(axes):
-        raise ShapeError(f"Resize: neither scales nor sizes are given for the axes {axes}")
+        raise ShapeError(f"Resize: there are neither scales nor sizes for the axes {axes}")
     if policy == "stretch":
         return [(n, wide(n) / wide(shape[a])) for a, n in zip(axes, sizes)]
     choose = min if policy == "not_larger" else max
@@ -206,24 +205,25 @@ def _resize(x: Tensor, roi: Sizes = None, scales: Sizes = None, sizes: Sizes = N
             exclude_outside: int = 0, extrapolation_value: float = 0.0,
             keep_aspect_ratio_policy: str = "stretch", mode: str = "nearest",
             nearest_mode: str = "round_prefer_floor") -> Tensor:
-    for name, table, chosen in (("coordinate_transformation_mode", PLACES,
+    for name, table, chosen in (("coordinate_transformation_mode", POSITIONS,
                                  coordinate_transformation_mode),
                                 ("nearest_mode", _NEAREST, nearest_mode),
                                 ("mode", {"nearest": 0, **_WEIGHTS}, mode)):
         if chosen not in table:
-            raise ImportModelError(f"Resize: {name} {chosen!r} is not known")
-    how = How(mode, coordinate_transformation_mode, nearest_mode, cubic_coeff_a,
+            raise ImportModelError(f"Resize: unknown {name} {chosen!r}",
+                                   f"known are {', '.join(table)}")
+    attributes = ResizeAttributes(mode, coordinate_transformation_mode, nearest_mode, cubic_coeff_a,
               extrapolation_value, bool(exclude_outside), bool(antialias))
     axes = tuple(range(x.ndim)) if axes is None else axes_of(axes, x.ndim)
-    found = _sizes(x.shape, axes, scales, sizes, keep_aspect_ratio_policy)
-    check_room([n for n, _ in found], x.dtype)
-    parts = roi if roi and how.places == "tf_crop_and_resize" else (0.0,) * len(axes) + (1.0,) * \
-        len(axes)
+    new_sizes = _sizes(x.shape, axes, scales, sizes, keep_aspect_ratio_policy)
+    check_room([n for n, _ in new_sizes], x.dtype)
+    parts = roi if roi and attributes.positions == "tf_crop_and_resize" else \
+        (0.0,) * len(axes) + (1.0,) * len(axes)
     out = x if dtypes.kind(x.dtype) == "f" or mode == "nearest" else x.astype("float32")
-    for i, (axis, (size, scale)) in enumerate(zip(axes, found)):
+    for i, (axis, (size, scale)) in enumerate(zip(axes, new_sizes)):
         a = Along(x.shape[axis], size, scale, parts[i], parts[i + len(axes)])
-        if not a.stays or how.places == "tf_crop_and_resize":
-            out = _resized(out, axis, a, how)
+        if not a.stays or attributes.positions == "tf_crop_and_resize":
+            out = _resized(out, axis, a, attributes)
     return out.astype(x.dtype) if out.dtype != x.dtype else out
 
 

@@ -1,4 +1,4 @@
-"""Sequences, which are lists, and optionals, which are a value or None."""
+"""Defines sequences, which are lists, and optionals, which are a value or None."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from ..runtime.values import ints, is_plain, is_tensor, tensor_of
 
 __all__: list[str] = []
 
-_PART = 256  # bytes of a tensor without elements
+_EMPTY_TENSOR_BYTES = 256
 
 
 @operator("SequenceConstruct")
-def _construct(*given: Any) -> list[Any]:
-    return [_member(x) for x in given]
+def _construct(*elements: Any) -> list[Any]:
+    return [_member(x) for x in elements]
 
 
 def _member(x: Any) -> Any:
-    """A value as a sequence holds it."""
+    """A value as an element of a sequence."""
     if isinstance(x, list) or x is None:
         raise DTypeError("a sequence holds tensors, not sequences or optionals")
     return tensor_of(x) if is_plain(x) else x
@@ -34,40 +34,40 @@ def _empty(dtype: str | None = None) -> list[Any]:
 
 
 @operator("SequenceInsert")
-def _insert(given: list[Any], x: Any, position: Number = None) -> list[Any]:
-    at = len(given) if position is None or position == len(given) else \
-        _place(int(position), len(given))
-    need(8 * len(given), "a sequence")
-    return [*given[:at], _member(x), *given[at:]]
+def _insert(sequence: list[Any], x: Any, position: Number = None) -> list[Any]:
+    at = len(sequence) if position is None or position == len(sequence) else \
+        _index(int(position), len(sequence))
+    need(8 * len(sequence), "a sequence")
+    return [*sequence[:at], _member(x), *sequence[at:]]
 
 
-def _place(position: int, length: int) -> int:
+def _index(position: int, length: int) -> int:
     if not -length <= position < length:
-        raise IndexingError(f"position {position} is outside of a sequence of {length}")
+        raise IndexingError(f"position {position} is out of range for a sequence of {length}")
     return position % length
 
 
 @operator("SequenceAt")
-def _at(given: list[Any], position: Number) -> Any:
-    return given[_place(int(position), len(given))]
+def _at(sequence: list[Any], position: Number) -> Any:
+    return sequence[_index(int(position), len(sequence))]
 
 
 @operator("SequenceErase")
-def _erase(given: list[Any], position: Number = None) -> list[Any]:
-    at = _place(-1 if position is None else int(position), len(given))
-    return [*given[:at], *given[at + 1:]]
+def _erase(sequence: list[Any], position: Number = None) -> list[Any]:
+    at = _index(-1 if position is None else int(position), len(sequence))
+    return [*sequence[:at], *sequence[at + 1:]]
 
 
 @operator("SequenceLength")
-def _length(given: list[Any]) -> int:
-    return len(given)
+def _length(sequence: list[Any]) -> int:
+    return len(sequence)
 
 
 @operator("SplitToSequence")
 def _split_to_sequence(x: Tensor, split_: Any = None, axis: int = 0, keepdims: int = 1
                        ) -> list[Tensor]:
     n = x.shape[axis]
-    need(_PART * int(n), "the result of SplitToSequence")
+    need(_EMPTY_TENSOR_BYTES * int(n), "the result of SplitToSequence")
     if split_ is None:
         parts = split(x, [1] * n, axis)
         return [p if keepdims else view.squeeze(p, axis) for p in parts]
@@ -79,8 +79,8 @@ def _split_to_sequence(x: Tensor, split_: Any = None, axis: int = 0, keepdims: i
 
 
 @operator("ConcatFromSequence")
-def _concat_from_sequence(given: list[Any], axis: int, new_axis: int = 0) -> Tensor:
-    parts = [tensor_of(x) for x in given]
+def _concat_from_sequence(sequence: list[Any], axis: int, new_axis: int = 0) -> Tensor:
+    parts = [tensor_of(x) for x in sequence]
     return stack(parts, axis) if new_axis else concat(parts, axis)
 
 
@@ -98,5 +98,5 @@ def _has_element(x: Any = None) -> Any:
 @operator("OptionalGetElement")
 def _element(x: Any) -> Any:
     if x is None:
-        raise IndexingError("the element of an optional is asked for that has none")
+        raise IndexingError("OptionalGetElement: the optional is empty")
     return x

@@ -1,4 +1,4 @@
-"""Shapes: what asks for them, what changes them, and what makes tensors of them."""
+"""Defines operators that read, change or create shapes, and arithmetic on shapes."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ from ..runtime.values import (
 
 __all__: list[str] = []
 
-_WRITTEN_OUT = 64  # equal sizes that become a shape rather than a tensor
+_MAX_REPEATED_SIZES = 64  # more equal sizes become a tensor instead of a tuple
 
 
 def shape_of(x: Any) -> tuple[Any, ...]:
-    """The shape of any value that has one."""
+    """The shape of a value."""
     if isinstance(x, tuple):
         return (len(x),)
     return () if is_plain(x) or isinstance(x, float) else tuple(x.shape)
@@ -85,16 +85,16 @@ def _flatten(x: Tensor, axis: int = 1) -> Tensor:
 
 @operator("Transpose")
 def _transpose(x: Any, perm: Any = None) -> Any:
-    order = tuple(range(x.ndim))[::-1] if perm is None else perm
-    return x.transpose(order) if is_stored(x) else view.permute_dims(x, order)
+    axes = tuple(range(x.ndim))[::-1] if perm is None else perm
+    return x.transpose(axes) if is_stored(x) else view.permute_dims(x, axes)
 
 
 def axes_of(axes: Any, ndim: int) -> tuple[int, ...]:
-    """Axes counted from the front."""
-    found = tuple(a + ndim if a < 0 else a for a in axes)
-    if any(not 0 <= a < ndim for a in found):
-        raise ShapeError(f"axes {tuple(axes)} are not all of {ndim} axes")
-    return found
+    """Axes as nonnegative numbers. Raises ShapeError if one is out of range."""
+    normalized = tuple(a + ndim if a < 0 else a for a in axes)
+    if any(not 0 <= a < ndim for a in normalized):
+        raise ShapeError(f"axes {tuple(axes)} are out of range for {ndim} axes")
+    return normalized
 
 
 @operator("Squeeze")
@@ -119,9 +119,9 @@ def _unsqueeze(x: Any, axes: Sizes) -> Any:
 
 @operator("Expand")
 def _expand(x: Tensor, shape: Sizes) -> Tensor:
-    wanted = broadcast_shapes(x.shape, tuple(shape))
-    check_room(wanted, x.dtype)
-    return view.broadcast_to(x, wanted)
+    target = broadcast_shapes(x.shape, tuple(shape))
+    check_room(target, x.dtype)
+    return view.broadcast_to(x, target)
 
 
 @operator("Tile", since=6)
@@ -139,7 +139,7 @@ def _constant_of_shape(shape: Sizes, value: Any = None) -> Any:
         return np.broadcast_to(value.reshape(()), shape)
     one = tensor_of(value).reshape(())
     if one.dtype == np.int64 and len(shape) == 1 and type(shape[0]) is int \
-            and shape[0] <= _WRITTEN_OUT:
+            and shape[0] <= _MAX_REPEATED_SIZES:
         return (one.item(),) * shape[0]
     check_room(shape, one.dtype)
     return view.broadcast_to(one, tuple(shape))
@@ -172,9 +172,9 @@ def _counted(start: float, limit: float, delta: float, dtype: Any) -> Tensor:
 @operator("EyeLike")
 def _eye_like(x: Any, dtype: str | None = None, k: int = 0) -> Tensor:
     rows, columns = shape_of(x)
-    wanted = np_dtype(dtype) if dtype else tensor_of(x).dtype
-    check_room((rows, columns), wanted)
-    return eye(rows, columns, k=k).astype(wanted)
+    target = np_dtype(dtype) if dtype else tensor_of(x).dtype
+    check_room((rows, columns), target)
+    return eye(rows, columns, k=k).astype(target)
 
 
 @operator("Trilu")
@@ -190,12 +190,12 @@ def _trilu(x: Tensor, k: Number = 0, upper: int = 1) -> Tensor:
 @operator("BitCast")
 def _bit_cast(x: Any, to: str) -> Any:
     array = x.numpy() if is_tensor(x) else x
-    wanted = np_dtype(to)
-    found = array.reshape(-1).view(wanted).reshape(array.shape) \
-        if wanted.itemsize == array.dtype.itemsize else None
-    if found is None:
+    target = np_dtype(to)
+    cast = array.reshape(-1).view(target).reshape(array.shape) \
+        if target.itemsize == array.dtype.itemsize else None
+    if cast is None:
         raise ImportModelError(f"BitCast: {array.dtype.name} and {to} differ in size")
-    return value_of(found)
+    return value_of(cast)
 
 
 def along(x: Tensor, axis: int, index: Any) -> Tensor:
@@ -204,9 +204,9 @@ def along(x: Tensor, axis: int, index: Any) -> Tensor:
     return x[index]
 
 
-# ---- what stays a size or a shape
+# ---- functions on sizes and shapes
 def _each(function: Any) -> Any:
-    """A function of numbers for sizes and shapes, which broadcast."""
+    """A function of numbers, applied to sizes and shapes with broadcasting."""
     def computed(a: Any, b: Any) -> Any:
         if not isinstance(a, tuple) and not isinstance(b, tuple):
             return function(a, b)
@@ -223,7 +223,7 @@ def _each(function: Any) -> Any:
 
 
 def _quotient(a: Any, b: Any) -> Any:
-    """Rounded towards zero."""
+    """a / b, rounded towards zero."""
     if type(a) is int and type(b) is int:
         return abs(a) // abs(b) * (1 if (a < 0) == (b < 0) else -1)
     return a // b
@@ -240,13 +240,13 @@ for _name, _function in {
 
 
 @of_sizes("Max")
-def _largest(*given: Any) -> Any:
-    return reduce(_each(lambda a, b: a if a >= b else b), given)
+def _largest(*operands: Any) -> Any:
+    return reduce(_each(lambda a, b: a if a >= b else b), operands)
 
 
 @of_sizes("Min")
-def _smallest(*given: Any) -> Any:
-    return reduce(_each(lambda a, b: a if a <= b else b), given)
+def _smallest(*operands: Any) -> Any:
+    return reduce(_each(lambda a, b: a if a <= b else b), operands)
 
 
 @of_sizes("Split")
@@ -294,7 +294,7 @@ def _chosen(condition: Any, a: Any, b: Any) -> Any:
 @of_sizes("Concat")
 def _joined(*parts: Any, axis: int = 1) -> Any:
     if not all(isinstance(part, tuple) for part in parts):
-        raise ShapeError("Concat: numbers have no axis along which they could be joined")
+        raise ShapeError("Concat: scalars have no axis to join")
     return tuple(n for part in parts for n in part)
 
 
@@ -315,7 +315,7 @@ def _part(x: Any, starts: Any, ends: Any, axes: Any = (0,), steps: Any = (1,)) -
 @of_sizes("Expand")
 def _repeated(x: Any, shape: Any) -> Any:
     if len(shape) != 1 or (isinstance(x, tuple) and len(x) != 1) or type(shape[0]) is not int \
-            or shape[0] > _WRITTEN_OUT:
+            or shape[0] > _MAX_REPEATED_SIZES:
         return NotImplemented
     return (ints(x)[0],) * shape[0]
 

@@ -1,4 +1,4 @@
-"""Texts, which are arrays of Python's strings: they are compared, cut, and made into numbers."""
+"""Defines operators on strings, which are arrays of Python strings."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ __all__: list[str] = []
 
 
 def _array(texts: Any, shape: Any = None) -> Any:
-    found = np.empty(len(texts), object)
-    found[:] = texts
-    return found if shape is None else found.reshape(shape)
+    array = np.empty(len(texts), object)
+    array[:] = texts
+    return array if shape is None else array.reshape(shape)
 
 
 @operator("StringConcat")
@@ -34,7 +34,7 @@ def _concat(a: Any, b: Any) -> Any:
 
 @operator("StringSplit", many=True)
 def _split(x: Any, delimiter: str | None = None, maxsplit: int | None = None) -> Any:
-    """Rows are filled with empty texts to one length."""
+    """Rows are padded with empty strings to one length."""
     most = -1 if maxsplit is None else maxsplit
     parts = [s.split(delimiter or None, most) for s in x.reshape(-1)]
     width = max(map(len, parts), default=0)
@@ -53,15 +53,15 @@ def _full_match(x: Any, pattern: str = "") -> Tensor:
 @operator("StringNormalizer")
 def _normalized(x: Any, case_change_action: str = "NONE", is_case_sensitive: int = 0,
                 locale: str = "en_US", stopwords: Any = ()) -> Any:
-    """Without the stop words, in lower or upper case; one empty text where nothing is left."""
+    """The strings without stop words, in lower or upper case; one empty string if none is left."""
     change: Any = {"NONE": str, "LOWER": str.lower, "UPPER": str.upper}[case_change_action]
     if is_case_sensitive:
-        kept = [s for s in x.reshape(-1) if s not in stopwords]
+        remaining = [s for s in x.reshape(-1) if s not in stopwords]
     else:
         stops = {s.lower() for s in stopwords}
-        kept = [s for s in x.reshape(-1) if s.lower() not in stops]
-    words = [change(s) for s in kept] or [""]
-    return _array(words, (1, len(words)) if x.ndim == 2 else None)
+        remaining = [s for s in x.reshape(-1) if s.lower() not in stops]
+    normalized = [change(s) for s in remaining] or [""]
+    return _array(normalized, (1, len(normalized)) if x.ndim == 2 else None)
 
 
 # ---- counts of n-grams
@@ -76,33 +76,34 @@ def _tf_idf(x: Any, max_gram_length: int, max_skip_count: int, min_gram_length: 
     check_room((len(rows), max(ngram_indexes) + 1), np.float32)
     counts = np.zeros((len(rows), max(ngram_indexes) + 1), np.float32)
     for row, out in zip(rows, counts):
-        for place in _found(tuple(row.tolist()), grams, min_gram_length, max_gram_length,
-                            max_skip_count):
-            out[ngram_indexes[place]] += 1
+        for number in _matches(tuple(row.tolist()), grams, min_gram_length, max_gram_length,
+                               max_skip_count):
+            out[ngram_indexes[number]] += 1
     factors = np.ones(counts.shape[1], np.float32)
     if weights:
         factors[list(ngram_indexes)] = weights
-    found = {"TF": counts, "IDF": (counts > 0) * factors, "TFIDF": counts * factors}[mode]
-    return tensor(found.astype(np.float32).reshape(*array.shape[:-1], -1))
+    scores = {"TF": counts, "IDF": (counts > 0) * factors, "TFIDF": counts * factors}[mode]
+    return tensor(scores.astype(np.float32).reshape(*array.shape[:-1], -1))
 
 
 def _grams(pool: Any, starts: Any) -> dict[Any, int]:
-    """The n-grams of a pool with their numbers: first those of one item, then of two."""
+    """The n-grams of a pool with their numbers: first those of one item, then those of two, ..."""
     grams: dict[Any, int] = {}
     if not all(0 <= start <= len(pool) for start in starts):
-        raise ShapeError(f"ngram_counts {starts!r:.200} are no places in a pool of {len(pool)}")
+        raise ShapeError(f"ngram_counts {starts!r:.200} are out of range for a pool of "
+                         f"{len(pool)}")
     for n, (start, end) in enumerate(zip(starts, (*starts[1:], len(pool))), 1):
         for i in range(start, end - n + 1, n):
             grams[tuple(pool[i:i + n])] = len(grams)
     return grams
 
 
-def _found(row: Any, grams: dict[Any, int], least: int, most: int, skips: int) -> Any:
-    """The numbers of the n-grams in a row, whose items lie up to `skips` + 1 apart."""
+def _matches(row: Any, grams: dict[Any, int], least: int, most: int, skips: int) -> Any:
+    """The numbers of the n-grams in a row, whose items are up to `skips` + 1 apart."""
     for n in range(max(least, 1), min(most, len(row)) + 1):
         for apart in range(1, min(skips + 1, len(row)) + 1) if n > 1 else (1,):
             for start in range(len(row) - apart * (n - 1)):
-                place = grams.get(row[start:start + apart * (n - 1) + 1:apart])
-                if place is not None:
-                    yield place
+                number = grams.get(row[start:start + apart * (n - 1) + 1:apart])
+                if number is not None:
+                    yield number
 

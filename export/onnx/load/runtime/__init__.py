@@ -1,1 +1,1 @@
-"""What loaded models run with: values, limits, the table of operators."""
+"""Runs loaded models: values, limits, and the table of operators."""

@@ -1,4 +1,4 @@
-"""Cast: between dtypes of tensors, and to and from those that are only stored."""
+"""Casts between the dtypes of tensors, and to and from dtypes that are only stored."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ _SATURATED = ("float8_e4m3fn", "float8_e4m3fnuz", "float8_e5m2", "float8_e5m2fnu
 
 
 def dtype_name(value: Any) -> str:
-    """The name of the type of a value."""
+    """The name of a value's dtype."""
     if is_plain(value):
         return "bool" if isinstance(value, bool) else "int64"
     return "str" if value.dtype == object else str(value.dtype.name)
 
 
 def cast_to(x: Any, name: str, saturate: bool = True, round_mode: str = "up") -> Any:
-    """`x` as numbers of the type `name`. saturate: what a float8 does not hold is its largest."""
+    """`x` cast to the type `name`; `saturate` clips to the largest float8 on overflow."""
     if isinstance(x, tuple) and name == "int64":
         return tuple(map(int, x)) if any(type(n) is bool for n in x) else x
     if is_plain(x) and name == dtype_name(x):
@@ -32,12 +32,12 @@ def cast_to(x: Any, name: str, saturate: bool = True, round_mode: str = "up") ->
     if is_tensor(x) and name in dtypes.DTYPES:
         return x.astype(name)
     array = x.numpy() if is_tensor(x) else x
-    found = _converted(array, name, saturate, round_mode)
-    return tensor(found) if name in dtypes.DTYPES else found
+    cast = _converted(array, name, saturate, round_mode)
+    return tensor(cast) if name in dtypes.DTYPES else cast
 
 
 def _converted(array: Any, name: str, saturate: bool, round_mode: str) -> Any:
-    """An array in another type, one of which no tensor has."""
+    """An array cast to or from a dtype that tensors do not support."""
     from onnx import numpy_helper
 
     dtype = np_dtype(name)

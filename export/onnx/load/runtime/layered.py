@@ -1,5 +1,7 @@
-"""A loaded model with layers: products with a weight of the model as layers of `nn`, which
-`fw.quantize` makes small like those of any model. A layer has the name of its weight."""
+"""Rewrites a loaded model to call layers of `nn` for products with weights.
+
+`fw.quantize` replaces such layers. A layer has the name of its weight.
+"""
 
 from __future__ import annotations
 
@@ -18,32 +20,32 @@ _CONVOLUTIONS = {3: Conv1d, 4: Conv2d, 5: Conv3d}  # by the axes of the weight
 
 
 def layered(source: str, model: Any) -> str:
-    """The source of a model that calls layers; these take the place of parameters of `model`."""
+    """The source with calls of layers, which replace the parameters of `model`."""
     tree = ast.parse(source)
     products = _Products(model, tree)
     return ast.unparse(ast.fix_missing_locations(products.visit(tree))) + "\n" \
-        if products.found else source
+        if products.has_products else source
 
 
 class _Products(ast.NodeTransformer):
-    """Finds products with weights that nothing else reads, and puts layers into the model."""
+    """Rewrites products with weights that have no other use, and adds layers to the model."""
 
     def __init__(self, model: Any, tree: ast.AST) -> None:
         self.model, self.held = model, dict(model.named_parameters())
         self.read = Counter(name for node in ast.walk(tree) for name in [_name_of(node)] if name)
-        self.found = any(_is_product(node) for node in ast.walk(tree))
+        self.has_products = any(_is_product(node) for node in ast.walk(tree))
 
     def visit_Call(self, node: ast.Call) -> ast.AST:
         self.generic_visit(node)
         if not _is_product(node):
             return node
         kind = node.func.attr  # type: ignore[attr-defined]
-        given = [self._parameter(x) for x in node.args[1:]]
-        if None in given or any(not isinstance(k.value, (ast.Constant, ast.Tuple))
+        parameters = [self._parameter(x) for x in node.args[1:]]
+        if None in parameters or any(not isinstance(k.value, (ast.Constant, ast.Tuple))
                                 for k in node.keywords):
             return node
-        how = {str(k.arg): ast.literal_eval(k.value) for k in node.keywords}
-        layer = _LAYERS[kind](*given, **how)
+        attributes = {str(k.arg): ast.literal_eval(k.value) for k in node.keywords}
+        layer = _LAYERS[kind](*parameters, **attributes)
         return node if layer is None else self._called(node.args, layer)
 
     def visit_BinOp(self, node: ast.BinOp) -> ast.AST:
@@ -53,31 +55,32 @@ class _Products(ast.NodeTransformer):
         return node if layer is None else self._called([node.left, node.right], layer)
 
     def _parameter(self, node: ast.AST) -> Any:
-        """The parameter that an expression reads, and nothing else does; or None."""
+        """The parameter that an expression reads, if it has no other use, else None."""
         name = _name_of(node) or ""
-        found = self.held.get(name)
-        is_one = found is not None and self.read[name] == 1 and found.dtype == dtypes.float32
-        return found if is_one else None
+        parameter = self.held.get(name)
+        if parameter is None or self.read[name] != 1 or parameter.dtype != dtypes.float32:
+            return None
+        return parameter
 
     def _called(self, args: list[Any], layer: Module) -> ast.AST:
-        """A call of the layer, which takes the place of its weight; its bias is in it."""
+        """A call of the layer, which replaces its weight and bias in the model."""
         names = [_name_of(x) or "" for x in args[1:]]
         for name in names:
-            owner, last = self._place(name)
+            owner, last = self._owner(name)
             del owner._parameters[last]
-        owner, last = self._place(names[0])
+        owner, last = self._owner(names[0])
         owner._modules[last] = layer
         return ast.Call(args[1], [args[0]], [])
 
-    def _place(self, name: str) -> tuple[Any, str]:
-        """The part that holds what has this name, and its name there."""
+    def _owner(self, name: str) -> tuple[Any, str]:
+        """The submodule that holds the parameter `name`, and the name in it."""
         path, _, last = name.rpartition(".")
         return (self.model, name) if name in self.model._parameters else (
             self.model.get_submodule(path), last)
 
 
 def _name_of(node: ast.AST) -> str | None:
-    """The name in self["name"] or self.name."""
+    """The name in self["name"] or self.name; None for other expressions."""
     if not isinstance(node, (ast.Subscript, ast.Attribute)) or \
             not isinstance(node.value, ast.Name) or node.value.id != "self":
         return None
@@ -94,7 +97,7 @@ def _is_product(node: ast.AST) -> bool:
         node.func.attr in _LAYERS and len(node.args) > 1
 
 
-# ---- layers of operators; None for what has none
+# ---- the layer for each operator; None if no layer computes it
 def _product(weight: Any) -> Linear | None:
     return _linear(matrix_transpose(weight.detach()), None) if weight.ndim == 2 else None
 
@@ -118,10 +121,10 @@ def _conv(weight: Any, bias: Any = None, auto_pad: str = "NOTSET", dilations: An
     pads = pads or (0,) * (2 * axes)
     if weight.ndim not in _CONVOLUTIONS or auto_pad != "NOTSET" or pads[:axes] != pads[axes:]:
         return None
-    made = _CONVOLUTIONS[weight.ndim](
+    layer = _CONVOLUTIONS[weight.ndim](
         weight.shape[1] * group, weight.shape[0], weight.shape[2:], strides, pads[:axes],
         dilations, group, bias is not None)
-    return _filled(made, weight.detach(), bias)
+    return _filled(layer, weight.detach(), bias)
 
 
 def _filled(layer: Any, weight: Any, bias: Any) -> Any:

@@ -1,4 +1,4 @@
-"""Model: the Module that a loaded model is."""
+"""Defines `Model`, the Module that `load` returns."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ from .limits import Limits, in_force
 from .table import FAULTS
 from .values import is_stored, value_of
 
-_DEEPEST = 64  # words of a name, as parts in parts
+_MAX_NAME_DEPTH = 64  # components of a dotted name
 
 
 class Declared:
-    """What a model says of one of its inputs."""
+    """The declaration of a model input: its type, shape and parameter of `forward`."""
 
     def __init__(self, name: str, kind: str, dtype: str, shape: Sequence[Any] | None,
                  parameter: str = "", optional: bool = False) -> None:
         self.name, self.kind, self.dtype = name, kind, dtype
-        self.parameter, self.optional = parameter, optional  # of `forward`; whether it has a value
-        self.shape = shape  # ints, names of sizes that may be any, or None; None: any rank
+        self.parameter, self.optional = parameter, optional  # optional: it has a default
+        self.shape = shape  # ints, names of free sizes, or None per axis; None for any rank
 
     def __repr__(self) -> str:
         if self.kind != "tensor":
@@ -41,21 +41,21 @@ class Declared:
 
 
 class Part(Module):
-    """A part of a model's names: `model.layer1[0].conv` for "layer1.0.conv.weight"."""
+    """A submodule for a component of parameter names: `layer1` of "layer1.0.conv.weight"."""
 
     def __getitem__(self, name: Any) -> Any:
         return getattr(self, str(name))
 
     def extra_repr(self) -> str:
-        """What it holds."""
+        """The names of its parameters and buffers."""
         return ", ".join([*self._parameters, *self._buffers])
 
 
 class Model(Module):
-    """A model read from a file: its `forward` is what `to_python` prints.
+    """A model read from an ONNX file. `to_python` returns its source.
 
-    Parameters are the floats of one axis or more that the file holds as initializers, but for
-    running statistics and other settings of operators, which are buffers, as all else is.
+    Initializers of floats with one axis or more are parameters. Running statistics and other
+    settings of operators are buffers, as are all other initializers and constants.
     """
 
     def __init__(self, inputs: Sequence[Declared] = (), outputs: Sequence[str] = (),
@@ -65,7 +65,13 @@ class Model(Module):
         self._limits = limits or Limits()
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """The outputs for these inputs. LimitError where a call takes more than the limits."""
+        """The outputs for these inputs.
+
+        Raises:
+            LimitError: the call exceeds the limits.
+            DTypeError, ShapeError: an input does not fit its declaration.
+            ImportModelError: the model's source fails for these inputs.
+        """
         try:
             with in_force(self._limits):
                 return super().__call__(*args, **kwargs)
@@ -74,34 +80,41 @@ class Model(Module):
         except (*FAULTS, NameError) as error:
             if not _is_of_source(error):
                 raise
-            raise ImportModelError(f"the model cannot be computed so: {type(error).__name__}: "
+            raise ImportModelError(f"the model fails on these inputs: {type(error).__name__}: "
                                    f"{error}", "its source is model.to_python()") from error
 
     def __getitem__(self, name: str) -> Any:
-        """The parameter, buffer or part of that name, which may hold dots."""
-        found: Any = self
+        """The parameter, buffer or submodule of that name, which may contain dots.
+
+        Raises StateError if there is none.
+        """
+        entry: Any = self
         for word in name.split(".") if name not in self._parameters and \
                 name not in self._buffers else [name]:
-            for held in (found._parameters, found._buffers, found._modules):
+            for held in (entry._parameters, entry._buffers, entry._modules):
                 if word in held:
-                    found = held[word]
+                    entry = held[word]
                     break
             else:
-                raise StateError(f"the model holds nothing named {name!r}")
-        return found
+                raise StateError(f"the model has no parameter, buffer or submodule {name!r}")
+        return entry
 
-    def given(self, place: int, value: Any) -> Any:
-        """An argument of a call, as the model's input at that place: a tensor, a list or None."""
-        declared = self._inputs[place]
+    def given(self, index: int, value: Any) -> Any:
+        """The argument `value` for the input number `index`: a tensor, a list or None.
+
+        Raises DTypeError or ShapeError if it does not fit the input's declaration.
+        """
+        declared = self._inputs[index]
         value = value_of(value)
         if declared.kind != "tensor":
             return value
         if not isinstance(value, Tensor) and not is_stored(value):
-            raise DTypeError(f"input {declared.name!r} is a tensor, not {type(value).__name__}",
+            raise DTypeError(f"input {declared.name!r} must be a tensor, got "
+                             f"{type(value).__name__}",
                              f"the model takes {', '.join(map(repr, self._inputs))}")
-        found = "str" if value.dtype == object else value.dtype.name
-        if found != declared.dtype:
-            raise DTypeError(f"input {declared.name!r} is {declared.dtype}, got {found}",
+        dtype = "str" if value.dtype == object else value.dtype.name
+        if dtype != declared.dtype:
+            raise DTypeError(f"input {declared.name!r} is {declared.dtype}, got {dtype}",
                              f"cast it: x.astype(fw.{declared.dtype})"
                              if declared.dtype in dtypes.DTYPES else "")
         if declared.shape is not None:
@@ -112,24 +125,29 @@ class Model(Module):
         return _empty, (self._source, type(self).__name__), self.__dict__
 
     def extra_repr(self) -> str:
-        """Inputs and outputs."""
+        """The declared inputs and outputs, one per line."""
         return "\n".join([f"in {d!r}" for d in self._inputs] + [f"out {n}" for n in self._outputs])
 
     def with_layers(self) -> Model:
-        """This model, its products with weights now layers of `nn`, as `fw.quantize` needs them."""
+        """This model with layers of `nn` for its products with weights, which `fw.quantize`
+        replaces."""
         source = layered(self._source, self)
-        made = class_of(source, type(self).__name__)(source=source)
-        made.__dict__.update(self.__dict__ | {"_source": source})
-        return made
+        model = class_of(source, type(self).__name__)(source=source)
+        model.__dict__.update(self.__dict__ | {"_source": source})
+        return model
 
     def to_python(self) -> str:
-        """Source of the model's class, as it runs; parameters and buffers come by a state dict."""
+        """The Python source of the model's class. The values of parameters are in its state
+        dict."""
         return self._source
 
 
 @functools.lru_cache(maxsize=64)
 def class_of(source: str, title: str) -> type[Model]:
-    """The class that source defines. Python's errors where it is too long or too deep for it."""
+    """The class that the source defines.
+
+    Raises Python's errors if the source is too long or too deeply nested.
+    """
     file = f"<{title} {next(_COUNT)}>"
     _FILES.add(file)
     linecache.cache[file] = (len(source), None, source.splitlines(keepends=True), file)
@@ -138,18 +156,18 @@ def class_of(source: str, title: str) -> type[Model]:
     return names[title]  # type: ignore[no-any-return]
 
 
-_FILES: set[str] = set()  # names that sources of models have in tracebacks
+_FILES: set[str] = set()  # file names of models' sources in tracebacks
 _FOLDER = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
-_COUNT = iter(range(1 << 62))  # each class has lines of its own in tracebacks
+_COUNT = iter(range(1 << 62))  # each class has its own file name in tracebacks
 
 
 def _empty(source: str, title: str) -> Model:
-    """A model without parameters, for pickles and copies to fill."""
+    """A model without parameters, which unpickling and copying fill."""
     return class_of(source, title)(source=source)
 
 
 def _is_of_source(error: BaseException) -> bool:
-    """Whether an error is that of a model's source, or of what only such source calls."""
+    """True if an error was raised in a model's source, or in operators that it calls."""
     trace = error.__traceback__
     while trace is not None and trace.tb_next is not None:
         trace = trace.tb_next
@@ -158,21 +176,21 @@ def _is_of_source(error: BaseException) -> bool:
 
 
 def _check_shape(declared: Declared, shape: Sequence[Any]) -> None:
-    wanted = declared.shape or ()
-    if len(shape) != len(wanted) or any(
-            type(n) is int and n != m for n, m in zip(wanted, shape)):
+    declared_shape = declared.shape or ()
+    if len(shape) != len(declared_shape) or any(
+            type(n) is int and n != m for n, m in zip(declared_shape, shape)):
         raise ShapeError(f"input {declared.name!r} has shape {tuple(shape)}, which does not fit "
                          f"{declared!r}")
 
 
-def place(model: Model, name: str, array: Any, trained: bool, persistent: bool) -> None:
-    """Puts an array into the model under `name`, below parts where it has dots."""
+def register(model: Model, name: str, array: Any, trained: bool, persistent: bool) -> None:
+    """Adds an array to the model under `name`; dots separate submodules, which are created."""
     path, _, last = name.rpartition(".")
     owner: Module = model
-    for word in path.split(".") if path else ():
-        if word not in owner._modules:
-            owner.add_module(word, Part())
-        owner = owner._modules[word]  # type: ignore[assignment]
+    for component in path.split(".") if path else ():
+        if component not in owner._modules:
+            owner.add_module(component, Part())
+        owner = owner._modules[component]  # type: ignore[assignment]
     if array.dtype not in dtypes.OWN:
         object.__setattr__(owner, last, array)
     elif trained:
@@ -182,10 +200,10 @@ def place(model: Model, name: str, array: Any, trained: bool, persistent: bool) 
 
 
 class Names(set[str]):
-    """Names of what a model holds."""
+    """The names of parameters and buffers, and of the submodules that hold them."""
 
     def __init__(self) -> None:
-        self.parts: set[str] = set()  # what stands before a dot in one of them
+        self.parts: set[str] = set()  # dotted prefixes of the names
 
     def add(self, name: str) -> None:
         """Adds a name."""
@@ -194,17 +212,17 @@ class Names(set[str]):
 
 
 def _above(name: str) -> list[str]:
-    """The parts of a model that a name lies in, by their names."""
-    words = name.split(".")
-    return [".".join(words[:i]) for i in range(1, len(words))]
+    """The dotted names of the submodules that contain `name`."""
+    components = name.split(".")
+    return [".".join(components[:i]) for i in range(1, len(components))]
 
 
 def fits(name: str, taken: Names) -> bool:
-    """Whether `name` can be that of a parameter, beside those in `taken`."""
-    words = name.split(".")
-    return len(words) <= _DEEPEST and all(words) and not any(p in taken for p in _above(name)) and \
-        name not in taken.parts and \
-        not hasattr(Model, words[0]) and not any(hasattr(Module, w) or w.startswith("_")
-                                                 for w in words) and \
-        words[0] not in ("training",)
+    """True if `name` can be added as the name of a parameter."""
+    components = name.split(".")
+    return len(components) <= _MAX_NAME_DEPTH and all(components) and \
+        not any(p in taken for p in _above(name)) and name not in taken.parts and \
+        not hasattr(Model, components[0]) and \
+        not any(hasattr(Module, c) or c.startswith("_") for c in components) and \
+        components[0] not in ("training",)
 

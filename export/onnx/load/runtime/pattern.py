@@ -1,8 +1,8 @@
-"""Regular expressions that take time in proportion to the text, whatever they are.
+"""Matches regular expressions in linear time.
 
-ONNX has the expressions of RE2: without references to groups and without looking around. Such a one
-is a network of states. All states that a text can lead to are followed at once, letter by letter,
-so no text is gone through twice, as Python's own search does where it has to come back.
+ONNX uses the syntax of RE2, without references to groups and without lookaround. Such an expression
+is a nondeterministic automaton. All states that a prefix of the text reaches are followed at once,
+letter by letter, so there is no backtracking.
 """
 
 from __future__ import annotations
@@ -16,43 +16,46 @@ from .....eager.errors import ImportModelError, LimitError
 from . import limits
 
 _parser: Any = getattr(re, "_parser", None) or re.sre_parse  # type: ignore[attr-defined]
-_MOST = 10_000   # states of a pattern
-_KNOWN = 4096    # steps that are remembered
-_LETTERS = 4096  # between looks at the clock
+_MAX_STATES = 10_000
+_MAX_CACHED_STEPS = 4096
+_LETTERS_PER_TICK = 4096  # letters between checks of the time
 _TESTS = {name: re.compile(text).match for name, text in (
     ("CATEGORY_DIGIT", r"\d"), ("CATEGORY_NOT_DIGIT", r"\D"), ("CATEGORY_SPACE", r"\s"),
     ("CATEGORY_NOT_SPACE", r"\S"), ("CATEGORY_WORD", r"\w"), ("CATEGORY_NOT_WORD", r"\W"))}
 _WORD = _TESTS["CATEGORY_WORD"]
 
 Fits = Callable[[str], bool]
-Asks = Callable[[str, str], bool]  # of the letters before and after a place; "" at the ends
+Assertion = Callable[[str, str], bool]  # on the letters before and after; "" at the ends
 
 
 class Pattern:
-    """A regular expression. ImportModelError for one that cannot be read, or that RE2 has not;
-    LimitError for one with too many states."""
+    """A regular expression.
+
+    Raises ImportModelError if it is invalid or not supported by RE2, and LimitError if it has too
+    many states.
+    """
 
     def __init__(self, text: str) -> None:
         try:
             with warnings.catch_warnings():
-                warnings.simplefilter("ignore")  # what Python's own may mean one day
+                warnings.simplefilter("ignore")  # FutureWarning on Python's own syntax
                 tree = _parser.parse(text)
         except (re.error, OverflowError, RecursionError) as error:
-            raise ImportModelError(f"the pattern {text!r:.200} cannot be read: {error}") from None
+            raise ImportModelError(f"the pattern {text!r:.200} is invalid: {error}") from None
         self._text, self._flags = text, tree.state.flags
-        self._fits: list[Fits | None] = []  # which letters lead on from a state
+        self._fits: list[Fits | None] = []  # the letters that lead from a state to `_next`
         self._next: list[int] = []
-        self._free: list[list[tuple[Asks | None, int]]] = []  # what leads on without a letter
-        self._known: dict[Any, frozenset[int]] = {}
+        self._free: list[list[tuple[Assertion | None, int]]] = []  # transitions without a letter
+        self._cached_steps: dict[Any, frozenset[int]] = {}
         self._last = self._state()
         self._first = self._all(tree, self._last)
 
     def matches(self, text: str) -> bool:
-        """Whether the pattern is the whole of a text."""
+        """True if the pattern matches the whole text."""
         meter, before = limits.current(), ""
         states = frozenset([self._first])
         for i, letter in enumerate(text):
-            if meter is not None and i % _LETTERS == 0:
+            if meter is not None and i % _LETTERS_PER_TICK == 0:
                 meter.tick()
             states, before = self._step(states, before, letter), letter
             if not states:
@@ -61,46 +64,46 @@ class Pattern:
 
     def _step(self, states: frozenset[int], before: str, letter: str) -> frozenset[int]:
         key = states, before, letter
-        if key not in self._known:
-            if len(self._known) >= _KNOWN:
-                self._known.clear()
-            self._known[key] = frozenset(
+        if key not in self._cached_steps:
+            if len(self._cached_steps) >= _MAX_CACHED_STEPS:
+                self._cached_steps.clear()
+            self._cached_steps[key] = frozenset(
                 self._next[s] for s in self._reached(states, before, letter)
                 if (fits := self._fits[s]) is not None and fits(letter))
-        return self._known[key]
+        return self._cached_steps[key]
 
     def _reached(self, states: Iterable[int], before: str, after: str) -> set[int]:
-        """These states and all that they lead to without a letter."""
-        found, left = set(states), list(states)
-        while left:
-            for asks, state in self._free[left.pop()]:
-                if state not in found and (asks is None or asks(before, after)):
-                    found.add(state)
-                    left.append(state)
-        return found
+        """The states and all that they reach without a letter."""
+        reached, todo = set(states), list(states)
+        while todo:
+            for assertion, state in self._free[todo.pop()]:
+                if state not in reached and (assertion is None or assertion(before, after)):
+                    reached.add(state)
+                    todo.append(state)
+        return reached
 
-    # ---- states, each made after those that follow it
+    # ---- states, created from the last to the first
     def _state(self, fits: Fits | None = None, following: int = -1) -> int:
-        if len(self._next) >= _MOST:
-            raise LimitError(f"the pattern {self._text!r:.200} has more than {_MOST} states",
+        if len(self._next) >= _MAX_STATES:
+            raise LimitError(f"the pattern {self._text!r:.200} has more than {_MAX_STATES} states",
                              "write it with smaller numbers of repetitions", "nodes")
         self._fits.append(fits)
         self._next.append(following)
         self._free.append([])
         return len(self._next) - 1
 
-    def _fork(self, *ways: int) -> int:
+    def _fork(self, *targets: int) -> int:
         state = self._state()
-        self._free[state] = [(None, way) for way in ways]
+        self._free[state] = [(None, target) for target in targets]
         return state
 
     def _all(self, items: Any, following: int) -> int:
-        """The first state of items in a row."""
+        """The first state of a sequence of items, which continues with `following`."""
         for kind, about in reversed(list(items)):
             make = _MAKERS.get(str(kind))
             if make is None:
-                raise ImportModelError(f"the pattern {self._text!r:.200} is no pattern of RE2: "
-                                       f"it has {kind}", "such as references and looking around")
+                raise ImportModelError(f"the pattern {self._text!r:.200} is not supported: RE2 "
+                                       f"has no {kind}", "use no references and no lookaround")
             following = make(self, about, following)
         return following
 
@@ -110,8 +113,8 @@ class Pattern:
     def _same(self, code: int) -> Fits:
         letter = chr(code)
         if self._flags & re.IGNORECASE:
-            found = re.compile(re.escape(letter), self._flags & (re.IGNORECASE | re.ASCII))
-            return lambda c: found.match(c) is not None
+            folded = re.compile(re.escape(letter), self._flags & (re.IGNORECASE | re.ASCII))
+            return lambda c: folded.match(c) is not None
         return lambda c: c == letter
 
     def _literal(self, code: int, following: int) -> int:
@@ -171,9 +174,9 @@ class Pattern:
 
     def _at(self, about: Any, following: int) -> int:
         state = self._state()
-        asks = _PLACES[str(about) + ("_LINE" if self._flags & re.MULTILINE and str(about) in (
-            "AT_BEGINNING", "AT_END") else "")]
-        self._free[state] = [(asks, following)]
+        by_line = self._flags & re.MULTILINE and str(about) in ("AT_BEGINNING", "AT_END")
+        assertion = _ASSERTIONS[str(about) + ("_LINE" if by_line else "")]
+        self._free[state] = [(assertion, following)]
         return state
 
 
@@ -181,7 +184,7 @@ def _is_boundary(before: str, after: str) -> bool:
     return (_WORD(before) is not None) != (_WORD(after) is not None)
 
 
-_PLACES: dict[str, Asks] = {
+_ASSERTIONS: dict[str, Assertion] = {
     "AT_BEGINNING": lambda before, after: not before,
     "AT_BEGINNING_STRING": lambda before, after: not before,
     "AT_BEGINNING_LINE": lambda before, after: before in ("", "\n"),

@@ -1,4 +1,4 @@
-"""Tensors of a file as arrays: nothing is made that is larger than what the file holds."""
+"""Reads tensors of a file as arrays; no array is larger than its data in the file."""
 
 from __future__ import annotations
 
@@ -12,40 +12,43 @@ from .limits import Meter
 from .values import np_dtype, type_name
 
 _BITS = {"uint4": 4, "int4": 4, "float4_e2m1fn": 4, "uint2": 2, "int2": 2}
-# Where numbers are kept that are no raw bytes, by type; others stand in int32_data.
+# The fields of numbers without raw bytes, by type; other types use int32_data.
 _FIELDS = {"float32": "float_data", "complex64": "float_data", "float64": "double_data",
            "complex128": "double_data", "int64": "int64_data", "uint32": "uint64_data",
            "uint64": "uint64_data", "str": "string_data"}
 
 
 def array_of_proto(proto: Any) -> Any:
-    """The array of a TensorProto; ImportModelError where its data do not fill its shape."""
+    """The array of a TensorProto.
+
+    Raises ImportModelError if its data do not fill its shape.
+    """
     from onnx import numpy_helper
 
     name, shape = type_name(proto.data_type), _shape(proto)
-    if proto.data_location == proto.EXTERNAL:  # where it was not read with the model's file
-        raise ImportModelError(f"the data of tensor {proto.name!r} lie in another file",
+    if proto.data_location == proto.EXTERNAL:  # it was not read with the model's file
+        raise ImportModelError(f"the data of tensor {proto.name!r} are in another file",
                                "load the model by its path")
     _check_filled(proto, name, shape)
     if name == "str":
         texts = [s.decode("utf-8", "replace") for s in proto.string_data]
         return np.array([*texts, None], dtype=object)[:-1].reshape(shape)
     try:
-        found = np.asarray(numpy_helper.to_array(proto))
-    except Exception as error:  # its errors are of many kinds, all of them the file's fault
+        array = np.asarray(numpy_helper.to_array(proto))
+    except Exception as error:  # it raises many types for a damaged file
         raise ImportModelError(f"tensor {proto.name!r} cannot be read: {error}") from error
-    return found.astype(np_dtype(name), copy=False)
+    return array.astype(np_dtype(name), copy=False)
 
 
 def _shape(proto: Any) -> tuple[int, ...]:
     shape = tuple(proto.dims)
     if any(n < 0 for n in shape):
-        raise ImportModelError(f"tensor {proto.name!r} has the shape {shape}")
+        raise ImportModelError(f"tensor {proto.name!r} has a negative size in shape {shape}")
     return shape
 
 
 def bytes_of(proto: Any) -> int:
-    """How many raw bytes a tensor of a file takes, by its type and shape."""
+    """The number of raw bytes of a tensor in a file, from its type and shape."""
     name = type_name(proto.data_type)
     bits = _BITS.get(name, 8 * np_dtype(name).itemsize)
     return (math.prod(_shape(proto)) * bits + 7) // 8
@@ -53,31 +56,31 @@ def bytes_of(proto: Any) -> int:
 
 def _check_filled(proto: Any, name: str, shape: tuple[int, ...]) -> None:
     count = math.prod(shape)
-    if proto.HasField("raw_data") and name != "str":  # which have no raw form
-        held, wanted, what = len(proto.raw_data), bytes_of(proto), "bytes"
+    if proto.HasField("raw_data") and name != "str":  # strings have no raw form
+        stored, needed, what = len(proto.raw_data), bytes_of(proto), "bytes"
     else:
-        held = len(getattr(proto, _FIELDS.get(name, "int32_data")))
+        stored = len(getattr(proto, _FIELDS.get(name, "int32_data")))
         per = 2 if name.startswith("complex") else 1
-        wanted, what = (count * _BITS.get(name, 8) + 7) // 8 * per, "numbers"
-    if held != wanted:
-        raise ImportModelError(f"tensor {proto.name!r} of shape {shape} and type {name} holds "
-                               f"{held} {what} where {wanted} are needed",
-                               "the file is damaged, or was cut off")
+        needed, what = (count * _BITS.get(name, 8) + 7) // 8 * per, "numbers"
+    if stored != needed:
+        raise ImportModelError(f"tensor {proto.name!r} of shape {shape} and type {name} has "
+                               f"{stored} {what}, but needs {needed}",
+                               "the file is damaged or truncated")
 
 
 def dense(proto: Any, meter: Meter) -> Any:
-    """The array of a SparseTensorProto."""
+    """The dense array of a SparseTensorProto."""
     values, indices = array_of_proto(proto.values), array_of_proto(proto.indices)
     shape = tuple(proto.dims)
     count = int(np.prod([float(n) for n in shape]))
     if any(n < 0 for n in shape) or count > 1024 * (values.size + 1024):
-        raise ImportModelError(f"a sparse tensor of shape {shape} holds {values.size} numbers",
-                               "it is not made dense: give it as a tensor")
+        raise ImportModelError(f"a sparse tensor of shape {shape} with {values.size} values is "
+                               "too large to be made dense", "store it as a dense tensor")
     meter.room(count * values.dtype.itemsize, "a sparse tensor")
     out = np.zeros(shape, values.dtype)
     try:
-        places = indices if indices.ndim == 1 else np.ravel_multi_index(tuple(indices.T), shape)
-        out.reshape(-1)[places] = values
+        positions = indices if indices.ndim == 1 else np.ravel_multi_index(tuple(indices.T), shape)
+        out.reshape(-1)[positions] = values
     except (IndexError, ValueError) as error:
         raise ImportModelError(f"a sparse tensor of shape {shape} has wrong indices: {error}"
                                ) from error

@@ -1,1 +1,1 @@
-"""Writes a graph as source of Python."""
+"""Generates the Python source of a model."""

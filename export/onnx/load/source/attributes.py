@@ -1,4 +1,4 @@
-"""Attributes of nodes as Python values, and their text in source."""
+"""Converts attributes of nodes to Python values and to Python source."""
 
 from __future__ import annotations
 
@@ -11,27 +11,30 @@ from .....eager.errors import ImportModelError
 from ..runtime.tensors import array_of_proto
 from ..runtime.values import type_name
 
-# Attributes whose number means an element type. 0 means none.
+# Attributes whose number is an element type; 0 means none.
 _OF_TYPES = {"to", "dtype", "output_dtype", "stash_type", "softmax_precision"}
-# What old versions wrote and nothing ever read.
+# Attributes of old versions without any effect.
 _IGNORED = {"consumed_inputs"}
-_LONGEST = 64  # of a vector of sizes that is written into the source
+_MAX_LITERAL_SIZES = 64  # longer vectors become buffers instead of literals
 
 
-def attributes_of(node: Any, given: Mapping[str, Any]) -> dict[str, Any]:
-    """The attributes of a node as protos, those that refer to a function's replaced by `given`."""
-    found = {}
+def attributes_of(node: Any, arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """The attributes of a node as protos.
+
+    References to attributes of a function are replaced by those of the call, `arguments`.
+    """
+    attributes = {}
     for a in node.attribute:
-        proto = given.get(a.ref_attr_name) if a.ref_attr_name else a
+        proto = arguments.get(a.ref_attr_name) if a.ref_attr_name else a
         if proto is not None and a.name not in _IGNORED:
-            if a.name in found:
+            if a.name in attributes:
                 raise ImportModelError(f"{node.op_type} has two attributes {a.name!r}")
-            found[a.name] = proto
-    return found
+            attributes[a.name] = proto
+    return attributes
 
 
 def value(name: str, proto: Any) -> Any:
-    """An attribute as a number, a text, a tuple of them, or an array."""
+    """An attribute as a number, a string, a tuple of them, or an array."""
     kind = proto.type
     if kind == proto.INT:
         return (type_name(proto.i) if proto.i else None) if name in _OF_TYPES else proto.i
@@ -49,20 +52,20 @@ def value(name: str, proto: Any) -> Any:
         return tuple(s.decode("utf-8", "replace") for s in proto.strings)
     if kind == proto.TYPE_PROTO:
         return None
-    raise ImportModelError(f"attribute {name!r} is of a kind that is not supported: "
+    raise ImportModelError(f"attribute {name!r} has the unsupported type "
                            f"{proto.AttributeType.Name(kind)}")
 
 
 def short(x: float) -> float:
-    """The float with the fewest digits that is `x` in float32, which is all that files hold."""
+    """The float with the fewest digits that rounds to `x` in float32, the precision of files."""
     return float(str(np.float32(x)))
 
 
 def literal(x: Any) -> str | None:
-    """Source for a constant that is a size, a shape, a truth or a scalar of float32, else None."""
+    """Source for a constant size, shape, boolean or float32 scalar; None for other constants."""
     if not isinstance(x, np.ndarray):
         return _plain(x)
-    if x.dtype == np.int64 and x.ndim <= 1 and x.size <= _LONGEST:
+    if x.dtype == np.int64 and x.ndim <= 1 and x.size <= _MAX_LITERAL_SIZES:
         return repr(tuple(x.tolist()) if x.ndim else x.item())
     if x.ndim == 0 and x.dtype == np.bool_:
         return repr(x.item())
@@ -72,7 +75,7 @@ def literal(x: Any) -> str | None:
 
 
 def is_literal(text: str) -> bool:
-    """Whether source is that of a number."""
+    """True if the source is a number."""
     return text[0] in "-0123456789" or text.startswith("float(")
 
 
@@ -85,8 +88,9 @@ def _plain(x: Any) -> str:
 
 
 def text(name: str, proto: Any, constant: Callable[[str, Any], str]) -> str:
-    """Source of an attribute; `constant` gives the source for an array that has to be kept."""
-    found = value(name, proto)
-    if isinstance(found, np.ndarray):
-        return literal(found) or constant(name, found)
-    return _plain(found)
+    """The source of an attribute; `constant` registers an array and returns the source that
+    reads it."""
+    parsed = value(name, proto)
+    if isinstance(parsed, np.ndarray):
+        return literal(parsed) or constant(name, parsed)
+    return _plain(parsed)

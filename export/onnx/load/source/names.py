@@ -1,4 +1,4 @@
-"""Names of a model as names of Python."""
+"""Converts names of a model to Python identifiers."""
 
 from __future__ import annotations
 
@@ -10,20 +10,22 @@ _RESERVED = {"self", "fw", "op", "np", "None", "True", "False", "bool", "range",
 
 
 def identifier(name: str, taken: dict[str, int]) -> str:
-    """An identifier like `name` that is not in `taken`, to which it is added. The numbers there say
-    how many of a name there are, so that many equal ones take no time to tell apart."""
+    """An identifier like `name` that is not in `taken`, to which it is added.
+
+    The numbers in `taken` count equal names, so that finding a free one takes constant time.
+    """
     word = re.sub(r"\W+", "_", name, flags=re.ASCII).strip("_") or "value"
     word = f"v{word}" if word[0].isdigit() else word
     word = f"{word}_" if keyword.iskeyword(word) or word in _RESERVED else word
     word = word[:60]
-    found = word
-    while found in taken:
+    unique = word
+    while unique in taken:
         taken[word] += 1
-        found = f"{word}_{taken[word]}"
-    taken[found] = 1
-    return found
+        unique = f"{word}_{taken[word]}"
+    taken[unique] = 1
+    return unique
 
 
 def is_attribute(name: str) -> bool:
-    """Whether `self.name` says just that in source."""
+    """True if `self.name` is valid in source."""
     return name.isidentifier() and name.isascii() and not keyword.iskeyword(name)

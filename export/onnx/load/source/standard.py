@@ -1,4 +1,4 @@
-"""What the standard says of an operator, and whether a node keeps to it."""
+"""Checks nodes against the schemas of the ONNX standard."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from .....eager.errors import ImportModelError
 
 
 def schema_of(domain: str, name: str, version: int) -> Any:
-    """The schema of an operator in a version of its domain; None where there is none."""
+    """The schema of an operator in a version of its domain; None if there is none."""
     import onnx
 
     try:
@@ -20,18 +20,17 @@ def schema_of(domain: str, name: str, version: int) -> Any:
 
 
 def check_versions(opsets: Mapping[str, int]) -> None:
-    """ImportModelError for operators newer than those that are known here."""
+    """Raises ImportModelError for operators newer than the installed onnx package."""
     import onnx
 
     newest = onnx.defs.onnx_opset_version()
     if not 1 <= opsets.get("", 1) <= newest:
-        raise ImportModelError(f"the model uses version {opsets['']} of the operators",
-                               f"with this `onnx` package, versions of operators up to {newest} "
-                               "are known")
+        raise ImportModelError(f"the model uses opset {opsets['']}",
+                               f"the installed `onnx` package has opsets up to {newest}")
 
 
-def check(node: Any, domain: str, version: int, given: Mapping[str, Any]) -> None:
-    """ImportModelError for numbers of inputs and outputs, or attributes, that cannot be."""
+def check(node: Any, domain: str, version: int, protos: Mapping[str, Any]) -> None:
+    """Raises ImportModelError for wrong numbers of inputs or outputs, or wrong attributes."""
     schema = schema_of(domain, node.op_type, version)
     if schema is None:
         return
@@ -41,20 +40,21 @@ def check(node: Any, domain: str, version: int, given: Mapping[str, Any]) -> Non
         if not least <= count <= most:
             raise ImportModelError(f"{node.op_type} of version {version} has {least} to {most} "
                                    f"{what}, not {count}")
-    for name, proto in given.items():
-        known = schema.attributes.get(name)
-        if known is None:
+    for name, proto in protos.items():
+        declared = schema.attributes.get(name)
+        if declared is None:
             raise ImportModelError(f"{node.op_type} of version {version} has no attribute {name!r}",
                                    f"it has {', '.join(schema.attributes) or 'none'}")
-        if int(known.type.value) != proto.type:
-            raise ImportModelError(f"attribute {name!r} of {node.op_type} is of the kind "
-                                   f"{proto.AttributeType.Name(proto.type)}, not {known.type.name}")
-    if node.op_type == "Einsum" and "equation" in given:
-        equation = given["equation"].s.decode("utf-8", "replace")
+        if int(declared.type.value) != proto.type:
+            raise ImportModelError(f"attribute {name!r} of {node.op_type} has the type "
+                                   f"{proto.AttributeType.Name(proto.type)}, not "
+                                   f"{declared.type.name}")
+    if node.op_type == "Einsum" and "equation" in protos:
+        equation = protos["equation"].s.decode("utf-8", "replace")
         if not is_equation(equation):
-            raise ImportModelError(f"{equation!r:.200} is no equation of Einsum",
-                                   "such as 'bij,jk->bik' or '...ij->...ji'")
-    missing = [n for n, a in schema.attributes.items() if a.required and n not in given]
+            raise ImportModelError(f"{equation!r:.200} is not a valid equation of Einsum",
+                                   "write it like 'bij,jk->bik' or '...ij->...ji'")
+    missing = [n for n, a in schema.attributes.items() if a.required and n not in protos]
     if missing:
         raise ImportModelError(f"{node.op_type} needs the attribute {missing[0]!r}")
 
@@ -64,12 +64,12 @@ _EQUATION = re.compile(rf"{_TERM}(,{_TERM})*(->{_TERM})?")
 
 
 def is_equation(text: str) -> bool:
-    """Whether a text is an equation of Einsum: letters, with an ellipsis once in a term at most."""
+    """True for an equation of Einsum: letters, with at most one ellipsis per term."""
     return _EQUATION.fullmatch(text.replace(" ", "")) is not None
 
 
 def check_calls(node: Any, function: Any) -> None:
-    """ImportModelError for more inputs or outputs than a function has."""
+    """Raises ImportModelError for more inputs or outputs than a function has."""
     for what, count, most in (("inputs", len(node.input), len(function.input)),
                               ("outputs", len(node.output), len(function.output))):
         if count > most:
@@ -77,7 +77,7 @@ def check_calls(node: Any, function: Any) -> None:
 
 
 def defaults(node: Any, opsets: Mapping[str, int]) -> dict[str, Any]:
-    """The attributes of a node of the standard that have a value where none is given."""
+    """The default values of a node's attributes in the standard, by name."""
     domain = "" if node.domain == "ai.onnx" else node.domain
     schema = schema_of(domain, node.op_type, opsets.get(domain, 1))
     return {name: a.default_value for name, a in schema.attributes.items()

@@ -1,0 +1,1 @@
+"""The activation layers: functions of one tensor, most without parameters."""

@@ -1,0 +1,22 @@
+"""The base class of pooling layers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ...arguments import per_axis
+from .. import functional as F
+from ..base.module import Module
+
+
+class Pool(Module):
+    """Base of pooling layers, which call `function` of F for their number of `axes`."""
+
+    axes: int
+    function: str
+
+    def _pooled(self, *args: Any, **kwargs: Any) -> Any:
+        return getattr(F, f"{self.function}{self.axes}d")(*args, **kwargs)
+
+    def _each(self, name: str, value: Any) -> tuple[Any, ...]:
+        return per_axis(type(self).__name__, name, value, self.axes)

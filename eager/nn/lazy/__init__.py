@@ -1,0 +1,1 @@
+"""The lazy layers, which take sizes from their first input."""
