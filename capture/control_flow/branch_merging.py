@@ -270,8 +270,8 @@ class BranchMerger:
         if not self._all_merge and self._may_vary(numbers, state.frames, point):
             varying |= numbers
         before = self.hints.at_line.get(plan.location, set())
-        self.hints.varying.setdefault(branch.key, set()).update(
-            varying, before & {*range(len(plan.nodes)), *plan.numbers})
+        self.hints.varying[branch.key] = varying | (
+            before & {*range(len(plan.nodes)), *plan.numbers})
         return plan
 
     def _is_input(self, tensor: Any) -> bool:

@@ -35,7 +35,7 @@ def check(fn: Function, inputs: list[Any], compiled: Any = None) -> Any:
     for x in inputs:
         expected, result = fn(x), compiled(x)
         for a, b in zip(flat(expected), flat(result), strict=True):
-            np.testing.assert_array_equal(a, b)
+            np.testing.assert_allclose(a, b, 2e-6)  # exp of another library
     return compiled
 
 
