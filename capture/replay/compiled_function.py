@@ -209,7 +209,7 @@ class Compiled(Inspection):
         with Uninterrupted() as section:
             with profiling_spans.span("recording", self.__name__):
                 trace = recorded(self.original, args, kwargs, self.names, varying, section,
-                               waits=self.meanwhile is None and self.check is None,
+                                 waits=self.meanwhile is None and self.check is None,
                                merges=fitting[0].merges if fitting else self.merges.learnt())
             self.stats.costs.recording += time.perf_counter() - began
             try:
