@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, NamedTuple, NoReturn
 
 from ...eager.core.tape import is_grad_enabled
@@ -18,10 +19,11 @@ from ..graph.graph import Node
 from ..scalars.scalar_expr import ScalarExpr, elements, of_number
 from ..scalars.symbolic_scalar import SymbolicScalar
 from .decision import Decision
-from .frame_state import GENERATORS, FrameState, MergeState, Name, location_of, user_frames
+from .frame_state import GENERATORS, IDENTITY, MergeState, Name, location_of, user_frames
 from .liveness import MergePoint, is_plain_range, live, merge_point
 from .loop_detection import LoopEntry, LoopRepeat
 from .operand_stack import is_single_test, tells_symbols_apart
+from .possible_aliases import PossibleAliases
 
 
 class MergedBranch(NamedTuple):
@@ -57,6 +59,7 @@ class MergeHints:
     """Facts about a function's branches, by their keys. They last from one attempt to the next."""
 
     numbers: bool = True  # Python numbers may differ at a merge point
+    identities: bool = True  # a variable may name an input on some paths; not if code compares them
     failures: int = 0  # traces that were refused because paths did not merge as expected
     unmergeable: set[Any] = field(default_factory=set)  # branches whose paths never merge
     varying: dict[Any, set[Any]] = field(default_factory=dict)  # by branch: values that need a phi
@@ -68,9 +71,10 @@ class MergeHints:
 
     def copy(self) -> MergeHints:
         """Hints that can learn more on their own; the numbers of the keys stay common."""
-        return MergeHints(self.numbers, self.failures, set(self.unmergeable),
+        return MergeHints(self.numbers, self.identities, self.failures, set(self.unmergeable),
                           {key: set(values) for key, values in self.varying.items()},
-                          {key: set(values) for key, values in self.at_line.items()}, self.keys)
+                          {key: set(values) for key, values in self.at_line.items()},
+                          self.keys)
 
 
 @dataclass
@@ -101,7 +105,7 @@ class MergePlan:
 class _Arrival(NamedTuple):
     """The state of the running path where its branch may merge."""
 
-    state: FrameState
+    state: MergeState
     plan: MergePlan
 
 
@@ -137,6 +141,7 @@ class _OpenBranch:
     loop_depth: int
     loop_tokens: set[Any]
     visits: dict[Any, Any]
+    inputs: set[str]  # local variables that named an input before the branch, or might
 
 
 _UNKNOWN: Any = object()
@@ -149,6 +154,7 @@ class BranchMerger:
         """`all_merge`: it is a failure if a path of a branch ends before the merge point."""
         self.tracer, self.hints, self.plans = tracer, merges.hints, merges.plans
         self._all_merge = all_merge
+        self.aliases: PossibleAliases = tracer.aliases
         self._branches: list[_OpenBranch] = []
         self._origin: Any = None  # the loop iteration or merge point that began last
         self._outcomes: tuple[Any, ...] = ()  # of decisions since then
@@ -181,7 +187,9 @@ class BranchMerger:
             self._insert_split(key, len(tracer.path) - 1)
         self._branches.append(_OpenBranch(
             key, [(f, f.f_lasti) for f in frames], len(tracer.path) - 1, decided,
-            {node for _, node in tracer._nodes_by_id.values()}, *loops.around()))
+            {node for _, node in tracer._nodes_by_id.values()}, *loops.around(),
+            {name for name, value in frames[0].f_locals.items()
+             if self.aliases.may_be_input(value)}))
 
     def _insert_split(self, key: Any, start: int) -> None:
         self.tracer.insert_element(start, MergedBranch(key))
@@ -190,8 +198,23 @@ class BranchMerger:
     def end(self, whole: bool) -> None:
         """Ends the run, at the end of the function (`whole`) or before it. Raises MergeFailed if
         paths should have merged."""
+        if self.aliases.observed_at_end():
+            self.note_observed()
         self._read_path()
         self._close_unmerged(self._branches, whole)
+
+    def note_observed(self) -> NoReturn:
+        """Code can tell whether a possible alias is an input: its branch cannot merge."""
+        self.hints.unmergeable |= self.aliases.branches()
+        raise MergeFailed
+
+    def note_identity_test(self) -> None:
+        """Code compares the identities of objects: variables name the same input on all paths.
+        Raises MergeFailed if they do not."""
+        self.hints.identities = False
+        self.aliases.restore(user_frames(self.tracer.loops.base))
+        if self.aliases.branches():
+            raise MergeFailed
 
     def _close_unmerged(self, branches: list[_OpenBranch], for_good: bool = True) -> None:
         """Closes branches without a merge point. Raises MergeFailed if their paths should have
@@ -245,6 +268,8 @@ class BranchMerger:
         differences, inner_phis = plan.differences(arrival.plan), _InnerPhis(self.tracer,
                                                                              branch.start)
         varying = self.hints.varying[branch.key]
+        if differences is not None:
+            differences |= _identities_of(varying | differences, arrival)
         if not arrival.state.equal or differences is None \
                 or not self._may_vary(differences | varying, frames, point) \
                 or any(map(inner_phis.reach, _formulas_in(arrival.plan.structure))):
@@ -262,9 +287,7 @@ class BranchMerger:
         branch.start += 1
         varying: set[Any] = {i for i, node in enumerate(plan.nodes)
                              if not self._existed_before(node, branch)}
-        assigned = [state.locals[0].get(name) for name in point.changed]
-        varying |= {i for i, t in enumerate(state.tensors)
-                    if any(t is value for value in assigned) and not self._is_input(t)}
+        varying |= self._assigned_tensors(arrival, branch, point)
         numbers: set[Any] = {(i, name) for i, name in plan.numbers
                              if i == 0 and name in point.changed - point.counters}
         if not self._all_merge and self._may_vary(numbers, state.frames, point):
@@ -274,11 +297,20 @@ class BranchMerger:
             before & {*range(len(plan.nodes)), *plan.numbers})
         return plan
 
-    def _is_input(self, tensor: Any) -> bool:
-        """True for a tensor from outside that the run has not changed."""
-        state = self.tracer.state
-        path = state.paths.get(id(tensor))
-        return path is not None and state.held[path][0] is tensor._data
+    def _assigned_tensors(self, arrival: _Arrival, branch: _OpenBranch, point: MergePoint
+                          ) -> set[Any]:
+        """The tensors of variables that a path may assign, and the identities that may differ."""
+        state, plan = arrival
+        assigned = [state.locals[0].get(name) for name in point.changed]
+        varying: set[Any] = {i for i, t in enumerate(state.tensors)
+                             if any(t is value for value in assigned)
+                             and not self.aliases.is_input(t)}
+        for name in point.changed:
+            key = 0, IDENTITY + name
+            if key in state.named_tensors and (
+                    name in branch.inputs or plan.numbers[key] != of_number(0)):
+                varying |= {key, state.named_tensors[key]}
+        return varying
 
     def _check_differences(self, location: Any, varying: set[Any], differing: set[Any]) -> None:
         """Raises MergeFailed if more values differ than the hints say."""
@@ -293,7 +325,8 @@ class BranchMerger:
         names = [live(f.f_code, f.f_lasti) for f in frames]
         if names[0] is not None:
             names[0] = names[0].union(point.counters)
-        state = tracer.loops.snapshot(frames, names, MergeState)
+        aliases = self.aliases if self.hints.identities and not self._all_merge else None
+        state = tracer.loops.snapshot(frames, names, partial(MergeState, aliases))
         state.equal = state.equal and not any(tracer.state.changed_fields())
         numbers = {name: of_number(value) for name, value in state.plains.items()}
         numbers.update({name: number.formula for name, number in state.symbols.items()})
@@ -305,7 +338,7 @@ class BranchMerger:
 
     def _may_vary(self, changed: set[Any], frames: list[Any], point: MergePoint) -> bool:
         """True if the numbers among `changed` can become symbols."""
-        names = [each for each in changed if type(each) is tuple]
+        names = [each for each in changed if type(each) is tuple and not _is_identity(each)]
         return not names or (
             self.hints.numbers and self.tracer.names.symbolic_scalars
             and not any((0, c) in names for c in point.counters)
@@ -319,16 +352,15 @@ class BranchMerger:
         """Continues from the merge point with phis. Returns the phi of the decision's subject."""
         self._close_unmerged(self._branches[self._branches.index(branch) + 1:])
         tracer, state, varying = self.tracer, arrival.state, self.hints.varying[branch.key]
-        tensors = sorted(i for i in varying if type(i) is int)
         names = sorted(n for n in varying if type(n) is tuple)
+        tensors = sorted({i for i in varying if type(i) is int}.union(
+            state.named_tensors[n] for n in names if _is_identity(n)))
         token = "merge", self.hints.number(branch.key)
         depth = tracer.loops.note_merge(token, branch.loop_depth, branch.visits)
         element = self._merge_element(branch, arrival.plan, tensors, names, (token, depth))
         tracer.path.append(element)
+        self._bind_numbers(state, dict(zip(names, element.symbols)), branch.key)
         self._bind_phis(branch, arrival.plan, [state.tensors[i] for i in tensors], element, depth)
-        for name, symbol in zip(names, element.symbols):
-            value = state.symbols[name].value if name in state.symbols else state.plains[name]
-            state.replace_number(name, SymbolicScalar(symbol, value, tracer))
         self._origin, self._outcomes, self._elements_read = token, (), len(tracer.path)
         del self._branches[self._branches.index(branch):]
         tracer.on_merge(plan)
@@ -345,6 +377,17 @@ class BranchMerger:
         return Merge(branch.key, phis, tuple(values), symbols, tuple(formulas),
                      tracer.path[branch.start].site)
 
+    def _bind_numbers(self, state: MergeState, symbols: dict[Name, ScalarExpr], key: Any) -> None:
+        """Gives numbers and the identities of tensors their phis."""
+        for name, symbol in symbols.items():
+            value = state.symbols[name].value if name in state.symbols else state.plains[name]
+            number = SymbolicScalar(symbol, value, self.tracer)
+            if _is_identity(name):
+                tensor = state.tensors[state.named_tensors[name]]
+                state.replace_tensor(name, self.aliases.alias_of(tensor, number, key))
+            else:
+                state.replace_number(name, number)
+
     def _bind_phis(self, branch: _OpenBranch, arrival: MergePlan, tensors: list[Any],
                    element: Merge, depth: int) -> None:
         """Forgets the values that the merged paths computed, and binds the phis in their places."""
@@ -360,6 +403,17 @@ class BranchMerger:
             tracer.bind(tensor._data, phi)
         if depth:
             tracer.loops.dependent.update(dict.fromkeys(element.phis, depth))
+
+
+def _is_identity(name: Name) -> bool:
+    """True for a number that tells which object a variable names."""
+    return name[1].startswith(IDENTITY)
+
+
+def _identities_of(varying: set[Any], arrival: _Arrival) -> set[Name]:
+    """The identities of varying tensors that are inputs on this path: they vary, too."""
+    return {name for name, i in arrival.state.named_tensors.items()
+            if i in varying and arrival.plan.numbers[name] != of_number(0)}
 
 
 def _merge_point_at(branch: _OpenBranch, frames: list[Any], tracked: frozenset[int]

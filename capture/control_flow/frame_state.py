@@ -6,7 +6,6 @@ tensors and symbols. So a state that recurs is a loop, and no analysis of the co
 
 from __future__ import annotations
 
-import ctypes
 import inspect
 import sys
 import types
@@ -23,6 +22,8 @@ from ..heap.snapshot import FIXED, is_plain
 from ..scalars.symbolic_scalar import SymbolicScalar
 from ..sizes.symbolic_dim import Dim
 from .operand_stack import only_locals_change
+from .possible_aliases import PossibleAliases
+from .set_local import set_local
 
 _MAX_COMPARED_VALUES = 2000  # a larger state is never equal to another
 _HEAP_TYPE = 1 << 9  # in the flags of a class: it is not built in
@@ -53,13 +54,6 @@ def can_recur(frames: list[Any], tracked: Collection[int] = ()) -> bool:
     code = frames[0].f_code if frames else None
     return code is not None and not code.co_flags & GENERATORS \
         and only_locals_change(code, frames[0].f_lasti, frozenset(tracked))
-
-
-def set_local(frame: Any, name: str, value: Any) -> None:
-    """Assigns a local variable of a running frame."""
-    frame.f_locals[name] = value
-    if sys.version_info < (3, 13):  # where f_locals is a copy
-        ctypes.pythonapi.PyFrame_LocalsToFast(ctypes.py_object(frame), ctypes.c_int(0))
 
 
 class FrameState:
@@ -196,12 +190,51 @@ class FrameState:
         return (type(key), _key(key)) if is_plain(key) else id(key)
 
 
+IDENTITY = "identity of "  # begins the name of a number: the identity of a local tensor
+
+
 class MergeState(FrameState):
     """A state that is compared with those of other runs of the function.
 
     Addresses mean nothing there. Objects from outside are told apart by their access paths, and
-    objects that the run made by their classes and contents.
+    objects that the run made by their classes and contents. A local variable of the innermost frame
+    may name an input on one path and a new tensor on another: which one is a number of the state.
     """
+
+    def __init__(self, aliases: PossibleAliases | None, *args: Any) -> None:
+        self._aliases = aliases  # None: every tensor is told apart by its access path
+        self.named_tensors: dict[Name, int] = {}  # index of the tensor, by the identity's name
+        super().__init__(*args)
+
+    def _frame(self, i: int, names: dict[str, Any]) -> Any:
+        if i > 0 or self._aliases is None:
+            return super()._frame(i, names)
+        tensors = {name: value for name, value in names.items() if type(value) is Tensor}
+        rest = {name: value for name, value in names.items() if name not in tensors}
+        return super()._frame(i, rest), tuple(
+            (name, self._local(name, value)) for name, value in sorted(tensors.items()))
+
+    def _local(self, name: str, tensor: Tensor) -> Any:
+        """The state of a local tensor. An input is not compared by its path, but by a number."""
+        assert self._aliases is not None
+        is_input = self._aliases.is_input(tensor)
+        if id(tensor) in self._seen and not is_input:
+            return self._value(tensor)
+        identity, key = self._aliases.identity(tensor), (0, IDENTITY + name)
+        self.named_tensors[key] = len(self.tensors)
+        if type(identity) is SymbolicScalar:
+            self.symbols[key] = identity
+        else:
+            self.plains[key] = identity
+        if not is_input:
+            return self._value(tensor)
+        self._visited.append(tensor)
+        return super()._tensor(tensor), tensor._base is None, None
+
+    def replace_tensor(self, name: Name, tensor: Tensor) -> None:
+        """Assigns the local variable whose identity has this name."""
+        self.tensors[self.named_tensors[name]] = tensor
+        set_local(self.frames[0], name[1].removeprefix(IDENTITY), tensor)
 
     def _tensor(self, tensor: Tensor) -> Any:
         return super()._tensor(tensor), tensor._base is None, self._owned.get(id(tensor))

@@ -51,33 +51,43 @@ class PassedTensor:
 
 
 @dataclass(frozen=True, eq=False)
-class ViewOfInput:
-    """An output tensor that is a view of a tensor from before the call."""
+class View:
+    """An output tensor that is a view of another tensor, unless there is no base."""
 
     recipe: Recipe
     base: Recipe
 
     def __call__(self, tensors: list[Any], read: PathReader) -> Any:
-        return view_of(self.base(tensors, read), self.recipe(tensors, read))
+        out, base = self.recipe(tensors, read), self.base(tensors, read)
+        return out if base is None else view_of(base, out)
 
 
 @dataclass(frozen=True, eq=False)
-class ViewOfOutput:
-    """An output tensor that is a view of another output: the first of `ids` that is one.
+class OutputAmong:
+    """The first of some tensors that is an output; None if none is.
 
     `numbers` is filled while outputs are collected, so it is read at the call only.
     """
 
-    recipe: Recipe
     ids: tuple[int, ...]
     numbers: dict[int, int]  # index of each output, by its id during the trace
 
     def __call__(self, tensors: list[Any], read: PathReader) -> Any:
-        out = self.recipe(tensors, read)
-        for i in self.ids:
-            if i in self.numbers:
-                return view_of(tensors[self.numbers[i]], out)
-        return out
+        return next((tensors[self.numbers[i]] for i in self.ids if i in self.numbers), None)
+
+
+@dataclass(frozen=True, eq=False)
+class InputOr:
+    """A tensor that is an input on some paths: by a number, one of `inputs`, the first being 1. If
+    the number is 0, another recipe makes it. Later traces may add inputs."""
+
+    recipe: Recipe
+    number: ScalarExpr
+    inputs: list[Path]
+
+    def __call__(self, tensors: list[Any], read: PathReader) -> Any:
+        number = read.number(self.number)
+        return read(self.inputs[number - 1]) if number else self.recipe(tensors, read)
 
 
 @dataclass(frozen=True, eq=False)

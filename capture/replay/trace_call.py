@@ -15,6 +15,7 @@ from ...eager.uninterrupted import Uninterrupted
 from ..autodiff.backward_plan import find_backward
 from ..control_flow.branch_merging import MAX_FAILURES, BranchMerger, MergeTable
 from ..control_flow.operand_stack import tells_symbols_apart
+from ..control_flow.possible_aliases import compares_identities
 from ..guards.guards import find_guards, find_read_values
 from ..guards.missing_attributes import find_missing_attributes
 from ..heap.access_path import Path
@@ -92,6 +93,8 @@ def recorded(fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, An
         state.walk_code(code, scope)
         if is_users(scope.get("__name__")) and tells_symbols_apart(code):
             tracer.disable_symbolic_scalars()
+        if is_users(scope.get("__name__")) and compares_identities(code):
+            tracer.note_identity_test()
 
     for i, arg in enumerate(args):
         state.walk(Path("args").item(i), arg)
@@ -124,11 +127,11 @@ def recorded(fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, An
             trace_exit = _finish(fn, tracer, None if tracker.any_attribute else tracker.names,
                                  result)
         _detach(tracer, late)
-        result = concretize(state, result)
+        result = concretize(state, result, tracer.aliases.end())
     except BaseException as error:
         section.open = False
         must_restore = not isinstance(error, Exception) and not tracer.refusal
-        _run_all(tracker.stop, stop, symbolizer.uninstall, lambda: concretize(state, None),
+        _run_all(tracker.stop, stop, symbolizer.uninstall, lambda: concretize(state, None, tracer.aliases.end()),
                  lambda: _detach(tracer, late), late.end if late is not None else stop,
                  lambda: restore(state) if must_restore else None)
         raise

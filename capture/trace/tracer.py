@@ -25,6 +25,7 @@ from ..control_flow.data_dependent_sizes import DataDependentSize, decide_failur
 from ..control_flow.decision import Decision, outcome_of
 from ..control_flow.loop_detection import LoopDetector, LoopEntry, LoopRepeat
 from ..control_flow.loop_gradients import LoopBackwardEvent
+from ..control_flow.possible_aliases import PossibleAliases
 from ..graph.graph import Node
 from ..graph.graph_builder import constant, literal
 from ..heap.access_path import Path
@@ -65,6 +66,7 @@ class Tracer:
                         | DataDependentSize] = []
         self.loops = LoopDetector(self)
         self.merger: BranchMerger | None = None
+        self.aliases = PossibleAliases(self, names.merged_inputs)
         self.merge_failed = False  # the merges that this run relied on do not hold
         if self.sizes is names.sizes:
             self.sizes.number, self.sizes.on_question = self._size, self._decide_size
@@ -94,6 +96,7 @@ class Tracer:
 
     def apply(self, op: Op, inputs: tuple[Any, ...], params: dict[str, Any]) -> Tensor:
         with self.unwatched:  # no user code runs here
+            self.aliases.copy_changes()
             params = {name: _specialized(value) for name, value in params.items()}
             out = self._run(op, inputs, params)
             self._record(op, inputs, params, out)
@@ -178,18 +181,23 @@ class Tracer:
                         "or a NumPy array here; make it before the call")
 
     def changed(self, tensor: Tensor) -> None:
+        self._observe(tensor)
+        self.aliases.note_change(tensor)
         self.changed_tensors[id(tensor)] = tensor
         if self.lazy is not None:
             self.lazy.changed(tensor)
 
     def reads_grad(self, tensor: Tensor) -> None:
+        self._observe(tensor)
         if id(tensor) not in self.grads_set:
             self.grads_read.add(id(tensor))
 
     def sets_grad(self, tensor: Tensor) -> None:
+        self._observe(tensor)
         self.grads_set.add(id(tensor))
 
     def reads_values(self, tensor: Tensor, how: str) -> Any:
+        self.aliases.copy_changes()
         self._flush_lazy()
         if how == "item()":
             return None  # `number` returns a symbolic scalar
@@ -269,18 +277,33 @@ class Tracer:
     def _note_branch(self, length: int) -> None:
         """Notes that a branch begins, if the path was of this length before its decision."""
         if self.merger is not None and len(self.path) > length and not self.refusal:
-            try:
-                self.merger.note_decision()
-            except MergeFailed as error:
-                self._on_merge_failure(error)
+            self._tell_merger(self.merger.note_decision)
+
+    def _observe(self, tensor: Tensor) -> None:
+        """Refuses the run if an access to a tensor shows whether a merged variable is an input."""
+        if self.merger is not None and self.aliases.observes(tensor):
+            self._tell_merger(self.merger.note_observed)
+
+    def note_identity_test(self) -> None:
+        """Notes that code runs which compares the identities of objects."""
+        if self.merger is not None:
+            self._tell_merger(self.merger.note_identity_test)
+
+    def identity_of(self, tensor: Tensor) -> SymbolicScalar | None:
+        """For a tensor that may be an input: the number that tells which one. None for others."""
+        return self.aliases.get(tensor)
 
     def end_branches(self) -> None:
         """Closes the branches whose paths have not merged at the end of the function."""
+        self.aliases.copy_changes()
         if self.merger is not None and not self.refusal:
-            try:
-                self.merger.end(whole=True)
-            except MergeFailed as error:
-                self._on_merge_failure(error)
+            self._tell_merger(partial(self.merger.end, whole=True))
+
+    def _tell_merger(self, event: Callable[[], None]) -> None:
+        try:
+            event()
+        except MergeFailed as error:
+            self._on_merge_failure(error)
 
     def _on_merge_failure(self, error: MergeFailed) -> None:
         """Refuses the run, since values that it has merged differ from those of other paths."""

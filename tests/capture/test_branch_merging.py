@@ -36,7 +36,14 @@ def check(fn: Function, inputs: list[Any], compiled: Any = None) -> Any:
         expected, result = fn(x), compiled(x)
         for a, b in zip(flat(expected), flat(result), strict=True):
             np.testing.assert_allclose(a, b, 2e-6)  # exp of another library
+        assert identities(expected, x) == identities(result, x)
     return compiled
+
+
+def identities(value: Any, x: fw.Tensor) -> list[int]:
+    """Numbers of the distinct objects in a result; that of the argument is 0."""
+    values = [x, *(value if isinstance(value, (tuple, list)) else [value])]
+    return [next(i for i, v in enumerate(values) if v is each) for each in values]
 
 
 def flat(value: Any) -> list[Any]:
@@ -129,10 +136,67 @@ def f(x):
     if x[0] > 0:
         a, b = b, a
     if x[1] > 0:
+        a = b + 1
+    if x[2] > 0:
+        b = b + a
+    return a, b
+""",
+    "a comparison of identities": """
+def f(x):
+    a, b = x, x * 2
+    if x[0] > 0:
+        a, b = b, a
+    if x[1] > 0:
         a = b
     if x[2] > 0:
         b = b + a
     return a, b, a is b
+""",
+    "an input that is changed on one path": """
+def f(x):
+    x = x + 0
+    y = x
+    if x[0] > 0:
+        y = y * 2
+    if x[1] > 0:
+        y += 1
+    if x[2] > 0:
+        x += 3
+    return y, x
+""",
+    "views of a possible input": """
+def f(x):
+    y = x
+    if x[0] > 0:
+        y = y * 2
+    if x[1] > 0:
+        y = y + 1
+    z = y.reshape((2, 2))
+    if x[2] > 0:
+        z = z * 3
+    return z, y
+""",
+    "containers of a possible input": """
+def f(x):
+    y = z = x
+    if x[0] > 0:
+        y = y * 2
+    if x[1] > 0:
+        z = y
+    if x[2] > 0:
+        y = z + 1
+    return [y, z, x]
+""",
+    "branches that choose an input inside of a loop": """
+def f(x):
+    y, n = x, 0
+    while n < x[3] * 8:
+        if x[n % 3] > 0:
+            y = y + n
+        n = n + 1
+    if x[1] > 0:
+        y = y * 2
+    return y, n
 """,
     "a loop inside of a branch": """
 def f(x):
@@ -212,7 +276,8 @@ def test_shapes_of_branches(name: str, seed: int, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("name", "most"), [
     ("a chain of elif", 16), ("branches in branches", 6), ("Python numbers that differ", 4),
-    ("several tensors", 5), ("branches inside of a loop", 5), ("a branch without else", 6),
+    ("several tensors", 5), ("views of a possible input", 6),
+    ("branches inside of a loop", 5), ("a branch without else", 6),
     ("results of an and", 7)])
 def test_few_recordings(name: str, most: int, tmp_path: Path) -> None:
     compiled = check(function_of(BODIES[name], tmp_path), vectors(4, 100))
@@ -225,6 +290,115 @@ def test_merges_are_in_the_program(tmp_path: Path) -> None:
     merges = [b for b in walk(compiled.programs[0].root) if isinstance(b, IfMerge)]
     assert len(merges) == 2  # the last branch returns on both paths
     assert "times" in compiled.explain()
+
+
+# ---- variables that name an input on some paths
+
+
+def test_in_place_changes_of_a_possible_input() -> None:
+    def f(x: fw.Tensor, v: fw.Tensor) -> Any:
+        y = x
+        if v[0] > 0:
+            y = y * 2
+        if v[1] > 0:
+            y = y + v[3]
+        if v[2] > 0:
+            y += 1
+        return x + 1, y
+
+    compiled = fw.compile(f)
+    for v in vectors(4, 60):
+        a, b = fw.ones(4), fw.ones(4)
+        expected, result = f(a, v), compiled(b, v)
+        np.testing.assert_array_equal(a.numpy(), b.numpy())
+        for one, two in zip(expected, result):
+            np.testing.assert_array_equal(one.numpy(), two.numpy())
+        assert (expected[1] is a) == (result[1] is b)
+
+
+def test_an_input_that_changes_behind_the_merge() -> None:
+    def f(x: fw.Tensor, v: fw.Tensor) -> Any:
+        y = x
+        if v[0] > 0:
+            y = y * 2
+        if v[1] > 0:
+            x += 1
+        if v[2] > 0:
+            y = y - 1
+        return y
+
+    compiled = fw.compile(f)
+    for v in vectors(4, 60):
+        a, b = fw.ones(4), fw.ones(4)
+        np.testing.assert_array_equal(f(a, v).numpy(), compiled(b, v).numpy())
+        np.testing.assert_array_equal(a.numpy(), b.numpy())
+
+
+def same(a: Any, b: Any) -> bool:
+    return a is b
+
+
+def test_a_helper_compares_identities() -> None:
+    def f(x: fw.Tensor, v: fw.Tensor) -> Any:
+        y = x
+        if v[0] > 0:
+            y = y * 2
+        if v[1] > 0:
+            y = y + 1
+        return (y, same(x, y)) if v[2] > 0 else (y - 1, None)
+
+    compiled = fw.compile(f)
+    for v in vectors(4, 60):
+        x = fw.ones(4)
+        assert f(x, v)[1] == compiled(x, v)[1]
+
+
+def test_a_possible_input_becomes_a_leaf() -> None:
+    def f(x: fw.Tensor, v: fw.Tensor) -> Any:
+        y = x
+        if v[0] > 0:
+            y = y * 2
+        if v[1] > 0:
+            y = y + 1
+        if v[2] > 0:
+            y.requires_grad_()
+            (y * y).sum().backward()
+            return y.grad
+        return y
+
+    compiled = fw.compile(f)
+    for v in vectors(4, 60):
+        a, b = fw.ones(4), fw.ones(4)
+        np.testing.assert_array_equal(f(a, v).numpy(), compiled(b, v).numpy())
+        assert a.requires_grad == b.requires_grad and (a.grad is None) == (b.grad is None)
+
+
+def test_an_attribute_names_a_possible_input() -> None:
+    class Holder:
+        last: Any = None
+
+    def make() -> Any:
+        holder = Holder()
+
+        def f(x: fw.Tensor, v: fw.Tensor) -> Any:
+            y = x
+            if v[0] > 0:
+                y = y * 2
+            if v[1] > 0:
+                y = y + 1
+            holder.last = y
+            return y.sum() if v[2] > 0 else y.mean()
+
+        return holder, f
+
+    (one, f), (two, g) = make(), make()
+    compiled = fw.compile(g)
+    for v in vectors(4, 60):
+        x = fw.ones(4)
+        np.testing.assert_array_equal(f(x, v).numpy(), compiled(x, v).numpy())
+        np.testing.assert_array_equal(one.last.numpy(), two.last.numpy())
+        assert (one.last is x) == (two.last is x)
+    assert compiled.stats.recordings <= 4 and compiled.stats.fallbacks == 0
 
 
 # ---- state that a path changes and the frames do not show
