@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from functools import partial
 from typing import Any, NamedTuple, NoReturn
 
 from ...eager.core.tape import is_grad_enabled
@@ -19,7 +18,15 @@ from ..graph.graph import Node
 from ..scalars.scalar_expr import ScalarExpr, elements, of_number
 from ..scalars.symbolic_scalar import SymbolicScalar
 from .decision import Decision
-from .frame_state import GENERATORS, IDENTITY, MergeState, Name, location_of, user_frames
+from .frame_state import (
+    GENERATORS,
+    IDENTITY,
+    MergeState,
+    Name,
+    is_identity,
+    location_of,
+    user_frames,
+)
 from .liveness import MergePoint, is_plain_range, live, merge_point
 from .loop_detection import LoopEntry, LoopRepeat
 from .operand_stack import is_single_test, tells_symbols_apart
@@ -155,6 +162,7 @@ class BranchMerger:
         self.tracer, self.hints, self.plans = tracer, merges.hints, merges.plans
         self._all_merge = all_merge
         self.aliases: PossibleAliases = tracer.aliases
+        self.aliases.in_use = self.hints.identities and not all_merge
         self._branches: list[_OpenBranch] = []
         self._origin: Any = None  # the loop iteration or merge point that began last
         self._outcomes: tuple[Any, ...] = ()  # of decisions since then
@@ -206,12 +214,13 @@ class BranchMerger:
     def note_observed(self) -> NoReturn:
         """Code can tell whether a possible alias is an input: its branch cannot merge."""
         self.hints.unmergeable |= self.aliases.branches()
+        self.hints.identities = None not in self.aliases.branches()
         raise MergeFailed
 
     def note_identity_test(self) -> None:
         """Code compares the identities of objects: variables name the same input on all paths.
         Raises MergeFailed if they do not."""
-        self.hints.identities = False
+        self.hints.identities = self.aliases.in_use = False
         self.aliases.restore(user_frames(self.tracer.loops.base))
         if self.aliases.branches():
             raise MergeFailed
@@ -325,8 +334,7 @@ class BranchMerger:
         names = [live(f.f_code, f.f_lasti) for f in frames]
         if names[0] is not None:
             names[0] = names[0].union(point.counters)
-        aliases = self.aliases if self.hints.identities and not self._all_merge else None
-        state = tracer.loops.snapshot(frames, names, partial(MergeState, aliases))
+        state = tracer.loops.snapshot(frames, names, MergeState)
         state.equal = state.equal and not any(tracer.state.changed_fields())
         numbers = {name: of_number(value) for name, value in state.plains.items()}
         numbers.update({name: number.formula for name, number in state.symbols.items()})
@@ -338,7 +346,7 @@ class BranchMerger:
 
     def _may_vary(self, changed: set[Any], frames: list[Any], point: MergePoint) -> bool:
         """True if the numbers among `changed` can become symbols."""
-        names = [each for each in changed if type(each) is tuple and not _is_identity(each)]
+        names = [each for each in changed if type(each) is tuple and not is_identity(each)]
         return not names or (
             self.hints.numbers and self.tracer.names.symbolic_scalars
             and not any((0, c) in names for c in point.counters)
@@ -354,7 +362,7 @@ class BranchMerger:
         tracer, state, varying = self.tracer, arrival.state, self.hints.varying[branch.key]
         names = sorted(n for n in varying if type(n) is tuple)
         tensors = sorted({i for i in varying if type(i) is int}.union(
-            state.named_tensors[n] for n in names if _is_identity(n)))
+            state.named_tensors[n] for n in names if is_identity(n)))
         token = "merge", self.hints.number(branch.key)
         depth = tracer.loops.note_merge(token, branch.loop_depth, branch.visits)
         element = self._merge_element(branch, arrival.plan, tensors, names, (token, depth))
@@ -382,9 +390,8 @@ class BranchMerger:
         for name, symbol in symbols.items():
             value = state.symbols[name].value if name in state.symbols else state.plains[name]
             number = SymbolicScalar(symbol, value, self.tracer)
-            if _is_identity(name):
-                tensor = state.tensors[state.named_tensors[name]]
-                state.replace_tensor(name, self.aliases.alias_of(tensor, number, key))
+            if is_identity(name):
+                state.replace_identity(name, number, key)
             else:
                 state.replace_number(name, number)
 
@@ -403,11 +410,6 @@ class BranchMerger:
             tracer.bind(tensor._data, phi)
         if depth:
             tracer.loops.dependent.update(dict.fromkeys(element.phis, depth))
-
-
-def _is_identity(name: Name) -> bool:
-    """True for a number that tells which object a variable names."""
-    return name[1].startswith(IDENTITY)
 
 
 def _identities_of(varying: set[Any], arrival: _Arrival) -> set[Name]:

@@ -28,7 +28,13 @@ from .set_local import set_local
 _MAX_COMPARED_VALUES = 2000  # a larger state is never equal to another
 _HEAP_TYPE = 1 << 9  # in the flags of a class: it is not built in
 GENERATORS = inspect.CO_GENERATOR | inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR
+IDENTITY = "identity of "  # begins the name of a number: the identity of a local tensor
 Name = tuple[int, str]  # a local variable: number of the frame, and its name
+
+
+def is_identity(name: int | Name) -> bool:
+    """True for a number that tells which object a variable names."""
+    return type(name) is tuple and name[1].startswith(IDENTITY)
 
 
 def user_frames(base: Any) -> list[Any]:
@@ -63,10 +69,12 @@ class FrameState:
     def __init__(self, frames: list[Any], changes: Iterator[tuple[Any, Any]],
                  owned: dict[int, Any], stale: Callable[[SymbolicScalar], bool],
                  names: Sequence[Collection[str] | None] = (),
-                 iterators: Sequence[Any] = ()) -> None:
+                 iterators: Sequence[Any] = (), aliases: PossibleAliases | None = None) -> None:
         """`names`: the live local variables of each frame; None for all. `iterators`: those on
-        the stacks of the frames whose state is known."""
-        self.frames = frames
+        the stacks of the frames whose state is known. `aliases`: None if it does not matter which
+        tensors are inputs."""
+        self.frames, self._aliases = frames, aliases
+        self.named_tensors: dict[Name, int] = {}  # index of the tensor, by the identity's name
         self.tensors: list[Tensor] = []
         self.plains: dict[Name, Any] = {}  # ints and floats of local variables
         self.symbols: dict[Name, SymbolicScalar] = {}
@@ -100,8 +108,20 @@ class FrameState:
                 self.plains[i, name] = value
                 state.append((name, "number"))
             else:
+                if type(value) is Tensor and id(value) not in self._seen:
+                    self._note_identity((i, IDENTITY + name), value)
                 state.append((name, self._value(value)))
         return tuple(state)
+
+    def _note_identity(self, name: Name, tensor: Tensor) -> None:
+        """Notes the identity of a local tensor that is the next one of the state."""
+        if self._aliases is None:
+            return
+        identity, self.named_tensors[name] = self._aliases.identity(tensor), len(self.tensors)
+        if type(identity) is SymbolicScalar:
+            self.symbols[name] = identity
+        else:
+            self.plains[name] = identity
 
     def _iterator_position(self, name: Name, iterator: Any) -> Any:
         """The state of a `for` iterator; its position is a number like those of local variables."""
@@ -115,8 +135,19 @@ class FrameState:
         """Assigns the number `name` in the running code."""
         if name in self.iterators:
             self.iterators[name].count = value
+        elif name in self.named_tensors:
+            self.replace_identity(name, value)
         else:
             set_local(self.frames[name[0]], name[1], value)
+
+    def replace_identity(self, name: Name, identity: SymbolicScalar, branch: Any = None) -> None:
+        """Gives a local tensor another identity, behind the merge of a branch or in a loop."""
+        assert self._aliases is not None
+        i = self.named_tensors[name]
+        tensor = self._aliases.alias_of(self.tensors[i], identity, branch)
+        if tensor is not self.tensors[i]:
+            self.tensors[i] = tensor
+            set_local(self.frames[name[0]], name[1].removeprefix(IDENTITY), tensor)
 
     def _value(self, value: Any) -> Any:
         self._visited.append(value)
@@ -190,9 +221,6 @@ class FrameState:
         return (type(key), _key(key)) if is_plain(key) else id(key)
 
 
-IDENTITY = "identity of "  # begins the name of a number: the identity of a local tensor
-
-
 class MergeState(FrameState):
     """A state that is compared with those of other runs of the function.
 
@@ -200,11 +228,6 @@ class MergeState(FrameState):
     objects that the run made by their classes and contents. A local variable of the innermost frame
     may name an input on one path and a new tensor on another: which one is a number of the state.
     """
-
-    def __init__(self, aliases: PossibleAliases | None, *args: Any) -> None:
-        self._aliases = aliases  # None: every tensor is told apart by its access path
-        self.named_tensors: dict[Name, int] = {}  # index of the tensor, by the identity's name
-        super().__init__(*args)
 
     def _frame(self, i: int, names: dict[str, Any]) -> Any:
         if i > 0 or self._aliases is None:
@@ -220,21 +243,11 @@ class MergeState(FrameState):
         is_input = self._aliases.is_input(tensor)
         if id(tensor) in self._seen and not is_input:
             return self._value(tensor)
-        identity, key = self._aliases.identity(tensor), (0, IDENTITY + name)
-        self.named_tensors[key] = len(self.tensors)
-        if type(identity) is SymbolicScalar:
-            self.symbols[key] = identity
-        else:
-            self.plains[key] = identity
+        self._note_identity((0, IDENTITY + name), tensor)
         if not is_input:
             return self._value(tensor)
         self._visited.append(tensor)
         return super()._tensor(tensor), tensor._base is None, None
-
-    def replace_tensor(self, name: Name, tensor: Tensor) -> None:
-        """Assigns the local variable whose identity has this name."""
-        self.tensors[self.named_tensors[name]] = tensor
-        set_local(self.frames[0], name[1].removeprefix(IDENTITY), tensor)
 
     def _tensor(self, tensor: Tensor) -> Any:
         return super()._tensor(tensor), tensor._base is None, self._owned.get(id(tensor))

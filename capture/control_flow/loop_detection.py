@@ -19,7 +19,7 @@ from ..graph.graph import Node
 from ..heap.code_tracker import followed
 from ..scalars.scalar_expr import ScalarConstant, ScalarExpr, of_number
 from ..scalars.symbolic_scalar import SymbolicScalar
-from .frame_state import FrameState, Name, can_recur, location_of, user_frames
+from .frame_state import FrameState, Name, can_recur, is_identity, location_of, user_frames
 from .liveness import live
 from .loop_gradients import (
     CarriedGrad,
@@ -218,7 +218,9 @@ class LoopDetector:
                     list(now.items()) if isinstance(now, dict) else list(now))
                    for path, _, now in state.changes())
         iterators = [c for c in self._iterators.values() if c.frame in frames and c.is_in_loop]
-        return kind(frames, changes, state.paths, self.is_stale, names, iterators)
+        aliases = self.tracer.aliases
+        return kind(frames, changes, state.paths, self.is_stale, names, iterators,
+                    aliases if aliases.in_use else None)
 
     # ---- iterators of `for`
 
@@ -303,7 +305,9 @@ class LoopDetector:
         carried = self.tracer.names.carried.get(location[1], set())
         tensors = [i for i, t in enumerate(state.tensors)
                    if i in changed or (i in carried and not self._is_fixed(t))]
-        return tensors, sorted([*(name for name in state.plains if name in changed | carried),
+        # A variable that named an input before the loop may name new tensors in all iterations.
+        moving = {name for name in changed if not is_identity(name)} | carried
+        return tensors, sorted([*(name for name in state.plains if name in moving),
                                 *state.symbols])
 
     def _changed(self, tensor: Any) -> bool:

@@ -52,6 +52,7 @@ class PossibleAliases:
     def __init__(self, tracer: Any, inputs: list[Path]) -> None:
         """inputs: those that have numbers so far, the first one 1."""
         self.tracer, self.inputs = tracer, inputs
+        self.in_use = False  # True if variables may name an input on some paths only
         self._aliases: dict[int, _Alias] = {}
         self._changed: list[Tensor] = []  # whose aliases have an older value
 
@@ -81,9 +82,10 @@ class PossibleAliases:
         return id(tensor) in self._aliases or (type(tensor) is Tensor and self.is_input(tensor))
 
     def alias_of(self, tensor: Tensor, identity: SymbolicScalar, branch: Any) -> Tensor:
-        """The tensor for a variable that has this identity behind a merge. It is another object
-        than an input, so that it can have a value of its own."""
+        """The tensor for a variable that has this identity behind the merge of `branch`, or in a
+        loop. It is another object than an input, so that it can have a value of its own."""
         before = self._aliases.get(id(tensor))
+        branch = before.branch if before is not None and branch is None else branch
         actual = tensor if before is None else before.actual
         out = Tensor(tensor._data) if self.is_input(tensor) else tensor
         self._aliases[id(out)] = _Alias(out, identity, actual, branch)
