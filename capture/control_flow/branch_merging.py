@@ -21,6 +21,7 @@ from .decision import Decision
 from .frame_state import (
     GENERATORS,
     IDENTITY,
+    FrameState,
     MergeState,
     Name,
     is_identity,
@@ -112,7 +113,7 @@ class MergePlan:
 class _Arrival(NamedTuple):
     """The state of the running path where its branch may merge."""
 
-    state: MergeState
+    state: FrameState
     plan: MergePlan
 
 
@@ -145,10 +146,10 @@ class _OpenBranch:
     start: int  # index in the path
     decided: set[Any]
     nodes: set[Node]
+    inputs: set[str]  # local variables that named an input before the branch, or might
     loop_depth: int
     loop_tokens: set[Any]
     visits: dict[Any, Any]
-    inputs: set[str]  # local variables that named an input before the branch, or might
 
 
 _UNKNOWN: Any = object()
@@ -195,9 +196,9 @@ class BranchMerger:
             self._insert_split(key, len(tracer.path) - 1)
         self._branches.append(_OpenBranch(
             key, [(f, f.f_lasti) for f in frames], len(tracer.path) - 1, decided,
-            {node for _, node in tracer._nodes_by_id.values()}, *loops.around(),
+            {node for _, node in tracer._nodes_by_id.values()},
             {name for name, value in frames[0].f_locals.items()
-             if self.aliases.may_be_input(value)}))
+             if self.aliases.may_be_input(value)}, *loops.around()))
 
     def _insert_split(self, key: Any, start: int) -> None:
         self.tracer.insert_element(start, MergedBranch(key))
@@ -385,7 +386,7 @@ class BranchMerger:
         return Merge(branch.key, phis, tuple(values), symbols, tuple(formulas),
                      tracer.path[branch.start].site)
 
-    def _bind_numbers(self, state: MergeState, symbols: dict[Name, ScalarExpr], key: Any) -> None:
+    def _bind_numbers(self, state: FrameState, symbols: dict[Name, ScalarExpr], key: Any) -> None:
         """Gives numbers and the identities of tensors their phis."""
         for name, symbol in symbols.items():
             value = state.symbols[name].value if name in state.symbols else state.plains[name]

@@ -9,8 +9,8 @@ iteration become stale, and their use refuses the trace.
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Collection, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from collections.abc import Collection, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ...eager.core.tape import Entry
 from ...eager.core.tensor import Tensor
@@ -32,8 +32,6 @@ from .loop_gradients import (
 
 if TYPE_CHECKING:
     from .symbolic_range import SymbolicIterator
-
-State = TypeVar("State", bound=FrameState)
 
 
 class LoopEntry(NamedTuple):
@@ -209,7 +207,7 @@ class LoopDetector:
         return subject
 
     def snapshot(self, frames: list[Any], names: Sequence[Collection[str] | None] = (),
-                 kind: Callable[..., State] = FrameState) -> State:  # type: ignore[assignment]
+                 kind: type[FrameState] = FrameState) -> FrameState:
         """The state of these frames and of the objects that the run has changed."""
         if self.live_only and not names:
             names = [live(f.f_code, f.f_lasti) for f in frames]

@@ -73,7 +73,12 @@ class OutputAmong:
     numbers: dict[int, int]  # index of each output, by its id during the trace
 
     def __call__(self, tensors: list[Any], read: PathReader) -> Any:
-        return next((tensors[self.numbers[i]] for i in self.ids if i in self.numbers), None)
+        return self.resolved()(tensors, read)
+
+    def resolved(self) -> PassedTensor | SameObject:
+        """The recipe without the ids of a trace."""
+        number = next((self.numbers[i] for i in self.ids if i in self.numbers), None)
+        return SameObject(None) if number is None else PassedTensor(number)
 
 
 @dataclass(frozen=True, eq=False)

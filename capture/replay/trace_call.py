@@ -131,7 +131,8 @@ def recorded(fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, An
     except BaseException as error:
         section.open = False
         must_restore = not isinstance(error, Exception) and not tracer.refusal
-        _run_all(tracker.stop, stop, symbolizer.uninstall, lambda: concretize(state, None, tracer.aliases.end()),
+        _run_all(tracker.stop, stop, symbolizer.uninstall,
+                 lambda: concretize(state, None, tracer.aliases.end()),
                  lambda: _detach(tracer, late), late.end if late is not None else stop,
                  lambda: restore(state) if must_restore else None)
         raise

@@ -178,6 +178,12 @@ def _write_object_at_path(x: object_recipes.ObjectAtPath, to: Encoder) -> list[A
     return [to.value(x.path)]
 
 
+def _write_input_or(x: object_recipes.InputOr, to: Encoder) -> list[Any]:
+    for path in x.inputs:
+        to.about.check_returned(path)
+    return [to.value(x.recipe), to.value(x.number), to.value(x.inputs)]
+
+
 _TRACES: dict[type, Codec] = {
     Guard: Codec("guard", _write_guard, lambda parts, of: Guard(*map(of.value, parts))),
     Entry: Codec("given up", _write_entry, _read_entry, id),
@@ -188,7 +194,13 @@ _TRACES: dict[type, Codec] = {
         mutations.DeleteItem, mutations.SetAttribute, mutations.DeleteAttribute, mutations.SetCell,
         mutations.Extend, mutations.AddAll, mutations.ReplaceAll,
         object_recipes.SameObject, object_recipes.PassedTensor, object_recipes.WithGradient,
-        object_recipes.GradEdgeOf, object_recipes.NumberOf, object_recipes.BuiltContainer)},
+        object_recipes.GradEdgeOf, object_recipes.NumberOf, object_recipes.BuiltContainer,
+        object_recipes.View)},
+    object_recipes.OutputAmong: Codec("Among", lambda x, to: [to.value(x.resolved())],
+                                      lambda parts, of: of.value(parts[0])),
+    object_recipes.InputOr: Codec(
+        "InputOr", _write_input_or,
+        lambda parts, of: object_recipes.InputOr(*map(of.value, parts))),
     object_recipes.ObjectAtPath: Codec(
         "At", _write_object_at_path,
         lambda parts, of: object_recipes.ObjectAtPath(of.value(parts[0]))),
