@@ -41,7 +41,7 @@ class TraceExit:
         saved = backward.saved if backward else ()
         self.outputs: list[Node] = [*leaving.nodes, *checks[-1], *saved]
         self.formulas, self.tensors = leaving.formulas, leaving.tensors
-        self._donated = leaving.donated
+        self.donated = leaving.donated
         self.exit_guards: list[Guard] = []
         self.check: Callable[[Any, Any], int] = lambda args, kwargs: -1
         # The segment and the targets of effects: set together, as other threads may replay.
@@ -89,7 +89,7 @@ class TraceExit:
         targets = [e.target for e in self.effects]
         # Optimizers change tensors with gradients between calls.
         trained = () if self.backward is None else self.backward.tape.paths
-        donated = {j: position[n] for j, n in self._donated.items() if n in position}
+        donated = {j: position[n] for j, n in self.donated.items() if n in position}
         segment.note_changes({*targets, *changed, *trained}, donated)
         if self.backward is not None:
             self.backward.prepare(fn, backend)

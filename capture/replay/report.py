@@ -52,6 +52,7 @@ def explain(function: ReportedFunction) -> Explanation:
         ReportSection(f"{why} ({_number(n, 'time')})")
         for why, n in Counter(function.misses).items()])
     for number, program in enumerate(programs, 1):
+        program.collect_uses()
         parts.append(ReportSection(f"program {number} of {len(programs)}, replayed "
                                    f"{_number(program.uses, 'time')}", _of_program(program)))
     return Explanation(parts)
@@ -82,6 +83,9 @@ def _of_program(program: TraceTree) -> list[ReportSection]:
         parts.append(ReportSection(
             f"control flow runs in Python between native calls: {program.split}"
             if program.split else "the whole program is one native call"))
+    if program.hot_paths:
+        parts.append(ReportSection(f"{_number(program.hot_paths, 'path')} through merges compiled "
+                                   "as a whole, since calls repeat and values are large"))
     segments = program.segments()
     executables = [code for s in segments if (code := s.executable)]
     if not executables:
