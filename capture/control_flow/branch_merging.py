@@ -57,9 +57,9 @@ class MergeFailed(BaseException):
     """Paths do not merge where they were expected to: tracing starts anew with more hints."""
 
 
-MAX_FAILURES = 4  # of one function; then it is traced without merging
-MERGE_FAILED = "the paths of a branch differ in more values where they merge; the next call is " \
-    "traced with these values as variables"
+MAX_FAILURES = 6  # of one function; then it is traced without merging
+MERGE_FAILED = "code tells apart the objects of paths that were merged; the next call is traced " \
+    "without this merge"
 
 
 @dataclass
@@ -68,7 +68,7 @@ class MergeHints:
 
     numbers: bool = True  # Python numbers may differ at a merge point
     identities: bool = True  # a variable may name an input on some paths; not if code compares them
-    failures: int = 0  # traces that were refused because paths did not merge as expected
+    failures: int = 0  # traces whose paths did not merge as expected
     unmergeable: set[Any] = field(default_factory=set)  # branches whose paths never merge
     varying: dict[Any, set[Any]] = field(default_factory=dict)  # by branch: values that need a phi
     at_line: dict[Any, set[Any]] = field(default_factory=dict)  # by location, in earlier attempts
@@ -232,11 +232,22 @@ class BranchMerger:
         for branch in branches:
             plan = self.plans.setdefault(branch.key, None)
             if plan is not None and for_good and self._all_merge:
-                self._fail(branch)
+                self.hints.unmergeable.add(branch.key)
+                raise MergeFailed
 
-    def _fail(self, branch: _OpenBranch) -> NoReturn:
+    def _fail(self, branch: _OpenBranch) -> None:
+        """Never merges a branch again. For export, raises MergeFailed. Otherwise the run continues
+        as the first trace of another program."""
         self.hints.unmergeable.add(branch.key)
-        raise MergeFailed
+        if self._all_merge:
+            raise MergeFailed
+        self.tracer.merge_failed, self.plans[branch.key] = True, None
+        self._branches.remove(branch)
+        if self.tracer.path[branch.start - 1] == MergedBranch(branch.key):
+            self.tracer.delete_element(branch.start - 1)
+            self._elements_read -= 1
+            for other in self._branches:
+                other.start -= other.start >= branch.start
 
     def _read_path(self) -> None:
         """Reads the elements that were added to the path since the last call."""
@@ -284,7 +295,8 @@ class BranchMerger:
                 or not self._may_vary(differences | varying, frames, point) \
                 or any(map(inner_phis.reach, _formulas_in(arrival.plan.structure))):
             self._fail(branch)
-        self._check_differences(location, varying,
+            return subject
+        self._check_differences(branch, arrival.plan,
                                 differences | inner_phis.reached_by(arrival.plan))
         return self._merge(branch, arrival, plan)
 
@@ -322,12 +334,18 @@ class BranchMerger:
                 varying |= {key, state.named_tensors[key]}
         return varying
 
-    def _check_differences(self, location: Any, varying: set[Any], differing: set[Any]) -> None:
-        """Raises MergeFailed if more values differ than the hints say."""
-        if not differing <= varying:
-            varying |= differing
-            self.hints.at_line.setdefault(location, set()).update(varying)
+    def _check_differences(self, branch: _OpenBranch, arrival: MergePlan,
+                           differing: set[Any]) -> None:
+        """Adds values that differ to the hints. For export, raises MergeFailed if there are new
+        ones. Otherwise the run continues as the first trace of another program."""
+        varying = self.hints.varying[branch.key]
+        if differing <= varying:
+            return
+        varying |= differing
+        self.hints.at_line.setdefault(arrival.location, set()).update(varying)
+        if self._all_merge:
             raise MergeFailed
+        self.tracer.merge_failed, self.plans[branch.key] = True, arrival
 
     def _state_at(self, location: Any, frames: list[Any], point: MergePoint,
                   subject: Any) -> _Arrival:

@@ -51,7 +51,8 @@ class PossibleAliases:
 
     def __init__(self, tracer: Any, inputs: list[Path]) -> None:
         """inputs: those that have numbers so far, the first one 1."""
-        self.tracer, self.inputs = tracer, inputs
+        self.tracer: Any = tracer
+        self.inputs = inputs
         self.in_use = False  # True if variables may name an input on some paths only
         self._aliases: dict[int, _Alias] = {}
         self._changed: list[Tensor] = []  # whose aliases have an older value
@@ -100,11 +101,13 @@ class PossibleAliases:
         """Ends the run. Returns the object that plain Python has in place of each possible alias,
         by id."""
         self.copy_changes()
+        self.in_use = False
         for alias in self._aliases.values():
             if isinstance(alias.tensor.edge, Leaf) and alias.actual is not alias.tensor:
                 alias.actual.requires_grad_()
                 alias.actual._grad = alias.tensor._grad
-        return self._actual()
+        actual, self._aliases = self._actual(), {}
+        return actual
 
     def _actual(self) -> dict[int, Tensor]:
         return {key: alias.actual for key, alias in self._aliases.items()

@@ -58,6 +58,8 @@ class Stats:
 
 
 saver: Callable[[Compiled, Any], None] | None = None  # set by an upper layer
+MERGES_DIFFER = "the paths of a branch differ in more values, where they merge, than the traces " \
+    "before showed"
 _ALL: weakref.WeakSet[Compiled] = weakref.WeakSet()
 _COUNTING = held_while_forking(threading.RLock())
 
@@ -226,6 +228,9 @@ class Compiled(Inspection):
             self.merges = trace.merges
             self.merges.hints.failures += 1
             self.programs = [p for p in self.programs if p.merges is not trace.merges]
+            fitting = []
+            if not trace.again:
+                self._note_recompilation(MERGES_DIFFER)
         if trace.again:
             self.stats.fallbacks += 1
             self._note_recompilation(trace.refusal)

@@ -36,13 +36,17 @@ class HotPaths(Replay):
     def __init__(self, program: Replay, backend: Backend) -> None:
         super().__init__(program.fn, program.names, program.varying, program.guards,
                          program.grad_enabled, program.casting)
-        self.counter = program
+        self._program = program
         self._planner = SegmentPlanner(program.names, program.fn, backend)
         self._merged: list[tuple[TraceExit, TraceExit, list[Yield]]] = []  # see `collect_uses`
         self._seen: Counter[tuple[Any, ...]] = Counter()
         self._added: set[tuple[Any, ...]] = set()
         self._watched = 0
         self._changing = threading.Lock()
+
+    @property
+    def counter(self) -> Replay:
+        return self._program
 
     @property
     def count(self) -> int:

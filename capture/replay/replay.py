@@ -44,10 +44,14 @@ class Replay:
         self.fn, self.names, self.varying = fn, names, varying
         self.grad_enabled, self.casting = grad_enabled, casting
         self.uses = 0
-        self.counter = self  # the program that counts the calls
         self._slow_calls = 0  # calls that took the slow path
         self._tree_version = 0  # begins and ends of tree changes: odd during a change
         self._guard(guards)
+
+    @property
+    def counter(self) -> Replay:
+        """The program that counts the calls."""
+        return self
 
     def _source(self, careful: bool = False) -> PathCodegen:
         return PathCodegen(self.fn, self.names.held, careful)

@@ -126,8 +126,9 @@ def recorded(fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, An
         if not tracer.refusal:
             trace_exit = _finish(fn, tracer, None if tracker.any_attribute else tracker.names,
                                  result)
+        actual = tracer.aliases.end()
         _detach(tracer, late)
-        result = concretize(state, result, tracer.aliases.end())
+        result = concretize(state, result, actual)
     except BaseException as error:
         section.open = False
         must_restore = not isinstance(error, Exception) and not tracer.refusal

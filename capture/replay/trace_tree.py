@@ -71,9 +71,12 @@ class TraceTree(Replay):
 
     def _set_fast_path(self, fast_path: FastPath) -> None:
         super()._set_fast_path(fast_path)
-        self._merged_direct, hot = self.direct, self._hot
-        if hot is not None:
-            self.direct = self._direct_of_hot_paths
+        if self._hot is not None:
+            self._merged_direct, self.direct = self.direct, self._direct_of_hot_paths
+
+    def _drop_fast_path(self) -> None:
+        super()._drop_fast_path()
+        self._merged_direct = self.direct  # for paths that are not hot
 
     def _direct_of_hot_paths(self, args: Any, kwargs: Any) -> Any:
         """The fast path of a program with hot paths. As long as their number may grow, other calls

@@ -147,6 +147,7 @@ class Tracer:
         self.results = []
         if not self.loops.rolled_gradients:
             self.loops.end()
+            self.aliases.tracer = self.merger = None
             self.state = HeapSnapshot()
             self.entries, self._nodes_by_id, self.changed_tensors = {}, {}, {}
 
@@ -314,6 +315,11 @@ class Tracer:
         """Inserts an element of the path before others."""
         self.path.insert(index, element)
         self.raising = [(at + (at > index), node) for at, node in self.raising]
+
+    def delete_element(self, index: int) -> None:
+        """Deletes an element of the path."""
+        del self.path[index]
+        self.raising = [(at - (at > index), node) for at, node in self.raising]
 
     def on_merge(self, plan: Any) -> None:
         """Called when paths have merged."""
