@@ -21,6 +21,7 @@ from ..heap.introspection import attributes
 from ..heap.snapshot import FIXED, is_plain
 from ..scalars.symbolic_scalar import SymbolicScalar
 from ..sizes.symbolic_dim import Dim
+from .loop_inversion import header_offset
 from .operand_stack import only_locals_change
 from .possible_aliases import PossibleAliases
 from .set_local import set_local
@@ -53,13 +54,19 @@ def location_of(frames: list[Any]) -> tuple[Any, ...]:
     return tuple((f.f_code, f.f_lasti) for f in frames)
 
 
+def header_of(frames: list[Any]) -> tuple[Any, ...]:
+    """`location_of` frames; in a condition before a loop, that of the loop's own condition."""
+    return tuple((f.f_code, header_offset(f.f_code, f.f_lasti) if i == 0 else f.f_lasti)
+                 for i, f in enumerate(frames))
+
+
 def can_recur(frames: list[Any], tracked: Collection[int] = ()) -> bool:
     """True if only local variables, and iterators read at the instructions `tracked`, can differ at
     the next visit. Only the innermost frame matters: the frames around it do not move until it has
     ended, except for callers of a generator."""
     code = frames[0].f_code if frames else None
     return code is not None and not code.co_flags & GENERATORS \
-        and only_locals_change(code, frames[0].f_lasti, frozenset(tracked))
+        and only_locals_change(code, header_offset(code, frames[0].f_lasti), frozenset(tracked))
 
 
 class FrameState:

@@ -19,7 +19,15 @@ from ..graph.graph import Node
 from ..heap.code_tracker import followed
 from ..scalars.scalar_expr import ScalarConstant, ScalarExpr, of_number
 from ..scalars.symbolic_scalar import SymbolicScalar
-from .frame_state import FrameState, Name, can_recur, is_identity, location_of, user_frames
+from .frame_state import (
+    FrameState,
+    Name,
+    can_recur,
+    header_of,
+    is_identity,
+    location_of,
+    user_frames,
+)
 from .liveness import live
 from .loop_gradients import (
     CarriedGrad,
@@ -189,7 +197,7 @@ class LoopDetector:
         if self.base is None or self.tracer.refusal:
             return subject
         frames = user_frames(self.base)
-        location = (tuple(map(id, frames)), location_of(frames))
+        location = (tuple(map(id, frames)), header_of(frames))
         before = self._visits.get(location)
         header = next((h for h in reversed(self._open_loops) if h.location == location), None)
         if not can_recur(frames, self.tracked_iterators(frames[0]) if frames else ()):

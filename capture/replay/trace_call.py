@@ -14,6 +14,7 @@ from ...eager.ops.random.generator import default_generator
 from ...eager.uninterrupted import Uninterrupted
 from ..autodiff.backward_plan import find_backward
 from ..control_flow.branch_merging import MAX_FAILURES, BranchMerger, MergeTable
+from ..control_flow.number_conversions import ConversionPatches
 from ..control_flow.operand_stack import tells_symbols_apart
 from ..control_flow.possible_aliases import compares_identities
 from ..guards.guards import find_guards, find_read_values
@@ -88,13 +89,18 @@ def recorded(fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, An
         tracer.merger = BranchMerger(tracer, merges, all_merge=False)
     late = DeferredOutputs(tracer) if waits else None
 
+    conversions = ConversionPatches()
+
     def entered(code: types.CodeType, scope: dict[str, Any]) -> None:
         names.held[id(scope)] = scope
-        state.walk_code(code, scope)
+        with conversions.lifted():
+            state.walk_code(code, scope)
         if is_users(scope.get("__name__")) and tells_symbols_apart(code):
             tracer.disable_symbolic_scalars()
         if is_users(scope.get("__name__")) and compares_identities(code):
             tracer.note_identity_test()
+        if is_users(scope.get("__name__")):
+            conversions.add(code, scope)
 
     for i, arg in enumerate(args):
         state.walk(Path("args").item(i), arg)
@@ -117,7 +123,7 @@ def recorded(fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, An
         section.open = True
         result = fn(*symbolizer.args, **symbolizer.kwargs)
         section.open = False
-        for finish in (tracker.stop, stop, symbolizer.uninstall):
+        for finish in (tracker.stop, stop, conversions.remove, symbolizer.uninstall):
             finish()
         for path in symbolizer.written:
             state.mark_written(path)
@@ -132,7 +138,7 @@ def recorded(fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, An
     except BaseException as error:
         section.open = False
         must_restore = not isinstance(error, Exception) and not tracer.refusal
-        _run_all(tracker.stop, stop, symbolizer.uninstall,
+        _run_all(tracker.stop, stop, conversions.remove, symbolizer.uninstall,
                  lambda: concretize(state, None, tracer.aliases.end()),
                  lambda: _detach(tracer, late), late.end if late is not None else stop,
                  lambda: restore(state) if must_restore else None)

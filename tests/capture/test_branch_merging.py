@@ -117,6 +117,10 @@ def f(x):
         k = k + 1
     return x * k + scale, k
 """,
+    "expressions": """
+def f(x):
+    return (x * 2 if x[0] > 0 else x - 1) + (x * 3 if x[1] > 0 else x) + (1 if x[2] > 0 else 2)
+""",
     "an early return": """
 def f(x):
     y = x + 1
@@ -290,6 +294,97 @@ def test_merges_are_in_the_program(tmp_path: Path) -> None:
     merges = [b for b in walk(compiled.programs[0].root) if isinstance(b, IfMerge)]
     assert len(merges) == 2  # the last branch returns on both paths
     assert "times" in compiled.explain()
+
+
+def test_paths_are_compiled_as_a_whole_where_values_are_large(tmp_path: Path) -> None:
+    lines = ["def f(x, v):", "    y = x * 2"]
+    for i in range(4):
+        lines += [f"    if v[{i}] > 0:", f"        y = y + {i}", "    else:", "        y = y * 1.5"]
+    fn = function_of("\n".join([*lines, "    return y, y.sum()", ""]), tmp_path)
+    compiled, x = fw.compile(fn), fw.tensor(np.linspace(0, 1, 20_000, dtype=np.float32))
+    for v in vectors(4, 200):
+        for a, b in zip(fn(x, v), compiled(x, v), strict=True):
+            np.testing.assert_allclose(a.numpy(), b.numpy(), 1e-6)
+    program, = compiled.programs
+    assert compiled.stats.recordings <= 5 and program.hot_paths == 16
+    hot = program._hot
+    assert hot is not None and not any(isinstance(b, IfMerge) for b in walk(hot.root))
+    assert "16 paths through merges compiled as a whole" in str(compiled.explain())
+    exits = [t.uses for t in program.exits()]
+    assert sum(exits) == compiled.stats.replays  # the calls of hot paths count
+
+
+# ---- `while` and numbers that are only compared
+
+
+@pytest.mark.parametrize("order", [[0, 1, 2, 3, 9], [9, 0, 1, 2, 3], [1, 2, 3, 0, 9], [3, 0, 5, 1]])
+def test_while_needs_three_recordings_whatever_the_examples(order: list[int]) -> None:
+    def f(x: fw.Tensor) -> Any:
+        n = 0
+        while x.sum() > 1:
+            x, n = x * 0.5, n + 1
+        return x, n
+
+    compiled = fw.compile(f)
+    for iterations in [*order, *range(12)]:
+        assert compiled(fw.tensor([0.9 * 2 ** iterations]))[1] == iterations
+    assert compiled.stats.recordings <= 3 and compiled.stats.fallbacks == 0
+
+
+def float_of_a_loss(x: fw.Tensor) -> Any:
+    loss, rate = (x * x).mean(), 0.1
+    if float(loss) < 0.1:
+        rate = 0.01
+    elif float(loss) < 0.3:
+        rate = 0.05
+    return x - rate * x
+
+
+def int_of_a_sum(x: fw.Tensor) -> Any:
+    count = int(x.sum() * 3)
+    return x * 2 if count > 1 else x + 1
+
+
+def a_float_that_ends_a_loop(x: fw.Tensor) -> Any:
+    while True:
+        x = x * 0.5 - 0.1
+        value = float(x.sum())
+        if value < 0.25 or value != value:
+            return x
+
+
+@pytest.mark.parametrize("f", [float_of_a_loss, int_of_a_sum, a_float_that_ends_a_loop])
+def test_numbers_that_are_only_compared(f: Function) -> None:
+    compiled = check(f, vectors(4, 80))
+    assert compiled.stats.recordings <= 3 and compiled.stats.fallbacks == 0
+    assert "float" not in globals() and "int" not in globals()
+
+
+def test_numbers_that_python_sees_are_plain() -> None:
+    import json
+
+    def f(x: fw.Tensor) -> Any:
+        value = float(x.sum())
+        text = json.dumps({"loss": value})
+        return x if value < 1 else x * 2, text, type(value) is float
+
+    for x in vectors(3, 5):
+        (a, *rest), (b, *others) = f(x), fw.compile(f)(x)
+        np.testing.assert_array_equal(a.numpy(), b.numpy())
+        assert rest == others
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf")])
+def test_an_int_that_does_not_exist_raises_as_in_python(value: float) -> None:
+    compiled = fw.compile(int_of_a_sum)
+    for x in vectors(4, 8):
+        compiled(x)
+    with pytest.raises((ValueError, OverflowError)) as expected:
+        int_of_a_sum(fw.tensor([value]))
+    with pytest.raises(type(expected.value)):
+        compiled(fw.tensor([value]))
+    with pytest.raises(type(expected.value)):
+        fw.compile(int_of_a_sum)(fw.tensor([value]))
 
 
 # ---- variables that name an input on some paths
