@@ -2,8 +2,8 @@
 
 `t.item()` returns a symbolic number, but `float` and `int` return exact floats and ints. A run that
 depends on such a number fits calls with the same value only. So a trace replaces the two names in
-the globals of user modules. The replacement looks at its caller: if the result goes into arithmetic,
-comparisons, and local variables only, it is symbolic. Otherwise it is what Python gives.
+the globals of user modules. The replacement looks at its caller: if the result goes only into
+arithmetic, comparisons, and local variables, it is symbolic. Otherwise it is what Python gives.
 """
 
 from __future__ import annotations
