@@ -16,12 +16,13 @@ from typing import Any
 import numpy as np
 
 from ... import interpreter
+from ...arguments import check_at_least, check_fraction, check_number, check_whole, names_itself
 from ...arrays import dtypes
 from ...arrays.devices import CPU, placed
 from ...arrays.memory import is_whole
 from ...core.dispatch import apply, replace
 from ...core.tape import with_tape
-from ...core.tensor import Tensor
+from ...core.tensor import Tensor, as_tensor
 from ...errors import DTypeError, ShapeError
 from ..create import _shape
 from ..declare import cast
@@ -250,6 +251,8 @@ def drawn_from(generator: Generator | None, device: Any) -> Tensor:
 
     A generator of a GPU draws the numbers of the CPU, on the GPU.
     """
+    if not isinstance(generator, (Generator, type(None))):
+        raise DTypeError(f"a generator is a fw.Generator or None, not {generator!r:.80}")
     owner = generator or default()
     state = owner.next()
     target = owner.device if device is None and owner.device != CPU else placed(device)
@@ -306,6 +309,7 @@ def float_dtype(name: str, dtype: Any) -> Any:
     return chosen
 
 
+@names_itself
 def rand_like(x: Tensor, dtype: Any = None, generator: Generator | None = None,
               device: Any = None) -> Tensor:
     """Uniform random numbers from [0, 1), of the shape of `x`.
@@ -323,6 +327,7 @@ def rand_like(x: Tensor, dtype: Any = None, generator: Generator | None = None,
         >>> fw.rand_like(fw.zeros(2, 3)).shape
         (2, 3)
     """
+    x = as_tensor("rand_like", x)
     return rand(x.shape, dtype=dtype or x.dtype, generator=generator, device=device or x.device)
 
 
@@ -345,6 +350,7 @@ def randn(*shape: Any, dtype: Any = None, generator: Generator | None = None,
     return cast(radius * (v * (2 * np.pi)).cos(), chosen)
 
 
+@names_itself
 def randn_like(x: Tensor, dtype: Any = None, generator: Generator | None = None,
                device: Any = None) -> Tensor:
     """Standard normal random numbers of the shape of `x`; the parameters are those of `rand_like`.
@@ -354,6 +360,7 @@ def randn_like(x: Tensor, dtype: Any = None, generator: Generator | None = None,
         >>> fw.randn_like(fw.zeros(2, 3)).shape
         (2, 3)
     """
+    x = as_tensor("randn_like", x)
     return randn(x.shape, dtype=dtype or x.dtype, generator=generator, device=device or x.device)
 
 
@@ -380,7 +387,7 @@ def randint(low: int, high: int | None = None, size: Any = (), generator: Genera
     """
     if high is None:
         low, high = 0, low
-    low, high = operator.index(low), operator.index(high)
+    low, high = check_whole("randint", "low", low), check_whole("randint", "high", high)
     if not low < high:
         raise ShapeError(f"randint: there are no whole numbers from {low} to below {high}",
                          "give the lower limit first; the upper one is left out")
@@ -397,6 +404,7 @@ def randint(low: int, high: int | None = None, size: Any = (), generator: Genera
                                         "low": low, "count": high - low})
 
 
+@names_itself
 def randint_like(x: Tensor, low: int, high: int | None = None, dtype: Any = None,
                  generator: Generator | None = None) -> Tensor:
     """Uniform random integers from low to high - 1, of the shape of `x`.
@@ -408,10 +416,12 @@ def randint_like(x: Tensor, low: int, high: int | None = None, dtype: Any = None
         >>> fw.randint_like(fw.zeros(2, 3), 10).shape
         (2, 3)
     """
+    x = as_tensor("randint_like", x)
     own_dtype = x.dtype if x.dtype.kind in "iu" else None
     return randint(low, high, x.shape, generator, dtype or own_dtype, x.device)
 
 
+@names_itself
 def randperm(n: int, generator: Generator | None = None, dtype: Any = None, device: Any = None
              ) -> Tensor:
     """The integers from 0 to n - 1 in random order, as a vector.
@@ -426,6 +436,7 @@ def randperm(n: int, generator: Generator | None = None, dtype: Any = None, devi
         >>> fw.randperm(5).sort()
         tensor([0, 1, 2, 3, 4])
     """
+    check_whole("randperm", "n", n, 0)
     draws = rand(n, dtype=dtypes.float64, generator=generator, device=device)
     return cast(argsort(draws), dtypes.as_dtype(dtypes.DEFAULT_INT if dtype is None else dtype))
 
@@ -441,6 +452,7 @@ def uniform_(self: Tensor, low: float = 0.0, high: float = 1.0, *,
         >>> bool((x >= 2).all()), bool((x <= 3).all())
         (True, True)
     """
+    check_number("uniform_", "low", low), check_number("uniform_", "high", high)
     return replace(self, scaled(rand_like(self, generator=generator), high - low, low))
 
 
@@ -453,6 +465,7 @@ def normal_(self: Tensor, mean: float = 0.0, std: float = 1.0, *,
         >>> fw.zeros(2, 3).normal_().shape
         (2, 3)
     """
+    check_number("normal_", "mean", mean), check_at_least("normal_", "std", std, 0)
     return replace(self, scaled(randn_like(self, generator=generator), std, mean))
 
 
@@ -464,5 +477,6 @@ def bernoulli_(self: Tensor, p: float = 0.5, *, generator: Generator | None = No
         >>> fw.zeros(3).bernoulli_(1.0)
         tensor([1., 1., 1.])
     """
+    check_fraction("bernoulli_", "p", p)
     drawn = rand(self.shape, generator=generator, device=self.device)
     return replace(self, cast(drawn < p, self.dtype))
