@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from ..arguments import check_number
 from ..arrays.shapes import axes_of, axis_of, reduced
 from ..core.tensor import Tensor
 from ..errors import ArgumentError, ShapeError
@@ -42,6 +43,7 @@ def vector_norm(x: Tensor, axis: Any = None, keepdims: bool = False, ord: Any = 
     """
     x = reduce.floating("vector_norm", x)
     axes = axes_of("vector_norm", axis, x.ndim)
+    check_number("vector_norm", "ord", ord)
     if ord == 2:
         return _root(reduce.sum(_squares(x), axes, keepdims))
     size = pointwise.abs(x)

@@ -8,13 +8,14 @@ from typing import Any
 import numpy as np
 
 from .. import interpreter
+from ..arguments import check_number, names_itself
 from ..arrays import devices, dtypes
 from ..arrays.devices import placed
 from ..arrays.shapes import TensorType, axis_of, sizes_of
 from ..core.dispatch import create
 from ..core.op import Op, define
 from ..core.tensor import Tensor, as_tensor, from_numpy, tensor
-from ..errors import DTypeError, ShapeError
+from ..errors import ArgumentError, DTypeError, ShapeError
 from .declare import cast
 
 __all__ = [
@@ -92,6 +93,7 @@ def full(shape: Any, fill_value: Any, dtype: Any = None, device: Any = None) -> 
     return create(full_op, params, device_name)
 
 
+@names_itself
 def zeros(shape: Any = (), *more: int, dtype: Any = None, device: Any = None) -> Tensor:
     """A tensor of `shape` filled with zeros.
 
@@ -111,6 +113,7 @@ def zeros(shape: Any = (), *more: int, dtype: Any = None, device: Any = None) ->
     return full((shape, *more) if more else shape, 0.0, dtype=dtype, device=device)
 
 
+@names_itself
 def ones(shape: Any = (), *more: int, dtype: Any = None, device: Any = None) -> Tensor:
     """A tensor of `shape` filled with ones; the parameters are those of `zeros`.
 
@@ -122,6 +125,7 @@ def ones(shape: Any = (), *more: int, dtype: Any = None, device: Any = None) -> 
     return full((shape, *more) if more else shape, 1.0, dtype=dtype, device=device)
 
 
+@names_itself
 def empty(shape: Any = (), *more: int, dtype: Any = None, device: Any = None) -> Tensor:
     """A tensor of `shape` for values to be written later; the parameters are those of `zeros`.
 
@@ -135,6 +139,7 @@ def empty(shape: Any = (), *more: int, dtype: Any = None, device: Any = None) ->
     return zeros(shape, *more, dtype=dtype, device=device)
 
 
+@names_itself
 def full_like(
     x: Tensor, /, fill_value: Any, *, dtype: Any = None, device: Any = None
 ) -> Tensor:
@@ -230,6 +235,9 @@ def arange(
     """
     device_name = placed(device)
     start, stop = (0, start) if stop is None else (start, stop)
+    for name, value in (("start", start), ("stop", stop), ("step", step)):
+        if isinstance(check_number("arange", name, value), float) and not math.isfinite(value):
+            raise ArgumentError(f"arange: {name} must be finite, got {value}")
     start, stop, step = (v.item() if hasattr(v, "item") else v for v in (start, stop, step))
     whole = not any(isinstance(v, float) for v in (start, stop, step))
     default = dtypes.DEFAULT_INT if whole else dtypes.DEFAULT_FLOAT

@@ -19,6 +19,7 @@ from ..core.views import linked
 from ..errors import ShapeError
 from ..ops import create
 from ..ops.elementwise import complex, pointwise
+from ..ops.elementwise.clip import clip as limited
 from ..ops.indexing import scatter as scatters
 from ..ops.indexing import search
 from ..ops.indexing import sort as sorts
@@ -200,7 +201,7 @@ class TensorMethods:
     sigmoid = pointwise.sigmoid
     maximum = pointwise.maximum
     minimum = pointwise.minimum
-    clip = pointwise.clip
+    clip = limited
     astype = pointwise.astype
     conj = complex.conj
     angle = complex.angle

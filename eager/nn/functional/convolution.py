@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ...arguments import check_at_least, check_choice, per_axis
+from ...arguments import check_choice, check_whole, per_axis
 from ...core.tensor import Tensor, as_tensor
 from ...errors import ArgumentError, DTypeError, ShapeError
 from ...ops.elementwise.casting import lowered
@@ -282,18 +282,13 @@ def _with_bias(out: Tensor, bias: Tensor | None, input: Tensor) -> Tensor:
 # ---- arguments
 def _steps(owner: str, d: int, **arguments: Any) -> list[tuple[int, ...]]:
     """Each argument as `d` numbers, all at least 1."""
-    numbers = [per_axis(owner, name, value, d) for name, value in arguments.items()]
-    for name, values in zip(arguments, numbers):
-        check_at_least(owner, name, min(values), 1)
-    return numbers
+    return [per_axis(owner, name, value, d, 1) for name, value in arguments.items()]
 
 
 def _numbers(owner: str, padding: Any, d: int) -> tuple[int, ...]:
     if isinstance(padding, str):
         raise ArgumentError(f"{owner}: padding is a number, or one for each axis, got {padding!r}")
-    numbers = per_axis(owner, "padding", padding, d)
-    check_at_least(owner, "padding", min(numbers), 0)
-    return numbers
+    return per_axis(owner, "padding", padding, d, 0)
 
 
 def _pads(owner: str, padding: Any, kernel: Any, stride: Any, dilation: Any) -> Any:
@@ -327,7 +322,7 @@ def _checked(owner: str, d: int, input: Tensor, weight: Tensor, layout: str) -> 
 
 
 def _check_groups(owner: str, groups: int, weight: Tensor) -> None:
-    check_at_least(owner, "groups", groups, 1)
+    check_whole(owner, "groups", groups, 1)
     if weight.shape[0] % groups:
         raise ShapeError(f"{owner}: {groups} groups do not divide the {weight.shape[0]} channels "
                          f"in axis 0 of the weight {weight.shape}",

@@ -16,9 +16,9 @@ from ...core.tensor import Tensor, tensor
 from ...errors import ShapeError
 from ...ops.create import full, iota
 from ...ops.elementwise.casting import in_float32
+from ...ops.elementwise.clip import clip
 from ...ops.elementwise.pointwise import (
     cast,
-    clip,
     equal,
     isinf,
     less,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import product as combinations
 from typing import Any
 
-from ...arguments import check_at_least, check_choice, per_axis
+from ...arguments import check_choice, check_whole, per_axis
 from ...arrays import dtypes
 from ...arrays.shapes import product
 from ...core.tensor import Tensor
@@ -13,16 +13,9 @@ from ...errors import ArgumentError, DTypeError, ShapeError
 from ...ops.create import arange
 from ...ops.declare import cast
 from ...ops.elementwise.casting import in_float32
+from ...ops.elementwise.clip import clip
 from ...ops.elementwise.pointwise import abs as absolute
-from ...ops.elementwise.pointwise import (
-    clip,
-    floor,
-    floor_divide,
-    logical_and,
-    remainder,
-    round,
-    where,
-)
+from ...ops.elementwise.pointwise import floor, floor_divide, logical_and, remainder, round, where
 from ...ops.layers.resize import cubic_weights, resize_axis, scaled
 from ...ops.products.contract import matmul
 from ...ops.shape import padding, window
@@ -142,7 +135,7 @@ def fold(input: Tensor, output_size: Any, kernel_size: Any, dilation: Any = 1, p
                  [1., 2., 1.]]])
     """
     x = input if input.ndim == 3 else expand_dims(input, 0)
-    size = per_axis("fold", "output_size", output_size, 2)
+    size = per_axis("fold", "output_size", output_size, 2, 0)
     kernel, *rest = _windows("fold", kernel_size=kernel_size, dilation=dilation, padding=padding,
                              stride=stride)
     out = _counts("fold", size, kernel, *rest)
@@ -159,7 +152,8 @@ def fold(input: Tensor, output_size: Any, kernel_size: Any, dilation: Any = 1, p
 
 
 def _windows(owner: str, **arguments: Any) -> list[tuple[Any, ...]]:
-    return [per_axis(owner, name, value, 2) for name, value in arguments.items()]
+    return [per_axis(owner, name, value, 2, 0 if name == "padding" else 1)
+            for name, value in arguments.items()]
 
 
 def _counts(owner: str, size: Any, kernel: Any, dilation: Any, padding: Any, stride: Any
@@ -185,7 +179,7 @@ def channel_shuffle(input: Tensor, groups: int) -> Tensor:
         >>> fw.nn.functional.channel_shuffle(fw.arange(6).reshape(1, 6, 1), 2).flatten()
         tensor([0, 3, 1, 4, 2, 5])
     """
-    if input.ndim < 3 or input.shape[1] % check_at_least("channel_shuffle", "groups", groups, 1):
+    if input.ndim < 3 or input.shape[1] % check_whole("channel_shuffle", "groups", groups, 1):
         raise ShapeError(f"channel_shuffle: takes (n, c, *space) with a multiple of {groups} "
                          f"channels, got shape {input.shape}", "the channels are axis 1")
     n, channels, *space = input.shape
@@ -227,7 +221,8 @@ def pixel_shuffle(input: Tensor, upscale_factor: int) -> Tensor:
                  [2, 3]]])
     """
     _check_image("pixel_shuffle", input)
-    r, (*lead, channels, h, w) = upscale_factor, input.shape
+    r = check_whole("pixel_shuffle", "upscale_factor", upscale_factor, 1)
+    *lead, channels, h, w = input.shape
     if channels % (r * r):
         raise ShapeError(f"pixel_shuffle: {channels} channels of shape {input.shape} are no "
                          f"multiple of {r} * {r}", f"the channels are axis {input.ndim - 3}")
@@ -253,7 +248,8 @@ def pixel_unshuffle(input: Tensor, downscale_factor: int) -> Tensor:
         tensor([0, 1, 2, 3])
     """
     _check_image("pixel_unshuffle", input)
-    r, (*lead, channels, h, w) = downscale_factor, input.shape
+    r = check_whole("pixel_unshuffle", "downscale_factor", downscale_factor, 1)
+    *lead, channels, h, w = input.shape
     if h % r or w % r:
         raise ShapeError(f"pixel_unshuffle: height {h} and width {w} of shape {input.shape} are no "
                          f"multiples of {r}", "pad the image first")

@@ -6,10 +6,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from ...arguments import check_choice, check_fraction
+from ...arguments import check_choice, check_fraction, check_number, check_whole
 from ...arrays.dtypes import int64, kind
 from ...arrays.shapes import product, same
-from ...core.tensor import Tensor
+from ...core.tensor import Tensor, as_tensor
 from ...errors import ArgumentError, IndexingError, ShapeError
 from ...ops.create import iota
 from ...ops.elementwise.casting import in_float32
@@ -28,7 +28,7 @@ from ...ops.shape.view import expand_dims, permute_dims, reshape, take
 from .activation import logsigmoid
 from .affine import linear
 from .inputs import check_integers
-from .losses import check_same, reduced
+from .losses import check_same, check_weight, reduced
 
 __all__ = [
     "cross_entropy", "linear_cross_entropy", "multi_margin_loss", "multilabel_margin_loss",
@@ -70,12 +70,14 @@ def cross_entropy(
         tensor([  0., 100.])
     """
     check_fraction("cross_entropy", "label_smoothing", label_smoothing)
+    check_whole("cross_entropy", "ignore_index", ignore_index)
     if kind(target.dtype) == "f":
         if ignore_index >= 0:
             raise ArgumentError("cross_entropy: ignore_index names a class number, and the target "
                                 "holds probabilities", "leave out ignore_index")
         return _soft_entropy(input, target, weight, reduction, label_smoothing)
     rows, labels = _as_rows("cross_entropy", input, target)
+    _check_class_weight("cross_entropy", weight, rows.shape[1])
     if weight is None and not label_smoothing and reduction == "mean":
         return _entropies(cross_entropy_mean, rows, labels, ignore_index)
     losses = _entropies(cross_entropy_rows, rows, labels, ignore_index)
@@ -119,6 +121,8 @@ def nll_loss(
         tensor(2.5)
     """
     rows, labels = _as_rows("nll_loss", input, target)
+    _check_class_weight("nll_loss", weight, rows.shape[1])
+    check_whole("nll_loss", "ignore_index", ignore_index)
     valid, safe = _counted_labels(labels, ignore_index)
     losses = where(valid, -at_labels(rows, safe, "nll_loss: target"), 0.0)
     share = None if weight is None else where(valid, take(weight, safe), 0.0)
@@ -195,6 +199,13 @@ def _as_rows(name: str, x: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
     return reshape(last, (-1, shape[1])), reshape(target, (-1,))
 
 
+def _check_class_weight(name: str, weight: Any, classes: Any) -> None:
+    """Raises an error unless `weight` is None or a tensor with a factor for each class."""
+    if weight is not None and as_tensor(name, weight).shape != (classes,):
+        raise ShapeError(f"{name}: weight {weight.shape} must be ({classes},)",
+                         "it has a factor for each class of the input")
+
+
 def _target_help(shape: Any, labels: Any) -> str:
     if labels == shape:
         return "one-hot targets become class numbers by target.argmax(1)"
@@ -245,6 +256,7 @@ def _soft_entropy(
                          f"input {x.shape}", "class numbers must be integers: astype(fw.int64)")
     axis = 1 if x.ndim > 1 else 0
     classes = x.shape[axis]
+    _check_class_weight("cross_entropy", weight, classes)
     if smoothing:
         target = target * (1 - smoothing) + smoothing / classes
     terms = log_softmax(x, axis) * target
@@ -285,6 +297,8 @@ def multi_margin_loss(
     """
     check_choice("multi_margin_loss", "p", p, (1, 2))
     rows, labels = _as_rows("multi_margin_loss", input, target)
+    _check_class_weight("multi_margin_loss", weight, rows.shape[1])
+    check_number("multi_margin_loss", "margin", margin)
     named = at_labels(rows, labels, "multi_margin_loss: target")
     gap = rows - expand_dims(named, 1) + margin
     others = not_equal(iota(rows.shape, 1, labels.dtype, rows.device), expand_dims(labels, 1))
@@ -355,6 +369,7 @@ def multilabel_soft_margin_loss(input: Tensor, target: Tensor, weight: Tensor | 
         tensor(100.)
     """
     check_same("multilabel_soft_margin_loss", input, target)
+    check_weight("multilabel_soft_margin_loss", input, weight)
     losses = -(target * logsigmoid(input) + (1 - target) * logsigmoid(-input))
     losses = losses if weight is None else losses * weight
     return reduced(mean(losses, -1), reduction)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ...arguments import check_at_least
+from ...arguments import check_whole
 from ...arrays.shapes import sizes_of
 from ...core.tensor import Tensor
 from ...errors import ShapeError
@@ -150,7 +150,7 @@ class GroupNorm(Scaled):
         device: Any = None, dtype: Any = None, *, bias: bool = True,
     ) -> None:
         super().__init__()
-        check_at_least("GroupNorm", "num_groups", num_groups, 1)
+        check_whole("GroupNorm", "num_groups", num_groups, 1)
         if num_channels % num_groups:
             raise ShapeError(f"GroupNorm: {num_channels} channels do not make {num_groups} groups",
                              "num_groups must divide num_channels")

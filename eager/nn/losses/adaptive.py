@@ -7,7 +7,8 @@ from typing import Any, NamedTuple
 
 from ...core.tensor import Tensor
 from ...errors import ArgumentError, ShapeError
-from ...ops.elementwise.pointwise import clip, greater_equal, where
+from ...ops.elementwise.clip import clip
+from ...ops.elementwise.pointwise import greater_equal, where
 from ...ops.indexing.search import argmax
 from ...ops.layers.entropy import at_labels
 from ...ops.range_checks import check_index

@@ -16,7 +16,8 @@ from ...core.tape import no_grad
 from ...core.tensor import Tensor, tensor
 from ...errors import GradientError
 from ...linalg.norm import vector_norm
-from ...ops.elementwise.pointwise import cast, clip
+from ...ops.elementwise.clip import clip
+from ...ops.elementwise.pointwise import cast
 from ...ops.shape.join import stack
 
 __all__ = ["clip_grad_norm_", "clip_grad_value_", "clip_grads_with_norm_", "get_total_norm"]

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from ... import linalg
-from ...arguments import check_at_least, check_choice
+from ...arguments import check_choice, check_whole
 from ...core.tape import no_grad
 from ...core.tensor import Tensor, from_numpy
 from ...errors import ArgumentError, AxisError, ShapeError
@@ -33,6 +33,9 @@ def norm_except(v: Tensor, dim: int | None) -> Tensor:
     """
     if dim is None or dim == -1:  # both mean the whole tensor in PyTorch
         return linalg.vector_norm(v)
+    if not 0 <= check_whole("weight_norm", "dim", dim) < v.ndim:
+        raise AxisError(f"weight_norm: dim {dim} is no axis of a weight {v.shape}",
+                        f"axes are 0 to {v.ndim - 1}; None and -1 mean one norm of the whole")
     return linalg.vector_norm(v, axis=tuple(i for i in range(v.ndim) if i != dim), keepdims=True)
 
 
@@ -120,7 +123,7 @@ class _SpectralNorm(Module):
         super().__init__()
         if not -weight.ndim <= dim < weight.ndim:
             raise AxisError(f"spectral_norm: dim {dim} is no axis of a weight {weight.shape}")
-        check_at_least("spectral_norm", "n_power_iterations", n_power_iterations, 1)
+        check_whole("spectral_norm", "n_power_iterations", n_power_iterations, 1)
         self.dim, self.eps, self.n_power_iterations = dim % weight.ndim, eps, n_power_iterations
         if weight.ndim > 1:
             with no_grad():

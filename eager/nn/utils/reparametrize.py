@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ...arguments import check_at_least
+from ...arguments import check_whole
 from ...core.tape import no_grad
 from ...core.tensor import Tensor
 from ...errors import ArgumentError, StateError
@@ -50,7 +50,7 @@ class _WeightNorm(_Weight):
 class _SpectralNorm(_Weight):
     def __init__(self, name: str, n_power_iterations: int, eps: float, dim: int) -> None:
         super().__init__(name)
-        check_at_least("spectral_norm", "n_power_iterations", n_power_iterations, 1)
+        check_whole("spectral_norm", "n_power_iterations", n_power_iterations, 1)
         self.n_power_iterations, self.eps, self.dim = n_power_iterations, eps, dim
 
     def of(self, module: Any) -> Tensor:

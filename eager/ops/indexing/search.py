@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from ...arguments import names_itself
 from ...arrays import dtypes
 from ...arrays.shapes import TensorType, axis_of
 from ...core.dispatch import apply
@@ -113,6 +114,7 @@ def ordered(name: str, x: Any) -> Tensor:
 
 
 # ---- elements that are not zero
+@names_itself
 def count_nonzero(x: Tensor, axis: Any = None, keepdims: bool = False) -> Tensor:
     """The number of elements along `axis` that are not 0, int64.
 

@@ -8,8 +8,9 @@ from functools import reduce
 from itertools import accumulate, pairwise
 from typing import Any
 
+from ...arguments import whole
 from ...arrays.dtypes import promote
-from ...arrays.shapes import axis_of, same, whole
+from ...arrays.shapes import axis_of, same
 from ...core.tensor import Tensor, as_tensor
 from ...core.views import view_of
 from ...errors import ShapeError

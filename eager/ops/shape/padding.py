@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from ...arrays.shapes import whole
+from ...arguments import whole
 from ...core.tensor import Tensor, as_tensor
 from ...errors import ArgumentError, ShapeError
 from ..elementwise.pointwise import alias
