@@ -20,7 +20,8 @@ def names_itself(function: Callable[P, R]) -> Callable[P, R]:
         try:
             return function(*args, **kwargs)
         except FusewireError as error:
-            error.message = _INNER.sub(f"{function.__name__}: ", error.message, count=1)
+            if function.__name__ not in error.message:
+                error.message = f"{function.__name__}: {_INNER.sub('', error.message, count=1)}"
             raise
 
     return named

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 from .. import interpreter
-from ..arguments import check_choice
+from ..arguments import check_choice, names_itself
 from ..arrays import devices
 from ..arrays.dtypes import as_dtype, bfloat16, float16
 from ..core.tensor import Tensor
@@ -130,6 +130,7 @@ def is_autocast_enabled(device_type: str = "cpu") -> bool:
     return is_autocast_available(device_type) and interpreter.STATE.casting is not None
 
 
+@names_itself
 def get_autocast_dtype(device_type: str) -> Any:
     """The 16-bit dtype of the active autocast, or else the default of a device.
 

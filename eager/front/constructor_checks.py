@@ -14,13 +14,13 @@ from types import ModuleType
 from typing import Any
 
 from .. import nn, optim
-from ..arguments import check_number, check_whole
+from ..arguments import check_fraction, check_number, check_whole
 from ..arrays.dtypes import as_dtype, kind
 from ..errors import DTypeError
 
 __all__: list[str] = []
 
-PLAIN = ("int", "float", "str")
+PLAIN = ("int", "float", "str", "float | Tensor")
 SPACES = (nn, optim, optim.lr_scheduler)
 LEAST = {
     "d_model": 1, "downscale_factor": 1, "epochs": 1, "groups": 1, "hidden_size": 1,
@@ -89,15 +89,18 @@ def _check(owner: str, name: str, value: Any, annotation: Any) -> None:
         _check_dtype(owner, value)
     elif plain not in PLAIN or (optional and value is None):
         return
+    elif name == "dropout":
+        check_fraction(owner, name, value)
     elif plain == "int":
         check_whole(owner, name, value, LEAST.get(name))
-    elif plain == "float":
+    elif plain.startswith("float"):
         check_number(owner, name, value)
     elif not isinstance(value, str):
         raise DTypeError(f"{owner}: {name} must be a string, got {value!r:.80}")
 
 
 def _check_dtype(owner: str, dtype: Any) -> None:
-    if kind(as_dtype(dtype)) not in "fc":
-        raise DTypeError(f"{owner}: dtype of the parameters must be floating point, not {dtype}",
-                         "as in fw.float32: integers have no gradient")
+    chosen = as_dtype(dtype)
+    if kind(chosen) != "f":
+        raise DTypeError(f"{owner}: dtype of the parameters must be real floating point, not "
+                         f"{chosen.name}", "as in dtype=fw.float32")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from ..arguments import check_number
+from ..arguments import check_number, names_itself
 from ..arrays.shapes import axes_of, axis_of, reduced
 from ..core.tensor import Tensor
 from ..errors import ArgumentError, ShapeError
@@ -79,6 +79,7 @@ def _power(x: Tensor, exponent: float) -> Tensor:
                            pointwise.pow(pointwise.where(zero, 1.0, x), exponent))
 
 
+@names_itself
 def matrix_norm(x: Tensor, keepdims: bool = False, ord: Any = "fro") -> Tensor:
     """The norms of matrices: (..., m, n) -> (...).
 
@@ -113,6 +114,7 @@ def matrix_norm(x: Tensor, keepdims: bool = False, ord: Any = "fro") -> Tensor:
     return reshape(out, reduced(x.shape, (x.ndim - 2, x.ndim - 1), True)) if keepdims else out
 
 
+@names_itself
 def norm(x: Tensor, ord: Any = None, axis: Any = None, keepdims: bool = False) -> Tensor:
     """The norms along `axis`: `matrix_norm` for two axes and an `ord`, else `vector_norm`.
 
@@ -144,6 +146,7 @@ def norm(x: Tensor, ord: Any = None, axis: Any = None, keepdims: bool = False) -
     return reshape(out, reduced(x.shape, (i, j), True)) if keepdims else out
 
 
+@names_itself
 def cond(x: Tensor, p: Any = None) -> Tensor:
     """The condition numbers of matrices: (..., m, n) -> (...).
 

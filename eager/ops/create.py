@@ -48,7 +48,7 @@ def _iota(xp: Any, shape: Any, axis: int, dtype: Any) -> Any:
     return out
 
 
-def _shape(shape: Any, name: str = "shape") -> tuple[Any, ...]:
+def check_sizes(shape: Any, name: str = "shape") -> tuple[Any, ...]:
     sizes = sizes_of(name, shape)
     if any(n < 0 for n in sizes):
         raise ShapeError(f"{name}: sizes are not negative, got {sizes}",
@@ -56,6 +56,7 @@ def _shape(shape: Any, name: str = "shape") -> tuple[Any, ...]:
     return sizes
 
 
+@names_itself
 def full(shape: Any, fill_value: Any, dtype: Any = None, device: Any = None) -> Tensor:
     """A tensor of `shape` with every element `fill_value`.
 
@@ -89,7 +90,7 @@ def full(shape: Any, fill_value: Any, dtype: Any = None, device: Any = None) -> 
     except (OverflowError, ValueError, TypeError) as error:
         raise DTypeError(f"full: {chosen.name} does not hold {value!r}: {error}",
                          "choose a wider dtype") from None
-    params = {"shape": _shape(shape, "full"), "value": held, "dtype": chosen}
+    params = {"shape": check_sizes(shape, "full"), "value": held, "dtype": chosen}
     return create(full_op, params, device_name)
 
 
@@ -204,7 +205,7 @@ def iota(shape: Any, axis: int, dtype: Any = dtypes.int64, device: Any = None) -
         tensor([[0, 1, 2],
                 [0, 1, 2]])
     """
-    sizes, chosen = _shape(shape, "iota"), dtypes.as_dtype(dtype)
+    sizes, chosen = check_sizes(shape, "iota"), dtypes.as_dtype(dtype)
     if chosen.kind == "b":
         raise DTypeError("iota: indices are numbers, not bool", "compare it: fw.iota(...) > 0")
     params = {"shape": sizes, "axis": axis_of("iota", axis, len(sizes)), "dtype": chosen}

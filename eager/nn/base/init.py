@@ -113,6 +113,7 @@ def ones_(tensor: Tensor) -> Tensor:
     return constant_(tensor, 1.0)
 
 
+@names_itself
 def uniform_(tensor: Tensor, a: float = 0.0, b: float = 1.0,
              generator: Generator | None = None) -> Tensor:
     """`tensor` with elements drawn evenly from [a, b).
@@ -139,6 +140,7 @@ def uniform_(tensor: Tensor, a: float = 0.0, b: float = 1.0,
         return update(tensor, scaled(draws, b - a, a))
 
 
+@names_itself
 def normal_(tensor: Tensor, mean: float = 0.0, std: float = 1.0,
             generator: Generator | None = None) -> Tensor:
     """`tensor` with elements drawn from a normal distribution.
@@ -212,6 +214,7 @@ def eye_(tensor: Tensor) -> Tensor:
         return update(tensor, eye(*tensor.shape, dtype=tensor.dtype))
 
 
+@names_itself
 def dirac_(tensor: Tensor, groups: int = 1) -> Tensor:
     """`tensor`, the weight of a convolution, set so that the convolution preserves its input.
 
@@ -244,6 +247,7 @@ def dirac_(tensor: Tensor, groups: int = 1) -> Tensor:
         return update(tensor, hit)
 
 
+@names_itself
 def orthogonal_(tensor: Tensor, gain: float = 1, generator: Generator | None = None) -> Tensor:
     """`tensor` (rows, ...) with random orthogonal rows or columns of length `gain`.
 
@@ -279,6 +283,7 @@ def orthogonal_(tensor: Tensor, gain: float = 1, generator: Generator | None = N
         return update(tensor, reshape(q if rows >= columns else q.T, tensor.shape))
 
 
+@names_itself
 def sparse_(tensor: Tensor, sparsity: float, std: float = 0.01, generator: Generator | None = None
             ) -> Tensor:
     """`tensor`, a matrix, drawn from a normal distribution, with random zeros in each column.
@@ -312,6 +317,7 @@ def sparse_(tensor: Tensor, sparsity: float, std: float = 0.01, generator: Gener
         return update(tensor, where(ranks < zeros, 0.0, draws))
 
 
+@names_itself
 def xavier_uniform_(tensor: Tensor, gain: float = 1.0,
                     generator: Generator | None = None) -> Tensor:
     """`tensor` with elements drawn evenly from +-gain * sqrt(6 / (fan_in + fan_out)).
@@ -336,6 +342,7 @@ def xavier_uniform_(tensor: Tensor, gain: float = 1.0,
     return uniform_(tensor, -bound, bound, generator)
 
 
+@names_itself
 def xavier_normal_(tensor: Tensor, gain: float = 1.0,
                    generator: Generator | None = None) -> Tensor:
     """`tensor` drawn from a normal distribution of deviation gain * sqrt(2 / (fan_in + fan_out)).
@@ -361,6 +368,7 @@ def xavier_normal_(tensor: Tensor, gain: float = 1.0,
     return normal_(tensor, 0.0, _xavier_std("xavier_normal_", tensor, gain), generator)
 
 
+@names_itself
 def kaiming_uniform_(
     tensor: Tensor, a: float = 0.0, mode: str = "fan_in", nonlinearity: str = "leaky_relu",
     generator: Generator | None = None,
@@ -392,6 +400,7 @@ def kaiming_uniform_(
     return uniform_(tensor, -bound, bound, generator)
 
 
+@names_itself
 def kaiming_normal_(
     tensor: Tensor, a: float = 0.0, mode: str = "fan_in", nonlinearity: str = "leaky_relu",
     generator: Generator | None = None,

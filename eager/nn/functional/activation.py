@@ -5,7 +5,7 @@ Functions of several steps compute float16 and bfloat16 in float32 and round onc
 
 from __future__ import annotations
 
-from ...arguments import check_choice, check_number
+from ...arguments import check_choice, check_number, names_itself
 from ...arrays.dtypes import DType, float64
 from ...arrays.shapes import axis_of
 from ...core.tensor import Tensor
@@ -57,6 +57,7 @@ def tanh(input: Tensor) -> Tensor:
     return pointwise.tanh(input)
 
 
+@names_itself
 def logsigmoid(input: Tensor) -> Tensor:
     """log(sigmoid(input)) of each element, finite for large negative ones: the shape of `input`.
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ...arguments import check_choice, check_whole, per_axis
+from ...arguments import check_choice, check_whole, names_itself, per_axis
 from ...core.tensor import Tensor, as_tensor
 from ...errors import ArgumentError, DTypeError, ShapeError
 from ...ops.elementwise.casting import lowered
@@ -217,6 +217,7 @@ def conv_transpose3d(
     return _transpose(3, input, weight, bias, stride, padding, output_padding, groups, dilation)
 
 
+@names_itself
 def conv_tbc(input: Tensor, weight: Tensor, bias: Tensor, pad: int = 0) -> Tensor:
     """conv1d of (time, batch, c) with (k, c, f): (time', batch, f).
 
@@ -349,7 +350,7 @@ def _channel_hint(owner: str, input: Tensor, channels: Any, weight: Tensor, expe
         return "the axis of channels looks to be missing: x[:, None]"
     if n == d + 1 and input.shape[1] == expected:
         return f"an axis between looks to be missing: the input is (n, {expected}, *space)"
-    if "transpose" not in owner and channels % weight.shape[1] == 0:
+    if "transpose" not in owner and weight.shape[1] and channels % weight.shape[1] == 0:
         return f"groups={channels // weight.shape[1]} would fit these shapes"
     return f"the input must be (n, {expected}, *space)"
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from itertools import product as combinations
 from typing import Any
 
-from ...arguments import check_choice, check_whole, per_axis
+from ...arguments import check_choice, check_number, check_whole, names_itself, per_axis
 from ...arrays import dtypes
-from ...arrays.shapes import product
+from ...arrays.shapes import listed, product, sizes_of
 from ...core.tensor import Tensor
 from ...errors import ArgumentError, DTypeError, ShapeError
 from ...ops.create import arange
@@ -58,7 +59,7 @@ def pad(input: Tensor, pad: Any, mode: str = "constant", value: Any = None) -> T
         >>> fw.nn.functional.pad(fw.tensor([[1, 2, 3]]), (1, -1))
         tensor([[0, 1, 2]])
     """
-    counts = tuple(pad)
+    counts = tuple(check_whole("pad", "pad", count) for count in listed("pad", pad))
     if len(counts) % 2 or len(counts) > 2 * input.ndim:
         raise ShapeError(f"pad: {counts} are not pairs for the last axes of shape {input.shape}",
                          "give (before, after) of the last axis first: (left, right, top, bottom)")
@@ -187,6 +188,7 @@ def channel_shuffle(input: Tensor, groups: int) -> Tensor:
     return reshape(permute_dims(apart, (0, 2, 1, *range(3, apart.ndim))), input.shape)
 
 
+@names_itself
 def native_channel_shuffle(input: Tensor, groups: int) -> Tensor:
     """`channel_shuffle(input, groups)`, under the name of PyTorch's kernel.
 
@@ -260,7 +262,7 @@ def pixel_unshuffle(input: Tensor, downscale_factor: int) -> Tensor:
 
 
 # ---- other sizes
-_MODES = {"nearest": (1, 2, 3), "nearest-exact": (1, 2, 3), "area": (1, 2, 3), "linear": (1,),
+MODES = {"nearest": (1, 2, 3), "nearest-exact": (1, 2, 3), "area": (1, 2, 3), "linear": (1,),
           "bilinear": (2,), "bicubic": (2,), "trilinear": (3,)}
 
 
@@ -292,11 +294,11 @@ def interpolate(
         >>> fw.nn.functional.interpolate(fw.tensor([[[1.0, 5.0]]]), scale_factor=2)
         tensor([[[1., 1., 5., 5.]]])
     """
-    check_choice("interpolate", "mode", mode, tuple(_MODES))
+    check_choice("interpolate", "mode", mode, tuple(MODES))
     d = input.ndim - 2
-    if d not in _MODES[mode]:
+    if d not in MODES[mode]:
         raise ShapeError(f"interpolate: mode {mode!r} takes (n, channels, *space) with "
-                         f"{' or '.join(map(str, _MODES[mode]))} axes of space, got shape "
+                         f"{' or '.join(map(str, MODES[mode]))} axes of space, got shape "
                          f"{input.shape}", "linear, bilinear, trilinear are for 1, 2, 3 axes")
     if align_corners is not None and not mode.endswith(("linear", "cubic")):
         raise ArgumentError(f"interpolate: mode {mode!r} has no align_corners", "leave it out")
@@ -322,6 +324,12 @@ def _sizes(input: Tensor, size: Any, factor: Any, recompute: bool) -> tuple[Any,
         raise ArgumentError("interpolate: needs size or scale_factor, and not both")
     requested = size if factor is None else factor
     each = tuple(requested) if isinstance(requested, (tuple, list)) else (requested,) * len(space)
+    for number in each:
+        if factor is None:
+            check_whole("interpolate", "size", number)
+        elif not 0 < check_number("interpolate", "scale_factor", number) < math.inf:
+            raise ArgumentError(
+                f"interpolate: scale_factor must be above 0 and finite, got {factor}")
     if len(each) != len(space):
         raise ShapeError(f"interpolate: {requested!r} does not have one number for each axis of "
                          f"space {space}")
@@ -351,6 +359,9 @@ def affine_grid(theta: Tensor, size: Any, align_corners: bool | None = None) -> 
         tensor([[[[-0.5,  0. ],
                   [ 0.5,  0. ]]]])
     """
+    size = sizes_of("affine_grid", size)
+    if len(size) not in (4, 5):
+        raise ShapeError(f"affine_grid: the size is (n, c, h, w) or (n, c, d, h, w), got {size}")
     n, _, *space = size
     d = len(space)
     if d not in (2, 3) or theta.shape != (n, d, d + 1):

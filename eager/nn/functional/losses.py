@@ -11,7 +11,7 @@ import math
 from typing import Any
 
 from ... import interpreter
-from ...arguments import check_at_least, check_choice, check_number
+from ...arguments import check_at_least, check_choice, check_number, names_itself
 from ...core.tensor import Tensor, as_tensor
 from ...errors import ArgumentError, ShapeError
 from ...ops.declare import prepare
@@ -50,6 +50,7 @@ def check_same(loss: str, input: Tensor, target: Tensor, name: str = "target") -
             "bring one to the shape of the other first: reshape, x[:, None] or broadcast_to")
 
 
+@names_itself
 @in_float32
 def mse_loss(input: Tensor, target: Tensor, reduction: str = "mean", weight: Tensor | None = None
              ) -> Tensor:
@@ -75,6 +76,7 @@ def mse_loss(input: Tensor, target: Tensor, reduction: str = "mean", weight: Ten
     return _weighted("mse_loss", square(input - target), weight, reduction)
 
 
+@names_itself
 @in_float32
 def l1_loss(input: Tensor, target: Tensor, reduction: str = "mean", weight: Tensor | None = None
             ) -> Tensor:
@@ -121,6 +123,7 @@ def check_weight(loss: str, input: Tensor, weight: Any, name: str = "weight") ->
                          "it has a factor for each of the last axes, or the shape of the input")
 
 
+@names_itself
 @in_float32
 def smooth_l1_loss(input: Tensor, target: Tensor, reduction: str = "mean", beta: float = 1.0
                    ) -> Tensor:
@@ -152,6 +155,7 @@ def smooth_l1_loss(input: Tensor, target: Tensor, reduction: str = "mean", beta:
     return reduced(near / beta * (d - 0.5 * near), reduction)
 
 
+@names_itself
 @in_float32
 def huber_loss(input: Tensor, target: Tensor, reduction: str = "mean", delta: float = 1.0,
                weight: Tensor | None = None) -> Tensor:
@@ -189,6 +193,7 @@ def huber_loss(input: Tensor, target: Tensor, reduction: str = "mean", delta: fl
     return reduced(losses, reduction)
 
 
+@names_itself
 @in_float32
 def soft_margin_loss(input: Tensor, target: Tensor, reduction: str = "mean") -> Tensor:
     """Mean of log(1 + exp(-target * input)): a scalar, or the shape of `input` for "none".
@@ -213,6 +218,7 @@ def soft_margin_loss(input: Tensor, target: Tensor, reduction: str = "mean") -> 
 
 
 # ---- of probabilities
+@names_itself
 @in_float32
 def binary_cross_entropy(input: Tensor, target: Tensor, weight: Tensor | None = None,
                          reduction: str = "mean") -> Tensor:
@@ -244,6 +250,7 @@ def binary_cross_entropy(input: Tensor, target: Tensor, weight: Tensor | None = 
     return reduced(losses if weight is None else losses * weight, reduction)
 
 
+@names_itself
 @in_float32
 def binary_cross_entropy_with_logits(
     input: Tensor, target: Tensor, weight: Tensor | None = None, reduction: str = "mean",
@@ -279,6 +286,7 @@ def binary_cross_entropy_with_logits(
     return reduced(losses if weight is None else losses * weight, reduction)
 
 
+@names_itself
 @in_float32
 def kl_div(input: Tensor, target: Tensor, reduction: str = "mean", log_target: bool = False
            ) -> Tensor:
@@ -309,6 +317,7 @@ def kl_div(input: Tensor, target: Tensor, reduction: str = "mean", log_target: b
 
 
 # ---- likelihoods
+@names_itself
 @in_float32
 def poisson_nll_loss(input: Tensor, target: Tensor, log_input: bool = True, full: bool = False,
                      eps: float = 1e-8, reduction: str = "mean") -> Tensor:
@@ -345,6 +354,7 @@ def _stirling(n: Tensor) -> Tensor:
     return where(n > 1, term, 0.0)
 
 
+@names_itself
 def gaussian_nll_loss(input: Tensor, target: Tensor, var: Tensor | float, full: bool = False,
                       eps: float = 1e-6, reduction: str = "mean") -> Tensor:
     """Mean of (log(var) + (input - target) ** 2 / var) / 2, for normal distributions: a scalar.

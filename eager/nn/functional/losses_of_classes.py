@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from ...arguments import check_choice, check_fraction, check_number, check_whole
+from ...arguments import check_choice, check_fraction, check_number, check_whole, names_itself
 from ...arrays.dtypes import int64, kind
 from ...arrays.shapes import product, same
 from ...core.tensor import Tensor, as_tensor
@@ -36,6 +36,7 @@ __all__ = [
 ]
 
 
+@names_itself
 @in_float32
 def cross_entropy(
     input: Tensor, target: Tensor, weight: Tensor | None = None, ignore_index: int = NOTHING,
@@ -92,6 +93,7 @@ def cross_entropy(
     return _averaged(losses, share, labels, ignore_index, target.shape, reduction)
 
 
+@names_itself
 @in_float32
 def nll_loss(
     input: Tensor, target: Tensor, weight: Tensor | None = None, ignore_index: int = NOTHING,
@@ -141,6 +143,7 @@ class LinearCrossEntropyOptions:
     acc_dtype: Any = None
 
 
+@names_itself
 def linear_cross_entropy(
     input: Tensor, linear_weight: Tensor, target: Tensor, *, linear_bias: Tensor | None = None,
     weight: Tensor | None = None, reduction: str = "mean", ignore_index: int | None = None,
@@ -267,6 +270,7 @@ def _soft_entropy(
 
 
 # ---- margins between classes
+@names_itself
 @in_float32
 def multi_margin_loss(
     input: Tensor, target: Tensor, p: int = 1, margin: float = 1.0, weight: Tensor | None = None,
@@ -309,6 +313,7 @@ def multi_margin_loss(
     return reduced(reshape(losses, target.shape), reduction)
 
 
+@names_itself
 @in_float32
 def multilabel_margin_loss(input: Tensor, target: Tensor, reduction: str = "mean") -> Tensor:
     """Mean of sum_ij max(0, 1 - input[target[j]] + input[i]) / classes: a scalar.
@@ -348,6 +353,7 @@ def multilabel_margin_loss(input: Tensor, target: Tensor, reduction: str = "mean
     return reduced(reshape(losses, input.shape[:-1]), reduction)
 
 
+@names_itself
 def multilabel_soft_margin_loss(input: Tensor, target: Tensor, weight: Tensor | None = None,
                                 reduction: str = "mean") -> Tensor:
     """Mean over classes of the binary cross entropy of sigmoid(input) and `target`: a scalar.

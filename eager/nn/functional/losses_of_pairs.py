@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from ...arguments import check_number
+from ...arguments import check_number, names_itself
 from ...core.tensor import Tensor
 from ...errors import ArgumentError, ShapeError
 from ...ops.elementwise.casting import in_float32
@@ -20,6 +20,7 @@ __all__ = [
 ]
 
 
+@names_itself
 @in_float32
 def margin_ranking_loss(input1: Tensor, input2: Tensor, target: Tensor, margin: float = 0.0,
                         reduction: str = "mean") -> Tensor:
@@ -48,6 +49,7 @@ def margin_ranking_loss(input1: Tensor, input2: Tensor, target: Tensor, margin: 
     return reduced(clip(-target * (input1 - input2) + margin, 0), reduction)
 
 
+@names_itself
 @in_float32
 def hinge_embedding_loss(input: Tensor, target: Tensor, margin: float = 1.0,
                          reduction: str = "mean") -> Tensor:
@@ -75,6 +77,7 @@ def hinge_embedding_loss(input: Tensor, target: Tensor, margin: float = 1.0,
     return reduced(far + where(not_equal(target, -1), input, 0.0), reduction)
 
 
+@names_itself
 @in_float32
 def cosine_embedding_loss(input1: Tensor, input2: Tensor, target: Tensor, margin: float = 0.0,
                           reduction: str = "mean") -> Tensor:
@@ -114,6 +117,7 @@ def cosine_embedding_loss(input1: Tensor, input2: Tensor, target: Tensor, margin
 _TINY = 1e-12  # added to squares of lengths, which may be 0
 
 
+@names_itself
 @in_float32
 def triplet_margin_loss(
     anchor: Tensor, positive: Tensor, negative: Tensor, margin: float = 1.0, p: float = 2,
@@ -148,6 +152,7 @@ def triplet_margin_loss(
                      lambda x, y: pairwise_distance(x, y, p, eps))
 
 
+@names_itself
 def triplet_margin_with_distance_loss(
     anchor: Tensor, positive: Tensor, negative: Tensor, *,
     distance_function: Callable[[Tensor, Tensor], Tensor] | None = None, margin: float = 1.0,

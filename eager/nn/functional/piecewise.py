@@ -172,6 +172,7 @@ def prelu(input: Tensor, weight: Tensor) -> Tensor:
     return where(input > 0, input, weight * input)
 
 
+@names_itself
 def rrelu(input: Tensor, lower: float = 1 / 8, upper: float = 1 / 3, training: bool = False,
           inplace: bool = False) -> Tensor:
     """Each positive element, and a slope times the others: the shape of `input`.
@@ -203,6 +204,7 @@ def rrelu(input: Tensor, lower: float = 1 / 8, upper: float = 1 / 3, training: b
     return store_inplace("rrelu", input, where(x > 0, x, x * slope), inplace)
 
 
+@names_itself
 def rrelu_(input: Tensor, lower: float = 1 / 8, upper: float = 1 / 3, training: bool = False
            ) -> Tensor:
     """`input`, overwritten with `rrelu(input, lower, upper, training)`.
@@ -274,6 +276,7 @@ def hardtanh_(input: Tensor, min_val: float = -1.0, max_val: float = 1.0) -> Ten
     return hardtanh(input, min_val, max_val, inplace=True)
 
 
+@names_itself
 def relu6(input: Tensor, inplace: bool = False) -> Tensor:
     """Each element limited to [0, 6]: the shape of `input`.
 

@@ -22,7 +22,7 @@ from ...ops.layers import pool
 from ...ops.range_checks import check_index
 from ...ops.reduction.reduce import floating, mean, widened
 from ...ops.shape.view import expand_to, flatten, reshape, take
-from .inputs import like_input, with_samples
+from .inputs import check_integers, like_input, with_samples
 
 __all__ = [
     "adaptive_avg_pool1d", "adaptive_avg_pool2d", "adaptive_avg_pool3d", "adaptive_max_pool1d",
@@ -156,6 +156,7 @@ def _unpools(d: int) -> Any:
         kernel, stride, _, pad = _window(name, d, kernel_size, stride, padding)
         space = _unpooled(name, x.shape[2:], kernel, stride, pad, output_size)
         lead = x.shape[:2]
+        check_integers(name, "indices", at)
         index = check_index(flatten(at, 2, -1), product(space), f"{name}: index")
         empty = full((*lead, product(space)), 0, x.dtype, x.device)
         return like_input(reshape(scatter(empty, 2, index, flatten(x, 2, -1)), (*lead, *space)),
@@ -190,7 +191,7 @@ def _mean_of_windows(
     kernel, stride, _, pad = _window(name, d, *window)
     out = tuple(pool.pool_count(name, n, k, s, 1, p, ceil)
                 for n, k, s, p in zip(x.shape[2:], kernel, stride, pad, strict=True))
-    if divisor == 0:
+    if divisor is not None and check_whole(name, "divisor_override", divisor) == 0:
         raise ArgumentError(f"{name}: divisor_override must not be 0")
     total = pool.window_sums(widened(x), kernel, out, stride, pad)
     share: Any = divisor

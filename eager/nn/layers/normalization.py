@@ -5,10 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from ...arguments import check_whole
-from ...arrays.shapes import sizes_of
 from ...core.tensor import Tensor
 from ...errors import ShapeError
-from ...ops.create import iota, ones, zeros
+from ...ops.create import check_sizes, iota, ones, zeros
 from ...ops.elementwise.pointwise import square, where
 from .. import functional as F
 from ..base import init
@@ -62,7 +61,7 @@ class LayerNorm(Scaled):
         bias: bool = True, device: Any = None, dtype: Any = None,
     ) -> None:
         super().__init__()
-        self.normalized_shape = sizes_of("LayerNorm", normalized_shape)
+        self.normalized_shape = check_sizes(normalized_shape, "LayerNorm")
         self.eps, self.elementwise_affine = eps, elementwise_affine
         options = {"device": device, "dtype": dtype}
         shape = self.normalized_shape
@@ -105,7 +104,7 @@ class RMSNorm(Scaled):
         device: Any = None, dtype: Any = None,
     ) -> None:
         super().__init__()
-        self.normalized_shape = sizes_of("RMSNorm", normalized_shape)
+        self.normalized_shape = check_sizes(normalized_shape, "RMSNorm")
         self.eps, self.elementwise_affine = eps, elementwise_affine
         self.weight = Parameter(ones(self.normalized_shape, device=device, dtype=dtype)) \
             if elementwise_affine else None

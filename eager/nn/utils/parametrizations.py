@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from ... import linalg
-from ...arguments import check_choice, check_whole
+from ...arguments import check_choice, check_number, check_whole, names_itself
 from ...core.tape import no_grad
 from ...core.tensor import Tensor, from_numpy
 from ...errors import ArgumentError, AxisError, ShapeError
@@ -53,6 +53,7 @@ class _WeightNorm(Module):
         return norm_except(weight, self.dim), weight
 
 
+@names_itself
 def weight_norm(module: Module, name: str = "weight", dim: int | None = 0) -> Module:
     """`module` with its weight computed as g * v / |v|.
 
@@ -149,6 +150,7 @@ class _SpectralNorm(Module):
         return value  # its multiples have the same result
 
 
+@names_itself
 def spectral_norm(
     module: Module, name: str = "weight", n_power_iterations: int = 1, eps: float = 1e-12,
     dim: int | None = None,
@@ -176,6 +178,7 @@ def spectral_norm(
         >>> abs(abs(layer.weight.item()) - 1) < 1e-5
         True
     """
+    check_number("spectral_norm", "eps", eps)
     weight = getattr(module, name, None)
     if not isinstance(weight, Tensor):
         raise ArgumentError(f"spectral_norm: {type(module).__name__} has no tensor {name!r}")

@@ -386,6 +386,7 @@ def _mask(name: str, mask: Any) -> Tensor:
     return mask
 
 
+@names_itself
 def masked_fill(x: Tensor, mask: Tensor, value: Any) -> Tensor:
     """`x` with `value`, a number or a tensor, where `mask` is True; shapes broadcast.
 

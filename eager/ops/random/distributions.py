@@ -18,11 +18,11 @@ from ... import interpreter
 from ...arguments import check_whole
 from ...arrays import dtypes
 from ...arrays.devices import placed
-from ...arrays.shapes import axis_of, broadcast, sizes_of
+from ...arrays.shapes import axis_of, broadcast
 from ...core.tape import MODE, no_grad
 from ...core.tensor import Tensor, as_tensor
 from ...errors import ArgumentError, GradientError, ShapeError
-from ..create import full
+from ..create import check_sizes, full
 from ..declare import cast, operand
 from ..elementwise.pointwise import (
     cos,
@@ -71,7 +71,7 @@ class Draw:
         self.parameters = [cast(p, self.work) if isinstance(p, Tensor) else
                            full((), p, self.work, self.device) for p in operands]
         shapes = [p.shape for p in self.parameters]
-        self.shape = broadcast(name, *shapes) if size is None else sizes_of(name, size)
+        self.shape = broadcast(name, *shapes) if size is None else check_sizes(size, name)
         if size is not None and broadcast(name, *shapes, self.shape) != self.shape:
             raise ShapeError(f"{name}: parameters of shapes {shapes} do not broadcast to the size "
                              f"{self.shape}", "omit size, or pass the common shape")
@@ -336,7 +336,7 @@ def choice(x: Any, size: Any = (), replace: bool = True, p: Any = None, *,
         tensor([0, 1, 2, 3, 4])
     """
     n = check_whole("choice", "x", x, 0) if isinstance(x, int) else as_tensor("choice", x).shape[0]
-    sizes = sizes_of("choice", size)
+    sizes = check_sizes(size, "choice")
     count = math.prod(sizes)
     if not replace and count > n:
         raise ShapeError(f"choice: cannot draw {count} of {n} without replacement",
@@ -429,7 +429,7 @@ def dirichlet(concentration: Any, size: Any = None, *, dtype: Any = None,
     if parameter.ndim == 0:
         raise ShapeError("dirichlet: needs one concentration for each of the k numbers",
                          "pass a tensor (..., k)")
-    full_size = None if size is None else (*sizes_of("dirichlet", size), parameter.shape[-1])
+    full_size = None if size is None else (*check_sizes(size, "dirichlet"), parameter.shape[-1])
     d = Draw("dirichlet", (parameter,), full_size, dtype, generator, device)
     d.require("concentration", d.parameters[0])
     return d.result(exp(log_softmax(_log_gamma("dirichlet", d, d.parameters[0]), -1)))

@@ -16,7 +16,14 @@ from typing import Any
 import numpy as np
 
 from ... import interpreter
-from ...arguments import check_at_least, check_fraction, check_number, check_whole, names_itself
+from ...arguments import (
+    check_at_least,
+    check_fraction,
+    check_number,
+    check_whole,
+    names_itself,
+    whole,
+)
 from ...arrays import dtypes
 from ...arrays.devices import CPU, placed
 from ...arrays.memory import is_whole
@@ -24,7 +31,7 @@ from ...core.dispatch import apply, replace
 from ...core.tape import with_tape
 from ...core.tensor import Tensor, as_tensor
 from ...errors import DTypeError, ShapeError
-from ..create import _shape
+from ..create import check_sizes
 from ..declare import cast
 from ..indexing.sort import argsort
 from ..transfer import transfer
@@ -63,10 +70,11 @@ class Generator:
 
     def manual_seed(self, seed: int) -> Generator:
         """This generator, reset to the start of the stream of `seed`."""
-        if isinstance(seed, float) or not hasattr(seed, "__index__"):
-            raise DTypeError(f"manual_seed: a seed is a whole number, not {seed!r:.80}",
+        number = int(seed) if isinstance(seed, bool) else whole(seed)
+        if number is None:
+            raise DTypeError(f"Generator.manual_seed: a seed is a whole number, not {seed!r:.80}",
                              "any int is taken, by its lowest 64 bits")
-        fresh = interpreter.source(Tensor(np.array([signed(operator.index(seed)), 0], np.int64)))
+        fresh = interpreter.source(Tensor(np.array([signed(operator.index(number)), 0], np.int64)))
         replace(self.state, fresh)
         return self
 
@@ -279,7 +287,7 @@ def rand(*shape: Any, dtype: Any = None, generator: Generator | None = None,
         >>> x.shape, bool((x >= 0).all()), bool((x < 1).all())
         ((2, 3), True, True)
     """
-    sizes = _shape(shape[0] if len(shape) == 1 else shape, "rand")
+    sizes = check_sizes(shape[0] if len(shape) == 1 else shape, "rand")
     state = drawn_from(generator, device)
     return apply(uniform_op, (state,), {"shape": sizes, "dtype": float_dtype("rand", dtype)})
 
@@ -342,7 +350,7 @@ def randn(*shape: Any, dtype: Any = None, generator: Generator | None = None,
         >>> fw.randn(2, 3).shape
         (2, 3)
     """
-    sizes = _shape(shape[0] if len(shape) == 1 else shape, "randn")
+    sizes = check_sizes(shape[0] if len(shape) == 1 else shape, "randn")
     chosen = float_dtype("randn", dtype)
     drawn = dtypes.float64 if chosen == dtypes.float64 else dtypes.float32
     u, v = (rand(sizes, dtype=drawn, generator=generator, device=device) for _ in range(2))
@@ -400,7 +408,7 @@ def randint(low: int, high: int | None = None, size: Any = (), generator: Genera
         raise DTypeError(f"randint: {chosen.name} does not hold all of {low} to {high - 1}",
                          f"it goes from {limits.min} to {limits.max}")
     state = drawn_from(generator, device)
-    return apply(randint_op, (state,), {"shape": _shape(size, "randint"), "dtype": chosen,
+    return apply(randint_op, (state,), {"shape": check_sizes(size, "randint"), "dtype": chosen,
                                         "low": low, "count": high - low})
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ...arguments import check_whole, whole
+from ...arguments import check_whole, names_itself, whole
 from ...arrays import dtypes
 from ...arrays.devices import placed
 from ...core.tensor import Tensor, as_tensor
@@ -18,6 +18,7 @@ from .view import broadcast_to, reshape
 __all__ = ["eye", "linspace", "meshgrid", "tril", "triu"]
 
 
+@names_itself
 def linspace(
     start: Any, stop: Any, /, num: int, *, dtype: Any = None, device: Any = None,
     endpoint: bool = True,

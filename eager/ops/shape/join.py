@@ -8,9 +8,9 @@ from functools import reduce
 from itertools import accumulate, pairwise
 from typing import Any
 
-from ...arguments import whole
+from ...arguments import check_whole, names_itself, whole
 from ...arrays.dtypes import promote
-from ...arrays.shapes import axis_of, same
+from ...arrays.shapes import axis_of, listed, same
 from ...core.tensor import Tensor, as_tensor
 from ...core.views import view_of
 from ...errors import ShapeError
@@ -169,6 +169,7 @@ def _between(x: Tensor, limits: Sequence[Any], axis: int) -> tuple[Tensor, ...]:
     return tuple(parts)
 
 
+@names_itself
 def split(x: Tensor, sizes: int | Sequence[int], axis: int = 0) -> tuple[Tensor, ...]:
     """Slices of `x` along `axis`, as a tuple.
 
@@ -191,13 +192,14 @@ def split(x: Tensor, sizes: int | Sequence[int], axis: int = 0) -> tuple[Tensor,
         if size < 1:
             raise ShapeError(f"split: a size of {size}", "sizes of parts are positive")
         return _between(x, [*range(0, n, size), n] if n else [0, 0], at)
-    counts = [whole(s) for s in sizes]  # type: ignore[union-attr]
+    counts = [whole(s) for s in listed("split", sizes)]
     if None in counts or any(s < 0 for s in counts) or builtins.sum(counts) != n:
         raise ShapeError(f"split: sizes {sizes!r} do not make up axis {at} of shape {x.shape}",
                          f"they are whole numbers that add up to {n}; tensor_split takes indices")
     return _between(x, list(accumulate(counts, initial=0)), at)
 
 
+@names_itself
 def tensor_split(x: Tensor, parts: int | Sequence[int], axis: int = 0) -> tuple[Tensor, ...]:
     """Slices of `x` along `axis`, as a tuple: a number of them, or cut at given indices.
 
@@ -218,7 +220,8 @@ def tensor_split(x: Tensor, parts: int | Sequence[int], axis: int = 0) -> tuple[
     at = axis_of("tensor_split", axis, x.ndim)
     n, count = x.shape[at], whole(parts)
     if count is None:
-        positions = [slice(p, None).indices(n)[0] for p in parts]  # type: ignore[union-attr]
+        positions = [slice(check_whole("tensor_split", "parts", p), None).indices(n)[0]
+                     for p in listed("tensor_split", parts)]
         return _between(x, [0, *positions, n], at)
     if count < 1:
         raise ShapeError(f"tensor_split: {count} parts", "ask for one part or more")

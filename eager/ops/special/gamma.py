@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from ...arguments import check_whole
+from ...arguments import check_whole, names_itself
 from ...arrays import cpu_kernels
 from ...arrays.shapes import TensorType, broadcast
 from ...core.dispatch import apply
@@ -396,6 +396,7 @@ def gammainc(a: Any, x: Any) -> Tensor:
     return _gammainc(a, x, False)
 
 
+@names_itself
 def gammaincc(a: Any, x: Any) -> Tensor:
     """1 - gammainc(a, x), accurate also where it is small; shapes broadcast. See `gammainc`.
 
@@ -414,6 +415,7 @@ def _gammainc(a: Any, x: Any, upper: bool) -> Tensor:
 
 
 # ---- sums of lgamma
+@names_itself
 def betaln(a: Tensor, b: Tensor) -> Tensor:
     """The logarithm of the beta function, lgamma(a) + lgamma(b) - lgamma(a + b); shapes broadcast.
 
@@ -425,6 +427,7 @@ def betaln(a: Tensor, b: Tensor) -> Tensor:
     return lgamma(a) + lgamma(b) - lgamma(a + b)
 
 
+@names_itself
 def multigammaln(a: Tensor, p: int) -> Tensor:
     """The logarithm of the multivariate gamma function of dimension `p`, of the shape of `a`.
 

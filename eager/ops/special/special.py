@@ -292,6 +292,7 @@ def i0e(x: Tensor) -> Tensor:
     return _bessel(x, 0, True)
 
 
+@names_itself
 def i1(x: Tensor) -> Tensor:
     """The modified Bessel function of the first kind of order 1, of the shape of `x`.
 
@@ -303,6 +304,7 @@ def i1(x: Tensor) -> Tensor:
     return _bessel(x, 1, False)
 
 
+@names_itself
 def i1e(x: Tensor) -> Tensor:
     """exp(-|x|) * i1(x), of the shape of `x`; it does not overflow.
 
