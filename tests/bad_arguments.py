@@ -74,8 +74,9 @@ SPACES = ("fw", "fw.nn", "fw.nn.functional", "fw.nn.init", "fw.linalg", "fw.fft"
           "fw.special", "fw.optim", "fw.nn.utils", "fw.optim.lr_scheduler")
 
 
+# Functions that change files or the state of the process.
 EFFECTS = ("compile", "export", "load", "load_compiled", "manual_seed", "profile", "save",
-           "set_num_threads", "set_rng_state")  # they change files or the state of the process
+           "set_grad_enabled", "set_num_threads", "set_printoptions", "set_rng_state")
 QUESTIONS = ("is_autocast_enabled",)  # False for what does not exist
 OTHERS = ("device", "generator")  # parameters that all functions check by the same code
 AXES = ("axes", "axis", "dim", "dim0", "dim1", "dims", "end_dim", "k", "start_dim")

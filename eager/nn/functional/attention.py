@@ -231,11 +231,7 @@ def multi_head_attention_forward(
         >>> out.shape, weights.shape
         ((5, 2, 4), (2, 5, 5))
     """
-    check_whole("multi_head_attention_forward", "num_heads", num_heads, 1)
-    check_whole("multi_head_attention_forward", "embed_dim_to_check", embed_dim_to_check, 1)
-    if query.shape[-1] != embed_dim_to_check:
-        raise ShapeError(f"multi_head_attention_forward: query {query.shape} ends in "
-                         f"{query.shape[-1]}, not in embed_dim {embed_dim_to_check}")
+    _check_numbers(query, embed_dim_to_check, num_heads)
     weights = (q_proj_weight, k_proj_weight, v_proj_weight) if use_separate_proj_weight else \
         thirds(in_proj_weight)
     heads = Heads(num_heads, projections(weights, thirds(in_proj_bias)),
@@ -243,6 +239,14 @@ def multi_head_attention_forward(
     return multi_head(heads, query, key, value, 1, dropout_p if training else 0.0,
                       key_padding_mask, attn_mask, need_weights, average_attn_weights, is_causal,
                       static_k, static_v)
+
+
+def _check_numbers(query: Tensor, embed_dim: int, num_heads: int) -> None:
+    check_whole("multi_head_attention_forward", "num_heads", num_heads, 1)
+    check_whole("multi_head_attention_forward", "embed_dim_to_check", embed_dim, 1)
+    if query.shape[-1] != embed_dim:
+        raise ShapeError(f"multi_head_attention_forward: query {query.shape} ends in "
+                         f"{query.shape[-1]}, not in embed_dim {embed_dim}")
 
 
 def thirds(packed: Tensor | None) -> tuple[Any, Any, Any]:

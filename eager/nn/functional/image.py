@@ -383,6 +383,7 @@ def _base(count: int, align_corners: bool, like: Tensor) -> Tensor:
     return (at * 2 + 1) / count - 1
 
 
+@names_itself
 @in_float32
 def grid_sample(input: Tensor, grid: Tensor, mode: str = "bilinear", padding_mode: str = "zeros",
                 align_corners: bool | None = None) -> Tensor:

@@ -168,6 +168,7 @@ polygamma_op = define(Op("polygamma", "pointwise", result_rule("polygamma", "sam
                          _polygamma, each(_polygamma_vjp)))
 
 
+@names_itself
 def polygamma(n: int, x: Tensor) -> Tensor:
     """The n-th derivative of `digamma` at `x`, of the shape of `x`.
 
