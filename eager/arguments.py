@@ -58,10 +58,12 @@ def check_whole(owner: str, name: str, value: Any, least: int | None = None) -> 
 
 
 def check_number(owner: str, name: str, value: Any) -> Any:
-    """`value`; a DTypeError if it is not one real number."""
+    """`value`; a DTypeError if it is no real number, an ArgumentError for several of them."""
     if type(value) is float or type(value) is int or _is_number(value):
         return value
-    raise DTypeError(f"{owner}: {name} must be a real number, got {_shown(value)}")
+    several = hasattr(value, "shape") and value.dtype.kind != "c"
+    raise (ArgumentError if several else DTypeError)(
+        f"{owner}: {name} must be a real number, got {_shown(value)}")
 
 
 def _is_number(value: Any) -> bool:

@@ -445,6 +445,8 @@ def fftfreq(n: int, d: float = 1.0, dtype: Any = None, device: Any = None) -> Te
 
     Raises:
         ShapeError: `n` is below 1.
+        DTypeError: `dtype` holds no fractions.
+        ArgumentError: `d` is 0.
 
     Example:
         >>> import fusewire as fw

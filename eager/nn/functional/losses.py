@@ -370,7 +370,7 @@ def gaussian_nll_loss(input: Tensor, target: Tensor, var: Tensor | float, full: 
 
     Raises:
         ShapeError: `target` has another number of axes than `input`, or `var` does not fit it.
-        ArgumentError: `var` is a negative number, or `reduction` is unknown.
+        ArgumentError: `var` holds a negative number, or `reduction` is unknown.
 
     Example:
         >>> import fusewire as fw

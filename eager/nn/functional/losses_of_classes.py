@@ -58,7 +58,7 @@ def cross_entropy(
             Default 0.
 
     Raises:
-        ShapeError: `target` does not fit `input`.
+        ShapeError: `target` does not fit `input`, or `weight` is not (classes,).
         DTypeError: `target` is neither integers nor floating point, or `input` holds integers.
         IndexingError: a class number is negative or not below the number of classes.
         ArgumentError: `label_smoothing` is outside of [0, 1], `reduction` is unknown, or
@@ -111,7 +111,7 @@ def nll_loss(
         reduction: "mean" (default), "sum", or "none" for the loss of each target.
 
     Raises:
-        ShapeError: `target` does not fit `input`.
+        ShapeError: `target` does not fit `input`, or `weight` is not (classes,).
         DTypeError: `target` does not hold integers, or `input` no real floating point numbers.
         IndexingError: a class number is negative or not below the number of classes.
         ArgumentError: `reduction` is unknown.
@@ -289,7 +289,7 @@ def multi_margin_loss(
         reduction: "mean" (default), "sum", or "none" for the loss of each sample.
 
     Raises:
-        ShapeError: `target` does not fit `input`.
+        ShapeError: `target` does not fit `input`, or `weight` is not (classes,).
         DTypeError: `target` does not hold integers, or `input` no real floating point numbers.
         IndexingError: a class number is negative or not below the number of classes.
         ArgumentError: `p` is neither 1 nor 2, or `reduction` is unknown.

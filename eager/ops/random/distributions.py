@@ -140,6 +140,7 @@ def normal(mean: Any = 0.0, std: Any = 1.0, size: Any = None, *, dtype: Any = No
     Raises:
         ShapeError: the parameters do not broadcast to `size`.
         DTypeError: `dtype` is no real float.
+        ArgumentError: `std` holds a negative number.
 
     Example:
         >>> import fusewire as fw

@@ -28,6 +28,9 @@ def truncated_normal(mean: Any = 0.0, std: Any = 1.0, low: Any = -2.0, high: Any
         mean, std: of the normal distribution before truncation. Default 0 and 1.
         low, high: limits of the numbers, not multiples of `std`. Default -2 and 2.
 
+    Raises:
+        ArgumentError: `std` is not above 0, or `low` is above `high`.
+
     Example:
         >>> import fusewire as fw
         >>> bool((abs(fw.random.truncated_normal(size=(100,))) <= 2).all())
