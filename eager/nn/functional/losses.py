@@ -390,7 +390,7 @@ def gaussian_nll_loss(input: Tensor, target: Tensor, var: Tensor | float, full: 
 
 def _check_variance(var: Tensor) -> None:
     """Raises an ArgumentError for a negative variance; a trace has no values to check."""
-    if interpreter.can_read_values() and bool((var.detach() < 0).any()):
+    if not interpreter.in_use and bool((var.detach() < 0).any()):
         raise ArgumentError("gaussian_nll_loss: var holds negative numbers",
                             "pass a variance, such as exp or softplus of a network's output")
 

@@ -15,13 +15,13 @@ import math
 from typing import Any
 
 from ... import interpreter
-from ...arguments import check_whole
+from ...arguments import check_number, check_whole
 from ...arrays import dtypes
 from ...arrays.devices import placed
 from ...arrays.shapes import axis_of, broadcast
 from ...core.tape import MODE, no_grad
 from ...core.tensor import Tensor, as_tensor
-from ...errors import ArgumentError, GradientError, ShapeError
+from ...errors import ArgumentError, DTypeError, GradientError, ShapeError
 from ..create import check_sizes, full
 from ..declare import cast, operand
 from ..elementwise.pointwise import (
@@ -59,11 +59,13 @@ class Draw:
     def __init__(self, name: str, parameters: tuple[Any, ...], size: Any, dtype: Any,
                  generator: Generator | None, device: Any) -> None:
         self.name = name
-        operands = [operand(name, p) for p in parameters]
+        self.operands = operands = [operand(name, p) for p in parameters]
         tensor_devices = [p.device for p in operands if isinstance(p, Tensor)]
         self.device = tensor_devices[0] if device is None and tensor_devices else placed(device)
         common: Any = None
         for p in operands:
+            if isinstance(p, Tensor) and dtypes.kind(p.dtype) == "c":
+                raise DTypeError(f"{name}: takes real parameters, not {p.dtype.name}")
             if isinstance(p, Tensor) and dtypes.kind(p.dtype) == "f":
                 common = p.dtype if common is None else dtypes.promote(common, p.dtype)
         self.dtype = float_dtype(name, common if dtype is None else dtype)
@@ -77,13 +79,19 @@ class Draw:
                              f"{self.shape}", "omit size, or pass the common shape")
         self.generator = generator
 
-    def require(self, name: str, x: Tensor, least: float = 0.0, most: float = math.inf) -> None:
-        """Raises an ArgumentError unless all numbers of the parameter `x` lie in least ... most.
+    def require(self, name: str, position: int, least: float = 0.0, most: float = math.inf
+                ) -> None:
+        """Raises an ArgumentError unless all numbers of a parameter lie in least ... most.
 
-        A trace has no values to check.
+        A trace does not check tensors, since a graph has no values.
         """
-        x = x.detach()
-        if interpreter.can_read_values() and not bool(((x >= least) & (x <= most)).all()):
+        x = self.operands[position]
+        if isinstance(x, Tensor):
+            x = x.detach()
+            fits = interpreter.in_use or bool(((x >= least) & (x <= most)).all())
+        else:
+            fits = least <= check_number(self.name, name, x) <= most
+        if not fits:
             limit = "above 0" if least == TINY else f"at least {least:g}"
             limit += "" if most == math.inf else f" and at most {most:g}"
             raise ArgumentError(f"{self.name}: {name} must be {limit}")
@@ -148,7 +156,7 @@ def normal(mean: Any = 0.0, std: Any = 1.0, size: Any = None, *, dtype: Any = No
         (2, 3)
     """
     d = Draw("normal", (mean, std), size, dtype, generator, device)
-    d.require("std", d.parameters[1])
+    d.require("std", 1)
     mean, std = d.parameters
     return d.result(mean + std * d.normal())
 
@@ -165,7 +173,7 @@ def log_normal(mean: Any = 0.0, std: Any = 1.0, size: Any = None, *, dtype: Any 
         True
     """
     d = Draw("log_normal", (mean, std), size, dtype, generator, device)
-    d.require("std", d.parameters[1])
+    d.require("std", 1)
     mean, std = d.parameters
     return d.result(exp(mean + std * d.normal()))
 
@@ -182,7 +190,7 @@ def exponential(scale: Any = 1.0, size: Any = None, *, dtype: Any = None,
         (3,)
     """
     d = Draw("exponential", (scale,), size, dtype, generator, device)
-    d.require("scale", d.parameters[0])
+    d.require("scale", 0)
     return d.result(d.parameters[0] * _exponential(d))
 
 
@@ -202,7 +210,7 @@ def laplace(loc: Any = 0.0, scale: Any = 1.0, size: Any = None, *, dtype: Any = 
         (3,)
     """
     d = Draw("laplace", (loc, scale), size, dtype, generator, device)
-    d.require("scale", d.parameters[1])
+    d.require("scale", 1)
     loc, scale = d.parameters
     return d.result(loc + scale * (_exponential(d) - _exponential(d)))
 
@@ -219,7 +227,7 @@ def cauchy(loc: Any = 0.0, scale: Any = 1.0, size: Any = None, *, dtype: Any = N
         (3,)
     """
     d = Draw("cauchy", (loc, scale), size, dtype, generator, device)
-    d.require("scale", d.parameters[1])
+    d.require("scale", 1)
     loc, scale = d.parameters
     return d.result(loc + scale * tan((d.even() - 0.5) * math.pi))
 
@@ -236,7 +244,7 @@ def gumbel(loc: Any = 0.0, scale: Any = 1.0, size: Any = None, *, dtype: Any = N
         (3,)
     """
     d = Draw("gumbel", (loc, scale), size, dtype, generator, device)
-    d.require("scale", d.parameters[1])
+    d.require("scale", 1)
     loc, scale = d.parameters
     half_a_step = 2.0 ** (-54 if d.work == dtypes.float64 else -25)
     return d.result(loc - scale * log(-log1p(-maximum(d.even(), half_a_step))))
@@ -260,7 +268,7 @@ def bernoulli(p: Any, size: Any = None, *, dtype: Any = None, generator: Generat
         tensor([0., 1.])
     """
     d = Draw("bernoulli", (p,), size, None, generator, device)
-    d.require("p", d.parameters[0], most=1.0)
+    d.require("p", 0, most=1.0)
     hit = d.even() < d.parameters[0]
     return cast(hit, d.dtype if dtype is None else dtypes.as_dtype(dtype))
 
@@ -382,8 +390,8 @@ def gamma(concentration: Any, scale: Any = 1.0, size: Any = None, *, dtype: Any 
         (3,)
     """
     d = Draw("gamma", (concentration, scale), size, dtype, generator, device)
-    d.require("concentration", d.parameters[0])
-    d.require("scale", d.parameters[1])
+    d.require("concentration", 0)
+    d.require("scale", 1)
     return d.result(exp(_log_gamma("gamma", d, d.parameters[0])) * d.parameters[1])
 
 
@@ -402,8 +410,8 @@ def beta(a: Any, b: Any, size: Any = None, *, dtype: Any = None,
         (3,)
     """
     d = Draw("beta", (a, b), size, dtype, generator, device)
-    d.require("a", d.parameters[0])
-    d.require("b", d.parameters[1])
+    d.require("a", 0)
+    d.require("b", 1)
     x, y = (_log_gamma("beta", d, p) for p in d.parameters)
     return d.result(1 / (1 + exp(y - x)))
 
@@ -432,7 +440,7 @@ def dirichlet(concentration: Any, size: Any = None, *, dtype: Any = None,
                          "pass a tensor (..., k)")
     full_size = None if size is None else (*check_sizes(size, "dirichlet"), parameter.shape[-1])
     d = Draw("dirichlet", (parameter,), full_size, dtype, generator, device)
-    d.require("concentration", d.parameters[0])
+    d.require("concentration", 0)
     return d.result(exp(log_softmax(_log_gamma("dirichlet", d, d.parameters[0]), -1)))
 
 
@@ -452,8 +460,8 @@ def student_t(df: Any, loc: Any = 0.0, scale: Any = 1.0, size: Any = None, *, dt
         (2,)
     """
     d = Draw("student_t", (df, loc, scale), size, dtype, generator, device)
-    d.require("df", d.parameters[0], TINY)
-    d.require("scale", d.parameters[2])
+    d.require("df", 0, TINY)
+    d.require("scale", 2)
     df, loc, scale = d.parameters
     spread = exp(_log_gamma("student_t", d, df * 0.5)) * 2 / df
     return d.result(loc + scale * d.normal() * rsqrt(spread))

@@ -37,9 +37,9 @@ def truncated_normal(mean: Any = 0.0, std: Any = 1.0, low: Any = -2.0, high: Any
         True
     """
     d = Draw("truncated_normal", (mean, std, low, high), size, dtype, generator, device)
-    d.require("std", d.parameters[1], TINY)
+    d.require("std", 1, TINY)
     mean, std, low, high = d.parameters
-    if interpreter.can_read_values() and bool((low > high).any()):
+    if not interpreter.in_use and bool((low > high).any()):
         raise ArgumentError("truncated_normal: the lower limit is above the upper one")
     a, b = (low - mean) / std, (high - mean) / std
     right = a > 0  # the mirror image is drawn, since differences near 1 lose digits
@@ -48,7 +48,7 @@ def truncated_normal(mean: Any = 0.0, std: Any = 1.0, low: Any = -2.0, high: Any
     even = d.even()
     z = -ndtri(first + even * (last - first))
     tail = near > _TAIL
-    if not interpreter.can_read_values() or bool(tail.any()):
+    if interpreter.in_use or bool(tail.any()):
         z = where(tail, _tail(even, maximum(near, _TAIL), far), z)
     return d.result(clip(mean + std * where(right, z, -z), low, high))
 
