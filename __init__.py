@@ -25,23 +25,37 @@ from .eager.front import hints as _hints
 from .eager.front import public_modules as _public_modules
 from .eager.front.hints import *
 from .eager.front.serialization import *
-from .eager.namespaces import cuda, fft, random, special
+from .eager.linalg.distance import *
+from .eager.linalg.from_cholesky import *
+from .eager.namespaces import cuda, fft, random, signal, special
 from .eager.namespaces.array_namespace_info import *
+from .eager.namespaces.short_time import *
 from .eager.ops.create import *
+from .eager.ops.derived.arithmetic import *
+from .eager.ops.derived.comparison import *
 from .eager.ops.elementwise.clip import *
 from .eager.ops.elementwise.complex import *
+from .eager.ops.elementwise.convert import *
 from .eager.ops.elementwise.pointwise import *
+from .eager.ops.indexing.coordinates import *
 from .eager.ops.indexing.scatter import *
+from .eager.ops.indexing.scatter_reduce import *
 from .eager.ops.indexing.search import *
+from .eager.ops.indexing.slice_scatter import *
+from .eager.ops.indexing.slices import *
 from .eager.ops.indexing.sort import *
 from .eager.ops.products.contract import *
+from .eager.ops.products.diagonals import *
 from .eager.ops.products.einsum import *
 from .eager.ops.products.matrix import *
+from .eager.ops.products.scaled_sums import *
 from .eager.ops.random.count_distributions import *
 from .eager.ops.random.distributions import *
 from .eager.ops.random.generator import *
 from .eager.ops.reduction.reduce import *
 from .eager.ops.reduction.softmax import *
+from .eager.ops.shape.combinations import *
+from .eager.ops.shape.complex_pairs import *
 from .eager.ops.shape.grid import *
 from .eager.ops.shape.join import *
 from .eager.ops.shape.padding import *
@@ -49,10 +63,16 @@ from .eager.ops.shape.rearrange import *
 from .eager.ops.shape.view import *
 from .eager.ops.special.gamma import *
 from .eager.ops.special.special import *
+from .eager.ops.statistics.calculus import *
 from .eager.ops.statistics.covariance import *
 from .eager.ops.statistics.cumulative import *
+from .eager.ops.statistics.histogram import *
+from .eager.ops.statistics.masked_scatter import *
+from .eager.ops.statistics.moments import *
+from .eager.ops.statistics.segments import *
 from .eager.ops.statistics.sets import *
 from .eager.ops.statistics.statistics import *
+from .eager.ops.statistics.trapezoid import *
 from .eager.quantization.quantize import *
 from .eager.quantization.restore import *
 from .eager.settings import settings

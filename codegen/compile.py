@@ -108,7 +108,7 @@ def compile_dynamic(graph: Graph, least: Mapping[str, int],
         check_supported(graph)
         with phase("lowering"):
             dynamic = compile_any_size(graph, least, lower,
-                                    lambda plan, launches: _assemble(plan, launches, target))
+                                       lambda plan, launches: _assemble(plan, launches, target))
             written, parts = dynamic.program
             return written, (parts, replace(dynamic, program=None))
 
@@ -134,7 +134,7 @@ def _executable(program: NativeProgram, parts: Parts) -> Executable:
 
 
 def _prepack(plan: Plan, launches: list[Launch]
-          ) -> tuple[PrepackedBuffers | None, list[Launch], dict[Buffer, int]]:
+             ) -> tuple[PrepackedBuffers | None, list[Launch], dict[Buffer, int]]:
     """The prepacked buffers of a program, its launches with the prologue first, and all its
     arguments; the prepacked buffers follow the constants."""
     inputs = [plan.buffers[n] for n in plan.graph.inputs]
@@ -287,7 +287,7 @@ def strip_reshapes(graph: Graph) -> tuple[Graph, tuple[Any, ...]]:
 
 def plan_values(
     graph: Graph, groups: list[Group], checks: list[BoundsCheck], shapes: tuple[Any, ...],
-                result_count: int
+    result_count: int,
 ) -> Plan:
     """The buffers of all values in memory: inputs, constants, outputs, and values read across
     groups."""

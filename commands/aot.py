@@ -44,7 +44,7 @@ def _run(options: argparse.Namespace, screen: Screen) -> Result:
     examples = [inputs.arguments(options, target, sizes) for sizes in options.sizes]
     built = fw.aot.build(
         target.function, dict(arguments.tensors), options.out,
-                         dynamic_shapes=arguments.dynamic or None,
+        dynamic_shapes=arguments.dynamic or None,
         max_sizes={name: n for sizes in options.max for name, n in sizes.items()},
         examples=[dict(example.tensors) for example in examples], target=options.processor,
         cpu=options.cpu, weights="beside" if options.beside else "inside",

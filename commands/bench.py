@@ -54,7 +54,8 @@ def _measured(job: BenchJob, libraries: list[str], seconds: float) -> Mapping[st
     results = {name: np.asarray(call()) for name, call in calls.items()}
     for name, result in results.items():
         if not np.allclose(result, results[OURS], rtol=1e-3, atol=1e-4):
-            raise Failed(f"{job.about}: the result of {name} differs from that of {OURS}")
+            raise Failed(f"{job.about}: the result of {name} differs from that of {OURS}",
+                         "`fusewire doctor` tests the installation; please report the difference")
     return _seconds(calls, seconds)
 
 

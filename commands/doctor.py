@@ -43,11 +43,11 @@ def _self_test(device: str) -> str:
     for scale in (1.0, 2.0):  # the first call traces, the second runs native code
         x = fw.arange(1000, dtype=fw.float32) * (scale / 1000)
         try:
-            got, want = float(compiled(x.to(device))), float(function(x))
+            compiled_value, eager_value = float(compiled(x.to(device))), float(function(x))
         except Exception as error:  # any library below may be broken
             return f"{device}: {type(error).__name__}: {error}"
-        if abs(got - want) > 1e-5 * abs(want):
-            return f"compiled code on {device} gives {got!r}, eager {want!r}"
+        if abs(compiled_value - eager_value) > 1e-5 * abs(eager_value):
+            return f"compiled code on {device} gives {compiled_value!r}, eager {eager_value!r}"
     if not compiled.stats.replays:
         return f"no native code ran on {device}; {compiled.explain()}"
     return ""

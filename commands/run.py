@@ -59,7 +59,7 @@ def _run(options: argparse.Namespace, screen: Screen) -> Result:
     start = time.perf_counter()
     model = fw.onnx.load(options.model)
     model.eval()
-    compiled = options.compile is not False  # None: not said
+    compiled = options.compile is not False  # None: neither option
     seconds: dict[str, Any] = {"load": time.perf_counter() - start}
     tensors = _inputs(model._inputs, options)
     if compiled:
@@ -184,7 +184,7 @@ def _save_outputs(results: Mapping[str, Any], folder: Path, screen: Screen) -> l
     for name, value in results.items():
         if not isinstance(value, Tensor):
             raise Failed(f"output {name!r} is a {type(value).__name__}, which a .npy file cannot "
-                         "hold")
+                         "hold", "leave --out out to see the other outputs")
         file = folder / (_NOT_IN_FILE_NAMES.sub("_", name) + ".npy")
         np.save(file, value.numpy())
         screen.say(f"wrote {file}")

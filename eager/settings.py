@@ -46,7 +46,8 @@ def _one_of(*values: int) -> ValueKind:
 SWITCH = ValueKind("0 or 1", lambda text: {"0": False, "1": True}[text],
                    lambda v: isinstance(v, bool))
 PROCESSOR = ValueKind("the name of a processor, such as x86-64-v3", str,
-                 lambda v: isinstance(v, str) and re.fullmatch(r"[\w.-]*", v, re.ASCII) is not None)
+                      lambda v: isinstance(v, str)
+                      and re.fullmatch(r"[\w.-]*", v, re.ASCII) is not None)
 FOLDER = ValueKind("the path of a folder", str, lambda v: isinstance(v, str))
 
 

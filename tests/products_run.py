@@ -55,14 +55,14 @@ def sizes(count: int, rng: np.random.Generator) -> list[tuple[int, int, int]]:
 
 
 def main(cpu: str, where: str, count: str, seed: str = "0") -> None:
-    rng, count = np.random.default_rng(int(seed)), 0
+    rng, products = np.random.default_rng(int(seed)), 0
     for dtype in DTYPES:
         for m, n, k in sizes(int(count), rng):
             form = str(rng.choice(list(FORMS)))
             print(form, m, n, k, dtype, flush=True)
             product(form, m, n, k, dtype, rng, cpu, where == "end")
-            count += 1
-    print(count)
+            products += 1
+    print(products)
 
 
 if __name__ == "__main__":

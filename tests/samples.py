@@ -13,9 +13,11 @@ from rows import (
     conv,
     create,
     cumulative,
+    derived,
     einsum,
     entropy,
     fft,
+    functions,
     gates,
     indexing,
     linalg,
@@ -23,6 +25,7 @@ from rows import (
     norm,
     pointwise,
     pool,
+    products,
     quantized,
     random,
     reduce,
@@ -36,9 +39,9 @@ from rows import (
 from rows.row import ROWS, Bad, Row
 
 FAMILIES = (  # importing them enters their rows
-    attention, complex, conv, create, cumulative, einsum, entropy, fft, gates, indexing, linalg,
-    measured, norm, pointwise, pool, quantized, random, reduce, scatter, sort, special, statistics,
-    view, whole,
+    attention, complex, conv, create, cumulative, derived, einsum, entropy, fft, functions, gates,
+    indexing, linalg, measured, norm, pointwise, pool, products, quantized, random, reduce, scatter,
+    sort, special, statistics, view, whole,
 )
 
 __all__ = ["FAMILIES", "ROWS", "Bad", "Row", "rows_of"]

@@ -51,6 +51,7 @@ class Interrupter:
     def over(self, call: Callable[[], Any]) -> bool:
         """True if an interrupt ended the call."""
         before = sys.gettrace()
+        sys._getframe().f_trace_opcodes = True  # Python 3.12 needs it in a frame that runs already
         with default_handler():
             sys.settrace(self._call)
             try:

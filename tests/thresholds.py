@@ -62,7 +62,7 @@ LOWERED: dict[str, dict[str, int]] = {
         "_MAX_DEPTH_PER_BLOCK": 4,
         "_MAX_ROWS_TO_PREPACK": 8,
     },
-    "codegen.cpu.winograd.convolution": {
+    "codegen.cpu.winograd.select": {
         "_MIN_CHANNELS": 1,
         "_MIN_TILES": 1,
         "_MIN_MULTIPLICATION_RATIO": 0,

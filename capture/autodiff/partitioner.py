@@ -44,8 +44,7 @@ def decomposed(nodes: Nodes, roots: Sequence[Node], decompositions: dict[Node, N
 
 
 def saved_values(demanded: Iterable[Node], results: Collection[Node],
-                 checkpointed: Mapping[Node, object]
-         ) -> list[Node]:
+                 checkpointed: Mapping[Node, object]) -> list[Node]:
     """The values to save, from which and the inputs all of `demanded` can be computed.
 
     results: values that are stored anyway. checkpointed: values inside of checkpoints, by their

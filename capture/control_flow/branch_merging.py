@@ -287,8 +287,7 @@ class BranchMerger:
         return (element.symbols if type(arrival.subject) is ScalarExpr else element.phis)[-1]
 
     def _merge_element(self, branch: _OpenBranch, arrival: MergePlan, tensors: list[int],
-                       names: list[Name],
-                       at: tuple[Any, int]) -> Merge:
+                       names: list[Name], at: tuple[Any, int]) -> Merge:
         """The `Merge` of a merge point; the subject of the decision comes last."""
         (token, depth), tracer = at, self.tracer
         values, formulas = [arrival.nodes[i] for i in tensors], [arrival.numbers[n] for n in names]
@@ -299,8 +298,7 @@ class BranchMerger:
                      tracer.path[branch.start].site)
 
     def _bind_phis(self, branch: _OpenBranch, arrival: MergePlan, tensors: list[Any],
-                   element: Merge, depth: int
-                ) -> None:
+                   element: Merge, depth: int) -> None:
         """Forgets the values that the merged paths computed, and binds the phis in their places."""
         tracer = self.tracer
         varying = self.hints.varying[branch.key]

@@ -111,7 +111,7 @@ class MergePoint(NamedTuple):
 
 @functools.lru_cache(maxsize=4096)
 def merge_point(code: types.CodeType, start: int, end: int, tracked: frozenset[int] = frozenset()
-            ) -> MergePoint | None:
+                ) -> MergePoint | None:
     """The `MergePoint` of paths from `start` to the decision at `end`; None if they cannot merge,
     because only one of them may change the stack. `tracked`: instructions that read iterators whose
     state is compared."""

@@ -85,14 +85,14 @@ class LoopDetector:
         self.tracer = tracer
         self.base: Any = None  # the frame that calls the user's function
         self.rolled_gradients = False
-        self.live_only = False  # compare live variables only
+        self.live_only = True  # compare live variables only
         self.iteration = 0  # counts loop entries and back edges; older values may be stale
         self.dependent: dict[Node, int] = {}  # depth of the loop whose phis a node depends on
         self._visits: dict[Any, FrameState] = {}
         self._computed_at: set[tuple[int, int]] = set()  # (frame id, f_lasti) since last visit
         self._open_loops: list[_LoopHeader] = []
-        self._left_loop: tuple[Any, int] = (None, 0)  # token of the last loop that
-        # is no longer rolled up, and the number of such loops
+        # The token of the last loop that is no longer rolled up, and the number of such loops.
+        self._left_loop: tuple[Any, int] = (None, 0)
         self._iterators: dict[Any, SymbolicIterator] = {}  # of `for`, by frame and offset
         self._merge_token: Any = None  # of the last merge point in this iteration
         self._elements_in_iteration = 0  # path elements since the innermost header
@@ -412,8 +412,7 @@ class LoopDetector:
             tracer.bind(tensor._data, phi)
             phis.append(phi)
         tracer.path.append(LoopBackwardEvent(token, tuple(out_gradients), tuple(in_gradients),
-                                             tuple(phis),
-                                             site))
+                                             tuple(phis), site))
         self.note_path_element()
 
     def _formula(self, state: FrameState, name: Name) -> ScalarExpr:

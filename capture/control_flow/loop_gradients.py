@@ -155,7 +155,7 @@ def _is_boundary(edge: Any, iteration: Iteration, serial: dict[int, int]) -> boo
 
 
 def _edges_of(tracer: Any, iteration: Iteration, serial: dict[int, int]
-             ) -> Iterator[tuple[Any, int, Any]]:
+              ) -> Iterator[tuple[Any, int, Any]]:
     """(entry, index of its input, edge of that input) for all edges of an iteration's tape. The
     edge of a carried tensor has no entry, unless an entry of the iteration reads it."""
     seen: set[int] = set()

@@ -27,7 +27,7 @@ class _BuiltValue(TensorType):
 
     node: Node
 
-    def place(self) -> str:
+    def device_name(self) -> str:
         """The name of the device that the node is on."""
         return devices_of([self.node])[0]
 

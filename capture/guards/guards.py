@@ -29,10 +29,8 @@ from ..trace.tracer import Tracer
 from .predicates import SCOPE, text_of
 
 _TRANSPARENT_ATTRIBUTES = {"_parameters", "_modules", "_buffers", "_grad", "__self__", "__func__",
-                           "func", "args",
-                           "keywords", "original", "fget", "__defaults__", "__kwdefaults__",
-                           "__code__",
-                           "environ"}  # always followed
+                           "func", "args", "keywords", "original", "fget", "__defaults__",
+                           "__kwdefaults__", "__code__", "environ"}  # always followed
 
 
 class Guard(NamedTuple):

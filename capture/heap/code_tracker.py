@@ -66,7 +66,7 @@ class CodeTracker:
         self.any_attribute = False  # code may have read attributes with unknown names
         self._seen: dict[int, types.CodeType] = {}  # by id: code is slow to hash
         self._entered, self._outside = entered, outside
-        # The garbage collector's callbacks can run at any place: they are no part of the function.
+        # The garbage collector's callbacks can run at any point: they are no part of the function.
         callbacks = [getattr(c, "__code__", None) for c in gc.callbacks]
         self._gc_callbacks = {id(code): code for code in callbacks if code is not None}
         self._gc_frame: Any = None  # of such a callback while it runs

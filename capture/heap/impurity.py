@@ -14,9 +14,9 @@ _DIFFERS = "returns a different value on each call"
 _WRITES = "writes output on each call"
 # C modules whose functions all read or change the outside world.
 _IMPURE_MODULES = {"time", "random", "_random", "posix", "nt", "_socket", "_io", "io", "secrets",
-                   "select",
-            "_uuid", "_posixsubprocess", "_winapi", "mmap", "_ssl", "_sqlite3", "_queue", "signal",
-            "atexit", "_contextvars", "fcntl", "msvcrt", "_multiprocessing"}
+                   "select", "_uuid", "_posixsubprocess", "_winapi", "mmap", "_ssl", "_sqlite3",
+                   "_queue", "signal", "atexit", "_contextvars", "fcntl", "msvcrt",
+                   "_multiprocessing"}
 _PURE_FUNCTIONS = {"flush", "isatty", "fspath", "getpid", "cpu_count", "get_terminal_size"}
 _WRITERS = {"print", "write", "writelines"}
 # Functions of other modules, by name.

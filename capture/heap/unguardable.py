@@ -23,8 +23,7 @@ _IMMUTABLE_TYPES = (type(NotImplemented), types.MethodDescriptorType, types.Wrap
                     types.MemberDescriptorType, operator.itemgetter, operator.methodcaller,
                     types.GenericAlias, types.UnionType, bytearray)
 _IMMUTABLE_MODULES = {"re", "datetime", "decimal", "_decimal", "zoneinfo", "_thread", "typing",
-                      "_typing",
-                      "ml_dtypes"}
+                      "_typing", "ml_dtypes"}
 _WEAK_TYPES = (weakref.ref, weakref.ProxyType, weakref.CallableProxyType)
 _LRU_CACHE = type(functools.lru_cache(abs))
 

@@ -207,7 +207,7 @@ class Compiled(Inspection):
         with Uninterrupted() as section:
             with profiling_spans.span("recording", self.__name__):
                 trace = recorded(self.original, args, kwargs, self.names, varying, section,
-                               waits=self.meanwhile is None and self.check is None)
+                                 waits=self.meanwhile is None and self.check is None)
             self.stats.costs.recording += time.perf_counter() - began
             try:
                 section.open = True

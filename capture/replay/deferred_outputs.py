@@ -33,8 +33,7 @@ class DeferredOutputs:
     def __init__(self, tracer: Tracer) -> None:
         self._tracer: Tracer | None = tracer
         self._lazy_interpreter = LazyInterpreter(OpSignatures(), self._evaluated, lambda why: None,
-                                          sys.maxsize,
-                                          sites=False, small=LARGE)
+                                                 sys.maxsize, sites=False, small=LARGE)
         # Set at the end of the run:
         self._nodes: dict[LazyOp, Node] = {}
         self._results: list[Tensor] = []  # the tensors that it returns

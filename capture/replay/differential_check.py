@@ -260,7 +260,7 @@ def _single_node_graph(node: Node, operands: Sequence[Node]) -> Graph:
 
 
 def _deepest_wrong_node(wrong: Mismatch, graph: Graph, arrays: Sequence[Any], backend: Backend
-                    ) -> Mismatch:
+                        ) -> Mismatch:
     """The deepest wrong node whose inputs are right when each is compiled in its own program.
 
     An error that occurs only in the larger graph stays at the node that showed it.

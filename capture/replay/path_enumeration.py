@@ -148,8 +148,7 @@ class _Exploration:
         self.sizes.begin(example.sizes)
         try:
             run = trace_for_export(self.fn, example.args, example.kwargs, example.inputs,
-                                   self.sizes,
-                                   self.common, forced, self.training, self.learnt)
+                                   self.sizes, self.common, forced, self.training, self.learnt)
         finally:
             self._collect_conditions(self.sizes)
         trace_exit = None if run.result is PathKnown else _trace_exit(self.common)

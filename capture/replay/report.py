@@ -40,12 +40,12 @@ def explain(function: ReportedFunction) -> Explanation:
     """The report on a compiled function."""
     s, programs = function.stats, function.programs
     parts = [ReportSection(f"{function.__name__}: {_number(s.recordings, 'recording')}, "
-                  f"{_number(s.replays, 'replay')}, {_number(s.fallbacks, 'eager call')}, "
-                  f"{s.compile_seconds:.2f} s compiling", [ReportSection(str(s.costs))])]
+                           f"{_number(s.replays, 'replay')}, {_number(s.fallbacks, 'eager call')}, "
+                           f"{s.compile_seconds:.2f} s compiling", [ReportSection(str(s.costs))])]
     if function.jobs.awaited:
         parts.append(ReportSection("background compilation, "
-                          f"{_number(function.jobs.awaited, 'graph')} left: "
-                          "until then calls run op by op"))
+                                   f"{_number(function.jobs.awaited, 'graph')} left: "
+                                   "until then calls run op by op"))
     parts += _titled("graph breaks", [
         ReportSection(f"{why} ({_number(n, 'time')})") for why, n in function.refusals.items()])
     parts += _titled("recompiled", [
@@ -53,7 +53,7 @@ def explain(function: ReportedFunction) -> Explanation:
         for why, n in Counter(function.misses).items()])
     for number, program in enumerate(programs, 1):
         parts.append(ReportSection(f"program {number} of {len(programs)}, replayed "
-                          f"{_number(program.uses, 'time')}", _of_program(program)))
+                                   f"{_number(program.uses, 'time')}", _of_program(program)))
     return Explanation(parts)
 
 
@@ -110,7 +110,7 @@ def _of_exit(at: Exit) -> list[ReportSection]:
 def _of_branch(at: Branch) -> list[ReportSection]:
     outcomes = [ReportSection(f"{_outcome(at, outcome)}: {_number(_uses(block), 'time')}",
                               _of_block(block))
-               for outcome, block in at.outcomes.items()]
+                for outcome, block in at.outcomes.items()]
     return [ReportSection(f"{at.site or 'a line of fusewire'} branches on {_subject(at.subject)}",
                           outcomes)]
 
@@ -119,8 +119,8 @@ def _of_branch(at: Branch) -> list[ReportSection]:
 def _of_loop(at: LoopHeader) -> list[ReportSection]:
     carried = [str(n.type) for n in at.entry.phis] + ["a number"] * len(at.entry.symbols)
     return [ReportSection(f"{at.site} loops, carrying {', '.join(carried) or 'nothing'}: "
-                 f"{_number(at.iterations, 'iteration')} so far",
-                 _of_block(at.body) if at.body else [])]
+                          f"{_number(at.iterations, 'iteration')} so far",
+                          _of_block(at.body) if at.body else [])]
 
 
 @_of_block.register

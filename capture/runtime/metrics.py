@@ -66,7 +66,7 @@ class Memory(NamedTuple):
 def format_bytes(size: int) -> str:
     """A number of bytes with its unit.
 
-    >>> in_words(12), in_words(1500), in_words(2_000_000)
+    >>> format_bytes(12), format_bytes(1500), format_bytes(2_000_000)
     ('12 B', '1.5 kB', '2.0 MB')
     """
     for unit, scale in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):

@@ -83,8 +83,7 @@ class Segment:
     """A graph of a program and the sources of its inputs. It is compiled when it first runs."""
 
     def __init__(self, names: ValueTable, fn: Any, outputs: Sequence[Node], inputs: Inputs,
-                 graph: Graph,
-                 backend: Backend) -> None:
+                 graph: Graph, backend: Backend) -> None:
         self.names, self.outputs, self.backend = names, list(outputs), backend
         self.inputs, self.graph = inputs, graph
         self.gather = compile_gather(self.paths, (), PathCodegen(fn, names.held))

@@ -119,8 +119,7 @@ class ExportTracer(Tracer):
     keeps_layers = True
 
     def __init__(self, state: HeapSnapshot, sizes: ShapeEnv, common: SharedValues,
-                 forced: Sequence[bool],
-                 training: bool, hints: MergeHints | None = None) -> None:
+                 forced: Sequence[bool], training: bool, hints: MergeHints | None = None) -> None:
         super().__init__(state, 0, (), common, sizes)
         self.common, self.forced, self.training = common, forced, training
         common.rolls_gradients = not training

@@ -82,7 +82,7 @@ class OutputSpecBuilder:
             self.tensors.append((self.node(tensor), tensor))
             if type(tensor) is not Tensor:
                 self._tracer.refuse(f"a {type(tensor).__name__} is created in the call "
-                                      "and outlives it")
+                                    "and outlives it")
         return self._of_tensor[id(tensor)]
 
     def recipe(self, value: Any) -> Recipe:
@@ -187,7 +187,7 @@ class OutputSpecBuilder:
         if "<locals>" in cls.__qualname__ and id(cls) not in state.paths and \
                 Path("class", cls) not in state.values:
             self._tracer.refuse(f"the class {cls.__name__} is created in the call and "
-                                  "outlives it")
+                                "outlives it")
 
 
 _RULES: dict[type, Callable[[OutputSpecBuilder, Any], Recipe]] = {

@@ -43,13 +43,13 @@ def record(cls: Any) -> Codec:
     """The codec of a class whose objects are determined by their fields."""
     fields = cls._fields if hasattr(cls, "_fields") else [f.name for f in dataclasses.fields(cls)]
     return Codec(cls.__name__, lambda x, to: [to.value(getattr(x, name)) for name in fields],
-                lambda parts, of: cls(*map(of.value, parts)))
+                 lambda parts, of: cls(*map(of.value, parts)))
 
 
 def sequence(cls: Any) -> Codec:
     """The codec of a class whose objects are determined by their elements."""
     return Codec(cls.__name__, lambda x, to: [to.value(v) for v in x],
-                lambda parts, of: cls([of.value(v) for v in parts]))
+                 lambda parts, of: cls([of.value(v) for v in parts]))
 
 
 def filled(cls: type, names: Iterable[str], **others: Any) -> Codec:
@@ -62,7 +62,7 @@ def filled(cls: type, names: Iterable[str], **others: Any) -> Codec:
         target.__dict__.update(zip(names, map(of.value, parts), strict=True))
 
     return Codec(cls.__name__, lambda x, to: [to.value(getattr(x, name)) for name in names],
-                lambda parts, of: object.__new__(cls), id, fill)
+                 lambda parts, of: object.__new__(cls), id, fill)
 
 
 class Encoder:
@@ -192,9 +192,9 @@ DATA: dict[Any, Codec] = {
     **{type(np.dtype(c)): _DTYPE for c in _CODES}, type(as_dtype("bfloat16")): _DTYPE,
     **{cls: sequence(cls) for cls in (list, tuple, set, frozenset)},
     dict: Codec("dict", lambda x, to: [[to.value(k), to.value(v)] for k, v in x.items()],
-               lambda parts, of: {of.value(k): of.value(v) for k, v in parts}),
+                lambda parts, of: {of.value(k): of.value(v) for k, v in parts}),
     np.ndarray: Codec("array", lambda x, to: to.array(x, "$constant"),
-                     lambda parts, of: of.array(*parts)),
+                      lambda parts, of: of.array(*parts)),
     TensorType: record(TensorType),
 }
 """The kinds of plain data."""

@@ -43,7 +43,7 @@ BUILTIN_OPS: dict[str, Op] = {}
 
 
 def cached_program(graph: Graph, target: Target, how: tuple[Any, ...],
-               write: Callable[[], tuple[WrittenProgram, T]]) -> tuple[NativeProgram, T]:
+                   write: Callable[[], tuple[WrittenProgram, T]]) -> tuple[NativeProgram, T]:
     """The program of a graph and its description, from the cache or from `write`. `write` must
     depend only on the graph, the target, and `how`."""
     name = entry_name(graph, target, how)

@@ -24,14 +24,13 @@ from ..program.prepacked_executable import Parts
 from .json_codec import DATA, Codec, Decoder, Encoder, Unsaved, record
 
 PARTS: dict[Any, Codec] = {cls: record(cls) for cls in (Interface, BoundsCheck, PrepackedBuffers,
-                                                       SizeFormula, DynamicProgram)}
+                                                        SizeFormula, DynamicProgram)}
 """The kinds of what programs are called with."""
 
 _CODECS = {**DATA, **PARTS, ProgramFacts: record(ProgramFacts), Parts: record(Parts),
-          TensorType: record(TensorType)._replace(key=lambda kind: kind)}  # few, met often
+           TensorType: record(TensorType)._replace(key=lambda kind: kind)}  # few, met often
 _DECODE_ERRORS = (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError,
-                  ValueError,
-           FusewireError)
+                  ValueError, FusewireError)
 
 
 class Damaged(ValueError):

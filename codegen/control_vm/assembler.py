@@ -120,8 +120,7 @@ class ControlImage:
         """The image as `fusewire_ways` takes it."""
         parts = map(address_of, (self._instructions, self._argument_lists, self._offsets))
         return array.array("q", [*parts, fresh, budget, *self._counts, self._addresses_offset,
-                                 self._arguments_offset,
-                                 self._program_arena_offset])
+                                 self._arguments_offset, self._program_arena_offset])
 
 
 def address_of(words: array.array[int]) -> int:

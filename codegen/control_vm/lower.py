@@ -168,8 +168,7 @@ class _ControlLowering:
     def _assign_phis(self, loop: _LoopContext, values: Sequence[ControlOperand]) -> None:
         """Parallel copy into the phis. Values made in this iteration are swapped in; loop-invariant
         or repeated values are copied. `moved[r]` is the register that now holds the value of r."""
-        moved: dict[ControlOperand,
-                  ControlOperand] = {}  # where what was in a register has come to be
+        moved: dict[ControlOperand, ControlOperand] = {}
         swapped_values: set[ControlOperand] = set()
         copied = []
         for (phi, size), value in zip(loop.phis, values):
@@ -211,7 +210,7 @@ class _ControlLowering:
         self.exits.append(_LoweredExit(leaf, list(zip(outputs, program.interface.shapes)), numbers))
 
     def _note_overwritten(self, leaf: TraceExit, program: Executable,
-                   inputs: Sequence[ControlOperand]) -> None:
+                          inputs: Sequence[ControlOperand]) -> None:
         """Notes the arrays that a path overwrites in its last program."""
         overwritten = {inputs[i] for i in program.interface.overwritten}
         if overwritten and leaf.exit_guards:
@@ -221,7 +220,7 @@ class _ControlLowering:
         self.overwritten |= {slot.number for slot in overwritten}
 
     def _result_operand(self, shape: tuple[int, ...], dtype: Any,
-                result_types: list[Any]) -> ControlOperand:
+                        result_types: list[Any]) -> ControlOperand:
         """An array for a result; exits share arrays of equal type."""
         result_types.append((shape, dtype))
         results = self.assembler.results
@@ -280,7 +279,7 @@ class NativeControl:
         kinds = written.arithmetic.kinds
         self._exit_scalars = [[(formula, image.arena_offset(slot), kinds[slot].view,
                                 kinds[slot].type)
-                          for formula, slot in end.scalars.items()] for end in written.exits]
+                               for formula, slot in end.scalars.items()] for end in written.exits]
         self._overwritten = sorted(written.overwritten)
         self._arenas: list[Any] = []
         short = sum(p.program.cost for p in assembler.programs) < SHORT_NANOSECONDS
@@ -289,7 +288,7 @@ class NativeControl:
             descriptor = image.descriptor(fresh, SHORT_NANOSECONDS
                                           if keeps_lock else _SIGNAL_CHECK_NANOSECONDS)
             native_call = NativeCall("fusewire_ways", address_of(descriptor), keeps_lock, arrays,
-                               len(assembler.results), overwritten)
+                                     len(assembler.results), overwritten)
             return launcher(native_call, assembler.constants,
                             keep_alive=(descriptor, image, assembler.programs))
 

@@ -103,7 +103,7 @@ class ScalarArithmetic:
         kinds = [self.kinds[slot].type for slot in operands]
         if float in kinds or op == "truediv":
             operands = [slot if kind is float else self._as_float(slot)
-                     for slot, kind in zip(operands, kinds)]
+                        for slot, kind in zip(operands, kinds)]
             return self._emit(f"{op} of float", _RESULTS.get(op, float), *operands)
         bools = op in _BITS and kinds == [bool, bool]
         return self._emit(f"{op} of int", bool if bools else _RESULTS.get(op, int), *operands)

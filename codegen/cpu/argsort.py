@@ -213,7 +213,7 @@ class RadixSort(SortedRows):
         """The loop that stores the keys and positions of all elements."""
         var, i = counter("i", self.length)
         stores = (Store(self.keys, (base + i).expr(), self.key_of(row, i).expr),
-                Store(self.order, (base + i).expr(), cast(i, POSITION).expr))
+                  Store(self.order, (base + i).expr(), cast(i, POSITION).expr))
         return For(var, const(0), const(self.length), stores, self.lanes)
 
     def _select(self, base: Index) -> list[Stmt]:

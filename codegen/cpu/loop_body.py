@@ -55,8 +55,8 @@ class LoopBody:
                               # members cached for later sweeps, one outer position at a time
                               Buffer] = {}
         self.column_sums = {n: Buffer(f"column{i}", summed_in(n.type.dtype), self._inner,
-                                  scratch=True)
-                        for i, n in enumerate(filter(group.is_outer_reduce, group.members))}
+                                      scratch=True)
+                            for i, n in enumerate(filter(group.is_outer_reduce, group.members))}
         self.sweeps = self._plan_sweeps()
         self._sweep_of = {n: i for i, s in enumerate(self.sweeps)
                           for n in (*s.elementwise, *s.reductions)}
@@ -172,9 +172,10 @@ class LoopBody:
         inline, plan = self.inliner(sweep), self.sweeps[sweep]
         values = [Register(f"t{i}", n.type.dtype) for i, n in enumerate(plan.elementwise)]
         statements: list[Stmt] = [loop_ir.Assign(r, inline.value(n, where).expr)
-                           for r, n in zip(values, plan.elementwise)]
+                                  for r, n in zip(values, plan.elementwise)]
         statements += [loop_ir.Update(self.registers[n], OPS[n.op].meaning.combine,
-                             self._element(inline, n, where).expr) for n in plan.reductions]
+                                      self._element(inline, n, where).expr)
+                       for n in plan.reductions]
         for i, n in enumerate(plan.outer_reductions):
             statements += self._update_column_sum(n, Register(f"c{i}", self.column_sums[n].dtype),
                                                   inline, where)
@@ -182,7 +183,7 @@ class LoopBody:
         for r, n in zip(values, plan.elementwise):
             if n in self.row_caches:
                 statements.append(loop_ir.Store(self.row_caches[n], self._row_index(where),
-                                         loop_ir.read(r)))
+                                                loop_ir.read(r)))
             else:
                 position = flatten(where, self.group.layout or self.group.domain).expr()
                 statements.append(loop_ir.Store(self.buffers[n], position, loop_ir.read(r)))
@@ -194,7 +195,7 @@ class LoopBody:
         buffer, at = self.column_sums[node], self._row_index(where)
         return [loop_ir.Assign(total, loop_ir.load(buffer, at)),
                 loop_ir.Update(total, OPS[node.op].meaning.combine,
-                             self._element(inline, node, where).expr),
+                               self._element(inline, node, where).expr),
                 loop_ir.Store(buffer, at, loop_ir.read(total))]
 
     def _row_index(self, where: Indices) -> Expr:
@@ -219,7 +220,7 @@ class LoopBody:
                 index = reduced_index(node.type.shape, self.group, where)
                 statements.append(loop_ir.Store(self.buffers[node],
                                                 flatten(index, node.type.shape).expr(),
-                                       loop_ir.read(self.registers[node])))
+                                                loop_ir.read(self.registers[node])))
         return statements
 
     def expressions(self) -> tuple[list[Expr], list[dict[Expr, int]]]:
@@ -297,6 +298,6 @@ def is_vectorizable(group: Group, expressions: list[Expr], forms: list[dict[Expr
     long = [i for i, n in zip(group.variables(), group.domain) if n != 1]
     lane = next(iter(long[-1].terms), None) if long else None
     contiguous = all(form[e] == 1 if e is lane else lane not in loop_ir.subexpressions([e])
-                 for form in forms for e in form)
+                     for form in forms for e in form)
     return contiguous and not any(isinstance(e, loop_ir.Call) and SCALAR[e.op].is_call
                                   for e in loop_ir.subexpressions(expressions))

@@ -103,12 +103,12 @@ def identities(nest: LoopNest) -> Kernel:
 
 
 def lower_with_column_sums(nest: LoopNest, var: Var, task: Index, tasks: int, rows: For, lanes: int
-                ) -> list[Kernel]:
+                           ) -> list[Kernel]:
     """The kernels of rows with sums over them: one with sums per task, and one that adds these up
     in order."""
     columns, width = nest.body.column_sums, nest.inner_size
     task_sums = {n: Buffer(f"{nest.name}_{b.name}", b.dtype, tasks * width)
-             for n, b in columns.items()}
+                 for n, b in columns.items()}
     lane, k = counter("k", width)
     index = (task * width + k).expr()
     totals = _column_totals(nest, rows)
@@ -139,7 +139,7 @@ def _column_totals(nest: LoopNest, rows: For) -> dict[Node, Buffer]:
 
 
 def _row_block_statements(columns: dict[Node, Buffer], totals: dict[Node, Buffer], lane: Var
-                    ) -> tuple[list[Stmt], list[Stmt]]:
+                          ) -> tuple[list[Stmt], list[Stmt]]:
     """The statements before and after each block of rows."""
     clear: list[Stmt] = []
     fold: list[Stmt] = []

@@ -147,7 +147,7 @@ def _vectorizes_after_rows(nest: LoopNest, rows: int) -> bool:
 
 
 def _lower_rows_then_lanes(nest: LoopNest, tasks: tuple[Var, int], rows: int, first: Index,
-                       limits: tuple[Expr, Expr]) -> Kernel:
+                           limits: tuple[Expr, Expr]) -> Kernel:
     """The kernel that computes a task's sums row by row, and then their readers with rows as lanes.
     """
     body, axes = nest.body, nest.axes.outer[0]
@@ -161,7 +161,7 @@ def _lower_rows_then_lanes(nest: LoopNest, tasks: tuple[Var, int], rows: int, fi
         position, *limits, (*body.init_sums(0), *_sweep_loops(nest, 0, [(axes, o)]), *save)
     )
     lanes_loop = For(lane, *limits, (*restore, *body.finish_sweep(0, nest.axes.where([(axes, i)]))),
-                nest.lanes_for(rows))
+                     nest.lanes_for(rows))
     lowered = kernel(nest, *tasks, [rows_loop, lanes_loop])
     return replace(lowered, scratch=(*lowered.scratch, *sums.values()))
 
@@ -296,7 +296,7 @@ def _lower_short_rows(nest: LoopNest) -> Kernel:
         body += nest.body.finish_sweep(s, nest.axes.where(outer))
     return kernel(nest, var, tasks,
                   [For(lane, *chunk_bounds(task, chunk, nest.outer_size), tuple(body),
-                                         nest.lanes)])
+                       nest.lanes)])
 
 
 def _unrolled(nest: LoopNest, sweep: int, outer: Any) -> list[Stmt]:

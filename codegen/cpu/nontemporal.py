@@ -25,14 +25,14 @@ def use_nontemporal_stores(launches: Sequence[Launch], results: Collection[Buffe
     read = {p.buffer for x in launches for b, p in zip(x.kernel.arguments, x.views)
             if b in x.kernel.inputs}
     streamed = {b for b in results if b not in read and b.dtype.kind != "V"
-              and b.size * b.dtype.itemsize >= _MIN_STREAMED_BYTES}
+                and b.size * b.dtype.itemsize >= _MIN_STREAMED_BYTES}
     return [_with_streamed(x, streamed) for x in launches] if streamed else list(launches)
 
 
 def _with_streamed(launch: Launch, results: Collection[Buffer]) -> Launch:
     kernel = launch.kernel
     streamed = {b for b, p in zip(kernel.arguments, launch.views)
-             if p.buffer in results and _begins_line(p) and _written_once(kernel, b)}
+                if p.buffer in results and _begins_line(p) and _written_once(kernel, b)}
     return replace(launch,
                    kernel=replace(kernel, streamed=frozenset(streamed))) if streamed else launch
 

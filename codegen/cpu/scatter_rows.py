@@ -27,14 +27,14 @@ _VECTORS_AT_ONCE = 4
 
 
 def lower_scatter_rows(group: Group, buffers: dict[Node, Buffer], machine: Machine, name: str
-              ) -> list[Kernel]:
+                       ) -> list[Kernel]:
     """The kernels of a scatter of rows; none where the result has no reader."""
     return scatter_kernels(group, buffers, machine, name, lower_loops, _write_rows)
 
 
 def scatter_kernels(group: Group, buffers: dict[Node, Buffer], machine: Machine, name: str,
-                copy: Callable[..., list[Kernel]], write: Callable[..., list[Kernel]]
-                ) -> list[Kernel]:
+                    copy: Callable[..., list[Kernel]], write: Callable[..., list[Kernel]]
+                    ) -> list[Kernel]:
     """The kernels by which `copy` fills the result, unless it has the memory already, and those by
     which `write` scatters the rows."""
     (node,) = group.members
@@ -58,7 +58,7 @@ def _alias_group(group: Group, buffers: Mapping[Node, Buffer]) -> tuple[Group, d
 
 
 def _write_rows(node: Node, buffers: Mapping[Node, Buffer], machine: Machine, name: str
-             ) -> list[Kernel]:
+                ) -> list[Kernel]:
     """The kernel that writes rows in their order. A task has some of the columns."""
     indices = node.inputs[2]
     count, width = int(indices.type.size), int(product(node.type.shape[1:]))
@@ -88,8 +88,7 @@ def target_row(node: Node, inline: Inliner, n: Index) -> Index:
 
 
 def store_row_element(node: Node, buffers: Mapping[Node, Buffer], inline: Inliner, n: Index,
-                      c: Index
-                ) -> loop_ir.Store:
+                      c: Index) -> loop_ir.Store:
     """The store of column `c` of row number `n`."""
     _, rows, indices = node.inputs
     index = (*unflatten_row(n, indices.type.shape), *unflatten_row(c, node.type.shape[1:]))

@@ -212,8 +212,7 @@ class CudaEmitter(CudaExpressions):
         self.close()
 
     def _vectorized_iteration(self, s: For, iteration: int, loads: dict[Load, str],
-                              stores: dict[Store, str]
-                        ) -> None:
+                              stores: dict[Store, str]) -> None:
         self.open()
         self.invalidate([s.var])
         self.variables[s.var] = str(iteration)

@@ -133,7 +133,7 @@ class _LaunchOrder:
 
 
 def fuse_launches(launches: Iterable[Launch], permanent: Collection[Buffer] = ()
-             ) -> list[tuple[Launch, ...]]:
+                  ) -> list[tuple[Launch, ...]]:
     """The launches in an equivalent order, those of one fused launch together; `permanent` buffers
     are in memory from beginning to end."""
     order = _LaunchOrder(permanent)

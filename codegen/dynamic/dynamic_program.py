@@ -137,7 +137,7 @@ def compile_any_size(graph: Graph, least: Sizes, lower: Lower,
 
 
 def _compile_with_equal_sizes(graph: Graph, least: Sizes, equal_to: Mapping[str, str], lower: Lower,
-              assemble: Assemble) -> DynamicProgram:
+                              assemble: Assemble) -> DynamicProgram:
     """The program if each size equals the size that `equal_to` names."""
     names = [*dict.fromkeys(equal_to.values())]
     sample = prime_sample_of(graph, {name: least[name] for name in names})
@@ -153,8 +153,7 @@ def _compile_with_equal_sizes(graph: Graph, least: Sizes, equal_to: Mapping[str,
     program = assemble(plan, unify_samples(sample, *launches))
     capacity = dict(zip(names, sample.large))
     return DynamicProgram({name: capacity[equal_to[name]] for name in least}, equal_to, program,
-                          results,
-                          shapes)
+                          results, shapes)
 
 
 # ---- what can be done
@@ -250,10 +249,10 @@ def _check_view(node: Node, machine: Machine) -> None:
         sources = OPS[node.op].meaning(BUILDER, variables, types, at, **node.params)
     elementwise = not any(dynamic_axes.keys() & c.terms.keys() and c.const
                           and not machine.is_dynamic(c.const)
-                    for c in compared)
+                          for c in compared)
     for source in sources:
         source_indices = [(as_index(i), n) for i, n in zip(source.index, types[source.input].shape)
-                  if machine.is_dynamic(n)]
+                          if machine.is_dynamic(n)]
         elementwise &= all(any(p.equals(w) and n == m for w, m in dynamic_axes.values())
                            for p, n in source_indices)
         if isinstance(source.mask, ExprValue):
@@ -265,11 +264,11 @@ def _check_view(node: Node, machine: Machine) -> None:
 
 # ---- the plan for any size
 def _dynamic_plan(sample: PrimeSample, large: Plan, small: Plan
-          ) -> tuple[Plan, list[tuple[SizeFormula, ...]], list[tuple[SizeFormula, ...]]]:
+                  ) -> tuple[Plan, list[tuple[SizeFormula, ...]], list[tuple[SizeFormula, ...]]]:
     """The plan with the sizes as one more input, and the shape formulas of results and outputs."""
     interfaces = [(len(p.results), len(p.constants), len(p.donated), p.checks, p.output_count)
                   for p in
-            (large, small)]
+                  (large, small)]
     if interfaces[0] != interfaces[1]:
         raise size_dependent("what the program is called with")
     for a, b in zip(large.constants, small.constants):

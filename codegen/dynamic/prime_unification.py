@@ -242,8 +242,7 @@ class _KernelUnifier:
 
 _UNIFIERS: dict[type, Callable[[_KernelUnifier, Any, Any], Expr]] = {
     Const: _KernelUnifier._constant, Load: _KernelUnifier._load, Read: _KernelUnifier._read,
-    Call: _KernelUnifier._call,
-    Var: _KernelUnifier._equal,
+    Call: _KernelUnifier._call, Var: _KernelUnifier._equal,
 }
 
 

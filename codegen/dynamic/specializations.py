@@ -127,11 +127,11 @@ class DynamicExecutable:
         self.jobs: Jobs | None = None  # where code is made that calls do not wait for
         self._bindings = find_size_bindings(graph)
         self._dynamic_inputs = [i for i, n in enumerate(graph.inputs)
-                         if any(size_expr_of(size).number is None for size in n.type.shape)]
+                                if any(size_expr_of(size).number is None for size in n.type.shape)]
         self._variants: dict[tuple[Any, ...], SpecializationState] = {}
         self._min_sizes = {name: size.least for name, size in _named_sizes(graph).items()}
         self._axis_sizes = {size_expr_of(n) for node in (*graph.inputs, *graph.nodes())
-                         for n in node.type.shape}
+                            for n in node.type.shape}
 
     def __call__(self, arrays: list[Any]) -> list[Any]:
         """The outputs for these inputs. Raises GraphError for shapes that do not fit the graph."""
@@ -280,11 +280,11 @@ class DynamicExecutable:
         """The reason why there is no dynamic-shape program, the number of specializations, and the
         sets of sizes seen so far."""
         seen = [SeenSizes(key, dict(v.sizes), v.empty, v.uses, v.program if v.compiled else None)
-                 for key, v in self._variants.items()]
+                for key, v in self._variants.items()]
         return self.refusal, self._specialized_count, seen
 
     def restore(self, sized: DynamicProgram | None, refusal: str, specialized: int,
-              seen: Iterable[SeenSizes]) -> None:
+                seen: Iterable[SeenSizes]) -> None:
         """Starts with a dynamic-shape program, and with the result of `seen_sizes`."""
         self.dynamic_program, self.refusal, self._specialized_count = sized, refusal, specialized
         self._dynamic_count = int(sized is not None)
@@ -359,7 +359,7 @@ def find_size_bindings(graph: Graph) -> dict[str, SizeBinding]:
     axes = [(i, axis, _linear_size(size_expr_of(size))) for i, node in enumerate(graph.inputs)
             for axis, size in enumerate(node.type.shape)]
     candidates = [(line[0], SizeBinding(i, axis, *line[1:])) for i, axis, line in axes
-             if line is not None]
+                  if line is not None]
     plain = {name: at for name, at in reversed(candidates) if at[2:] == (1, 0)}
     bindings = {name: at for name, at in reversed(candidates)} | plain
     missing = _named_sizes(graph).keys() - bindings.keys()

@@ -33,8 +33,7 @@ def is_long(op: Op, types: Sequence[Any], params: dict[str, Any]) -> bool:
 
 
 def call_for_shapes(op: Op, types: Sequence[Any], params: dict[str, Any],
-                    programs: SpecializationCache
-                 ) -> Call | None:
+                    programs: SpecializationCache) -> Call | None:
     """A function from arrays of these types to the op's result; None if it has no code."""
     if op.kind == "contract":
         return _product(op, types, params, programs)
@@ -42,7 +41,7 @@ def call_for_shapes(op: Op, types: Sequence[Any], params: dict[str, Any],
 
 
 def _cached_call(op: Op, types: Sequence[Any], params: dict[str, Any],
-          programs: SpecializationCache) -> Call | None:
+                 programs: SpecializationCache) -> Call | None:
     key = (op.name, settings.winograd, settings.winograd_training, *types,
            *[(k, param_key(v)) for k, v in params.items()])
     if op.work is not None and observing() and key not in programs.programs:

@@ -82,7 +82,7 @@ def _program(dtype: DType, size: Sizes, kernel: Sizes, out: Sizes, stride: Sizes
 
 
 def plane_backward(dtype: DType, size: Sizes, kernel: Sizes, out: Sizes, stride: Sizes,
-               dilation: Sizes, pad: Sizes, machine: Machine) -> Kernel:
+                   dilation: Sizes, pad: Sizes, machine: Machine) -> Kernel:
     """The kernel for one plane: its buffers are the gradient, the input and the result."""
     g, x = Buffer("g", dtype, product(out)), Buffer("x", dtype, product(size))
     result = Buffer("made", dtype, product(size))
@@ -111,7 +111,7 @@ def plane_backward(dtype: DType, size: Sizes, kernel: Sizes, out: Sizes, stride:
 
 
 def _find_maxima(x: Buffer, size: Sizes, first: list[Expr], offsets: list[Sizes], inside: bool,
-             at: Buffer, window: Var) -> tuple[Stmt, ...]:
+                 at: Buffer, window: Var) -> tuple[Stmt, ...]:
     """Stores the offset from a window's first element to its first maximum, or to its last nan. If
     all are -inf it is the first element that is not padding."""
     best, number = Register("best", x.dtype), Register("number", _OFFSET_DTYPE)

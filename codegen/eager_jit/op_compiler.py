@@ -17,6 +17,7 @@ import numpy as np
 
 from ...capture.graph.graph import Graph, Node, Nodes, param_key
 from ...capture.graph.graph_builder import literal
+from ...capture.heap.code_tracker import unobserved
 from ...eager.arrays import cpu_kernels
 from ...eager.arrays.dtypes import is_small
 from ...eager.arrays.shapes import TensorType, product
@@ -123,10 +124,9 @@ def _on_miss(op: Op, inputs: Sequence[Any], params: dict[str, Any], key: Any) ->
     bounds = () if op.bounds is None else tuple(op.bounds(*types, **params))
     if not all([in_range(inputs[i], n) for i, n in bounds]):
         return None  # the op's own implementation has the error
-    if op.kind == "create":
-        call = _creation_call(op, inputs, types, out, params)
-    else:
-        call = _make_call(op, inputs, types, out, params)
+    with unobserved():  # files that the compiler reads are no effects of a traced function
+        call = _creation_call(op, inputs, types, out, params) if op.kind == "create" else \
+            _make_call(op, inputs, types, out, params)
     if call is None and op.kind == "reduce" and len(params["axis"]) == len(types[0].shape):
         call = functools.partial(_reduce_in_two_steps, op, params)
     if call is None:
@@ -149,8 +149,7 @@ def _remember(key: Any, cached: CachedCall) -> None:
 
 
 def _make_call(op: Op, inputs: Sequence[Any], types: list[Any], out: TensorType,
-               params: dict[str, Any]
-         ) -> Callable[[Sequence[Any]], Any] | None:
+               params: dict[str, Any]) -> Callable[[Sequence[Any]], Any] | None:
     """The function for calls with inputs of these types; None if they have no code."""
     if op.name in KERNELS:
         return KERNELS[op.name](types, out, params)  # type: ignore[no-any-return]
@@ -226,7 +225,7 @@ def broadcast_inputs(inputs: Sequence[Any]) -> tuple[int, ...]:
 
 
 def _creation_call(op: Op, inputs: Sequence[Any], types: Sequence[Any], out: TensorType,
-              params: dict[str, Any]) -> Callable[[Sequence[Any]], Any] | None:
+                   params: dict[str, Any]) -> Callable[[Sequence[Any]], Any] | None:
     """The function for an op that creates elements from their indices."""
     if not op.draws or len(inputs) > 1:
         return call_for_shapes(op, types, params, _PROGRAMS) if out.size >= dispatch.LARGE else None
@@ -239,7 +238,7 @@ def _creation_call(op: Op, inputs: Sequence[Any], types: Sequence[Any], out: Ten
 
 
 def _random_call(op: Op, out: TensorType, params: dict[str, Any]
-           ) -> Callable[[Sequence[Any]], Any] | None:
+                 ) -> Callable[[Sequence[Any]], Any] | None:
     """Draws random numbers as rows of fixed length: a number depends on its index, not on the
     total."""
     key = (op.name, *[(k, param_key(v)) for k, v in params.items() if k != "shape"])

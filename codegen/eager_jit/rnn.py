@@ -92,8 +92,7 @@ def run(kind: Kind, x: Tensor, sizes: Sequence[int], state: State, w: Weights, r
 
 
 def _run_in_chunks(kind: Kind, x: Tensor, sizes: Sequence[int], state: State, w: Weights,
-                   reverse: bool
-              ) -> tuple[Tensor, State] | None:
+                   reverse: bool) -> tuple[Tensor, State] | None:
     """Runs the steps in chunks; each starts with the state that the previous one left."""
     chunks = [tuple(sizes[i:i + _MAX_STEPS_PER_PROGRAM]) for i in range(0, len(sizes),
                                                                         _MAX_STEPS_PER_PROGRAM)]
@@ -101,7 +100,7 @@ def _run_in_chunks(kind: Kind, x: Tensor, sizes: Sequence[int], state: State, w:
     outputs = []
     for part, chunk_sizes in list(zip(parts, chunks))[::-1 if reverse else 1]:
         chunk_result = _run_chunk(kind, part, chunk_sizes, state_rows(state, 0, chunk_sizes[0]), w,
-                                reverse)
+                                  reverse)
         if chunk_result is None:
             return None
         out, last = chunk_result
@@ -113,8 +112,7 @@ def _run_in_chunks(kind: Kind, x: Tensor, sizes: Sequence[int], state: State, w:
 
 
 def _run_chunk(kind: Kind, x: Tensor, sizes: tuple[int, ...], state: State, w: Weights,
-               reverse: bool
-             ) -> tuple[Tensor, State] | None:
+               reverse: bool) -> tuple[Tensor, State] | None:
     inputs = (x, *w, *state)
     needs = tuple([t is not None and t.edge is not None and MODE.enabled for t in inputs])
     types = tuple([None if t is None else TensorType(t._data.shape, t._data.dtype)
@@ -169,7 +167,7 @@ class LayerPrograms:
         return tensors[0], tuple(tensors[1:])
 
     def backward(self, arrays: Arrays, gradients: dict[int, Tensor], needed: tuple[bool, ...]
-             ) -> Iterator[tuple[int, Tensor]]:
+                 ) -> Iterator[tuple[int, Tensor]]:
         """(input number, its gradient), from the arrays that a call saved and the gradients of its
         results."""
         numbers = tuple(sorted(gradients))
@@ -182,20 +180,20 @@ class LayerPrograms:
         return zip(input_numbers, map(Tensor, input_gradients))
 
     def _compile_backward(self, numbers: tuple[int, ...], needed: tuple[bool, ...]
-             ) -> tuple[Program, list[int]]:
+                          ) -> tuple[Program, list[int]]:
         """The backward program from these results, and the numbers of the inputs it differentiates.
         """
         backward = self._trace.gradients(numbers, needed)
         live_in = [*self._trace.inputs, *self.saved]
         graph = extract_graph(cone(backward.gradients, live_in), backward.gradients,
-                    [*live_in, *backward.result_gradients])
+                              [*live_in, *backward.result_gradients])
         try:
             return compile_graph(graph), backward.input_numbers
         except MemoryShortage:
             return op_by_op(graph), backward.input_numbers
 
     def backward_by_ops(self, arrays: Arrays, edges: Sequence[Any], gradients: dict[int, Tensor]
-               ) -> Iterator[tuple[Any, Tensor]]:
+                        ) -> Iterator[tuple[Any, Tensor]]:
         """(edge, its gradient) by eager ops, which can be differentiated again."""
         inputs: list[Tensor | None] = [None] * len(edges)
         for i, array in zip(self._input_numbers, arrays):
@@ -205,7 +203,7 @@ class LayerPrograms:
         ends = list(dict.fromkeys([e for e in edges if e is not None]))
         edge_gradients = gradients_between([results[i] for i in gradients],
                                            list(gradients.values()), ends,
-                                  MODE.enabled)
+                                           MODE.enabled)
         return ((e, g) for e, g in zip(ends, edge_gradients) if g is not None)
 
 
@@ -265,15 +263,14 @@ class _LayerTrace:
         results = [self.results[i] for i in numbers]
         result_gradients = [self._nodes.input(f"g{i}", self.nodes[i].type) for i in numbers]
         input_numbers = [i for i, (edge, want) in enumerate(zip(self._edges, needed))
-                  if want and edge is not None]
+                         if want and edge is not None]
         with building(TapeBuilder(self._nodes, self._sizes)):
             input_gradients = gradients_between(results, [as_tensor(n) for n in result_gradients],
-                                      [self._edges[i] for i in input_numbers], False)
+                                                [self._edges[i] for i in input_numbers], False)
         numbered_nodes = [(i, g._data.node) for i, g in zip(input_numbers, input_gradients)
                           if g is not None]
-        return _GradientGraph([i for i, _ in numbered_nodes], self._decompose([n
-                                                                      for _, n in numbered_nodes]),
-                                                                      result_gradients)
+        return _GradientGraph([i for i, _ in numbered_nodes],
+                              self._decompose([n for _, n in numbered_nodes]), result_gradients)
 
 
 recurrence.together = run

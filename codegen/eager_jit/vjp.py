@@ -108,7 +108,7 @@ def _run_plan(plan: VjpPlan, values: Values) -> list[Any] | None:
 
 # ---- how a rule can run
 def _make_plan(op: Op, params: dict[str, Any], needs: tuple[bool, ...], values: Values, key: Any
-         ) -> VjpPlan | None:
+               ) -> VjpPlan | None:
     """The plan for the rule of an op on values of these types; None if it is not compiled now."""
     spread = tuple([isinstance(x, np.ndarray) and is_broadcast(x) for x in values])
     types = [TensorType(x.shape, x.dtype) if isinstance(x, np.ndarray) else x for x in values]
@@ -123,7 +123,7 @@ def _make_plan(op: Op, params: dict[str, Any], needs: tuple[bool, ...], values: 
         return None if key not in _SHAPED.programs else _remember(key, None)
     run, rule = compiled
     return _remember(key, VjpPlan(run, rule.reads, tuple([spread[i] for i in rule.reads]),
-                                    rule.outputs))
+                                  rule.outputs))
 
 
 def _remember(key: Any, plan: VjpPlan | None) -> VjpPlan | None:
@@ -150,7 +150,7 @@ def _traced(op: Op, params: dict[str, Any], needs: tuple[bool, ...], types: Sequ
         with building(GraphBuilder(nodes)), no_grad():
             gradients: Any = op.vjp(needs, *operands, **params)  # type: ignore[misc]
             gradients = [None if gx is None or not need else sum_to(gx, t.shape)._data.node
-                     for gx, need, t in zip(gradients, needs, types[2:])]
+                         for gx, need, t in zip(gradients, needs, types[2:])]
     except FusewireError:
         return None
     graph = decompose(Graph(tuple(inputs), tuple([n for n in gradients if n is not None])))
@@ -188,7 +188,7 @@ def _is_worth_compiling(rule: VjpRule, types: Sequence[Any]) -> bool:
 
 
 def _compile_by_block(op: Op, params: dict[str, Any], needs: tuple[bool, ...], types: Sequence[Any],
-                spread: tuple[bool, ...]) -> tuple[Run, VjpRule] | None:
+                      spread: tuple[bool, ...]) -> tuple[Run, VjpRule] | None:
     """Code for a block of elements, if all values have one shape or one element."""
     shape = types[0].shape
     if op.kind != "pointwise" or not all(t.shape == shape for t in types
@@ -206,7 +206,7 @@ def _compile_by_block(op: Op, params: dict[str, Any], needs: tuple[bool, ...], t
                                        for t in types],
            *[(k, param_key(v)) for k, v in params.items()])
     program = _ELEMENTS.get(key, op.name, lambda: compile_block(rule.graph, block, strides,
-                                                        f"{op.name}_back"))
+                                                                f"{op.name}_back"))
     if program is None:
         return None
     return ProgramCall(program, len(rule.reads), outputs, rows=types[0].size), rule

@@ -233,7 +233,7 @@ class GroupBuilder:
             group.reads.add(n)
             self._groups_reading.setdefault(n, []).append(number)
         self._add_dependencies(number, {self.group_of[n] for n, _ in reads
-                                  if n in self.group_of} - {number})
+                                        if n in self.group_of} - {number})
         return group
 
     def _add_dependencies(self, number: int, others: set[int]) -> None:
@@ -312,7 +312,7 @@ class GroupBuilder:
                 continue
             stack.append((number, True))
             dependencies = {self.group_of[n] for n in self.groups[number].reads
-                      if n in self.group_of} - {number}
+                            if n in self.group_of} - {number}
             stack.extend((n, False) for n in sorted(dependencies, reverse=True))
         return [self.groups[n] for n in done]
 

@@ -163,7 +163,7 @@ def offset_of(start: Start, shape: tuple[int, ...]) -> int:
 
 
 def shift_slices(group: Group, memory: Mapping[Node, Any], shifts: Mapping[Node, Start]
-            ) -> tuple[Group, dict[Node, Node]]:
+                 ) -> tuple[Group, dict[Node, Node]]:
     """The group with slices moved towards the start by `shifts`, and its new nodes by the old ones.
     """
     nodes, members = Nodes(), set(group.members)

@@ -60,7 +60,7 @@ def lower_sort(group: Group, buffers: dict[Node, Buffer], machine: Machine, name
 
 
 def argsort_kernels(node: Node, buffers: Mapping[Node, Buffer], machine: Machine, name: str
-             ) -> tuple[Buffer, list[Kernel]]:
+                    ) -> tuple[Buffer, list[Kernel]]:
     """The stable order of all elements of a node, and the kernels that compute it; `buffers` holds
     the nodes that lie in memory."""
     shape = (int(node.type.size),)

@@ -184,7 +184,7 @@ class BlockScan(Scan):
                    max(WARP, 1 << (-(-length // self.per_thread) - 1).bit_length()))
 
     def _group_kernel(self, elements: ScanElements, chunks: ScanChunks
-                     ) -> tuple[loop_ir.Var, int, tuple[Stmt, ...], tuple[Buffer, ...]]:
+                      ) -> tuple[loop_ir.Var, int, tuple[Stmt, ...], tuple[Buffer, ...]]:
         tasks = self.lines * chunks.count
         var, task = counter("task", tasks)
         line, chunk = task // chunks.count, task % chunks.count

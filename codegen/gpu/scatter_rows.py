@@ -31,13 +31,13 @@ ELEMENTS_PER_THREAD = 4  # of a row
 
 
 def lower_scatter_rows(group: Group, buffers: dict[Node, Buffer], machine: Machine, name: str
-              ) -> list[Kernel]:
+                       ) -> list[Kernel]:
     """The kernels of a row scatter; none if its result is unused."""
     return scatter_kernels(group, buffers, machine, name, lower, _row_kernels)
 
 
 def _row_kernels(node: Node, buffers: Mapping[Node, Buffer], machine: Machine, name: str
-             ) -> list[Kernel]:
+                 ) -> list[Kernel]:
     rows = RowScatter(node, buffers)
     if rows.count <= MAX_COMPARED_ROWS:
         return [rows.compared_kernel(name)]

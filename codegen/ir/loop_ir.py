@@ -1,4 +1,4 @@
-"""Defines the loop IR, from which LLVM and CUDA code is emitted and which `interpreter` runs.
+"""Defines the loop IR. LLVM and CUDA code is emitted from it; `loop_ir_interpreter.py` runs it.
 
     Kernel = name, buffers, tasks, body           body runs once per task, in any order, in parallel
     Stmt   = For(var, start, stop, body, lanes)   lanes = 0: one after the other; else in lockstep

@@ -58,6 +58,12 @@ def bounds(a: Affine, atoms: Mapping[str, Atom]) -> tuple[int, int]:
     return low, high
 
 
+def may_wrap(a: Affine, atoms: Mapping[str, Atom]) -> bool:
+    """True if the sum may not fit into 64 bits, as sums of a user's numbers."""
+    low, high = bounds(a, atoms)
+    return low < -UNKNOWN or high > UNKNOWN
+
+
 def multiple(a: Affine, atoms: Mapping[str, Atom]) -> int:
     """A number that divides the sum; 0 for the sum 0."""
     steps = (coefficient * atoms[name].multiple for name, coefficient in a.terms.items())

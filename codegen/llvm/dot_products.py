@@ -79,8 +79,8 @@ def plus_dot8(k: LlvmBuilder, total: Value, x: Value, y: Value) -> Value:
 
 
 def _multiply_add(k: LlvmBuilder, instruction: Callable[..., Value] | None, add: str,
-           product: Callable[..., Value],
-           total: Value, x: Value, y: Value) -> Value:
+                  product: Callable[..., Value],
+                  total: Value, x: Value, y: Value) -> Value:
     """The total plus the product of two words, by the vector `instruction` or else by `add` and
     `product`."""
     if instruction is None or total.lanes < _MIN_LANES:

@@ -240,7 +240,7 @@ class LlvmExpressions(IndexValues):
         assert mask is not None
         if not mask.lanes:
             return mask
-        return self.call(f"llvm.vector.reduce.or.{suffix(mask)}", [mask], "i1", 0)
+        return self.reduce_bits("or", mask)
 
     def _packed_word(self, e: Call) -> Value | None:
         """Loads neighbours in memory as one packed word, or one per lane; None if they are not

@@ -10,7 +10,7 @@ import numpy as np
 
 from ..ir.loop_ir import INT, Call, Const, Expr, Load, Read, Register, Var, children
 from . import scalar
-from .affine import LANE, UNKNOWN, Affine, Atom, bounds, divide, multiple, scaled, total
+from .affine import LANE, UNKNOWN, Affine, Atom, bounds, divide, may_wrap, multiple, scaled, total
 from .ir_builder import LlvmBuilder, LlvmModule, Value, constant, lane_numbers
 
 COMPARE = {"lt": "slt", "le": "sle", "gt": "sgt", "ge": "sge", "eq": "eq", "ne": "ne"}
@@ -215,7 +215,11 @@ class IndexValues(LlvmBuilder):
         return any(name == LANE or self.atoms[name].value.lanes for name in a.terms)
 
     def _compare_sums(self, op: str, x: Affine, y: Affine) -> Value:
-        """x op y, decided by bounds if they suffice, else with the varying terms on the left."""
+        """x op y, decided by bounds if they suffice, else with the varying terms on the left.
+
+        Sums that may wrap are compared as they are: x < x + 1 is false for the largest x."""
+        if may_wrap(x, self.atoms) or may_wrap(y, self.atoms):
+            return self.compare(COMPARE[op], self.sum_value(x), self.sum_value(y))
         d = total(x, y, -1)
         low, high = bounds(d, self.atoms)
         decided = _decide(op, low, high)

@@ -19,6 +19,7 @@ import numpy as np
 
 from ..runtime.target import Target
 
+_MAX_REDUCED_BITS = 64  # LLVM 22.1 aborts on constant vectors of more
 FLOATS = ("float", "double", "half")
 BITS = {"float": 32, "double": 64, "half": 16, "i1": 1, "i8": 8, "i16": 16, "i32": 32, "i64": 64}
 _SUFFIX = {"float": "f32", "double": "f64", "half": "f16", "ptr": "p0"}
@@ -264,6 +265,21 @@ class LlvmBuilder:
         """llvm.<name> of operands that all have the type of the result."""
         xs = self.match(*args)
         return self.call(f"llvm.{name}.{suffix(xs[0])}", xs, xs[0].type, xs[0].lanes, flags)
+
+    def reduce_bits(self, op: str, mask: Value) -> Value:
+        """`op` ("and" or "or") over all lanes of a vector of i1."""
+        while mask.lanes > _MAX_REDUCED_BITS:
+            half = mask.lanes // 2
+            low, high = (self._half(mask, first) for first in (0, half))
+            mask = self.binary(op, low, high)
+        return self.call(f"llvm.vector.reduce.{op}.{suffix(mask)}", [mask], "i1", 0)
+
+    def _half(self, x: Value, first: int) -> Value:
+        """Half of the lanes of a vector, from lane `first` on."""
+        half = x.lanes // 2
+        numbers = ", ".join(f"i32 {first + lane}" for lane in range(half))
+        return self.emit(f"shufflevector {x.typed}, {x.full} poison, <{half} x i32> <{numbers}>",
+                         x.type, half, x.level)
 
     def call(
         self, name: str, xs: list[Value], kind: str, lanes: int, flags: str = "", helper: str = ""

@@ -57,7 +57,7 @@ def corrected(k: LlvmBuilder, fast: Value, wrong: Value, slow: Callable[[], Valu
     """
     some = wrong
     if wrong.lanes:
-        some = k.call(f"llvm.vector.reduce.or.{suffix(wrong)}", [wrong], "i1", 0)
+        some = k.reduce_bits("or", wrong)
     before = k.label
     k.raw(f"br i1 {some.text}, label %slow, label %done")
     k.block("slow")
@@ -101,7 +101,7 @@ def _square_and_multiply(k: LlvmBuilder, x: Value, y: Value) -> Value:
     more = k.compare("ne", rest, zero)
     some = more
     if more.lanes:
-        some = k.call(f"llvm.vector.reduce.or.{suffix(more)}", [more], "i1", 0)
+        some = k.reduce_bits("or", more)
     k.raw(f"br i1 {some.text}, label %loop, label %end")
     k.block("end")
     for phi, start, following in ((base, x, square), (left, y, rest), (result, one, product)):

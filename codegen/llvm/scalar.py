@@ -314,6 +314,7 @@ def identity(op: str, dtype: DType) -> Value:
 
 
 _INTEGER_REDUCTION = {"add": "add", "mul": "mul", "and": "and", "or": "or"}
+_BOOL_REDUCTION = {"add": "or", "maximum": "or", "mul": "and", "minimum": "and"}
 
 
 def across(k: LlvmBuilder, op: str, dtype: DType, v: Value) -> Value:
@@ -321,6 +322,8 @@ def across(k: LlvmBuilder, op: str, dtype: DType, v: Value) -> Value:
     if is_small(dtype):
         held = summed_in(dtype)
         return convert(k, across(k, op, held, v), held, dtype)
+    if dtype.kind == "b":
+        return k.reduce_bits(_BOOL_REDUCTION.get(op, op), v)
     scalar = v._replace(text="", lanes=0)
     if dtype.kind == "f" and op in ("add", "mul"):
         name = f"llvm.vector.reduce.f{op}.{suffix(v)}"
@@ -329,8 +332,6 @@ def across(k: LlvmBuilder, op: str, dtype: DType, v: Value) -> Value:
         short = op[:3]
         if dtype.kind == "f":  # f...imum lets nan win
             return k.call(f"llvm.vector.reduce.f{op}.{suffix(v)}", [v], v.type, 0, flags="nsz ")
-        sign = {"i": "s", "u": "u", "b": "u"}[dtype.kind]
+        sign = {"i": "s", "u": "u"}[dtype.kind]
         return k.call(f"llvm.vector.reduce.{sign}{short}.{suffix(v)}", [v], v.type, 0)
-    if dtype.kind == "b":
-        op = {"add": "or", "mul": "and"}.get(op, op)
     return k.call(f"llvm.vector.reduce.{_INTEGER_REDUCTION[op]}.{suffix(v)}", [v], v.type, 0)

@@ -60,8 +60,7 @@ def _clamped_lines(k: LlvmBuilder, size: int) -> list[Value]:
     for r in range(1, size):
         pitch = k.select(k.compare("ult", constant(r, "i64"), _ROWS), Value("%pitch", "i64"), 0)
         addresses.append(k.instruction(f"getelementptr i8, {addresses[-1].typed}, {pitch.typed}",
-                                       "ptr",
-                                       0, 0))
+                                       "ptr", 0, 0))
     return addresses
 
 

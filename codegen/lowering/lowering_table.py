@@ -85,7 +85,7 @@ class _LoweredKernels:
         launches = []
         for kernel in self.kernels:
             outputs = {b: BufferView(Buffer(b.name, b.dtype, b.size)) for b in kernel.arguments
-                   if b not in self.numbers and b not in temporaries}
+                       if b not in self.numbers and b not in temporaries}
             if self._packs(kernel, outputs):
                 read = [views[self.numbers[b]] for b in kernel.inputs]
                 key = kernel, *[(p, values.get(p.buffer)) for p in read]
@@ -95,7 +95,7 @@ class _LoweredKernels:
                 packed[key] = outputs
             temporaries |= outputs
             arguments = [views[self.numbers[b]] if b in self.numbers else temporaries[b]
-                     for b in kernel.arguments]
+                         for b in kernel.arguments]
             launches.append(Launch(kernel, tuple(arguments)))
         return launches
 
@@ -137,8 +137,7 @@ class KernelCache:
         return self._lowered[full_key].launches(kernel_key.views, _values(group, views), packed)
 
     def _lower(self, group: Group, views: Mapping[Node, BufferView], kernel_key: KernelKey,
-               name: str,
-               persistent: Collection[Buffer]) -> _LoweredKernels:
+               name: str, persistent: Collection[Buffer]) -> _LoweredKernels:
         numbers = {p.buffer: i for i, p in enumerate(kernel_key.views)}
         moved, new = shift_slices(group, views, kernel_key.shifts)
         values = [n for n in (*group.reads, *group.members) if n in views]

@@ -113,7 +113,7 @@ def _runs(flags: Any, min_length: int) -> Iterator[tuple[int, int]]:
 
 # ---- equal instances
 def _equal_instances(scheduler: Scheduler, start: int, end: int, period: int
-                 ) -> Iterator[tuple[int, list[RegionInstance]]]:
+                     ) -> Iterator[tuple[int, list[RegionInstance]]]:
     """Runs of equal consecutive instances, each with the position of its first node."""
     if scheduler.heavy.isdisjoint(scheduler.nodes[start:start + period]):
         return  # a region of cheap operations runs better as a few long kernels

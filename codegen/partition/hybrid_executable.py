@@ -46,8 +46,7 @@ class NativePart(Protocol):
 
 
 def compile_hybrid(graph: Graph, native: Callable[[GraphPart], NativePart],
-                   kinds: LoweringTable = CPU
-                  ) -> HybridExecutable:
+                   kinds: LoweringTable = CPU) -> HybridExecutable:
     """Compiles all parts of a graph that `native` can compile; `kinds` tells which ops have
     kernels."""
     ready, steps, programs, checks = compile_parts(graph, native, kinds)

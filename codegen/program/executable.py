@@ -144,7 +144,7 @@ class Executable:
         self._run_steps(arrays, results, arena, self._constants)
 
     def _run_steps(self, arrays: list[Any], results: list[Any], arena: Any, constants: list[Any],
-               first: int = 0) -> None:
+                   first: int = 0) -> None:
         """Runs the steps from number `first` on, one by one while a profile is open."""
         if not profiling_spans.on:
             call = self.program.run_after_prologue if first else self.program.run

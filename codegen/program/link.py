@@ -1,8 +1,8 @@
-"""Links outlined sections into one program: each is lowered once, and its launches serve every
-call.
+"""Links outlined sections into one program, and plans the memory that their calls share.
 
-A call binds the section's buffers to other memory: its operands for inputs, new memory for outputs.
-The next call reuses the temporaries.
+Each section is lowered once, and its launches serve every call. A call binds the section's buffers
+to other memory: its operands for inputs, new memory for outputs. The next call reuses the
+temporaries.
 """
 
 from __future__ import annotations
@@ -137,7 +137,7 @@ class _Linker:
         return BufferView(buffer)
 
     def _temporary_views(self, plan: Plan, launches: Sequence[Launch], lasting: Collection[Buffer]
-                     ) -> dict[Buffer, BufferView]:
+                         ) -> dict[Buffer, BufferView]:
         """Views into one buffer, which all calls share, for the temporaries of a call."""
         elsewhere = {**plan.arguments, **dict.fromkeys(lasting, 0)}
         if self.separate:
@@ -232,8 +232,8 @@ class _PersistentBuffers:
         for launch in self.launches:
             reads, writes = buffers_of(launch)
             new_sources = dict.fromkeys(s for b in reads
-                                  for s in (self.sources.get(b, ())
-                                            if b not in persistent else (b,)))
+                                        for s in (self.sources.get(b, ())
+                                                  if b not in persistent else (b,)))
             for b in writes:
                 self.sources[b] = self.sources.get(b, {}) | new_sources
 

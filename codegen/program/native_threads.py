@@ -1,4 +1,4 @@
-"""Runs the thread pool that all native programs of this process share.
+"""Starts and configures the thread pool of the process: number of threads, polling time, affinity.
 
 The pool runs one job at a time: the caller and every worker that arrives in time take task numbers
 off a shared counter until none are left. The caller never waits for a worker that has not started,

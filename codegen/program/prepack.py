@@ -24,8 +24,7 @@ _MAX_SKIPPED_CALLS = 1 << 16  # between two checks
 
 
 def prepacked_launches(launches: Sequence[Launch], available: Collection[Buffer],
-                       results: Collection[Buffer]
-              ) -> tuple[list[Launch], list[Launch]]:
+                       results: Collection[Buffer]) -> tuple[list[Launch], list[Launch]]:
     """The launches that read only `available` buffers or results of such launches, and the others.
     """
     uses = [buffers_of(x) for x in launches]
@@ -47,7 +46,7 @@ def prepacked_launches(launches: Sequence[Launch], available: Collection[Buffer]
 
 
 def _prologue(uses: Sequence[tuple[Buffers, Buffers]], available: set[Buffer],
-                  results: set[Buffer]) -> dict[int, None]:
+              results: set[Buffer]) -> dict[int, None]:
     """The numbers of the launches that read something, and only available buffers; except those
     that write results."""
     prologue: dict[int, None] = {}
@@ -81,7 +80,7 @@ class PrepackedBuffers:
 
 
 def prepacked_part(first: Sequence[Launch], others: Iterable[Launch], inputs: Sequence[Buffer]
-              ) -> tuple[PrepackedBuffers, list[Buffer]]:
+                   ) -> tuple[PrepackedBuffers, list[Buffer]]:
     """The prologue of a program that begins with these launches, and the buffers that it fills."""
     read = set().union(*[buffers_of(x)[0] for x in first])
     later = set().union(*[buffers_of(x)[0] for x in others])

@@ -104,7 +104,7 @@ class Profile:
             facts[id(step.facts)] = step.facts
             times[id(step.facts)].append(step.ended - step.began)
         rows = [{**facts[key], "calls": len(durations), "seconds": sum(durations),
-                  "median": statistics.median(durations)} for key, durations in times.items()]
+                 "median": statistics.median(durations)} for key, durations in times.items()]
         return sorted(rows, key=lambda row: -row["seconds"])
 
     def memory(self) -> Memory:
@@ -201,7 +201,7 @@ def _number(n: int, what: str) -> str:
 
 def _call_table(rows: Iterable[dict[str, Any]]) -> Table:
     cells: Table = [("function", "calls", "all", "Python", "kernels", "recording", "compiling",
-              "compiled", "from disk", "line")]
+                     "compiled", "from disk", "line")]
     for r in rows:
         times = (f"{r[k] * 1e3:.2f}" for k in
                  ("seconds", "python", "kernels", "recording", "compiling"))

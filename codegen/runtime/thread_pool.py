@@ -1,4 +1,6 @@
-"""The native half of the thread pool, as LLVM IR over a block of 64-bit words.
+"""Defines the native code of the thread pool as LLVM IR; `program/native_threads.py` starts it.
+
+Its state is a block of 64-bit words.
 
 `state` is generation << 32 | open << 31 | workers inside. A caller publishes a job by raising the
 generation with the bit `open` set; a worker enters by adding one while it is open; the caller

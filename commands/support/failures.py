@@ -32,8 +32,7 @@ def error_result(error: BaseException) -> Result:
 
 @functools.singledispatch
 def message_of(error: BaseException) -> str:
-    """The message of an error. For an error in the user's code: its traceback, without frames of
-    this package."""
+    """The message of an error; for one in the user's code, its traceback without our frames."""
     advise(error)
     frames = traceback.extract_tb(error.__traceback__)
     users = [f for f in frames if not _is_inner(f.filename)]

@@ -108,8 +108,7 @@ def axis(text: str) -> Axis:
 
 
 def arguments(options: argparse.Namespace, target: UserFunction,
-              sizes: Mapping[str, int] | None = None
-          ) -> Arguments:
+              sizes: Mapping[str, int] | None = None) -> Arguments:
     """The arguments that the options describe. `sizes`: values of named sizes. WrongUsage if the
     options do not fit the parameters of the target."""
     if options.inputs and options.example:
@@ -172,8 +171,7 @@ def tensor(array: np.ndarray[Any, Any], what: str) -> Tensor:
 
 
 def random(dtype: str, shape: Sequence[int], numbers: np.random.Generator) -> Tensor:
-    """A tensor of random numbers: normal for floats, 0 and 1 for bool and for integers, which may
-    be indices."""
+    """Random numbers: normal for floats, 0 and 1 for bool and integers, which may be indices."""
     kind = DTYPES[dtype]
     if kind.kind in "biu":
         return from_numpy(np.asarray(numbers.integers(0, 2, shape)).astype(kind))
@@ -184,11 +182,11 @@ def random(dtype: str, shape: Sequence[int], numbers: np.random.Generator) -> Te
 
 
 def _random_tensors(specs: Sequence[Spec], target: UserFunction, fixed_sizes: Mapping[str, int]
-             ) -> tuple[dict[str, Tensor], dict[str, dict[int, str]]]:
+                    ) -> tuple[dict[str, Tensor], dict[str, dict[int, str]]]:
     names = dict.fromkeys(s for spec in specs for s in spec.sizes if isinstance(s, str))
     if len(names) > len(_PRIMES):
-        raise WrongUsage(f"--input: {len(names)} named sizes, at most {len(_PRIMES)} can be",
-                         "use --example")
+        raise WrongUsage(f"--input names {len(names)} sizes, at most {len(_PRIMES)} are supported",
+                         "pass arrays with --example")
     for name in fixed_sizes.keys() - names.keys():
         raise WrongUsage(f"no argument has a size {name!r}",
                          f"the sizes are {', '.join(names)}" if names else "no size has a name")
@@ -212,7 +210,8 @@ def _by_parameter(named_tensors: Sequence[tuple[str, Tensor]], target: UserFunct
         if (match or not name) and number < len(parameters):
             name = parameters[number]
         if name in tensors:
-            raise WrongUsage(f"{target.name} gets {name or 'an argument'!r} twice")
+            raise WrongUsage(f"{target.name} gets {name or 'an argument'!r} twice",
+                             "describe each argument once")
         tensors[name] = value
     return tensors
 

@@ -50,7 +50,8 @@ def from_options(options: argparse.Namespace) -> UserFunction:
     target = load(options.target)
     if options.weights:
         if not isinstance(target.function, Module):
-            raise WrongUsage(f"--weights needs an nn.Module, and {target.name} is none")
+            raise WrongUsage(f"--weights needs an nn.Module, and {target.name} is none",
+                             "name a module, or leave --weights out")
         _check_exists(options.weights)
         target.function.load_state_dict(serialization.load(options.weights))
     return target
@@ -61,8 +62,8 @@ def load(text: str) -> UserFunction:
     file, colon, name = text.rpartition(":")
     if not colon or not file or not name:
         whole = Path(text)
-        hint = f"; in it are {_names(_run(whole))}" if whole.is_file() else ""
-        raise WrongUsage(f"{text!r} names no function: write {FORM}{hint}")
+        hint = f"; the names are {_names(_run(whole))}" if whole.is_file() else ""
+        raise WrongUsage(f"{text!r} names no function", f"write {FORM}{hint}")
     value: Any = _run(Path(file))
     for part in name.split("."):
         value = _attribute(value, part, file)
@@ -76,7 +77,7 @@ def _attribute(owner: Any, name: str, file: str) -> Any:
     similar = difflib.get_close_matches(name, dir(owner), 3)
     hint = _names(owner) if isinstance(owner, ModuleType) else ""
     raise Failed(f"{where} has no {name!r}", f"did you mean {' or '.join(similar)}?" if similar else
-                 f"there are {hint}" if hint else "")
+                 f"the names are {hint}" if hint else "")
 
 
 def _names(module: ModuleType) -> str:
@@ -120,7 +121,7 @@ def _callable_of(value: Any, text: str) -> Callable[..., Any]:
     if isinstance(value, (Module, Compiled)):
         return value
     if not callable(value):
-        raise Failed(f"{text} is a {type(value).__name__}, not a function or module",
+        raise Failed(f"{text} is of type {type(value).__name__}, not a function or module",
                      "name a function or module that takes tensors")
     if isinstance(value, type):
         return _instance(value, text)

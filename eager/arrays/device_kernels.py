@@ -105,8 +105,7 @@ def put(out: Any, index: Any, values: Any) -> None:
 
 
 def scatter(combine: str, out: Any, indices: Any, values: Any) -> None:
-    """Combines elements of the vector `out` with `values` by the function `combine` of NumPy; ""
-    sets them."""
+    """Sets elements of the vector `out` to `values`, or combines both by NumPy's `combine`."""
     if combine == "":
         put(out, indices, values)
     elif combine == "add":

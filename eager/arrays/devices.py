@@ -78,7 +78,7 @@ def probe() -> Driver:
     state = driver()
     if state.why_not or importlib.util.find_spec("cupy") is not None:
         return state
-    return state._replace(why_not="CuPy is not installed, which holds the arrays on GPUs",
+    return state._replace(why_not="CuPy is not installed; it holds the arrays on GPUs",
                           help=f'pip install "fusewire[{extra(state)}]"')
 
 
@@ -191,10 +191,10 @@ def placed(device: Any) -> str:
 # ---- arrays
 
 def of(array: Any) -> str:
-    """The name of the device of an array, a delayed array or a value of a transform."""
+    """The name of the device of an array, a lazy array or a value of a transform."""
     if isinstance(array, ndarray):
         return f"cuda:{array.device.id}"
-    device_name = getattr(type(array), "place", None)  # of a value of a transform, or of a graph
+    device_name = getattr(type(array), "device_name", None)  # a method of values without an array
     return CPU if device_name is None else str(device_name(array))
 
 

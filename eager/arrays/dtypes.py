@@ -162,7 +162,7 @@ def _rank(scalar: Any) -> int:
     for rank, kind in enumerate(SCALARS):
         if isinstance(scalar, kind):
             return rank
-    raise DTypeError(f"{scalar!r:.80} is not a number", "bool, int, float and complex are")
+    raise DTypeError(f"{scalar!r:.80} is not a number", "numbers are bool, int, float and complex")
 
 
 # ---- the functions of the Array API

@@ -1,6 +1,4 @@
-"""Implements anomaly mode, which names the line of the forward behind the first NaN of a
-backward.
-"""
+"""Implements anomaly mode, which names the line of the forward behind a backward's first NaN."""
 
 from __future__ import annotations
 
@@ -119,7 +117,7 @@ class detect_anomaly(set_detect_anomaly):
 
 def _leave() -> None:
     here: Any = interpreter.STATE.active
-    if here is WATCHING.watcher:  # else the interpreter in front of it leaves it, too
+    if here is WATCHING.watcher:  # else the interpreter above it also leaves this one
         here.__exit__()
 
 
@@ -159,7 +157,7 @@ def _error(edge: Any, i: int, gradient: Tensor, g: Any, arrays: Any) -> Gradient
     text += f"\n  first nan of the forward: {first}" if first else ""
     nan_before = isinstance(g, Tensor) and has_nan(g)
     return GradientError(
-        text, "the gradient that came to this op was nan already" if nan_before else
+        text, "the gradient of the result is nan already: look at later ops" if nan_before else
         "keep the operands away from where the derivative is infinite, before the op: "
         "x.clip(1e-6), or fw.where(ok, x, 1.0) inside and outside of it")
 

@@ -120,7 +120,8 @@ def _check(
     for i in varying:
         if inputs[i].dtype not in (float64, np.dtype("complex128")):
             warnings.warn(f"gradcheck: input {i} is {inputs[i].dtype.name}; finite differences are "
-                          "only good enough in float64 and complex128", stacklevel=4)
+                          "precise enough only in float64 and complex128: x.astype(fw.float64)",
+                          stacklevel=4)
     with enable_grad():
         outs = _outputs(func, inputs)
         analytical = _analytical(outs, [inputs[i] for i in varying])

@@ -314,9 +314,7 @@ def _needs(edges: Sequence[Edge], useful: set[Edge] | None) -> tuple[bool, ...]:
 def _step_at_once(
     entry: Entry, g: Tensor, sums: dict[Edge, Any], useful: set[Edge] | None
 ) -> bool:
-    """True if an upper layer has run the vjp of a large entry natively; not for a differentiable
-    one.
-    """
+    """True if an upper layer ran the vjp natively: of a large entry, without create_graph."""
     back = dispatch.large_back
     if back is None or MODE.enabled:
         return False
@@ -412,9 +410,7 @@ def sum_to(g: Tensor, to_shape: tuple[Any, ...]) -> Tensor:
 
 
 def _topological(roots: list[Edge], stop: set[Edge] | None) -> list[Edge]:
-    """Every edge reachable from `roots`, not beyond `stop`, users before the edges that they
-    use.
-    """
+    """Every edge reachable from `roots`, not beyond `stop`; an edge comes before those it uses."""
     seen: set[Edge] = set()
     visits: list[Edge] = []
     stack: list[Edge] = list(roots)

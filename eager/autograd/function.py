@@ -81,9 +81,7 @@ class Context:
         self._constant = tensors
 
     def set_materialize_grads(self, value: bool) -> None:
-        """Chooses zeros (True, the default) or None as the gradient of unused results in
-        `backward`.
-        """
+        """Chooses zeros (True, the default) or None as the gradients of unused results."""
         self.materialize_grads = value
 
 
@@ -199,10 +197,10 @@ class Function:
     def __init_subclass__(cls, **more: Any) -> None:
         super().__init_subclass__(**more)
         cls._op = Op(cls.__name__, "opaque", lambda *types: types[0], lambda xp, *arrays: arrays[0],
-                     why={"vjp": "its user wrote one"})
+                     why={"vjp": "the user wrote one"})
 
     def __init__(self) -> None:
-        raise GradientError(f"{type(self).__name__} is not to be instantiated",
+        raise GradientError(f"{type(self).__name__} cannot be instantiated: it is a Function",
                             f"call {type(self).__name__}.apply(...)")
 
     @staticmethod
@@ -296,7 +294,7 @@ class _Once(Entry):
     def back(self, g: Any, sums: Any, useful: Any, keep: bool, step: Callable[..., None]) -> None:
         raise GradientError(f"{self.op.name} is marked @once_differentiable: its gradient cannot "
                             "be differentiated again",
-                            "write backward in ops and take the mark away")
+                            "write backward in ops and remove the decorator")
 
 
 def once_differentiable(fn: Callable[..., Any]) -> Callable[..., Any]:

@@ -20,11 +20,13 @@ from .tensor import Tensor
 from .ufunc import implementation
 from .views import check_write
 
-LARGE = 1 << 17  # `large` comes first from so many elements of an input times passes of the op
-large: Callable[[Op, Any, dict[str, Any]], Any] | None = None  # set by an upper layer: the
-# result of an op on arrays and numbers, or None to leave it to the op's own implementation
-large_back: Callable[[Any, Any, Any], Any] | None = None  # for gradients: takes an entry of the
-# tape, a flag for each input that needs a gradient, and the gradient of the result
+LARGE = 1 << 17  # elements of an input times passes of the op; from here on `large` comes first
+# Set by an upper layer: returns the result of an op on arrays and numbers, or None to leave it to
+# the op's own implementation.
+large: Callable[[Op, Any, dict[str, Any]], Any] | None = None
+# Set by an upper layer, for gradients: takes an entry of the tape, a flag for each input that needs
+# a gradient, and the gradient of the result.
+large_back: Callable[[Any, Any, Any], Any] | None = None
 
 _NOTHING: dict[str, Any] = {}
 _FAILURES = (ValueError, TypeError, IndexError, OverflowError, ZeroDivisionError, RuntimeWarning)
@@ -89,8 +91,8 @@ def _evaluate(op: Op, inputs: tuple[Any, ...], params: dict[str, Any]) -> Tensor
 def _evaluate_one(op: Op, x: Tensor, params: dict[str, Any]) -> Tensor:
     array = x._data
     try:
-        small = array.size * op.passes < LARGE and op.kind != "create"  # its result is larger
-        # than its input
+        # The result of an op of kind "create" is larger than its input.
+        small = array.size * op.passes < LARGE and op.kind != "create"
         data = op.impl(cpu_kernels, array, **params) if small else _run_large(op, (array,), params)
     except _FAILURES as error:
         data = _again(op, (x,), params, [array], error)

@@ -1,4 +1,4 @@
-"""Defines delayed arrays, which stand for a tensor's array until an upper layer computes it."""
+"""Defines lazy arrays, which stand for a tensor's array until an upper layer computes it."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ class Later:
 
 
 def held_by(tensor: Any, data: Any) -> Any:
-    """The data of a new tensor of `data`: an array, or a delayed array that is not computed yet."""
+    """The data of a new tensor of `data`: an array, or a lazy array that is not computed yet."""
     return data.held_by(tensor) if isinstance(data, Later) else data
 
 
 def array_of(data: Any, how: str) -> Any:
-    """The computed array of a delayed array; any other `data` unchanged."""
+    """The computed array of a lazy array; any other `data` unchanged."""
     return data.array(how) if isinstance(data, Later) else data

@@ -11,7 +11,7 @@ from .tensor import Tensor
 
 
 class Beneath:
-    """Passes every call to the formerly active interpreter, or to eager, and reports each op."""
+    """Passes every call to the previously active interpreter, or to eager, and reports each op."""
 
     def __init__(self) -> None:
         self.below: Any = None

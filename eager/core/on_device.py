@@ -29,7 +29,7 @@ def device_of(op: Op, arrays: Sequence[Any]) -> str:
     Arrays of the CPU without axes count as numbers.
     """
     names = {devices.of(a) for a in arrays if hasattr(a, "dtype")
-              and (a.ndim or isinstance(a, devices.ndarray))}
+             and (a.ndim or isinstance(a, devices.ndarray))}
     if len(names) > 1:
         raise DeviceError(f"{op.name}: the operands are on {_listed(names)}",
                           'bring them to one device first, as with x.to("cuda")')

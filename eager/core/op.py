@@ -1,4 +1,4 @@
-"""Defines the entry of an op, which holds all facts that the four folders use.
+"""Defines the entry of an op, which holds the facts that all layers use.
 
 An entry is declared once, in `eager/ops/`. It holds its meaning as data and pure functions. It
 imports nothing above `eager`: backends are arguments (`xp`, `k`), upper folders key tables by kind.
@@ -32,9 +32,30 @@ KINDS = ("pointwise", "reduce", "scan", "view", "sort", "contract", "create", "p
 
 @dataclass(frozen=True, eq=False)
 class Op:
-    """One op. `onnx` names the operator if the mapping is 1:1. `why` has the reason for each absent
-    fact (vjp, onnx, meaning). Further reasons: "small floats" why the meaning does not hold for
-    float16 and bfloat16, "cupy" why CuPy does not compute it, "fast cupy" why CuPy is slow."""
+    """One op.
+
+    `onnx`: the ONNX operator, if the mapping is 1:1.
+    `why`: the reason for each absent fact (vjp, onnx, meaning). Further reasons: "small floats" why
+        the meaning does not hold for float16 and bfloat16, "cupy" why CuPy does not compute it,
+        "fast cupy" why CuPy is slow.
+    `bounds`: bounds(*types, **params) returns ((input, size), ...): the elements of these inputs
+        are indices, which must be in 0 ... size - 1.
+    `batch`: runs a whole batch, see ops/batching.py. None: by kind, or example by example.
+    `rows`: rows(*types, **params) returns for each input the number of leading axes that are
+        independent rows. The result has them too.
+    `precision`: the dtype under autocast: "low" is autocast's, "full" float32, "" the operands'.
+    `work`: work(*types, **params) returns about the nanoseconds that NumPy takes. An op that takes
+        long gets native code for its exact sizes.
+    `passes`: about the passes over memory in NumPy. With more passes, native code pays for fewer
+        elements.
+    `raises`: True if some values cause an error that code cannot check beforehand.
+    `whole`: True for a composite that stays one node until code is chosen.
+    `draws`: True for random numbers from the state of a generator, which is the first input. Each
+        number is computed from its index in the result, whose shape is params["shape"] or that of
+        the other inputs.
+    `tests_equality`: True if the result says which elements have equal bits. Then no program that
+        may round its operands in another way recomputes it.
+    """
 
     name: str
     kind: str
@@ -44,22 +65,16 @@ class Op:
     vjp: Callable[..., Any] | None = None  # vjp(needs, g, out, *inputs, **params) -> one per input
     onnx: str = ""
     why: Mapping[str, str] = field(default_factory=dict)
-    bounds: Callable[..., Any] | None = None  # bounds(*types, **params): ((input, size), ...): the
-    # elements of these inputs are indices, which must be in 0 ... size - 1
-    batch: Callable[..., Any] | None = None  # runs a whole batch, see ops/batching.py; None: by
-    # kind, or example by example
-    rows: Callable[..., tuple[int, ...]] | None = None  # rows(*types, **params): of
-    # each input the number of leading axes that are independent rows; the result has them too
-    precision: str = ""  # under autocast: "low", its dtype; "full", float32; "", the operands'
-    work: Callable[..., float] | None = None  # work(*types, **params): about the nanoseconds that
-    # NumPy takes, for an op that gets native code for its exact sizes if they are many
-    passes: int = 1  # over memory in NumPy, about: native code pays early for an op of many
-    raises: bool = False  # an error for some values that code cannot check beforehand
-    whole: bool = False  # a composite that stays one node until code is chosen
-    draws: bool = False  # random numbers from the state of a generator, the first input: each by
-    # its index in the result, whose shape is params["shape"] or that of the other inputs
-    tests_equality: bool = False  # the result says which elements have equal bits, so no program
-    # that may round its operands in another way recomputes it
+    bounds: Callable[..., Any] | None = None
+    batch: Callable[..., Any] | None = None
+    rows: Callable[..., tuple[int, ...]] | None = None
+    precision: str = ""
+    work: Callable[..., float] | None = None
+    passes: int = 1
+    raises: bool = False
+    whole: bool = False
+    draws: bool = False
+    tests_equality: bool = False
 
     def __repr__(self) -> str:
         return f"<op {self.name}>"

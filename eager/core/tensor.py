@@ -54,10 +54,11 @@ class Tensor(TensorMethods):
     """
 
     __slots__ = ("__weakref__", "_base", "_data", "_grad", "edge")
-    __module__ = "fusewire"  # pickles name the class by its public place
+    __module__ = "fusewire"  # pickles name the class by its public module
 
-    _data: Any  # an array, a delayed one (`lazy.py`), a value of a transform (`tracer.py`), or
-    # without values a TensorType
+    # An array, a lazy array (`lazy.py`), a value of a transform (`tracer.py`); a TensorType for a
+    # tensor without values.
+    _data: Any
     edge: Entry | Leaf | None  # the target of its gradient
     _grad: Tensor | None
     _base: Any  # a reference to the tensor whose view it is (`views.py`), or None
@@ -109,7 +110,7 @@ class Tensor(TensorMethods):
     def to_device(self, device: Any, /, *, stream: Any = None) -> Tensor:
         """This tensor on a device; the copy runs on `stream`, by default the current one.
 
-        DeviceError for a stream between two places on the CPU, or a device that is not available.
+        DeviceError for a stream if both devices are the CPU, or for a device that is not available.
         """
         target = devices.placed(device)
         if stream is None:
@@ -192,7 +193,7 @@ class Tensor(TensorMethods):
         self.requires_grad_(value)
 
     def requires_grad_(self, value: bool = True) -> Tensor:
-        """This tensor, whose gradient `backward` adds to `.grad` from now on, or no more.
+        """This tensor. From now on `backward` adds its gradient to `.grad`; with False it does not.
 
         GradientError if `value` is False and the tensor was computed from others; DTypeError for a
         dtype that is not floating point.
@@ -200,7 +201,8 @@ class Tensor(TensorMethods):
         from_op = self.edge is not None and not isinstance(self.edge, Leaf)
         if from_op and not value:
             raise GradientError(
-                "requires_grad can be taken away from leaves only, this tensor was computed",
+                "requires_grad_(False): only leaves can stop requiring a gradient, and this tensor "
+                "was computed",
                 "use x.detach()",
             )
         if value and kind(self.dtype) not in "fc":
@@ -374,7 +376,7 @@ def _array_of(data: Any, dtype: Any) -> Any:
         raise DTypeError(f"tensor: cannot make a tensor of {data!r:.80}: {error}",
                          "choose a dtype that holds these values") from None
     unfit = kind(array.dtype) not in "biufc" or (array.dtype == uint64 and target is None
-                                                and not hasattr(data, "dtype"))
+                                                 and not hasattr(data, "dtype"))
     if unfit:
         raise DTypeError(f"tensor: cannot make a tensor of {data.__class__.__name__}: {data!r:.80}",
                          "it takes numbers, nested lists of numbers, arrays and tensors; integers "

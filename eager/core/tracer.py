@@ -17,7 +17,7 @@ class Traced:
     """A value of a transform: its type and the tensors that it consists of.
 
     `Tensor(data)` holds it like an array, so that the tape and all code that passes data on work.
-    Methods of arrays raise: only a tensor that outlives the transform comes to them.
+    Methods of arrays raise: they are called only for a tensor that outlives the transform.
     """
 
     __slots__ = ()
@@ -43,14 +43,14 @@ class Traced:
         """The shape that user code sees; sizes may be symbolic."""
         raise NotImplementedError
 
-    def place(self) -> str:
+    def device_name(self) -> str:
         """The name of the device of its parts."""
         return self.parts()[0].device  # type: ignore[no-any-return]
 
     def values(self, how: str, key: Any = None) -> np.ndarray[Any, Any]:
         """The value as an array, for Python code that reads it by `how`.
 
-        key: the function of its one number that matters (`bool` for `if x:`); None: the number.
+        key: if only a function of its one number matters, that function (`bool` for `if x:`).
         """
         raise NotImplementedError
 

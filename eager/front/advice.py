@@ -29,9 +29,9 @@ KEYWORDS = {
 
 LEFT_OUT = {
     "requires_grad": "make the tensor, then mark it: fw.zeros(3).requires_grad_()",
-    "unbiased": "correction=1 is what unbiased=True means",
+    "unbiased": "use correction=1, which is unbiased=True",
     "out": "results are new tensors; y.copy_(result) changes y",
-    "pin_memory": "leave it out: tensors live on the CPU",
+    "pin_memory": "leave it out: copies to a GPU need no preparation",
     "memory_format": "leave it out: there is one memory format",
 }
 """A keyword that no function here has -> the alternative."""
@@ -59,7 +59,7 @@ HABITS = (
     Habit(r"values to unpack", r"\.(max|min|sort|median|mode)\(",
           "max, min, median and sort give values only; fw.argmax, argmin and argsort say where"),
     Habit(r"tile\(\) takes", r"\.tile\(", "the repetitions are a tuple: x.tile((2, 1))"),
-    Habit(r"where\(\) missing", r"\bwhere\(", "fw.nonzero(condition) gives the places"),
+    Habit(r"where\(\) missing", r"\bwhere\(", "fw.nonzero(condition) gives the indices"),
     Habit(r"object has no attribute '(data|size|dtype|shape|ndim)'", r"\bTensor\(",
           "fw.Tensor wraps an array as it is: use fw.tensor for numbers, fw.empty for a shape"),
 )

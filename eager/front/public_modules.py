@@ -12,7 +12,7 @@ from types import ModuleType
 from typing import Any
 
 from .. import amp, autograd, func, linalg, nn, optim, utils
-from ..namespaces import cuda, fft, random, special
+from ..namespaces import cuda, fft, random, signal, special
 
 __all__: list[str] = []
 
@@ -20,7 +20,8 @@ MODULES: dict[str, Any] = {
     "amp": amp, "autograd": autograd, "cuda": cuda, "fft": fft, "func": func, "linalg": linalg,
     "nn": nn, "nn.functional": nn.functional, "nn.init": nn.init, "nn.utils": nn.utils,
     "nn.utils.rnn": nn.utils.rnn, "optim": optim, "optim.lr_scheduler": optim.lr_scheduler,
-    "optim.swa_utils": optim.swa_utils, "random": random, "special": special, "utils": utils,
+    "optim.swa_utils": optim.swa_utils, "random": random, "signal": signal,
+    "signal.windows": signal.windows, "special": special, "utils": utils,
     "utils.data": utils.data,
 }
 """Public modules of `eager` by their path below the package."""

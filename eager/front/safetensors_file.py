@@ -61,7 +61,7 @@ _KINDS = (  # first bytes, bytes near the start, name of the format, advice
     (b"\x93NUMPY", b"", "NumPy's .npy", "read it with fw.tensor(np.load(file))"),
     (b"\x89HDF", b"", "HDF5", ""), (b"GGUF", b"", "GGUF", ""),
     (b"version https://git-lfs", b"", "a pointer of Git LFS", "get the file itself: git lfs pull"),
-    (b"<", b"", "HTML or XML", "what was downloaded is a page, not the file"),
+    (b"<", b"", "HTML or XML", "the download is a web page, not the file: get the file itself"),
 )
 
 
@@ -74,7 +74,7 @@ def unreadable(path: str, name: str, what: str) -> FusewireError:
                           "if it was copied or downloaded, get it again")
     kind, help = _kind_of(head)
     return StateError(f"{name} is not a safetensors file" + (f": it is {kind}" if kind else ""),
-                      help or "fw.load reads what fw.save or safetensors have written")
+                      help or "fw.load reads files that fw.save or safetensors wrote")
 
 
 def _kind_of(head: bytes) -> tuple[str, str]:

@@ -277,7 +277,7 @@ def vmap(
         chunk_size: number of examples that run at once. Default None: all.
 
     Raises:
-        DTypeError: another randomness, or an argument with an axis that is not a tensor.
+        DTypeError: randomness is unknown, or an argument with an axis that is not a tensor.
         ShapeError: no argument has an axis, different numbers of examples, a chunk_size below 1, or
             results of examples that differ in structure, shape or dtype.
         GradientError: `f` draws random numbers under "error".

@@ -189,7 +189,7 @@ def jvp(
         has_aux: `f` returns (result, aux); aux becomes a third element. Default False.
 
     Raises:
-        DTypeError: primals or tangents are no tuple, not floating point, or differ in dtype.
+        DTypeError: primals or tangents are not a tuple, not floating point, or differ in dtype.
         ShapeError: primals and tangents differ in structure or shape.
 
     Example:

@@ -23,7 +23,7 @@ def functional_call(
     module: Module, parameters_and_buffers: Any, args: Any = (), kwargs: Any = None,
     tie_weights: bool = True, strict: bool = False,
 ) -> Any:
-    """module(*args, **kwargs) with other tensors in the place of its parameters and buffers.
+    """module(*args, **kwargs) with other tensors as its parameters and buffers.
 
     The module has its own tensors again when the call returns.
 
@@ -69,7 +69,7 @@ def _merged(dicts: Any) -> dict[str, Tensor]:
 
 
 def _replacements(module: Module, tensors: dict[str, Tensor], tie_weights: bool, strict: bool
-            ) -> list[tuple[Slot, Tensor]]:
+                  ) -> list[tuple[Slot, Tensor]]:
     """Pairs of a slot of the module and the tensor for it."""
     own = {(f"{path}." if path else "") + name: (table, name)
            for path, part in module.named_modules(remove_duplicate=False)

@@ -27,7 +27,7 @@ Argnums = Any  # an int or a tuple of them
 
 
 class Tape:
-    """Runs a function on fresh tensors in the place of `leaves`."""
+    """Runs a function on fresh tensors instead of `leaves`."""
 
     def __init__(self, name: str, leaves: Sequence[Tensor]) -> None:
         self.name, self.leaves = name, leaves
@@ -185,7 +185,7 @@ def vjp(f: Callable[..., Any], *primals: Any, has_aux: bool = False) -> tuple[An
 
 
 def select_arguments(name: str, args: tuple[Any, ...], argnums: Argnums
-           ) -> tuple[list[Tensor], Any, Callable[[Sequence[Any]], list[Any]]]:
+                     ) -> tuple[list[Tensor], Any, Callable[[Sequence[Any]], list[Any]]]:
     """The leaves of the arguments in `argnums`, their structure, and substitute(leaves).
 
     The structure is that of one argument, or of a tuple of them. substitute(leaves) is the list of

@@ -113,9 +113,7 @@ class TransformInterpreter:
             interpreter.STATE.active = self
 
     def _draw(self, op: Op, inputs: tuple[Any, ...], params: dict[str, Any], depth: int) -> Tensor:
-        """Random numbers from the state of a generator; each level may change how they are
-        drawn.
-        """
+        """Random numbers from the state of a generator; each level may change the draw."""
         if depth == 0:
             return self._below(op, inputs, params)
         return self.levels[depth - 1].draws(

@@ -151,11 +151,12 @@ def multi_dot(xs: Sequence[Tensor]) -> Tensor:
     """
     tensors = [as_tensor("multi_dot", x) for x in xs]
     if len(tensors) < 2:
-        raise ShapeError(f"multi_dot: {len(tensors)} matrices", "it multiplies two or more")
+        raise ShapeError(f"multi_dot: takes two or more matrices, got {len(tensors)}",
+                         "pass them as one list: multi_dot([a, b, c])")
     for i, x in enumerate(tensors):
         if x.ndim != 2 and not (x.ndim == 1 and i in (0, len(tensors) - 1)):
-            raise ShapeError(f"multi_dot: number {i} has shape {x.shape}",
-                             "all are matrices; the first and the last may be vectors")
+            raise ShapeError(f"multi_dot: operand {i} of shape {x.shape} is no matrix",
+                             "pass matrices; the first and the last may be vectors")
     first, last = tensors[0], tensors[-1]
     chain = [expand_dims(first, 0) if first.ndim == 1 else first, *tensors[1:-1],
              expand_dims(last, -1) if last.ndim == 1 else last]

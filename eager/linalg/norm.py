@@ -17,7 +17,7 @@ from .core import matrices
 from .singular import svdvals
 from .solve import inv
 
-__all__ = ["cond", "matrix_norm", "norm", "vector_norm"]
+__all__ = ["cond", "matrix_norm", "norm", "renorm", "vector_norm"]
 
 
 def vector_norm(x: Tensor, axis: Any = None, keepdims: bool = False, ord: Any = 2) -> Tensor:
@@ -135,8 +135,8 @@ def norm(x: Tensor, ord: Any = None, axis: Any = None, keepdims: bool = False) -
     if ord is None:
         return vector_norm(x, axis, keepdims)
     if axis is None and x.ndim > 2:
-        raise ShapeError(f"norm: order {ord!r} of a tensor with axes {x.shape}",
-                         "name one axis for vectors, two for matrices")
+        raise ShapeError(f"norm: ord={ord!r} needs an axis for a tensor of shape {x.shape}",
+                         "pass one axis for vectors, two for matrices")
     axes = tuple(range(x.ndim)) if axis is None else axis
     if not isinstance(axes, (tuple, list)) or len(axes) != 2:
         return vector_norm(x, axes, keepdims, ord)
@@ -168,3 +168,30 @@ def cond(x: Tensor, p: Any = None) -> Tensor:
     values = svdvals(x)
     largest, smallest = reduce.max(values, -1), reduce.min(values, -1)
     return smallest / largest if p == -2 else largest / smallest
+
+
+def renorm(x: Tensor, p: Any, axis: int, maxnorm: float) -> Tensor:
+    """`x` with each slice along `axis` whose norm is above `maxnorm` scaled down to that norm.
+
+    Args:
+        p: the order of the norm, as in `vector_norm`.
+        axis: along which the slices are counted.
+        maxnorm: the largest norm, 0 or more.
+
+    Raises:
+        DTypeError: `x` does not hold floats.
+        ArgumentError: `maxnorm` is negative.
+
+    Example:
+        >>> import fusewire as fw
+        >>> fw.linalg.renorm(fw.tensor([[3.0, 4.0], [0.3, 0.4]]), 2, 0, 1.0)
+        tensor([[0.6, 0.8],
+                [0.3, 0.4]])
+    """
+    x = reduce.floating("renorm", x)
+    if maxnorm < 0:
+        raise ArgumentError(f"renorm: maxnorm={maxnorm} is negative", "a norm is 0 or more")
+    at = axis_of("renorm", axis, x.ndim)
+    norms = vector_norm(x, tuple(a for a in range(x.ndim) if a != at), True, p)
+    large = pointwise.greater(norms, maxnorm)
+    return x * pointwise.where(large, maxnorm / pointwise.where(large, norms, 1.0), 1.0)

@@ -186,8 +186,7 @@ def _cofactors(x: Any) -> Any:
 
 
 def _diagonal(s: Any) -> Any:
-    """True on the diagonal of a square matrix with a row for each element of the last axis of `s`.
-    """
+    """A mask of the diagonal of the square matrices with the singular values `s`."""
     i = np.arange(s.shape[-1], like=s)
     return i[:, None] == i
 

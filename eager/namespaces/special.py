@@ -4,6 +4,13 @@ from __future__ import annotations
 
 from ..ops.elementwise.pointwise import erf, exp2, expm1, log1p, sigmoid
 from ..ops.reduction.softmax import log_softmax, logsumexp, softmax
+from ..ops.special.bessel_k import (
+    modified_bessel_k0,
+    modified_bessel_k1,
+    scaled_modified_bessel_k0,
+    scaled_modified_bessel_k1,
+    spherical_bessel_j0,
+)
 from ..ops.special.gamma import (
     betaln,
     digamma,
@@ -37,6 +44,8 @@ expit, gammaln, psi = sigmoid, lgamma, digamma  # SciPy's names
 __all__ = [
     "betaln", "digamma", "entr", "erf", "erfc", "erfcx", "erfinv", "exp2", "expit", "expm1",
     "gammainc", "gammaincc", "gammaln", "i0", "i0e", "i1", "i1e", "lgamma", "log1p", "log_ndtr",
-    "log_softmax", "logit", "logsumexp", "multigammaln", "ndtr", "ndtri", "polygamma", "psi",
-    "sigmoid", "sinc", "softmax", "xlog1py", "xlogy", "zeta",
+    "log_softmax", "logit", "logsumexp", "modified_bessel_k0", "modified_bessel_k1",
+    "multigammaln", "ndtr", "ndtri", "polygamma", "psi", "scaled_modified_bessel_k0",
+    "scaled_modified_bessel_k1", "sigmoid", "sinc", "softmax", "spherical_bessel_j0", "xlog1py",
+    "xlogy", "zeta",
 ]

@@ -128,7 +128,7 @@ def added_at(op: Op, xs: tuple[Any, ...], batched: tuple[bool, ...], params: dic
 
 
 def written_at(op: Op, xs: tuple[Any, ...], batched: tuple[bool, ...], params: dict[str, Any]
-           ) -> Tensor:
+               ) -> Tensor:
     """The rule of index_put: with the examples joined to one axis, indices get an offset."""
     x, values, i = all_batched(xs, batched)
     flat = _changed("reshape", x, shape=(x.shape[0] * x.shape[1], *x.shape[2:]))
@@ -137,8 +137,7 @@ def written_at(op: Op, xs: tuple[Any, ...], batched: tuple[bool, ...], params: d
 
 
 def _offset(name: str, i: Tensor, size: Any) -> Tensor:
-    """Indices (batch, ...) into an axis of `size`, as indices into the axes of all examples joined.
-    """
+    """Indices (batch, ...) into an axis of `size`, as indices into all examples' axes joined."""
     checked = apply(OPS["check_index"], (i,), {"size": size, "what": f"{name}: index"})
     number = apply(OPS["iota"], (), {"shape": i.shape, "axis": 0, "dtype": int64})
     return checked + number * size  # int64: small dtypes could not count all examples

@@ -99,7 +99,8 @@ def zeros(shape: Any = (), *more: int, dtype: Any = None, device: Any = None) ->
     """A tensor of `shape` filled with zeros.
 
     Args:
-        shape: sizes of the axes, as a tuple or as several arguments. Default (): a 0-d tensor.
+        shape, more: sizes of the axes, as a tuple or as several arguments. Default (): a 0-d
+            tensor.
         dtype: of the result. Default float32.
         device: of the result. Default: the current device.
 
@@ -215,13 +216,13 @@ def iota(shape: Any, axis: int, dtype: Any = dtypes.int64, device: Any = None) -
 def arange(
     start: Any, /, stop: Any = None, step: Any = 1, *, dtype: Any = None, device: Any = None
 ) -> Tensor:
-    """The numbers start, start + step, ..., below `stop`, as a vector.
+    """The numbers start, start + step, ... up to, but without, `stop`, as a vector.
 
     With one argument, arange(n) counts from 0 to n - 1.
 
     Args:
         start: the first number.
-        stop: the end, which is not part of the result.
+        stop: the end, which is not part of the result. Default None: from 0 to `start`.
         step: difference of neighbours, which may be negative. Default 1.
         dtype: of the result. Default: int64 for integers, float32 where one argument is a float.
         device: of the result. Default: the current device.
@@ -277,7 +278,7 @@ def asarray(
 
     Args:
         obj: a number, a nested list, a tensor, an array or any object with a buffer.
-        dtype: of the result. Default: that of `obj`.
+        dtype: of the result. Default: that of `obj`; for Python numbers as for `tensor`.
         device: of the result. Default: that of a tensor, else the CPU.
         copy: True copies. None copies arrays, since their owner may write to them; gradients flow
             through a tensor. False returns a tensor itself, and shares the memory of an array,

@@ -1,5 +1,4 @@
-"""Declares pointwise ops: their operand dtypes, their result dtype, and the functions users call.
-"""
+"""Declares pointwise ops: their operand and result dtypes, and the functions that users call."""
 
 from __future__ import annotations
 
@@ -41,8 +40,7 @@ def dtype_of_operands(types: tuple[Any, ...]) -> DType:
 
 
 def result_rule(name: str, gives: str) -> Callable[..., TensorType]:
-    """The shape and dtype rule of a pointwise op: shapes broadcast; `pointwise` explains `gives`.
-    """
+    """The shape and dtype rule of a pointwise op; `pointwise` explains `gives`."""
     def result(*types: Any, **params: Any) -> TensorType:
         shape = broadcast(name, *[t.shape for t in types if isinstance(t, TensorType)])
         if gives == "param":
@@ -176,8 +174,7 @@ def _of_any(op: Op, takes: str, keeps: str) -> Callable[[Any], Tensor]:
 
 
 def operator_of(function: Any) -> Callable[[Any, Any], Any]:
-    """A pointwise function of two operands for Python's operators, with NotImplemented for others.
-    """
+    """A pointwise function for Python's operators: NotImplemented for unknown operands."""
     op, takes = function.op, function.takes
 
     def otherwise(x: Any, y: Any) -> Any:

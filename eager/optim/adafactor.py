@@ -58,7 +58,6 @@ class Adafactor(Optimizer):
         eps: tuple[float | None, float] = (None, 1e-3), d: float = 1.0, weight_decay: float = 0.0,
         *, foreach: bool | None = None, maximize: bool = False,
     ) -> None:
-        # foreach chooses between implementations in PyTorch; there is one here
         if not beta2_decay <= 0:
             raise ArgumentError(f"Adafactor: beta2_decay must be at most 0, got {beta2_decay}")
         super().__init__(params, constructor_settings(locals()))

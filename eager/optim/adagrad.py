@@ -14,8 +14,8 @@ from .base.state_dicts import State
 class Adagrad(Optimizer):
     """Adagrad: p -= rate * g / (sqrt(s) + eps), with s the sum of all g ** 2 so far.
 
-    rate is lr / (1 + (t - 1) * lr_decay) in step t = 1, 2, ... g is the gradient plus weight_decay
-    * p.
+    rate is lr / (1 + (t - 1) * lr_decay) in step t = 1, 2, ...
+    g is the gradient plus weight_decay * p.
     Source: Duchi, Hazan and Singer, JMLR 12 (2011).
 
     Args:
@@ -47,7 +47,6 @@ class Adagrad(Optimizer):
         foreach: bool | None = None, *, maximize: bool = False, differentiable: bool = False,
         fused: bool | None = None,
     ) -> None:
-        # foreach and fused choose between implementations in PyTorch; there is one here
         super().__init__(params, constructor_settings(locals()))
 
     def _first_state(self, p: Tensor, group: Settings) -> dict[str, Any]:
@@ -94,7 +93,6 @@ class Adadelta(Optimizer):
         weight_decay: float = 0, foreach: bool | None = None, *, capturable: bool = False,
         maximize: bool = False, differentiable: bool = False,
     ) -> None:
-        # foreach and capturable choose between implementations in PyTorch; there is one here
         super().__init__(params, constructor_settings(locals()))
 
     def _first_state(self, p: Tensor, group: Settings) -> dict[str, Any]:

@@ -53,7 +53,6 @@ class ASGD(Optimizer):
         foreach: bool | None = None, maximize: bool = False, differentiable: bool = False,
         capturable: bool = False,
     ) -> None:
-        # foreach and capturable choose between implementations in PyTorch; there is one here
         super().__init__(params, constructor_settings(locals()))
 
     def _first_state(self, p: Tensor, group: Settings) -> dict[str, Any]:

@@ -38,14 +38,14 @@ class LBFGS(Optimizer):
         params: tensors or pairs (name, tensor), or one group; see `Optimizer`.
         lr: length of a step, or of the first trial of a line search; at least 0. Default 1.
         max_iter: most steps in one call of `step`. Default 20.
-        max_eval: most calls of the closure in one call of `step`. Default max_iter * 5 // 4.
-        tolerance_grad: see above. Default 1e-7.
-        tolerance_change: see above. Default 1e-9.
+        max_eval: most calls of the closure in one call of `step`. Default None: max_iter * 5 // 4.
+        tolerance_grad: the largest element of a gradient that ends the search. Default 1e-7.
+        tolerance_change: the change of loss or parameters that ends it. Default 1e-9.
         history_size: number of past gradients that H is built from. Default 100.
-        line_search_fn: "strong_wolfe" searches the length of each step; None takes lr.
+        line_search_fn: "strong_wolfe" searches the length of each step. Default None: takes lr.
 
     Raises:
-        ArgumentError: a negative lr, another line_search_fn, a second group, or a step without
+        ArgumentError: a negative lr, an unknown line_search_fn, a second group, or a step without
             closure.
 
     Example:
@@ -83,7 +83,8 @@ class LBFGS(Optimizer):
         """Makes steps until a limit is reached; returns the loss of the first call of `closure`.
 
         Args:
-            closure: clears gradients, computes the loss, calls backward and returns the loss.
+            closure: clears gradients, computes the loss, calls backward and returns the loss;
+                required.
 
         Raises:
             ArgumentError: no closure.

@@ -33,17 +33,18 @@ class Muon(Optimizer):
         lr: learning rate, at least 0. Default 1e-3.
         weight_decay: share of p that a step removes, times lr. Default 0.1.
         momentum: share of the old value in the running mean of gradients. Default 0.95.
-        nesterov: mixes the gradient with the mean once more. Default True.
+        nesterov: mixes the mean with the gradient once more. Default True.
         ns_coefficients: a, b and c of a Newton-Schulz step, see `orthogonalized`. Default
             (3.4445, -4.775, 2.0315).
         eps: smallest norm that the momentum is divided by. Default 1e-7.
         ns_steps: number of Newton-Schulz steps, below 100. Default 5.
-        adjust_lr_fn: factor of lr for a (rows, columns) matrix. "original", or None:
-            sqrt(max(1, rows / columns)); "match_rms_adamw": 0.2 * sqrt(max(rows, columns)).
+        adjust_lr_fn: factor of lr for a (rows, columns) matrix. "original" is
+            sqrt(max(1, rows / columns)), "match_rms_adamw" 0.2 * sqrt(max(rows, columns)). Default
+            None: "original".
 
     Raises:
-        ArgumentError: a negative setting, another adjust_lr_fn, ns_coefficients that are not three
-            numbers, or ns_steps of 100 or more.
+        ArgumentError: a negative setting, an unknown adjust_lr_fn, ns_coefficients that are not
+            three numbers, or ns_steps of 100 or more.
         ShapeError: a parameter is not a matrix.
         DTypeError: a complex parameter.
 

@@ -1,6 +1,4 @@
-"""Implements RMSprop: Tieleman and Hinton, lecture 6.5 of "Neural Networks for Machine Learning"
-(2012).
-"""
+"""Implements RMSprop: Tieleman and Hinton, "Neural Networks for Machine Learning" (2012), 6.5."""
 
 from __future__ import annotations
 
@@ -52,7 +50,6 @@ class RMSprop(Optimizer):
         capturable: bool = False, foreach: bool | None = None, maximize: bool = False,
         differentiable: bool = False,
     ) -> None:
-        # capturable and foreach choose between implementations in PyTorch; there is one here
         check_at_least("RMSprop", "alpha", alpha, 0.0)
         super().__init__(params, constructor_settings(locals()))
 

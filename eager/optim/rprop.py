@@ -17,8 +17,8 @@ from .base.state_dicts import State
 class Rprop(Optimizer):
     """Rprop: p -= s * sign(g), with a step size s for each element that ignores the size of g.
 
-    s grows by etas[1] while the sign of g stays. Where the sign changes, s shrinks by etas[0] and
-    the element rests for one step.
+    s is multiplied by etas[1] while the sign of g stays. Where the sign changes, s is multiplied by
+    etas[0] and the element rests for one step.
     Source: Riedmiller and Braun, ICNN 1993.
 
     Args:
@@ -48,7 +48,6 @@ class Rprop(Optimizer):
         capturable: bool = False, foreach: bool | None = None, maximize: bool = False,
         differentiable: bool = False,
     ) -> None:
-        # capturable and foreach choose between implementations in PyTorch; there is one here
         if not 0.0 < etas[0] < 1.0 < etas[1]:
             raise ArgumentError(f"Rprop: etas must be 0 < etas[0] < 1 < etas[1], got {etas}")
         super().__init__(params, constructor_settings(locals()))

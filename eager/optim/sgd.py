@@ -52,7 +52,6 @@ class SGD(Optimizer):
         maximize: bool = False, foreach: bool | None = None, differentiable: bool = False,
         fused: bool | None = None,
     ) -> None:
-        # foreach and fused choose between implementations in PyTorch; there is one here
         if nesterov and (momentum <= 0 or dampening != 0):
             raise ArgumentError(f"SGD: nesterov needs a momentum and no dampening, got momentum="
                                 f"{momentum}, dampening={dampening}")

@@ -108,7 +108,7 @@ class AveragedModel(Module):
         model: the module to copy.
         device: moves the copy there. Default None: no move.
         avg_fn: (average, current, count) -> next average. Default None: equal weights.
-        multi_avg_fn: changes a list of averages in place, in the place of `avg_fn`.
+        multi_avg_fn: changes a list of averages in place; excludes `avg_fn`. Default None.
         use_buffers: averages buffers as well. Default False: takes those of the model.
 
     Raises:
@@ -212,7 +212,7 @@ class SWALR(LRScheduler):
         last_epoch: see `LRScheduler`. Default -1.
 
     Raises:
-        ArgumentError: another strategy, a negative anneal_epochs, or swa_lr of another length.
+        ArgumentError: an unknown strategy, a negative anneal_epochs, or swa_lr of another length.
 
     Example:
         >>> import fusewire as fw

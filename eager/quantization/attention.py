@@ -16,8 +16,7 @@ PROJECTIONS = ("q_proj", "k_proj", "v_proj", "out_proj")
 
 
 class ProjectedAttention(MultiheadAttention):
-    """A MultiheadAttention whose four projections are Linear layers; attention itself is unchanged.
-    """
+    """A MultiheadAttention with four Linear layers as projections; the attention is unchanged."""
 
     def __init__(self, layer: MultiheadAttention) -> None:
         Module.__init__(self)

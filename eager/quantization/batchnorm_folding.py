@@ -30,8 +30,7 @@ NORMS = (BatchNorm1d, BatchNorm2d, BatchNorm3d)
 
 
 class Readers:
-    """An interpreter that runs ops unchanged and records which layers' results a batch norm reads.
-    """
+    """An interpreter that runs ops and notes the layers whose results batch norms read."""
 
     can_read_values = False
     keeps_layers = False

@@ -33,8 +33,7 @@ _TO = ("int8", "bfloat16", "float16")
 
 @dataclass
 class Quantized:
-    """The result of `quantize`: the quantized `model`, and the `report` on its accuracy and size.
-    """
+    """The result of `quantize`: the quantized `model`, and a `report` on its accuracy and size."""
 
     model: Module
     report: Report
@@ -156,7 +155,7 @@ def plain_copy(model: Module) -> Module:
     """
     if not isinstance(model, Module):
         raise ArgumentError(f"quantize: takes a model, a fw.nn.Module, not "
-                            f"{type(model).__name__}")
+                            f"{type(model).__name__}", "pass a function's layers as a Module")
     for name, x in model.named_parameters():
         if kind(x.dtype) != "f":
             raise ArgumentError(f"quantize: the parameter {name!r} is {x.dtype.name}",
@@ -173,7 +172,7 @@ def plain_copy(model: Module) -> Module:
 
 
 def replaced(model: Module, layers: Mapping[Module, Module]) -> Module:
-    """A copy of `model` with the values of `layers` in the place of its keys."""
+    """A copy of `model` in which the values of `layers` replace the keys."""
     return copy.deepcopy(model, {id(old): new for old, new in layers.items()})
 
 
@@ -184,7 +183,7 @@ def _chosen(model: Module, settings: _Settings, skipped: Skipped
     targets, reasons = chosen(model, types, why_not, skipped)
     if not targets:
         why = "; ".join(f"{name or 'the model itself'}: {w}" for name, w in reasons.items())
-        raise ArgumentError(f"quantize: there is no layer to bring to {settings.to} in "
+        raise ArgumentError(f"quantize: there is no layer to convert to {settings.to} in "
                             f"{type(model).__name__}", why or "it has no parameters")
     return targets, reasons
 

@@ -1,5 +1,4 @@
-"""Restores a quantized model from a state dict: quantizes its layers again and loads their numbers.
-"""
+"""Restores a quantized model from a state dict: quantizes its layers and loads their numbers."""
 
 from __future__ import annotations
 

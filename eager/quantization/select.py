@@ -61,9 +61,9 @@ def chosen(model: Module, types: Iterable[type], why_not: Any, skip: Skipped
         if not any(p is not None for p in layer._parameters.values()):
             continue
         if skip(name, layer):
-            reasons[name] = "as it is in `skip`"
+            reasons[name] = "`skip` names it"
         elif type(layer) not in supported:
-            reasons[name] = f"there is no small form of {type(layer).__name__}"
+            reasons[name] = f"{type(layer).__name__} has no quantized form"
         elif why_not(layer):
             reasons[name] = why_not(layer)
         else:

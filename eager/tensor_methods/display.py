@@ -52,7 +52,7 @@ def set_printoptions(
         >>> fw.set_printoptions(precision=8)
     """
     options = {"precision": precision, "threshold": threshold, "edgeitems": edgeitems,
-             "linewidth": linewidth, "sci_mode": sci_mode}
+               "linewidth": linewidth, "sci_mode": sci_mode}
     for name, value in options.items():
         if name == "sci_mode":
             fits = value in (None, True, False, "auto")
@@ -92,7 +92,7 @@ def printoptions(**options: Any) -> Iterator[None]:
 def text(self: Tensor) -> str:
     """The elements as text, such as `tensor([1., 2.])`, with an unusual dtype, device or gradient.
 
-    The shape stands there too if the tensor is empty and has several axes.
+    The text includes the shape if the tensor is empty and has several axes.
     """
     if interpreter.STATE.active is not None:
         interpreter.STATE.active.reads_values(self, "repr()")
@@ -168,7 +168,7 @@ def _values(array: Any) -> list[tuple[str, str]]:
     if kind(array.dtype) == "f":
         rows += [("NaN", f"{np.isnan(part).sum():,}"), ("inf", f"{np.isinf(part).sum():,}")]
     if part.size < array.size and kind(array.dtype) == "f":
-        rows.append(("looked at", f"{part.size:,} of {array.size:,} elements"))
+        rows.append(("sample", f"{part.size:,} of {array.size:,} elements"))
     return rows
 
 

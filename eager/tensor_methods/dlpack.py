@@ -78,8 +78,8 @@ def dlpack(
     if self.is_cuda:
         return _of_gpu(self, stream, max_version, dl_device, copy)
     if stream is not None:
-        raise ExchangeError(f"__dlpack__: a stream ({stream!r}) is for devices that have streams",
-                            "stream=None is the one for the CPU")
+        raise ExchangeError(f"__dlpack__: got stream={stream!r}, and the CPU has no streams",
+                            "pass stream=None for a tensor on the CPU")
     if dl_device is not None and _kind_of(dl_device) != _CPU:
         raise ExchangeError(f"__dlpack__: cannot export to device {tuple(dl_device)!r}",
                             f"this tensor is on the CPU, which is ({_CPU}, 0)")
@@ -88,7 +88,7 @@ def dlpack(
     if any(step < 0 for step in array.strides):  # other libraries do not count backwards
         if copy is False:
             raise ExchangeError("__dlpack__: this tensor runs backwards along an axis and can only "
-                                "be exported as a copy", "leave copy=False away")
+                                "be exported as a copy", "leave copy=False out")
         copy = True
     if array.dtype != bfloat16:
         return _capsule(array, max_version, copy)
@@ -99,8 +99,8 @@ def dlpack(
 
 def _check_untaped(x: Tensor) -> None:
     if x.requires_grad:
-        raise ExchangeError("__dlpack__: a tensor that requires a gradient cannot be exported, "
-                            "nothing computed elsewhere is on the tape", "export x.detach()")
+        raise ExchangeError("__dlpack__: a tensor that requires a gradient cannot be exported: "
+                            "no other library records on the tape", "export x.detach()")
 
 
 def _of_gpu(x: Tensor, stream: Any, max_version: Any, dl_device: Any, copy: bool | None) -> Any:
@@ -110,8 +110,8 @@ def _of_gpu(x: Tensor, stream: Any, max_version: Any, dl_device: Any, copy: bool
         return x._data.__dlpack__(stream=stream, max_version=max_version, dl_device=dl_device,
                                   copy=copy)
     if copy is False:
-        raise ExchangeError(f"__dlpack__: a tensor on {x.device} is not on {tuple(dl_device)!r}",
-                            "leave copy=False away")
+        raise ExchangeError(f"__dlpack__: a tensor on {x.device} can be exported to device "
+                            f"{tuple(dl_device)!r} only as a copy", "leave copy=False out")
     return dlpack(x.to(devices.CPU), max_version=max_version, dl_device=dl_device)
 
 
@@ -182,7 +182,7 @@ def from_dlpack(x: Any, /, *, device: Any = None, copy: bool | None = None) -> T
     if target not in (None, devices.CPU):
         if copy is False:
             raise ExchangeError(f"from_dlpack: the {type(x).__name__} is not on {device}",
-                                "leave copy=False away")
+                                "leave copy=False out")
         return from_dlpack(x).to(target)
     producer = _Producer(x, False if copy is False else None)
     if producer.elsewhere and (device is None or copy is False):
@@ -209,6 +209,6 @@ def _from_gpu(x: Any, device: str | None, copy: bool | None) -> Tensor:
     target = home if device is None else device
     if copy is False and target != home:
         raise ExchangeError(f"from_dlpack: the {type(x).__name__} is on {home}, not on {target}",
-                            "leave copy=False away")
+                            "leave copy=False out")
     data = devices.moved(array, target) if copy or target != home else array
     return interpreter.source(Tensor(data))  # type: ignore[no-any-return]

@@ -86,7 +86,7 @@ def setitem(x: Tensor, index: Any, value: Any) -> None:
             [0., 6.]])
     """
     if sys.getrefcount(x) == _UNHELD:
-        raise IndexingError("x[i][j] = value would set an element of a copy that nobody holds",
+        raise IndexingError("x[i][j] = value would set an element of a copy that is discarded",
                             "x[i] is a new tensor, not a window into x: write x[i, j] = value")
     if x.edge is None and not interpreter.in_use and _is_simple(index) and _set(x, index, value):
         return
@@ -102,7 +102,7 @@ def setitem(x: Tensor, index: Any, value: Any) -> None:
 
 
 class _SetItemProbe:
-    """Something whose item is set: how many references to it `setitem` sees."""
+    """An object whose `__setitem__` appends the number of references to it to a list."""
 
     def __setitem__(self, seen: list[int], value: Any) -> None:
         seen.append(sys.getrefcount(self))
@@ -111,7 +111,7 @@ class _SetItemProbe:
 def _unheld() -> int:
     """References that `setitem` sees to a tensor that no variable holds, as in x[i][j] = value.
 
-    -1 for a Python that counts no others for a tensor in a variable.
+    -1 if Python counts as many for a tensor in a variable.
     """
     held = _SetItemProbe()
     seen: list[int] = []

@@ -15,21 +15,23 @@ from .. import interpreter
 from ..autograd import engine, hooks
 from ..core.dispatch import replace, with_data
 from ..core.tensor import Tensor, tensor
-from ..core.views import linked
+from ..core.views import linked, view_of
 from ..errors import ShapeError
+from ..linalg import distance, from_cholesky
 from ..ops import create
-from ..ops.elementwise import complex, pointwise
+from ..ops.derived import arithmetic, comparison
+from ..ops.elementwise import complex, convert, pointwise
 from ..ops.elementwise.clip import clip as limited
 from ..ops.indexing import scatter as scatters
-from ..ops.indexing import search
+from ..ops.indexing import scatter_reduce, search, slice_scatter, slices
 from ..ops.indexing import sort as sorts
-from ..ops.products import contract, matrix
+from ..ops.products import contract, diagonals, matrix, scaled_sums
 from ..ops.random import generator
 from ..ops.reduction import reduce
 from ..ops.reduction import softmax as softmaxes
 from ..ops.shape import join, rearrange, view, window
 from ..ops.special import gamma, special
-from ..ops.statistics import cumulative, statistics
+from ..ops.statistics import cumulative, masked_scatter, moments, sets, statistics
 from ..ops.transfer import beside
 from . import copying, display, dlpack, indexing, numpy_protocols
 from .operators import Binary, Unary, in_place, operator, reflected
@@ -62,6 +64,11 @@ def _transposed(self: Tensor) -> Tensor:
     out = with_data(view.permute_op, self, self._data.T, {"axes": (1, 0)})
     out._base = ref(self) if self._base is None else linked(self)
     return out
+
+
+def _adjoint(self: Tensor) -> Tensor:
+    """The conjugated matrices with rows and columns exchanged: (..., m, n) -> (..., n, m)."""
+    return view_of(self, complex.conj_of(view.matrix_transpose(self)))
 
 
 def _spread(fn: Callable[..., Tensor]) -> Callable[..., Tensor]:
@@ -203,6 +210,28 @@ class TensorMethods:
     minimum = pointwise.minimum
     clip = limited
     astype = pointwise.astype
+    addcdiv = scaled_sums.addcdiv
+    addcmul = scaled_sums.addcmul
+    deg2rad = arithmetic.deg2rad
+    float_power = arithmetic.float_power
+    fmax = arithmetic.fmax
+    fmin = arithmetic.fmin
+    fmod = arithmetic.fmod
+    frac = arithmetic.frac
+    frexp = arithmetic.frexp
+    gcd = arithmetic.gcd
+    heaviside = arithmetic.heaviside
+    lcm = arithmetic.lcm
+    ldexp = arithmetic.ldexp
+    lerp = arithmetic.lerp
+    logaddexp2 = arithmetic.logaddexp2
+    allclose = comparison.allclose
+    isclose = comparison.isclose
+    isneginf = comparison.isneginf
+    isposinf = comparison.isposinf
+    isreal = comparison.isreal
+    nan_to_num = convert.nan_to_num
+    rad2deg = convert.rad2deg
     conj = complex.conj
     angle = complex.angle
     real = property(complex.real)
@@ -213,6 +242,7 @@ class TensorMethods:
     prod = reduce.prod
     max = reduce.max
     min = reduce.min
+    aminmax = reduce.aminmax
     any = reduce.any
     all = reduce.all
     mean = reduce.mean
@@ -238,20 +268,35 @@ class TensorMethods:
     nansum = statistics.nansum
     nanvar = statistics.nanvar
     quantile = statistics.quantile
+    mode = moments.mode
 
     # ---- products
     matmul = contract.matmul
     vecdot = contract.vecdot
+    addbmm = scaled_sums.addbmm
+    addmm = scaled_sums.addmm
+    addmv = scaled_sums.addmv
+    addr = scaled_sums.addr
+    baddbmm = scaled_sums.baddbmm
+    cholesky_inverse = from_cholesky.cholesky_inverse
+    cholesky_solve = from_cholesky.cholesky_solve
     cross = matrix.cross
     diag = matrix.diag
+    diag_embed = diagonals.diag_embed
+    diagflat = diagonals.diagflat
     diagonal = matrix.diagonal
+    diagonal_scatter = diagonals.diagonal_scatter
+    dist = distance.dist
+    inner = matrix.inner
     kron = matrix.kron
+    logdet = from_cholesky.logdet
     outer = matrix.outer
     trace = matrix.trace
 
     # ---- shapes
     T = property(_transposed)
     mT = property(view.matrix_transpose)
+    mH = property(_adjoint)
     reshape = _spread(view.reshape)
     permute_dims = _spread(view.permute_dims)
     broadcast_to = _spread(view.broadcast_to)
@@ -262,12 +307,16 @@ class TensorMethods:
     flip = view.flip
     unfold = window.unfold
     chunk = join.chunk
+    dsplit = join.dsplit
+    hsplit = join.hsplit
     split = join.split
     tensor_split = join.tensor_split
+    vsplit = join.vsplit
     unstack = join.unstack
     moveaxis = rearrange.moveaxis
     repeat = rearrange.repeat
     roll = rearrange.roll
+    rot90 = rearrange.rot90
     tile = rearrange.tile
     unflatten = rearrange.unflatten
 
@@ -277,12 +326,21 @@ class TensorMethods:
     take = view.take
     gather = scatters.gather
     index_add = scatters.index_add
+    index_copy = slices.index_copy
     index_fill = scatters.index_fill
+    index_put = slices.index_put
+    index_reduce = slices.index_reduce
     masked_fill = scatters.masked_fill
+    masked_scatter = masked_scatter.masked_scatter
     masked_select = scatters.masked_select
+    put = scatter_reduce.put
     scatter = scatters.scatter
     scatter_add = scatters.scatter_add
+    scatter_reduce = scatter_reduce.scatter_reduce
+    select_scatter = slice_scatter.select_scatter
+    slice_scatter = slice_scatter.slice_scatter
     take_along_axis = scatters.take_along_axis
+    unique_consecutive = sets.unique_consecutive
     argmax = search.argmax
     argmin = search.argmin
     argwhere = search.argwhere

@@ -34,16 +34,17 @@ def array_ufunc(self: Tensor, ufunc: Any, method: str, *inputs: Any, **options: 
     """The result of our function that has the meaning of NumPy's function `ufunc`."""
     name = ufunc.__name__
     if method != "__call__":
-        raise DTypeError(f"np.{name}.{method}: tensors do not take this form of np.{name}", _CURE)
+        raise DTypeError(f"np.{name}.{method}: tensors do not support this method of np.{name}",
+                         _CURE)
     if "out" in options:
         raise DTypeError(f"np.{name}: a tensor's values cannot be written into an array with out= "
                          "or array += x", f"write array = array + x, or: {_CURE}")
     function = next(iter(_functions().get(ufunc, ())), None)
     if function is None:
-        raise DTypeError(f"np.{name}: there is no such function of tensors", _CURE)
+        raise DTypeError(f"np.{name}: there is no function of tensors with this meaning", _CURE)
     for option in options:
         if option not in _parameters(function):
-            raise DTypeError(f"np.{name}: {option}= is not taken for tensors", _CURE)
+            raise DTypeError(f"np.{name}: tensors do not support the option {option}=", _CURE)
     return function(*inputs, **options)
 
 

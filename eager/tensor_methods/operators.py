@@ -60,7 +60,7 @@ def in_place(fn: Callable[..., Tensor], name: str) -> Binary:
 
 
 class _InPlaceProbe:
-    """An operand of `+=` that appends to a list how many references to itself it sees."""
+    """An operand of `+=` that appends the number of references to itself to a list."""
 
     def __iadd__(self, counts: list[int]) -> _InPlaceProbe:
         counts.append(sys.getrefcount(self))

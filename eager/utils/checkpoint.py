@@ -29,11 +29,12 @@ def checkpoint(
         args: positional arguments.
         use_reentrant: accepted for PyTorch's signature, without effect.
         preserve_rng_state: both runs draw the same random numbers. Default True.
-        determinism_check: "default" compares the ops of both runs, "none" only counts them.
+        determinism_check: "default" compares the ops of both runs, "none" only counts them. Default
+            "default".
         kwargs: keyword arguments.
 
     Raises:
-        ArgumentError: another determinism_check.
+        ArgumentError: determinism_check is unknown.
         GradientError: in the backward, if the runs differ.
 
     Example:
@@ -149,9 +150,9 @@ def _held(x: Any, around: list[_Region]) -> Any:
     if not isinstance(x, Tensor):
         return x
     edge = x.edge
-    named = isinstance(edge,
-                       RecomputedEntry) and edge.arrays is not None and edge.arrays[0] in around
-    return edge if named else Tensor(x._data, edge)
+    is_recomputed = isinstance(edge, RecomputedEntry) and edge.arrays is not None \
+        and edge.arrays[0] in around
+    return edge if is_recomputed else Tensor(x._data, edge)
 
 
 def _recomputed(x: Any, sums: dict[Any, Any]) -> Any:

@@ -132,9 +132,11 @@ def _check_arguments(path: Any, weights: str, threads: int) -> tuple[Path, str]:
         raise ExportError(f"aot.build: {base.name!r} cannot be the prefix of C functions",
                           "end the path with a name of letters, digits and underscores")
     if weights not in ("inside", "beside"):
-        raise ExportError(f"aot.build: weights are \"inside\" or \"beside\", not {weights!r}")
+        raise ExportError(f"aot.build: weights={weights!r} is neither \"inside\" nor \"beside\"",
+                          "inside of the object file, or beside it in a file of their own")
     if threads < 1:
-        raise ExportError(f"aot.build: threads is at least 1, not {threads}")
+        raise ExportError(f"aot.build: threads={threads!r} is less than 1",
+                          "pass the number of threads of the machine that runs the library")
     return base, base.name
 
 

@@ -153,9 +153,8 @@ def header(library: Library, target: str, version: str, stack: int) -> str:
     return _LIBRARY.format(
         title=library.name, version=f"{version} " if version else "", target=target,
         signature="\n".join(_signature_lines(library)), guard=f"FUSEWIRE_AOT_{upper}_H",
-                           common=_common(),
-        upper=upper, name=library.name, inputs=len(library.inputs), outputs=len(library.outputs),
-        sizes=len(library.sizes), stack=stack,
+        common=_common(), upper=upper, name=library.name, inputs=len(library.inputs),
+        outputs=len(library.outputs), sizes=len(library.sizes), stack=stack,
         axes=sum(len(a.shape) for a in library.outputs), beside=beside, call=_call(library))
 
 

@@ -82,8 +82,7 @@ def _truth(x: Tensor) -> Tensor:
 
 
 def _check_indices(paths: Explored, ends: Mapping[Exit, tuple[Node, ...]]) -> None:
-    """Raises ExportError for an index that only some paths use: it may be out of range on the
-    others."""
+    """Raises ExportError for an index that some paths do not use: it may be out of range there."""
     reads = [set(topological(nodes)) for nodes in ends.values()]
     for block in walk(paths.root):
         if isinstance(block, Branch):
@@ -162,8 +161,7 @@ def _constant(value: Any, names: Any) -> _Number:
 
 def _computed(step: ScalarExpr, args: Sequence[_Number | None], names: Any,
               formula: ScalarExpr) -> _Number:
-    """The result of an operator on numbers. Arithmetic on ints is refused, since Python's ints do
-    not overflow."""
+    """The result of an operator on numbers. Refuses arithmetic on ints: tensors overflow."""
     site = next((n.site for n in elements([formula])), "")
     fn = _COMPARISONS.get(step.op) or _ARITHMETIC.get(step.op)
     if fn is None or None in args:

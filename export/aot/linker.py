@@ -17,7 +17,7 @@ def link(object_path: Path, shared: Path, target: Target) -> str:
         return "no linker for the target is installed"
     result = subprocess.run([*commands[0], "-shared", "-o", str(shared), str(object_path),
                              *_LIBRARIES],
-                          capture_output=True, text=True, check=False)
+                            capture_output=True, text=True, check=False)
     if result.returncode:
         raise ExportError(f"aot.build: {commands[0][0]} could not link {object_path.name}: "
                           f"{result.stderr.strip()}",

@@ -103,8 +103,7 @@ class Compiler:
         self.input_count, self.arrays, self.weights = input_count, arrays, weights
 
     def fixed(self, graph: Graph, sizes: Mapping[str, int]) -> NativeVariant:
-        """The program of a graph for exactly these sizes. CodegenError if an op has no native
-        code."""
+        """The program of a graph for exactly these sizes. CodegenError for an op without code."""
         graph = bind_sizes(graph, sizes) if sizes else graph
         assembled = self._assemble(*lower_graph(graph, self.machine))
         native = self._native(assembled, constant_shapes(assembled.plan.shapes),
@@ -162,8 +161,7 @@ class Compiler:
 
     def _packed(self, plan: Plan, launches: list[Launch], inputs: Sequence[Buffer],
                 held: dict[Buffer, Any]) -> list[Launch]:
-        """The launches for run time. Runs those that read only arrays in `held`, and adds their
-        results to `held`."""
+        """The launches for run time. Runs those that read only `held`, which gets their results."""
         first, others = prepacked_launches(launches, held.keys(), plan.arguments)
         _, left = prepacked_part(first, others, inputs)
         if not left:

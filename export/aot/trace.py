@@ -107,7 +107,7 @@ def record(fn: Callable[..., Any], args: Any, options: RecordingOptions) -> Reco
     with inference(fn):
         examples = [further(example, a) for a in options.examples]
         sizes = ShapeEnv({})
-        paths = explored([example, *examples], sizes, training=False, meeting=False)
+        paths = explored([example, *examples], sizes, training=False, merging=False)
         check_fixed(sizes)
         results = results_of(paths, [], options.output_names, example.names)
     inputs = next(iter(paths.runs.values()))[0].inputs
@@ -140,8 +140,7 @@ def _error_at(node: Node, why: str, help: str) -> ExportError:
 
 # ---- sizes
 def _specialized_sizes(example: Arguments, examples: Iterable[Arguments],
-                       conditions: Iterable[SizeCondition]
-           ) -> list[dict[str, int]]:
+                       conditions: Iterable[SizeCondition]) -> list[dict[str, int]]:
     """The sets of sizes that get a program of their own: those of `examples`, or, if no size is
     dynamic, the only one."""
     if not example.sizes():
@@ -165,7 +164,8 @@ def _ranges(example: Arguments, examples: Iterable[Arguments], max_sizes: Mappin
         raise ExportError(f"aot.build: max_sizes names {', '.join(unknown)}, and no dynamic axis "
                           "has this name", f"the names are {', '.join(sizes) or 'none'}")
     if len(sizes) > MAX_SIZES:
-        raise ExportError(f"aot.build: {len(sizes)} sizes are dynamic, at most {MAX_SIZES} can be")
+        raise ExportError(f"aot.build: {len(sizes)} sizes are dynamic, at most {MAX_SIZES} are "
+                          "supported", "give sizes that are equal one name, or fix some of them")
     ranges = {}
     for name, size in sizes.items():
         largest = max(size, *[e.sizes()[name] for e in examples],
@@ -178,9 +178,8 @@ def _ranges(example: Arguments, examples: Iterable[Arguments], max_sizes: Mappin
 
 
 def _range_around(name: str, size: int, largest: int, conditions: Sequence[SizeCondition]
-           ) -> tuple[int, int]:
-    """The least and the largest value of a range around the example's size in which all conditions
-    hold."""
+                  ) -> tuple[int, int]:
+    """The least and the largest value around the example's size for which all conditions hold."""
     def holds(n: int) -> bool:
         return all(c.holds({name: n}) for c in conditions)
 

@@ -35,7 +35,7 @@ class Findings:
     stats: Any = None          # of the compiled step
     kernels: list[Mapping[str, Any]] = field(default_factory=list)
     explanation: str = ""
-    exported: Any = None       # what onnx.export returned
+    exported: Any = None       # the report of onnx.export
     environment: Mapping[str, str] = field(default_factory=dict)
 
     @property
@@ -132,10 +132,10 @@ def _losses(findings: Findings) -> str:
 
 def _answers(findings: Findings) -> str:
     counts = charts.confusion(findings.labels, findings.guesses)
-    note = "Rows: what was written. Columns: what the network read. Wrong readings are red."
+    note = "Rows: the written digit. Columns: the digit that the network read. Errors are red."
     matrix = _section("Confusion matrix", note, charts.heat_map(counts))
-    note = ("The digits that were read wrong first, then the least certain ones, then others; "
-            "with what was read and how probable the network found it.")
+    note = ("The digits that were read wrong come first, then the least certain ones, then others. "
+            "Each has the digit that the network read, and its probability.")
     samples = "".join(_sample(findings, index) for index in _chosen(findings))
     grid = _section("Test digits", note, f'<div class="digits">{samples}</div>')
     return f'<div class="pair">{matrix}{grid}</div>'
@@ -215,10 +215,10 @@ def _facts(findings: Findings) -> str:
     return _section("Environment", "", _table((), rows, css="facts"))
 
 
-def _exported(done: Any) -> str:
-    sizes = ", ".join(map(str, done.checked_sizes))
-    return (f"{html.escape(Path(done.path).name)}, {done.bytes / 1024:.0f} KiB, opset "
-            f"{done.opset}; checked against eager results with {html.escape(sizes)}")
+def _exported(report: Any) -> str:
+    sizes = ", ".join(map(str, report.checked_sizes))
+    return (f"{html.escape(Path(report.path).name)}, {report.bytes / 1024:.0f} KiB, opset "
+            f"{report.opset}; checked against eager results with {html.escape(sizes)}")
 
 
 def _section(title: str, note: str, content: str) -> str:

@@ -126,7 +126,7 @@ def _agreement(findings: Findings, step: Any) -> str:
             f"the first {COMPARED} losses {findings.agreement}\n           {WHY_LATER}")
 
 
-def _written(done: Any) -> str:
-    sizes = ", ".join(map(str, done.checked_sizes))
-    return (f"{done.path}: {done.bytes / 1024:.0f} KiB, opset {done.opset}, checked with {sizes}: "
-            f"error {done.max_error:.1e} at most")
+def _written(report: Any) -> str:
+    sizes = ", ".join(map(str, report.checked_sizes))
+    return (f"{report.path}: {report.bytes / 1024:.0f} KiB, opset {report.opset}, checked with "
+            f"{sizes}: error {report.max_error:.1e} at most")

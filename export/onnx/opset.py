@@ -23,7 +23,7 @@ def opset_of(opset: Any, target: Any) -> int:
     requested = opset if opset is not None else DEFAULT if target is None else newest
     if type(requested) is not int or not OPSETS[0] <= requested <= OPSETS[1]:
         raise ExportError(f"export: opset {requested!r} is not supported", f"opsets {OPSETS[0]} to "
-                          f"{OPSETS[1]} are; {DEFAULT} runs nearly everywhere")
+                          f"{OPSETS[1]} are supported; {DEFAULT} runs nearly everywhere")
     if requested > newest:
         raise ExportError(f"export: {target} loads opset {newest} at most, not {requested}",
                           f"leave out opset, or pass opset={newest}")

@@ -1,5 +1,4 @@
-"""Saves compiled functions to files and loads them: `save` of a compiled function, and
-`fw.load_compiled`."""
+"""Saves compiled functions to files (`save`) and loads them (`fw.load_compiled`)."""
 
 from .loaded import LoadedFunction, load_compiled
 

@@ -30,7 +30,7 @@ _READ_ERRORS = (AttributeError, LookupError, ValueError, TypeError)
 
 
 class CapturedState:
-    """The objects to which paths lead that do not begin with an argument."""
+    """The objects at the access paths that begin outside of the arguments."""
 
     def __init__(self, read: PathReader, effects: Iterable[SideEffect], labels: Sequence[str],
                  names: Mapping[int, str]) -> None:
@@ -145,8 +145,7 @@ class CapturedState:
 
 
 def best_names(paths: Iterable[Path], read: PathReader) -> dict[int, str]:
-    """Names of tensors by id. Of several paths to a tensor, one through a module names it, or else
-    the shortest."""
+    """Names of tensors by id, from a path through a module, or else from the shortest path."""
     paths_by_id: dict[int, Path] = {}
     for path in dict.fromkeys(paths):
         with contextlib.suppress(*_READ_ERRORS):

@@ -58,7 +58,7 @@ class SavedProgram(Replay):
         try:
             failed = self.check(args, kwargs)
         except MISSING:
-            return "as many arguments, of the same structure"
+            return "the arguments have the number and structure of the recording"
         return "" if failed < 0 else self._failure(self.guards[failed], args, kwargs)
 
     def _failure(self, guard: Any, args: Any, kwargs: Any) -> str:
@@ -75,12 +75,12 @@ class SavedProgram(Replay):
             try:
                 failed = leaf.check(args, kwargs)
             except MISSING:
-                failures.append("every value that the recording read exists")
+                failures.append("all values that the recording read exist")
                 continue
             if failed >= 0:
                 failures.append(self._failure(leaf.exit_guards[failed], args, kwargs))
         sites = dict.fromkeys(at.site for at in walk(self.root) if isinstance(at, Branch))
-        return failures or [f"decisions as they were recorded ({', '.join(sites)})"]
+        return failures or [f"the decisions have recorded outcomes ({', '.join(sites)})"]
 
     def _failed(self, error: Exception) -> Any:
         raise error
@@ -181,7 +181,8 @@ class LoadedFunction:
         text = "; or for ".join(messages[:_MAX_REASONS])
         if len(messages) > _MAX_REASONS:
             text += f"; and {len(messages) - _MAX_REASONS} more"
-        return ArgumentError(f"{self.__name__} was not saved for this call, but for {text}",
+        return ArgumentError(f"{self.__name__} was not saved for this call, but for calls in "
+                             f"which {text}",
                              "call the function with such arguments before it is saved")
 
     def _with_names(self, reason: str) -> str:
@@ -223,7 +224,8 @@ class LoadedFunction:
         for name, tensor in self._tensors.items():
             if (state[name].shape, state[name].dtype) != (tensor.shape, tensor.dtype):
                 raise StateError(f"{name!r} is {_shown(tensor.detach())}, got "
-                                 f"{_shown(state[name].detach())}")
+                                 f"{_shown(state[name].detach())}",
+                                 "state_dict() shows the shapes and dtypes")
         for name, tensor in self._tensors.items():
             tensor._data = state[name].detach()._data
 
@@ -266,4 +268,5 @@ def load_compiled(path: Any) -> LoadedFunction:
         raise
     except (LookupError, TypeError, ValueError, AttributeError) as error:
         raise ImportModelError(f"this version cannot read the program in {os.fspath(path)!r}: "
-                               f"{type(error).__name__}: {error}") from error
+                               f"{type(error).__name__}: {error}",
+                               "save it again with this version") from error

@@ -56,14 +56,14 @@ _PLAIN: dict[type, Codec] = {
     complex: Codec("complex", lambda x, to: [x.real, x.imag], lambda parts, of: complex(*parts)),
     bytes: Codec("bytes", lambda x, to: [x.hex()], lambda parts, of: bytes.fromhex(parts[0])),
     bytearray: Codec("bytearray", lambda x, to: [x.hex()],
-                    lambda parts, of: bytearray.fromhex(parts[0])),
+                     lambda parts, of: bytearray.fromhex(parts[0])),
     type(...): Codec("ellipsis", lambda x, to: [], lambda parts, of: ...),
     slice: Codec("slice", lambda x, to: list(map(to.value, (x.start, x.stop, x.step))),
-                lambda parts, of: slice(*map(of.value, parts))),
+                 lambda parts, of: slice(*map(of.value, parts))),
     range: Codec("range", lambda x, to: [x.start, x.stop, x.step],
-                lambda parts, of: range(*parts)),
+                 lambda parts, of: range(*parts)),
     types.MappingProxyType: Codec("mapping", lambda x, to: [to.value(dict(x))],
-                                 lambda parts, of: of.value(parts[0])),
+                                  lambda parts, of: of.value(parts[0])),
 }
 
 
@@ -100,11 +100,11 @@ _VALUES: dict[type, Codec] = {
     ScalarExpr: Codec("formula", _write_formula, lambda parts, of: ScalarExpr(
         parts[0], tuple(map(of.value, parts[1:]))), id),
     ScalarConstant: Codec("constant", lambda x, to: [to.value(x.value)],
-                         lambda parts, of: ScalarConstant(of.value(parts[0]))),
+                          lambda parts, of: ScalarConstant(of.value(parts[0]))),
     SizeExpr: Codec("expr", lambda x, to: [to.value(x.terms)],
-                   lambda parts, of: SizeExpr(dict(of.value(parts[0])))),
+                    lambda parts, of: SizeExpr(dict(of.value(parts[0])))),
     Dim: Codec("dim", lambda x, to: [to.value(x.expr)],
-              lambda parts, of: of.about.names.sizes.make(of.value(parts[0]))),
+               lambda parts, of: of.about.names.sizes.make(of.value(parts[0]))),
     **{cls: record(cls) for cls in (SizeSymbol, Quotient, SizeCondition, DynamicInputs)},
 }
 

@@ -85,9 +85,9 @@ def test_what_is_no_library_is_refused_with_its_line(name: str, tmp_path: Path) 
 @pytest.mark.parametrize(("path", "options", "what"), [
     ("no-name", {}, "cannot be the prefix of C functions"),
     ("missing/model", {}, "there is no folder"),
-    ("model", {"weights": "somewhere"}, "weights are"),
+    ("model", {"weights": "somewhere"}, "weights="),
     ("model", {"target": "sparc"}, "no code is generated for 'sparc'"),
-    ("model", {"threads": 0}, "threads is at least 1, not 0"),
+    ("model", {"threads": 0}, "threads=0 is less than 1"),
     ("model", {"target": "x86_64-pc-windows-msvc"}, "for the system of x86_64-pc-windows-msvc"),
     ("model", {"target": "aarch64-apple-darwin", "library": True},
      "no linker for the target is installed"),

@@ -565,7 +565,7 @@ def test_a_tape_without_a_way_back_of_its_own() -> None:
         return y * 2
 
     for _ in range(3):
-        with pytest.raises(fw.GradientError, match="given up"):
+        with pytest.raises(fw.GradientError, match="freed"):
             f(fw.ones(2)).sum().backward()
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -274,3 +275,20 @@ def test_what_no_kernel_computes_is_left_to_numpy(everything_is_large: list[str]
     for _ in range(3):  # more code is made for calls that come again
         assert fw.broadcast_to(x, (24, 4)).tolist() == x.tolist()
     assert "alias" not in everything_is_large
+
+
+def test_files_that_the_compiler_reads_are_no_effects_of_a_traced_function(
+        monkeypatch: pytest.MonkeyPatch) -> None:
+    """Python 3.12 and later report calls of C functions in the engine to the trace."""
+    def reads_a_file(*args: Any) -> None:
+        Path(__file__).read_text(encoding="utf-8")
+
+    monkeypatch.setattr(op_compiler, "_make_call", reads_a_file)
+    monkeypatch.setattr(op_compiler, "_CALLS", {})
+
+    @fw.compile(fullgraph=True)
+    def f(x: fw.Tensor) -> fw.Tensor:
+        y = x.exp()
+        return y * 2 if y.sum() > 0 else y  # the decision needs the values
+
+    f(fw.ones(1 << 18))

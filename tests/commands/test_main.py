@@ -94,10 +94,11 @@ def test_interrupted(call: Any, monkeypatch: pytest.MonkeyPatch) -> None:
 # ---- errors, each with what a user is told
 ERRORS = [
     ("nett.py:Net", "there is no file nett.py\n  help: in that folder there is net.py"),
-    ("net.py", "'net.py' names no function: write file.py:name; in it are Net, Sized, made, "),
+    ("net.py", "'net.py' names no function\n"
+               "  help: write file.py:name; the names are Net, Sized, made, "),
     ("net.py:Nett", "net.py has no 'Nett'\n  help: did you mean Net?"),
     ("net.py:model.heat", "Net of net.py has no 'heat'\n  help: did you mean head?"),
-    ("net.py:number", "net.py:number is a int, not a function or module"),
+    ("net.py:number", "net.py:number is of type int, not a function or module"),
     ("net.py:Sized", "net.py:Sized is a class whose constructor takes arguments\n  help: name "),
     ("net.py:product", "product takes x, y: x, y missing\n  help: describe it, as in --input"),
     ("bad.py:f", '  File "{folder}/bad.py", line 2\n    def f(x:\n'),

@@ -40,7 +40,7 @@ def test_for_programs(call: Any, data: np.ndarray) -> None:
     found = call("quantize", "net.py:model", "--data", "data.npz", "--out", "q.onnx",
                  "--activations", "dynamic", "--skip", "head", "--batch", "16", "--json").json
     assert [layer["name"] for layer in found["layers"]] == ["encoder"]
-    assert found["kept"] == {"head": "as it is in `skip`"} and found["to"] == "int8"
+    assert found["kept"] == {"head": "`skip` names it"} and found["to"] == "int8"
     assert found["output"]["signal_to_noise_db"] > 20
     assert "DynamicQuantizeLinear" in {n.op_type for n in onnx.load("q.onnx").graph.node}
     assert found["model"]["path"] == "q.onnx" and {"batch": 16} in found["model"]["checked_sizes"]

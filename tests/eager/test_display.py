@@ -111,4 +111,4 @@ def test_no_histogram_without_a_spread(x: fw.Tensor) -> None:
 def test_text_is_escaped_and_large_tensors_say_that_a_part_was_looked_at() -> None:
     assert "grad_fn=&lt;multiply&gt;" in (fw.ones(1).requires_grad_() * 2)._repr_html_()
     large = fw.broadcast_to(fw.tensor(1.0), (3, 1 << 22))
-    assert facts(large)["looked at"] == "4,194,304 of 12,582,912 elements"
+    assert facts(large)["sample"] == "4,194,304 of 12,582,912 elements"

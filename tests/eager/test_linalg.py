@@ -256,7 +256,7 @@ def test_norm_is_of_all_elements_of_a_vector_or_of_a_matrix(rng: Any) -> None:
     same(L.norm(x, 1), np.linalg.norm(x.numpy(), 1))
     same(L.norm(x[0], 1), np.linalg.norm(x.numpy()[0], 1))
     same(L.norm(x, axis=0, keepdims=True), np.linalg.norm(x.numpy(), axis=0, keepdims=True))
-    with pytest.raises(fw.ShapeError, match="norm: order 1 of a tensor with axes"):
+    with pytest.raises(fw.ShapeError, match="norm: ord=1 needs an axis for a tensor of shape"):
         L.norm(x[None], 1)
     with pytest.raises(fw.ArgumentError, match="matrix_norm: ord 3 is not known"):
         L.matrix_norm(x, ord=3)

@@ -241,7 +241,7 @@ def test_attention_is_made_small_by_its_projections() -> None:
     assert [x.name for x in small.report.layers] == [
         f"attend.{part}" for part in ("q_proj", "k_proj", "v_proj", "out_proj")]
     assert small.report.output.decibels is not None and small.report.output.decibels > 30
-    with pytest.raises(ArgumentError, match="there is no layer to bring to int8"):
+    with pytest.raises(ArgumentError, match="there is no layer to convert to int8"):
         fw.quantize(seeded(Across), data, skip=nn.MultiheadAttention)
 
 
@@ -370,8 +370,8 @@ def test_what_stays_is_told_with_its_reason() -> None:
 
     model = Some(*model)
     kept = fw.quantize(model, [drawn(2, 4)]).report.kept
-    assert kept == {"1": "there is no small form of Own",
-                    "2": "there is no small form of LayerNorm",
+    assert kept == {"1": "Own has no quantized form",
+                    "2": "LayerNorm has no quantized form",
                     "3": "its weight is float64, not float32",
                     "4": "no batch of the data calls it",
                     "5.0": "sums of more than 32768 products do not fit in int32"}
@@ -440,7 +440,7 @@ REFUSED: dict[str, tuple[Any, str]] = {
                                             activations="dynamic"),
                         "the weight of '0' has nan or inf"),
     "nothing to do": (lambda: fw.quantize(nn.Sequential(nn.ReLU()), [fw.zeros(2)]),
-                      "there is no layer to bring to int8 in Sequential"),
+                      "there is no layer to convert to int8 in Sequential"),
     "integers": (lambda: fw.quantize(nn.Linear(2, 2).type(fw.int64), [fw.zeros(2, 2)]),
                  "the parameter 'weight' is int64"),
     "a function": (lambda: fw.quantize(fw.relu, [fw.zeros(2)]), "takes a model, a fw.nn.Module"),

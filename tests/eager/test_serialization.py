@@ -359,9 +359,9 @@ def a_zip(name: str) -> bytes:
     (a_zip("x.npy"), ": it is NumPy's .npz", "np.load"),
     (b"version https://git-lfs.github.com/spec/v1\noid", ": it is a pointer of Git LFS",
      "git lfs pull"),
-    (b"<!DOCTYPE html><html>", ": it is HTML or XML", "a page"),
+    (b"<!DOCTYPE html><html>", ": it is HTML or XML", "a web page"),
     (b"", ": it is empty", ""), (b"\x01\x02", ": it is cut off", ""),
-    (b"just some text, not a model", "", "fw.load reads what fw.save or safetensors"),
+    (b"just some text, not a model", "", "fw.load reads files that fw.save or safetensors"),
 ])
 def test_other_files_are_recognised(tmp_path: Path, content: bytes, kind: str, help: str) -> None:
     path = tmp_path / "model.bin"

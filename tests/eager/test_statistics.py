@@ -87,6 +87,15 @@ def test_bincount() -> None:
     assert w.grad.tolist() == [1, 1, 10]
 
 
+@pytest.mark.parametrize("dtype", [fw.bool, fw.uint8, fw.int64, fw.float64])
+@pytest.mark.parametrize("count", [0, 3])
+def test_weights_are_summed_in_float64(dtype: np.dtype, count: int) -> None:
+    numbers, weights = np.array([1, 1, 3][:count]), np.array([1, 2, 3][:count]).astype(dtype)
+    found = fw.bincount(fw.asarray(numbers.astype(int)), fw.asarray(weights))
+    assert found.dtype == fw.float64
+    assert found.tolist() == np.bincount(numbers.astype(int), weights).tolist()
+
+
 @pytest.mark.parametrize("bins", [1, 10, [-1.0, 0.0, 0.1, 2.0]])
 @pytest.mark.parametrize("limits", [None, (-1.0, 1.0)])
 @pytest.mark.parametrize("density", [False, True])

@@ -170,7 +170,7 @@ def test_layers_of_a_loaded_model_have_the_names_of_its_weights(tmp_path: Path) 
     fw.onnx.export(DigitNet().eval(), (given[0],), tmp_path / "m.onnx")
     report = fw.quantize(fw.onnx.load(tmp_path / "m.onnx"), given, skip="conv1").report
     assert [x.name for x in report.layers] == ["conv2.weight", "linear1.weight", "linear2.weight"]
-    assert report.kept == {"conv1.weight": "as it is in `skip`"}
+    assert report.kept == {"conv1.weight": "`skip` names it"}
 
 
 TWICE = """<ir_version: 8, opset_import: ["": 18]> twice (float[2,3] x) => (float[2,3] y) {

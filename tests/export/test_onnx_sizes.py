@@ -187,8 +187,8 @@ def fixed_by_shape(x: fw.Tensor) -> fw.Tensor:
     (fixed_by_range, "was fixed to 4 by a use that needs a plain int"),
     (fixed_by_len, "was fixed to 4 by a use that needs a plain int"),
     (fixed_by_sqrt, "was fixed to 4 by a use that needs a plain float"),
-    (fixed_by_comparison, "holds only where batch == 4"),
-    (fixed_by_shape, "holds only where batch == 4"),
+    (fixed_by_comparison, "valid only for batch == 4"),
+    (fixed_by_shape, "valid only for batch == 4"),
 ])
 def test_a_fixed_size_names_the_line(fn: Any, words: str, path: Path) -> None:
     with pytest.raises(fw.ExportError) as caught:

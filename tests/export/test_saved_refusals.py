@@ -170,7 +170,7 @@ def test_a_decision_that_was_never_taken(tmp_path: Path) -> None:
     saved = loaded(f, tmp_path)
     for _ in range(4):
         assert np.array_equal(saved(fw.ones(2)).numpy(), [2.0, 2.0])
-        with pytest.raises(fw.ArgumentError, match=r"decisions as they were recorded \(test_saved"):
+        with pytest.raises(fw.ArgumentError, match=r"have recorded outcomes \(test_saved"):
             saved(-fw.ones(2))
 
 

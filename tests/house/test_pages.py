@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from house import file_map
 from house.repo import ROOT, files, project, shape_of
 
 # A block of Python, and the block without a language that follows at once, if there is one.
@@ -104,3 +105,8 @@ def test_the_workflow_runs_the_supported_pythons() -> None:
 
 def test_training_is_such_a_page() -> None:
     assert len(BLOCK.findall(TEXTS["training"])) == 4
+
+
+def test_the_page_of_files_is_up_to_date() -> None:
+    assert file_map.PAGE.read_text(encoding="utf-8") == file_map.page(), \
+        "write it anew: PYTHONPATH=tests python -m house.file_map"

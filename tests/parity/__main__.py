@@ -6,10 +6,10 @@ import argparse
 import sys
 from pathlib import Path
 
-from parity import page_functions, page_onnx, page_training
+from parity import page_functions, page_onnx, page_torch_ops, page_training
 
 PAGES = {"parity.md": page_functions.text, "parity_training.md": page_training.text,
-         "parity_onnx.md": page_onnx.text}
+         "parity_onnx.md": page_onnx.text, "torch_ops.md": page_torch_ops.text}
 
 
 def main() -> int:

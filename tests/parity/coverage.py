@@ -8,6 +8,7 @@ from typing import Any
 import fusewire as fw
 
 NAMESPACES = {"": fw, "linalg.": fw.linalg, "fft.": fw.fft, "special.": fw.special,
+              "signal.": fw.signal, "signal.windows.": fw.signal.windows,
               "nn.functional.": fw.nn.functional}
 
 # Functions that are not of tensors to tensors, or that have no counterpart.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import torch
 from inputs import given, x
 from parity.entry import Table
@@ -24,6 +25,11 @@ for name in "erf erfc erfcx i0 i0e i1 i1e ndtr log_ndtr expit sinc exp2 expm1".s
     special(name, x(3, 4), also=[[given(0.5, -1.0, 5.0)]])
     special(name, given(0.0), label="at 0", differs={
         "grad grad": "torch's is nan"} if name == "sinc" else {})
+for name in ("modified_bessel_k0", "modified_bessel_k1"):
+    for scaled in ("", "scaled_"):
+        special(scaled + name, x(3, 4, low=0.2, high=9), grad=False)
+        special(scaled + name, given(0.0, -1.0, np.inf, np.nan), label="special", grad=False)
+special("spherical_bessel_j0", x(3, 4), also=[[given(0.0, 0.4, -30.0)]], grad=False)
 special("sigmoid", x(3, 4), theirs="special.expit")
 for name in "digamma gammaln psi lgamma".split():
     special(name, x(3, 4, low=0.2, high=6), theirs={"lgamma": "lgamma"}.get(name))

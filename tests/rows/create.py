@@ -61,3 +61,7 @@ for shape, dtype in (((5, 27), f4), ((), f4), ((0, 3), f4), ((70,), f8), ((9,), 
         lambda s, a=shape, d=dtype: uniform_reference(s, a, d), label=f"{shape} {dtype}",
         grad=False, errors=(Bad(lambda: fw.rand(2, dtype=fw.int32), "rand: numbers from 0 to 1"),
                 Bad(lambda: fw.rand(-2), "rand: sizes are not negative")))
+for args, more in (((0, 3, 7), {}), ((1, -1, 3), {"base": 2.0}), ((0, 2, 4), {"endpoint": False})):
+    row("pow", lambda a=args, m=more: fw.logspace(*a, **m, dtype=fw.float64), [lambda rng: ()],
+        lambda a=args, m=more: np.logspace(*a, **m), label=f"logspace {args} {more}", errors=(
+            Bad(lambda: fw.logspace(0, 1, -1), "linspace: num is a whole number"),))

@@ -17,7 +17,7 @@ def scan(op: str, call: Any, reference: Any, dtypes: Any, low: float = -3, high:
          **more: Any) -> None:
     """Rows of one scan along the first, the middle and the last axis, and along empty ones."""
     bad = (Bad(lambda: call(fw.zeros(2, 3), 2), "axis 2 is out of range for a tensor with 2"),
-           Bad(lambda: call(fw.zeros(()), 0), "axis 0 is out of range for a tensor with 0"))
+           Bad(lambda: call(fw.zeros(()), 1), "axis 1 is out of range for a tensor with 1"))
     for axis in (0, 1, -1):
         makers = [arrays((2, 3, 4), dtypes=d, low=low, high=high) for d in dtypes]
         row(op, lambda x, a=axis: call(x, a), makers, lambda x, a=axis: reference(x, a),
@@ -26,6 +26,8 @@ def scan(op: str, call: Any, reference: Any, dtypes: Any, low: float = -3, high:
         [arrays((0, 2)), arrays((1, 2)), arrays((130, 2), low=0.9, high=1),
          strided(1, low=low, high=high), special(1), special(1, f8)],
         lambda x: reference(x, 0), label="empty, long, special", **{**more, "tolerance": 1e-5})
+    row("alias", lambda x: call(x, -1), [arrays((), dtypes=d) for d in dtypes],
+        lambda x: reference(x.reshape(1), 0)[0], label=f"{op}, 0-d", **more)
 
 
 def summed(x: Array, axis: int) -> Array:

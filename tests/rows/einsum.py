@@ -39,7 +39,8 @@ for spec, given in EINSUMS:
         lambda *xs, s=spec: np.einsum(s, *xs), label=f"einsum {spec}", errors=(
             Bad(lambda: fw.einsum("ij,jk", fw.ones(2, 3), fw.ones(2, 3)),
                 "einsum 'ij,jk': axis 'j' is 3 in one place and 2 in another"),
-            Bad(lambda: fw.einsum("ij,j", fw.ones(2, 3)), "einsum: 'ij,j' names 2 operands, 1"),
+            Bad(lambda: fw.einsum("ij,j", fw.ones(2, 3)),
+                "einsum: 'ij,j' names 2 operands, but got 1"),
             Bad(lambda: fw.einsum("ij", fw.ones(2)), "einsum: 'ij' in 'ij' names 2 axes"),
             Bad(lambda: fw.einsum("i->ii", fw.ones(2)), "einsum: 'i' in the result of 'i->ii'"),
             Bad(lambda: fw.einsum("i->j", fw.ones(2)), "einsum: 'j' in the result of 'i->j'"),

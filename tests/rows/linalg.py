@@ -237,8 +237,8 @@ row("inv", lambda x: L.matrix_power(x, -3), [square(2, dtype=f8)],
 row("contract", lambda a, b, c: L.multi_dot([a, b, c]),
     [lambda rng: tuple(numbers(rng, s, f8) for s in ((2, 9), (9, 3), (3,)))],
     lambda a, b, c: a @ b @ c, label="multi_dot", errors=(
-        Bad(lambda: L.multi_dot([fw.ones(2, 2)]), "multi_dot: 1 matrices"),
+        Bad(lambda: L.multi_dot([fw.ones(2, 2)]), "multi_dot: takes two or more matrices, got 1"),
         Bad(lambda: L.multi_dot([fw.ones(2, 2), fw.ones(2), fw.ones(2, 2)]),
-            "multi_dot: number 1 has shape (2,)")))
+            "multi_dot: operand 1 of shape (2,) is no matrix")))
 row("multiply", lambda x: L.vander(x, N=4), [arrays((2, 3), dtypes=f8), arrays((3,), dtypes=i8)],
     lambda x: x[..., None] ** np.arange(4), label="vander")

@@ -52,3 +52,11 @@ row("max", lambda x: reduce.max(x, 0), [arrays((2, 0)), arrays((1, 0, 3))], lamb
     label="nothing of nothing", smooth=False)
 reduction("any", np.any, (b1, f4, i4), grad=False)
 reduction("all", np.all, (b1, f4, i4), grad=False)
+for part, name in enumerate(("min", "max")):
+    row(name, lambda x, p=part: fw.aminmax(x)[p], [arrays((2, 3)), special(1)],
+        getattr(np, name), label="of aminmax", smooth=False)
+    row(name, lambda x, p=part: fw.aminmax(x, 0, True)[p],
+        [arrays((2, 3)), arrays((3,), dtypes=i4)],
+        lambda x, f=name: getattr(np, f)(x, axis=0, keepdims=True), label="of aminmax along 0",
+        smooth=False, errors=(Bad(lambda: fw.aminmax(fw.zeros(0)), "aminmax: axis"),
+                              Bad(lambda: fw.aminmax(fw.tensor([1j])), "aminmax: complex")))

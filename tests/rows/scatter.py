@@ -91,3 +91,75 @@ row("scatter", lambda x, i, src: fw.scatter(x, 0, i, src, "prod"),
     [lambda rng: (np.array([2.0, 3.0, 0.0]), np.array([0, 0, 1, 1, 2, 0]),
                   np.array([0.0, 2.0, 0.0, 0.0, 5.0, 3.0]))],
     lambda x, i, src: written(x, i, src, 0, "prod"), label="prod, with zeros")
+
+
+# ---- slices and elements at indices
+def slices(axis: int, dtype: Any = f4, distinct: bool = False) -> Any:
+    """Makes a tensor, indices of some of its slices along `axis`, and a slice for each."""
+    def make(rng: np.random.Generator) -> tuple[Array, Array, Array]:
+        x = numbers(rng, (4, 5), dtype, 1)
+        index = rng.permutation(x.shape[axis])[:3] if distinct else rng.integers(-2, 3, 6)
+        return x, index, numbers(rng, np.take(x, index, axis).shape, dtype, 1)
+
+    return make
+
+
+def reduced(x: Array, index: Array, src: Array, axis: int, how: str, with_x: bool) -> Array:
+    """The slices of each index, and of `x`, combined by NumPy."""
+    out, index = np.moveaxis(x, axis, 0).copy(), index % x.shape[axis]
+    parts = np.moveaxis(src, axis, 0)
+    combine = {"mean": np.mean, "prod": np.prod, "amax": np.max, "amin": np.min}[how]
+    for i in sorted({*index.tolist()}):
+        some = [*([out[i]] if with_x else []), *parts[index == i]]
+        combined = combine(np.stack(some), 0)
+        out[i] = combined if x.dtype.kind == "f" else np.floor(combined)
+    return np.moveaxis(out, 0, axis)
+
+
+for axis in (0, 1):
+    row("index_put", lambda x, i, v, a=axis: fw.index_copy(x, a, i, v),
+        [slices(axis), slices(axis, f8), slices(axis, i8), slices(axis, distinct=True)],
+        lambda x, i, v, a=axis: np.moveaxis(put(np.moveaxis(x, a, 0), (i,), np.moveaxis(v, a, 0)),
+                                            0, a), label=f"index_copy, axis={axis}", errors=(
+            Bad(lambda: fw.index_copy(fw.zeros(2), 0, fw.tensor([2]), 1.0), "index 2 is out of"),
+            Bad(lambda: fw.index_copy(fw.zeros(2), 0, fw.tensor([0]), fw.ones(2)), "values (2,)"),
+            Bad(lambda: fw.index_copy(fw.zeros(2), 0, fw.tensor([0]), 1j), "values of complex")))
+    for how in ("prod", "mean", "amax", "amin"):
+        for with_x in (True, False):
+            row("scatter",
+                lambda x, i, v, a=axis, h=how, w=with_x: fw.index_reduce(x, a, i, v, h, w),
+                [slices(axis, f8), slices(axis), slices(axis, i8)],
+                lambda x, i, v, a=axis, h=how, w=with_x: reduced(x, i, v, a, h, w),
+                label=f"{how} by index_reduce, axis={axis}, include_self={with_x}", tolerance=1e-5,
+                smooth=how in ("prod", "mean"), errors=(
+                    Bad(lambda: fw.index_reduce(fw.zeros(2), 0, fw.tensor([0]), 1.0, "sum"),
+                        "index_reduce: reduce='sum' is not known"),
+                    Bad(lambda: fw.index_reduce(fw.zeros(2), 0, fw.tensor([[0]]), 1.0, "mean"),
+                        "index_reduce: the index has 2 axes")))
+
+
+def put(x: Array, at: tuple[Array, ...], v: Array, add: bool = False) -> Array:
+    """One value after the other."""
+    out = np.array(x)
+    at = np.broadcast_arrays(*at)
+    v = np.broadcast_to(v, (*at[0].shape, *x.shape[len(at):]))
+    for p in np.ndindex(at[0].shape):
+        to = tuple(int(i[p]) for i in at)
+        out[to] = out[to] + v[p] if add else v[p]
+    return out
+
+
+def elements(rng: np.random.Generator) -> tuple[Array, ...]:
+    return (numbers(rng, (3, 4, 2), f8), rng.integers(-3, 3, (5, 1)), rng.integers(0, 4, 3),
+            numbers(rng, (3, 2), f8))
+
+
+for add in (False, True):
+    row("add_at" if add else "index_put",
+        lambda x, i, j, v, a=add: fw.index_put(x, (i, j), v, accumulate=a), [elements],
+        lambda x, i, j, v, a=add: put(x, (i, j), v, a), label=f"by two indices, accumulate={add}",
+        errors=(
+            Bad(lambda: fw.index_put(fw.zeros(2), [], 1.0), "index_put: no indices for the 1 axes"),
+            Bad(lambda: fw.index_put(fw.zeros(2), [fw.tensor([0.0])], 1.0), "indices are integers"),
+            Bad(lambda: fw.index_put(fw.zeros(2), [fw.tensor([2])], 1.0), "index 2 is out of"),
+            Bad(lambda: fw.index_put(fw.zeros(2), [fw.tensor([0])], fw.ones(3)), "(3,)")))

@@ -63,3 +63,7 @@ row("searchsorted", lambda x, v: fw.searchsorted(x, v),
     [lambda rng: (np.array([-np.inf, 0.0, 1.0, np.inf, np.nan], f4),
                   np.array([np.nan, np.inf, -np.inf, 0.5], f4))],
     np.searchsorted, label="nan and inf")
+for right in (False, True):
+    row("searchsorted", lambda x, v, r=right: fw.bucketize(v, x, r), [sorted_and(7, 5)],
+        lambda x, v, r=right: np.digitize(v, x, right=not r), label=f"bucketize, right={right}",
+        errors=(Bad(lambda: fw.bucketize(1.0, fw.zeros(2, 2)), "the sorted values have 2 axes"),))

@@ -9,7 +9,7 @@ import numpy as np
 from rows.row import Array, Bad, arrays, f4, f8, i8, row, special, strided, unary_inputs
 
 import fusewire as fw
-from fusewire.eager.ops.special import gamma
+from fusewire.eager.ops.special import bessel_k, gamma
 from fusewire.eager.ops.special import special as functions
 
 
@@ -100,6 +100,21 @@ for name, order in (("i0", 0), ("i1", 1), ("i0e", 0), ("i1e", 1)):
     smooth(name, each(bessel), 0.2, 4, op="bessel_i")
     row("bessel_i", getattr(functions, name), [arrays((40,), dtypes=f8, low=-60, high=60)],
         each(bessel), label=f"{name} far")
+
+for name, order in (("modified_bessel_k0", 0), ("modified_bessel_k1", 1),
+                    ("scaled_modified_bessel_k0", 0), ("scaled_modified_bessel_k1", 1)):
+    def second_kind(x: float, order: int = order, scaled: bool = name[0] == "s") -> float:
+        t = np.arange(-300, 301) * 0.04
+        return float(np.exp(x * scaled - x * np.cosh(t) + order * t).sum() * 0.02)
+
+    smooth(name, each(second_kind), 0.2, 5, module=bessel_k)
+    row(name, getattr(bessel_k, name), [arrays((40,), dtypes=f8, low=1e-4, high=60)],
+        each(second_kind), label="far")
+    row(name, getattr(bessel_k, name), [lambda rng: (np.array([0.0, -1.0, np.nan, np.inf]),)],
+        lambda x: np.array([np.inf, np.nan, np.nan, 0.0]), label="specials", grad=False)
+smooth("spherical_bessel_j0", lambda x: np.sinc(x.astype(f8) / np.pi), -9, 9, module=bessel_k)
+row("spherical_bessel_j0", bessel_k.spherical_bessel_j0,
+    [lambda rng: (np.array([0.0, 1e-9, -1.0, 0.999]),)], lambda x: np.sinc(x / np.pi), label="near")
 
 # ---- logarithms
 XLOG = [arrays((3, 5), (3, 5), low=0.2), arrays((2, 1), (3,), dtypes=f8, low=0.2),

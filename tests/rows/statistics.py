@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 import numpy as np
@@ -131,3 +132,88 @@ row("concat", lambda x, y: fw.hstack([x, y]), [arrays((2, 3), (2, 1)), arrays((3
     lambda x, y: np.hstack([x, y]), label="hstack")
 row("concat", lambda x, y: fw.vstack([x, y]), [arrays((2, 3), (1, 3)), arrays((3,), (3,))],
     lambda x, y: np.vstack([x, y]), label="vstack")
+row("concat", lambda *xs: fw.dstack(xs), [arrays((2, 3), (2, 3)), arrays((3,), (3,)),
+                                          arrays((), (), dtypes=i8), arrays((2, 1, 3), (2, 1, 2))],
+    lambda *xs: np.dstack(xs), label="dstack")
+row("concat", lambda *xs: fw.column_stack(xs), [arrays((2, 3), (2,)), arrays((3,), (3,)),
+                                                arrays((3, 0), (3,), dtypes=(i8, f4))],
+    lambda *xs: np.column_stack(xs), label="column_stack", errors=(
+        Bad(lambda: fw.column_stack([]), "column_stack: takes a list"),
+        Bad(lambda: fw.dstack(fw.ones(2)), "dstack: takes a list or tuple")))
+for name, shapes in (("hsplit", ((4,), (3, 4), (2, 4, 3))), ("dsplit", ((2, 3, 4), (1, 2, 4, 2)))):
+    for parts in (2, [1, 3]):
+        row("slice", lambda x, f=name, p=parts: getattr(fw, f)(x, p)[1],
+            [arrays(shape) for shape in shapes],
+            lambda x, f=name, p=parts: getattr(np, f)(x, p)[1], label=f"{name} {parts}", errors=(
+                Bad(lambda f=name: getattr(fw, f)(fw.zeros(()), 1), f"{name}: needs"),
+                Bad(lambda f=name: getattr(fw, f)(fw.zeros(2, 3, 3), 2),
+                    f"{name}: 2 equal parts of axis")))
+
+# ---- rows of several vectors
+row("concat", fw.cartesian_prod,
+    [arrays((2,), (3,), (2,)), arrays((2,), (0,), dtypes=(i8, f4))],
+    lambda *xs: np.stack([x.ravel() for x in np.meshgrid(*xs, indexing="ij")], 1),
+    label="cartesian_prod", errors=(
+        Bad(lambda: fw.cartesian_prod(fw.ones(2, 2)), "cartesian_prod: takes vectors"),
+        Bad(lambda: fw.cartesian_prod(), "cartesian_prod: takes a list")))
+for r, again in ((2, False), (3, True), (1, False), (5, False), (0, False)):
+    choose = itertools.combinations_with_replacement if again else itertools.combinations
+    row("take", lambda x, r=r, a=again: fw.combinations(x, r, a), [arrays((4,)), arrays((3,))],
+        lambda x, r=r, c=choose: np.array(rows := list(c(x, r)), x.dtype).reshape(len(rows), r),
+        label=f"combinations of {r}, with_replacement={again}", errors=(
+            Bad(lambda: fw.combinations(fw.ones(2, 2)), "combinations: takes a vector"),
+            Bad(lambda: fw.combinations(fw.ones(2), -1), "combinations: r=-1 elements")))
+
+# ---- derivatives and integrals
+for order in (1, 2):
+    for axis in (0, 1):
+        row("slice", lambda x, a=axis, o=order: fw.gradient(x, 0.5, a, o)[0],
+            [arrays((3, 5), dtypes=f8), arrays((4, 3)), arrays((3, 3), dtypes=i8)],
+            lambda x, a=axis, o=order: np.gradient(x, 0.5, axis=a, edge_order=o),
+            label=f"gradient along {axis}, edge_order={order}", errors=(
+                Bad(lambda: fw.gradient(fw.ones(1)), "gradient: axis 0 of shape (1,) has fewer"),
+                Bad(lambda: fw.gradient(fw.ones(3), edge_order=3), "gradient: edge_order=3"),
+                Bad(lambda: fw.gradient(fw.ones(3), [1, 2]), "gradient: 2 spacings for 1 axes"),
+                Bad(lambda: fw.gradient(fw.ones(3), fw.ones(2)), "gradient: coordinates (2,)")))
+    row("slice", lambda x, t, o=order: fw.gradient(x, [2.0, t], edge_order=o)[1],
+        [lambda rng: (numbers(rng, (3, 5), f8), np.array([0.0, 1, 1.5, 4, 4.25]))],
+        lambda x, t, o=order: np.gradient(x, 2.0, t, edge_order=o)[1],
+        label=f"gradient by coordinates, edge_order={order}")
+row("slice", lambda x: fw.gradient(x)[0], [arrays((2, 3), dtypes=f8)],
+    lambda x: np.gradient(x)[0], label="gradient of two")
+
+
+def integrals(y: Array, x: Array | None, axis: int, dx: float = 1.0) -> Array:
+    means = (np.moveaxis(y, axis, -1)[..., 1:] + np.moveaxis(y, axis, -1)[..., :-1]) / 2
+    gaps = dx if x is None else np.diff(x)
+    return np.moveaxis(np.cumsum(means * gaps, -1), -1, axis)
+
+
+for axis in (0, 1):
+    row("cumulative_sum", lambda y, a=axis: fw.cumulative_trapezoid(y, dx=0.5, axis=a),
+        [arrays((3, 5), dtypes=f8), arrays((2, 2), dtypes=i8), arrays((1, 1))],
+        lambda y, a=axis: integrals(y, None, a, 0.5), label=f"cumulative_trapezoid, {axis}",
+        errors=(
+            Bad(lambda: fw.cumulative_trapezoid(fw.ones(0)), "axis 0 of shape (0,) is empty"),
+            Bad(lambda: fw.cumulative_trapezoid(fw.ones(3), fw.ones(2)), "coordinates (2,)")))
+    row("cumulative_sum", lambda y, x, a=axis: fw.cumulative_trapezoid(y, x, axis=a),
+        [arrays((3, 3), (3,), dtypes=f8)], lambda y, x, a=axis: integrals(y, x, a),
+        label=f"cumulative_trapezoid by coordinates, {axis}")
+
+# ---- counts of points
+row("add_at", lambda x, w: fw.histogramdd(x, (EDGES, 3), [None, (-2, 2)], w).hist,
+    [arrays((30, 2), (30,), dtypes=(i8, f8))],
+    lambda x, w: np.histogramdd(x, (EDGES, 3), [None, (-2, 2)], weights=w)[0], label="histogramdd",
+    errors=(
+        Bad(lambda: fw.histogramdd(fw.zeros(3)), "histogramdd: takes points (n, d)"),
+        Bad(lambda: fw.histogramdd(fw.zeros(3, 2), [1]), "histogramdd: 1 bins and 2 ranges for 2"),
+        Bad(lambda: fw.histogramdd(fw.zeros(3, 2), weights=fw.ones(2)), "weights (2,) for 3")))
+row("add_at", lambda x: fw.histogramdd(x, [EDGES] * 3, density=True).hist,
+    [arrays((30, 3), dtypes=f8)],
+    lambda x: np.histogramdd(x, [EDGES] * 3, density=True)[0], label="histogramdd, density",
+    grad=False)
+for shape in ((6,), (1, 6)):
+    row("contract", fw.cov, [arrays(shape, dtypes=f8)], np.cov, label=f"cov of {shape}",
+        tolerance=1e-5)
+    row("contract", fw.corrcoef, [arrays(shape, dtypes=f8)], np.corrcoef,
+        label=f"corrcoef of {shape}", grad=False)

@@ -41,7 +41,7 @@ class AttentionBackward:
         self.scores = Scores(h, self.task, self.block)
         self.score_gradients = ScoreRows(h.scratch("of_scores", self.block * h.pitch), h.pitch)
         self.result_gradients = ScoreRows(h.scratch("of_results", self.block * (h.values + LINE)),
-                                    h.values + LINE)
+                                          h.values + LINE)
         self.result_dots = h.scratch("along", self.block)
         padded_keys = round_up(h.keys, h.rows)
         self.keys = allocate_panels(h, "plain_keys", self.task, h.keys, h.width)
@@ -140,8 +140,8 @@ class AttentionBackward:
                                       (power * (ExprValue(total) - result_dots)).expr)]
 
             return tile_sums([loop_ir.const(0, h.dtype)] * h.rows, as_index(h.values),
-                        lambda i, k: self.result_gradients.load(local + i, k),
-                        lambda k: self.values.load(panel, k, lane), end)
+                             lambda i, k: self.result_gradients.load(local + i, k),
+                             lambda k: self.values.load(panel, k, lane), end)
 
         return For(p, const(0), panels.expr(),
                    (lane_loop(h.panel_width, h.panel_width, panel, body),))
@@ -157,8 +157,8 @@ class AttentionBackward:
                 return [loop_ir.Store(h.out, index.expr(), (ExprValue(total) * h.scale).expr)]
 
             return tile_sums([loop_ir.const(0, h.dtype)] * h.rows, seen,
-                        lambda i, k: self.score_gradients.load(local + i, k),
-                        lambda k: self.keys.load(panel, k, lane), end)
+                             lambda i, k: self.score_gradients.load(local + i, k),
+                             lambda k: self.keys.load(panel, k, lane), end)
 
         return self.keys.for_each_column(body)
 
@@ -197,8 +197,8 @@ class AttentionBackward:
                 return [loop_ir.Store(into.buffer, into.index_of(panel, key + i, lane), total)]
 
             return tile_sums([into.load(panel, key + i, lane) for i in range(h.rows)], count - skip,
-                        lambda i, k: weights.load(skip + k, key + i),
-                        lambda k: rows.load(skip + k, panel * h.panel_width + lane), end)
+                             lambda i, k: weights.load(skip + k, key + i),
+                             lambda k: rows.load(skip + k, panel * h.panel_width + lane), end)
 
         return into.for_each_column(body)
 
@@ -209,7 +209,7 @@ class AttentionBackward:
         scaled = 1 / LOG2E  # packed queries include the factor log2(e)
         return [*self._store_panels(self.key_gradients, head, as_index(first), scaled),
                 *self._store_panels(self.value_gradients, head,
-                               as_index(first + h.key_heads * h.keys * h.width), 1.0)]
+                                    as_index(first + h.key_heads * h.keys * h.width), 1.0)]
 
     def _store_panels(self, panels: Panels, head: Index, first: Index, by: float) -> list[Stmt]:
         h, (c, key) = self.shape, counter("c", self.shape.keys)

@@ -74,7 +74,7 @@ class AttentionForward:
                 return [loop_ir.Store(h.out, position.expr(), value.expr)]
 
             return tile_sums([loop_ir.const(0, h.dtype)] * h.rows, seen,
-                        lambda i, k: self.scores.powers.load(as_index(i), k),
-                        lambda k: self.values.load(panel, k, lane), end)
+                             lambda i, k: self.scores.powers.load(as_index(i), k),
+                             lambda k: self.values.load(panel, k, lane), end)
 
         return self.values.for_each_column(body)

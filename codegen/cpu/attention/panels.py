@@ -53,8 +53,7 @@ class Panels:
         return statements
 
     def _pack_panels(self, element: Callable[[Index, Index], ExprValue], first: Index, count: int,
-                size: int
-                ) -> list[Stmt]:
+                     size: int) -> list[Stmt]:
         def store(local: dict[str, Index]) -> loop_ir.Store:
             panel, row, lane = local["p"] + first, local["r"], local["j"]
             value = element(row, panel * self.wide + lane)
@@ -69,7 +68,7 @@ class Panels:
         loops: list[Stmt] = []
         if full:
             loops.append(For(p, const(0), const(full),
-                           (lane_loop(self.wide, self.wide, panel, body),)))
+                             (lane_loop(self.wide, self.wide, panel, body),)))
         if rest:
             vector = self.wide // 2
             width = vector if rest <= vector else self.wide
@@ -97,7 +96,8 @@ def lane_loop(count: int, width: int, panel: Index,
 
 
 def tile_sums(begin: Sequence[Expr], depth: Index, row: Callable[[int, Index], Expr],
-         column: Callable[[Index], Expr], end: Callable[[int, Expr], list[Stmt]]) -> list[Stmt]:
+              column: Callable[[Index], Expr], end: Callable[[int, Expr], list[Stmt]]
+              ) -> list[Stmt]:
     """Statements for a tile of sums over k < depth of row(i, k) * column(k).
 
     The sum of row i starts from `begin[i]`; end(i, sum) uses it."""

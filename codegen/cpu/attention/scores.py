@@ -80,8 +80,8 @@ class Scores:
                 return [loop_ir.Store(self.powers.buffer, index, total)]
 
             return tile_sums([loop_ir.const(0, h.dtype)] * h.rows, as_index(h.width),
-                        lambda i, k: self.queries.load(local + i, k),
-                        lambda k: self.keys.load(panel, k, lane), end)
+                             lambda i, k: self.queries.load(local + i, k),
+                             lambda k: self.keys.load(panel, k, lane), end)
 
         return For(p, const(0), panels.expr(),
                    (lane_loop(h.panel_width, h.panel_width, panel, body),))
@@ -97,7 +97,7 @@ class Scores:
         top, total, has_visible = (Register(n, d) for n, d in (
             ("top", h.dtype), ("total", h.dtype), ("some", BOOL)))
         statements: list[Stmt] = [loop_ir.Assign(top, loop_ir.const(-float("inf"), h.dtype)),
-                           loop_ir.Assign(total, loop_ir.const(0, h.dtype))]
+                                  loop_ir.Assign(total, loop_ir.const(0, h.dtype))]
         if h.masked:
             statements.append(loop_ir.Assign(has_visible, loop_ir.const(False, BOOL)))
         statements.append(self._key_loop(as_index(0), seen, lambda c: self._update_maximum(

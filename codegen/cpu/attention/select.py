@@ -27,7 +27,7 @@ class _KernelChoice(NamedTuple):
 
 
 _KERNELS: Mapping[str, _KernelChoice] = {"attention": _KernelChoice(0, AttentionForward),
-                                      "attention_back": _KernelChoice(2, AttentionBackward)}
+                                         "attention_back": _KernelChoice(2, AttentionBackward)}
 
 
 def has_kernel(node: Node, machine: Machine) -> bool:

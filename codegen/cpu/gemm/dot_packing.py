@@ -59,7 +59,7 @@ def lane_packing_for(node: Node, row_operand: int, machine: Machine) -> Iterator
     row, column = node.inputs[row_operand], node.inputs[1 - row_operand]
     if machine.dot8:  # the first factor unsigned, the second signed
         for packing, first, second in ((_BYTES, row, column),
-                                    (replace(_BYTES, swapped=True), column, row)):
+                                       (replace(_BYTES, swapped=True), column, row)):
             if fits(first, _UINT8) and fits(second, _INT8):
                 yield packing
     if machine.dot16 and fits(row, _INT16) and fits(column, _INT16):

@@ -126,7 +126,7 @@ class TileTask(TaskPart):
         k = Var("k")
         position = atom(k, (0, of.block_depth - 1))
         column_value = loop_ir.load(of.packed_columns,
-                         (self.base + of.packed_column_index(position, column)).expr())
+                                    (self.base + of.packed_column_index(position, column)).expr())
         row = self._unpacked_row if of.reads_unpacked else self._packed_row
         rows = [row(tile, i, position, first) for i in range(count)]
         packing = None if of.lane_packing is None else of.lane_packing[0]

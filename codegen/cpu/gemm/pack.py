@@ -28,7 +28,7 @@ def pack_columns(part: TaskPart, base: Index, first: Index, stop: Expr) -> list[
         a: sizes[a] // panel_width if a == of.panel_label else sizes[a] for a in sizes
     } | {"lane": panel_width}
     panel_limits = limits | ({of.panel_label: part.full_panels()}
-                      if of.panel_label == roles.columns[0] else {})
+                             if of.panel_label == roles.columns[0] else {})
     statements = (
         _panels(part, panel_sizes, panel_limits, base, first) if panel_sizes[of.panel_label] else []
     )
@@ -72,8 +72,7 @@ def _block_sizes(part: TaskPart, labels: list[str]) -> dict[str, int]:
 
 def pack_rows(
     part: TaskPart, batch_index: dict[str, Index], rows: RowPlan, base: Index, into: Buffer,
-              first: Index,
-    summed: dict[str, int], limits: dict[str, Expr],
+    first: Index, summed: dict[str, int], limits: dict[str, Expr],
 ) -> list[Stmt]:
     """Statements that pack the rows of a tile at index `base` of `into`.
 
@@ -96,8 +95,7 @@ def pack_rows(
 
     if row_label is not None:
         return pack_loops({"row": rows.count, **summed}, {**limits, "row": rows.packed_count()},
-                          store,
-                          of.vector)
+                          store, of.vector)
     packed = pack_loops(summed, limits, store, of.vector)
     return [For(line, const(0), rows.packed_count(), tuple(packed))]
 

@@ -157,7 +157,7 @@ def _transposed_blocks(nest: PackNest, other: int, pitch: int, source_pitch: int
 
 
 def _transpose_loops(nest: PackNest, blocks: dict[int, tuple[int, int]], rows: int, pitch: int,
-             source_pitch: int) -> list[Stmt]:
+                     source_pitch: int) -> list[Stmt]:
     """Loops over these blocks of two runs, and over all other runs, that transpose each block.
 
     The rows of a block are `pitch` apart where they are written, `source_pitch` where they are
@@ -190,7 +190,7 @@ def _transpose_loops(nest: PackNest, blocks: dict[int, tuple[int, int]], rows: i
 
 def _lane_rank(
     probe: loop_ir.Store, local: dict[str, Index], run: list[str], sizes: dict[str, int],
-                vector: int
+    vector: int,
 ) -> tuple[int, int]:
     """A sort key of how well a run serves as lanes: contiguous reads and writes, then length.
 

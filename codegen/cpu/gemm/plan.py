@@ -46,7 +46,7 @@ class DimRoles:
 
 
 def dim_roles_of(node: Node, lanes: int, row_operand: int, can_coalesce: Callable[[list[str]], bool]
-             ) -> DimRoles:
+                 ) -> DimRoles:
     """The roles of the labels, with operand `row_operand` as rows.
 
     Of the other operand's labels, only the last ones that fill two vectors are columns. The others

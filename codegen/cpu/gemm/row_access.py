@@ -64,7 +64,7 @@ def _is_readable_unpacked(part: TaskPart, value: Any, pitch: int) -> bool:
             or of.persistent[part.roles.row_operand]:
         return False
     return not machine.is_dynamic(pitch) and _max_rows_per_set(pitch * of.packed_dtype.itemsize,
-                                                         of.tile) <= _WAYS
+                                                               of.tile) <= _WAYS
 
 
 def _element_and_strides(part: TaskPart) -> tuple[loop_ir.Expr | None, tuple[int, int]]:
@@ -73,7 +73,7 @@ def _element_and_strides(part: TaskPart) -> tuple[loop_ir.Expr | None, tuple[int
     if labels is None:
         return None, (0, 0)
     indices = element_index(part, labels, atom(row, (0, part.of.rows - 1)),
-                   atom(k, (0, part.of.depth - 1)))
+                            atom(k, (0, part.of.depth - 1)))
     value = part.operand(part.roles.row_operand, indices).expr
     read = single_read(value)
     if read is None:

@@ -26,7 +26,7 @@ class TaskPart:
         self.block, self.row_chunk = block, row_chunk
         self.first_column = block * of.column_step
         self.column_stop = clipped_count(self.first_column, of.column_step,
-                                of.roles.size[of.roles.columns[0]], of.machine)
+                                         of.roles.size[of.roles.columns[0]], of.machine)
         self.inner_columns = of.roles.count(of.roles.columns[1:])
 
     # ---- elements

@@ -95,7 +95,7 @@ class ConvKernel:
         block = TileBlock(self.grid, task)
         p, panel = counter("panel", self.weights.panels)
         panel_loop = For(p, const(0), const(self.weights.panels),
-                   tuple(results.statements(block, panel)))
+                         tuple(results.statements(block, panel)))
         body = (*self.tiles.statements(block), panel_loop)
         scratch = (self.tiles.pixels, self.tiles.data, *results.scratch)
         return Kernel(self.of.name, *buffers_of(body), scratch, var, tasks, body,

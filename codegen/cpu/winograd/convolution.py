@@ -20,12 +20,6 @@ from ..partition_work import sites_of
 from .matrices import KERNEL, Transforms, transforms
 from .tile_grid import tiles_of
 
-_MIN_CHANNELS = 16  # with fewer on either side, transforming tiles costs more than it saves
-_MIN_TILES = 16  # with fewer, reading the weights, four times as many, does not pay
-# direct multiplications per tile multiplication; with less, the transforms do not pay
-_MIN_MULTIPLICATION_RATIO = 1.5
-
-
 Pair = tuple[str, str]
 
 
@@ -90,19 +84,6 @@ class Convolution:
         """(images, rows of tiles, tiles of a row)."""
         return (self.images, *tiles_of(self.space, self.transforms.results))
 
-    def is_worth(self) -> bool:
-        """True if tiles are wanted, and transforming them costs less than it saves."""
-        if not self.tile_results:
-            return False
-        images, rows, columns = self.tile_counts
-        direct = KERNEL ** 2 * self.space[0] * self.space[1]
-        by_tiles = self.transforms.side ** 2 * rows * columns
-        return (
-            min(self.channels, self.filters) >= _MIN_CHANNELS
-            and direct >= _MIN_MULTIPLICATION_RATIO * by_tiles
-            and images * rows * columns >= _MIN_TILES
-        )
-
     # ---- operands
     def image(self, image: Index, channel: Index, y: Index, x: Index) -> ExprValue:
         """An element of the images that the windows are taken from."""
@@ -116,7 +97,7 @@ class Convolution:
         the weights."""
         roles = self.roles
         indices = {roles.images: where.get("images"), roles.filters: where["filters"],
-              roles.channels: where.get("channels")}
+                   roles.channels: where.get("channels")}
         for pair in (roles.space, roles.kernel):
             indices |= dict(zip(pair, (where["y"], where["x"])))
         number = 1 - self.operand

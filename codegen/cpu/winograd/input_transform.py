@@ -171,7 +171,7 @@ class InputTiles:
         return atom(loop_ir.call("minimum", (above, const(last)), loop_ir.INT), (0, last))
 
     def _copy_pixels(self, image: Index, first: Index, count: int, start: tuple[Index, ...]
-                ) -> list[Stmt]:
+                     ) -> list[Stmt]:
         def store(local: dict[str, Index]) -> loop_ir.Store:
             y, x, c = local["y"], local["x"], local["c"]
             value = self.source.element(image, first + c, start[0] + y, start[1] + x)
@@ -211,8 +211,8 @@ class InputTiles:
             for holds in (y >= 0, y < self.source.space[a]):
                 inside = call("and", inside, holds) if holds is not True else inside
         chosen = call("where", inside, index.value(), self.zero_pixel)
-        return atom(chosen.expr, (0, self.zero_pixel)) if isinstance(chosen,
-                                                                 ExprValue) else as_index(chosen)
+        return atom(chosen.expr, (0, self.zero_pixel)) if isinstance(chosen, ExprValue) \
+            else as_index(chosen)
 
 
 def odd_lines(elements: int) -> int:

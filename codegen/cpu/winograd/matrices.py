@@ -107,7 +107,7 @@ def on_both_sides(matrix: Matrix, square: Square, name: str) -> tuple[list[Stmt]
 
 
 def _apply_matrix(matrix: Matrix, values: Sequence[Expr], name: str
-             ) -> tuple[list[Stmt], list[Register]]:
+                  ) -> tuple[list[Stmt], list[Register]]:
     """Statements for a matrix times a vector of values, and the register of each sum."""
     statements: list[Stmt] = []
     registers = []

@@ -51,7 +51,8 @@ class OutputTransform:
         """Statements from the block's products to the stores of the group."""
         return [*self._transform(self._products_base(block)),
                 *transpose_rows(self.pixel_rows, self.pixels, self.panel, self.filter_rows,
-                        self.filter_pitch, self.of.machine.lanes()), *self._epilogue(block, panel)]
+                                self.filter_pitch, self.of.machine.lanes()),
+                *self._epilogue(block, panel)]
 
     # ---- products
     def _products_base(self, block: TileBlock) -> Index:
@@ -167,7 +168,7 @@ class OutputTransform:
 
 
 def transpose_rows(rows: Buffer, count: int, columns: int, into: Buffer, pitch: int, vector: int
-           ) -> list[Stmt]:
+                   ) -> list[Stmt]:
     """Loops that transpose `count` rows of `columns` elements; the results are `pitch` apart."""
     full, rest = divmod(count, vector)
     loops: list[Stmt] = []

@@ -1,4 +1,4 @@
-"""Selects the contractions that are computed by Winograd tiles."""
+"""Selects the convolutions that are computed by Winograd tiles: by dtype, sizes and channels."""
 
 from __future__ import annotations
 
@@ -12,7 +12,12 @@ from ...ir.loop_ir import Buffer, Kernel
 from ...ir.target_info import Machine
 from .conv_kernel import ConvKernel
 from .convolution import Convolution, conv_roles_of
+from .matrices import KERNEL
 from .weight_gradient import WeightGradient
+
+_MIN_CHANNELS = 16  # with fewer on either side, transforming tiles costs more than it saves
+_MIN_TILES = 16  # with fewer, reading the weights, four times as many, does not pay
+_MIN_MULTIPLICATION_RATIO = 1.5  # direct per tile multiplication; less does not pay
 
 
 def winograd_kernels(group: Group, buffers: Mapping[Node, Buffer], machine: Machine, name: str,
@@ -36,5 +41,19 @@ def winograd_kernels(group: Group, buffers: Mapping[Node, Buffer], machine: Mach
                 group, buffers, machine, name, operand, matched[0], persistent
             )
             lowering = WeightGradient if matched[1] else ConvKernel
-            return lowering(convolution).kernels() if convolution.is_worth() else None
+            return lowering(convolution).kernels() if _is_worth(convolution) else None
     return None
+
+
+def _is_worth(conv: Convolution) -> bool:
+    """True if tiles are wanted, and transforming them costs less than it saves."""
+    if not conv.tile_results:
+        return False
+    images, rows, columns = conv.tile_counts
+    direct = KERNEL ** 2 * conv.space[0] * conv.space[1]
+    by_tiles = conv.transforms.side ** 2 * rows * columns
+    return (
+        min(conv.channels, conv.filters) >= _MIN_CHANNELS
+        and direct >= _MIN_MULTIPLICATION_RATIO * by_tiles
+        and images * rows * columns >= _MIN_TILES
+    )

@@ -115,7 +115,7 @@ class WeightGradient:
         panel, first = task // self.groups, task % self.groups * self.channels
         body = (*self._multiplied(panel, first), self._to_weights(),
                 *transpose_rows(self.weight_rows, self.weights, self.panel, self.filter_rows,
-                        self.filter_pitch, self.of.machine.lanes()),
+                                self.filter_pitch, self.of.machine.lanes()),
                 self._epilogue(panel, first))
         scratch = self.products, self.weight_rows, self.filter_rows
         return Kernel(self.of.name, *buffers_of(body), scratch, var, tasks, body,
@@ -152,7 +152,7 @@ class WeightGradient:
         tile, block = atom(k, (0, tiles - 1)), start + number
         registers = [Register(f"s{i}", dtype) for i in range(count)]
         indices = [(point * self.point_pitch + (row + i) * self.panel + lane).expr()
-                  for i in range(count)]
+                   for i in range(count)]
         rows = [loop_ir.load(self.input_tiles.data, self.input_tiles.index_of(
             block, point, tile, self._channel(first + row + i)).expr()) for i in range(count)]
         column = loop_ir.load(self.gradient_tiles.data, self.gradient_tiles.index_of(
@@ -214,7 +214,7 @@ class WeightGradient:
                    self.of.machine.lanes())
 
     def _separate_weights(self, number: Index, first: Index, channels: Expr, where: dict[str, Index]
-                    ) -> Stmt:
+                          ) -> Stmt:
         (c, channel), (i, row), (j, column) = (
             counter(name, n) for name, n in (("c", self.channels), ("y", KERNEL), ("x", KERNEL)))
         y, x = self.of.roles.kernel

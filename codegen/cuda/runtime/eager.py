@@ -43,7 +43,7 @@ def run_op(op: Op, arrays: Sequence[Any], params: dict[str, Any]) -> Any:
 
 
 def _compile_op(op: Op, operands: Sequence[Any], params: dict[str, Any], number: int
-              ) -> CompiledOp | None:
+                ) -> CompiledOp | None:
     try:
         return compile_on(graph_of_op(op, operands, params), gpu(number))
     except CodegenError:

@@ -72,7 +72,7 @@ def with_transfers(graph: Graph) -> Graph:
         if (node, device) not in copies:
             if placement[node] is None and node.inputs:
                 copies[node, device] = nodes.with_inputs(node, [move(i, device)
-                                                               for i in node.inputs])
+                                                                for i in node.inputs])
             else:
                 copies[node, device] = nodes.make(
                     "transfer", (new[node],), {"device": device}, node.type, node.site)

@@ -31,7 +31,7 @@ from .tiles import (
 )
 
 StorePower = Callable[[Thread, int, int, ExprValue],
-                Stmt]  # a thread's row and column, and their power
+                      Stmt]  # a thread's row and column, and their power
 
 
 class OnlineSoftmax:

@@ -52,8 +52,7 @@ class ScoreTile:
 
 
 def choose_tile(tiles: Sequence[ScoreTile], fits: Callable[[ScoreTile], bool],
-                block_count: Callable[[ScoreTile], int]
-           ) -> ScoreTile | None:
+                block_count: Callable[[ScoreTile], int]) -> ScoreTile | None:
     """The largest tile that fits and gives enough blocks, else the smallest that fits; None if none
     fits."""
     fitting = [tile for tile in tiles if fits(tile)]

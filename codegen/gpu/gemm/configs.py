@@ -96,8 +96,7 @@ class TensorTile:
     @property
     def fragments(self) -> Fragments:
         return Fragments(self.rows // self.warps_down, self.columns // self.warps_across,
-                         self.warps_down,
-                         self.warps_across, self.depth, self.pitch)
+                         self.warps_down, self.warps_across, self.depth, self.pitch)
 
     @property
     def threads(self) -> int:
@@ -180,9 +179,7 @@ class TileConfig(NamedTuple):
 
 
 def tile_configs(sizes: ContractionSizes, tiles: Sequence[SimtTile | TensorTile],
-                 chip: Chip = REFERENCE_CHIP,
-                 unsplit: bool = False
-         ) -> list[TileConfig]:
+                 chip: Chip = REFERENCE_CHIP, unsplit: bool = False) -> list[TileConfig]:
     """The configurations that the model predicts to be fastest, the best first; all give the same
     numbers. `unsplit` forbids split-K."""
     fitting = [t for t in tiles if t.accumulators * sizes.itemsize <= MAX_ACCUMULATOR_BYTES]

@@ -136,7 +136,7 @@ class TileKernel:
                            for s in self._store_vector(t, n, row, column, split)], lane)
 
     def _store_vector(self, thread: Index, accumulator: int, row: Index, column: Index, split: Index
-               ) -> list[Stmt]:
+                      ) -> list[Stmt]:
         """The stores of a thread's results from an accumulator on; one vector of a row if tiles
         divide its columns."""
         vector, columns = self.tile.vector, self.contraction.count(self.contraction.columns)

@@ -100,7 +100,7 @@ def _inline_value_words(value: dict[Any, Any]) -> Words:
     count = half(first) & 0xFF if first else 0
     start = id(value)
     addresses = [start + _DICT_VALUES, start + _DICT_KEYS,
-              *range(first + 8, first + 8 * count + 8, 8)]
+                 *range(first + 8, first + 8 * count + 8, 8)]
     return [(address, word(address)) for address in addresses]
 
 
@@ -249,7 +249,7 @@ def _start_counting() -> bool:
 def _dict_watch_works() -> bool:
     """True if the counter words detect every change of a dictionary."""
     return _start_counting() and all(_detects(probe, change)
-                               for probe in (_Probe(), _Probe()) for change in _CHANGES)
+                                     for probe in (_Probe(), _Probe()) for change in _CHANGES)
 
 
 class _Probe:

@@ -66,8 +66,8 @@ def _probe() -> Layout | None:
         return None
     data, ndim, shape, _, base, dtype, flags = (_HEAD_BYTES + 8 * i for i in range(7))
     layout = Layout(8, _HEAD_BYTES, _HEAD_BYTES + 8, tuple.__basicsize__, bytes.__basicsize__ - 1,
-                   data, ndim, shape, base, dtype, flags, tensor_offsets[0] or 0,
-                   tensor_offsets[1] or 0)
+                    data, ndim, shape, base, dtype, flags, tensor_offsets[0] or 0,
+                    tensor_offsets[1] or 0)
     return layout if _matches_objects(layout) else None
 
 
@@ -78,7 +78,7 @@ def _matches_objects(at: Layout) -> bool:
         return False
     first, pair = word(id(items) + at.items), tuple(items)
     items_match = all(word(first + 8 * i) == id(x) == word(id(pair) + at.elements + 8 * i)
-               for i, x in enumerate(items))
+                      for i, x in enumerate(items))
     raw = bytes(range(65, 73))
     return items_match and word(id(raw) + at.text) == int.from_bytes(raw, "little") \
         and all(_is_array(a, at) for a in _arrays())

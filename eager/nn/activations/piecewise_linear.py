@@ -66,7 +66,7 @@ class LeakyReLU(InPlaceActivation):
     """x where it is positive, else negative_slope * x; the result has the shape of x.
 
     Args:
-        negative_slope: factor of elements below 0. Default 0.01.
+        negative_slope: factor of elements that are not positive. Default 0.01.
         inplace: True writes the result into x and returns x. Default False.
 
     Example:
@@ -124,7 +124,7 @@ class PReLU(ActivationLayer):
 class RReLU(InPlaceActivation):
     """x where it is positive, else x times a slope; the result has the shape of x.
 
-    In training each element draws its slope uniformly from [lower, upper). In evaluation the slope
+    In training each element draws its slope uniformly from lower to upper. In evaluation the slope
     is (lower + upper) / 2. Xu et al., arXiv 1505.00853.
 
     Args:

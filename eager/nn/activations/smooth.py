@@ -8,19 +8,8 @@ from .. import functional as F
 from .base import ActivationLayer, InPlaceActivation
 
 __all__ = [
-    "CELU",
-    "ELU",
-    "GELU",
-    "GLU",
-    "SELU",
-    "LogSigmoid",
-    "Mish",
-    "SiLU",
-    "Sigmoid",
-    "Softplus",
-    "Softsign",
-    "Tanh",
-    "Tanhshrink",
+    "CELU", "ELU", "GELU", "GLU", "SELU", "LogSigmoid", "Mish", "SiLU", "Sigmoid", "Softplus",
+    "Softsign", "Tanh", "Tanhshrink",
 ]
 
 
@@ -124,13 +113,13 @@ class Softplus(ActivationLayer):
 
 
 class GELU(ActivationLayer):
-    """x times the normal distribution function of x; the result has the shape of x.
+    """x * Phi(x), where Phi is the standard normal distribution function.
 
     Args:
         approximate: "none", or "tanh" for an approximation by tanh. Default "none".
 
     Raises:
-        ArgumentError: another approximate.
+        ArgumentError: approximate is neither "none" nor "tanh".
 
     Example:
         >>> import fusewire as fw
@@ -209,6 +198,7 @@ class GLU(ActivationLayer):
     def forward(self, input: Tensor) -> Tensor:
         return F.glu(input, self.dim)
 
+
 # ---- exponentials below 0
 class ELU(InPlaceActivation):
     """x where it is positive, else alpha * (exp(x) - 1); the result has the shape of x.
@@ -233,7 +223,7 @@ class ELU(InPlaceActivation):
 
 
 class CELU(InPlaceActivation):
-    """x where it is positive, else alpha * (exp(x / alpha) - 1), of the shape of x.
+    """x where it is positive, else alpha * (exp(x / alpha) - 1); the result has the shape of x.
 
     Barron, arXiv 1704.07483.
 
@@ -261,7 +251,7 @@ class CELU(InPlaceActivation):
 
 
 class SELU(InPlaceActivation):
-    """scale * ELU(x, alpha), which preserves mean 0 and variance 1; of the shape of x.
+    """scale * ELU(x, alpha), which preserves mean 0 and variance 1.
 
     scale is 1.0507 and alpha 1.6733. Klambauer et al., arXiv 1706.02515.
 

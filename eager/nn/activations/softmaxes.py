@@ -23,7 +23,7 @@ class Softmax(_AlongAxis):
     """exp(x) divided by its sum along `dim`; the result has the shape and dtype of x.
 
     Args:
-        dim: the axis; calls with None are an error.
+        dim: the axis. Default None, which is an error in the call.
 
     Raises:
         ShapeError: dim is None (raised by the call).
@@ -45,7 +45,7 @@ class Softmin(_AlongAxis):
     """Softmax of -x along `dim`; the result has the shape and dtype of x.
 
     Args:
-        dim: the axis; calls with None are an error.
+        dim: the axis. Default None, which is an error in the call.
 
     Raises:
         ShapeError: dim is None (raised by the call).
@@ -67,7 +67,7 @@ class LogSoftmax(_AlongAxis):
     """The logarithm of Softmax along `dim`; the result has the shape and dtype of x.
 
     Args:
-        dim: the axis; calls with None are an error.
+        dim: the axis. Default None, which is an error in the call.
 
     Raises:
         ShapeError: dim is None (raised by the call).

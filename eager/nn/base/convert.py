@@ -113,7 +113,7 @@ def _cast(t: Tensor, dtype: Any, kinds: str, device: str | None = None) -> Tenso
 
 
 def _target_of(owner: str, *args: Any, device: Any = None, dtype: Any = None, tensor: Any = None,
-           non_blocking: bool = False, memory_format: Any = None) -> tuple[Any, Any]:
+               non_blocking: bool = False, memory_format: Any = None) -> tuple[Any, Any]:
     """The device and the dtype in the arguments of a call of `to`; either may be None."""
     first = args[0] if args else tensor
     if isinstance(first, Tensor):

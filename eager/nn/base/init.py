@@ -51,7 +51,7 @@ def calculate_gain(nonlinearity: str, param: float | None = None) -> float:
         param: the slope of "leaky_relu" below 0. Default None: 0.01.
 
     Raises:
-        ArgumentError: `nonlinearity` is unknown, or the slope is no number.
+        ArgumentError: `nonlinearity` is unknown, or the slope is not a number.
 
     Example:
         >>> import fusewire as fw
@@ -116,7 +116,7 @@ def ones_(tensor: Tensor) -> Tensor:
 @names_itself
 def uniform_(tensor: Tensor, a: float = 0.0, b: float = 1.0,
              generator: Generator | None = None) -> Tensor:
-    """`tensor` with elements drawn evenly from [a, b).
+    """`tensor` with elements drawn uniformly from `a` to `b`.
 
     Args:
         tensor: a floating point tensor of any shape.
@@ -251,8 +251,8 @@ def dirac_(tensor: Tensor, groups: int = 1) -> Tensor:
 def orthogonal_(tensor: Tensor, gain: float = 1, generator: Generator | None = None) -> Tensor:
     """`tensor` (rows, ...) with random orthogonal rows or columns of length `gain`.
 
-    The matrix (rows, rest) is drawn evenly from all such matrices. Saxe et al., "Exact solutions to
-    the nonlinear dynamics of learning", arXiv 1312.6120; the signs by Mezzadri, arXiv
+    The matrix (rows, rest) is drawn uniformly from all such matrices. Saxe et al., "Exact solutions
+    to the nonlinear dynamics of learning", arXiv 1312.6120; the signs by Mezzadri, arXiv
     math-ph/0609050.
 
     Args:
@@ -320,7 +320,7 @@ def sparse_(tensor: Tensor, sparsity: float, std: float = 0.01, generator: Gener
 @names_itself
 def xavier_uniform_(tensor: Tensor, gain: float = 1.0,
                     generator: Generator | None = None) -> Tensor:
-    """`tensor` with elements drawn evenly from +-gain * sqrt(6 / (fan_in + fan_out)).
+    """`tensor` with elements drawn uniformly from +-gain * sqrt(6 / (fan_in + fan_out)).
 
     Glorot and Bengio, "Understanding the difficulty of training deep feedforward networks" (2010).
 
@@ -373,7 +373,7 @@ def kaiming_uniform_(
     tensor: Tensor, a: float = 0.0, mode: str = "fan_in", nonlinearity: str = "leaky_relu",
     generator: Generator | None = None,
 ) -> Tensor:
-    """`tensor` with elements drawn evenly from +-gain * sqrt(3 / fan).
+    """`tensor` with elements drawn uniformly from +-gain * sqrt(3 / fan).
 
     He et al., "Delving deep into rectifiers" (2015).
 
@@ -381,7 +381,7 @@ def kaiming_uniform_(
         tensor: a floating point weight (out, in, *kernel).
         a: the slope of "leaky_relu" below 0. Default 0.
         mode: "fan_in" (default) counts the inputs of an output, "fan_out" the outputs of an input.
-        nonlinearity: the one that follows; `calculate_gain` of it is the gain. Default
+        nonlinearity: the nonlinearity that follows, whose `calculate_gain` is the gain. Default
             "leaky_relu".
         generator: the source of random numbers. Default None: the default generator.
 
@@ -413,7 +413,7 @@ def kaiming_normal_(
         tensor: a floating point weight (out, in, *kernel).
         a: the slope of "leaky_relu" below 0. Default 0.
         mode: "fan_in" (default) counts the inputs of an output, "fan_out" the outputs of an input.
-        nonlinearity: the one that follows; `calculate_gain` of it is the gain. Default
+        nonlinearity: the nonlinearity that follows, whose `calculate_gain` is the gain. Default
             "leaky_relu".
         generator: the source of random numbers. Default None: the default generator.
 
@@ -431,7 +431,7 @@ def kaiming_normal_(
 
 
 def bias_uniform_(bias: Tensor | None, weight: Tensor) -> Tensor | None:
-    """`bias` drawn evenly from +-1 / sqrt(fan_in of `weight`), as Linear and Conv2d start with."""
+    """`bias` drawn uniformly from +-1 / sqrt(fan_in of `weight`), as Linear and Conv2d begin."""
     fan_in = _fans(weight)[0]
     if bias is None or fan_in == 0:
         return bias

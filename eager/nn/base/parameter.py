@@ -98,13 +98,13 @@ class _Uninitialized(Tensor):
 
         Args:
             shape: the sizes.
-            device: None is the device of this tensor.
-            dtype: None is the dtype of this tensor.
+            device: Default None: the device of this tensor.
+            dtype: Default None: the dtype of this tensor.
         """
         if interpreter.STATE.active is not None:  # a run that sets shapes must not be replayed
             interpreter.STATE.active.reads_values(self, "materialize()")
         array = empty(tuple(shape), dtype=self._data.dtype if dtype is None else as_dtype(dtype),
-                     device=self._data.device if device is None else device)
+                      device=self._data.device if device is None else device)
         self._data = array._data
         self.__class__ = self.cls_to_become  # type: ignore[assignment]
 
@@ -127,8 +127,8 @@ class UninitializedParameter(_Uninitialized, Parameter):
 
     Args:
         requires_grad: the tensor gets a gradient. Default True.
-        device: its device. None: the default device.
-        dtype: its dtype. None: float32.
+        device: its device. Default None: the default device.
+        dtype: its dtype. Default None: float32.
 
     Raises:
         StateError: its values or its shape are read before.
@@ -161,8 +161,8 @@ class UninitializedBuffer(_Uninitialized):
 
     Args:
         requires_grad: accepted, without effect. Default False.
-        device: its device. None: the default device.
-        dtype: its dtype. None: float32.
+        device: its device. Default None: the default device.
+        dtype: its dtype. Default None: float32.
         persistent: accepted, without effect: register_buffer decides. Default True.
 
     Raises:

@@ -72,7 +72,7 @@ class Stateful:
         `_metadata` of the result holds the versions of the modules' classes.
 
         Args:
-            destination: a dict to fill and return. None: a new one.
+            destination: a dict to fill and return. Default None: a new one.
             prefix: precedes each name. Default "".
             keep_vars: True returns the parameters and buffers themselves, which change with the
                 model and are on the tape. Default False.
@@ -102,7 +102,7 @@ class Stateful:
 
     def _own_state(self) -> list[tuple[str, Any]]:
         persistent = [(name, value) for name, value in self._buffers.items()
-                if name not in self._non_persistent_buffers_set]
+                      if name not in self._non_persistent_buffers_set]
         return [(name, x) for name, x in (*self._parameters.items(), *persistent) if x is not None]
 
     # ---- loading

@@ -123,15 +123,17 @@ def summary(
     Args:
         model: the module.
         input_size: the shape of the input with its batch, a list of shapes, or a dict of names to
-            shapes; or the tensors themselves. None: input_data, or no inputs.
-        input_data: tensors, in the place of input_size. Default None.
+            shapes; or the tensors themselves. Default None: input_data, or no inputs.
+        input_data: tensors, instead of input_size. Default None.
         dtypes: of inputs made from shapes, one or a list. Default None: float32.
-        depth: of the layers shown; deeper ones are added to theirs. Default None: all.
+        depth: the greatest depth of a layer shown, which includes the layers below it. Default
+            None: all.
         mode: "eval" or "train". Default "eval".
         **kwargs: passed to forward.
 
     Raises:
-        ArgumentError: an unknown mode, another input, or a list of dtypes of another length.
+        ArgumentError: an unknown mode, an input that is neither a shape nor tensors, or a list of
+            dtypes of another length.
 
     Example:
         >>> import fusewire as fw

@@ -30,7 +30,7 @@ SELU_SCALE = 1.0507009873554804934193349852946
 
 # ---- smooth
 def sigmoid(input: Tensor) -> Tensor:
-    """1 / (1 + exp(-input)) of each element: the shape of `input`.
+    """1 / (1 + exp(-input)) of each element, of the shape of `input`.
 
     Args:
         input: numbers of any shape; integers become float32.
@@ -44,7 +44,7 @@ def sigmoid(input: Tensor) -> Tensor:
 
 
 def tanh(input: Tensor) -> Tensor:
-    """The hyperbolic tangent of each element: the shape of `input`.
+    """The hyperbolic tangent of each element, of the shape of `input`.
 
     Args:
         input: numbers of any shape; integers become float32.
@@ -59,7 +59,7 @@ def tanh(input: Tensor) -> Tensor:
 
 @names_itself
 def logsigmoid(input: Tensor) -> Tensor:
-    """log(sigmoid(input)) of each element, finite for large negative ones: the shape of `input`.
+    """log(sigmoid(input)) of each element, of the shape of `input`; it does not underflow.
 
     Args:
         input: real numbers of any shape; integers become float32.
@@ -76,7 +76,7 @@ def logsigmoid(input: Tensor) -> Tensor:
 
 
 def softplus(input: Tensor, beta: float = 1.0, threshold: float = 20.0) -> Tensor:
-    """log(1 + exp(beta * input)) / beta of each element: the shape of `input`.
+    """log(1 + exp(beta * input)) / beta of each element, of the shape of `input`.
 
     Args:
         input: real numbers of any shape; integers become float32.
@@ -101,7 +101,7 @@ def softplus(input: Tensor, beta: float = 1.0, threshold: float = 20.0) -> Tenso
 
 
 def softsign(input: Tensor) -> Tensor:
-    """input / (1 + |input|) of each element: the shape and dtype of `input`.
+    """input / (1 + |input|) of each element, of the shape and dtype of `input`.
 
     Args:
         input: real floating point numbers of any shape.
@@ -119,7 +119,7 @@ def softsign(input: Tensor) -> Tensor:
 
 
 def tanhshrink(input: Tensor) -> Tensor:
-    """input - tanh(input) of each element: the shape and dtype of `input`.
+    """input - tanh(input) of each element, of the shape and dtype of `input`.
 
     Args:
         input: real floating point numbers of any shape.
@@ -137,11 +137,11 @@ def tanhshrink(input: Tensor) -> Tensor:
 
 
 def gelu(input: Tensor, approximate: str = "none") -> Tensor:
-    """Each element times the standard normal distribution function at it: the shape of `input`.
+    """input * Phi(input), where Phi is the standard normal distribution function.
 
     Args:
         input: real numbers of any shape; integers become float32.
-        approximate: "none" for the exact function (the default), "tanh" for an approximation.
+        approximate: "none" for the exact function, "tanh" for an approximation. Default "none".
 
     Raises:
         ArgumentError: `approximate` is neither "none" nor "tanh".
@@ -156,7 +156,7 @@ def gelu(input: Tensor, approximate: str = "none") -> Tensor:
 
 
 def silu(input: Tensor, inplace: bool = False) -> Tensor:
-    """input * sigmoid(input) of each element: the shape of `input`.
+    """input * sigmoid(input) of each element, of the shape of `input`.
 
     Args:
         input: real numbers of any shape; integers become float32.
@@ -174,7 +174,7 @@ def silu(input: Tensor, inplace: bool = False) -> Tensor:
 
 
 def mish(input: Tensor, inplace: bool = False) -> Tensor:
-    """input * tanh(softplus(input)) of each element: the shape of `input`.
+    """input * tanh(softplus(input)) of each element, of the shape of `input`.
 
     Misra, "Mish: a self regularized non-monotonic activation function", arXiv 1908.08681.
 
@@ -194,7 +194,7 @@ def mish(input: Tensor, inplace: bool = False) -> Tensor:
 
 
 def glu(input: Tensor, dim: int = -1) -> Tensor:
-    """First half of `input` along `dim` times the sigmoid of the second: (..., 2 n) to (..., n).
+    """First half of `input` along `dim` times the sigmoid of the second: (..., 2 * n) to (..., n).
 
     Dauphin et al., "Language modeling with gated convolutional networks", arXiv 1612.08083.
 
@@ -225,7 +225,7 @@ def glu(input: Tensor, dim: int = -1) -> Tensor:
 
 # ---- exponentials below 0
 def elu(input: Tensor, alpha: float = 1.0, inplace: bool = False) -> Tensor:
-    """Each positive element, and alpha * (exp(input) - 1) of the others: the shape of `input`.
+    """`input` where it is positive, else alpha * (exp(input) - 1), of the shape of `input`.
 
     Args:
         input: real numbers of any shape; integers become float32.
@@ -263,7 +263,7 @@ def elu_(input: Tensor, alpha: float = 1.0) -> Tensor:
 
 
 def celu(input: Tensor, alpha: float = 1.0, inplace: bool = False) -> Tensor:
-    """Each positive element, and alpha * (exp(input / alpha) - 1) of the others: shape of `input`.
+    """`input` where it is positive, else alpha * (exp(input / alpha) - 1), of the shape of `input`.
 
     Barron, "Continuously differentiable exponential linear units", arXiv 1704.07483.
 
@@ -309,7 +309,7 @@ def celu_(input: Tensor, alpha: float = 1.0) -> Tensor:
 
 
 def selu(input: Tensor, inplace: bool = False) -> Tensor:
-    """1.0507 times elu(input, alpha=1.6733): the shape and dtype of `input`.
+    """1.0507 * elu(input, alpha=1.6733), of the shape and dtype of `input`.
 
     Klambauer et al., "Self-normalizing neural networks", arXiv 1706.02515.
 

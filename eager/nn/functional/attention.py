@@ -36,9 +36,8 @@ def scaled_dot_product_attention(
 ) -> Tensor:
     """softmax(query @ key.mT * scale + attn_mask) @ value: (..., l, v).
 
-    The result of a query that may see no key is 0.
-
-    Vaswani et al. (2017); grouped heads: Ainslie et al. (2023).
+    The result is 0 for a query that may not see any key. Vaswani et al. (2017); grouped heads:
+    Ainslie et al. (2023).
 
     Args:
         query: (..., l, e).
@@ -211,12 +210,12 @@ def multi_head_attention_forward(
         key_padding_mask: (n, s): True hides a key, or numbers that are added. Default None.
         need_weights: False returns None for the weights. Default True.
         attn_mask: (l, s) or (n * num_heads, l, s), as `key_padding_mask`. Default None.
-        use_separate_proj_weight: True takes the next three in the place of `in_proj_weight`.
+        use_separate_proj_weight: True uses the next three, not `in_proj_weight`. Default False.
         q_proj_weight, k_proj_weight, v_proj_weight: (embed_dim, features). Default None.
-        static_k, static_v: (n * num_heads, s, embed_dim // num_heads), in the place of the
+        static_k, static_v: (n * num_heads, s, embed_dim // num_heads), instead of the
             projected key and value. Default None.
-        average_attn_weights: False returns the weights of each head, (n, num_heads, l, s).
-        is_causal: says that `attn_mask` is causal, and needs one. Default False.
+        average_attn_weights: False returns weights by head, (n, num_heads, l, s). Default True.
+        is_causal: True declares that `attn_mask` is causal, and requires one. Default False.
 
     Raises:
         ShapeError: shapes do not fit.

@@ -59,14 +59,14 @@ def ctc_loss(
         target_lengths: the number of labels of each sequence: (n,), a tensor or ints.
         blank: the class number of no label. Default 0.
         reduction: "mean" (default), "sum", or "none" for the loss of each sequence: (n,).
-        zero_infinity: True makes the loss of impossible targets, such as those longer than their
-            input, 0. Default False: inf.
+        zero_infinity: True sets the loss of impossible targets to 0, for example of targets longer
+            than their input. Default False: inf.
 
     Raises:
         ShapeError: shapes or lengths do not fit each other.
-        DTypeError: `targets` or lengths are no integers, or `log_probs` is not floating point.
+        DTypeError: `targets` or lengths are not integers, or `log_probs` is not floating point.
         IndexingError: a length or a class number is out of range.
-        ArgumentError: `blank` is no class number, or `reduction` is unknown.
+        ArgumentError: `blank` is not a class number, or `reduction` is unknown.
 
     Example:
         >>> import fusewire as fw

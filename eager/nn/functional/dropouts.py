@@ -18,7 +18,7 @@ __all__ = ["alpha_dropout", "dropout", "dropout1d", "dropout2d", "dropout3d",
 
 
 def dropout(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
-    """`input` with random elements set to 0 and the others divided by 1 - p: the shape of `input`.
+    """`input` with random elements set to 0 and the others divided by 1 - p.
 
     Srivastava et al., "Dropout: a simple way to prevent neural networks from overfitting" (2014).
 
@@ -44,7 +44,7 @@ def dropout(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool 
 
 def dropout1d(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False
               ) -> Tensor:
-    """`input` with random channels set to 0 and the others divided by 1 - p: the shape of `input`.
+    """`input` with random channels set to 0 and the others divided by 1 - p.
 
     Args:
         input: (n, channels, length) or (channels, length).
@@ -67,7 +67,7 @@ def dropout1d(input: Tensor, p: float = 0.5, training: bool = True, inplace: boo
 
 def dropout2d(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False
               ) -> Tensor:
-    """`input` with random channels set to 0 and the others divided by 1 - p: the shape of `input`.
+    """`input` with random channels set to 0 and the others divided by 1 - p.
 
     Axis 0 is always that of samples, as in PyTorch: for one image without it use dropout1d on
     (channels, height * width).
@@ -93,7 +93,7 @@ def dropout2d(input: Tensor, p: float = 0.5, training: bool = True, inplace: boo
 
 def dropout3d(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False
               ) -> Tensor:
-    """`input` with random channels set to 0 and the others divided by 1 - p: the shape of `input`.
+    """`input` with random channels set to 0 and the others divided by 1 - p.
 
     Args:
         input: (n, channels, depth, height, width) or (channels, depth, height, width).
@@ -145,9 +145,9 @@ def _keep_mask(input: Tensor, p: float, shape: tuple[Any, ...]) -> Tensor:
 # ---- for networks of SELUs: mean and variance stay
 def alpha_dropout(input: Tensor, p: float = 0.5, training: bool = False, inplace: bool = False
                   ) -> Tensor:
-    """`input` with random elements set to the lowest value of SELU, then scaled: its shape.
+    """`input` with random elements set to the lowest value of SELU, then scaled and shifted.
 
-    The result is scaled and shifted, so that an input of mean 0 and variance 1 keeps both.
+    An input of mean 0 and variance 1 keeps both.
     Klambauer et al., "Self-normalizing neural networks", arXiv 1706.02515.
 
     Args:
@@ -173,7 +173,7 @@ def alpha_dropout(input: Tensor, p: float = 0.5, training: bool = False, inplace
 
 def feature_alpha_dropout(input: Tensor, p: float = 0.5, training: bool = False,
                           inplace: bool = False) -> Tensor:
-    """`input` with random channels replaced and scaled as by `alpha_dropout`: the shape of `input`.
+    """`alpha_dropout` of whole channels: each channel of a sample is replaced or kept.
 
     Args:
         input: (n, channels, ...).

@@ -76,7 +76,7 @@ def embedding(
         DTypeError: `input` does not hold integers.
         ShapeError: `weight` is not a matrix.
         IndexingError: an index is negative or not below the number of rows.
-        ArgumentError: `padding_idx` is no row.
+        ArgumentError: `padding_idx` is not a row.
 
     Example:
         >>> import fusewire as fw
@@ -182,7 +182,7 @@ def embedding_bag(
         sparse: has no effect, gradients are dense.
         per_sample_weights: a factor for each index, of the shape of `input`, for mode "sum".
             Default None.
-        include_last_offset: True says that the last offset is n, the end of the last bag.
+        include_last_offset: True if the last offset is n, the end of the last bag.
             Default False.
         padding_idx: indices of this row do not count. Default None.
 
@@ -190,8 +190,8 @@ def embedding_bag(
         DTypeError: `input` does not hold integers.
         ShapeError: the shapes do not fit.
         IndexingError: an index or an offset is out of range, or the first offset is not 0.
-        ArgumentError: `mode` is unknown or does not fit other arguments, or `padding_idx` is no
-            row.
+        ArgumentError: `mode` is unknown or does not fit other arguments, or `padding_idx` is not
+            a row.
 
     Example:
         >>> import fusewire as fw

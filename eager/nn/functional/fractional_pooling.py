@@ -61,7 +61,7 @@ def _fractional_pools(d: int) -> Any:
         input: Tensor, kernel_size: Any, output_size: Any = None, output_ratio: Any = None,
         return_indices: bool = False, _random_samples: Tensor | None = None,
     ) -> Any:
-        """fractional_max_pool with return_indices=True, whatever is passed: values and indices.
+        """(values, indices) of fractional_max_pool; `return_indices` has no effect.
 
         Example:
             >>> import fusewire as fw

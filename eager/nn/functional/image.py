@@ -124,7 +124,7 @@ def fold(input: Tensor, output_size: Any, kernel_size: Any, dilation: Any = 1, p
     Args:
         input: columns (n, c * kh * kw, windows), or without n.
         output_size: the sizes (h, w) of the images, or one number.
-        kernel_size, dilation, padding, stride: as for `unfold`.
+        kernel_size, dilation, padding, stride: as for `unfold`, with its defaults.
 
     Raises:
         ShapeError: the sizes do not make so many columns.
@@ -276,18 +276,22 @@ def interpolate(
     Args:
         input: (n, c, *space) with 1 to 3 axes of space.
         size: the new sizes, or one number for all axes. Default None: from `scale_factor`.
-        scale_factor: new sizes over old ones, rounded down; a number, or one for each axis.
+        scale_factor: the factor of the sizes, which are rounded down: one number, or one for each
+            axis. Default None: from `size`.
         mode: "nearest" (default), "nearest-exact" or "area" for 1 to 3 axes of space, "linear"
             for 1, "bilinear" and "bicubic" for 2, "trilinear" for 3.
-        align_corners: True maps the outermost elements to each other, False (default) the outer
-            edges. For linear and cubic modes.
-        recompute_scale_factor: True derives distances from the sizes, not from `scale_factor`.
+        align_corners: True maps the outermost elements to each other, False or None the outer
+            edges. For linear and cubic modes. Default None.
+        recompute_scale_factor: True interpolates at the ratio of the sizes, not at `scale_factor`.
+            Default None: False.
         antialias: True averages more elements of larger inputs, for "bilinear" and "bicubic".
+            Default False.
 
     Raises:
         ShapeError: `mode` or the sizes do not fit `input`, or a size is 0.
-        ArgumentError: an argument does not fit `mode`, or not one of the two sizes is passed.
-        DTypeError: modes but the nearest ones: `input` holds no real floating point numbers.
+        ArgumentError: an argument does not fit `mode`, or `size` and `scale_factor` are both None
+            or both set.
+        DTypeError: `input` is not real floating point, for modes other than the nearest ones.
 
     Example:
         >>> import fusewire as fw
@@ -347,8 +351,8 @@ def affine_grid(theta: Tensor, size: Any, align_corners: bool | None = None) -> 
     Args:
         theta: matrices (n, d, d + 1), for d = 2 or 3; columns are in the order x, y (, z), 1.
         size: the shape (n, c, *space) of the images to sample, with d axes of space.
-        align_corners: True puts -1 and 1 at the middles of the outermost pixels, False (default)
-            at their outer edges.
+        align_corners: True puts -1 and 1 at the middles of the outermost pixels, False or None at
+            their outer edges. Default None.
 
     Raises:
         ShapeError: `theta` does not fit `size`.
@@ -394,7 +398,7 @@ def grid_sample(input: Tensor, grid: Tensor, mode: str = "bilinear", padding_mod
         grid: positions x, y (, z) from -1 to 1, x along the last axis; the dtype of `input`.
         mode: "bilinear" (default), "nearest", or "bicubic" for images (n, c, h, w).
         padding_mode: outside of the image "zeros" (default), "border" or "reflection".
-        align_corners: as for `affine_grid`.
+        align_corners: as for `affine_grid`. Default None: False.
 
     Raises:
         ShapeError: `grid` or `mode` does not fit `input`.

@@ -127,7 +127,7 @@ def check_weight(loss: str, input: Tensor, weight: Any, name: str = "weight") ->
 @in_float32
 def smooth_l1_loss(input: Tensor, target: Tensor, reduction: str = "mean", beta: float = 1.0
                    ) -> Tensor:
-    """Mean of |d| - beta / 2, and of d ** 2 / (2 beta) where |d| is below beta: a scalar.
+    """Mean of d ** 2 / (2 * beta) where |d| < beta, else of |d| - beta / 2: a scalar.
 
     d is input - target. Girshick, "Fast R-CNN" (2015).
 
@@ -159,7 +159,7 @@ def smooth_l1_loss(input: Tensor, target: Tensor, reduction: str = "mean", beta:
 @in_float32
 def huber_loss(input: Tensor, target: Tensor, reduction: str = "mean", delta: float = 1.0,
                weight: Tensor | None = None) -> Tensor:
-    """Mean of delta * (|d| - delta / 2), and of d ** 2 / 2 where |d| is up to delta: a scalar.
+    """Mean of d ** 2 / 2 where |d| <= delta, else of delta * (|d| - delta / 2): a scalar.
 
     d is input - target. Huber, "Robust estimation of a location parameter" (1964).
 
@@ -234,7 +234,7 @@ def binary_cross_entropy(input: Tensor, target: Tensor, weight: Tensor | None = 
 
     Raises:
         ShapeError: `target` has another shape than `input`.
-        ArgumentError: `input` is outside of [0, 1], where compiled code computes nan; or
+        ArgumentError: `input` is outside of [0, 1] (compiled code gives nan instead), or
             `reduction` is unknown.
 
     Example:
@@ -295,9 +295,9 @@ def kl_div(input: Tensor, target: Tensor, reduction: str = "mean", log_target: b
     Args:
         input: logarithms of probabilities, of any shape.
         target: probabilities whose shape broadcasts with that of `input`.
-        reduction: "batchmean" divides the sum by the size of axis 0, which is the divergence per
-            sample. "mean" (default) divides by the number of elements. "sum", or "none".
-        log_target: True says that `target` holds logarithms, too. Default False.
+        reduction: "mean" (default), "sum", "none", or "batchmean", which divides the sum by the
+            size of axis 0: the divergence per sample.
+        log_target: True if `target` holds logarithms, too. Default False.
 
     Raises:
         ShapeError: the shapes do not broadcast.
@@ -326,7 +326,7 @@ def poisson_nll_loss(input: Tensor, target: Tensor, log_input: bool = True, full
     Args:
         input: logarithms of rates, of any shape.
         target: counts of the shape of `input`.
-        log_input: False says that `input` holds rates; losses are then
+        log_input: False if `input` holds rates; losses are then
             input - target * log(input + eps). Default True.
         full: True adds Stirling's approximation of log(target!) for targets above 1. Default
             False.

@@ -45,7 +45,7 @@ def cross_entropy(
     """Mean of -log softmax(input)[target]: a scalar, or the shape of class numbers for "none".
 
     The mean divides by the sum of the weights of the targets that count. It is nan where no
-    target counts.
+    target counts. For probabilities it divides by the number of samples.
 
     Args:
         input: real floating point logits: (n, classes, ...), or (classes,) for one sample.
@@ -54,7 +54,7 @@ def cross_entropy(
         weight: a factor for the loss of each class: (classes,). Default None: no factors.
         ignore_index: a class number whose targets do not count. Default -100.
         reduction: "mean" (default), "sum", or "none" for the loss of each target.
-        label_smoothing: the share of the target spread evenly over all classes, from 0 to 1.
+        label_smoothing: the share of the target spread uniformly over all classes, from 0 to 1.
             Default 0.
 
     Raises:
@@ -112,7 +112,7 @@ def nll_loss(
 
     Raises:
         ShapeError: `target` does not fit `input`, or `weight` is not (classes,).
-        DTypeError: `target` does not hold integers, or `input` no real floating point numbers.
+        DTypeError: `target` does not hold integers, or `input` is not real floating point.
         IndexingError: a class number is negative or not below the number of classes.
         ArgumentError: `reduction` is unknown.
 
@@ -159,7 +159,7 @@ def linear_cross_entropy(
         weight: a factor for the loss of each class: (classes,). Default None: no factors.
         reduction: "mean" (default), "sum", or "none" for the loss of each target.
         ignore_index: a class number whose targets do not count. Default None: -100.
-        label_smoothing: the share of the target spread evenly over all classes. Default 0.
+        label_smoothing: the share of the target spread uniformly over all classes. Default 0.
         options: has no effect.
 
     Raises:
@@ -227,7 +227,7 @@ def _entropies(function: Callable[..., Tensor], rows: Tensor, labels: Tensor, ig
 
 
 def _counted_labels(labels: Tensor, ignore_index: int) -> tuple[Tensor, Tensor]:
-    """A mask of the labels that count, and the labels with class 0 in the place of the others."""
+    """A mask of the labels that count, and the labels with class 0 instead of the others."""
     valid = not_equal(labels, ignore_index)
     return valid, where(valid, labels, 0)
 
@@ -290,7 +290,7 @@ def multi_margin_loss(
 
     Raises:
         ShapeError: `target` does not fit `input`, or `weight` is not (classes,).
-        DTypeError: `target` does not hold integers, or `input` no real floating point numbers.
+        DTypeError: `target` does not hold integers, or `input` is not real floating point.
         IndexingError: a class number is negative or not below the number of classes.
         ArgumentError: `p` is neither 1 nor 2, or `reduction` is unknown.
 

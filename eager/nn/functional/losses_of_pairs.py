@@ -53,7 +53,7 @@ def margin_ranking_loss(input1: Tensor, input2: Tensor, target: Tensor, margin: 
 @in_float32
 def hinge_embedding_loss(input: Tensor, target: Tensor, margin: float = 1.0,
                          reduction: str = "mean") -> Tensor:
-    """Mean of distances for a target of 1, and of max(0, margin - input) for -1: a scalar.
+    """Mean of `input` where target is 1, of max(0, margin - input) where it is -1: a scalar.
 
     Args:
         input: real distances of any shape.
@@ -81,7 +81,7 @@ def hinge_embedding_loss(input: Tensor, target: Tensor, margin: float = 1.0,
 @in_float32
 def cosine_embedding_loss(input1: Tensor, input2: Tensor, target: Tensor, margin: float = 0.0,
                           reduction: str = "mean") -> Tensor:
-    """Mean of 1 - cos for a target of 1, and of max(0, cos - margin) for -1: a scalar.
+    """Mean of 1 - cos where target is 1, of max(0, cos - margin) where it is -1: a scalar.
 
     cos is the cosine of the angle between the vectors of a pair.
 

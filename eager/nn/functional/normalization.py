@@ -81,7 +81,7 @@ def layer_norm(
     input: Tensor, normalized_shape: Any, weight: Tensor | None = None,
     bias: Tensor | None = None, eps: float = 1e-5,
 ) -> Tensor:
-    """`input` with mean 0 and variance 1 along its last axes, times weight, plus bias: its shape.
+    """`input` normalized along its last axes: (x - mean) / sqrt(variance + eps) * weight + bias.
 
     Ba, Kiros and Hinton, "Layer normalization", arXiv 1607.06450.
 
@@ -110,7 +110,7 @@ def layer_norm(
 def rms_norm(
     input: Tensor, normalized_shape: Any, weight: Tensor | None = None, eps: float | None = None
 ) -> Tensor:
-    """`input` divided by its root mean square along its last axes, times weight: its shape.
+    """`input` divided by its root mean square along its last axes, times weight.
 
     Zhang and Sennrich, "Root mean square layer normalization", arXiv 1910.07467.
 
@@ -143,7 +143,7 @@ def group_norm(
     input: Tensor, num_groups: int, weight: Tensor | None = None, bias: Tensor | None = None,
     eps: float = 1e-5,
 ) -> Tensor:
-    """`input` with mean 0 and variance 1 in each group of channels of a sample: its shape.
+    """`input` with each group of channels of each sample normalized to mean 0 and variance 1.
 
     Wu and He, "Group normalization", arXiv 1803.08494.
 
@@ -188,7 +188,7 @@ def instance_norm(
     weight: Tensor | None = None, bias: Tensor | None = None, use_input_stats: bool = True,
     momentum: float = 0.1, eps: float = 1e-5,
 ) -> Tensor:
-    """`input` with mean 0 and variance 1 in each channel of each sample: its shape.
+    """`input` with each channel of each sample normalized to mean 0 and variance 1.
 
     Ulyanov, Vedaldi and Lempitsky, "Instance normalization", arXiv 1607.08022.
 
@@ -236,7 +236,7 @@ def batch_norm(
     weight: Tensor | None = None, bias: Tensor | None = None, training: bool = False,
     momentum: float = 0.1, eps: float = 1e-5,
 ) -> Tensor:
-    """`input` with mean 0 and variance 1 in each channel, over all samples: its shape.
+    """`input` with each channel normalized: (x - mean) / sqrt(variance + eps) * weight + bias.
 
     Ioffe and Szegedy, "Batch normalization", arXiv 1502.03167.
 
@@ -333,7 +333,7 @@ def _one_value(name: str, x: Tensor, of: str) -> ShapeError:
 def local_response_norm(
     input: Tensor, size: int, alpha: float = 1e-4, beta: float = 0.75, k: float = 1.0
 ) -> Tensor:
-    """Each element / (k + alpha * mean of squares of channels around it) ** beta: shape of `input`.
+    """input / (k + alpha * m) ** beta, where m is the mean square of channels around each element.
 
     Krizhevsky, Sutskever and Hinton, "ImageNet classification with deep convolutional neural
     networks" (2012). Channels beyond the first and the last count as 0.
@@ -382,7 +382,7 @@ def sums_of_squares(x: Tensor, size: int, before: int) -> Tensor:
 def normalize(
     input: Tensor, p: float = 2.0, dim: Any = 1, eps: float = 1e-12, out: Tensor | None = None
 ) -> Tensor:
-    """`input` divided by its p-norm along `dim`, or by `eps` if that is larger: its shape.
+    """`input` divided by its p-norm along `dim`, or by `eps` if that is larger.
 
     Args:
         input: floating point numbers.

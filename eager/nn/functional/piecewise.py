@@ -20,7 +20,7 @@ __all__ = [
 
 
 def relu(input: Tensor, inplace: bool = False) -> Tensor:
-    """max(input, 0) of each element: a tensor of the shape of `input`.
+    """max(input, 0) of each element, of the shape of `input`.
 
     Args:
         input: real numbers of any shape.
@@ -58,7 +58,7 @@ def relu_(input: Tensor) -> Tensor:
 
 
 def threshold(input: Tensor, threshold: float, value: float, inplace: bool = False) -> Tensor:
-    """Each element above `threshold`, and `value` in the place of the others: the shape of `input`.
+    """`input` where it is above `threshold`, else `value`, of the shape of `input`.
 
     Args:
         input: real numbers of any shape.
@@ -104,7 +104,7 @@ def _replaced(input: Tensor, threshold: float, value: float) -> Tensor:
 
 
 def leaky_relu(input: Tensor, negative_slope: float = 0.01, inplace: bool = False) -> Tensor:
-    """Each positive element, and `negative_slope` times the others: the shape of `input`.
+    """`input` where it is positive, else negative_slope * input, of the shape of `input`.
 
     Args:
         input: real numbers of any shape; integers become float32.
@@ -144,7 +144,7 @@ def leaky_relu_(input: Tensor, negative_slope: float = 0.01) -> Tensor:
 @lowered
 @names_itself
 def prelu(input: Tensor, weight: Tensor) -> Tensor:
-    """Each positive element, and a learned slope times the others: the shape of `input`.
+    """`input` where it is positive, else weight * input, of the shape of `input`.
 
     He et al., "Delving deep into rectifiers" (2015).
 
@@ -175,15 +175,15 @@ def prelu(input: Tensor, weight: Tensor) -> Tensor:
 @names_itself
 def rrelu(input: Tensor, lower: float = 1 / 8, upper: float = 1 / 3, training: bool = False,
           inplace: bool = False) -> Tensor:
-    """Each positive element, and a slope times the others: the shape of `input`.
+    """`input` where it is positive, else a slope times `input`, of the shape of `input`.
 
     Xu et al., "Empirical evaluation of rectified activations", arXiv 1505.00853.
 
     Args:
         input: real numbers of any shape.
         lower, upper: the limits of the slope. Defaults 1/8 and 1/3.
-        training: True draws a slope for each element, evenly from [lower, upper). False takes
-            the mean of the limits. Default False.
+        training: True draws a slope for each element, uniformly from `lower` to `upper`. False
+            takes the mean of the limits. Default False.
         inplace: True writes the result into `input` and returns `input`. Default False.
 
     Raises:
@@ -229,7 +229,7 @@ def rrelu_(input: Tensor, lower: float = 1 / 8, upper: float = 1 / 3, training: 
 
 def hardtanh(input: Tensor, min_val: float = -1.0, max_val: float = 1.0, inplace: bool = False
              ) -> Tensor:
-    """Each element limited to [min_val, max_val]: the shape of `input`.
+    """`input` limited to [min_val, max_val], of the shape of `input`.
 
     The gradient is 1 between the limits, and 0 at and beyond them.
 
@@ -278,7 +278,7 @@ def hardtanh_(input: Tensor, min_val: float = -1.0, max_val: float = 1.0) -> Ten
 
 @names_itself
 def relu6(input: Tensor, inplace: bool = False) -> Tensor:
-    """Each element limited to [0, 6]: the shape of `input`.
+    """`input` limited to [0, 6], of the shape of `input`.
 
     Args:
         input: real numbers of any shape; integers become float32.
@@ -296,7 +296,7 @@ def relu6(input: Tensor, inplace: bool = False) -> Tensor:
 
 
 def hardsigmoid(input: Tensor, inplace: bool = False) -> Tensor:
-    """input / 6 + 1 / 2 of each element, limited to [0, 1]: the shape of `input`.
+    """input / 6 + 1 / 2, limited to [0, 1], of the shape of `input`.
 
     Args:
         input: real numbers of any shape; integers become float32.
@@ -314,7 +314,7 @@ def hardsigmoid(input: Tensor, inplace: bool = False) -> Tensor:
 
 
 def hardswish(input: Tensor, inplace: bool = False) -> Tensor:
-    """input * hardsigmoid(input) of each element: the shape of `input`.
+    """input * hardsigmoid(input) of each element, of the shape of `input`.
 
     Howard et al., "Searching for MobileNetV3" (2019).
 
@@ -334,7 +334,7 @@ def hardswish(input: Tensor, inplace: bool = False) -> Tensor:
 
 
 def hardshrink(input: Tensor, lambd: float = 0.5) -> Tensor:
-    """Each element farther than `lambd` from 0, and 0 for the others: the shape of `input`.
+    """`input` where |input| is above `lambd`, else 0, of the shape of `input`.
 
     Args:
         input: real numbers of any shape.
@@ -353,7 +353,7 @@ def hardshrink(input: Tensor, lambd: float = 0.5) -> Tensor:
 
 
 def softshrink(input: Tensor, lambd: float = 0.5) -> Tensor:
-    """Each element moved towards 0 by `lambd`, at most as far as 0: the shape of `input`.
+    """`input` moved towards 0 by `lambd`, or 0 where |input| <= lambd, of the shape of `input`.
 
     Args:
         input: real numbers of any shape.

@@ -111,7 +111,7 @@ def _max_pools(d: int) -> Any:
         input: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1,
         ceil_mode: bool = False, return_indices: bool = False,
     ) -> Any:
-        """max_pool with return_indices=True, whatever is passed: values and indices.
+        """(values, indices) of max_pool; `return_indices` has no effect.
 
         Example:
             >>> import fusewire as fw
@@ -133,8 +133,8 @@ def _unpools(d: int) -> Any:
 
         Args:
             input: (n, c, *out) or (c, *out).
-            indices: those that max_pool returned, of the shape of `input`.
-            kernel_size, stride, padding: as for max_pool.
+            indices: the indices that max_pool returned, of the shape of `input`.
+            kernel_size, stride, padding: as for max_pool, with its defaults.
             output_size: *space or the whole shape, where several sizes are possible. Default None:
                 the smallest.
 
@@ -219,7 +219,7 @@ def avg_pool1d(
 
     Args:
         input: real floating point numbers (n, c, length) or (c, length).
-        kernel_size, stride, padding: one number each, as for avg_pool2d. Padding: default 0.
+        kernel_size, stride, padding: one number each, as for avg_pool2d, with its defaults.
         ceil_mode: True adds a last window that reaches beyond the end. Default False.
         count_include_pad: False leaves the padding out of the count. Default True.
 
@@ -275,7 +275,9 @@ def _lp_pools(d: int) -> Any:
         input: Tensor, norm_type: float, kernel_size: Any, stride: Any = None,
         ceil_mode: bool = False,
     ) -> Tensor:
-        """The p-norm of each window, sum(x ** p) ** (1 / p): (n, c, *space) to (n, c, *out).
+        """sum(x ** p) ** (1 / p) of each window: (n, c, *space) to (n, c, *out).
+
+        It is the p-norm where no element is negative.
 
         Args:
             input: real floating point numbers (n, c, *space) or (c, *space).
@@ -395,7 +397,7 @@ def _adaptive_max_pools(d: int) -> Any:
     def adaptive_max_pool_with_indices(
         input: Tensor, output_size: Any, return_indices: bool = False
     ) -> Any:
-        """adaptive_max_pool with return_indices=True, whatever is passed: values and indices.
+        """(values, indices) of adaptive_max_pool; `return_indices` has no effect.
 
         Example:
             >>> import fusewire as fw

@@ -17,17 +17,18 @@ __all__ = ["gumbel_softmax", "log_softmax", "softmax", "softmin"]
 
 
 def softmax(input: Tensor, dim: int | None = None, dtype: Any = None) -> Tensor:
-    """exp(input) divided by its sum along `dim`: the shape of `input`.
+    """exp(input) divided by its sum along `dim`, of the shape of `input`.
 
     Args:
         input: real floating point numbers with one axis or more.
-        dim: the axis along which the results add up to 1. It has to be passed.
+        dim: the axis along which the results add up to 1. Default None, which is an
+            error.
         dtype: the dtype to which `input` is cast first. Default None: its own.
 
     Raises:
         ShapeError: `dim` is None.
         AxisError: `input` has no axis `dim`.
-        DTypeError: `input` holds no real floating point numbers, and `dtype` is None.
+        DTypeError: `input` does not hold real floating point numbers, and `dtype` is None.
 
     Example:
         >>> import fusewire as fw
@@ -39,17 +40,18 @@ def softmax(input: Tensor, dim: int | None = None, dtype: Any = None) -> Tensor:
 
 @names_itself
 def softmin(input: Tensor, dim: int | None = None, dtype: Any = None) -> Tensor:
-    """softmax(-input) along `dim`: the shape of `input`.
+    """softmax(-input) along `dim`, of the shape of `input`.
 
     Args:
         input: real floating point numbers with one axis or more.
-        dim: the axis along which the results add up to 1. It has to be passed.
+        dim: the axis along which the results add up to 1. Default None, which is an
+            error.
         dtype: the dtype to which `input` is cast first. Default None: its own.
 
     Raises:
         ShapeError: `dim` is None.
         AxisError: `input` has no axis `dim`.
-        DTypeError: `input` holds no real floating point numbers, and `dtype` is None.
+        DTypeError: `input` does not hold real floating point numbers, and `dtype` is None.
 
     Example:
         >>> import fusewire as fw
@@ -60,17 +62,18 @@ def softmin(input: Tensor, dim: int | None = None, dtype: Any = None) -> Tensor:
 
 
 def log_softmax(input: Tensor, dim: int | None = None, dtype: Any = None) -> Tensor:
-    """log(softmax(input)) along `dim`, without overflow: the shape of `input`.
+    """log(softmax(input)) along `dim`, of the shape of `input`, without overflow.
 
     Args:
         input: real floating point numbers with one axis or more.
-        dim: the axis along which the exponentials of the results add up to 1. It has to be passed.
+        dim: the axis along which the exponentials of the results add up to 1. Default None, which
+            is an error.
         dtype: the dtype to which `input` is cast first. Default None: its own.
 
     Raises:
         ShapeError: `dim` is None.
         AxisError: `input` has no axis `dim`.
-        DTypeError: `input` holds no real floating point numbers, and `dtype` is None.
+        DTypeError: `input` does not hold real floating point numbers, and `dtype` is None.
 
     Example:
         >>> import fusewire as fw
@@ -83,7 +86,7 @@ def log_softmax(input: Tensor, dim: int | None = None, dtype: Any = None) -> Ten
 @names_itself
 def gumbel_softmax(logits: Tensor, tau: float = 1, hard: bool = False, eps: float = 1e-10,
                    dim: int = -1) -> Tensor:
-    """Random weights of classes, large ones more likely for large logits: the shape of `logits`.
+    """softmax((logits + Gumbel noise) / tau) along `dim`, of the shape of `logits`.
 
     Jang et al., "Categorical reparameterization with Gumbel-softmax", arXiv 1611.01144.
 
@@ -96,7 +99,7 @@ def gumbel_softmax(logits: Tensor, tau: float = 1, hard: bool = False, eps: floa
         dim: the axis of classes. Default -1, the last one.
 
     Raises:
-        DTypeError: `logits` holds no real floating point numbers.
+        DTypeError: `logits` does not hold real floating point numbers.
 
     Example:
         >>> import fusewire as fw

@@ -28,9 +28,9 @@ class MultiheadAttention(Module):
     """Attention of `num_heads` heads: query (l, n, embed_dim) -> (l, n, embed_dim), and weights.
 
     The call takes query, key (s, n, kdim) and value (s, n, vdim), with n first for batch_first, or
-    all without n. It returns the output and the weights: (n, l, s), averaged over the heads, or (n,
-    num_heads, l, s) with average_attn_weights=False, or None with need_weights=False. Vaswani et
-    al. 2017.
+    all without n. It returns the output and the weights, (n, l, s), averaged over the heads. With
+    average_attn_weights=False the weights are (n, num_heads, l, s), with need_weights=False None.
+    Vaswani et al. 2017.
 
     attn_mask is (l, s) or (n * num_heads, l, s), and key_padding_mask (n, s). True excludes a key;
     numbers are added to the scores. is_causal=True declares that attn_mask is causal. A query

@@ -97,7 +97,7 @@ class AvgPool2d(_AvgPool):
 
     Raises:
         ShapeError: the input has other axes, or is smaller than a window.
-        ArgumentError: padding is more than half of kernel_size, or a size is below 1, or
+        ArgumentError: padding is more than half of kernel_size, a size is below 1, or
             divisor_override is 0.
         DTypeError: the input is not of a real floating point dtype.
 
@@ -128,7 +128,7 @@ class AvgPool3d(_AvgPool):
 
     Raises:
         ShapeError: the input has other axes, or is smaller than a window.
-        ArgumentError: padding is more than half of kernel_size, or a size is below 1, or
+        ArgumentError: padding is more than half of kernel_size, a size is below 1, or
             divisor_override is 0.
         DTypeError: the input is not of a real floating point dtype.
 
@@ -164,8 +164,8 @@ class _LPPool(Pool):
 class LPPool1d(_LPPool):
     """sum(x ** p) ** (1 / p) of each window: (n, c, l) -> (n, c, l_out).
 
-    The p-norm of elements that are not negative. The input may lack n. A size s of space becomes (s
-    - kernel_size) // stride + 1.
+    It is the p-norm where no element is negative. The input may lack n. A size s of space becomes
+    (s - kernel_size) // stride + 1.
 
     Args:
         norm_type: p.
@@ -191,8 +191,8 @@ class LPPool1d(_LPPool):
 class LPPool2d(_LPPool):
     """sum(x ** p) ** (1 / p) of each window: (n, c, h, w) -> (n, c, h_out, w_out).
 
-    The p-norm of elements that are not negative. The input may lack n. A size s of space becomes (s
-    - kernel_size) // stride + 1.
+    It is the p-norm where no element is negative. The input may lack n. A size s of space becomes
+    (s - kernel_size) // stride + 1.
 
     Args:
         norm_type: p.
@@ -219,8 +219,8 @@ class LPPool2d(_LPPool):
 class LPPool3d(_LPPool):
     """sum(x ** p) ** (1 / p) of each window: (n, c, d, h, w) -> (n, c, d_out, h_out, w_out).
 
-    The p-norm of elements that are not negative. The input may lack n. A size s of space becomes (s
-    - kernel_size) // stride + 1.
+    It is the p-norm where no element is negative. The input may lack n. A size s of space becomes
+    (s - kernel_size) // stride + 1.
 
     Args:
         norm_type: p.

@@ -125,9 +125,9 @@ class BatchNorm1d(_BatchNorm):
     """Batch normalization for each channel of (n, c) or (n, c, l); of the shape of the input.
 
     (x - mean) / sqrt(variance + eps) * weight + bias over the batch, with weight and bias (c,).
-    Training uses the statistics of the batch and updates running = (1 - momentum) * running +
-    momentum * batch, with the variance divided by count - 1. Evaluation uses the running
-    statistics. Ioffe and Szegedy, arXiv 1502.03167.
+    Training uses the statistics of the batch and updates the running ones:
+    running = (1 - momentum) * running + momentum * batch, with the variance divided by count - 1.
+    Evaluation uses the running statistics. Ioffe and Szegedy, arXiv 1502.03167.
 
     Args:
         num_features: the number of channels c.
@@ -141,8 +141,8 @@ class BatchNorm1d(_BatchNorm):
         bias: False leaves out the bias. Default True.
 
     Raises:
-        ShapeError: the input does not have 2 or 3 axes or c channels, or in training one value per
-            channel.
+        ShapeError: the input does not have 2 or 3 axes or c channels, or has only one value per
+            channel in training.
         DTypeError: the input is not of a real floating point dtype.
 
     Example:
@@ -162,9 +162,9 @@ class BatchNorm2d(_BatchNorm):
     """Batch normalization for each channel of (n, c, h, w); of the shape of the input.
 
     (x - mean) / sqrt(variance + eps) * weight + bias over the batch and space, with weight and bias
-    (c,). Training uses the statistics of the batch and updates running = (1 - momentum) * running +
-    momentum * batch, with the variance divided by count - 1. Evaluation uses the running
-    statistics. Ioffe and Szegedy, arXiv 1502.03167.
+    (c,). Training uses the statistics of the batch and updates the running ones:
+    running = (1 - momentum) * running + momentum * batch, with the variance divided by count - 1.
+    Evaluation uses the running statistics. Ioffe and Szegedy, arXiv 1502.03167.
 
     Args:
         num_features: the number of channels c.
@@ -178,8 +178,8 @@ class BatchNorm2d(_BatchNorm):
         bias: False leaves out the bias. Default True.
 
     Raises:
-        ShapeError: the input does not have 4 axes or c channels, or in training one value per
-            channel.
+        ShapeError: the input does not have 4 axes or c channels, or has only one value per
+            channel in training.
         DTypeError: the input is not of a real floating point dtype.
 
     Example:
@@ -196,9 +196,9 @@ class BatchNorm3d(_BatchNorm):
     """Batch normalization for each channel of (n, c, d, h, w); of the shape of the input.
 
     (x - mean) / sqrt(variance + eps) * weight + bias over the batch and space, with weight and bias
-    (c,). Training uses the statistics of the batch and updates running = (1 - momentum) * running +
-    momentum * batch, with the variance divided by count - 1. Evaluation uses the running
-    statistics. Ioffe and Szegedy, arXiv 1502.03167.
+    (c,). Training uses the statistics of the batch and updates the running ones:
+    running = (1 - momentum) * running + momentum * batch, with the variance divided by count - 1.
+    Evaluation uses the running statistics. Ioffe and Szegedy, arXiv 1502.03167.
 
     Args:
         num_features: the number of channels c.
@@ -212,8 +212,8 @@ class BatchNorm3d(_BatchNorm):
         bias: False leaves out the bias. Default True.
 
     Raises:
-        ShapeError: the input does not have 5 axes or c channels, or in training one value per
-            channel.
+        ShapeError: the input does not have 5 axes or c channels, or has only one value per
+            channel in training.
         DTypeError: the input is not of a real floating point dtype.
 
     Example:
@@ -229,7 +229,8 @@ class BatchNorm3d(_BatchNorm):
 class SyncBatchNorm(_BatchNorm):
     """Batch normalization for each channel of (n, c, ...), with 0 to 3 axes of space.
 
-    As BatchNorm1d, BatchNorm2d and BatchNorm3d: the statistics are those of this process.
+    It computes what BatchNorm1d, BatchNorm2d and BatchNorm3d compute: the statistics are those of
+    this process alone.
 
     Args:
         num_features: the number of channels c.
@@ -239,13 +240,13 @@ class SyncBatchNorm(_BatchNorm):
         affine: adds a learned weight and bias. Default True.
         track_running_stats: keeps running statistics for the evaluation; with False every call uses
             those of the batch. Default True.
+        process_group: stored, but without effect. Default None.
         device, dtype: of the parameters. Default None: the default device, float32.
         bias: False leaves out the bias. Default True.
-        process_group: stored, but without effect. Default None.
 
     Raises:
-        ShapeError: the input does not have 2 to 5 axes or c channels, or in training one value per
-            channel.
+        ShapeError: the input does not have 2 to 5 axes or c channels, or has only one value per
+            channel in training.
         DTypeError: the input is not of a real floating point dtype.
 
     Example:
@@ -276,7 +277,7 @@ class SyncBatchNorm(_BatchNorm):
         converted = module
         if isinstance(module, _BatchNorm):
             converted = cls(module.num_features, module.eps, module.momentum, module.affine,
-                       module.track_running_stats, process_group, bias=module.bias is not None)
+                            module.track_running_stats, process_group, bias=module.bias is not None)
             for name in ("weight", "bias", "running_mean", "running_var", "num_batches_tracked"):
                 setattr(converted, name, getattr(module, name))
             converted.training = module.training
@@ -309,10 +310,10 @@ class _InstanceNorm(_ChannelNorm):
 class InstanceNorm1d(_InstanceNorm):
     """Normalization of each channel of each sample: (n, c, l) or (c, l).
 
-    The result has the shape of the input: (x - mean) / sqrt(variance + eps) over space, with affine
-    times weight plus bias, both (c,). With track_running_stats, training updates running statistics
-    by the means over the samples, and evaluation uses them. Ulyanov, Vedaldi and Lempitsky, arXiv
-    1607.08022.
+    The result has the shape of the input: (x - mean) / sqrt(variance + eps) over space. With affine
+    it is multiplied by weight, and bias is added; both are (c,). With track_running_stats, training
+    updates running statistics by the means over the samples, and evaluation uses them. Ulyanov,
+    Vedaldi and Lempitsky, arXiv 1607.08022.
 
     Args:
         num_features: the number of channels c.
@@ -325,8 +326,8 @@ class InstanceNorm1d(_InstanceNorm):
         bias: False leaves out the bias. Default True.
 
     Raises:
-        ShapeError: the input does not have 2 or 3 axes, it has one value per channel, or with
-            affine other channels.
+        ShapeError: the input does not have 2 or 3 axes, has one value per channel, or with affine
+            does not have c channels.
         DTypeError: the input is not of a real floating point dtype.
 
     Example:
@@ -341,10 +342,10 @@ class InstanceNorm1d(_InstanceNorm):
 class InstanceNorm2d(_InstanceNorm):
     """Normalization of each channel of each sample: (n, c, h, w) or (c, h, w).
 
-    The result has the shape of the input: (x - mean) / sqrt(variance + eps) over space, with affine
-    times weight plus bias, both (c,). With track_running_stats, training updates running statistics
-    by the means over the samples, and evaluation uses them. Ulyanov, Vedaldi and Lempitsky, arXiv
-    1607.08022.
+    The result has the shape of the input: (x - mean) / sqrt(variance + eps) over space. With affine
+    it is multiplied by weight, and bias is added; both are (c,). With track_running_stats, training
+    updates running statistics by the means over the samples, and evaluation uses them. Ulyanov,
+    Vedaldi and Lempitsky, arXiv 1607.08022.
 
     Args:
         num_features: the number of channels c.
@@ -357,8 +358,8 @@ class InstanceNorm2d(_InstanceNorm):
         bias: False leaves out the bias. Default True.
 
     Raises:
-        ShapeError: the input does not have 3 or 4 axes, it has one value per channel, or with
-            affine other channels.
+        ShapeError: the input does not have 3 or 4 axes, has one value per channel, or with affine
+            does not have c channels.
         DTypeError: the input is not of a real floating point dtype.
 
     Example:
@@ -373,10 +374,10 @@ class InstanceNorm2d(_InstanceNorm):
 class InstanceNorm3d(_InstanceNorm):
     """Normalization of each channel of each sample: (n, c, d, h, w) or (c, d, h, w).
 
-    The result has the shape of the input: (x - mean) / sqrt(variance + eps) over space, with affine
-    times weight plus bias, both (c,). With track_running_stats, training updates running statistics
-    by the means over the samples, and evaluation uses them. Ulyanov, Vedaldi and Lempitsky, arXiv
-    1607.08022.
+    The result has the shape of the input: (x - mean) / sqrt(variance + eps) over space. With affine
+    it is multiplied by weight, and bias is added; both are (c,). With track_running_stats, training
+    updates running statistics by the means over the samples, and evaluation uses them. Ulyanov,
+    Vedaldi and Lempitsky, arXiv 1607.08022.
 
     Args:
         num_features: the number of channels c.
@@ -389,8 +390,8 @@ class InstanceNorm3d(_InstanceNorm):
         bias: False leaves out the bias. Default True.
 
     Raises:
-        ShapeError: the input does not have 4 or 5 axes, it has one value per channel, or with
-            affine other channels.
+        ShapeError: the input does not have 4 or 5 axes, has one value per channel, or with affine
+            does not have c channels.
         DTypeError: the input is not of a real floating point dtype.
 
     Example:

@@ -107,7 +107,7 @@ class _Conv(Module):
         text = (f"{self.in_channels}, {self.out_channels}, kernel_size={self.kernel_size}, "
                 f"stride={self.stride}")
         defaults = {"padding": (0,) * self.axes, "dilation": (1,) * self.axes,
-                 "output_padding": (0,) * self.axes, "groups": 1}
+                    "output_padding": (0,) * self.axes, "groups": 1}
         for name, value in defaults.items():
             current = getattr(self, name)
             text += f", {name}={current}" if current != value else ""
@@ -119,8 +119,8 @@ class _Conv(Module):
 class Conv1d(_Conv):
     """Cross-correlation: (n, in_channels, l) -> (n, out_channels, l_out).
 
-    The input may lack n. A size s of space becomes (s + 2 * padding - dilation * (kernel_size - 1)
-    - 1) // stride + 1.
+    The input may lack n. A size s of space becomes
+    (s + 2 * padding - dilation * (kernel_size - 1) - 1) // stride + 1.
 
     The parameters are weight, (out_channels, in_channels / groups, kernel_size), and bias,
     (out_channels,). Both are drawn uniformly from +-1 / sqrt(m), where m is the number of elements
@@ -160,8 +160,8 @@ class Conv1d(_Conv):
 class Conv2d(_Conv):
     """Cross-correlation: (n, in_channels, h, w) -> (n, out_channels, h_out, w_out).
 
-    The input may lack n. A size s of space becomes (s + 2 * padding - dilation * (kernel_size - 1)
-    - 1) // stride + 1.
+    The input may lack n. A size s of space becomes
+    (s + 2 * padding - dilation * (kernel_size - 1) - 1) // stride + 1.
 
     The parameters are weight, (out_channels, in_channels / groups, *kernel_size), and bias,
     (out_channels,). Both are drawn uniformly from +-1 / sqrt(m), where m is the number of elements
@@ -201,8 +201,8 @@ class Conv2d(_Conv):
 class Conv3d(_Conv):
     """Cross-correlation: (n, in_channels, d, h, w) -> (n, out_channels, d_out, h_out, w_out).
 
-    The input may lack n. A size s of space becomes (s + 2 * padding - dilation * (kernel_size - 1)
-    - 1) // stride + 1.
+    The input may lack n. A size s of space becomes
+    (s + 2 * padding - dilation * (kernel_size - 1) - 1) // stride + 1.
 
     The parameters are weight, (out_channels, in_channels / groups, *kernel_size), and bias,
     (out_channels,). Both are drawn uniformly from +-1 / sqrt(m), where m is the number of elements
@@ -289,9 +289,9 @@ class _ConvTranspose(_Conv):
 class ConvTranspose1d(_ConvTranspose):
     """Transposed convolution: (n, in_channels, l) -> (n, out_channels, l_out).
 
-    The gradient of Conv1d with respect to its input. The input may lack n. A size s of space
+    It is the gradient of Conv1d with respect to its input. The input may lack n. A size s of space
     becomes (s - 1) * stride - 2 * padding + dilation * (kernel_size - 1) + output_padding + 1. The
-    call takes output_size, the sizes of space or the whole shape, in the place of output_padding.
+    call takes output_size, the sizes of space or the whole shape, instead of output_padding.
 
     The parameters are weight, (in_channels, out_channels / groups, kernel_size), and bias,
     (out_channels,). Both are drawn uniformly from +-1 / sqrt(m), where m is the number of elements
@@ -331,9 +331,9 @@ class ConvTranspose1d(_ConvTranspose):
 class ConvTranspose2d(_ConvTranspose):
     """Transposed convolution: (n, in_channels, h, w) -> (n, out_channels, h_out, w_out).
 
-    The gradient of Conv2d with respect to its input. The input may lack n. A size s of space
+    It is the gradient of Conv2d with respect to its input. The input may lack n. A size s of space
     becomes (s - 1) * stride - 2 * padding + dilation * (kernel_size - 1) + output_padding + 1. The
-    call takes output_size, the sizes of space or the whole shape, in the place of output_padding.
+    call takes output_size, the sizes of space or the whole shape, instead of output_padding.
 
     The parameters are weight, (in_channels, out_channels / groups, *kernel_size), and bias,
     (out_channels,). Both are drawn uniformly from +-1 / sqrt(m), where m is the number of elements
@@ -373,12 +373,11 @@ class ConvTranspose2d(_ConvTranspose):
 
 
 class ConvTranspose3d(_ConvTranspose):
-    """Transposed convolution of volumes (n, in_channels, d, h, w).
+    """Transposed convolution: (n, in_channels, d, h, w) -> (n, out_channels, d_out, h_out, w_out).
 
-    The result is (n, out_channels, d_out, h_out, w_out). The gradient of Conv3d with respect to its
-    input. The input may lack n. A size s of space becomes (s - 1) * stride - 2 * padding + dilation
-    * (kernel_size - 1) + output_padding + 1. The call takes output_size, the sizes of space or the
-    whole shape, in the place of output_padding.
+    It is the gradient of Conv3d with respect to its input. The input may lack n. A size s of space
+    becomes (s - 1) * stride - 2 * padding + dilation * (kernel_size - 1) + output_padding + 1. The
+    call takes output_size, the sizes of space or the whole shape, instead of output_padding.
 
     The parameters are weight, (in_channels, out_channels / groups, *kernel_size), and bias,
     (out_channels,). Both are drawn uniformly from +-1 / sqrt(m), where m is the number of elements

@@ -133,8 +133,8 @@ class EmbeddingBag(_Table):
 
     dim is embedding_dim. The call takes input (bags, n), whose rows are the bags, or input (n,)
     with offsets (bags,), the first positions of the bags. An empty bag gives 0. With mode "sum" it
-    also takes per_sample_weights, factors of the shape of the input. weight is (num_embeddings,
-    embedding_dim), drawn from the standard normal distribution.
+    also takes per_sample_weights, factors of the shape of the input. weight is
+    (num_embeddings, embedding_dim), drawn from the standard normal distribution.
 
     Args:
         num_embeddings: the number of rows.
@@ -152,8 +152,8 @@ class EmbeddingBag(_Table):
         device, dtype: of the parameters. Default None: the default device, float32.
 
     Raises:
-        ArgumentError: padding_idx is outside of the rows, mode is unknown, or there are
-            per_sample_weights with another mode than "sum".
+        ArgumentError: padding_idx is outside of the rows, mode is unknown, per_sample_weights come
+            with another mode than "sum", or scale_grad_by_freq or sparse with mode "max".
         ShapeError: input and offsets do not have these axes.
         IndexingError: an index is not in [0, num_embeddings).
         DTypeError: the indices are not integers.
@@ -201,7 +201,7 @@ class EmbeddingBag(_Table):
         """
         rows, dim = _matrix("EmbeddingBag", embeddings)
         layer = cls(rows, dim, max_norm, norm_type, scale_grad_by_freq, mode, sparse, embeddings,
-                   include_last_offset, padding_idx)
+                    include_last_offset, padding_idx)
         layer.weight.requires_grad_(not freeze)
         return layer
 

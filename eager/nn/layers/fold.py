@@ -54,9 +54,9 @@ class Fold(Module):
 class Unfold(Module):
     """The windows of an image as columns: (n, c, h, w) -> (n, c * kh * kw, windows).
 
-    The input may lack n. kh and kw are the sizes of a window. An axis of size s has (s + 2 *
-    padding - dilation * (kernel_size - 1) - 1) // stride + 1 windows. Every argument is one number
-    or 2 of them.
+    The input may lack n. kh and kw are the sizes of a window. Every argument is one number or 2 of
+    them. An axis of size s has (s + 2 * padding - dilation * (kernel_size - 1) - 1) // stride + 1
+    windows.
 
     Args:
         kernel_size: size of a window.

@@ -40,8 +40,8 @@ class _MaxPool(Pool):
 class MaxPool1d(_MaxPool):
     """The largest element of each window: (n, c, l) -> (n, c, l_out).
 
-    The input may lack n. A size s of space becomes (s + 2 * padding - dilation * (kernel_size - 1)
-    - 1) // stride + 1.
+    The input may lack n. A size s of space becomes
+    (s + 2 * padding - dilation * (kernel_size - 1) - 1) // stride + 1.
 
     Args:
         kernel_size: size of a window.
@@ -70,8 +70,8 @@ class MaxPool1d(_MaxPool):
 class MaxPool2d(_MaxPool):
     """The largest element of each window: (n, c, h, w) -> (n, c, h_out, w_out).
 
-    The input may lack n. A size s of space becomes (s + 2 * padding - dilation * (kernel_size - 1)
-    - 1) // stride + 1.
+    The input may lack n. A size s of space becomes
+    (s + 2 * padding - dilation * (kernel_size - 1) - 1) // stride + 1.
 
     Args:
         kernel_size: size of a window; one number, or 2 of them.
@@ -102,8 +102,8 @@ class MaxPool2d(_MaxPool):
 class MaxPool3d(_MaxPool):
     """The largest element of each window: (n, c, d, h, w) -> (n, c, d_out, h_out, w_out).
 
-    The input may lack n. A size s of space becomes (s + 2 * padding - dilation * (kernel_size - 1)
-    - 1) // stride + 1.
+    The input may lack n. A size s of space becomes
+    (s + 2 * padding - dilation * (kernel_size - 1) - 1) // stride + 1.
 
     Args:
         kernel_size: size of a window; one number, or 3 of them.
@@ -152,8 +152,8 @@ class MaxUnpool1d(_MaxUnpool):
     """The inverse of MaxPool1d, with 0 for lost elements: (n, c, l_out) -> (n, c, l).
 
     The call takes the results and the indices of MaxPool1d, and optionally output_size, the sizes
-    of space or the whole shape. By default a size s of space becomes (s - 1) * stride - 2 * padding
-    + kernel_size.
+    of space or the whole shape. By default a size s of space becomes
+    (s - 1) * stride - 2 * padding + kernel_size.
 
     Args:
         kernel_size: size of a window.
@@ -178,8 +178,8 @@ class MaxUnpool2d(_MaxUnpool):
     """The inverse of MaxPool2d, with 0 for lost elements: (n, c, h_out, w_out) -> (n, c, h, w).
 
     The call takes the results and the indices of MaxPool2d, and optionally output_size, the sizes
-    of space or the whole shape. By default a size s of space becomes (s - 1) * stride - 2 * padding
-    + kernel_size.
+    of space or the whole shape. By default a size s of space becomes
+    (s - 1) * stride - 2 * padding + kernel_size.
 
     Args:
         kernel_size: size of a window; one number, or 2 of them.

@@ -85,19 +85,19 @@ def _attention(
 
 
 class TransformerEncoderLayer(_Layer):
-    """A layer of self-attention and two linear layers: src (s, n, d_model), of its shape.
+    """Self-attention and two linear layers: src (s, n, d_model) -> (s, n, d_model).
 
     With batch_first src is (n, s, d_model); it may lack n. The blocks are attention and
-    linear2(activation(linear1(x))); each adds its input and has a norm. The call takes src_mask (s,
-    s) and src_key_padding_mask (n, s). True in a mask excludes a position; numbers are added to the
-    scores. is_causal=True declares that src_mask is causal.
+    linear2(activation(linear1(x))); each adds its input and has a norm. The call takes
+    src_mask (s, s) and src_key_padding_mask (n, s). True in a mask excludes a position; numbers are
+    added to the scores. is_causal=True declares that src_mask is causal.
 
     Args:
         d_model: features of a position.
         nhead: heads of each attention.
         dim_feedforward: features between the two linear layers. Default 2048.
         dropout: probability of every dropout. Default 0.1.
-        activation: "relu", "gelu" or a function. Default relu.
+        activation: "relu", "gelu" or a function. Default F.relu.
         layer_norm_eps: eps of the norms. Default 1e-05.
         batch_first: axis 0 of inputs and output is n. Default False.
         norm_first: True normalizes before each block, False after its sum. Default False.
@@ -125,19 +125,19 @@ class TransformerEncoderLayer(_Layer):
 
 
 class TransformerDecoderLayer(_Layer):
-    """TransformerEncoderLayer with an attention to memory: tgt (t, n, d_model), of its shape.
+    """TransformerEncoderLayer with attention to memory: tgt (t, n, d_model) -> (t, n, d_model).
 
-    The call takes tgt and memory (s, n, d_model), with n first for batch_first, or without n;
-    tgt_mask (t, t), memory_mask (t, s), tgt_key_padding_mask (n, t) and memory_key_padding_mask (n,
-    s). True in a mask excludes a position; numbers are added to the scores. tgt_is_causal and
-    memory_is_causal declare that a mask is causal.
+    The call takes tgt and memory (s, n, d_model), with n first for batch_first, or without n. It
+    also takes tgt_mask (t, t), memory_mask (t, s), tgt_key_padding_mask (n, t) and
+    memory_key_padding_mask (n, s). True in a mask excludes a position; numbers are added to the
+    scores. tgt_is_causal and memory_is_causal declare that a mask is causal.
 
     Args:
         d_model: features of a position.
         nhead: heads of each attention.
         dim_feedforward: features between the two linear layers. Default 2048.
         dropout: probability of every dropout. Default 0.1.
-        activation: "relu", "gelu" or a function. Default relu.
+        activation: "relu", "gelu" or a function. Default F.relu.
         layer_norm_eps: eps of the norms. Default 1e-05.
         batch_first: axis 0 of inputs and output is n. Default False.
         norm_first: True normalizes before each block, False after its sum. Default False.
@@ -187,7 +187,7 @@ class _Stack(Module):
 
 
 class TransformerEncoder(_Stack):
-    """A sequence of copies of `encoder_layer`, then `norm`: src (s, n, d_model), of its shape.
+    """Copies of `encoder_layer` in sequence, then `norm`: src (s, n, d_model) -> (s, n, d_model).
 
     The copies start with equal parameters. The call takes src, mask (s, s), src_key_padding_mask
     (n, s) and is_causal, which declares that mask is causal.
@@ -223,7 +223,7 @@ class TransformerEncoder(_Stack):
 
 
 class TransformerDecoder(_Stack):
-    """A sequence of copies of `decoder_layer`, then `norm`: tgt (t, n, d_model), of its shape.
+    """Copies of `decoder_layer` in sequence, then `norm`: tgt (t, n, d_model) -> (t, n, d_model).
 
     The copies start with equal parameters. The call takes the arguments of TransformerDecoderLayer,
     which go to each copy.
@@ -258,7 +258,7 @@ class TransformerDecoder(_Stack):
 
 
 class Transformer(Module):
-    """An encoder and a decoder: src (s, n, d_model), tgt (t, n, d_model), of the shape of tgt.
+    """An encoder and a decoder: src (s, n, d_model), tgt (t, n, d_model) -> (t, n, d_model).
 
     With batch_first n is axis 0; src and tgt may lack n. The call takes src_mask (s, s), tgt_mask
     (t, t), memory_mask (t, s), src_key_padding_mask and memory_key_padding_mask (n, s), and
@@ -273,7 +273,7 @@ class Transformer(Module):
         num_decoder_layers: layers of the decoder. Default 6.
         dim_feedforward: features between the two linear layers. Default 2048.
         dropout: probability of every dropout. Default 0.1.
-        activation: "relu", "gelu" or a function. Default relu.
+        activation: "relu", "gelu" or a function. Default F.relu.
         custom_encoder: replaces the encoder. Default None.
         custom_decoder: replaces the decoder. Default None.
         layer_norm_eps: eps of the norms. Default 1e-05.
@@ -303,7 +303,7 @@ class Transformer(Module):
     ) -> None:
         super().__init__()
         options = (d_model, nhead, dim_feedforward, dropout, activation, layer_norm_eps,
-                    batch_first, norm_first, bias, device, dtype)
+                   batch_first, norm_first, bias, device, dtype)
 
         def norm() -> LayerNorm:
             return LayerNorm(d_model, layer_norm_eps, bias=bias, device=device, dtype=dtype)

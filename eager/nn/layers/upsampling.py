@@ -22,14 +22,14 @@ class Upsample(Module):
             size.
         mode: "nearest", "nearest-exact" or "area" for 1 to 3 axes of space, "linear" for one,
             "bilinear" or "bicubic" for two, "trilinear" for three. Default "nearest".
-        align_corners: True aligns the centres of the corner elements, False (or None, the default)
-            their outer edges; for the linear and cubic modes.
-        recompute_scale_factor: True interpolates at the ratio of the sizes; None (the default) and
-            False at scale_factor.
+        align_corners: True aligns the centres of the corner elements, False or None their outer
+            edges; for the linear and cubic modes. Default None.
+        recompute_scale_factor: True interpolates at the ratio of the sizes, False or None at
+            scale_factor. Default None.
 
     Raises:
-        ArgumentError: size and scale_factor are both None or both set, mode is unknown, or has no
-            align_corners (raised by the call).
+        ArgumentError: size and scale_factor are both None or both set, mode is unknown, or
+            align_corners is set for another mode than the linear and cubic ones (all by the call).
         ShapeError: mode does not take the axes of x, or a size is below 1.
         DTypeError: x is not floating point, except for the nearest modes.
 

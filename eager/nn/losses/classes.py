@@ -32,7 +32,7 @@ class CrossEntropyLoss(WeightedLoss):
     Args:
         weight: (classes,), the factor of each class. Default None.
         ignore_index: a class number; targets equal to it do not count. Default -100.
-        reduction: "mean" or "sum" of the losses, or "none" for all of them. Default "mean".
+        reduction: "mean" or "sum" of the losses, or "none" for each of them. Default "mean".
         label_smoothing: share of the target that is spread over all classes, in [0, 1]. Default
             0.0.
 
@@ -70,7 +70,7 @@ class NLLLoss(WeightedLoss):
     Args:
         weight: (classes,), the factor of each class. Default None.
         ignore_index: a class number; targets equal to it do not count. Default -100.
-        reduction: "mean" or "sum" of the losses, or "none" for all of them. Default "mean".
+        reduction: "mean" or "sum" of the losses, or "none" for each of them. Default "mean".
 
     Raises:
         ArgumentError: an unknown reduction.
@@ -104,12 +104,12 @@ class LinearCrossEntropyLoss(WeightedLoss):
         out_features: sizes of further axes of the logits. Default ().
         bias: adds a learned bias to the map. Default False.
         device, dtype: of the parameters. Default None: the default device, float32.
-        reduction: "mean" or "sum" of the losses, or "none" for all of them. Default "mean".
+        reduction: "mean" or "sum" of the losses, or "none" for each of them. Default "mean".
         weight: (num_classes,), the factor of each class. Default None.
         ignore_index: a class number; targets equal to it do not count. Default None: -100.
         label_smoothing: share of the target that is spread over all classes, in [0, 1]. Default
             0.0.
-        options: accepted for PyTorch's sake, without effect. Default None.
+        options: accepted for PyTorch's signature, without effect. Default None.
 
     Raises:
         ArgumentError: an unknown reduction, or label_smoothing is not in [0, 1].
@@ -161,9 +161,9 @@ class MultiMarginLoss(WeightedLoss):
 
     Args:
         p: 1 or 2. Default 1.
-        margin: the difference that costs nothing. Default 1.0.
+        margin: the least difference without a loss. Default 1.0.
         weight: (classes,), the factor of each class. Default None.
-        reduction: "mean" or "sum" of the losses, or "none" for all of them. Default "mean".
+        reduction: "mean" or "sum" of the losses, or "none" for each of them. Default "mean".
 
     Raises:
         ArgumentError: an unknown reduction, or p is neither 1 nor 2.
@@ -192,7 +192,7 @@ class MultiLabelMarginLoss(Loss):
     first negative number; j runs over them, and i over all other classes.
 
     Args:
-        reduction: "mean" or "sum" of the losses, or "none" for all of them. Default "mean".
+        reduction: "mean" or "sum" of the losses, or "none" for each of them. Default "mean".
 
     Raises:
         ArgumentError: an unknown reduction.
@@ -221,7 +221,7 @@ class MultiLabelSoftMarginLoss(WeightedLoss):
 
     Args:
         weight: (classes,), the factor of each class. Default None.
-        reduction: "mean" or "sum" of the losses, or "none" for all of them. Default "mean".
+        reduction: "mean" or "sum" of the losses, or "none" for each of them. Default "mean".
 
     Raises:
         ArgumentError: an unknown reduction.
@@ -252,7 +252,7 @@ class CTCLoss(Loss):
 
     Args:
         blank: the class number of the blank. Default 0.
-        reduction: "mean" or "sum" of the losses, or "none" for all of them. Default "mean".
+        reduction: "mean" or "sum" of the losses, or "none" for each of them. Default "mean".
         zero_infinity: True replaces infinite losses by 0. Default False.
 
     Raises:

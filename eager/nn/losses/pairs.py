@@ -23,8 +23,8 @@ class MarginRankingLoss(Loss):
     result is a number, or with reduction "none" has their shape.
 
     Args:
-        margin: the difference that costs nothing. Default 0.0.
-        reduction: "mean" or "sum" of the losses, or "none" for all of them. Default "mean".
+        margin: the least difference without a loss. Default 0.0.
+        reduction: "mean" or "sum" of the losses, or "none" for each of them. Default "mean".
 
     Raises:
         ArgumentError: an unknown reduction.
@@ -51,8 +51,8 @@ class HingeEmbeddingLoss(Loss):
     "none" has their shape.
 
     Args:
-        margin: the distance that costs nothing for target -1. Default 1.0.
-        reduction: "mean" or "sum" of the losses, or "none" for all of them. Default "mean".
+        margin: the least distance without a loss for target -1. Default 1.0.
+        reduction: "mean" or "sum" of the losses, or "none" for each of them. Default "mean".
 
     Raises:
         ArgumentError: an unknown reduction.
@@ -78,8 +78,8 @@ class CosineEmbeddingLoss(Loss):
     they are (d,) and (). With reduction "none" the result has the shape of the target.
 
     Args:
-        margin: the cosine that costs nothing for target -1. Default 0.0.
-        reduction: "mean" or "sum" of the losses, or "none" for all of them. Default "mean".
+        margin: the largest cosine without a loss for target -1. Default 0.0.
+        reduction: "mean" or "sum" of the losses, or "none" for each of them. Default "mean".
 
     Raises:
         ArgumentError: an unknown reduction.
@@ -105,13 +105,13 @@ class TripletMarginLoss(Loss):
     anchor, positive and negative are (n, d), or (d,). With reduction "none" the result is (n,).
 
     Args:
-        margin: the difference of distances that costs nothing. Default 1.0.
+        margin: the least difference of distances without a loss. Default 1.0.
         p: order of the norm. Default 2.0.
         eps: added to the differences. Default 1e-06.
         swap: True takes the smaller distance of the negative, to the anchor or to the positive:
             Balntas et al., "Learning local feature descriptors with triplets" (2016). Default
             False.
-        reduction: "mean" or "sum" of the losses, or "none" for all of them. Default "mean".
+        reduction: "mean" or "sum" of the losses, or "none" for each of them. Default "mean".
 
     Raises:
         ArgumentError: an unknown reduction, or margin is not above 0.
@@ -142,10 +142,10 @@ class TripletMarginWithDistanceLoss(Loss):
 
     Args:
         distance_function: a function of two tensors. Default None: PairwiseDistance().
-        margin: the difference of distances that costs nothing. Default 1.0.
+        margin: the least difference of distances without a loss. Default 1.0.
         swap: True takes the smaller distance of the negative, to the anchor or to the positive.
             Default False.
-        reduction: "mean" or "sum" of the losses, or "none" for all of them. Default "mean".
+        reduction: "mean" or "sum" of the losses, or "none" for each of them. Default "mean".
 
     Raises:
         ArgumentError: an unknown reduction, or margin is not above 0.

@@ -20,7 +20,7 @@ class MSELoss(Loss):
     shape.
 
     Args:
-        reduction: "mean" or "sum" of the losses, or "none" for all of them. Default "mean".
+        reduction: "mean" or "sum" of the losses, or "none" for each of them. Default "mean".
 
     Raises:
         ArgumentError: an unknown reduction.
@@ -46,7 +46,7 @@ class L1Loss(Loss):
     shape.
 
     Args:
-        reduction: "mean" or "sum" of the losses, or "none" for all of them. Default "mean".
+        reduction: "mean" or "sum" of the losses, or "none" for each of them. Default "mean".
 
     Raises:
         ArgumentError: an unknown reduction.
@@ -66,13 +66,13 @@ class L1Loss(Loss):
 
 
 class SmoothL1Loss(Loss):
-    """The mean of |d| - beta / 2, below `beta` of d ** 2 / (2 * beta), for d = input - target.
+    """The mean of d ** 2 / (2 * beta) where |d| < beta, else of |d| - beta / 2.
 
-    input and target have one shape. The result is a number, or with reduction "none" has their
-    shape. Girshick, "Fast R-CNN" (2015).
+    d is input - target. input and target have one shape. The result is a number, or with reduction
+    "none" has their shape. Girshick, "Fast R-CNN" (2015).
 
     Args:
-        reduction: "mean" or "sum" of the losses, or "none" for all of them. Default "mean".
+        reduction: "mean" or "sum" of the losses, or "none" for each of them. Default "mean".
         beta: the |d| where the parts join, at least 0; with 0 it is L1Loss. Default 1.0.
 
     Raises:
@@ -93,13 +93,13 @@ class SmoothL1Loss(Loss):
 
 
 class HuberLoss(Loss):
-    """The mean of d ** 2 / 2, above `delta` of delta * (|d| - delta / 2), for d = input - target.
+    """The mean of d ** 2 / 2 where |d| <= delta, else of delta * (|d| - delta / 2).
 
-    input and target have one shape. The result is a number, or with reduction "none" has their
-    shape. Huber, "Robust estimation of a location parameter" (1964).
+    d is input - target. input and target have one shape. The result is a number, or with reduction
+    "none" has their shape. Huber, "Robust estimation of a location parameter" (1964).
 
     Args:
-        reduction: "mean" or "sum" of the losses, or "none" for all of them. Default "mean".
+        reduction: "mean" or "sum" of the losses, or "none" for each of them. Default "mean".
         delta: the |d| where the parts join, above 0. Default 1.0.
 
     Raises:
@@ -127,7 +127,7 @@ class SoftMarginLoss(Loss):
     shape.
 
     Args:
-        reduction: "mean" or "sum" of the losses, or "none" for all of them. Default "mean".
+        reduction: "mean" or "sum" of the losses, or "none" for each of them. Default "mean".
 
     Raises:
         ArgumentError: an unknown reduction.
@@ -151,11 +151,11 @@ class BCELoss(WeightedLoss):
 
     input and target have one shape. The result is a number, or with reduction "none" has their
     shape. input is a probability in [0, 1]; logarithms are at least -100. BCEWithLogitsLoss takes
-    logits, and is exact where the probability is nearly 0 or 1.
+    logits, and is accurate where the probability is nearly 0 or 1.
 
     Args:
         weight: factors of the losses, which broadcast to them. Default None.
-        reduction: "mean" or "sum" of the losses, or "none" for all of them. Default "mean".
+        reduction: "mean" or "sum" of the losses, or "none" for each of them. Default "mean".
 
     Raises:
         ArgumentError: an unknown reduction, or an input outside of [0, 1].
@@ -182,7 +182,7 @@ class BCEWithLogitsLoss(WeightedLoss):
 
     Args:
         weight: factors of the losses, which broadcast to them. Default None.
-        reduction: "mean" or "sum" of the losses, or "none" for all of them. Default "mean".
+        reduction: "mean" or "sum" of the losses, or "none" for each of them. Default "mean".
         pos_weight: factors of the losses of target 1, which broadcast to the target. Default None.
 
     Raises:
@@ -247,7 +247,7 @@ class PoissonNLLLoss(Loss):
             True.
         full: True adds Stirling's approximation of log(target!) for targets above 1. Default False.
         eps: added in the logarithm of a rate. Default 1e-08.
-        reduction: "mean" or "sum" of the losses, or "none" for all of them. Default "mean".
+        reduction: "mean" or "sum" of the losses, or "none" for each of them. Default "mean".
 
     Raises:
         ArgumentError: an unknown reduction.
@@ -277,11 +277,10 @@ class GaussianNLLLoss(Loss):
     Args:
         full: True adds the constant log(2 * pi) / 2. Default False.
         eps: the smallest variance; smaller ones count as eps. Default 1e-06.
-        reduction: "mean" or "sum" of the losses, or "none" for all of them. Default "mean".
+        reduction: "mean" or "sum" of the losses, or "none" for each of them. Default "mean".
 
     Raises:
-        ArgumentError: an unknown reduction.
-        ArgumentError: var is a negative number.
+        ArgumentError: an unknown reduction, or var is a negative number.
         ShapeError: var has another shape, or input and target differ in the number of axes.
 
     Example:

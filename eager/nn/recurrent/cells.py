@@ -52,7 +52,7 @@ class RNNCellBase(Recurrent):
         self.bias = bias
         rows = num_chunks * hidden_size
         self._create({"weight_ih": (rows, input_size), "weight_hh": (rows, hidden_size)}, device,
-                   dtype)
+                     dtype)
         for name in ("bias_ih", "bias_hh"):
             parameter = Parameter(zeros(rows, dtype=dtype, device=device)) if bias else None
             self.register_parameter(name, parameter)

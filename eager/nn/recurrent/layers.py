@@ -74,7 +74,7 @@ class RNNBase(Recurrent):
         for layer, suffix in enumerate(self._suffixes()):
             below = layer // self._directions
             self._create(self._shapes(suffix, self._width * self._directions if below else
-                                    input_size), device, dtype)
+                                      input_size), device, dtype)
         self.reset_parameters()
 
     @property
@@ -202,7 +202,7 @@ class RNNBase(Recurrent):
     def extra_repr(self) -> str:
         text = f"{self.input_size}, {self.hidden_size}"
         defaults = {"proj_size": 0, "num_layers": 1, "bias": True, "batch_first": False,
-                 "dropout": 0, "bidirectional": False}
+                    "dropout": 0, "bidirectional": False}
         return text + "".join(f", {name}={getattr(self, name)}" for name, value in defaults.items()
                               if getattr(self, name) != value)
 
@@ -236,7 +236,7 @@ class RNN(RNNBase):
         device, dtype: of the parameters. Default None: the default device, float32.
 
     Raises:
-        ArgumentError: a size is below 1, or dropout is not in [0, 1], or an unknown nonlinearity.
+        ArgumentError: a size is below 1, dropout is not in [0, 1], or an unknown nonlinearity.
         ShapeError: input or hx have other shapes, or there are no steps.
 
     Example:
@@ -265,12 +265,12 @@ class LSTM(RNNBase):
     is 0 by default. It returns the output, (steps, batch, directions * hidden_size) or a
     PackedSequence, and the last (h, c) of every layer and direction, each (num_layers * directions,
     batch, hidden_size). directions is 2 for bidirectional, else 1. With proj_size h is o * tanh(c)
-    @ weight_hr.T, and h and the output have proj_size in the place of hidden_size.
+    @ weight_hr.T, and h and the output have proj_size instead of hidden_size.
 
     weight_ih_l0 is (4 * hidden_size, input_size), weight_hh_l0 (4 * hidden_size, hidden_size), and
-    so on for each layer and direction. All parameters are drawn uniformly from +-1 /
-    sqrt(hidden_size). Hochreiter and Schmidhuber 1997; Gers et al. 2000; projection: Sak et al.
-    2014.
+    so on for each layer and direction. All parameters are drawn uniformly from
+    +-1 / sqrt(hidden_size). Hochreiter and Schmidhuber 1997; Gers et al. 2000; projection: Sak et
+    al. 2014.
 
     Args:
         input_size: features of a step.
@@ -285,7 +285,7 @@ class LSTM(RNNBase):
         device, dtype: of the parameters. Default None: the default device, float32.
 
     Raises:
-        ArgumentError: a size is below 1, or dropout is not in [0, 1], or proj_size is not below
+        ArgumentError: a size is below 1, dropout is not in [0, 1], or proj_size is not below
             hidden_size.
         ShapeError: input or hx have other shapes, or there are no steps.
 
@@ -315,8 +315,8 @@ class GRU(RNNBase):
     directions is 2 for bidirectional, else 1.
 
     weight_ih_l0 is (3 * hidden_size, input_size), weight_hh_l0 (3 * hidden_size, hidden_size), and
-    so on for each layer and direction. All parameters are drawn uniformly from +-1 /
-    sqrt(hidden_size). Cho et al. 2014, with r applied after the product with h, as in cuDNN.
+    so on for each layer and direction. All parameters are drawn uniformly from
+    +-1 / sqrt(hidden_size). Cho et al. 2014, with r applied after the product with h, as in cuDNN.
 
     Args:
         input_size: features of a step.

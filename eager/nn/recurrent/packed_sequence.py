@@ -37,9 +37,9 @@ class PackedSequence(_Packed):
     Args:
         data: the rows, (elements, *).
         batch_sizes: int64 (steps,), the number of sequences that are active at each step.
-        sorted_indices: the permutation that sorts the sequences, the longest first. None: they
-            were sorted already.
-        unsorted_indices: the inverse permutation. None: computed from sorted_indices.
+        sorted_indices: the permutation that sorts the sequences, the longest first. Default
+            None: they are sorted.
+        unsorted_indices: the inverse permutation. Default None: computed from sorted_indices.
 
     Example:
         >>> import fusewire as fw
@@ -120,7 +120,7 @@ def pack_padded_sequence(
             Default True.
 
     Raises:
-        ShapeError: lengths is not one integer for each sequence, or input has one axis.
+        ShapeError: lengths is not one integer for each sequence, or input has fewer than two axes.
         ArgumentError: a length is outside 1 to steps, or lengths increase with enforce_sorted.
 
     Example:
@@ -174,7 +174,7 @@ def pad_packed_sequence(
         sequence: the packed sequences.
         batch_first: the result is (batch, steps, *). Default False.
         padding_value: fills the steps after the end of a sequence. Default 0.0.
-        total_length: the number of steps of the result. None: that of the longest sequence.
+        total_length: the number of steps of the result. Default None: that of the longest sequence.
 
     Raises:
         ArgumentError: total_length is less than the longest sequence.
@@ -224,7 +224,7 @@ def pad_sequence(
         padding_side: "right" adds steps at the end, "left" at the beginning. Default "right".
 
     Raises:
-        ArgumentError: another padding_side.
+        ArgumentError: padding_side is unknown.
         DTypeError: sequences is not iterable.
         ShapeError: sequences is empty, or its tensors differ in another axis than the first.
 
@@ -305,6 +305,9 @@ def pack_sequence(sequences: Sequence[Tensor], enforce_sorted: bool = True) -> P
 
 def unpack_sequence(packed_sequences: PackedSequence) -> list[Tensor]:
     """A list of the packed sequences, each (length, *), in their original order.
+
+    Args:
+        packed_sequences: the packed sequences.
 
     Example:
         >>> import fusewire as fw

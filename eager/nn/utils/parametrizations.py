@@ -29,8 +29,7 @@ __all__ = ["orthogonal", "spectral_norm", "weight_norm"]
 
 # ---- weight norm
 def norm_except(v: Tensor, dim: int | None) -> Tensor:
-    """The norms of the slices of `v` along axis `dim`; the other axes have size 1. None: one norm.
-    """
+    """The norms of the slices of `v` along `dim`, of size 1 on other axes; None or -1: one norm."""
     if dim is None or dim == -1:  # both mean the whole tensor in PyTorch
         return linalg.vector_norm(v)
     if not 0 <= check_whole("weight_norm", "dim", dim) < v.ndim:
@@ -64,7 +63,7 @@ def weight_norm(module: Module, name: str = "weight", dim: int | None = 0) -> Mo
     Args:
         module: a layer, changed in place.
         name: the name of the parameter. Default "weight".
-        dim: the axis along which each slice has its own norm. Default 0; None for one norm.
+        dim: the axis along which each slice has its own norm; None or -1 for one norm. Default 0.
 
     Raises:
         StateError: `module` has no parameter of that name.
@@ -89,8 +88,7 @@ def weight_norm(module: Module, name: str = "weight", dim: int | None = 0) -> Mo
 
 # ---- spectral norm
 def transposed_axis(module: Module) -> int:
-    """The axis of a layer's weight that holds its outputs: 1 for transposed convolutions, else 0.
-    """
+    """The axis of a layer's weight that holds outputs: 1 for transposed convolutions, else 0."""
     return int(isinstance(module, (ConvTranspose1d, ConvTranspose2d, ConvTranspose3d)))
 
 

@@ -1,7 +1,7 @@
 """Replaces parameters by functions of other parameters, computed at each read.
 
 After `register_parametrization(layer, "weight", Symmetric())` a read of layer.weight calls
-Symmetric on layer.parametrizations.weight.original, which is trained in its place.
+Symmetric on layer.parametrizations.weight.original, which is trained instead of it.
 """
 
 from __future__ import annotations

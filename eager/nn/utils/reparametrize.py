@@ -25,7 +25,7 @@ class _Weight:
         self.handle: Any = None
 
     def of(self, module: Any) -> Tensor:
-        """The tensor, computed from the parameters in its place."""
+        """The tensor, computed from the parameters that replace it."""
         raise NotImplementedError
 
     def __call__(self, module: Any, args: Any) -> None:
@@ -108,7 +108,7 @@ def weight_norm(module: Module, name: str = "weight", dim: int | None = 0) -> Mo
     Args:
         module: a layer, changed in place.
         name: the name of the parameter. Default "weight".
-        dim: the axis along which each slice has its own norm. Default 0; None for one norm.
+        dim: the axis along which each slice has its own norm; None or -1 for one norm. Default 0.
 
     Raises:
         ArgumentError: `module` has no such parameter, or computes it already.

@@ -39,8 +39,7 @@ _angle = pointwise("angle", _angle_of, lambda g, out, x: _angle_vjp(g, x), takes
 
 
 def _angle_vjp(g: Tensor, x: Tensor) -> Tensor:
-    """The gradient at right angles to x; 0 at 0, and 0 for real numbers, whose angle is constant.
-    """
+    """The gradient at right angles to x; 0 at 0 and for real numbers, whose angle is constant."""
     if x.dtype.kind != "c":
         return g * 0.0
     size = abs(x) + (x == 0)

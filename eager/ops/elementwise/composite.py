@@ -1,5 +1,4 @@
-"""Declares composite ops: a trace keeps them whole, and codegen compiles them whole or decomposed.
-"""
+"""Declares composite ops, which a trace keeps whole and codegen compiles whole or decomposed."""
 
 from __future__ import annotations
 
@@ -66,8 +65,7 @@ def _on_tape(x: Tensor) -> Tensor:
 
 
 class _Gradients:
-    """The slot through which the gradient of a composite calls `autograd`, a layer above the ops.
-    """
+    """Holds the function of `autograd`, a layer above, that a composite's gradient calls."""
 
     of: Callable[[Tensor, list[Tensor], Tensor], tuple[Tensor | None, ...]]
 

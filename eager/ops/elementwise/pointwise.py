@@ -1,7 +1,6 @@
 """Declares the ops on single elements: a scalar formula, its derivative and its ONNX name.
 
-`complex.py` has the convention for gradients of complex numbers; `conj_of` returns real ones
-unchanged.
+`complex.py` has the convention for gradients of complex numbers.
 """
 
 from __future__ import annotations
@@ -60,8 +59,7 @@ def _sign_of(x: Tensor) -> Tensor:
 
 
 def _sign_vjp(g: Tensor, out: Tensor, x: Tensor) -> Tensor:
-    """The part of g across z, divided by |z|, since sign is z / |z|; 0 at 0 and for real numbers.
-    """
+    """The part of g across z, divided by |z|, as sign is z / |z|; 0 at 0 and for real numbers."""
     if x.dtype.kind != "c":
         return g * 0.0
     size = abs(x)
@@ -198,13 +196,13 @@ exp2 = pointwise("exp2", lambda k, x: k.exp2(x),
                  lambda g, out, x: g * conj_of(out * math.log(2.0)), takes="float",
                  doc="The powers 2 ** x.", example=("[3.0, -1.0]", "[8. , 0.5]"))
 expm1 = pointwise("expm1", lambda k, x: k.expm1(x), lambda g, out, x: g * conj_of(out + 1),
-                  takes="float", doc="exp(x) - 1, exact also for x near 0.",
+                  takes="float", doc="exp(x) - 1, accurate also for x near 0.",
                   example=("[0.0, 1e-8]", "[0.e+00, 1.e-08]"))
 log = pointwise("log", lambda k, x: k.log(x), lambda g, out, x: g / conj_of(x), takes="float",
                 onnx="Log", doc="The natural logarithms; -inf of 0, nan of negative real numbers.",
                 example=("[1.0, 0.0]", "[  0., -inf]"))
 log1p = pointwise("log1p", lambda k, x: k.log1p(x), lambda g, out, x: g / conj_of(x + 1),
-                  takes="float", doc="log(1 + x), exact also for x near 0; -inf at -1.",
+                  takes="float", doc="log(1 + x), accurate also for x near 0; -inf at -1.",
                   example=("[0.0, 1e-8]", "[0.e+00, 1.e-08]"))
 log2 = pointwise("log2", lambda k, x: k.log2(x),
                  lambda g, out, x: g / conj_of(x * math.log(2.0)), takes="float",
@@ -307,7 +305,6 @@ erf = pointwise("erf", lambda k, x: k.erf(x),
                 example=("[0.0, fw.inf]", "[0., 1.]"))
 
 # ---- rounding and parts: constant between jumps
-
 floor = pointwise("floor", lambda k, x: k.floor(x), lambda g, out, x: g * 0.0, takes="real float",
                   keeps="iu", onnx="Floor", doc="The largest whole numbers that are not above x.",
                   example=("[1.5, -1.5]", "[ 1., -2.]"))
@@ -315,7 +312,7 @@ ceil = pointwise("ceil", lambda k, x: k.ceil(x), lambda g, out, x: g * 0.0, take
                  keeps="iu", onnx="Ceil", doc="The smallest whole numbers that are not below x.",
                  example=("[1.5, -1.5]", "[ 2., -1.]"))
 trunc = pointwise("trunc", lambda k, x: k.trunc(x), lambda g, out, x: g * 0.0, takes="real float",
-                  keeps="iu", doc="The whole numbers that remain without the fractions.",
+                  keeps="iu", doc="The whole numbers without the fractions: x rounded towards 0.",
                   example=("[1.5, -1.5]", "[ 1., -1.]"))
 round = pointwise("round", lambda k, x: k.round(x), lambda g, out, x: g * 0.0, takes="float",
                   keeps="iu", onnx="Round",
@@ -394,12 +391,10 @@ bitwise_invert = pointwise("bitwise_invert", lambda k, x: ~x, takes="bits",
                            example=("[0, 5]", "[-1, -6]"))
 _WRAPS = "on a GPU a shift by all bits or more is undefined"
 bitwise_left_shift = pointwise("bitwise_left_shift", lambda k, x, y: x << y, takes="whole",
-                               cupy=_WRAPS,
-                               doc="The numbers x with bits moved up by y places: x * 2**y.",
+                               cupy=_WRAPS, doc="x with bits moved up by y places: x * 2**y.",
                                example=("[1, 3]", "[4, 2]", "[16, 12]"))
 bitwise_right_shift = pointwise("bitwise_right_shift", lambda k, x, y: x >> y, takes="whole",
-                                cupy=_WRAPS,
-                                doc="The numbers x with bits moved down by y places, rounded down.",
+                                cupy=_WRAPS, doc="x with bits moved down by y places.",
                                 example=("[16, -3]", "[3, 1]", "[ 2, -2]"))
 
 # ---- activations
@@ -411,7 +406,7 @@ sigmoid = pointwise("sigmoid", in_float32(lambda k, x: 1 / (1 + k.exp(-x))),
                     doc="The logistic function 1 / (1 + exp(-x)), between 0 and 1.",
                     example=("[0.0, fw.inf]", "[0.5, 1. ]"))
 
-# ---- choice
+
 def _where(k: Any, c: Any, x: Any, y: Any) -> Any:
     if type(x) is int or type(y) is int:  # too large for the dtype: an error, while NumPy wraps
         x, y = _fitting(x, y), _fitting(y, x)
@@ -451,9 +446,7 @@ def where(condition: Any, x: Any, y: Any, /) -> Tensor:
 
 
 def astype(x: Tensor, dtype: Any, /, *, copy: bool = True, device: Any = None) -> Tensor:
-    """`x` in another dtype.
-
-    Floats lose their fraction as integers, complex numbers their imaginary part as real ones.
+    """`x` in another dtype. A fraction or imaginary part that it cannot hold is dropped.
 
     Args:
         dtype: of the result.

@@ -47,8 +47,7 @@ def _check_index_shape(name: str, x: Any, i: Any, axis: int) -> None:
 
 
 def _leading(x: Any, i: Any, axis: int) -> Any:
-    """The part of array `x` that indices `i` reach: all of `axis`, and their size along other axes.
-    """
+    """The part of `x` that indices `i` reach: all of `axis`, and their size along other axes."""
     return x[tuple(slice(None) if a == axis else slice(m) for a, m in enumerate(i.shape))]
 
 
@@ -84,7 +83,7 @@ def take_along_axis(x: Tensor, indices: Tensor, /, *, axis: int = -1) -> Tensor:
 
     Args:
         indices: integers; negative ones count from the end.
-        axis: Default -1. Along the other axes the shapes broadcast.
+        axis: the axis of the indices. Default -1. The other axes broadcast.
 
     Raises:
         IndexingError: an index is out of range, or `indices` are not integers.
@@ -218,6 +217,7 @@ _SCATTER_VJPS: dict[str | None, Any] = {
     None: _replaced_vjp, "add": _added_vjp, "prod": _multiplied_vjp, "amax": _extreme_vjp,
     "amin": _extreme_vjp}
 
+
 def _by_add_at(x: Tensor, i: Tensor, src: Tensor, axis: int, reduce: str) -> Tensor:
     wide = dtypes.summed_in(x.dtype)
     sums = add_at(reshape(cast(src, wide), (-1,)), _flat_indices(x, i, axis), x.size)
@@ -261,6 +261,7 @@ def scatter(
     Along axis 0, src[i, j] is written to [index[i, j], j].
 
     Args:
+        axis: the axis of the indices.
         index: integers; negative ones count from the end.
         src: a tensor of the shape of `index`, or a number.
         reduce: "add", "prod", "amax" or "amin" combines the values for an index with each other
@@ -286,7 +287,7 @@ def scatter(
                          "compare their absolute values: x.abs()")
     at = axis_of("scatter", axis, x.ndim)
     indices = from_front("scatter", index, x.shape[at])
-    source = _fitting("scatter", x, src)
+    source = fitting("scatter", x, src)
     values = source if source.ndim else broadcast_to(source, index.shape)
     return _scatter(x, indices, values, at, reduce)
 
@@ -303,7 +304,7 @@ def scatter_add(x: Tensor, axis: int, index: Tensor, src: Any) -> Tensor:
     return scatter(x, axis, index, src, "add")
 
 
-def _fitting(name: str, x: Tensor, src: Any) -> Tensor:
+def fitting(name: str, x: Tensor, src: Any) -> Tensor:
     """`src`, a tensor or a number, in the dtype of `x`; DTypeError where that loses information."""
     if not isinstance(src, dtypes.SCALARS):
         values = as_tensor(name, src)
@@ -319,7 +320,7 @@ def _fitting(name: str, x: Tensor, src: Any) -> Tensor:
 
 
 # ---- whole slices along an axis
-def _slices(name: str, x: Any, axis: int, index: Any) -> tuple[Tensor, int, Tensor]:
+def slices(name: str, x: Any, axis: int, index: Any) -> tuple[Tensor, int, Tensor]:
     x, index = as_tensor(name, x), as_tensor(name, index)
     if index.ndim > 1:
         raise ShapeError(f"{name}: the index has {index.ndim} axes {index.shape}, not one",
@@ -333,12 +334,13 @@ def index_add(x: Tensor, axis: int, index: Tensor, src: Tensor) -> Tensor:
     """`x` with slice i of `src` added to its slice index[i] along `axis`.
 
     Args:
+        axis: the axis of the slices.
         index: a vector of integers; negative ones count from the end.
         src: a tensor with a slice for each index, or a number.
 
     Raises:
         IndexingError: an index is out of range, or `index` does not hold integers.
-        ShapeError: `index` is no vector, or `src` does not fit.
+        ShapeError: `index` is not a vector, or `src` does not fit.
         DTypeError: `src` does not fit into the dtype of `x`.
 
     Example:
@@ -348,9 +350,9 @@ def index_add(x: Tensor, axis: int, index: Tensor, src: Tensor) -> Tensor:
                 [0., 0.],
                 [2., 2.]])
     """
-    x, at, index = _slices("index_add", x, axis, index)
+    x, at, index = slices("index_add", x, axis, index)
     shape = (*x.shape[:at], index.shape[0], *x.shape[at + 1:])
-    src = _fitting("index_add", x, src)
+    src = fitting("index_add", x, src)
     if src.ndim and src.shape != shape:
         raise ShapeError(f"index_add: values {src.shape} do not fit {index.shape[0]} slices of "
                          f"{x.shape} along axis {at}", f"they have the shape {shape}")
@@ -363,7 +365,7 @@ def index_fill(x: Tensor, axis: int, index: Tensor, value: Any) -> Tensor:
 
     Raises:
         IndexingError: an index is out of range, or `index` does not hold integers.
-        ShapeError: `index` is no vector.
+        ShapeError: `index` is not a vector.
         DTypeError: `value` does not fit into the dtype of `x`.
 
     Example:
@@ -371,14 +373,14 @@ def index_fill(x: Tensor, axis: int, index: Tensor, value: Any) -> Tensor:
         >>> fw.index_fill(fw.zeros(3), 0, fw.tensor([0, -1]), 5.0)
         tensor([5., 0., 5.])
     """
-    x, at, index = _slices("index_fill", x, axis, index)
+    x, at, index = slices("index_fill", x, axis, index)
     n = x.shape[at]
     hit = add_at(iota(index.shape, 0, device=index.device) * 0 + 1, index, n) > 0
-    return where(reshape(hit, (n, *(1,) * (x.ndim - at - 1))), _fitting("index_fill", x, value), x)
+    return where(reshape(hit, (n, *(1,) * (x.ndim - at - 1))), fitting("index_fill", x, value), x)
 
 
 # ---- masks
-def _mask(name: str, mask: Any) -> Tensor:
+def as_mask(name: str, mask: Any) -> Tensor:
     mask = as_tensor(name, mask)
     if mask.dtype != dtypes.bool:
         raise DTypeError(f"{name}: a mask is bool, not {mask.dtype.name}",
@@ -399,7 +401,7 @@ def masked_fill(x: Tensor, mask: Tensor, value: Any) -> Tensor:
         tensor([0., 2., 0.])
     """
     x = as_tensor("masked_fill", x)
-    return where(_mask("masked_fill", mask), _fitting("masked_fill", x, value), x)
+    return where(as_mask("masked_fill", mask), fitting("masked_fill", x, value), x)
 
 
 def masked_select(x: Tensor, mask: Tensor) -> Tensor:
@@ -413,7 +415,7 @@ def masked_select(x: Tensor, mask: Tensor) -> Tensor:
         >>> fw.masked_select(fw.tensor([1, 2, 3]), fw.tensor([True, False, True]))
         tensor([1, 3])
     """
-    x, mask = as_tensor("masked_select", x), _mask("masked_select", mask)
+    x, mask = as_tensor("masked_select", x), as_mask("masked_select", mask)
     shape = broadcast("masked_select", x.shape, mask.shape)
     chosen = where_true(reshape(broadcast_to(mask, shape), (-1,)))
     return apply(take_op, (reshape(broadcast_to(x, shape), (-1,)), chosen), {"axis": 0})

@@ -37,7 +37,9 @@ from ..reduction import reduce
 from ..shape.join import stack
 from ..shape.view import expand_dims, expand_to, flatten, from_front, reshape, take, take_op
 
-__all__ = ["argmax", "argmin", "argwhere", "count_nonzero", "nonzero", "searchsorted"]
+__all__ = [
+    "argmax", "argmin", "argwhere", "bucketize", "count_nonzero", "nonzero", "searchsorted",
+]
 
 
 # ---- argmax, as the first position of the largest value
@@ -62,7 +64,7 @@ def argmax(x: Tensor, axis: Any = None, keepdims: bool = False) -> Tensor:
     """The index of the first largest element along `axis`, int64.
 
     Args:
-        axis: Default None: the index in row-major order.
+        axis: the axis to search. Default None: all elements, in row-major order.
         keepdims: True keeps the axis with size 1, or all of them. Default False.
 
     Raises:
@@ -218,7 +220,7 @@ def searchsorted(x1: Tensor, x2: Any, side: str = "left", sorter: Tensor | None 
         sorter: indices that sort `x1`. Default None: `x1` is sorted.
 
     Raises:
-        ShapeError: `x1` is no vector.
+        ShapeError: `x1` is not a vector.
         DTypeError: the values are complex.
         ArgumentError: `side` has another value.
 
@@ -239,3 +241,26 @@ def searchsorted(x1: Tensor, x2: Any, side: str = "left", sorter: Tensor | None 
     if not isinstance(values, Tensor):
         values = full((), values, x1.dtype, x1.device)
     return call(search_op, x1, values.detach(), right=side == "right")
+
+
+def bucketize(x: Any, boundaries: Tensor, right: bool = False) -> Tensor:
+    """For each element of `x`, the number of the bucket between sorted boundaries, int64.
+
+    It is `searchsorted` with the operands exchanged.
+
+    Args:
+        x: a tensor or number; the result has its shape.
+        boundaries: a sorted vector.
+        right: False gives i with boundaries[i - 1] < x <= boundaries[i], True i with
+            boundaries[i - 1] <= x < boundaries[i]. Default False.
+
+    Raises:
+        ShapeError: `boundaries` is no vector.
+        DTypeError: the values are complex.
+
+    Example:
+        >>> import fusewire as fw
+        >>> fw.bucketize(fw.tensor([0, 3, 9]), fw.tensor([1, 3, 5]))
+        tensor([0, 1, 3])
+    """
+    return searchsorted(boundaries, x, side="right" if right else "left")

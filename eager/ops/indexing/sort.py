@@ -34,9 +34,9 @@ def argsort(x: Tensor, axis: int = -1, descending: bool = False, stable: bool = 
     """The indices that sort `x` along `axis`, int64; nan counts as the largest value.
 
     Args:
-        axis: Default -1.
+        axis: the axis to sort along. Default -1.
         descending: True sorts from large to small. Default False.
-        stable: accepted for compatibility: equal elements always keep their order.
+        stable: without effect: equal elements always keep their order. Default True.
 
     Raises:
         DTypeError: the elements are complex.
@@ -82,9 +82,9 @@ def sort(x: Tensor, axis: int = -1, descending: bool = False, stable: bool = Tru
     """`x` with its elements sorted along `axis`; nan counts as the largest value.
 
     Args:
-        axis: Default -1.
+        axis: the axis to sort along. Default -1.
         descending: True sorts from large to small. Default False.
-        stable: accepted for compatibility: equal elements always keep their order.
+        stable: without effect: equal elements always keep their order. Default True.
 
     Raises:
         DTypeError: the elements are complex.
@@ -107,9 +107,9 @@ def topk(x: Tensor, k: int, axis: int = -1, largest: bool = True, sorted: bool =
 
     Args:
         k: how many, from 0 to the size of the axis.
-        axis: Default -1.
+        axis: the axis to select along. Default -1.
         largest: False selects the smallest, in ascending order. Default True.
-        sorted: accepted for compatibility: the result is always sorted.
+        sorted: without effect: the result is always sorted. Default True.
 
     Raises:
         ShapeError: `k` is out of range.
@@ -133,7 +133,7 @@ def kthvalue(x: Tensor, k: int, axis: int = -1, keepdims: bool = False) -> Picke
 
     Args:
         k: from 1 to the size of the axis.
-        axis: Default -1.
+        axis: the axis to select along. Default -1.
         keepdims: True keeps the axis with size 1. Default False.
 
     Raises:

@@ -220,8 +220,7 @@ def _sum_of_products(y: Tensor, w: Tensor, axes: list[_Shares], shares: list[lis
 
 
 def _shared(w: Tensor, first: int, axes: list[_Shares]) -> Tensor:
-    """`w` with `len(axes)` axes from `first` on filled up and split into shares and their elements.
-    """
+    """`w` with `len(axes)` axes from `first` on filled up and split into shares of elements."""
     behind = w.shape[first + len(axes):]
     width = [(0, 0)] * first + [(a.fill, a.rest) for a in axes] + [(0, 0)] * len(behind)
     return reshape(pad_with(w, width), (
@@ -294,8 +293,7 @@ def _conv_impl(x: Any, w: Any, stride: Any, dilation: Any, pad: Pads, groups: in
 @_in_float32
 def _transpose_impl(y: Any, w: Any, stride: Any, dilation: Any, pad: Pads, groups: int, space: Any
                     ) -> Any:
-    """The products of the elements of `y` with the weight, added at the positions of their windows.
-    """
+    """The products of elements of `y` with the weight, added at the positions of their windows."""
     n, filters, depth, kernel = y.shape[0], w.shape[0], product(w.shape[1:]), w.shape[2:]
     channels, out, size = w.shape[1] * groups, y.shape[2:], product(y.shape[2:])
     w = w.reshape(groups, filters // groups, *w.shape[1:]).swapaxes(1, 2)

@@ -1,5 +1,4 @@
-"""Computes cross entropies, of logits against classes and of probabilities against probabilities.
-"""
+"""Computes cross entropies of logits with classes, and of probabilities with probabilities."""
 
 from __future__ import annotations
 
@@ -119,7 +118,7 @@ def cross_entropy_rows(x: Tensor, target: Tensor, ignore: int = NOTHING) -> Tens
 
 # ---- their mean over the rows that count
 def counted(target: Tensor, ignore: int, dtype: Any) -> Any:
-    """The number of targets that are not `ignore`; nan in the place of 0, since it is a divisor."""
+    """The number of targets that are not `ignore`; nan instead of 0, since it is a divisor."""
     if not interpreter.in_use:
         return int(np.count_nonzero(target._data != ignore)) or math.nan
     count = reduce.sum(cast(not_equal(target, ignore), dtype))
@@ -156,8 +155,7 @@ def cross_entropy_mean(x: Tensor, target: Tensor, ignore: int = NOTHING) -> Tens
 
 
 def at_labels(rows: Tensor, labels: Tensor, what: str) -> Tensor:
-    """The element of each row of `rows` (n, classes) at its label: (n,). Errors begin with `what`.
-    """
+    """The element of each row of (n, classes) at its label: (n,). Errors begin with `what`."""
     labels = check_index(cast(labels, int64), rows.shape[1], what)
     if interpreter.in_use:  # the gradient of a gather has no compiled code yet
         return reduce.sum(where(_hits(rows, labels), rows, 0.0), 1)

@@ -125,8 +125,7 @@ def _summed(x: Tensor, value: Tensor, shape: Axes) -> Tensor:
 
 def _affine_rows(x: TensorType, *values: TensorType, axes: Axes, shape: Axes, **rest: Any
                  ) -> tuple[int, ...]:
-    """The first axis within a row: rows end where `x` is averaged, or where weight and bias vary.
-    """
+    """The first axis within a row: rows end where `x` is averaged, or weight and bias vary."""
     first = x.ndim - len(shape)
     along = [first + i for i, n in enumerate(shape) if n != 1]
     return (min([*axes, *along]), *(0,) * len(values))

@@ -2,7 +2,7 @@
 
 `at` of a window is the index of one of its elements in row-major order. `pick` reads these
 elements, `unpool` writes values back to them; each is the gradient of the other. The gradient of a
-sum of windows is such a sum again, with holes in the place of the stride: see `shape/window.py`.
+sum of windows is such a sum again, with holes instead of the stride: see `shape/window.py`.
 """
 
 from __future__ import annotations
@@ -84,8 +84,7 @@ def _max_impl(xp: Any, x: Any, **how: Any) -> Any:
 
 
 def largest(values: Tensor, numbers: Tensor, count: Any, axes: tuple[int, ...]) -> Tensor:
-    """The element of `numbers` along `axes` at the first largest of `values`, or at the last nan.
-    """
+    """The element of `numbers` along `axes` at the first largest value, or at the last nan."""
     top = expand_to(reduce.max(values, axes, keepdims=True), values.shape)
     candidates = where(equal(values, top), numbers, count)
     if dtypes.kind(values.dtype) != "f":
@@ -236,7 +235,7 @@ def _sum_vjp(g: Tensor, out: Tensor, x: Tensor, /, **how: Any) -> Tensor:
 
 
 sum_op = composite("pool_sum", _sum, _result, _sum_impl, each(_sum_vjp), batch=folded,
-                 rows=_planes)
+                   rows=_planes)
 
 
 # ---- sums of stretches: windows whose ends follow from both sizes

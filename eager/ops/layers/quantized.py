@@ -47,8 +47,7 @@ def limits(dtype: Any) -> tuple[int, int]:
 
 
 def _rounded(k: Any, x: Any, scale: Any, zero: Any) -> Any:
-    """x / scale + zero, rounded half to even and limited to the dtype; nan becomes the lower limit.
-    """
+    """x / scale + zero, rounded half to even and limited to the dtype; nan is the lower limit."""
     low, high = limits(zero.dtype)
     rounded = k.round(x / scale) + k.cast(zero, x.dtype)
     rounded = k.where(rounded > low, rounded, float(low))

@@ -95,8 +95,7 @@ def _cubic(positions: Any, n: int) -> Taps:
 
 
 def cubic_weights(t: Any) -> list[Any]:
-    """The weights of the elements at -1, 0, 1, 2 for a position 0 <= t < 1: an array or a tensor.
-    """
+    """The weights of the elements at -1, 0, 1, 2 for 0 <= t < 1, an array or a tensor."""
     return [_outer(t + 1, _CUBIC), _inner(t, _CUBIC), _inner(1 - t, _CUBIC), _outer(2 - t, _CUBIC)]
 
 

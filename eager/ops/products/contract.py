@@ -74,8 +74,7 @@ def _product(spec: str) -> Product:
 
 
 def _direct(left: str, right: str, batch: Any, rows: Any, columns: Any, summed: Any) -> Product:
-    """The product of (batches of) matrices and vectors, unchanged or as views with axes exchanged.
-    """
+    """The product of (batches of) matrices and vectors, or of views with exchanged axes."""
     axes_x = _permutation(left, [*batch, *rows, *summed])
     axes_y = _permutation(right, [*batch, *summed, *columns])
     if not batch:  # `dot` of two axes costs half as much as `matmul`

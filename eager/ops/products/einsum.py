@@ -135,8 +135,7 @@ def _unnamed(spec: str, part: str, ndim: int) -> int:
 
 
 def _sizes(spec: str, names: Sequence[str], shapes: list[Any]) -> dict[str, Any]:
-    """The size of each letter; axes of size 1 are repeated to the size of others with their letter.
-    """
+    """The size of each letter; axes of size 1 are repeated to the size of their letter."""
     sizes: dict[str, Any] = {}
     for letters, shape in zip(names, shapes):
         for c, n in zip(letters, shape):

@@ -12,9 +12,9 @@ from ..elementwise.casting import in_float32
 from ..reduction import reduce
 from ..shape.join import concat
 from ..shape.view import expand_to, reshape, slice_axes, unslice
-from .contract import factors
+from .contract import factors, tensordot
 
-__all__ = ["cross", "diag", "diagonal", "kron", "outer", "trace"]
+__all__ = ["cross", "diag", "diagonal", "inner", "kron", "outer", "trace"]
 
 
 def diagonal(x: Tensor, offset: int = 0) -> Tensor:
@@ -37,12 +37,18 @@ def diagonal(x: Tensor, offset: int = 0) -> Tensor:
         raise ShapeError(f"diagonal: needs matrices (..., m, n), got shape {x.shape}",
                          "fw.diag makes a matrix of a vector")
     *lead, m, n = x.shape
-    count = _diagonal_size(m, n, offset)
-    start = (0 if count == 0 else offset if offset >= 0 else -offset * n)
+    start, count = diagonal_slice(m, n, offset)
     flat = reshape(x, (*lead, m * n))  # the next element of a diagonal lies n + 1 further on
     zeros, ones = (0,) * len(lead), (1,) * len(lead)
     return reshape(slice_axes(flat, (*zeros, start), (*ones, n + 1), (*lead, count)),
                    (*lead, count))
+
+
+def diagonal_slice(m: Any, n: Any, offset: int) -> tuple[Any, Any]:
+    """The first index and the size of a diagonal of (m, n) in row-major order; its step is n + 1.
+    """
+    count = _diagonal_size(m, n, offset)
+    return (0 if count == 0 else offset if offset >= 0 else -offset * n), count
 
 
 def _diagonal_size(m: Any, n: Any, offset: int) -> Any:
@@ -127,6 +133,29 @@ def outer(x: Tensor, y: Tensor) -> Tensor:
         raise ShapeError(f"outer: takes two vectors, got shapes {x.shape} and {y.shape}",
                          "for batches write x[..., :, None] * y[..., None, :]")
     return reshape(x, (*x.shape, 1)) * reshape(y, (1, *y.shape))
+
+
+def inner(x: Tensor, y: Tensor) -> Tensor:
+    """The sums of products along the last axes: (..., k), (*, k) -> (..., *).
+
+    A 0-d operand multiplies each element of the other one.
+
+    Raises:
+        ShapeError: the last axes differ in size.
+        DTypeError: both inputs are bool.
+
+    Example:
+        >>> import fusewire as fw
+        >>> fw.inner(fw.tensor([[1, 2], [3, 4]]), fw.tensor([10, 1]))
+        tensor([12, 34])
+    """
+    x, y = factors("inner", x, y)
+    if x.ndim == 0 or y.ndim == 0:
+        return x * y
+    if x.shape[-1] != y.shape[-1]:
+        raise ShapeError(f"inner: the last axes of {x.shape} and {y.shape} differ in size",
+                         "fw.matmul sums along the last axis and the one before it")
+    return tensordot(x, y, ((x.ndim - 1,), (y.ndim - 1,)))
 
 
 def kron(x: Tensor, y: Tensor) -> Tensor:

@@ -125,7 +125,7 @@ def poisson(rate: Any, size: Any = None, *, dtype: Any = None,
         rate: means, finite and not negative.
         size: of the result. Default None: the shape of `rate`.
         dtype: of the result, a real float. Default: that of `rate`, or float32.
-        generator: Default: the default generator.
+        generator: the source of random numbers. Default None: the default generator.
         device: of the result. Default: that of `rate`, else the current device.
 
     Raises:
@@ -191,7 +191,7 @@ def binomial(count: Any, p: Any, size: Any = None, *, dtype: Any = None,
         p: probabilities, from 0 to 1.
         size: of the result. Default None: the common shape of `count` and `p`.
         dtype: of the result, a real float. Default: that of the parameters, or float32.
-        generator: Default: the default generator.
+        generator: the source of random numbers. Default None: the default generator.
         device: of the result. Default: that of the parameters, else the current device.
 
     Raises:

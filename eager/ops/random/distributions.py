@@ -114,15 +114,15 @@ def uniform(low: Any = 0.0, high: Any = 1.0, size: Any = None, *, dtype: Any = N
     """Uniform random numbers from `low` to `high`, of shape `size`.
 
     Args:
-        low, high: the ends, numbers or tensors. Default 0 and 1.
+        low, high: the limits, numbers or tensors. Default 0 and 1.
         size: of the result. Default None: the common shape of the parameters.
         dtype: of the result, a real float. Default: that of the parameters, or float32.
-        generator: Default: the default generator.
+        generator: the source of random numbers. Default None: the default generator.
         device: of the result. Default: that of the parameters, else the current device.
 
     Raises:
         ShapeError: the parameters do not broadcast to `size`.
-        DTypeError: `dtype` is no real float.
+        DTypeError: `dtype` is not a real float.
 
     Example:
         >>> import fusewire as fw
@@ -142,12 +142,12 @@ def normal(mean: Any = 0.0, std: Any = 1.0, size: Any = None, *, dtype: Any = No
         mean, std: numbers or tensors. Default 0 and 1.
         size: of the result. Default None: the common shape of the parameters.
         dtype: of the result, a real float. Default: that of the parameters, or float32.
-        generator: Default: the default generator.
+        generator: the source of random numbers. Default None: the default generator.
         device: of the result. Default: that of the parameters, else the current device.
 
     Raises:
         ShapeError: the parameters do not broadcast to `size`.
-        DTypeError: `dtype` is no real float.
+        DTypeError: `dtype` is not a real float.
         ArgumentError: `std` holds a negative number.
 
     Example:
@@ -259,7 +259,7 @@ def bernoulli(p: Any, size: Any = None, *, dtype: Any = None, generator: Generat
         p: a number or a tensor, from 0 to 1.
         size: of the result. Default None: the shape of `p`.
         dtype: of the result, any dtype. Default: that of `p` if it is a float, else float32.
-        generator: Default: the default generator.
+        generator: the source of random numbers. Default None: the default generator.
         device: of the result. Default: that of `p`, else the current device.
 
     Example:
@@ -281,7 +281,7 @@ def multinomial(probs: Tensor, num_samples: int, replacement: bool = False, *,
         probs: weights of the classes, finite and not negative; they need not add up to 1.
         num_samples: how many to draw from each row.
         replacement: True may draw a class several times. Default False.
-        generator: Default: the default generator.
+        generator: the source of random numbers. Default None: the default generator.
 
     Raises:
         ShapeError: the weights are malformed, or too few classes have a weight above 0.
@@ -334,7 +334,7 @@ def choice(x: Any, size: Any = (), replace: bool = True, p: Any = None, *,
         size: of the choice. Default (): one element.
         replace: False draws each element at most once. Default True.
         p: weights of the elements. Default None: all are equally likely.
-        generator: Default: the default generator.
+        generator: the source of random numbers. Default None: the default generator.
 
     Raises:
         ShapeError: `size` is too large without replacement, or `p` is malformed.
@@ -423,6 +423,8 @@ def dirichlet(concentration: Any, size: Any = None, *, dtype: Any = None,
     Args:
         concentration: a tensor (..., k).
         size: of the result without its last axis. Default None: that of `concentration`.
+
+    The other parameters are those of `uniform`.
 
     Raises:
         ShapeError: `concentration` is 0-d.

@@ -43,6 +43,7 @@ __all__ = [
     "set_rng_state",
 ]
 
+
 class Generator:
     """A stream of random numbers. Its state is a tensor [seed, counter] of int64.
 
@@ -95,7 +96,7 @@ class Generator:
         """Continues from a state that `get_state` returned.
 
         Raises:
-            ShapeError: the state is no vector of two int64.
+            ShapeError: the state is not a vector of two int64.
         """
         if state.shape != (2,) or state.dtype != dtypes.int64:
             raise ShapeError(f"set_state: takes a state (2,) of int64, got {state.shape} of "
@@ -107,7 +108,7 @@ class Generator:
         return int(self.state.tolist()[0]) % 2 ** 64
 
     def seed(self) -> int:
-        """A seed from the operating system, to whose stream this generator is reset."""
+        """A new seed from the operating system; resets this generator to its stream."""
         drawn = int.from_bytes(os.urandom(8), "little")
         self.manual_seed(drawn)
         return drawn
@@ -179,7 +180,7 @@ def manual_seed(seed: int) -> Generator:
 
 
 def seed() -> int:
-    """A seed from the operating system, to whose stream the default generator is reset.
+    """A new seed from the operating system; resets the default generator to its stream.
 
     Example:
         >>> import fusewire as fw
@@ -217,7 +218,7 @@ def set_rng_state(state: Tensor) -> None:
     """Continues the default generator from a state that `get_rng_state` returned.
 
     Raises:
-        ShapeError: the state is no vector of two int64.
+        ShapeError: the state is not a vector of two int64.
 
     Example:
         >>> import fusewire as fw
@@ -235,7 +236,7 @@ def fork_rng(devices: Any = None, enabled: bool = True) -> Iterator[None]:
     """A context that restores the state of the default generator at its end.
 
     Args:
-        devices: ignored; PyTorch has a generator for each device.
+        devices: without effect; PyTorch has a generator for each device. Default None.
         enabled: False restores nothing. Default True.
 
     Example:
@@ -274,11 +275,11 @@ def rand(*shape: Any, dtype: Any = None, generator: Generator | None = None,
     Args:
         shape: sizes of the axes, as a tuple or as several arguments.
         dtype: of the result, a real float. Default float32.
-        generator: Default: the default generator.
+        generator: the source of random numbers. Default None: the default generator.
         device: of the result. Default: that of the generator, else the current device.
 
     Raises:
-        DTypeError: `dtype` is no real float.
+        DTypeError: `dtype` is not a real float.
         ShapeError: a size is negative or not a whole number.
 
     Example:
@@ -324,11 +325,11 @@ def rand_like(x: Tensor, dtype: Any = None, generator: Generator | None = None,
 
     Args:
         dtype: of the result, a real float. Default: that of `x`.
-        generator: Default: the default generator.
+        generator: the source of random numbers. Default None: the default generator.
         device: of the result. Default: that of `x`.
 
     Raises:
-        DTypeError: the dtype is no real float.
+        DTypeError: the dtype is not a real float.
 
     Example:
         >>> import fusewire as fw
@@ -380,13 +381,13 @@ def randint(low: int, high: int | None = None, size: Any = (), generator: Genera
         low: the smallest integer. With `high` None, integers go from 0 to low - 1.
         high: the end, which is not drawn. Default None.
         size: of the result. Default (): a 0-d tensor.
-        generator: Default: the default generator.
+        generator: the source of random numbers. Default None: the default generator.
         dtype: of the result, an integer. Default int64.
         device: of the result. Default: that of the generator, else the current device.
 
     Raises:
         ShapeError: `low` is not below `high`.
-        DTypeError: `dtype` is no integer, or does not hold the range.
+        DTypeError: `dtype` is not an integer dtype, or does not hold the range.
 
     Example:
         >>> import fusewire as fw
@@ -435,7 +436,8 @@ def randperm(n: int, generator: Generator | None = None, dtype: Any = None, devi
     """The integers from 0 to n - 1 in random order, as a vector.
 
     Args:
-        generator: Default: the default generator.
+        n: the number of integers.
+        generator: the source of random numbers. Default None: the default generator.
         dtype: of the result. Default int64.
         device: of the result. Default: that of the generator, else the current device.
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import builtins
 import math
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -26,7 +26,7 @@ from ..elementwise.pointwise import alias, cast, equal, sqrt, where
 from ..shape.rearrange import shift
 from ..shape.view import broadcast_op, expand_to, permute_dims, reshape
 
-__all__ = ["all", "any", "max", "mean", "min", "prod", "std", "sum", "var"]
+__all__ = ["all", "aminmax", "any", "max", "mean", "min", "prod", "std", "sum", "var"]
 
 Axis = Any  # None, int or tuple of ints
 
@@ -81,8 +81,7 @@ def _extreme_vjp(g: Tensor, out: Tensor, x: Tensor, axis: tuple[int, ...], keepd
 
 
 def _prod_vjp(g: Tensor, out: Tensor, x: Tensor, axis: tuple[int, ...], keepdims: bool) -> Tensor:
-    """The product of all others, from products of those before and after: zeros need no division.
-    """
+    """The product of all others, from products before and after: zeros need no division."""
     rest = tuple(i for i in range(x.ndim) if i not in axis)
     axes = (*rest, *axis)
     permuted = permute_dims(x, axes)
@@ -115,7 +114,6 @@ def _beside(x: Tensor, by: int, groups: Tensor | None) -> Tensor:
     """The element `by` positions before each one; 1 where there is none in the same group."""
     moved = shift(x, by, 1)
     return moved if groups is None else where(equal(groups, shift(groups, by, -1)), moved, 1)
-
 
 
 _ADD: Any = np.add.reduce
@@ -244,6 +242,25 @@ def min(x: Tensor, axis: Axis = None, keepdims: bool = False) -> Tensor:
         tensor([1, 3])
     """
     return _reduce(min_op, _ordered("min", x, axis), axis, keepdims)
+
+
+class AMinMax(NamedTuple):
+    """The result of `aminmax`."""
+
+    min: Tensor
+    max: Tensor
+
+
+def aminmax(x: Tensor, axis: Axis = None, keepdims: bool = False) -> AMinMax:
+    """The smallest and the largest element along `axis`. See `max` for parameters and errors.
+
+    Example:
+        >>> import fusewire as fw
+        >>> fw.aminmax(fw.tensor([3, 1, 2]))
+        AMinMax(min=tensor(1), max=tensor(3))
+    """
+    x = _ordered("aminmax", x, axis)
+    return AMinMax(_reduce(min_op, x, axis, keepdims), _reduce(max_op, x, axis, keepdims))
 
 
 def any(x: Tensor, axis: Axis = None, keepdims: bool = False) -> Tensor:

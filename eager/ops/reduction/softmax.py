@@ -35,7 +35,7 @@ log_softmax_op = composite(
 
 
 def softmax(x: Tensor, axis: int = -1) -> Tensor:
-    """exp(x) divided by its sum along `axis`: the shape of `x`. Large values do not overflow.
+    """exp(x) divided by its sum along `axis`, of the shape of `x`. Large values do not overflow.
 
     Args:
         axis: along which the results add up to 1. Default -1.
@@ -52,7 +52,7 @@ def softmax(x: Tensor, axis: int = -1) -> Tensor:
 
 
 def log_softmax(x: Tensor, axis: int = -1) -> Tensor:
-    """The logarithm of `softmax` along `axis` (default -1): the shape of `x`.
+    """The logarithm of `softmax` along `axis` (default -1), of the shape of `x`.
 
     Raises:
         DTypeError: `x` does not hold real floats.

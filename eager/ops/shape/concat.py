@@ -68,7 +68,6 @@ concat_op = define(Op(
 
 
 def concat_same_dtype(xs: Sequence[Tensor], axis: int) -> Tensor:
-    """The tensors `xs`, all of one dtype, one after the other along `axis`, counted from the front.
-    """
+    """The tensors `xs` of one dtype, joined along `axis`, which is counted from the front."""
     _concat_result(*[TensorType(x.shape, x.dtype) for x in xs], axis=axis)
     return alias(xs[0]) if len(xs) == 1 else apply(concat_op, tuple(xs), {"axis": axis})

@@ -12,10 +12,10 @@ from ...errors import DTypeError, ShapeError
 from ..create import iota
 from ..declare import cast
 from ..elementwise.complex import complex
-from ..elementwise.pointwise import equal, greater_equal, less, less_equal, where
+from ..elementwise.pointwise import equal, greater_equal, less, less_equal, pow, where
 from .view import broadcast_to, reshape
 
-__all__ = ["eye", "linspace", "meshgrid", "tril", "triu"]
+__all__ = ["eye", "linspace", "logspace", "meshgrid", "tril", "triu"]
 
 
 @names_itself
@@ -58,6 +58,28 @@ def linspace(
     start, stop = 0j + start, 0j + stop
     return cast(complex(_steps(start.real, stop.real, count, endpoint, device_name),
                         _steps(start.imag, stop.imag, count, endpoint, device_name)), chosen)
+
+
+def logspace(
+    start: Any, stop: Any, /, num: int, *, base: float = 10.0, dtype: Any = None,
+    device: Any = None, endpoint: bool = True,
+) -> Tensor:
+    """`num` numbers from base ** start to base ** stop, each the same factor above the last one.
+
+    Args:
+        base: Default 10. The other parameters and the errors are those of `linspace`.
+
+    Example:
+        >>> import fusewire as fw
+        >>> fw.logspace(0, 2, 3)
+        tensor([  1.,  10., 100.])
+    """
+    ends = [dtypes.of_scalar(v.item() if hasattr(v, "item") else v).kind for v in (start, stop)]
+    parts = "c" in ends
+    chosen = dtypes.as_dtype(dtype or (dtypes.complex64 if parts else dtypes.float32))
+    wide = dtypes.complex128 if parts or chosen.kind == "c" else dtypes.float64
+    exponents = linspace(start, stop, num, dtype=wide, device=device, endpoint=endpoint)
+    return cast(pow(base, exponents), chosen)
 
 
 def _steps(start: Any, stop: Any, num: Any, endpoint: bool, device: str) -> Tensor:

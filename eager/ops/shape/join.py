@@ -19,12 +19,12 @@ from .concat import concat_same_dtype
 from .view import expand_dims, reshape, slice_axes
 
 __all__ = [
-    "atleast_1d", "atleast_2d", "atleast_3d", "chunk", "concat", "hstack", "split", "stack",
-    "tensor_split", "unstack", "vstack",
+    "atleast_1d", "atleast_2d", "atleast_3d", "chunk", "column_stack", "concat", "dsplit", "dstack",
+    "hsplit", "hstack", "split", "stack", "tensor_split", "unstack", "vsplit", "vstack",
 ]
 
 
-def _alike(name: str, xs: Sequence[Any]) -> list[Tensor]:
+def alike(name: str, xs: Sequence[Any]) -> list[Tensor]:
     """`xs` as tensors of the dtype to which they promote; ShapeError for an empty list."""
     if isinstance(xs, Tensor) or not len(xs):
         raise ShapeError(f"{name}: takes a list or tuple of at least one tensor",
@@ -49,7 +49,7 @@ def concat(arrays: Sequence[Any], axis: int | None = 0) -> Tensor:
         >>> fw.concat([fw.tensor([1, 2]), fw.tensor([3.0])])
         tensor([1., 2., 3.])
     """
-    tensors = _alike("concat", arrays)
+    tensors = alike("concat", arrays)
     if axis is None:
         return concat_same_dtype([reshape(x, (-1,)) for x in tensors], 0)
     if tensors[0].ndim == 0:
@@ -73,7 +73,7 @@ def stack(arrays: Sequence[Any], axis: int = 0) -> Tensor:
         tensor([[1., 0.],
                 [1., 0.]])
     """
-    tensors = _alike("stack", arrays)
+    tensors = alike("stack", arrays)
     for x in tensors:
         if not same(x.shape, tensors[0].shape):
             raise ShapeError(f"stack: shapes {tensors[0].shape} and {x.shape} differ",
@@ -126,7 +126,7 @@ def hstack(arrays: Sequence[Any]) -> Tensor:
         >>> fw.hstack([fw.tensor([1, 2]), fw.tensor([3])])
         tensor([1, 2, 3])
     """
-    tensors = [atleast_1d(x) for x in _alike("hstack", arrays)]
+    tensors = [atleast_1d(x) for x in alike("hstack", arrays)]
     return concat(tensors, axis=0 if tensors[0].ndim == 1 else 1)
 
 
@@ -139,7 +139,32 @@ def vstack(arrays: Sequence[Any]) -> Tensor:
         tensor([[1, 2],
                 [3, 4]])
     """
-    return concat([atleast_2d(x) for x in _alike("vstack", arrays)], axis=0)
+    return concat([atleast_2d(x) for x in alike("vstack", arrays)], axis=0)
+
+
+def dstack(arrays: Sequence[Any]) -> Tensor:
+    """The tensors joined along axis 2: a vector (n,) becomes (1, n, 1), a matrix (m, n, 1).
+
+    Example:
+        >>> import fusewire as fw
+        >>> fw.dstack([fw.tensor([1, 2]), fw.tensor([3, 4])])
+        tensor([[[1, 3],
+                 [2, 4]]])
+    """
+    return concat([atleast_3d(x) for x in alike("dstack", arrays)], axis=2)
+
+
+def column_stack(arrays: Sequence[Any]) -> Tensor:
+    """The tensors joined along axis 1; each vector becomes a column.
+
+    Example:
+        >>> import fusewire as fw
+        >>> fw.column_stack([fw.tensor([1, 2]), fw.tensor([3, 4])])
+        tensor([[1, 3],
+                [2, 4]])
+    """
+    tensors = alike("column_stack", arrays)
+    return concat([x if x.ndim > 1 else reshape(x, (-1, 1)) for x in tensors], axis=1)
 
 
 # ---- splitting
@@ -228,6 +253,46 @@ def tensor_split(x: Tensor, parts: int | Sequence[int], axis: int = 0) -> tuple[
     return _between(x, [i * (n // count) + min(i, n % count) for i in range(count + 1)], at)
 
 
+def hsplit(x: Tensor, parts: int | Sequence[int]) -> tuple[Tensor, ...]:
+    """Slices of `x` along axis 1, or axis 0 of a vector: a number of equal ones, or cut at indices.
+
+    Raises:
+        ShapeError: `x` is 0-d, or cannot be cut into that number of equal slices.
+
+    Example:
+        >>> import fusewire as fw
+        >>> fw.hsplit(fw.arange(4), 2), fw.hsplit(fw.arange(4), [1])
+        ((tensor([0, 1]), tensor([2, 3])), (tensor([0]), tensor([1, 2, 3])))
+    """
+    x = as_tensor("hsplit", x)
+    return _equal_parts("hsplit", x, parts, 1 if x.ndim > 1 else 0)
+
+
+def dsplit(x: Tensor, parts: int | Sequence[int]) -> tuple[Tensor, ...]:
+    """Slices of `x` along axis 2: a number of equal ones, or cut at given indices.
+
+    Raises:
+        ShapeError: `x` has fewer than three axes, or cannot be cut into so many equal slices.
+
+    Example:
+        >>> import fusewire as fw
+        >>> [part.shape for part in fw.dsplit(fw.zeros(2, 3, 4), 2)]
+        [(2, 3, 2), (2, 3, 2)]
+    """
+    return _equal_parts("dsplit", as_tensor("dsplit", x), parts, 2)
+
+
+def _equal_parts(name: str, x: Tensor, parts: Any, axis: int) -> tuple[Tensor, ...]:
+    if x.ndim <= axis:
+        raise ShapeError(f"{name}: needs {axis + 1} axes or more, got shape {x.shape}",
+                         "fw.tensor_split takes an axis")
+    count = whole(parts)
+    if count is not None and (count < 1 or x.shape[axis] % count):
+        raise ShapeError(f"{name}: {count} equal parts of axis {axis} of shape {x.shape}",
+                         "fw.tensor_split takes sizes that differ by 1")
+    return tensor_split(x, parts, axis)
+
+
 def chunk(x: Tensor, parts: int, axis: int = 0) -> tuple[Tensor, ...]:
     """At most `parts` slices of `x` along `axis`, all of one size except for a smaller last one.
 
@@ -244,3 +309,25 @@ def chunk(x: Tensor, parts: int, axis: int = 0) -> tuple[Tensor, ...]:
     if whole(parts) is None or parts < 1:
         raise ShapeError(f"chunk: {parts!r} parts", "ask for one part or more")
     return split(x, max(-(-x.shape[at] // parts), 1), at)
+
+
+def vsplit(x: Tensor, parts: int | Sequence[int]) -> tuple[Tensor, ...]:
+    """Slices of `x` along the first axis, as a tuple; `parts` as for `tensor_split`.
+
+    Raises:
+        ShapeError: `x` has fewer than two axes, or a number of parts does not divide the axis.
+
+    Example:
+        >>> import fusewire as fw
+        >>> [part.shape for part in fw.vsplit(fw.zeros(4, 3), 2)]
+        [(2, 3), (2, 3)]
+    """
+    x = as_tensor("vsplit", x)
+    if x.ndim < 2:
+        raise ShapeError(f"vsplit: takes two axes or more, got shape {x.shape}",
+                         "fw.tensor_split takes vectors")
+    count = whole(parts)
+    if count and x.shape[0] % count:
+        raise ShapeError(f"vsplit: {count} parts do not divide the {x.shape[0]} rows of shape "
+                         f"{x.shape}", "fw.tensor_split makes parts of different sizes")
+    return tensor_split(x, parts)

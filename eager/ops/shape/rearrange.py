@@ -1,4 +1,4 @@
-"""Moves and repeats elements by composing views: roll, repeat, tile, moveaxis, unflatten."""
+"""Moves and repeats elements by composing views: roll, rot90, repeat, tile, moveaxis, unflatten."""
 
 from __future__ import annotations
 
@@ -21,15 +21,18 @@ from .join import split
 from .view import (
     broadcast_to,
     expand_dims,
+    flip,
     permute_dims,
     reshape,
     slice_axes,
     take_op,
+    transpose,
     unslice,
 )
 
 __all__ = [
-    "broadcast_arrays", "broadcast_shapes", "moveaxis", "repeat", "roll", "tile", "unflatten",
+    "broadcast_arrays", "broadcast_shapes", "moveaxis", "repeat", "roll", "rot90", "tile",
+    "unflatten",
 ]
 
 
@@ -136,7 +139,7 @@ def _rolled(x: Tensor, by: int, axis: int) -> Tensor:
 
 
 def shift(x: Tensor, by: int, fill: Any) -> Tensor:
-    """`x` moved by `by` elements along the last axis; `fill` takes the place of missing ones."""
+    """`x` moved by `by` elements along the last axis; `fill` replaces the missing ones."""
     n = x.shape[-1]
     size = (*x.shape[:-1], n - abs(by) if n > abs(by) else 0)
     origin = (0,) * (x.ndim - 1)
@@ -233,3 +236,34 @@ def unflatten(x: Tensor, axis: int, sizes: Sequence[int]) -> Tensor:
     at = axis_of("unflatten", axis, x.ndim)
     inner = shapes.resolve_reshape((x.shape[at],), shapes.sizes_of("unflatten", sizes))
     return reshape(x, (*x.shape[:at], *inner, *x.shape[at + 1:]))
+
+
+def rot90(x: Tensor, k: int = 1, axes: Sequence[int] = (0, 1)) -> Tensor:
+    """`x` turned `k` times by 90 degrees, from the first of `axes` towards the second.
+
+    Args:
+        k: a whole number; negative to turn the other way. Default 1.
+        axes: two different axes. Default (0, 1).
+
+    Raises:
+        ShapeError: `axes` are not two different axes, or `k` is not a whole number.
+
+    Example:
+        >>> import fusewire as fw
+        >>> fw.rot90(fw.tensor([[1, 2], [3, 4]]))
+        tensor([[2, 4],
+                [1, 3]])
+    """
+    x = as_tensor("rot90", x)
+    pair, turns = [axis_of("rot90", a, x.ndim) for a in shapes.listed("rot90", axes)], whole(k)
+    if turns is None or len(pair) != 2 or pair[0] == pair[1]:
+        raise ShapeError(f"rot90: axes {axes!r} and k={k!r}",
+                         "name two different axes, and a whole number of turns")
+    first, second = pair
+    if turns % 4 == 0:
+        return alias(x)
+    if turns % 4 == 2:
+        return flip(x, pair)
+    if turns % 4 == 1:
+        return transpose(flip(x, second), first, second)
+    return flip(transpose(x, first, second), second)

@@ -32,6 +32,7 @@ __all__ = [
     "reshape", "squeeze", "take", "transpose",
 ]
 
+
 # ---- reshape
 def flatten_index(index: Sequence[Any], shape: Sequence[Any]) -> Any:
     """The position of element `index` in row-major order."""
@@ -323,7 +324,7 @@ def slice_axes(x: Tensor, start: Any, step: Any, size: Any) -> Tensor:
 
 
 def unslice_read(k: Any, index: Any, types: Any, at: Any, shape: Any, start: Any, step: Any,
-                  fill: Any) -> list[Source]:
+                 fill: Any) -> list[Source]:
     where, mask = [], None
     for i, b, s, n in zip(index, start, step, types[0].shape):
         offset = (i - b) if s > 0 else (b - i)

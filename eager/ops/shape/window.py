@@ -211,9 +211,7 @@ def window(x: Tensor, kernel: Any, out: Any, stride: Any, dilation: Any, pad: An
 
 def unwindow(g: Tensor, size: Any, kernel: Any, stride: Any, dilation: Any, pad: Any,
              spread: Any) -> Tensor:
-    """The elements of windows by the element that they were read from: (..., *out, *kernel) ->
-    (..., *size, *kernel).
-    """
+    """Elements of windows by their source: (..., *out, *kernel) -> (..., *size, *kernel)."""
     return apply(unwindow_op, (g,), {
         "kernel": kernel, "size": tuple(size), "stride": stride, "dilation": dilation, "pad": pad,
         "spread": spread})

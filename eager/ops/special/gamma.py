@@ -220,7 +220,7 @@ def zeta(x: Any, q: Any) -> Tensor:
     nan for x < 1, and for q < 0. Gradients flow to `q`.
 
     Raises:
-        GradientError: `x` requires a gradient.
+        GradientError: in the backward, if `x` requires a gradient.
 
     Example:
         >>> import fusewire as fw
@@ -387,7 +387,7 @@ def gammainc(a: Any, x: Any) -> Tensor:
     Gradients flow to `x`.
 
     Raises:
-        GradientError: `a` requires a gradient.
+        GradientError: in the backward, if `a` requires a gradient.
 
     Example:
         >>> import fusewire as fw

@@ -96,10 +96,10 @@ def erfcx_formula(k: Any, x: Any) -> Any:
 
 
 erfc = smooth("erfc", erfc_formula, lambda g, out, x: g * (exp(-x * x) * (-2 / _SQRT_PI)),
-              doc="1 - erf(x), exact also where it is small.",
+              doc="1 - erf(x), accurate also where it is small.",
               example=("[0.0, 1.0]", "[1.       , 0.1572992]"))
 erfcx = smooth("erfcx", erfcx_formula, lambda g, out, x: g * (out * x * 2 - 2 / _SQRT_PI),
-               doc="exp(x * x) * erfc(x), exact also where erfc(x) is 0 in its dtype.",
+               doc="exp(x * x) * erfc(x), accurate also where erfc(x) is 0 in its dtype.",
                example=("[0.0, 10.0]", "[1.        , 0.05614099]"))
 
 # ---- inverses. Coefficients of M. J. Wichura, "Algorithm AS 241" (1988), routine PPND16.

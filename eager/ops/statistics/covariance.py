@@ -25,6 +25,8 @@ def cov(x: Tensor, correction: float = 1, fweights: Tensor | None = None,
         aweights: Tensor | None = None) -> Tensor:
     """The covariances of n variables with m observations: (n, m) -> (n, n).
 
+    A vector holds the observations of one variable. The variance of a single variable is 0-d.
+
     Args:
         correction: subtracted from the number of observations. Default 1.
         fweights: (m,), how often each observation was made. Default None: once.
@@ -50,7 +52,7 @@ def cov(x: Tensor, correction: float = 1, fweights: Tensor | None = None,
     total = reduce.sum(weights)
     centred = rows - reduce.sum(rows * weights, 1, keepdims=True) / total
     out = matmul(centred * weights, permute_dims(conj_of(centred), (1, 0))) / left
-    return out if x.ndim == 2 else reshape(out, ())
+    return reshape(out, ()) if rows.shape[0] == 1 else out
 
 
 def _weights(rows: Tensor, correction: float, fweights: Any, aweights: Any

@@ -16,7 +16,16 @@ from ...core.tensor import Tensor, as_tensor
 from ...errors import ArgumentError, ShapeError
 from ..create import full, iota, zeros_like
 from ..elementwise.complex import conj_of
-from ..elementwise.pointwise import equal, exp, isnan, logical_or, not_equal, subtract, where
+from ..elementwise.pointwise import (
+    alias,
+    equal,
+    exp,
+    isnan,
+    logical_or,
+    not_equal,
+    subtract,
+    where,
+)
 from ..indexing.scatter import scatter_op
 from ..indexing.search import ordered
 from ..indexing.sort import Picked
@@ -53,7 +62,13 @@ def scan(
 
 
 def _run(op: Op, x: Tensor, axis: int) -> Tensor:
-    return apply(op, (x,), {"axis": axis})
+    """The scan of `x` along `axis`; the scan of a single number is that number."""
+    return apply(op, (x,), {"axis": axis}) if x.ndim else alias(x)
+
+
+def _axis_of(name: str, axis: int, x: Tensor) -> int:
+    """`axis` counted from the front. A 0-d tensor counts as a vector of one element."""
+    return axis_of(name, axis, x.ndim or 1)
 
 
 # ---- sums
@@ -111,8 +126,7 @@ min_op = scan("cumulative_min", np.minimum, "minimum", highest, _extreme_vjp,
 
 # ---- sums of exponentials
 def _logcumsumexp_vjp(g: Tensor, out: Tensor, x: Tensor, axis: int) -> Tensor:
-    """The gradient; all differences of logarithms in it are 0 or less, so that nothing overflows.
-    """
+    """The gradient; all its differences of logarithms are 0 or less, so nothing overflows."""
     g, out, x = (moveaxis(t, axis, -1) for t in (g, out, x))
     grows = _difference(out, shift(out, -1, float("inf")))
     return moveaxis(exp(_difference(x, out)) * from_behind(g, exp(grows)), -1, axis)
@@ -153,7 +167,7 @@ def cumulative_sum(
     Args:
         axis: may be omitted for a vector. Default None.
         dtype: of the result. Default: that of floats, else int64 or uint64.
-        include_initial: True puts a 0 in front. Default False.
+        include_initial: True adds a 0 in front. Default False.
 
     Raises:
         ShapeError: `axis` is missing for more than one axis.
@@ -171,7 +185,7 @@ def cumulative_prod(
 ) -> Tensor:
     """The products of the elements up to each one along `axis`.
 
-    The parameters are those of `cumulative_sum`; `include_initial` puts a 1 in front.
+    The parameters are those of `cumulative_sum`; `include_initial` adds a 1 in front.
 
     Example:
         >>> import fusewire as fw
@@ -190,8 +204,8 @@ def cumsum(x: Tensor, axis: int, dtype: Any = None) -> Tensor:
         tensor([[1, 2],
                 [4, 6]])
     """
-    return _scanned("cumsum", sum_op, x, axis_of("cumsum", axis, as_tensor("cumsum", x).ndim),
-                    dtype)
+    x = accumulated("cumsum", x, dtype)
+    return _run(sum_op, x, _axis_of("cumsum", axis, x))
 
 
 def cumprod(x: Tensor, axis: int, dtype: Any = None) -> Tensor:
@@ -202,8 +216,8 @@ def cumprod(x: Tensor, axis: int, dtype: Any = None) -> Tensor:
         >>> fw.cumprod(fw.tensor([1, 2, 3]), 0)
         tensor([1, 2, 6])
     """
-    return _scanned("cumprod", prod_op, x, axis_of("cumprod", axis, as_tensor("cumprod", x).ndim),
-                    dtype)
+    x = accumulated("cumprod", x, dtype)
+    return _run(prod_op, x, _axis_of("cumprod", axis, x))
 
 
 def cummax(x: Tensor, axis: int) -> Picked:
@@ -235,13 +249,17 @@ def cummin(x: Tensor, axis: int) -> Picked:
 
 def _extremes(name: str, op: Op, x: Any, axis: int) -> Picked:
     x = ordered(name, x)
-    at = axis_of(name, axis, x.ndim)
+    at = _axis_of(name, axis, x)
     values = _run(op, x, at)
+    if x.ndim == 0:
+        return Picked(values, full((), 0, device=x.device))
     return Picked(values, _latest(x.detach(), values.detach(), at))
 
 
 def logcumsumexp(x: Tensor, axis: int) -> Tensor:
-    """log(exp(x_0) + ... + exp(x_i)) along `axis`: the shape of `x`. Large values do not overflow.
+    """log(exp(x_0) + ... + exp(x_i)) along `axis`, of the shape of `x`.
+
+    Large values do not overflow.
 
     Raises:
         DTypeError: `x` does not hold real floats.
@@ -252,7 +270,7 @@ def logcumsumexp(x: Tensor, axis: int) -> Tensor:
         tensor([-1000.,  1000.])
     """
     x = floating("logcumsumexp", x, "f")
-    return _run(logcumsumexp_op, x, axis_of("logcumsumexp", axis, x.ndim))
+    return _run(logcumsumexp_op, x, _axis_of("logcumsumexp", axis, x))
 
 
 # ---- differences
@@ -260,7 +278,7 @@ def diff(x: Tensor, axis: int = -1, n: int = 1, prepend: Any = None, append: Any
     """The differences of neighbours along `axis`, which becomes `n` shorter.
 
     Args:
-        axis: Default -1.
+        axis: the axis of neighbours. Default -1.
         n: how often differences are taken. Default 1.
         prepend, append: tensors joined before and after `x` first. Default None.
 

@@ -1,5 +1,4 @@
-"""Treats the elements of a tensor as a set. Elements are equal as `==` says: no nan equals another.
-"""
+"""Treats the elements of a tensor as a set, in which `==` decides: no nan equals another."""
 
 from __future__ import annotations
 
@@ -8,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ...arrays import devices, dtypes
-from ...arrays.shapes import product
+from ...arrays.shapes import axis_of, product
 from ...core.dispatch import apply
 from ...core.tensor import Tensor, as_tensor
 from ...interpreter import source
@@ -31,7 +30,9 @@ from ..shape.view import add_at, expand_dims, reshape, take_op
 from ..transfer import beside
 from .cumulative import cumulative_sum
 
-__all__ = ["isin", "unique_all", "unique_counts", "unique_inverse", "unique_values"]
+__all__ = [
+    "isin", "unique_all", "unique_consecutive", "unique_counts", "unique_inverse", "unique_values",
+]
 
 
 class UniqueAll(NamedTuple):
@@ -134,8 +135,46 @@ def unique_values(x: Tensor) -> Tensor:
     return unique_all(as_tensor("unique_values", x)).values
 
 
+def unique_consecutive(
+    x: Tensor, return_inverse: bool = False, return_counts: bool = False, axis: int | None = None
+) -> Any:
+    """The first element of each run of equal elements of `x`, in their order.
+
+    Args:
+        return_inverse: True also returns the number of the run of each element. Default False.
+        return_counts: True also returns the lengths of the runs. Default False.
+        axis: along which slices are compared. Default None: flattens `x` first.
+
+    Returns:
+        A tensor, or a tuple of it and those that the flags ask for.
+
+    Example:
+        >>> import fusewire as fw
+        >>> fw.unique_consecutive(fw.tensor([3, 3, 1, 3]), return_counts=True)
+        (tensor([3, 1, 3]), tensor([2, 1, 1]))
+    """
+    x = as_tensor("unique_consecutive", x)
+    if axis is None:
+        rows, at = reshape(x, (product(x.shape),)), 0
+    else:
+        at = axis_of("unique_consecutive", axis, x.ndim)
+        rows = x
+    number = iota((rows.shape[at],), 0, device=x.device)
+    before = apply(take_op, (rows.detach(), maximum(number - 1, 0)), {"axis": at})
+    rest = tuple(a for a in range(rows.ndim) if a != at)
+    new = logical_or(equal(number, 0), reduce.any(not_equal(rows.detach(), before), rest))
+    first = where_true(new)
+    run = cumulative_sum(cast(new, dtypes.int64)) - 1
+    out = [apply(take_op, (rows, first), {"axis": at})]
+    if return_inverse:
+        out.append(reshape(run, x.shape) if axis is None else run)
+    if return_counts:
+        out.append(add_at(ones_like(run), run, first.shape[0]))
+    return tuple(out) if len(out) > 1 else out[0]
+
+
 def isin(x1: Any, x2: Any, invert: bool = False) -> Tensor:
-    """True where an element of `x1` is one of `x2`: the shape of `x1`.
+    """True where an element of `x1` is one of `x2`, of the shape of `x1`.
 
     Args:
         x1, x2: tensors or numbers.

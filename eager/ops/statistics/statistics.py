@@ -1,15 +1,14 @@
-"""Computes quantiles, histograms and counts, and reductions that ignore nan."""
+"""Computes quantiles and counts, and reductions that ignore nan."""
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from ... import interpreter
-from ...arguments import check_number, check_whole, names_itself, whole
+from ...arguments import check_number, check_whole, names_itself
 from ...arrays import dtypes
 from ...arrays.shapes import axes_of, product, reduced
 from ...core.tensor import Tensor, as_tensor, tensor
@@ -25,7 +24,6 @@ from ..elementwise.pointwise import (
     greater_equal,
     isinf,
     isnan,
-    less,
     less_equal,
     logical_and,
     logical_not,
@@ -35,13 +33,13 @@ from ..elementwise.pointwise import (
     where,
 )
 from ..indexing.scatter import take_along_axis
-from ..indexing.search import count_nonzero, ordered, searchsorted
+from ..indexing.search import count_nonzero, ordered
 from ..indexing.sort import sort
 from ..reduction import reduce
-from ..shape.view import add_at, flatten, permute_dims, reshape
+from ..shape.view import add_at, permute_dims, reshape
 
 __all__ = [
-    "bincount", "histogram", "median", "nanmax", "nanmean", "nanmedian",
+    "bincount", "median", "nanmax", "nanmean", "nanmedian",
     "nanmin", "nanquantile", "nanstd", "nansum", "nanvar", "quantile",
 ]
 
@@ -221,7 +219,7 @@ def quantile(x: Tensor, q: Any, axis: Axis = None, keepdims: bool = False, metho
 
     Raises:
         DTypeError: `x` does not hold real floats.
-        ArgumentError: `q` is no fraction, or `method` has another value.
+        ArgumentError: `q` is not from 0 to 1, or `method` has another value.
         ShapeError: there are no elements.
 
     Example:
@@ -333,11 +331,12 @@ def bincount(x: Tensor, weights: Tensor | None = None, minlength: int = 0) -> Te
     """The number of occurrences of each integer from 0 to the largest of `x` (n,), as a vector.
 
     Args:
-        weights: (n,), summed in the place of counting. Default None.
+        weights: (n,), summed instead of counted; integers and bool are summed in float64.
+            Default None.
         minlength: least size of the result. Default 0.
 
     Raises:
-        DTypeError: `x` is no vector of integers.
+        DTypeError: `x` is not a vector of integers.
         ArgumentError: an integer is negative.
         ShapeError: `weights` has another shape than `x`.
 
@@ -357,89 +356,12 @@ def bincount(x: Tensor, weights: Tensor | None = None, minlength: int = 0) -> Te
                             "shift them first: x - x.min()")
     size = largest + 1 if largest >= minlength else minlength
     counted = full(x.shape, 1, device=x.device) if weights is None else \
-        as_tensor("bincount", weights)
+        _weights(as_tensor("bincount", weights))
     if counted.shape != x.shape:
         raise ShapeError(f"bincount: weights {counted.shape} for integers {x.shape}",
                          "give one weight for each")
     return add_at(counted, x, size)
 
 
-class Histogram(NamedTuple):
-    """The result of `histogram`: bins + 1 edges, and the counts between each two of them."""
-
-    hist: Tensor
-    bin_edges: Tensor
-
-
-@names_itself
-def histogram(x: Tensor, bins: Any = 10, range: tuple[float, float] | None = None,
-              weights: Tensor | None = None, density: bool = False) -> Histogram:
-    """The numbers of elements in each bin, and the edges of bins: (hist, bin_edges).
-
-    Args:
-        bins: the number of bins of equal width, or their edges. Default 10. An element on an edge
-            belongs to the bin above; on the last edge, to the one below.
-        range: (low, high), the outer edges. Default None: smallest and largest element.
-        weights: of the elements, summed in the place of counting. Default None.
-        density: True divides so that the area is 1. Default False.
-
-    Raises:
-        DTypeError: the elements are complex.
-        ArgumentError: there is no bin, or the limits are not finite and ascending.
-        ShapeError: the edges are malformed, or the numbers of weights and elements differ.
-
-    Example:
-        >>> import fusewire as fw
-        >>> fw.histogram(fw.tensor([1.0, 2.0, 1.0]), bins=2).hist
-        tensor([2, 1])
-    """
-    x = flatten(ordered("histogram", x))
-    x = x if dtypes.is_float(x.dtype) else cast(x, dtypes.DEFAULT_FLOAT)
-    edges = _edges(x.detach(), bins, range)
-    count = edges.shape[0] - 1
-    index = searchsorted(edges, x, side="right") - 1
-    index = where(equal(x, edges[-1]), count - 1, index)  # type: ignore[index]
-    inside = logical_and(greater_equal(index, 0), index < count)
-    counted = full(x.shape, 1, device=x.device) if weights is None else \
-        flatten(as_tensor("histogram", weights))
-    if counted.shape != x.shape:
-        raise ShapeError(f"histogram: {counted.size} weights for {x.size} elements",
-                         "give one weight for each")
-    sums = add_at(where(inside, counted, 0), where(inside, index, 0), count)
-    if density:
-        width = edges[1:] - edges[:-1]  # type: ignore[index]
-        sums = sums / (width * reduce.sum(sums))
-    return Histogram(sums, edges)
-
-
-def _edges(x: Tensor, bins: Any, limits: Any) -> Tensor:
-    count = None if isinstance(bins, Tensor) and bins.ndim else whole(bins)
-    if count is None:
-        edges = bins if isinstance(bins, Tensor) else tensor(bins, x.dtype, x.device)
-        edges = cast(edges, dtypes.promote(edges.dtype, x.dtype))
-        if edges.ndim != 1 or edges.shape[0] < 2 \
-                or (interpreter.can_read_values() and _falls(bins)):
-            raise ShapeError("histogram: edges are two numbers or more in one axis, in order",
-                             "sort them, or give the number of bins")
-        return edges
-    if count < 1:
-        raise ArgumentError(f"histogram: {count} bins", "ask for one bin or more")
-    if limits is not None:
-        low, high = limits
-    elif x.size:
-        low, high = reduce.min(x).item(), reduce.max(x).item()
-    else:
-        low, high = 0.0, 1.0
-    if not np.isfinite(high - low) or high < low:
-        raise ArgumentError(f"histogram: no bins can be made from {low} to {high}",
-                            "pass range=(low, high), finite and in order")
-    if low == high:
-        low, high = low - 0.5, high + 0.5
-    return tensor(np.linspace(low, high, count + 1).astype(x.dtype))
-
-
-def _falls(edges: Any) -> bool:
-    """True if an edge is less than the one before it."""
-    if isinstance(edges, Tensor):
-        return bool(reduce.any(less(edges[1:], edges[:-1])))  # type: ignore[index]
-    return any(high < low for low, high in itertools.pairwise(edges))
+def _weights(weights: Tensor) -> Tensor:
+    return weights if dtypes.is_float(weights.dtype) else cast(weights, dtypes.float64)

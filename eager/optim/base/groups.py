@@ -104,7 +104,7 @@ def _read(value: Any) -> Any:
 
 
 def _assigned(old: Any, value: Any, follow: bool) -> Any:
-    """The stored form of a value that the user assigns in the place of `old`."""
+    """The stored form of a value that the user assigns instead of `old`."""
     if isinstance(value, (np.number, np.ndarray)) and value.ndim == 0:
         value = value.item()
     if type(value) is tuple and type(old) is tuple and len(old) == len(value):

@@ -38,9 +38,10 @@ class Optimizer(StateDictMixin):
         defaults: settings of groups that do not set their own.
 
     Raises:
-        ArgumentError: no parameters, a layer in their place, a parameter given twice, names for
-            some parameters only, or a setting out of range.
-        DTypeError: a single tensor, a set, or an element that is not a tensor.
+        ArgumentError: no parameters, a layer instead of its parameters, a parameter given twice,
+            names for some parameters only, or a setting out of range.
+        DTypeError: a single tensor, a set as "params" of a group, or an element that is not a
+            tensor.
         GradientError: a parameter that was computed from others, unless `differentiable` is set.
 
     Example:

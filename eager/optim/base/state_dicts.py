@@ -30,7 +30,7 @@ class ParameterState(NamedTuple):
 
 
 class Calls:
-    """Tells schedulers whether a step was made. It is no part of the state, so traces ignore it."""
+    """Tells schedulers if a step was made. It is not part of the state, so traces ignore it."""
 
     __slots__ = ("stepped",)
     __captured__ = ()

@@ -27,7 +27,7 @@ class LRScheduler:
 
     Args:
         optimizer: its groups get the rates.
-        last_epoch: number of calls of `step` so far. Default -1: a new training.
+        last_epoch: number of the last finished epoch, from 0. Default -1: a new training.
 
     Raises:
         DTypeError: `optimizer` is not an Optimizer.

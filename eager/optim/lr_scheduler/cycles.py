@@ -59,11 +59,12 @@ class CyclicLR(_Cycling):
         base_lr: lowest rate, a number or one for each group.
         max_lr: highest rate of the first cycle, a number or one for each group.
         step_size_up: batches from base_lr to max_lr. Default 2000.
-        step_size_down: batches from max_lr to base_lr. Default: step_size_up.
+        step_size_down: batches from max_lr to base_lr. Default None: step_size_up.
         mode: height of the cycles. "triangular": equal; "triangular2": halved each time;
             "exp_range": times gamma ** iteration. Default "triangular".
         gamma: see mode. Default 1.0.
-        scale_fn: height as a function of the cycle (from 1) or iteration, in the place of mode.
+        scale_fn: height as a function of the cycle (from 1) or iteration, instead of mode. Default
+            None.
         scale_mode: argument of scale_fn, "cycle" or "iterations". Default "cycle".
         cycle_momentum: moves the momentum, or the first beta, the opposite way. Default True.
         base_momentum: lowest momentum, a number or one for each group. Default 0.8.
@@ -71,7 +72,7 @@ class CyclicLR(_Cycling):
         last_epoch: see `LRScheduler`; counts batches here. Default -1.
 
     Raises:
-        ArgumentError: another mode, a list of another length than groups, or cycle_momentum with
+        ArgumentError: an unknown mode, a list of another length than groups, or cycle_momentum with
             an optimizer that has neither momentum nor betas.
 
     Example:
@@ -159,9 +160,9 @@ class OneCycleLR(_Cycling):
     Args:
         optimizer: its groups get the rates.
         max_lr: highest rate, a number or one for each group.
-        total_steps: number of batches. Default: epochs * steps_per_epoch.
-        epochs: number of epochs, if total_steps is None.
-        steps_per_epoch: batches per epoch, if total_steps is None.
+        total_steps: number of batches. Default None: epochs * steps_per_epoch.
+        epochs: number of epochs, if total_steps is None. Default None.
+        steps_per_epoch: batches per epoch, if total_steps is None. Default None.
         pct_start: share of the steps that go up, in [0, 1]. Default 0.3.
         anneal_strategy: "cos" follows half a cosine, "linear" a line. Default "cos".
         cycle_momentum: moves the momentum, or the first beta, the opposite way. Default True.
@@ -174,7 +175,7 @@ class OneCycleLR(_Cycling):
 
     Raises:
         ArgumentError: an unknown number of steps, a step beyond the last, pct_start outside of
-            [0, 1], another anneal_strategy, or cycle_momentum with an optimizer that has neither
+            [0, 1], an unknown anneal_strategy, or cycle_momentum with an optimizer that has neither
             momentum nor betas.
 
     Example:

@@ -409,7 +409,7 @@ class CosineAnnealingWarmRestarts(LRScheduler):
         last_epoch: see `LRScheduler`. Default -1.
 
     Raises:
-        ArgumentError: T_0 or T_mult is below 1 or no int.
+        ArgumentError: T_0 or T_mult is below 1 or not an int.
 
     Example:
         >>> import fusewire as fw

@@ -36,7 +36,7 @@ class ReduceLROnPlateau(LRScheduler):
         eps: smaller changes of the rate are skipped. Default 1e-8.
 
     Raises:
-        ArgumentError: factor of 1 or more, another mode or threshold_mode, or min_lr of another
+        ArgumentError: factor of 1 or more, an unknown mode or threshold_mode, or min_lr of another
             length than groups.
         StateError: in `step`, if groups were added and min_lr is a list.
 

@@ -1,6 +1,4 @@
-"""Provides data sets, samplers (the order of samples) and DataLoader, which reads batches of
-them.
-"""
+"""Provides data sets, samplers (the order of samples) and DataLoader, which reads batches."""
 
 from .collate import default_collate, default_convert
 from .dataloader import DataLoader

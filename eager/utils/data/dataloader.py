@@ -42,12 +42,12 @@ class DataLoader(Generic[_T_co]):
         dataset: samples by index, or an IterableDataset.
         batch_size: samples per batch; None yields single samples. Default 1.
         shuffle: draws a random order in each pass. Default None: no.
-        sampler: an iterable of indices, in the place of shuffle. Default None.
-        batch_sampler: an iterable of lists of indices, in the place of batch_size, shuffle, sampler
-            and drop_last. Default None.
+        sampler: an iterable of indices, instead of shuffle. Default None.
+        batch_sampler: an iterable of lists of indices, instead of batch_size, shuffle, sampler and
+            drop_last. Default None.
         num_workers: number of workers that read ahead; 0 reads in the loop. Default 0.
-        collate_fn: makes a batch of a list of samples. Default: `default_collate`, or
-            `default_convert` without batches.
+        collate_fn: makes a batch of a list of samples. Default None:
+            `default_collate`, or `default_convert` without batches.
         drop_last: drops a last batch that is too short. Default False.
         timeout: seconds to wait for a batch of a worker; 0 for no limit. Default 0.
         worker_init_fn: called with the number of each worker when it starts. Default None.
@@ -66,7 +66,7 @@ class DataLoader(Generic[_T_co]):
     Example:
         >>> import fusewire as fw
         >>> data = fw.utils.data.TensorDataset(fw.arange(5), fw.arange(5) * 10)
-        >>> [y.tolist() for x, y in DataLoader(data, batch_size=2)]
+        >>> [y.tolist() for x, y in fw.utils.data.DataLoader(data, batch_size=2)]
         [[0, 10], [20, 30], [40]]
     """
 
@@ -134,9 +134,7 @@ class DataLoader(Generic[_T_co]):
         return loop
 
     def _source(self) -> Any:
-        """The sampler that yields the indices of a batch, or of a sample; None for an
-        IterableDataset.
-        """
+        """The sampler of batches, or of samples; None for an IterableDataset."""
         if self._iterable:
             return None
         return self.batch_sampler if self._batched else self.sampler

@@ -106,7 +106,7 @@ class StackDataset(Dataset[Any]):
 
     Args:
         args: data sets of equal length; samples are tuples.
-        kwargs: data sets of equal length, in the place of `args`; samples are dicts.
+        kwargs: data sets of equal length, instead of `args`; samples are dicts.
 
     Raises:
         ArgumentError: data sets by position and by name, or none.
@@ -270,7 +270,8 @@ def random_split(dataset: Dataset[_T_co], lengths: Sequence[float],
 
     Example:
         >>> import fusewire as fw
-        >>> [len(part) for part in random_split(range(10), [0.75, 0.25], fw.Generator(0))]
+        >>> parts = fw.utils.data.random_split(range(10), [0.75, 0.25], fw.Generator(0))
+        >>> [len(part) for part in parts]
         [8, 2]
     """
     sizes = _sizes(lengths, len(dataset))  # type: ignore[arg-type]
@@ -308,9 +309,7 @@ def samples_at(dataset: Any, indices: Sequence[int]) -> Sequence[Any]:
 
 
 def batch_reader(dataset: Any) -> Any:
-    """A function that reads and stacks samples at given indices, or None if there is no fast
-    path.
-    """
+    """A function that reads and stacks samples at indices; None if there is no fast path."""
     if type(dataset) is TensorDataset:
         return dataset.batch
     if type(dataset) is Subset:

@@ -22,8 +22,8 @@ class DistributedSampler(Resumable):
 
     Args:
         dataset: an object with a length.
-        num_replicas: number of processes; required.
-        rank: number of this process, from 0 to num_replicas - 1; required.
+        num_replicas: number of processes. Default None, which is an error.
+        rank: number of this process, from 0 to num_replicas - 1. Default None, which is an error.
         shuffle: draws a random order. Default True.
         seed: seed of the order, equal in all processes. Default 0.
         drop_last: drops indices to make the shares equal. Default False: repeats some.

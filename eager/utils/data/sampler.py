@@ -203,7 +203,7 @@ class RandomSampler(_Random):
         generator: source of the order. Default None: the default generator.
 
     Raises:
-        DTypeError: replacement is no bool.
+        DTypeError: replacement is not a bool.
         ArgumentError: num_samples, or the length of the data, is not an int above 0.
 
     Example:
@@ -284,7 +284,7 @@ class WeightedRandomSampler(_Random):
         generator: source of the order. Default None: the default generator.
 
     Raises:
-        ArgumentError: num_samples is no int above 0, or replacement is no bool.
+        ArgumentError: num_samples is not an int above 0, or replacement is not a bool.
         ShapeError: weights that do not have one axis.
 
     Example:
@@ -325,7 +325,7 @@ class BatchSampler(Sampler[list[int]]):
         drop_last: drops a last list that is too short.
 
     Raises:
-        ArgumentError: batch_size is no int above 0, or drop_last is no bool.
+        ArgumentError: batch_size is not an int above 0, or drop_last is not a bool.
 
     Example:
         >>> import fusewire as fw

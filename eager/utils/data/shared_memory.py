@@ -21,9 +21,7 @@ _LINE = 64  # bytes; parts start at multiples of it
 
 
 def new_folder() -> str:
-    """A new folder for the segments of one loader, readable by this user only; named by its
-    process.
-    """
+    """A new folder for the segments of one loader, named by its process, for this user only."""
     there = os.path.isdir(_IN_MEMORY) and os.access(_IN_MEMORY, os.W_OK)
     return tempfile.mkdtemp(prefix=f"fusewire-{os.getpid()}-", dir=_IN_MEMORY if there else None)
 

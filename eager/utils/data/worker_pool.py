@@ -24,8 +24,10 @@ class WorkerPool:
         raise NotImplementedError
 
     def receive(self, timeout: float) -> Reply | None:
-        """The next reply, or None after `timeout` seconds (0: never); a WorkerError if a worker
-        died.
+        """The next reply, or None after `timeout` seconds (0: never).
+
+        Raises:
+            WorkerError: a worker has died.
         """
         raise NotImplementedError
 
@@ -47,5 +49,5 @@ _LIVE: weakref.WeakSet[WorkerPool] = weakref.WeakSet()
 
 @atexit.register
 def _close_all() -> None:
-    for crew in list(_LIVE):
-        crew.close()
+    for pool in list(_LIVE):
+        pool.close()

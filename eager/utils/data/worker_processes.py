@@ -44,8 +44,9 @@ class ProcessPool(WorkerPool):
                 self._start(job, number, context)
         except BaseException as error:
             self.close()
-            if self.spawned and isinstance(error, (pickle.PicklingError, TypeError, AttributeError)
-                                           ):
+            does_not_pickle = isinstance(
+                error, (pickle.PicklingError, TypeError, AttributeError))
+            if self.spawned and does_not_pickle:
                 raise ArgumentError(
                     "DataLoader: the work of a worker process cannot be sent to it: "
                     f"{error}", "the dataset, collate_fn and worker_init_fn must pickle: define "

@@ -57,8 +57,7 @@ def _own(job: ReadJob) -> ReadJob:
 
 
 def _work(job: ReadJob, number: int, receive: Callable[[], Any],
-          send_reply: Callable[[Reply], None],
-          stop: list[bool]) -> None:
+          send_reply: Callable[[Reply], None], stop: list[bool]) -> None:
     def reply(now: int, batch: int, kind: int, value: Any) -> None:
         send_reply((now, batch, kind, value))
 

@@ -191,8 +191,7 @@ class Flow:
         return self._cone(self._now(operands_of(at, self.outputs)))
 
     def _cone(self, roots: Iterable[Node]) -> set[Node]:
-        """The nodes to write for `roots`: those that they depend on and that are not written
-        yet."""
+        """The nodes that `roots` depend on and that are not written yet."""
         cone: set[Node] = set()
         stack = list(roots)
         while stack:
@@ -215,7 +214,7 @@ class Flow:
         self.converter.write(ends)
 
     def _is_available(self, node: Node) -> bool:
-        """False for a value that a loop carries which has not begun."""
+        """False for a loop-carried value whose loop has not begun."""
         formula = self.converter.numbers.get(node)
         if formula is None:
             return node.op != "input"
@@ -337,8 +336,7 @@ class Flow:
 
     # ---- graphs
     def _graph(self, name: str, results: Sequence[Result], inputs: Sequence[Result] = ()) -> Any:
-        """A subgraph of the nodes written last. A loop body has the iteration and condition as
-        inputs."""
+        """A subgraph of the nodes written last; a loop body gets an iteration and a condition."""
         from onnx import TensorProto, helper
 
         computed = {out for node in self.writer.nodes for out in node.output}
@@ -349,7 +347,7 @@ class Flow:
                 value = self.writer.op("Identity", [value], value.dtype)
             outputs.append(value.name)
         loop_inputs = [] if name != "body" else [
-            helper.make_tensor_value_info(self.writer.unique("turn"), TensorProto.INT64, []),
+            helper.make_tensor_value_info(self.writer.unique("iteration"), TensorProto.INT64, []),
             helper.make_tensor_value_info(self.writer.unique("go"), TensorProto.BOOL, [])]
         return helper.make_graph(
             self.writer.nodes, name, [*loop_inputs, *(described(r.value.name, r) for r in inputs)],

@@ -32,6 +32,7 @@ INSTEAD = {
     "randint": "draw the numbers outside and pass them in as an argument",
     "poisson": "draw the numbers outside and pass them in as an argument",
     "binomial": "draw the numbers outside and pass them in as an argument",
+    **dict.fromkeys(("gcd", "lcm"), "compute it outside and pass it in as an argument"),
     "gammainc": "compute it outside and pass it in as an argument",
     "window": "use fw.nn.functional.conv2d or max_pool2d, which have operators of their own",
     **dict.fromkeys(("unwindow", "rewindow", "pool_pick", "pool_put", "max_pool_back"),

@@ -62,14 +62,15 @@ def load(model: str | os.PathLike[str] | bytes | Any, limits: Limits | None = No
     try:
         source = ModelSource(proto, meter)
     except RecursionError as error:
-        raise ImportModelError("the model's graphs are nested too deeply") from error
+        raise ImportModelError("the model's graphs are nested too deeply",
+                               "export it with fewer nested branches and loops") from error
     title = _title(model, proto)
     text = source.text(title)
     try:
         kind = class_of(text, title)
     except (SyntaxError, RecursionError, MemoryError, OverflowError) as error:
-        raise ImportModelError(f"the model is too large or too deeply nested for Python: {error}"
-                               ) from error
+        raise ImportModelError(f"the model is too large or too deeply nested for Python: {error}",
+                               "split it into several models") from error
     loaded = kind([_declared(v, *at) for v, at in zip(proto.graph.input, source.inputs)],
                   [v.name for v in proto.graph.output], text, limits)
     _fill(loaded, source)

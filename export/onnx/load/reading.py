@@ -30,7 +30,7 @@ def read(model: Any, meter: Meter) -> Any:
         data = bytes(model)
     else:
         raise ImportModelError(f"load takes a path, bytes or an onnx.ModelProto, not "
-                               f"{type(model).__name__}")
+                               f"{type(model).__name__}", 'as in fw.onnx.load("model.onnx")')
     meter.room(len(data), "the model")
     proto = _parsed(data)
     check_texts(proto, meter)

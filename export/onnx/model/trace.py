@@ -52,12 +52,15 @@ def _recorded_sizes(example: Mapping[str, int]) -> dict[str, int]:
     return {name: next(free, 37) if size == 1 else size for name, size in example.items()}
 
 
-def explored(calls: Sequence[Arguments], sizes: ShapeEnv, training: bool, meeting: bool = True
+def explored(calls: Sequence[Arguments], sizes: ShapeEnv, training: bool, merging: bool = True
              ) -> Explored:
-    """All control-flow paths of a function. Raises ExportError if one cannot be traced."""
+    """All control-flow paths of a function; with `merging`, paths of a branch are merged.
+
+    Raises ExportError if one cannot be traced.
+    """
     examples = [_example(call, sizes) for call in calls]
     try:
-        return explore(calls[0].fn, examples, sizes, training, meeting)
+        return explore(calls[0].fn, examples, sizes, training, merging)
     except CaptureError as error:
         located = _error_at(error.line, error.message, error.help)
         located.layers = error.layers
@@ -91,7 +94,7 @@ def check_fixed(sizes: ShapeEnv) -> None:
             involved = sorted(c.expr.symbols())
             values = ", ".join(f"`{n}` = {sizes.values[n]}" for n in involved)
             raise _error_at(
-                c.line, f"the function was run for {values}, and holds only where {c}",
+                c.line, f"the function was traced for {values}, which is valid only for {c}",
                 "give both sizes one name in dynamic_shapes" if len(involved) > 1 else
                 f"leave `{involved[0]}` out of dynamic_shapes, or write the line for all sizes")
 
@@ -112,7 +115,7 @@ def conditions_of(sizes: ShapeEnv) -> list[SizeCondition]:
 
 
 def results_of(paths: Explored, held: list[Held], output_names: Sequence[str] | None,
-             taken: Sequence[str]) -> Results:
+               taken: Sequence[str]) -> Results:
     """The function's results and its changed state.
 
     Results are named `output`, `output_1`, ... or by the keys of a returned dictionary.

@@ -54,7 +54,7 @@ def runner(data: bytes | str) -> Runner:
     except Exception as error:  # its exceptions have no public base
         if type(error).__name__ == "NotImplemented":
             return reference(data, f"onnxruntime {ort.__version__} cannot run the model: "
-                                    f"{str(error).splitlines()[0]}")
+                             f"{str(error).splitlines()[0]}")
         raise ExportError(f"onnxruntime {ort.__version__} cannot load the model: {error}",
                           "try another opset: export(..., opset=17)") from None
     return Runner(f"onnxruntime {ort.__version__}", lambda inputs: session.run(None, dict(inputs)))

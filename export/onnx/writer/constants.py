@@ -1,5 +1,4 @@
-"""Collects the constants of a model: tensors that the function reads, and values folded from
-them."""
+"""Collects a model's constants: tensors that the function reads, and values folded from them."""
 
 from __future__ import annotations
 

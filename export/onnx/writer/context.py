@@ -22,8 +22,7 @@ class Context:
     k: Builder
 
     def reduce(self, kind: str, x: Value, axes: tuple[int, ...], keepdims: bool) -> Value:
-        """A ReduceSum or similar node. Before opset 18, only ReduceSum takes its axes as an
-        input."""
+        """A ReduceSum or similar node. Before opset 18, only ReduceSum has its axes as an input."""
         w = self.writer
         if kind == "ReduceSum" or w.opset >= 18:
             out = w.apply(kind, [x, w.ints(axes)], keepdims=int(keepdims))
@@ -32,8 +31,7 @@ class Context:
         return out
 
     def expand(self, x: Value, own: Any, shape: Any) -> Value:
-        """`x` of shape `own` broadcast to `shape`. Sizes of axes that do not change are not
-        computed."""
+        """`x` of shape `own` broadcast to `shape`. Computes only the sizes of axes that change."""
         padded = [1] * (len(shape) - len(own)) + list(own)
         target = [1 if size == old else size for size, old in zip(shape, padded)]
         if all(type(n) is int and n == 1 for n in target) and len(own) == len(shape):

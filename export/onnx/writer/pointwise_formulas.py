@@ -98,8 +98,7 @@ class Number:
 
 
 class Builder:
-    """`k` of a pointwise formula: functions that ONNX has as operators, and compositions of
-    them."""
+    """`k` of a pointwise formula: functions that ONNX has as operators, and their compositions."""
 
     def __init__(self, writer: Writer) -> None:
         self.writer = writer

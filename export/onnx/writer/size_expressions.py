@@ -79,7 +79,7 @@ class SizeWriter:
             if atom.name not in self.values:
                 x, axis = self.axes_by_name[atom.name]
                 self.values[atom.name] = self.writer.op("Shape", [x], INT64, start=axis,
-                                                      end=axis + 1)
+                                                        end=axis + 1)
             return self.values[atom.name]
         num, den = self._of(atom.num), self._of(atom.den)
         low = atom.num.low()

@@ -191,8 +191,7 @@ def _window_positions(image: Any, block: Any, dilations: Any, strides: Any, pads
 @operator("NonMaxSuppression")
 def _non_max_suppression(boxes: Tensor, scores: Tensor, most: Number = 0, iou: Number = 0.0,
                          least: Number = None, center_point_box: int = 0) -> Tensor:
-    """The boxes of each class without a large overlap with a better one: rows of (batch, class,
-    box)."""
+    """Boxes of each class without a large overlap with a better one, as (batch, class, box)."""
     corners = _corners(boxes.numpy().astype(np.float64), center_point_box)
     rows = []
     for batch, (own, classes) in enumerate(zip(corners, scores.numpy())):

@@ -43,7 +43,7 @@ def _encoded(x: Any, **attributes: Any) -> Any:
         raise ImportModelError("LabelEncoder has no keys or no values")
     kind = values[0]
     default = attributes.get(f"default_{kind.rstrip('s') if kind != 'tensor' else kind}",
-                        _USUAL.get(kind))
+                             _USUAL.get(kind))
     array = x.numpy() if is_tensor(x) else x
     table = {_key(k): v for k, v in zip(_listed(keys[1]), _listed(values[1]))}
     unknown = _listed(default)[0] if kind == "tensor" and default is not None else default

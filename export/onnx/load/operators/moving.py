@@ -206,7 +206,7 @@ def _scatter_nd(x: Tensor, indices: Tensor, updates: Tensor, reduction: str = "n
     flat_indices = _flat_indices(indices, x.shape).reshape((-1, 1))
     rows = updates.reshape((-1, inner))
     out = scatter.scatter(flat, 0, view.broadcast_to(flat_indices, rows.shape), rows,
-                            _REDUCED[reduction])
+                          _REDUCED[reduction])
     return out.reshape(x.shape)
 
 

@@ -82,8 +82,7 @@ def _of_two(function: Callable[[Any, Any], Tensor]) -> Callable[[Tensor, Tensor]
 
 
 def _along_axis(function: Callable[[Any, Any], Tensor]) -> Callable[..., Tensor]:
-    """Broadcasting before version 7: the axes of the second argument begin at `axis` of the
-    first."""
+    """Broadcasting before version 7: the second argument begins at `axis` of the first."""
     def computed(a: Tensor, b: Tensor, axis: Number = None, broadcast: int = 0) -> Tensor:
         if broadcast and axis is not None:
             behind = a.ndim - axis % a.ndim - b.ndim
@@ -205,7 +204,7 @@ def _swish(x: Tensor, alpha: float = 1.0) -> Tensor:
 def _shrink(x: Tensor, lambd: float = 0.5, bias: float = 0.0) -> Tensor:
     wide = x if dtypes.kind(x.dtype) == "f" else x.astype("float64")
     out = p.where(p.less(wide, -lambd), wide + bias,
-                    p.where(p.greater(wide, lambd), wide - bias, 0.0))
+                  p.where(p.greater(wide, lambd), wide - bias, 0.0))
     return out.astype(x.dtype)
 
 

@@ -23,8 +23,7 @@ _RANGES = {"uint8": (0, 255), "int8": (-128, 127), "uint16": (0, 65535), "int16"
 
 
 def _fitted(scale: Tensor, shape: Any, axis: int, block: int) -> Tensor:
-    """A scale in a shape that broadcasts to `shape`: one number, one per index of an axis, or
-    per block."""
+    """A scale that broadcasts to `shape`: one number, one per index of an axis, or per block."""
     if scale.size == 1:
         return view.reshape(scale, ())
     at = axes_of([axis], len(shape))[0]
@@ -103,7 +102,7 @@ def _conv_integer(x: Tensor, w: Tensor, x_zero: Tensor | None = None,
                   w_zero: Tensor | None = None, **attributes: Any) -> Tensor:
     """The convolution in float64, which represents all sums exactly."""
     sums = _conv(_centred(x, x_zero).astype("float64"),
-                  _centred(w, w_zero).astype("float64"), None, **attributes)
+                 _centred(w, w_zero).astype("float64"), None, **attributes)
     return sums.astype("int32")
 
 
@@ -128,7 +127,7 @@ def _qlinear_conv(x: Tensor, x_scale: Tensor, x_zero: Tensor, w: Tensor, w_scale
                   **attributes: Any) -> Tensor:
     bias = None if b is None else b.astype("float64")
     sums = _conv(_centred(x, x_zero).astype("float64"),
-                  _centred(w, w_zero).astype("float64"), bias, **attributes)
+                 _centred(w, w_zero).astype("float64"), bias, **attributes)
     scale = x_scale.astype("float64") * w_scale.astype("float64") / \
         y_scale.astype("float64")
     if scale.ndim == 1 and scale.shape[0] > 1:

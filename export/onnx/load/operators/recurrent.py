@@ -103,7 +103,7 @@ def _run(make_step: Callable[..., Step], x: Tensor, w: Tensor, r: Tensor, b: Ten
         states = [create.zeros((batch, hidden), dtype=x.dtype) if s is None else
                   (s[:, side] if layout else s[side]) for s in initial]
         step = make_step(w[side], r[side], *bias, activations[side],
-                    **{k: None if v is None else v[side] for k, v in more.items()})
+                         **{k: None if v is None else v[side] for k, v in more.items()})
         y, last = _over_time(step, x, states, lengths,
                              direction == "reverse" or side == 1)
         sides.append(y)
@@ -170,7 +170,7 @@ def _rnn(x: Tensor, w: Tensor, r: Tensor, b: Tensor | None = None, lengths: Tens
         return step
 
     functions = _activations(activations, activation_alpha, activation_beta, ("Tanh",),
-                         _directions(direction))
+                             _directions(direction))
     return _run(make_step, x, w, r, b, lengths, [h], direction, layout, functions, 1)
 
 
@@ -200,7 +200,7 @@ def _gru(x: Tensor, w: Tensor, r: Tensor, b: Tensor | None = None, lengths: Tens
         return step
 
     functions = _activations(activations, activation_alpha, activation_beta, ("Sigmoid", "Tanh"),
-                         _directions(direction))
+                             _directions(direction))
     return _run(make_step, x, w, r, b, lengths, [h], direction, layout, functions, 3)
 
 
@@ -215,7 +215,7 @@ def _lstm(x: Tensor, w: Tensor, r: Tensor, b: Tensor | None = None, lengths: Ten
         return _of_nn(kind, x, w, r, b, [h, c], direction, layout)
 
     def make_step(w: Tensor, r: Tensor, wb: Tensor, rb: Tensor, f: list[Activation],
-             peep: Tensor | None) -> Step:
+                  peep: Tensor | None) -> Step:
         n = r.shape[-1]
         peeps: Any = [0.0, 0.0, 0.0] if peep is None else split(peep, [n] * 3)
 
@@ -233,5 +233,5 @@ def _lstm(x: Tensor, w: Tensor, r: Tensor, b: Tensor | None = None, lengths: Ten
         return step
 
     functions = _activations(activations, activation_alpha, activation_beta,
-                         ("Sigmoid", "Tanh", "Tanh"), _directions(direction))
+                             ("Sigmoid", "Tanh", "Tanh"), _directions(direction))
     return _run(make_step, x, w, r, b, lengths, [h, c], direction, layout, functions, 4, peep=p)

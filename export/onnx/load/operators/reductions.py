@@ -97,9 +97,8 @@ for _name, _function in _REDUCTIONS.items():
 
 # ---- along an axis
 def _running_total(x: Tensor, axis: int, exclusive: int, reverse: int, function: Any, first: int
-            ) -> Tensor:
-    """The cumulative totals; from the end with `reverse`, without the own element with
-    `exclusive`."""
+                   ) -> Tensor:
+    """Cumulative totals: from the end with `reverse`, without the own element with `exclusive`."""
     x = view.flip(x, axis) if reverse else x
     totals = function(x, axis, dtype=x.dtype, include_initial=bool(exclusive))
     if exclusive:

@@ -99,7 +99,7 @@ POSITIONS: dict[str, Any] = {
     "tf_half_pixel_for_nn": lambda y, a: (y + 0.5) / a.scale,
 }
 _LOCAL_MODES = ("half_pixel", "pytorch_half_pixel", "half_pixel_symmetric", "asymmetric",
-          "tf_half_pixel_for_nn")
+                "tf_half_pixel_for_nn")
 _NEAREST: dict[str, Any] = {
     "round_prefer_floor": lambda x: np.ceil(x - 0.5), "floor": np.floor, "ceil": np.ceil,
     "round_prefer_ceil": lambda x: np.floor(x + 0.5),
@@ -213,7 +213,7 @@ def _resize(x: Tensor, roi: Sizes = None, scales: Sizes = None, sizes: Sizes = N
             raise ImportModelError(f"Resize: unknown {name} {chosen!r}",
                                    f"known are {', '.join(table)}")
     attributes = ResizeAttributes(mode, coordinate_transformation_mode, nearest_mode, cubic_coeff_a,
-              extrapolation_value, bool(exclude_outside), bool(antialias))
+                                  extrapolation_value, bool(exclude_outside), bool(antialias))
     axes = tuple(range(x.ndim)) if axes is None else axes_of(axes, x.ndim)
     new_sizes = _sizes(x.shape, axes, scales, sizes, keep_aspect_ratio_policy)
     check_room([n for n, _ in new_sizes], x.dtype)

@@ -42,7 +42,7 @@ class _Products(ast.NodeTransformer):
         kind = node.func.attr  # type: ignore[attr-defined]
         parameters = [self._parameter(x) for x in node.args[1:]]
         if None in parameters or any(not isinstance(k.value, (ast.Constant, ast.Tuple))
-                                for k in node.keywords):
+                                     for k in node.keywords):
             return node
         attributes = {str(k.arg): ast.literal_eval(k.value) for k in node.keywords}
         layer = _LAYERS[kind](*parameters, **attributes)

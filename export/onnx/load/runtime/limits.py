@@ -67,7 +67,8 @@ class Limits:
         for limit in fields(self):
             value = getattr(self, limit.name)
             if type(value) not in (int, float) or not value > 0:
-                raise ArgumentError(f"limits.{limit.name} = {value!r} is not a positive number")
+                raise ArgumentError(f"limits.{limit.name} = {value!r} is not a positive number",
+                                    "leave it out for the default")
 
 
 class Meter:

@@ -129,16 +129,14 @@ class Model(Module):
         return "\n".join([f"in {d!r}" for d in self._inputs] + [f"out {n}" for n in self._outputs])
 
     def with_layers(self) -> Model:
-        """This model with layers of `nn` for its products with weights, which `fw.quantize`
-        replaces."""
+        """This model with `nn` layers for products with weights, for `fw.quantize` to replace."""
         source = layered(self._source, self)
         model = class_of(source, type(self).__name__)(source=source)
         model.__dict__.update(self.__dict__ | {"_source": source})
         return model
 
     def to_python(self) -> str:
-        """The Python source of the model's class. The values of parameters are in its state
-        dict."""
+        """The Python source of the model's class. The state dict has the values of parameters."""
         return self._source
 
 

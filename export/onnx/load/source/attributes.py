@@ -88,8 +88,7 @@ def _plain(x: Any) -> str:
 
 
 def text(name: str, proto: Any, constant: Callable[[str, Any], str]) -> str:
-    """The source of an attribute; `constant` registers an array and returns the source that
-    reads it."""
+    """The source of an attribute; `constant` registers an array and returns its source."""
     parsed = value(name, proto)
     if isinstance(parsed, np.ndarray):
         return literal(parsed) or constant(name, parsed)

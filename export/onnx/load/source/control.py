@@ -95,7 +95,7 @@ def _loop(method: Method, node: Any, inputs: list[str], protos: dict[str, Any], 
     _need(node, "outputs", len(node.output), 0, len(initial) + scans)
     _need(node, "scanned outputs", scans, 0)
     counted = most != "None" or _reads(graph, graph.input[0].name)
-    iteration, carried = method.fresh("turn"), [method.fresh(v.name) for v in graph.input[2:]]
+    iteration, carried = method.fresh("iteration"), [method.fresh(v.name) for v in graph.input[2:]]
     lists = [method.fresh(v.name + "_all") for v in graph.output[1 + len(initial):]]
     endless = condition in ("None", "True") and _returns_condition(graph)
     going = "" if endless else method.fresh("going")
@@ -106,8 +106,8 @@ def _loop(method: Method, node: Any, inputs: list[str], protos: dict[str, Any], 
         method.line(f"{limit} = op.number({most})")
     if going:
         method.line(f"{going} = {'True' if condition == 'None' else condition}")
-    asked = [f"{iteration} < {limit}"] * bool(limit) + [going] * bool(going)
-    with method.block(f"while {' and '.join(asked) or 'True'}:"):
+    conditions = [f"{iteration} < {limit}"] * bool(limit) + [going] * bool(going)
+    with method.block(f"while {' and '.join(conditions) or 'True'}:"):
         method.line(f"op.iteration({len(lists) or ''})")
         more, *rest = method.body(graph, scope, [iteration, going or "True", *carried])
         for name, value in zip(lists, rest[len(carried):]):
@@ -139,8 +139,7 @@ def _returns_condition(graph: Any) -> bool:
 
 def _scanned(method: Method, node: Any, scope: Scope, carried: list[str], lists: list[str],
              outputs: Sequence[Any], axes: Sequence[int]) -> None:
-    """Writes lines that assign a loop's outputs: the last carried values, and the scanned
-    values."""
+    """Writes lines that assign a loop's outputs: the last carried values and the scanned ones."""
     own = _named(method, node, scope)
     _together(method, own, carried)
     for name, scanned, v, axis in zip(own[len(carried):], lists, outputs, axes):

@@ -18,6 +18,7 @@ from .names import identifier, is_attribute
 from .types import Types
 
 _NUMBERS_PER_NODE = 16  # so many numbers in attributes count as a node
+_INVALID_NODE = "the file is damaged or not supported: export the model again, or to another opset"
 MAX_GRAPH_DEPTH = 15  # nested graphs; Python allows twenty nested loops
 
 
@@ -104,6 +105,7 @@ class Method:
                 if not error.node:
                     error.node = node.name or node.op_type
                     error.message = f"node {error.node!r} ({node.op_type}): {error.message}"
+                    error.help = error.help or _INVALID_NODE
                 raise
 
     def body(self, graph: Any, scope: Scope, inputs: Sequence[str]) -> list[str]:

@@ -1,5 +1,5 @@
-"""Decisions and loops inside of one native call: what Python gives, for any values and any number
-of turns."""
+"""Decisions and loops in one native call give Python's results, for any values and any number of
+iterations."""
 
 from __future__ import annotations
 

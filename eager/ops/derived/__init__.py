@@ -1,0 +1,1 @@
+"""Pointwise functions that are made of other ops."""

@@ -1,0 +1,162 @@
+"""Adds a tensor to a product: the scaled sums beta * x + alpha * product of linear algebra."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ...arrays.shapes import broadcast
+from ...core.tensor import Tensor, as_tensor
+from ...errors import ShapeError
+from ..elementwise.pointwise import divide, multiply
+from ..shape.view import expand_to
+from .contract import contract, factors, matmul
+from .matrix import outer
+
+__all__ = ["addbmm", "addcdiv", "addcmul", "addmm", "addmv", "addr", "baddbmm"]
+
+
+def addmm(x: Tensor, a: Tensor, b: Tensor, *, beta: Any = 1, alpha: Any = 1) -> Tensor:
+    """beta * x + alpha * (a @ b), for matrices: (n, k), (k, m) -> (n, m).
+
+    Args:
+        x: a tensor that broadcasts to (n, m).
+        a, b: the matrices.
+        beta: factor of `x`; with 0 the values of `x` are not used, not even nan. Default 1.
+        alpha: factor of the product. Default 1.
+
+    Raises:
+        ShapeError: `a` or `b` is no matrix, or the shapes do not fit.
+
+    Example:
+        >>> import fusewire as fw
+        >>> fw.addmm(fw.tensor([1, 2]), fw.eye(2, dtype=fw.int64), fw.tensor([[1, 2], [3, 4]]))
+        tensor([[2, 4],
+                [4, 6]])
+    """
+    _check_axes("addmm", (a, 2), (b, 2))
+    return _scaled_sum("addmm", x, matmul(a, b), beta, alpha)
+
+
+def addmv(x: Tensor, a: Tensor, v: Tensor, *, beta: Any = 1, alpha: Any = 1) -> Tensor:
+    """beta * x + alpha * (a @ v), for a matrix and a vector: (n, k), (k,) -> (n,). See `addmm`.
+
+    Example:
+        >>> import fusewire as fw
+        >>> fw.addmv(fw.ones(2), fw.eye(2), fw.tensor([1.0, 2.0]), alpha=10)
+        tensor([11., 21.])
+    """
+    _check_axes("addmv", (a, 2), (v, 1))
+    return _scaled_sum("addmv", x, matmul(a, v), beta, alpha)
+
+
+def addr(x: Tensor, u: Tensor, v: Tensor, *, beta: Any = 1, alpha: Any = 1) -> Tensor:
+    """beta * x + alpha * outer(u, v), for vectors: (n,), (m,) -> (n, m). See `addmm`.
+
+    Example:
+        >>> import fusewire as fw
+        >>> fw.addr(fw.zeros(2, 2), fw.tensor([1.0, 2.0]), fw.tensor([1.0, 10.0]))
+        tensor([[ 1., 10.],
+                [ 2., 20.]])
+    """
+    _check_axes("addr", (u, 1), (v, 1))
+    return _scaled_sum("addr", x, outer(u, v), beta, alpha)
+
+
+def baddbmm(x: Tensor, a: Tensor, b: Tensor, *, beta: Any = 1, alpha: Any = 1) -> Tensor:
+    """beta * x + alpha * (a @ b), for batches: (l, n, k), (l, k, m) -> (l, n, m). See `addmm`.
+
+    Example:
+        >>> import fusewire as fw
+        >>> fw.baddbmm(fw.ones(1), fw.ones(3, 2, 4), fw.ones(3, 4, 2))[0]
+        tensor([[5., 5.],
+                [5., 5.]])
+    """
+    _check_axes("baddbmm", (a, 3), (b, 3))
+    return _scaled_sum("baddbmm", x, matmul(a, b), beta, alpha)
+
+
+def addbmm(x: Tensor, a: Tensor, b: Tensor, *, beta: Any = 1, alpha: Any = 1) -> Tensor:
+    """beta * x + alpha * the sum of the products of a batch: (l, n, k), (l, k, m) -> (n, m).
+
+    See `addmm` for the parameters.
+
+    Example:
+        >>> import fusewire as fw
+        >>> fw.addbmm(fw.ones(2, 2), fw.ones(3, 2, 4), fw.ones(3, 4, 2))
+        tensor([[13., 13.],
+                [13., 13.]])
+    """
+    _check_axes("addbmm", (a, 3), (b, 3))
+    a, b = factors("addbmm", a, b)
+    if a.shape[0] != b.shape[0] or a.shape[2] != b.shape[1]:
+        raise ShapeError(f"addbmm: batches of shapes {a.shape} and {b.shape} do not fit",
+                         "they have the shapes (l, n, k) and (l, k, m)")
+    return _scaled_sum("addbmm", x, contract(a, b, "lnk,lkm->nm"), beta, alpha)
+
+
+def _check_axes(name: str, *operands: tuple[Any, int]) -> None:
+    for operand, ndim in operands:
+        if as_tensor(name, operand).ndim != ndim:
+            raise ShapeError(f"{name}: takes an operand with {ndim} axes, got shape "
+                             f"{operand.shape}", "x + a @ b takes all numbers of axes")
+
+
+def _scaled_sum(name: str, x: Any, product: Tensor, beta: Any, alpha: Any) -> Tensor:
+    x = as_tensor(name, x)
+    if broadcast(name, x.shape, product.shape) != product.shape:
+        raise ShapeError(f"{name}: x {x.shape} does not broadcast to the product {product.shape}",
+                         "the result has the shape of the product")
+    scaled = product if _is(alpha, 1) else multiply(product, alpha)
+    if _is(beta, 0):
+        return scaled
+    return (expand_to(x, product.shape) if _is(beta, 1) else multiply(x, beta)) + scaled
+
+
+def _is(factor: Any, number: int) -> bool:
+    return not isinstance(factor, Tensor) and bool(factor == number)
+
+
+# ---- elements
+def addcmul(x: Tensor, a: Any, b: Any, *, value: Any = 1) -> Tensor:
+    """x + value * a * b; shapes broadcast.
+
+    Args:
+        value: factor of the product. Default 1.
+
+    Raises:
+        ShapeError: the shapes do not broadcast.
+
+    Example:
+        >>> import fusewire as fw
+        >>> fw.addcmul(fw.ones(2), fw.tensor([1.0, 2.0]), fw.tensor([3.0, 4.0]), value=0.5)
+        tensor([2.5, 5. ])
+    """
+    x = _beside("addcmul", x, a, b)
+    product = multiply(a, b)
+    return x + (product if _is(value, 1) else multiply(product, value))
+
+
+def addcdiv(x: Tensor, a: Any, b: Any, *, value: Any = 1) -> Tensor:
+    """x + value * a / b; shapes broadcast.
+
+    Args:
+        value: factor of the quotient. Default 1.
+
+    Raises:
+        ShapeError: the shapes do not broadcast.
+
+    Example:
+        >>> import fusewire as fw
+        >>> fw.addcdiv(fw.ones(2), fw.tensor([1.0, 2.0]), fw.tensor([2.0, 8.0]), value=2)
+        tensor([2. , 1.5])
+    """
+    x = _beside("addcdiv", x, a, b)
+    quotient = divide(a, b)
+    return x + (quotient if _is(value, 1) else multiply(quotient, value))
+
+
+def _beside(name: str, x: Any, a: Any, b: Any) -> Tensor:
+    """`x` as a tensor; ShapeError if the shapes do not broadcast."""
+    x = as_tensor(name, x)
+    broadcast(name, x.shape, *[v.shape for v in (a, b) if isinstance(v, Tensor)])
+    return x
