@@ -16,10 +16,10 @@ from ...core.tensor import Tensor, as_tensor
 from ...errors import DTypeError
 from ..batching import leading
 from ..declare import operand, prepare, result_rule
+from ..elementwise.clip import clip
 from ..elementwise.pointwise import (
     abs,
     cast,
-    clip,
     equal,
     exp2,
     floor,
