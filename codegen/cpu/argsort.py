@@ -41,7 +41,7 @@ from ..ir.target_info import Machine
 from .partition_work import buffers_of, chunk_bounds, split_into_tasks
 
 _MAX_COMPARED_LENGTH = 48  # in shorter rows each element is compared with each
-_MIN_ELEMENTS_PER_TASK = 4096  
+_MIN_ELEMENTS_PER_TASK = 4096
 _DIGIT_BITS = 8  # bits of one pass of the radix sort
 _SELECT_BITS = 11  # highest bits used to select: sign, exponent and two more of a float32
 POSITION = np.dtype("int32")

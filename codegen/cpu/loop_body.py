@@ -51,9 +51,8 @@ class LoopBody:
         self.group, self.buffers, self._on_gpu = group, buffers, on_gpu
         self.registers = {n: Register(f"r{i}", summed_in(n.type.dtype))
                           for i, n in enumerate(group.members) if self.is_reduced(n)}
-        self.row_caches: dict[Node,
-                              # members cached for later sweeps, one outer position at a time
-                              Buffer] = {}
+        # members cached for later sweeps, one outer position at a time
+        self.row_caches: dict[Node, Buffer] = {}
         self.column_sums = {n: Buffer(f"column{i}", summed_in(n.type.dtype), self._inner,
                                       scratch=True)
                             for i, n in enumerate(filter(group.is_outer_reduce, group.members))}

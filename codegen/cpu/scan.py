@@ -28,9 +28,9 @@ from ..ir.target_info import Machine
 from .loop_body import identity
 from .partition_work import buffers_of, chunk_bounds, split_into_tasks
 
-_MIN_ELEMENTS_PER_TASK = 8192  
+_MIN_ELEMENTS_PER_TASK = 8192
 _ROWS_AT_ONCE = 8  # a dependent addition takes as long as four independent ones
-_VECTORS_AT_ONCE = 4  
+_VECTORS_AT_ONCE = 4
 
 
 def lower_scan(group: Group, buffers: dict[Node, Buffer], machine: Machine, name: str

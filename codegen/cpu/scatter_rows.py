@@ -22,8 +22,8 @@ from ..ir.target_info import Machine
 from .lower import lower_loops
 from .partition_work import buffers_of, chunk_bounds, split_into_tasks
 
-_MIN_ELEMENTS_PER_TASK = 8192  
-_VECTORS_AT_ONCE = 4  
+_MIN_ELEMENTS_PER_TASK = 8192
+_VECTORS_AT_ONCE = 4
 
 
 def lower_scatter_rows(group: Group, buffers: dict[Node, Buffer], machine: Machine, name: str

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from ...capture.graph.graph import Node, params_key
+from ...capture.graph.graph import Node, param_key, params_key
 from ...eager.core.op import OPS
 from . import loop_ir
 from .affine_index import variable
@@ -68,7 +68,7 @@ class _Params:
 def _literal(node: Node) -> tuple[Any, ...]:
     """The value of a scalar constant, which formulas fold; empty for other nodes."""
     is_literal = node.op == "const" and not node.type.shape
-    return (repr(node.params["value"]), node.params["value"]) if is_literal else ()
+    return (param_key(node.params["value"]), node.params["value"]) if is_literal else ()
 
 
 @functools.lru_cache(maxsize=4096)

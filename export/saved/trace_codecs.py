@@ -1,4 +1,4 @@
-"""Defines how the objects of recorded programs are written to files and read."""
+"""Defines the codecs of saved programs: plain values, paths, guards, recipes and blocks."""
 
 from __future__ import annotations
 

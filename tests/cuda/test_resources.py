@@ -42,5 +42,5 @@ def test_kernels_of_all_ops(start: int) -> None:
                 add(kernels, f"gradient of {row}", backward(row), given, us)
     for arch in ARCHS:
         taken = kernels.compiled(arch)
-        assert taken
+        assert taken or len(WHOLE) - start < AT_ONCE  # the last few may have no kernel
         assert not {label: t for label, t in taken.items() if t.too_much}, arch

@@ -25,7 +25,7 @@ from .panels import Panels, allocate_panels, lane_loop, tile_sums
 from .scores import LOG2E, ScoreRows, Scores
 from .shape import LINE, AttentionShape, larger, round_up, smaller
 
-_MAX_QUERIES_PER_BLOCK = 64  
+_MAX_QUERIES_PER_BLOCK = 64
 _MAX_POWERS_PER_BLOCK = 1 << 16  # they and the gradients of scores stay in a cache
 
 

@@ -25,7 +25,7 @@ from .panels import allocate_panels, lane_loop, tile_sums
 from .shape import LINE, AttentionShape, round_up
 
 LOG2E = 1.4426950408889634
-_VECTORS_IN_FLIGHT = 4  
+_VECTORS_IN_FLIGHT = 4
 
 
 @dataclass(frozen=True, eq=False)

@@ -26,9 +26,9 @@ from .matrices import KERNEL, Matrix, on_both_sides, transposed
 from .output_transform import transpose_rows
 from .tile_grid import TileGrid, clipped_count, even_part, full_blocks
 
-_MAX_TILES_PER_BLOCK = 32  
+_MAX_TILES_PER_BLOCK = 32
 _BLOCKS_AT_ONCE = 4  # their products are added together, so that a panel stays in the first cache
-_MAX_CHANNELS_PER_TASK = 64  
+_MAX_CHANNELS_PER_TASK = 64
 _MIN_TASKS_PER_THREAD = 1  # with fewer tasks, each has fewer channels
 
 

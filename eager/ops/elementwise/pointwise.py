@@ -1,4 +1,4 @@
-"""Declares the ops on single elements: a scalar formula, its derivative and its ONNX name.
+"""Declares the ops on single elements (exp, log, add, ...): scalar formula, derivative, ONNX name.
 
 `complex.py` has the convention for gradients of complex numbers.
 """
