@@ -20,7 +20,7 @@ def names_itself(function: Callable[P, R]) -> Callable[P, R]:
         try:
             return function(*args, **kwargs)
         except FusewireError as error:
-            if function.__name__ not in error.message:
+            if not re.match(rf"{function.__name__}\b", error.message):
                 error.message = f"{function.__name__}: {_INNER.sub('', error.message, count=1)}"
             raise
 
@@ -57,20 +57,24 @@ def check_whole(owner: str, name: str, value: Any, least: int | None = None) -> 
     return number
 
 
-def check_number(owner: str, name: str, value: Any) -> Any:
-    """`value`; a DTypeError if it is no real number, an ArgumentError for several of them."""
-    if type(value) is float or type(value) is int or _is_number(value):
+def check_number(owner: str, name: str, value: Any, real: bool = True) -> Any:
+    """`value`; a DTypeError if it is no number, an ArgumentError for several of them.
+
+    Complex numbers are allowed where the number need not be `real`.
+    """
+    if type(value) is float or type(value) is int or _is_number(value, real):
         return value
-    several = hasattr(value, "shape") and value.dtype.kind != "c"
+    several = hasattr(value, "shape") and not (real and value.dtype.kind == "c")
     raise (ArgumentError if several else DTypeError)(
-        f"{owner}: {name} must be a real number, got {_shown(value)}")
+        f"{owner}: {name} must be a {'real ' if real else ''}number, got {_shown(value)}")
 
 
-def _is_number(value: Any) -> bool:
-    """True for a real number of Python, NumPy or a trace, and for a tensor of one."""
+def _is_number(value: Any, real: bool) -> bool:
+    """True for a number of Python, NumPy or a trace, and for a tensor of one."""
     if hasattr(value, "dtype") and hasattr(value, "size"):
-        return bool(value.dtype.kind != "c" and value.size == 1)
-    return hasattr(value, "__float__") or hasattr(value, "__index__")
+        return bool(value.size == 1 and not (real and value.dtype.kind == "c"))
+    return hasattr(value, "__float__") or hasattr(value, "__index__") or (
+        isinstance(value, complex) and not real)
 
 
 def _shown(value: Any) -> str:

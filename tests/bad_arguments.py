@@ -11,6 +11,7 @@ import doctest
 import inspect
 import io
 import math
+import re
 import types
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -227,14 +228,11 @@ def _values(kind: str, name: str, value: Any) -> Iterator[tuple[Any, bool]]:
 
 
 def names_it(error: BaseException, call: Call) -> bool:
-    """True if an error names the function, a layer inside of it, or speaks of a dtype."""
-    text = _plain(str(error))
-    name = call.name.split(".")[-1].replace("_with_indices", "")
-    return _plain(name) in text or "dtype" in text or "in layer:" in text
-
-
-def _plain(text: str) -> str:
-    return text.replace("_", "").lower()
+    """True if an error names the function or a layer inside of it, or a wrong dtype."""
+    text = str(error)
+    name = re.escape(call.name.split(".")[-1].replace("_with_indices", "").rstrip("_"))
+    return bool(re.search(rf"\b{name}_?\b", text)) or "in layer:" in text \
+        or "is not a dtype" in text
 
 
 def tensors_of(out: Any) -> list[fw.Tensor]:

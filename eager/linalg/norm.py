@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from ..arguments import check_number, names_itself
+from ..arguments import check_at_least, check_number, names_itself
 from ..arrays.shapes import axes_of, axis_of, reduced
 from ..core.tensor import Tensor
 from ..errors import ArgumentError, ShapeError
@@ -170,6 +170,7 @@ def cond(x: Tensor, p: Any = None) -> Tensor:
     return smallest / largest if p == -2 else largest / smallest
 
 
+@names_itself
 def renorm(x: Tensor, p: Any, axis: int, maxnorm: float) -> Tensor:
     """`x` with each slice along `axis` whose norm is above `maxnorm` scaled down to that norm.
 
@@ -188,9 +189,9 @@ def renorm(x: Tensor, p: Any, axis: int, maxnorm: float) -> Tensor:
         tensor([[0.6, 0.8],
                 [0.3, 0.4]])
     """
+    check_number("renorm", "p", p)
+    check_at_least("renorm", "maxnorm", maxnorm, 0)
     x = reduce.floating("renorm", x)
-    if maxnorm < 0:
-        raise ArgumentError(f"renorm: maxnorm={maxnorm} is negative", "a norm is 0 or more")
     at = axis_of("renorm", axis, x.ndim)
     norms = vector_norm(x, tuple(a for a in range(x.ndim) if a != at), True, p)
     large = pointwise.greater(norms, maxnorm)

@@ -243,6 +243,7 @@ def searchsorted(x1: Tensor, x2: Any, side: str = "left", sorter: Tensor | None 
     return call(search_op, x1, values.detach(), right=side == "right")
 
 
+@names_itself
 def bucketize(x: Any, boundaries: Tensor, right: bool = False) -> Tensor:
     """For each element of `x`, the number of the bucket between sorted boundaries, int64.
 

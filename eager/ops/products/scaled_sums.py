@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from ...arguments import check_number, names_itself
 from ...arrays.shapes import broadcast
 from ...core.tensor import Tensor, as_tensor
 from ...errors import ShapeError
@@ -15,6 +16,7 @@ from .matrix import outer
 __all__ = ["addbmm", "addcdiv", "addcmul", "addmm", "addmv", "addr", "baddbmm"]
 
 
+@names_itself
 def addmm(x: Tensor, a: Tensor, b: Tensor, *, beta: Any = 1, alpha: Any = 1) -> Tensor:
     """beta * x + alpha * (a @ b), for matrices: (n, k), (k, m) -> (n, m).
 
@@ -37,6 +39,7 @@ def addmm(x: Tensor, a: Tensor, b: Tensor, *, beta: Any = 1, alpha: Any = 1) -> 
     return _scaled_sum("addmm", x, matmul(a, b), beta, alpha)
 
 
+@names_itself
 def addmv(x: Tensor, a: Tensor, v: Tensor, *, beta: Any = 1, alpha: Any = 1) -> Tensor:
     """beta * x + alpha * (a @ v), for a matrix and a vector: (n, k), (k,) -> (n,). See `addmm`.
 
@@ -49,6 +52,7 @@ def addmv(x: Tensor, a: Tensor, v: Tensor, *, beta: Any = 1, alpha: Any = 1) -> 
     return _scaled_sum("addmv", x, matmul(a, v), beta, alpha)
 
 
+@names_itself
 def addr(x: Tensor, u: Tensor, v: Tensor, *, beta: Any = 1, alpha: Any = 1) -> Tensor:
     """beta * x + alpha * outer(u, v), for vectors: (n,), (m,) -> (n, m). See `addmm`.
 
@@ -62,6 +66,7 @@ def addr(x: Tensor, u: Tensor, v: Tensor, *, beta: Any = 1, alpha: Any = 1) -> T
     return _scaled_sum("addr", x, outer(u, v), beta, alpha)
 
 
+@names_itself
 def baddbmm(x: Tensor, a: Tensor, b: Tensor, *, beta: Any = 1, alpha: Any = 1) -> Tensor:
     """beta * x + alpha * (a @ b), for batches: (l, n, k), (l, k, m) -> (l, n, m). See `addmm`.
 
@@ -75,6 +80,7 @@ def baddbmm(x: Tensor, a: Tensor, b: Tensor, *, beta: Any = 1, alpha: Any = 1) -
     return _scaled_sum("baddbmm", x, matmul(a, b), beta, alpha)
 
 
+@names_itself
 def addbmm(x: Tensor, a: Tensor, b: Tensor, *, beta: Any = 1, alpha: Any = 1) -> Tensor:
     """beta * x + alpha * the sum of the products of a batch: (l, n, k), (l, k, m) -> (n, m).
 
@@ -102,6 +108,8 @@ def _check_axes(name: str, *operands: tuple[Any, int]) -> None:
 
 
 def _scaled_sum(name: str, x: Any, product: Tensor, beta: Any, alpha: Any) -> Tensor:
+    check_number(name, "beta", beta, real=False)
+    check_number(name, "alpha", alpha, real=False)
     x = as_tensor(name, x)
     if broadcast(name, x.shape, product.shape) != product.shape:
         raise ShapeError(f"{name}: x {x.shape} does not broadcast to the product {product.shape}",
@@ -117,6 +125,7 @@ def _is(factor: Any, number: int) -> bool:
 
 
 # ---- elements
+@names_itself
 def addcmul(x: Tensor, a: Any, b: Any, *, value: Any = 1) -> Tensor:
     """x + value * a * b; shapes broadcast.
 
@@ -131,11 +140,13 @@ def addcmul(x: Tensor, a: Any, b: Any, *, value: Any = 1) -> Tensor:
         >>> fw.addcmul(fw.ones(2), fw.tensor([1.0, 2.0]), fw.tensor([3.0, 4.0]), value=0.5)
         tensor([2.5, 5. ])
     """
+    check_number("addcmul", "value", value, real=False)
     x = _beside("addcmul", x, a, b)
     product = multiply(a, b)
     return x + (product if _is(value, 1) else multiply(product, value))
 
 
+@names_itself
 def addcdiv(x: Tensor, a: Any, b: Any, *, value: Any = 1) -> Tensor:
     """x + value * a / b; shapes broadcast.
 
@@ -150,6 +161,7 @@ def addcdiv(x: Tensor, a: Any, b: Any, *, value: Any = 1) -> Tensor:
         >>> fw.addcdiv(fw.ones(2), fw.tensor([1.0, 2.0]), fw.tensor([2.0, 8.0]), value=2)
         tensor([2. , 1.5])
     """
+    check_number("addcdiv", "value", value, real=False)
     x = _beside("addcdiv", x, a, b)
     quotient = divide(a, b)
     return x + (quotient if _is(value, 1) else multiply(quotient, value))

@@ -394,9 +394,8 @@ def randint(low: int, high: int | None = None, size: Any = (), generator: Genera
         >>> bool((fw.randint(1, 7, (100,)) <= 6).all())
         True
     """
-    if high is None:
-        low, high = 0, low
-    low, high = check_whole("randint", "low", low), check_whole("randint", "high", high)
+    low = check_whole("randint", "low", low)
+    low, high = (0, low) if high is None else (low, check_whole("randint", "high", high))
     if not low < high:
         raise ShapeError(f"randint: there are no whole numbers from {low} to below {high}",
                          "give the lower limit first; the upper one is left out")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ...arguments import check_whole, names_itself, whole
+from ...arguments import check_number, check_whole, names_itself, whole
 from ...arrays import dtypes
 from ...arrays.devices import placed
 from ...core.tensor import Tensor, as_tensor
@@ -60,6 +60,7 @@ def linspace(
                         _steps(start.imag, stop.imag, count, endpoint, device_name)), chosen)
 
 
+@names_itself
 def logspace(
     start: Any, stop: Any, /, num: int, *, base: float = 10.0, dtype: Any = None,
     device: Any = None, endpoint: bool = True,
@@ -74,6 +75,7 @@ def logspace(
         >>> fw.logspace(0, 2, 3)
         tensor([  1.,  10., 100.])
     """
+    check_number("logspace", "base", base, real=False)
     ends = [dtypes.of_scalar(v.item() if hasattr(v, "item") else v).kind for v in (start, stop)]
     parts = "c" in ends
     chosen = dtypes.as_dtype(dtype or (dtypes.complex64 if parts else dtypes.float32))

@@ -253,6 +253,7 @@ def tensor_split(x: Tensor, parts: int | Sequence[int], axis: int = 0) -> tuple[
     return _between(x, [i * (n // count) + min(i, n % count) for i in range(count + 1)], at)
 
 
+@names_itself
 def hsplit(x: Tensor, parts: int | Sequence[int]) -> tuple[Tensor, ...]:
     """Slices of `x` along axis 1, or axis 0 of a vector: a number of equal ones, or cut at indices.
 
@@ -268,6 +269,7 @@ def hsplit(x: Tensor, parts: int | Sequence[int]) -> tuple[Tensor, ...]:
     return _equal_parts("hsplit", x, parts, 1 if x.ndim > 1 else 0)
 
 
+@names_itself
 def dsplit(x: Tensor, parts: int | Sequence[int]) -> tuple[Tensor, ...]:
     """Slices of `x` along axis 2: a number of equal ones, or cut at given indices.
 
@@ -311,6 +313,7 @@ def chunk(x: Tensor, parts: int, axis: int = 0) -> tuple[Tensor, ...]:
     return split(x, max(-(-x.shape[at] // parts), 1), at)
 
 
+@names_itself
 def vsplit(x: Tensor, parts: int | Sequence[int]) -> tuple[Tensor, ...]:
     """Slices of `x` along the first axis, as a tuple; `parts` as for `tensor_split`.
 
@@ -326,8 +329,4 @@ def vsplit(x: Tensor, parts: int | Sequence[int]) -> tuple[Tensor, ...]:
     if x.ndim < 2:
         raise ShapeError(f"vsplit: takes two axes or more, got shape {x.shape}",
                          "fw.tensor_split takes vectors")
-    count = whole(parts)
-    if count and x.shape[0] % count:
-        raise ShapeError(f"vsplit: {count} parts do not divide the {x.shape[0]} rows of shape "
-                         f"{x.shape}", "fw.tensor_split makes parts of different sizes")
-    return tensor_split(x, parts)
+    return _equal_parts("vsplit", x, parts, 0)

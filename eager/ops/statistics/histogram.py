@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -115,6 +115,9 @@ def histogramdd(x: Tensor, bins: Any = 10, range: Sequence[Any] | None = None,
                          "a vector of numbers is x[:, None]")
     x = x if dtypes.is_float(x.dtype) else cast(x, dtypes.DEFAULT_FLOAT)
     columns = unstack(x, 1)
+    if whole(bins) is None and (isinstance(bins, str) or not isinstance(bins, Iterable)):
+        raise ArgumentError(f"histogramdd: bins={bins!r:.80}",
+                            "it is a whole number, or a list of numbers and edges")
     each = [bins] * len(columns) if whole(bins) is not None else list(bins)
     limits = [None] * len(columns) if range is None else list(range)
     if len(each) != len(columns) or len(limits) != len(columns):
