@@ -2,32 +2,19 @@
 
 from __future__ import annotations
 
-import functools
-import re
+import inspect
 from collections.abc import Callable
-from typing import Any, ParamSpec, TypeVar
+from typing import Any, TypeVar
 
-from .errors import ArgumentError, DTypeError, FusewireError, ShapeError
+from .errors import NAMES, ArgumentError, DTypeError, ShapeError
 
-P = ParamSpec("P")
-R = TypeVar("R")
-
-
-def names_itself(function: Callable[P, R]) -> Callable[P, R]:
-    """`function`, whose errors begin with its own name in place of that of an inner function."""
-    @functools.wraps(function)
-    def named(*args: P.args, **kwargs: P.kwargs) -> R:
-        try:
-            return function(*args, **kwargs)
-        except FusewireError as error:
-            if not re.match(rf"{function.__name__}\b", error.message):
-                error.message = f"{function.__name__}: {_INNER.sub('', error.message, count=1)}"
-            raise
-
-    return named
+F = TypeVar("F", bound=Callable[..., Any])
 
 
-_INNER = re.compile(r"^[a-z_][a-z_0-9]*(\([^:]*\))?: ")  # the name of a function before a message
+def names_itself(function: F) -> F:
+    """`function`; errors inside of it begin with its own name in place of that of an inner one."""
+    NAMES[inspect.unwrap(function).__code__] = function.__name__
+    return function
 
 
 def whole(number: Any) -> Any:
@@ -93,7 +80,9 @@ def check_at_least(owner: str, name: str, value: Any, least: Any) -> Any:
 
 def check_fraction(owner: str, name: str, value: Any, below_one: bool = False) -> Any:
     """`value`; an ArgumentError if it is outside of [0, 1], or of [0, 1) with `below_one`."""
-    if not 0 <= check_number(owner, name, value) <= 1 or (below_one and value == 1):
+    if type(value) is not float:
+        check_number(owner, name, value)
+    if not 0 <= value <= 1 or (below_one and value == 1):
         span = "0 <= value < 1" if below_one else "between 0 and 1"
         raise ArgumentError(f"{owner}: {name} must be {span}, got {value!r}")
     return value
@@ -116,6 +105,8 @@ def per_axis(owner: str, name: str, value: Any, count: int, least: int | None = 
 
     Any other length is a ShapeError, a number below `least` an ArgumentError.
     """
+    if type(value) is int:
+        return (check_whole(owner, name, value, least),) * count
     each = numbers_per_axis(owner, name, value, count)
     return tuple([check_whole(owner, name, number, least) for number in each])
 

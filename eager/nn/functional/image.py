@@ -263,7 +263,7 @@ def pixel_unshuffle(input: Tensor, downscale_factor: int) -> Tensor:
 
 # ---- other sizes
 MODES = {"nearest": (1, 2, 3), "nearest-exact": (1, 2, 3), "area": (1, 2, 3), "linear": (1,),
-          "bilinear": (2,), "bicubic": (2,), "trilinear": (3,)}
+         "bilinear": (2,), "bicubic": (2,), "trilinear": (3,)}
 
 
 def interpolate(
@@ -364,14 +364,11 @@ def affine_grid(theta: Tensor, size: Any, align_corners: bool | None = None) -> 
                   [ 0.5,  0. ]]]])
     """
     size = sizes_of("affine_grid", size)
-    if len(size) not in (4, 5):
-        raise ShapeError(f"affine_grid: the size is (n, c, h, w) or (n, c, d, h, w), got {size}")
+    d = len(size) - 2
+    if d not in (2, 3) or theta.shape != (size[0], d, d + 1):
+        raise ShapeError(f"affine_grid: theta {theta.shape} does not fit the size {size}",
+                         "they are (n, d, d + 1) and (n, c, *space), for d = 2 or 3 axes of space")
     n, _, *space = size
-    d = len(space)
-    if d not in (2, 3) or theta.shape != (n, d, d + 1):
-        raise ShapeError(f"affine_grid: theta must be ({n}, {d}, {d + 1}) for the size "
-                         f"{tuple(size)}, got {theta.shape}",
-                         "the size is (n, c, h, w) or (n, c, d, h, w), and n is the same")
     bases = [_base(count, bool(align_corners), theta) for count in space]
     full = [broadcast_to(reshape(b, tuple(-1 if i == a else 1 for i in range(d))), tuple(space))
             for a, b in enumerate(bases)]

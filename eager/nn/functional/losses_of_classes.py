@@ -78,7 +78,8 @@ def cross_entropy(
                                 "holds probabilities", "leave out ignore_index")
         return _soft_entropy(input, target, weight, reduction, label_smoothing)
     rows, labels = _as_rows("cross_entropy", input, target)
-    _check_class_weight("cross_entropy", weight, rows.shape[1])
+    if weight is not None:
+        _check_class_weight("cross_entropy", weight, rows.shape[1])
     if weight is None and not label_smoothing and reduction == "mean":
         return _entropies(cross_entropy_mean, rows, labels, ignore_index)
     losses = _entropies(cross_entropy_rows, rows, labels, ignore_index)
@@ -123,7 +124,8 @@ def nll_loss(
         tensor(2.5)
     """
     rows, labels = _as_rows("nll_loss", input, target)
-    _check_class_weight("nll_loss", weight, rows.shape[1])
+    if weight is not None:
+        _check_class_weight("nll_loss", weight, rows.shape[1])
     check_whole("nll_loss", "ignore_index", ignore_index)
     valid, safe = _counted_labels(labels, ignore_index)
     losses = where(valid, -at_labels(rows, safe, "nll_loss: target"), 0.0)
@@ -203,8 +205,8 @@ def _as_rows(name: str, x: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def _check_class_weight(name: str, weight: Any, classes: Any) -> None:
-    """Raises an error unless `weight` is None or a tensor with a factor for each class."""
-    if weight is not None and as_tensor(name, weight).shape != (classes,):
+    """Raises an error unless `weight` is a tensor with a factor for each class."""
+    if as_tensor(name, weight).shape != (classes,):
         raise ShapeError(f"{name}: weight {weight.shape} must be ({classes},)",
                          "it has a factor for each class of the input")
 
@@ -259,7 +261,8 @@ def _soft_entropy(
                          f"input {x.shape}", "class numbers must be integers: astype(fw.int64)")
     axis = 1 if x.ndim > 1 else 0
     classes = x.shape[axis]
-    _check_class_weight("cross_entropy", weight, classes)
+    if weight is not None:
+        _check_class_weight("cross_entropy", weight, classes)
     if smoothing:
         target = target * (1 - smoothing) + smoothing / classes
     terms = log_softmax(x, axis) * target
@@ -301,7 +304,8 @@ def multi_margin_loss(
     """
     check_choice("multi_margin_loss", "p", p, (1, 2))
     rows, labels = _as_rows("multi_margin_loss", input, target)
-    _check_class_weight("multi_margin_loss", weight, rows.shape[1])
+    if weight is not None:
+        _check_class_weight("multi_margin_loss", weight, rows.shape[1])
     check_number("multi_margin_loss", "margin", margin)
     named = at_labels(rows, labels, "multi_margin_loss: target")
     gap = rows - expand_dims(named, 1) + margin

@@ -108,20 +108,23 @@ def _check_axes(name: str, *operands: tuple[Any, int]) -> None:
 
 
 def _scaled_sum(name: str, x: Any, product: Tensor, beta: Any, alpha: Any) -> Tensor:
-    check_number(name, "beta", beta, real=False)
-    check_number(name, "alpha", alpha, real=False)
     x = as_tensor(name, x)
     if broadcast(name, x.shape, product.shape) != product.shape:
         raise ShapeError(f"{name}: x {x.shape} does not broadcast to the product {product.shape}",
                          "the result has the shape of the product")
-    scaled = product if _is(alpha, 1) else multiply(product, alpha)
+    scaled = _times(name, product, "alpha", alpha)
     if _is(beta, 0):
         return scaled
-    return (expand_to(x, product.shape) if _is(beta, 1) else multiply(x, beta)) + scaled
+    return (expand_to(x, product.shape) if _is(beta, 1) else _times(name, x, "beta", beta)) + scaled
+
+
+def _times(name: str, x: Tensor, what: str, factor: Any) -> Tensor:
+    """x * factor, for a factor that is one number."""
+    return x if _is(factor, 1) else multiply(x, check_number(name, what, factor, real=False))
 
 
 def _is(factor: Any, number: int) -> bool:
-    return not isinstance(factor, Tensor) and bool(factor == number)
+    return not hasattr(factor, "shape") and bool(factor == number)
 
 
 # ---- elements
@@ -140,10 +143,8 @@ def addcmul(x: Tensor, a: Any, b: Any, *, value: Any = 1) -> Tensor:
         >>> fw.addcmul(fw.ones(2), fw.tensor([1.0, 2.0]), fw.tensor([3.0, 4.0]), value=0.5)
         tensor([2.5, 5. ])
     """
-    check_number("addcmul", "value", value, real=False)
     x = _beside("addcmul", x, a, b)
-    product = multiply(a, b)
-    return x + (product if _is(value, 1) else multiply(product, value))
+    return x + _times("addcmul", multiply(a, b), "value", value)
 
 
 @names_itself
@@ -161,10 +162,8 @@ def addcdiv(x: Tensor, a: Any, b: Any, *, value: Any = 1) -> Tensor:
         >>> fw.addcdiv(fw.ones(2), fw.tensor([1.0, 2.0]), fw.tensor([2.0, 8.0]), value=2)
         tensor([2. , 1.5])
     """
-    check_number("addcdiv", "value", value, real=False)
     x = _beside("addcdiv", x, a, b)
-    quotient = divide(a, b)
-    return x + (quotient if _is(value, 1) else multiply(quotient, value))
+    return x + _times("addcdiv", divide(a, b), "value", value)
 
 
 def _beside(name: str, x: Any, a: Any, b: Any) -> Tensor:
