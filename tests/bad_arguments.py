@@ -49,6 +49,8 @@ fw.take(fw.ones((2, 3)), fw.tensor([0, 1]), axis=1)
 fw.var(fw.ones((2, 3)), axis=1)
 fw.xlogy(fw.ones(2), fw.ones(2))
 fw.linalg.tensordot(fw.ones((2, 3)), fw.ones((3, 2)), axes=1)
+fw.nn.Embedding(3, 2)
+fw.nn.EmbeddingBag(3, 2)
 fw.nn.SyncBatchNorm(3)
 fw.nn.functional.adaptive_avg_pool2d(fw.ones((1, 2, 4, 4)), 2)
 fw.nn.functional.adaptive_avg_pool3d(fw.ones((1, 2, 4, 4, 4)), 2)
@@ -72,13 +74,14 @@ fw.random.manual_seed(3)
 """Calls of functions whose examples call a method of a tensor or another function."""
 
 SPACES = ("fw", "fw.nn", "fw.nn.functional", "fw.nn.init", "fw.linalg", "fw.fft", "fw.random",
-          "fw.special", "fw.optim", "fw.nn.utils", "fw.optim.lr_scheduler")
+          "fw.special", "fw.optim", "fw.nn.utils", "fw.optim.lr_scheduler", "fw.signal.windows",
+          "fw.nn.utils.rnn", "fw.func", "fw.optim.swa_utils", "fw.amp")
 
 
 # Functions that change files or the state of the process.
 EFFECTS = ("compile", "export", "load", "load_compiled", "manual_seed", "profile", "save",
            "set_grad_enabled", "set_num_threads", "set_printoptions", "set_rng_state")
-QUESTIONS = ("is_autocast_enabled",)  # False for what does not exist
+QUESTIONS = ("is_autocast_available", "is_autocast_enabled")  # False for what does not exist
 OTHERS = ("device", "generator")  # parameters that all functions check by the same code
 AXES = ("axes", "axis", "dim", "dim0", "dim1", "dims", "end_dim", "k", "start_dim")
 INTEGERS = ("int", "int | None", "Axis", "Sequence[int]", "Sequence[int] | None",
@@ -162,7 +165,7 @@ def valid_calls() -> dict[str, Call]:
     """A valid call for each public function and class that has an example."""
     by_function: dict[int, Call] = {}
     sources = [inspect.getdoc(function) or "" for _, function in public()]
-    for source in (*sources, *(f">>> {line}" for line in MORE.split("\n"))):
+    for source in (*(f">>> {line}" for line in MORE.split("\n")), *sources):
         for call in recorded(source):
             by_function.setdefault(id(call.function), call)
     names = {call.name: call for call in by_function.values()}

@@ -189,6 +189,7 @@ def custom_fwd(
         ...     Square.apply(fw.ones(2, dtype=fw.bfloat16)).dtype.name
         'float32'
     """
+    check_choice("custom_fwd", "device_type", device_type, ("cpu", "cuda"))
     if fwd is None:
         return functools.partial(custom_fwd, device_type=device_type, cast_inputs=cast_inputs)
     forward_rule: Callable[..., Any] = fwd
@@ -229,6 +230,7 @@ def custom_bwd(bwd: Callable[..., Any] | None = None, *, device_type: str) -> An
         >>> x.grad
         tensor(2.)
     """
+    check_choice("custom_bwd", "device_type", device_type, ("cpu", "cuda"))
     if bwd is None:
         return functools.partial(custom_bwd, device_type=device_type)
     backward_rule: Callable[..., Any] = bwd

@@ -148,3 +148,9 @@ def test_errors_name_the_function_that_was_called() -> None:
     for name, call in calls.items():
         with pytest.raises(fw.FusewireError, match=f"^{name}: "):
             call()
+
+
+def test_an_error_in_a_function_of_the_user_keeps_its_name() -> None:
+    with pytest.raises(fw.ShapeError, match=r"^add: "):
+        F.triplet_margin_with_distance_loss(
+            ROWS, ROWS, ROWS, distance_function=lambda x, y: x + fw.ones(5))

@@ -366,8 +366,8 @@ def affine_grid(theta: Tensor, size: Any, align_corners: bool | None = None) -> 
     size = sizes_of("affine_grid", size)
     d = len(size) - 2
     if d not in (2, 3) or theta.shape != (size[0], d, d + 1):
-        raise ShapeError(f"affine_grid: theta {theta.shape} does not fit the size {size}",
-                         "they are (n, d, d + 1) and (n, c, *space), for d = 2 or 3 axes of space")
+        raise ShapeError(f"affine_grid: theta must be {(*size[:1], d, d + 1)} for the size {size}, "
+                         f"got {theta.shape}", "the size is (n, c, h, w) or (n, c, d, h, w)")
     n, _, *space = size
     bases = [_base(count, bool(align_corners), theta) for count in space]
     full = [broadcast_to(reshape(b, tuple(-1 if i == a else 1 for i in range(d))), tuple(space))
