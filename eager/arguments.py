@@ -40,7 +40,8 @@ def check_whole(owner: str, name: str, value: Any, least: int | None = None) -> 
         raise error(f"{owner}: {name} must be a whole number, got {_shown(value)}",
                     "use // for numbers that come from a division")
     if least is not None and not number >= least:
-        raise ArgumentError(f"{owner}: {name} must be at least {least}, got {number!r}")
+        raise ArgumentError(f"{owner}: {name} must be at least {least}, got {number!r}",
+                            f"pass {least} or more")
     return number
 
 
@@ -53,7 +54,8 @@ def check_number(owner: str, name: str, value: Any, real: bool = True) -> Any:
         return value
     several = hasattr(value, "shape") and not (real and value.dtype.kind == "c")
     raise (ArgumentError if several else DTypeError)(
-        f"{owner}: {name} must be a {'real ' if real else ''}number, got {_shown(value)}")
+        f"{owner}: {name} must be a {'real ' if real else ''}number, got {_shown(value)}",
+        "pass one element, as in x[0]" if several else "pass an int or a float")
 
 
 def _is_number(value: Any, real: bool) -> bool:
@@ -74,7 +76,8 @@ def _shown(value: Any) -> str:
 def check_at_least(owner: str, name: str, value: Any, least: Any) -> Any:
     """`value`; an ArgumentError if it is below `least` (nan counts as below)."""
     if not check_number(owner, name, value) >= least:
-        raise ArgumentError(f"{owner}: {name} must be at least {least}, got {value!r}")
+        raise ArgumentError(f"{owner}: {name} must be at least {least}, got {value!r}",
+                            f"pass {least} or more")
     return value
 
 
@@ -84,7 +87,8 @@ def check_fraction(owner: str, name: str, value: Any, below_one: bool = False) -
         check_number(owner, name, value)
     if not 0 <= value <= 1 or (below_one and value == 1):
         span = "0 <= value < 1" if below_one else "between 0 and 1"
-        raise ArgumentError(f"{owner}: {name} must be {span}, got {value!r}")
+        raise ArgumentError(f"{owner}: {name} must be {span}, got {value!r}",
+                            "pass a share of 1, as in 0.1")
     return value
 
 

@@ -257,7 +257,7 @@ def window(name: str, reference: Any, **more: Any) -> None:
     row("multiply", lambda x: x * call(9, dtype=x.dtype, device=x.device, **more),
         [arrays((2, 9)), arrays((9,), dtypes=f8)], lambda x: x * reference(9), label=name, errors=(
             Bad(lambda: call(-1, **more), "M must be at least 0, got -1"),
-            Bad(lambda: call(2.5, **more), "M=2.5 elements"),
+            Bad(lambda: call(2.5, **more), "M must be a whole number, got 2.5"),
             Bad(lambda: call(3, dtype=fw.int32, **more), "a window holds real floats, not int32")))
 
 

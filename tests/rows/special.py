@@ -136,8 +136,8 @@ for n in (1, 2, 4):
         [arrays((3, 4), dtypes=f8, low=0.3, high=9), arrays((5,), low=0.5), arrays((0,)),
          lambda rng: (np.array([-0.3, -1.6, -2.25]),)],
         each(lambda x, n=n: carried_up(x, n)), label=f"{n}", tolerance=5e-6, errors=(
-            Bad(lambda: gamma.polygamma(-1, fw.ones(2)), "polygamma: the order is a whole number"),
-            Bad(lambda: gamma.polygamma(fw.ones(2), 1), "polygamma: the order is a whole number")))
+            Bad(lambda: gamma.polygamma(-1, fw.ones(2)), "polygamma: n must be at least 0"),
+            Bad(lambda: gamma.polygamma(fw.ones(2), 1), "polygamma: n must be a whole number")))
 
 
 def zeta(s: Array, q: Array) -> Array:
