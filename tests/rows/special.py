@@ -168,6 +168,6 @@ for name, reference in (("gammainc", lower_gamma),
                         ("gammaincc", lambda a, x: 1 - lower_gamma(a, x))):
     row("gammainc", getattr(gamma, name), GAMMAINC, reference, label=name, grad=False, errors=(
         Bad(lambda f=name: getattr(gamma, f)(fw.zeros(2), fw.zeros(3)),
-            "gammainc: shapes (2,) and (3,) do not"),))
+            f"{name}: shapes (2,) and (3,) do not"),))
     row("gammainc", lambda x, f=name: getattr(gamma, f)(1.7, x), [arrays((6,), dtypes=f8, low=0.3)],
         lambda x, r=reference: r(np.full(x.shape, 1.7), x), label=f"{name} of x")
