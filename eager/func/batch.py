@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .. import interpreter
+from ..arguments import check_whole
 from ..arrays.shapes import TensorType, axis_of
 from ..core.dispatch import apply, type_of
 from ..core.op import Op
@@ -292,7 +293,7 @@ def vmap(
     if randomness not in ("error", "different", "same"):
         raise DTypeError(f"vmap: randomness={randomness!r} is not known",
                          'it is "error", "different" or "same"')
-    if chunk_size is not None and chunk_size < 1:
+    if chunk_size is not None and check_whole("vmap", "chunk_size", chunk_size) < 1:
         raise ShapeError(f"vmap: chunk_size is 1 or more, not {chunk_size}",
                          "None runs all at once")
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from ..arguments import check_choice
+from ..arguments import check_choice, check_number
 from ..arrays.dtypes import as_dtype, kind
 from ..core.tape import no_grad
 from ..errors import ArgumentError
@@ -66,7 +66,7 @@ class _Settings:
     def check(self) -> None:
         check_choice("quantize", "activations", self.activations, ("static", "dynamic"))
         check_choice("quantize", "observer", self.observer, tuple(OBSERVERS))
-        if not 50 < self.percentile <= 100:
+        if not 50 < check_number("quantize", "percentile", self.percentile) <= 100:
             raise ArgumentError(f"quantize: percentile is above 50 and at most 100, got "
                                 f"{self.percentile!r}", "99.99 leaves out one number in 10,000")
 

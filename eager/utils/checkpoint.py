@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from .. import interpreter
+from ..arguments import check_whole
 from ..autograd.engine import freed_tape_error
 from ..core.dispatch import replace
 from ..core.observer import Beneath
@@ -80,7 +81,7 @@ def checkpoint_sequential(
         4.0
     """
     steps = list(functions)
-    if not 1 <= segments <= len(steps):
+    if not 1 <= check_whole("checkpoint_sequential", "segments", segments) <= len(steps):
         raise ArgumentError(f"checkpoint_sequential: {segments} segments of {len(steps)} functions",
                             f"segments goes from 1 to {len(steps)}")
     size = len(steps) // segments

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ...arguments import check_at_least, check_choice
+from ...arguments import check_choice, check_whole
 from ...core.tensor import Tensor
 from ...errors import ShapeError
 from ...ops.create import zeros
@@ -47,8 +47,8 @@ class RNNCellBase(Recurrent):
                  device: Any = None, dtype: Any = None) -> None:
         super().__init__()
         owner = type(self).__name__
-        self.input_size = check_at_least(owner, "input_size", input_size, 1)
-        self.hidden_size = check_at_least(owner, "hidden_size", hidden_size, 1)
+        self.input_size = check_whole(owner, "input_size", input_size, 1)
+        self.hidden_size = check_whole(owner, "hidden_size", hidden_size, 1)
         self.bias = bias
         rows = num_chunks * hidden_size
         self._create({"weight_ih": (rows, input_size), "weight_hh": (rows, hidden_size)}, device,

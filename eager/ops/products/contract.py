@@ -8,8 +8,9 @@ from typing import Any
 
 import numpy as np
 
+from ...arguments import whole
 from ...arrays import cpu_kernels, device_kernels, dtypes
-from ...arrays.shapes import TensorType, axis_of, broadcast, product, whole
+from ...arrays.shapes import TensorType, axis_of, broadcast, product
 from ...core.dispatch import apply
 from ...core.op import Op, define, each
 from ...core.tensor import Tensor, as_tensor

@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-from ...arguments import check_at_least, check_choice, check_fraction
+from ...arguments import check_at_least, check_choice, check_fraction, check_number
 from ...errors import ArgumentError
 from ..base.optimizer import Group, Optimizer
 from .base import LRScheduler, check_optimizer, cos, one_each, plain, saved_function
@@ -106,6 +106,7 @@ class CyclicLR(_Cycling):
         self.total_size = float(step_size_up) + float(
             step_size_up if step_size_down is None else step_size_down)
         self.step_ratio = step_size_up / self.total_size
+        check_choice("CyclicLR", "scale_mode", scale_mode, ("cycle", "iterations"))
         if scale_fn is None:
             scale_mode = _SCALES[check_choice("CyclicLR", "mode", mode, tuple(_SCALES))][1]
         self.mode, self.gamma, self.scale_mode = mode, gamma, scale_mode
@@ -206,6 +207,9 @@ class OneCycleLR(_Cycling):
         self._schedule_phases = _phases(pct_start * self.total_steps, self.total_steps, three_phase)
         self._anneal_func_type = check_choice(
             "OneCycleLR", "anneal_strategy", anneal_strategy, tuple(_ANNEAL))
+        for name, divisor in (("div_factor", div_factor), ("final_div_factor", final_div_factor)):
+            if not check_number("OneCycleLR", name, divisor) > 0:
+                raise ArgumentError(f"OneCycleLR: {name} must be above 0, got {divisor}")
         tops = one_each(self, "max_lr", optimizer, max_lr)
         if first:
             for group, most in zip(optimizer.param_groups, tops, strict=True):
