@@ -8,14 +8,13 @@ another path does not fit, tracing starts anew with the facts learnt so far (`Me
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, NoReturn
 
 from ...eager.core.tape import is_grad_enabled
 from ...eager.interpreter import STATE
 from ..graph.graph import Node
-from ..scalars.scalar_expr import ScalarExpr, elements, of_number
+from ..scalars.scalar_expr import ScalarExpr, of_number
 from ..scalars.symbolic_scalar import SymbolicScalar
 from .decision import Decision
 from .frame_state import (
@@ -28,29 +27,12 @@ from .frame_state import (
     location_of,
     user_frames,
 )
+from .inner_phis import InnerPhis, formulas_in
 from .liveness import MergePoint, is_plain_range, live, merge_point
 from .loop_detection import LoopEntry, LoopRepeat
+from .merges import Merge, MergedBranch
 from .operand_stack import is_single_test, tells_symbols_apart
 from .possible_aliases import PossibleAliases
-
-
-class MergedBranch(NamedTuple):
-    """An element of a path: a decision whose outcomes lead to one merge point."""
-
-    key: Any
-    site: str = ""
-
-
-class Merge(NamedTuple):
-    """An element of a path: the merge point, its phis of tensors and of numbers, and their values
-    on this path."""
-
-    key: Any
-    phis: tuple[Node, ...]
-    values: tuple[Node, ...]
-    symbols: tuple[ScalarExpr, ...]
-    formulas: tuple[ScalarExpr, ...]
-    site: str
 
 
 class MergeFailed(BaseException):
@@ -286,14 +268,14 @@ class BranchMerger:
             if not arrival.state.equal or any(t.edge is not None for t in arrival.state.tensors):
                 return subject
             plan = self._first_arrival(branch, arrival, point)
-        differences, inner_phis = plan.differences(arrival.plan), _InnerPhis(self.tracer,
+        differences, inner_phis = plan.differences(arrival.plan), InnerPhis(self.tracer,
                                                                              branch.start)
         varying = self.hints.varying[branch.key]
         if differences is not None:
             differences |= _identities_of(varying | differences, arrival)
         if not arrival.state.equal or differences is None \
                 or not self._may_vary(differences | varying, frames, point) \
-                or any(map(inner_phis.reach, _formulas_in(arrival.plan.structure))):
+                or any(map(inner_phis.reach, formulas_in(arrival.plan.structure))):
             self._fail(branch)
             return subject
         self._check_differences(branch, arrival.plan,
@@ -454,17 +436,6 @@ def _merge_point_at(branch: _OpenBranch, frames: list[Any], tracked: frozenset[i
     return point if all(type(frame.f_locals.get(name)) is int for name in point.counters) else None
 
 
-def _formulas_in(structure: Any) -> Iterator[ScalarExpr]:
-    """The formulas of numbers in lists and other containers."""
-    stack = [structure]
-    while stack:
-        top = stack.pop()
-        if type(top) is ScalarExpr:
-            yield top
-        elif type(top) in (tuple, frozenset):
-            stack += top
-
-
 def _modes(tracer: Any) -> Any:
     """The state of a run beside its frames and the contents of objects: modes of the interpreter,
     and the outside tensors whose gradients or tape edges the run has touched."""
@@ -473,36 +444,3 @@ def _modes(tracer: Any) -> Any:
                for ids in (tracer.grads_read, tracer.grads_set)]
     moved = {path for path, edge in state.edges.items() if state.values[path].edge is not edge}
     return is_grad_enabled(), STATE.casting, touched, moved
-
-
-class _InnerPhis:
-    """Finds values that depend on phis of loops and merge points behind a branch."""
-
-    def __init__(self, tracer: Any, start: int) -> None:
-        self.numbers = tracer.names.numbers
-        self.phis: set[Any] = set()
-        for element in tracer.path[start:]:
-            if isinstance(element, (LoopEntry, Merge)):
-                self.phis.update(element.phis, element.symbols)
-
-    def reached_by(self, plan: MergePlan) -> set[Any]:
-        """The tensors and numbers of a plan that depend on such phis."""
-        return {i for i, node in enumerate(plan.nodes) if self.reach(node)} | {
-            n for n, number in plan.numbers.items() if self.reach(number)}
-
-    def reach(self, subject: Any) -> bool:
-        """True if a node or a number depends on such a phi."""
-        stack, seen = [subject] if self.phis else [], {subject}
-        while stack:
-            value = stack.pop()
-            if value in self.phis:
-                return True
-            operands = [p for p in self._parts(value) if p not in seen]
-            seen.update(operands)
-            stack += operands
-        return False
-
-    def _parts(self, subject: Any) -> list[Any]:
-        if type(subject) is ScalarExpr:
-            return [*elements([subject]), *subject.parts]
-        return [*subject.inputs, *([self.numbers[subject]] if subject in self.numbers else [])]

@@ -14,11 +14,11 @@ import numpy as np
 
 from ...eager.core.op import OPS
 from ...eager.ops.data_dependent import run
-from ..control_flow.branch_merging import Merge, MergedBranch
 from ..control_flow.data_dependent_sizes import DataDependentSize
 from ..control_flow.decision import Decision, outcome_of
 from ..control_flow.loop_detection import LoopEntry, LoopRepeat
 from ..control_flow.loop_gradients import IterationVjp, LoopBackwardEvent
+from ..control_flow.merges import Merge, MergedBranch
 from ..graph.graph import Node
 from ..heap.path_reader import PathReader, no_number
 from ..scalars.scalar_expr import Origins, ScalarExpr, compute, elements

@@ -10,8 +10,8 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
-from ..control_flow.branch_merging import Merge, MergedBranch
 from ..control_flow.decision import Decision
+from ..control_flow.merges import Merge, MergedBranch
 from ..graph.graph import Node, missing_below
 from ..heap.object_recipes import InputOr, ObjectAtPath, Recipe, SameObject
 from ..scalars.scalar_expr import ScalarExpr

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from ..control_flow.branch_merging import Merge, MergedBranch
 from ..control_flow.data_dependent_sizes import DataDependentSize
 from ..control_flow.decision import Decision
 from ..control_flow.loop_detection import LoopEntry
 from ..control_flow.loop_gradients import LoopBackwardEvent
+from ..control_flow.merges import Merge, MergedBranch
 from .cfg import (
     BackEdge,
     Block,

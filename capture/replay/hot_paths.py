@@ -13,8 +13,8 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from ...eager.arrays.shapes import TensorType
-from ..control_flow.branch_merging import Merge, MergedBranch
 from ..control_flow.decision import Decision
+from ..control_flow.merges import Merge, MergedBranch
 from ..guards.guards import Guard
 from ..program.cfg import Block, Branch, Element, Exit, IfMerge, Yield
 from ..program.path_expansion import NotExpandable, Step, expand

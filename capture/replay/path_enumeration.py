@@ -16,9 +16,10 @@ import numpy as np
 
 from ...eager.core.tensor import Tensor
 from ...eager.errors import CaptureError, is_ours
-from ..control_flow.branch_merging import Merge, MergeFailed, MergeHints
+from ..control_flow.branch_merging import MergeFailed, MergeHints
 from ..control_flow.builtin_patching import PatchedModules
 from ..control_flow.loop_detection import RestartTrace
+from ..control_flow.merges import Merge
 from ..graph.graph import Node
 from ..heap.object_recipes import SameObject
 from ..program.cfg import BackEdge, Block, Branch, Exit, IfMerge, Yield

@@ -10,9 +10,9 @@ import operator
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from ..control_flow.branch_merging import Merge
 from ..control_flow.decision import outcome_of
 from ..control_flow.loop_detection import LoopEntry
+from ..control_flow.merges import Merge
 from ..graph.graph import Node
 from ..guards.guards import PathCodegen
 from ..heap.access_path import Path

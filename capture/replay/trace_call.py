@@ -88,27 +88,9 @@ def recorded(fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, An
     if merges.hints.failures < MAX_FAILURES:
         tracer.merger = BranchMerger(tracer, merges, all_merge=False)
     late = DeferredOutputs(tracer) if waits else None
-
     conversions = ConversionPatches()
-
-    def entered(code: types.CodeType, scope: dict[str, Any]) -> None:
-        names.held[id(scope)] = scope
-        with conversions.lifted():
-            state.walk_code(code, scope)
-        if is_users(scope.get("__name__")) and tells_symbols_apart(code):
-            tracer.disable_symbolic_scalars()
-        if is_users(scope.get("__name__")) and compares_identities(code):
-            tracer.note_identity_test()
-        if is_users(scope.get("__name__")):
-            conversions.add(code, scope)
-
-    for i, arg in enumerate(args):
-        state.walk(Path("args").item(i), arg)
-    for key, arg in kwargs.items():
-        state.walk(Path("kwargs").item(key), arg)
-    state.walk(Path("function"), fn)
-    names.held[id(default_generator)] = default_generator
-    state.walk(Path("object", id(default_generator)).attr("state"), default_generator.state)
+    _walk_inputs(state, fn, args, kwargs, names)
+    entered = _code_listener(tracer, conversions)
     tracker, previous = CodeTracker(entered, tracer.refuse), interpreter.STATE.active
     tracer.unwatched = tracker if PAUSES else tracer.unwatched
     symbolizer = Symbolizer(varying.numbers, args, kwargs, tracer, read)
@@ -145,6 +127,37 @@ def recorded(fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, An
         raise
     return Trace(result, tracer.path, trace_exit, tracer.refusal, varying, tracer.can_retry, late,
                  merges, tracer.merge_failed)
+
+
+def _walk_inputs(state: HeapSnapshot, fn: Any, args: tuple[Any, ...], kwargs: dict[str, Any],
+                 names: ValueTable) -> None:
+    """Takes a snapshot of what a call can read without the names of its code."""
+    for i, arg in enumerate(args):
+        state.walk(Path("args").item(i), arg)
+    for key, arg in kwargs.items():
+        state.walk(Path("kwargs").item(key), arg)
+    state.walk(Path("function"), fn)
+    names.held[id(default_generator)] = default_generator
+    state.walk(Path("object", id(default_generator)).attr("state"), default_generator.state)
+
+
+def _code_listener(tracer: Tracer, conversions: ConversionPatches
+                   ) -> Callable[[types.CodeType, dict[str, Any]], None]:
+    """A function that is called before code runs for the first time, with its globals."""
+
+    def entered(code: types.CodeType, scope: dict[str, Any]) -> None:
+        tracer.names.held[id(scope)] = scope
+        with conversions.lifted():
+            tracer.state.walk_code(code, scope)
+        if not is_users(scope.get("__name__")):
+            return
+        if tells_symbols_apart(code):
+            tracer.disable_symbolic_scalars()
+        if compares_identities(code):
+            tracer.note_identity_test()
+        conversions.add(code, scope)
+
+    return entered
 
 
 def _detach(tracer: Tracer, late: DeferredOutputs | None) -> None:

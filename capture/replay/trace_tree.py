@@ -13,7 +13,7 @@ from typing import Any
 from ...eager import interpreter
 from ...eager.arrays.devices import CPU
 from ...eager.core.tape import is_grad_enabled
-from ..control_flow.branch_merging import Merge
+from ..control_flow.merges import Merge
 from ..guards.guards import Guard, compile_each
 from ..heap.path_reader import PathReader
 from ..program.cfg import Block, Branch, Element, Exit, IfMerge

@@ -24,13 +24,7 @@ from ...eager.core.tape import set_grad_enabled
 from ...eager.core.tensor import Tensor
 from ...eager.errors import CaptureError, is_ours
 from ...eager.nn.base.module import Module
-from ..control_flow.branch_merging import (
-    BranchMerger,
-    MergeFailed,
-    MergeHints,
-    MergePlan,
-    MergeTable,
-)
+from ..control_flow.branch_merging import BranchMerger, MergeFailed, MergeHints, MergeTable
 from ..control_flow.builtin_patching import PatchedModules
 from ..control_flow.frame_state import user_frames
 from ..control_flow.loop_detection import LoopRepeat, RestartTrace
@@ -179,7 +173,7 @@ class ExportTracer(Tracer):
                 if array is not None:
                     self._stale_arrays[key] = array
 
-    def on_merge(self, plan: MergePlan) -> None:
+    def on_merge(self, plan: Any) -> None:
         """Ends a forced run at a merge point behind which everything is traced already."""
         if self.forced and self.decision_count >= len(self.forced) and plan.followed:
             raise PathKnown

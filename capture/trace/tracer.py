@@ -20,7 +20,6 @@ from ...eager.core.tensor import Tensor
 from ...eager.errors import DTypeError, FusewireError, GraphError, ShapeError
 from ...eager.ops.data_dependent import run
 from ...eager.ops.declare import dtype_of_operands
-from ..control_flow.branch_merging import MERGE_FAILED, BranchMerger, MergeFailed
 from ..control_flow.data_dependent_sizes import DataDependentSize, decide_failure
 from ..control_flow.decision import Decision, outcome_of
 from ..control_flow.loop_detection import LoopDetector, LoopEntry, LoopRepeat
@@ -37,6 +36,7 @@ from ..scalars.scalar_expr import ScalarConstant, ScalarExpr, of_number
 from ..scalars.symbolic_scalar import SymbolicScalar, leaked_value, plain_value
 from ..sizes.symbolic_dim import ShapeEnv, concrete
 from .dynamic_inputs import DynamicInputs
+from .path_merging import PathMerging
 from .value_table import ValueTable
 
 _MAX_CONSTANT_ELEMENTS = 64  # of arrays that become constants, or whose values decide
@@ -45,7 +45,7 @@ _DECISION_KINDS = {"bool()": "bool", "int()": "int", "float()": "value", "comple
                    "tolist()": "value"}
 
 
-class Tracer:
+class Tracer(PathMerging):
     """Records the ops of a run. Arrays are never written to, so an array's identity determines its
     node."""
 
@@ -65,9 +65,7 @@ class Tracer:
         self.path: list[Decision | LoopEntry | LoopRepeat | LoopBackwardEvent
                         | DataDependentSize] = []
         self.loops = LoopDetector(self)
-        self.merger: BranchMerger | None = None
         self.aliases = PossibleAliases(self, names.merged_inputs)
-        self.merge_failed = False  # the merges that this run relied on do not hold
         if self.sizes is names.sizes:
             self.sizes.number, self.sizes.on_question = self._size, self._decide_size
         self.lazy: LazyInterpreter | None = None  # defers ops until Python reads a value
@@ -264,75 +262,6 @@ class Tracer:
         outcome = self._record_decision(subject, kind, outcome)
         self._note_branch(length)
         return outcome
-
-    def _joined(self, subject: Any) -> Any:
-        """Merges paths here if they can. Returns `subject` or its phi."""
-        if self.merger is None or self.refusal:
-            return subject
-        try:
-            return self.merger.visit(subject)
-        except MergeFailed as error:
-            self._on_merge_failure(error)
-            return subject
-
-    def _note_branch(self, length: int) -> None:
-        """Notes that a branch begins, if the path was of this length before its decision."""
-        if self.merger is not None and len(self.path) > length and not self.refusal:
-            self._tell_merger(self.merger.note_decision)
-
-    def _observe(self, tensor: Tensor) -> None:
-        """Refuses the run if an access to a tensor shows whether a merged variable is an input."""
-        if self.merger is not None and self.aliases.observes(tensor):
-            self._tell_merger(self.merger.note_observed)
-
-    def note_identity_test(self) -> None:
-        """Notes that code runs which compares the identities of objects."""
-        if self.merger is not None:
-            self._tell_merger(self.merger.note_identity_test)
-
-    def identity_of(self, tensor: Tensor) -> SymbolicScalar | None:
-        """For a tensor that may be an input: the number that tells which one. None for others."""
-        return self.aliases.get(tensor)
-
-    def end_branches(self) -> None:
-        """Closes the branches whose paths have not merged at the end of the function."""
-        self.aliases.copy_changes()
-        if self.merger is not None and not self.refusal:
-            self._tell_merger(partial(self.merger.end, whole=True))
-
-    def _tell_merger(self, event: Callable[[], None]) -> None:
-        try:
-            event()
-        except MergeFailed as error:
-            self._on_merge_failure(error)
-
-    def _on_merge_failure(self, error: MergeFailed) -> None:
-        """Refuses the run, since values that it has merged differ from those of other paths."""
-        self.merger, self.merge_failed, self.can_retry = None, True, True
-        self.refuse(MERGE_FAILED)
-
-    def insert_element(self, index: int, element: Any) -> None:
-        """Inserts an element of the path before others."""
-        self.path.insert(index, element)
-        self.raising = [(at + (at > index), node) for at, node in self.raising]
-
-    def delete_element(self, index: int) -> None:
-        """Deletes an element of the path."""
-        del self.path[index]
-        self.raising = [(at - (at > index), node) for at, node in self.raising]
-
-    def on_merge(self, plan: Any) -> None:
-        """Called when paths have merged."""
-
-    def is_outside(self, node: Node) -> bool:
-        """True for a value that the run did not compute: every path can read it."""
-        return node in self.names.paths
-
-    def forget_branch_values(self, is_gone: Callable[[Node], bool]) -> None:
-        """Forgets the arrays of merged paths: code behind the merge must not use them."""
-        for key, (_, node) in list(self._nodes_by_id.items()):
-            if is_gone(node):
-                del self._nodes_by_id[key]
 
     def _decide_size(self, relation: str, expr: Any, outcome: int) -> None:
         """Records a decision about a data-dependent size."""

@@ -7,10 +7,10 @@ import types
 from collections import Counter, OrderedDict, defaultdict, deque
 from typing import Any
 
-from ...capture.control_flow.branch_merging import Merge
 from ...capture.control_flow.data_dependent_sizes import DataDependentSize
 from ...capture.control_flow.loop_detection import LoopEntry, LoopRepeat
 from ...capture.control_flow.loop_gradients import IterationVjp, LoopBackwardEvent
+from ...capture.control_flow.merges import Merge
 from ...capture.graph.graph import Graph, Node, Nodes, Params, topological
 from ...capture.guards.guards import Guard
 from ...capture.heap import mutations, object_recipes
