@@ -1,128 +1,153 @@
 """Keeps `float(t)` and `int(t)` symbolic during a trace, where code only computes and compares.
 
 `t.item()` returns a symbolic number, but `float` and `int` return exact floats and ints. A run that
-depends on such a number fits calls with the same value only. So a trace replaces the two names in
-the globals of user modules. The replacement looks at its caller: if the result goes only into
-arithmetic, comparisons, and local variables, it is symbolic. Otherwise it is what Python gives.
+depends on such a number fits calls with the same value only. So a trace runs a copy of the
+function, in which these calls return symbolic numbers. A call is replaced if the bytecode shows
+that its result goes only into arithmetic, comparisons, and local variables. All instructions have
+the same offsets in the copy.
 """
 
 from __future__ import annotations
 
-import contextlib
+import builtins
 import dis
 import functools
 import math
 import sys
-import threading
 import types
-from collections import Counter
-from collections.abc import Callable, Iterator
-from typing import Any
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 from ...eager import interpreter
 from ...eager.core.tensor import Tensor
-from ..heap.bytecode import instruction_index_at, instructions, is_jump
+from ..heap.bytecode import instructions, is_jump
 from ..scalars.symbolic_scalar import SymbolicScalar
 from .operand_stack import depths_of, popped
 
-_LOCK = threading.Lock()
-_patches: Counter[tuple[int, str]] = Counter()  # by id of the globals, and name
 _TESTS = ("COMPARE_OP", "POP_JUMP", "TO_BOOL", "UNARY_NOT")
 _ARITHMETIC = ("BINARY_", "INPLACE_", "UNARY_NEGATIVE", "UNARY_POSITIVE")
 _NO_ARITHMETIC = ("BINARY_SUBSCR", "BINARY_SLICE")
 _STORES = ("STORE_FAST", "STORE_FAST_LOAD_FAST")
 
 
-class ConversionPatches:
-    """The modules in which one trace has replaced `float` and `int`."""
-
-    def __init__(self) -> None:
-        self._names: dict[tuple[int, str], dict[str, Any]] = {}
-
-    def add(self, code: types.CodeType, scope: dict[str, Any]) -> None:
-        """Replaces the names in the globals of code that needs it."""
-        if not compared_calls(code):
-            return
-        for name in PROXIES.keys() & set(code.co_names):
-            key = id(scope), name
-            if key not in self._names and (name not in scope or scope[name] is PROXIES[name]):
-                self._replace(name, scope)
-
-    def _replace(self, name: str, scope: dict[str, Any]) -> None:
-        with _LOCK:
-            self._names[id(scope), name] = scope
-            _patches[id(scope), name] += 1
-            scope[name] = PROXIES[name]
-
-    def remove(self) -> None:
-        """Restores all modules."""
-        while self._names:
-            key, scope = self._names.popitem()
-            with _LOCK:
-                _patches[key] -= 1
-                if not _patches[key] and scope.get(key[1]) is PROXIES[key[1]]:
-                    del scope[key[1]]
-
-    @contextlib.contextmanager
-    def lifted(self) -> Iterator[None]:
-        """A context in which the modules are as they were before."""
-        names = dict(self._names)
-        self.remove()
-        try:
-            yield
-        finally:
-            for (_, name), scope in names.items():
-                self._replace(name, scope)
+def with_symbolic_conversions(fn: Any) -> Any:
+    """A copy of a function, or method, whose conversions are symbolic where possible; `fn` itself
+    if it has none."""
+    if type(fn) is types.MethodType:
+        function = with_symbolic_conversions(fn.__func__)
+        return fn if function is fn.__func__ else types.MethodType(function, fn.__self__)
+    if type(fn) is not types.FunctionType or any(
+            name in fn.__globals__ or _builtin_of(fn, name) is not getattr(builtins, name)
+            for name in CONVERSIONS):
+        return fn
+    code = _symbolic_code(fn.__code__)
+    if code is fn.__code__:
+        return fn
+    copy = types.FunctionType(code, fn.__globals__, fn.__name__, fn.__defaults__, fn.__closure__)
+    copy.__kwdefaults__, copy.__qualname__ = fn.__kwdefaults__, fn.__qualname__
+    return copy
 
 
-def _symbolic(convert: Callable[..., Any], x: Any, frame: Any) -> SymbolicScalar | None:
-    """The symbolic number of a tensor or number, if the caller only compares the result."""
-    if type(x) is not SymbolicScalar and not (
-            isinstance(x, Tensor) and interpreter.STATE.active is not None and x.ndim == 0):
-        return None
-    calls = compared_calls(frame.f_code)
-    if not calls or instructions(frame.f_code)[
-            instruction_index_at(frame.f_code, frame.f_lasti)].offset not in calls:
-        return None
-    number = x.item() if isinstance(x, Tensor) else x
-    return number if type(number) is SymbolicScalar else None
+def _builtin_of(fn: Any, name: str) -> Any:
+    """The builtin that code of a function reads by this name."""
+    return fn.__builtins__.get(name)
 
 
-def traced_float(x: Any = 0.0, /) -> Any:
+def _symbolic_number(x: Any) -> SymbolicScalar | None:
+    """The symbolic number of a tensor or number during a trace; None for others."""
+    if isinstance(x, Tensor) and interpreter.STATE.active is not None and x.ndim == 0:
+        x = x.item()
+    return x if type(x) is SymbolicScalar else None
+
+
+def symbolic_float(x: Any = 0.0, /) -> Any:
     """float(x), or a symbolic float."""
-    number = _symbolic(float, x, sys._getframe(1))
+    number = _symbolic_number(x)
     if number is None:
         return float(x)
     return number if type(number.value) is float else number + 0.0
 
 
-def traced_int(*args: Any, **kwargs: Any) -> Any:
+def symbolic_int(*args: Any, **kwargs: Any) -> Any:
     """int(...), or a symbolic int."""
-    number = _symbolic(int, args[0], sys._getframe(1)) if len(args) == 1 and not kwargs else None
+    number = _symbolic_number(args[0]) if len(args) == 1 and not kwargs else None
     if number is None:
         return int(*args, **kwargs)
     return number if type(number.value) is int else math.trunc(number)
 
 
-PROXIES: dict[str, Callable[..., Any]] = {"float": traced_float, "int": traced_int}
+CONVERSIONS: dict[str, Callable[..., Any]] = {"float": symbolic_float, "int": symbolic_int}
+
+
+# ---- code
+class ComparedCall(NamedTuple):
+    """A call of `float` or `int` whose result is only computed with and compared: the index of the
+    instruction that loads the function."""
+
+    load: int
+    name: str
+
+
+@functools.lru_cache(maxsize=1024)
+def _symbolic_code(code: types.CodeType) -> types.CodeType:
+    """Code that calls `CONVERSIONS` where the results are only computed with and compared."""
+    calls = [call for call in compared_calls(code) if _has_room(code, call.load)]
+    if not calls:
+        return code
+    names = sorted({call.name for call in calls})
+    first = len(code.co_consts)
+    if first + len(names) > 255:  # the indices need longer instructions
+        return code
+    text = bytearray(code.co_code)
+    for call in calls:
+        step = instructions(code)[call.load]
+        load = _load_function(first + names.index(call.name))
+        size = _end_of(code, call.load) - step.offset
+        nops = bytes([dis.opmap["NOP"], 0]) * ((size - len(load)) // 2)
+        text[step.offset:step.offset + size] = load + nops
+    functions = tuple([CONVERSIONS[name] for name in names])
+    return code.replace(co_code=bytes(text), co_consts=(*code.co_consts, *functions))
+
+
+def _load_function(index: int) -> bytes:
+    """Instructions that load the constant with this index to call it."""
+    load = bytes([dis.opmap["LOAD_CONST"], index])
+    if sys.version_info < (3, 11):
+        return load
+    null = bytes([dis.opmap["PUSH_NULL"], 0])
+    return load + null if sys.version_info >= (3, 13) else null + load
+
+
+def _end_of(code: types.CodeType, n: int) -> int:
+    """The offset behind an instruction and its inline caches."""
+    steps = instructions(code)
+    return steps[n + 1].offset if n + 1 < len(steps) else len(code.co_code)
+
+
+def _has_room(code: types.CodeType, n: int) -> bool:
+    """True if an instruction that loads a function can be replaced in its place."""
+    steps = instructions(code)
+    step = steps[n]
+    pushes_null = sys.version_info < (3, 11) or bool((step.arg or 0) & 1)
+    return pushes_null and (n == 0 or steps[n - 1].opname != "EXTENDED_ARG")
 
 
 # ---- the uses of results
 @functools.lru_cache(maxsize=4096)
-def compared_calls(code: types.CodeType) -> frozenset[int]:
-    """The offsets of the calls of `float` and `int` whose results are only computed with and
-    compared."""
+def compared_calls(code: types.CodeType) -> tuple[ComparedCall, ...]:
+    """The calls of `float` and `int` whose results are only computed with and compared."""
     depths = depths_of(code)
-    if depths is None or PROXIES.keys().isdisjoint(code.co_names):
-        return frozenset()
+    if depths is None or CONVERSIONS.keys().isdisjoint(code.co_names):
+        return ()
     calls = []
     for n, step in enumerate(instructions(code)):
-        if step.opname == "LOAD_GLOBAL" and step.argval in PROXIES and step.offset in depths:
-            call = _consumer(code, n, depths[step.offset])
-            if call is not None and instructions(code)[call].opname.startswith("CALL"):
-                calls.append((call, depths[step.offset]))
-    return frozenset(instructions(code)[call].offset for call, slot in calls
-                     if _only_compared(code, call, slot, frozenset()))
+        if step.opname == "LOAD_GLOBAL" and step.argval in CONVERSIONS and step.offset in depths:
+            slot = depths[step.offset]
+            call = _consumer(code, n, slot)
+            if call is not None and instructions(code)[call].opname.startswith("CALL") \
+                    and _only_compared(code, call, slot, frozenset()):
+                calls.append(ComparedCall(n, step.argval))
+    return tuple(calls)
 
 
 def _consumer(code: types.CodeType, n: int, slot: int) -> int | None:

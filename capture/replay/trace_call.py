@@ -14,7 +14,7 @@ from ...eager.ops.random.generator import default_generator
 from ...eager.uninterrupted import Uninterrupted
 from ..autodiff.backward_plan import find_backward
 from ..control_flow.branch_merging import MAX_FAILURES, BranchMerger, MergeTable
-from ..control_flow.number_conversions import ConversionPatches
+from ..control_flow.number_conversions import with_symbolic_conversions
 from ..control_flow.operand_stack import tells_symbols_apart
 from ..control_flow.possible_aliases import compares_identities
 from ..guards.guards import find_guards, find_read_values
@@ -88,10 +88,8 @@ def recorded(fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, An
     if merges.hints.failures < MAX_FAILURES:
         tracer.merger = BranchMerger(tracer, merges, all_merge=False)
     late = DeferredOutputs(tracer) if waits else None
-    conversions = ConversionPatches()
     _walk_inputs(state, fn, args, kwargs, names)
-    entered = _code_listener(tracer, conversions)
-    tracker, previous = CodeTracker(entered, tracer.refuse), interpreter.STATE.active
+    tracker, previous = CodeTracker(_code_listener(tracer), tracer.refuse), interpreter.STATE.active
     tracer.unwatched = tracker if PAUSES else tracer.unwatched
     symbolizer = Symbolizer(varying.numbers, args, kwargs, tracer, read)
 
@@ -103,9 +101,9 @@ def recorded(fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, An
         interpreter.STATE.active, sizes.live = tracer, True
         tracker.start()
         section.open = True
-        result = fn(*symbolizer.args, **symbolizer.kwargs)
+        result = with_symbolic_conversions(fn)(*symbolizer.args, **symbolizer.kwargs)
         section.open = False
-        for finish in (tracker.stop, stop, conversions.remove, symbolizer.uninstall):
+        for finish in (tracker.stop, stop, symbolizer.uninstall):
             finish()
         for path in symbolizer.written:
             state.mark_written(path)
@@ -120,7 +118,7 @@ def recorded(fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, An
     except BaseException as error:
         section.open = False
         must_restore = not isinstance(error, Exception) and not tracer.refusal
-        _run_all(tracker.stop, stop, conversions.remove, symbolizer.uninstall,
+        _run_all(tracker.stop, stop, symbolizer.uninstall,
                  lambda: concretize(state, None, tracer.aliases.end()),
                  lambda: _detach(tracer, late), late.end if late is not None else stop,
                  lambda: restore(state) if must_restore else None)
@@ -141,21 +139,18 @@ def _walk_inputs(state: HeapSnapshot, fn: Any, args: tuple[Any, ...], kwargs: di
     state.walk(Path("object", id(default_generator)).attr("state"), default_generator.state)
 
 
-def _code_listener(tracer: Tracer, conversions: ConversionPatches
-                   ) -> Callable[[types.CodeType, dict[str, Any]], None]:
+def _code_listener(tracer: Tracer) -> Callable[[types.CodeType, dict[str, Any]], None]:
     """A function that is called before code runs for the first time, with its globals."""
 
     def entered(code: types.CodeType, scope: dict[str, Any]) -> None:
         tracer.names.held[id(scope)] = scope
-        with conversions.lifted():
-            tracer.state.walk_code(code, scope)
+        tracer.state.walk_code(code, scope)
         if not is_users(scope.get("__name__")):
             return
         if tells_symbols_apart(code):
             tracer.disable_symbolic_scalars()
         if compares_identities(code):
             tracer.note_identity_test()
-        conversions.add(code, scope)
 
     return entered
 
