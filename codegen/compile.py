@@ -101,8 +101,8 @@ def compile_dynamic(graph: Graph, least: Mapping[str, int],
     target = target or host()
     machine = machine_of(target)
 
-    def lower(bound: Graph, open_sizes: tuple[tuple[int, int], ...]) -> Lowered:
-        return lower_graph(bound, replace(machine, dynamic_sizes=open_sizes))
+    def lower(bound: Graph, dynamic_sizes: tuple[tuple[int, int], ...]) -> Lowered:
+        return lower_graph(bound, replace(machine, dynamic_sizes=dynamic_sizes))
 
     def write() -> tuple[WrittenProgram, tuple[Parts, DynamicProgram]]:
         check_supported(graph)
@@ -229,7 +229,7 @@ def passes_for(machine: Machine, kinds: LoweringTable = CPU) -> list[Pass]:
         transpose_products,
         decompose_vector_products,
         *([split_zero_points] if machine.dot8 and not machine.dynamic_sizes else []),
-        simplify,  # again: opening leaves reshapes of reshapes
+        simplify,  # again: decomposing leaves reshapes of reshapes
     ]
 
 

@@ -119,7 +119,7 @@ class _ControlLowering:
             inputs.append(self.arithmetic.operand(number, node))
         return program, [*inputs, *(live[n] for n in stage.inputs.registers)]
 
-    # ---- places
+    # ---- blocks
 
     def _lower_branch(self, branch: Branch, live: LiveValues, depth: int) -> None:
         if branch.kind != "bool":
@@ -287,7 +287,7 @@ class NativeControl:
         def call(fresh: bool, keeps_lock: bool, overwritten: Sequence[int] = ()) -> Launch:
             descriptor = image.descriptor(fresh, SHORT_NANOSECONDS
                                           if keeps_lock else _SIGNAL_CHECK_NANOSECONDS)
-            native_call = NativeCall("fusewire_ways", address_of(descriptor), keeps_lock, arrays,
+            native_call = NativeCall("fusewire_control", address_of(descriptor), keeps_lock, arrays,
                                      len(assembler.results), overwritten)
             return launcher(native_call, assembler.constants,
                             keep_alive=(descriptor, image, assembler.programs))

@@ -98,7 +98,8 @@ class LoopBody:
     def _members_to_cache(self) -> set[Node]:
         """Members that are costly, read in several sweeps, and short enough for a cached row."""
         sums = [n for n in self.group.members if n.kind == "reduce"]
-        if self.group.kind != "rows" or len(sums) < 2 or self._inner > _MAX_CACHED_ROW_ELEMENTS:
+        if self.group.kind != "inner_reduce" or len(sums) < 2 \
+                or self._inner > _MAX_CACHED_ROW_ELEMENTS:
             return set()
         return {n for n in self.group.members if not self.is_reduced(n) and n not in self.buffers
                 and self._cost(n) >= _MIN_OPS_TO_CACHE}

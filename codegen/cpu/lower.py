@@ -37,7 +37,7 @@ def lower_loops(group: Group, buffers: dict[Node, Buffer], machine: Machine,
         return []
     if 0 in group.domain:
         return [identities(nest)]
-    if group.kind == "columns":
+    if group.kind == "outer_reduce":
         return _lower_columns(nest)
     if group.axes is None:
         return [_lower_pointwise(nest)]

@@ -54,7 +54,7 @@ def _alias_group(group: Group, buffers: Mapping[Node, Buffer]) -> tuple[Group, d
     (node,) = group.members
     alias = Node("alias", (node.inputs[0],), {}, node.type, node.site)
     alias_buffers = {alias if n is node else n: b for n, b in buffers.items()}
-    return Group("rows", group.domain, None, [alias], group.reads), alias_buffers
+    return Group("pointwise", group.domain, None, [alias], group.reads), alias_buffers
 
 
 def _write_rows(node: Node, buffers: Mapping[Node, Buffer], machine: Machine, name: str

@@ -240,7 +240,7 @@ class CudaEmitter(CudaExpressions):
         return name
 
     def _local_vector(self, buffer: Buffer, count: int) -> str:
-        name = self.fresh("piece")
+        name = self.fresh("vector")
         self.line(f"__align__(16) {type_in_memory(buffer.dtype)} {name}[{count}];")
         return name
 
@@ -284,7 +284,7 @@ class CudaEmitter(CudaExpressions):
             self.close()
             return
         if count > 1:
-            step = self.fresh("turn")
+            step = self.fresh("iteration")
             self.line("#pragma unroll")
             self.open(f"for (int {step} = 0; {step} < {count}; ++{step})")
             begin = f"{begin} + {step} * {threads}"

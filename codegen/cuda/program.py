@@ -32,8 +32,9 @@ GPU_MACHINE = Machine(vector_bytes=128, registers=64, winograd=0, task_divisor=2
 """The machine that schedules assume for every GPU; a vector is the width of a warp's access."""
 
 CUDA_LOWERING = LoweringTable({
-    **CPU.lower, "rows": lower, "columns": lower, "contract": lower_contract, "scan": lower_scan,
-    "sort": lower_sort, "put": lower_scatter_rows, "composite": attention_kernels,
+    **CPU.lower, "pointwise": lower, "inner_reduce": lower, "outer_reduce": lower,
+    "contract": lower_contract, "scan": lower_scan, "sort": lower_sort,
+    "scatter_rows": lower_scatter_rows, "composite": attention_kernels,
 }, has_kernel, {"add_at": lower_add_at}, decomposes_calls=True)
 VECTOR_BYTES = 16  # of one access of a thread
 

@@ -120,7 +120,7 @@ class BoundProgram(NamedTuple):
 def compile_any_size(graph: Graph, least: Sizes, lower: Lower,
                      assemble: Assemble) -> DynamicProgram:
     """A program for all sizes of a graph up to at least `least`, as assemble(plan, launches) makes
-    it. lower(graph, open) lowers a graph of fixed sizes, of which the `open` ones stand for unknown
+    it. lower(graph, dynamic_sizes) lowers a graph of fixed sizes, of which these stand for unknown
     sizes (see `Machine`). Raises CodegenError with the reason if there is none."""
     if len(least) > MAX_DYNAMIC_SIZES:
         raise CodegenError(f"more than {MAX_DYNAMIC_SIZES} sizes are dynamic")

@@ -164,7 +164,7 @@ class _KernelUnifier:
         fields = {f: self._field(getattr(a, f), getattr(b, f)) for f in names}
         unified = dataclasses.replace(a, **fields)
         if isinstance(a, For) and isinstance(unified, For) and unified.stop is not a.stop:
-            # a piece that lies behind the end has nothing to do
+            # a chunk that lies behind the end has nothing to do
             stop = loop_ir.call("maximum", (unified.stop, unified.start), loop_ir.INT)
             return dataclasses.replace(unified, stop=stop)
         return unified

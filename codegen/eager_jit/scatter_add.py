@@ -70,7 +70,7 @@ def add_rows(dtype: DType, width: int, machine: Machine) -> Kernel:
     tasks = max(1, min(machine.threads, width // lanes))
     columns = -(-width // tasks)
     values = Buffer("values", dtype, _UNKNOWN_ELEMENTS)
-    indices = Buffer("places", INT, _UNKNOWN_ELEMENTS)
+    indices = Buffer("indices", INT, _UNKNOWN_ELEMENTS)
     counts, out = Buffer("counts", INT, 2), Buffer("out", dtype, _UNKNOWN_ELEMENTS)
     task, n, column, row = Var("task"), Var("n"), Var("column"), Var("row")
     start = Register("start", INT)

@@ -65,7 +65,7 @@ def run(entry: Entry, needs: tuple[bool, ...], g: Any) -> list[Any] | None:
     good."""
     values = (g, entry.out, *entry.arrays)
     op, params = entry.op, entry.params
-    if not settings.compile or op.kind in ("contract", "put", "opaque", "view"):
+    if not settings.compile or op.kind in ("contract", "scatter_rows", "opaque", "view"):
         return None
     key = _key(op, params, needs, values)
     if key is None:

@@ -156,14 +156,14 @@ class MergeSortedRows(BlockSortedRows):
         self.threads = min(MAX_BLOCK_THREADS, self.chunk // 2)
         self.last_key = const((1 << 8 * self.key.itemsize) - 1, self.key)  # sorts last
         self.keys = Buffer("keys", self.key, self.chunk, scratch=True)
-        self.positions = Buffer("places", POSITION, self.chunk, scratch=True)
+        self.positions = Buffer("positions", POSITION, self.chunk, scratch=True)
 
     def kernels(self, name: str) -> list[Kernel]:
         """The kernel that sorts the chunks, and all merges."""
         if self.chunks == 1:
             return [self._sort_chunk(name, None)]
         runs = self._runs(f"{name}_0", self.chunks, self.chunk)
-        kernels = [self._sort_chunk(f"{name}_pieces", runs)]
+        kernels = [self._sort_chunk(f"{name}_chunks", runs)]
         while runs.count > 1:
             is_final = runs.count == 2
             merged = self._runs(f"{name}_{len(kernels)}", -(-runs.count // 2), 2 * runs.size)
@@ -315,7 +315,7 @@ class MergeSortedRows(BlockSortedRows):
         """Counts the elements of the other run that come before an element; none beyond the last
         run."""
         step = Register("step", INT)
-        var, _ = counter("turn", runs.size.bit_length())
+        var, _ = counter("step", runs.size.bit_length())
         candidate = (atom(loop_ir.read(count_before)) + atom(loop_ir.read(step))).expr()
         in_run = call("and", ExprValue(loop_ir.call("le", (candidate, const(runs.size)), BOOL)),
                       other < runs.count if runs.count % 2 else True)

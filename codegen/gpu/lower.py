@@ -55,7 +55,7 @@ def lower(group: Group, buffers: dict[Node, Buffer], machine: Machine, name: str
         return [identities(nest)]
     if group.axes is None:
         return [_elementwise(nest)]
-    return _rows(nest) if group.kind == "rows" else _columns(nest)
+    return _columns(nest) if group.kind == "outer_reduce" else _rows(nest)
 
 
 CoalescedAxes = Sequence[tuple[list[int], int]]  # axes that are one loop, and their common size

@@ -163,7 +163,7 @@ class SortedScatterAdd(ScatterAdd):
                    self.kernel_of(f"{self.name}_begins", self.size + 1, self._find_start)]
         if self.chunks < 2:
             return [*kernels, self.element_kernel(self._add_rows_directly)]
-        return [*kernels, self.kernel_of(f"{self.name}_pieces", self.sums.size, self._chunk_sum),
+        return [*kernels, self.kernel_of(f"{self.name}_chunks", self.sums.size, self._chunk_sum),
                 self.element_kernel(self._add_chunks)]
 
     def _sorted_row(self, m: Index) -> Index:
@@ -172,9 +172,9 @@ class SortedScatterAdd(ScatterAdd):
 
     def _find_start(self, i: Index) -> list[Stmt]:
         """Counts the rows of smaller indices: there the rows of this index start."""
-        count_before, step = Register("found", INT), Register("step", INT)
+        count_before, step = Register("before", INT), Register("step", INT)
         bits = self.count.bit_length()
-        var, _ = counter("turn", bits)
+        var, _ = counter("bit", bits)
         candidate = loop_ir.call("add", (read(count_before), read(step)), INT)
         in_range = ExprValue(loop_ir.call("le", (candidate, const(self.count)), BOOL))
         last = atom(loop_ir.call("minimum", (candidate, const(self.count)), INT), (1, self.count))

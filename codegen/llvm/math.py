@@ -278,7 +278,7 @@ def _acos(k: LlvmBuilder, x: Value) -> Value:
     return k.select(large, outer, inner)
 
 
-# The choice between ways
+# The choice between implementations
 
 
 def _through_double(function: Function) -> Function:

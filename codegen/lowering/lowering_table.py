@@ -62,9 +62,9 @@ class LoweringTable:
 
 
 CPU = LoweringTable({
-    "rows": lower_loops, "columns": lower_loops, "contract": _contract, "scan": lower_scan,
-    "sort": lower_sort,
-    "put": lower_scatter_rows, "composite": attention_kernels,
+    "pointwise": lower_loops, "inner_reduce": lower_loops, "outer_reduce": lower_loops,
+    "contract": _contract, "scan": lower_scan, "sort": lower_sort,
+    "scatter_rows": lower_scatter_rows, "composite": attention_kernels,
 }, has_kernel)
 
 
@@ -120,7 +120,7 @@ class KernelCache:
         Kernels are left out that pack an operand which is `packed` already. Operands made of
         `persistent` buffers alone are prepacked."""
         views = {n: BufferView(buffers[n]) for n in (*group.reads, *group.members) if n in buffers}
-        if group.kind != "pieces":
+        if group.kind != "split_concat":
             return self._launches(group, views, name, persistent, packed)
         return [launch for operand_group, operand_views in concat_operand_groups(group, views)
                 for launch in self._launches(operand_group, operand_views, name, persistent,
@@ -166,7 +166,7 @@ def concat_operand_groups(
     (concat,) = group.members
     for operand, offset in placements_of(concat):
         copy = Node("alias", (operand,), {}, operand.type, concat.site)
-        group = Group("rows", operand.type.shape, None, [copy], group.reads,
+        group = Group("pointwise", operand.type.shape, None, [copy], group.reads,
                       layout=concat.type.shape)
         target = BufferView(views[concat].buffer, views[concat].offset + offset)
         yield group, ChainMap({copy: target}, views)

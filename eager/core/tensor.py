@@ -112,7 +112,7 @@ class Tensor(TensorMethods):
 
         DeviceError for a stream if both devices are the CPU, or for a device that is not available.
         """
-        target = devices.placed(device)
+        target = devices.resolve_device(device)
         if stream is None:
             return self.to(target)
         if CPU == target == self.device:
@@ -338,7 +338,7 @@ def tensor(
             data.detach().to(dtype=dtype, device=device)
         out._base = None  # a copy
     else:
-        target = devices.placed(device)
+        target = devices.resolve_device(device)
         out = _of_values(data, dtype)
         out = out if target == CPU else out.to(target)
     return out.requires_grad_() if requires_grad else out

@@ -24,7 +24,7 @@ def _result(x: TensorType, size: Any) -> TensorType:
 
 
 true_indices_op = define(Op(
-    "places", "opaque", _result,
+    "true_indices", "opaque", _result,
     lambda xp, mask, size: np.flatnonzero(mask).astype(np.int64, copy=False), why=_WHY))
 
 

@@ -63,19 +63,19 @@ entry:
   %symbols.place = getelementptr %variant, ptr %variant, i64 0, i32 6
   %all = load ptr, ptr %all.place
   %symbols = load ptr, ptr %symbols.place
-  %place = getelementptr %size, ptr %all, i64 %number
-  %size = load %size, ptr %place
+  %size.slot = getelementptr %size, ptr %all, i64 %number
+  %size = load %size, ptr %size.slot
   %factor = extractvalue %size %size, 0
   %more = extractvalue %size %size, 1
   %first = extractvalue %size %size, 2
   %end = extractvalue %size %size, 3
   br label %head
 head:
-  %i = phi i64 [%first, %entry], [%up, %turn]
-  %product = phi i64 [%factor, %entry], [%next, %turn]
+  %i = phi i64 [%first, %entry], [%up, %multiply]
+  %product = phi i64 [%factor, %entry], [%next, %multiply]
   %left = icmp slt i64 %i, %end
-  br i1 %left, label %turn, label %done
-turn:
+  br i1 %left, label %multiply, label %done
+multiply:
   %which.place = getelementptr i64, ptr %symbols, i64 %i
   %which = load i64, ptr %which.place
   %own.place = getelementptr i64, ptr %sizes, i64 %which
@@ -93,11 +93,11 @@ define internal i64 @count(ptr %variant, i64 %first, i64 %rank, ptr %sizes) #0 {
 entry:
   br label %head
 head:
-  %i = phi i64 [0, %entry], [%up, %turn]
-  %product = phi i64 [1, %entry], [%next, %turn]
+  %i = phi i64 [0, %entry], [%up, %multiply]
+  %product = phi i64 [1, %entry], [%next, %multiply]
   %left = icmp slt i64 %i, %rank
-  br i1 %left, label %turn, label %done
-turn:
+  br i1 %left, label %multiply, label %done
+multiply:
   %number = add i64 %first, %i
   %size = call i64 @size_at(ptr %variant, i64 %number, ptr %sizes)
   %next = mul i64 %product, %size
@@ -258,8 +258,8 @@ head:
   br i1 %left, label %check, label %yes
 check:
   %up = add i64 %i, 1
-  %place = getelementptr %check, ptr %checks, i64 %i
-  %check.all = load %check, ptr %place
+  %size.slot = getelementptr %check, ptr %checks, i64 %i
+  %check.all = load %check, ptr %size.slot
   %at = extractvalue %check %check.all, 0
   %dtype = extractvalue %check %check.all, 1
   %rank = extractvalue %check %check.all, 2

@@ -274,7 +274,7 @@ def test_a_store_is_seen_by_loads_behind_it() -> None:
 @pytest.mark.parametrize("dtype", [BOOL, np.dtype("int16"), F32, F64, *map(np.dtype, SMALL)],
                          ids=str)
 @pytest.mark.parametrize("count", [2, 4, 8, 16])
-def test_neighbours_are_moved_in_one_piece(dtype: Any, count: int) -> None:
+def test_neighbours_are_moved_as_one_vector(dtype: Any, count: int) -> None:
     """And those that begin in between are not."""
     x, y = Buffer("x", dtype, 12 * count), Buffer("y", dtype, 12 * count)
     kernels = []
@@ -291,7 +291,7 @@ def test_neighbours_are_moved_in_one_piece(dtype: Any, count: int) -> None:
     source = run_kernels(kernels, memory)
     for got, own in zip(memory, wanted):
         np.testing.assert_array_equal(got[y], own[y])
-    loads = source[len(PRELUDE):].count(f"fw_move<{count * dtype.itemsize}>(piece")
+    loads = source[len(PRELUDE):].count(f"fw_move<{count * dtype.itemsize}>(vector")
     assert loads == 1
 
 

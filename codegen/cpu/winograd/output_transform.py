@@ -33,7 +33,7 @@ class OutputTransform:
         self.block_pitch = points * self.point_pitch
         self.products = Buffer("products", dtype, blocks * self.block_pitch, scratch=True)
         self.pixel_rows = Buffer("results", dtype, self.pixels * self.panel, scratch=True)
-        self.filter_rows = Buffer("turned", dtype, self.panel * self.filter_pitch, scratch=True)
+        self.filter_rows = Buffer("transposed", dtype, self.panel * self.filter_pitch, scratch=True)
         self.rows_are_coalesced = self.width == self.of.space[1] and can_coalesce(
             self.of.group, self.of.buffers,
             [self.of.labels[2].index(a) for a in self.of.roles.space])

@@ -100,7 +100,7 @@ class WeightGradient:
 
     @cached_property
     def filter_rows(self) -> Buffer:
-        return Buffer("turned", self.of.dtype, self.panel * self.filter_pitch, scratch=True)
+        return Buffer("transposed", self.of.dtype, self.panel * self.filter_pitch, scratch=True)
 
     # ---- statements
     def kernels(self) -> list[Kernel]:

@@ -44,8 +44,8 @@ entry:
   %owned = load i64, ptr %q6
   %same = load i64, ptr %q7
   %fixed = getelementptr i64, ptr %words, i64 8
-  %places = getelementptr i64, ptr %fixed, i64 %constants
-  %wanted = getelementptr i64, ptr %places, i64 %owned
+  %exclusive.arrays = getelementptr i64, ptr %fixed, i64 %constants
+  %wanted = getelementptr i64, ptr %exclusive.arrays, i64 %owned
   %a1 = getelementptr ptr, ptr %args, i64 1
   %a2 = getelementptr ptr, ptr %args, i64 2
   %arrays = load ptr, ptr %args
@@ -66,7 +66,7 @@ next:
   %ok2 = call i1 @addresses(ptr %fresh, i64 %results, ptr %table.results)
   br i1 %ok2, label %whose, label %drop
 whose:
-  %ok3 = call i1 @exclusive(ptr %arrays, ptr %places, i64 %owned)
+  %ok3 = call i1 @exclusive(ptr %arrays, ptr %exclusive.arrays, i64 %owned)
   br i1 %ok3, label %which, label %drop
 which:
   %ok4 = call i1 @unchanged(ptr %arrays, ptr %wanted, i64 %same)
@@ -170,7 +170,7 @@ bad:
 }
 
 ; Whether nobody but the list and one tensor holds these arrays and their memory.
-define internal i1 @exclusive(ptr %list, ptr %places, i64 %count) #0 {
+define internal i1 @exclusive(ptr %list, ptr %exclusive.arrays, i64 %count) #0 {
 entry:
   %items.place = getelementptr i8, ptr %list, i64 $items
   %items = load ptr, ptr %items.place
@@ -180,7 +180,7 @@ loop:
   %more = icmp ult i64 %i, %count
   br i1 %more, label %body, label %end
 body:
-  %number.place = getelementptr i64, ptr %places, i64 %i
+  %number.place = getelementptr i64, ptr %exclusive.arrays, i64 %i
   %number = load i64, ptr %number.place
   %place = getelementptr ptr, ptr %items, i64 %number
   %array = load ptr, ptr %place

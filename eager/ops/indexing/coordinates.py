@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ...arrays import shapes
-from ...arrays.devices import placed
+from ...arrays.devices import resolve_device
 from ...core.tensor import Tensor, as_tensor
 from ...errors import DTypeError
 from ..create import full
@@ -55,7 +55,7 @@ def triu_indices(n_rows: int, n_cols: int | None = None, /, *, k: int = 0, devic
 
 def _ones(name: str, n_rows: Any, n_cols: Any, device: Any) -> Tensor:
     shape = shapes.sizes_of(name, (n_rows, n_rows if n_cols is None else n_cols))
-    return full(shape, True, device=placed(device))
+    return full(shape, True, device=resolve_device(device))
 
 
 def unravel_index(indices: Tensor, shape: Sequence[int]) -> tuple[Tensor, ...]:

@@ -197,13 +197,13 @@ def of_direction(x: Tensor, number: int) -> Tensor:
     return reshape(slice_axes(x, (number, *[0] * len(rest)), (1,) * x.ndim, (1, *rest)), rest)
 
 
-def _layer(x: Tensor, w: Tensor, r: Tensor, *rest: Tensor, kind: str, ways: tuple[str, ...],
+def _layer(x: Tensor, w: Tensor, r: Tensor, *rest: Tensor, kind: str, directions: tuple[str, ...],
            bias: bool, part: str) -> Tensor:
     k, (steps, batch, features) = KINDS[kind], x.shape
     assert type(steps) is int, "an exporter has to refuse this"
     rows, results = reshape(x, (-1, features)), []
-    first = rest[bias:] or beginning(k, x, r, len(ways))
-    for number, direction in enumerate(ways):
+    first = rest[bias:] or beginning(k, x, r, len(directions))
+    for number, direction in enumerate(directions):
         weights = taken(k, number, w, r, *rest[:bias])
         start = tuple(of_direction(s, number) for s in first)
         out, last = stepwise(k, of_inputs(k, rows, weights), [batch] * steps, start, weights,
@@ -213,15 +213,15 @@ def _layer(x: Tensor, w: Tensor, r: Tensor, *rest: Tensor, kind: str, ways: tupl
 
 
 def _layer_type(x: TensorType, w: TensorType, r: TensorType, *rest: TensorType, kind: str,
-                ways: tuple[str, ...], bias: bool, part: str) -> TensorType:
-    last = (len(ways), x.shape[1], r.shape[2])
+                directions: tuple[str, ...], bias: bool, part: str) -> TensorType:
+    last = (len(directions), x.shape[1], r.shape[2])
     return TensorType((x.shape[0], *last) if part == "y" else last, x.dtype)
 
 
 layer_op: Op = composite("recurrent", _layer, _layer_type)
 
 
-def layer(kind: str, x: Tensor, weights: Sequence[Tensor], state: State, ways: tuple[str, ...]
+def layer(kind: str, x: Tensor, weights: Sequence[Tensor], state: State, directions: tuple[str, ...]
           ) -> tuple[Tensor, State]:
     """The h of every step (steps, directions, batch, hidden), and the last state.
 
@@ -229,8 +229,9 @@ def layer(kind: str, x: Tensor, weights: Sequence[Tensor], state: State, ways: t
         x: (steps, batch, input).
         weights: as `stored` returns them.
         state: tensors (directions, batch, hidden); none for zeros.
-        ways: "forward" or "reverse", for each direction.
+        directions: "forward" or "reverse", for each direction.
     """
-    y, *last = (call(layer_op, x, *weights, *state, kind=kind, ways=ways, bias=len(weights) == 3,
+    y, *last = (call(layer_op, x, *weights, *state, kind=kind, directions=directions,
+                     bias=len(weights) == 3,
                      part=part) for part in PARTS[:1 + KINDS[kind].states])
     return y, tuple(last)

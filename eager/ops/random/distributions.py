@@ -15,7 +15,7 @@ import math
 from typing import Any
 
 from ...arrays import dtypes
-from ...arrays.devices import placed
+from ...arrays.devices import resolve_device
 from ...arrays.shapes import broadcast, sizes_of
 from ...core.tape import MODE, no_grad
 from ...core.tensor import Tensor, as_tensor
@@ -57,7 +57,8 @@ class Draw:
                  generator: Generator | None, device: Any) -> None:
         operands = [operand(name, p) for p in parameters]
         tensor_devices = [p.device for p in operands if isinstance(p, Tensor)]
-        self.device = tensor_devices[0] if device is None and tensor_devices else placed(device)
+        self.device = tensor_devices[0] if device is None and tensor_devices \
+            else resolve_device(device)
         common: Any = None
         for p in operands:
             if isinstance(p, Tensor) and dtypes.kind(p.dtype) == "f":

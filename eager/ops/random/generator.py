@@ -17,7 +17,7 @@ import numpy as np
 
 from ... import interpreter
 from ...arrays import dtypes
-from ...arrays.devices import CPU, placed
+from ...arrays.devices import CPU, resolve_device
 from ...arrays.memory import is_whole
 from ...core.dispatch import apply, replace
 from ...core.tape import with_tape
@@ -57,7 +57,7 @@ class Generator:
     """
 
     def __init__(self, seed: int = 0, device: Any = None) -> None:
-        self.device = placed(device)
+        self.device = resolve_device(device)
         self.state = Tensor(np.array([0, 0], np.int64))
         self.manual_seed(seed)
 
@@ -253,7 +253,7 @@ def drawn_from(generator: Generator | None, device: Any) -> Tensor:
     """
     owner = generator or default()
     state = owner.next()
-    target = owner.device if device is None and owner.device != CPU else placed(device)
+    target = owner.device if device is None and owner.device != CPU else resolve_device(device)
     return state if target == CPU else transfer(state, target)
 
 

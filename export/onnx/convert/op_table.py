@@ -41,7 +41,7 @@ INSTEAD = {
     **dict.fromkeys(("angle", "complex", "conj", "imag", "real"),
                     "keep real and imaginary parts as two tensors"),
     "nextafter": "add a small multiple of the number instead",
-    "places": "choose by a mask: fw.where(mask, values, x)",
+    "true_indices": "choose by a mask: fw.where(mask, values, x)",
     "repeats": "pass in the repeated tensor as an argument",
     "index_put": "choose by a mask: fw.where(mask, values, x)",
     "cumulative_prod": "for positive numbers: fw.exp(fw.cumulative_sum(fw.log(x)))",

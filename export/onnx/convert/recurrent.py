@@ -41,7 +41,7 @@ def is_whole(node: Node, opset: int) -> bool:
 def _recurrent(c: Context, node: Node, xs: list[Value]) -> Value:
     """A result of the operator; all results share one node."""
     p = node.params
-    key = (*xs, p["kind"], p["ways"])
+    key = (*xs, p["kind"], p["directions"])
     if key not in c.writer.shared:
         c.writer.shared[key] = _layer(c, node, xs)
     return c.writer.shared[key][PARTS.index(p["part"])]
@@ -55,8 +55,8 @@ def _layer(c: Context, node: Node, xs: list[Value]) -> list[Value]:
     if state:
         inputs += [*[None] * (5 - len(weights)), *state]
     if activation:
-        attributes = {**attributes, "activations": [activation] * len(p["ways"])}
-    direction = "bidirectional" if len(p["ways"]) == 2 else p["ways"][0]
+        attributes = {**attributes, "activations": [activation] * len(p["directions"])}
+    direction = "bidirectional" if len(p["directions"]) == 2 else p["directions"][0]
     count = 3 if kind == "LSTM" else 2
     return c.writer.ops(kind, inputs, [node.type.dtype] * count, hidden_size=hidden,
                         direction=direction, **attributes)
