@@ -60,8 +60,8 @@ class FreedTape(Boundary):
 class CutPoint:
     """An entry of the tape whose gradient becomes a tensor."""
 
-    def __init__(self, number: int, entry: Entry, node: Node, level: int) -> None:
-        self.number, self.entry, self.node, self.level = number, entry, node, level
+    def __init__(self, number: int, entry: Entry, node: Node, depth: int) -> None:
+        self.number, self.entry, self.node, self.depth = number, entry, node, depth
         self.hooks: list[Recipe] = []
         self.retained: int | None = None  # number of the tensor that retains its gradient
 

@@ -16,12 +16,12 @@ from ..ir.axis_coalescing import linear_form
 from ..ir.loop_ir import (
     BOOL,
     Assign,
-    Buffer,
     Call,
     Expr,
     For,
     If,
     Kernel,
+    KernelBuffer,
     Load,
     Mma,
     Prefetch,
@@ -49,7 +49,7 @@ class CudaEmitter(CudaExpressions):
     """Writes the statements of a kernel."""
 
     def __init__(self, kernel: Kernel, mapping: ThreadMapping, reducer: Reducer,
-                 aligned: frozenset[Buffer]
+                 aligned: frozenset[KernelBuffer]
                  ) -> None:
         super().__init__(kernel, mapping)
         self.reducer, self.aligned = reducer, aligned
@@ -116,7 +116,7 @@ class CudaEmitter(CudaExpressions):
         return scalar.apply(s.op, [old, value], [dtype, dtype], dtype)
 
     # ---- memory
-    def local_index(self, buffer: Buffer, index: Expr) -> Expr:
+    def local_index(self, buffer: KernelBuffer, index: Expr) -> Expr:
         if buffer not in self.mapping.thread_local or self._lane is None:
             return index
         terms, constant = linear_form(index)
@@ -159,7 +159,7 @@ class CudaEmitter(CudaExpressions):
         self.close()
         self.invalidate([s.sums])
 
-    def _address_of(self, buffer: Buffer, index: Expr) -> str:
+    def _address_of(self, buffer: KernelBuffer, index: Expr) -> str:
         return f"({self.pointers[buffer]} + {self.value(index)})"
 
     # ---- branches and loops
@@ -172,7 +172,7 @@ class CudaEmitter(CudaExpressions):
 
     def _invalidate_changes(self, body: Iterable[Stmt]) -> None:
         """Invalidates the values that depend on what these statements may change."""
-        changed: list[Register | Buffer] = list(stored(tuple(body)))
+        changed: list[Register | KernelBuffer] = list(stored(tuple(body)))
         changed += [x.register for x in walk(body) if isinstance(x, (Assign, Update))]
         self.invalidate(changed)
 
@@ -239,12 +239,12 @@ class CudaEmitter(CudaExpressions):
             self.line(f"else for (int n = 0; n < {count}; ++n) {name}[n] = {other};")
         return name
 
-    def _local_vector(self, buffer: Buffer, count: int) -> str:
+    def _local_vector(self, buffer: KernelBuffer, count: int) -> str:
         name = self.fresh("vector")
         self.line(f"__align__(16) {type_in_memory(buffer.dtype)} {name}[{count}];")
         return name
 
-    def _vector_address(self, buffer: Buffer, index: Expr, var: Var) -> str:
+    def _vector_address(self, buffer: KernelBuffer, index: Expr, var: Var) -> str:
         """The address of the element of the first iteration."""
         terms, constant = linear_form(index)
         first = Index({e: c for e, c in terms.items() if e is not var}, constant).expr()

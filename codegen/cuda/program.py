@@ -18,7 +18,7 @@ from ..gpu.lower import lower
 from ..gpu.scan import lower_scan
 from ..gpu.scatter_add import lower_add_at
 from ..gpu.scatter_rows import lower_scatter_rows
-from ..ir.loop_ir import Buffer, Kernel
+from ..ir.loop_ir import Kernel, KernelBuffer
 from ..ir.target_info import Machine
 from ..lowering.lowering_table import CPU, LoweringTable
 from ..program.arena import plan_arena
@@ -99,9 +99,9 @@ def _with_choice(choice: CandidateChoice) -> LoweringTable:
         CUDA_LOWERING.lower["contract"], choice=choice)})
 
 
-def _aligned_buffers(launches: list[Launch]) -> dict[Kernel, frozenset[Buffer]]:
+def _aligned_buffers(launches: list[Launch]) -> dict[Kernel, frozenset[KernelBuffer]]:
     """The buffers of each kernel that begin at a multiple of a vector in all launches."""
-    aligned: dict[Kernel, frozenset[Buffer]] = {}
+    aligned: dict[Kernel, frozenset[KernelBuffer]] = {}
     for x in launches:
         here = frozenset(b for b, p in zip(x.kernel.arguments, x.views)
                          if p.offset * p.buffer.dtype.itemsize % VECTOR_BYTES == 0)

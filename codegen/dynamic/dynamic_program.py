@@ -28,7 +28,7 @@ from ..fusion.launch import Launch
 from ..ir import loop_ir
 from ..ir.affine_index import as_index, atom, collect_comparisons, variable
 from ..ir.builder import BUILDER, ExprValue
-from ..ir.loop_ir import Buffer
+from ..ir.loop_ir import KernelBuffer
 from ..ir.target_info import Machine
 from ..program.executable import Executable, ExecutableInput, Plan
 from .prime_unification import (
@@ -243,7 +243,7 @@ def _check_view(node: Node, machine: Machine) -> None:
     types = [i.type for i in node.inputs]
 
     def at(number: int, index: Any) -> Any:
-        return atom(loop_ir.load(Buffer("taken", loop_ir.INT, 1), loop_ir.const(0)))
+        return atom(loop_ir.load(KernelBuffer("taken", loop_ir.INT, 1), loop_ir.const(0)))
 
     with collect_comparisons() as compared:
         sources = OPS[node.op].meaning(BUILDER, variables, types, at, **node.params)

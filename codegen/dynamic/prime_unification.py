@@ -21,13 +21,13 @@ from ..fusion.launch import Launch
 from ..ir import loop_ir
 from ..ir.loop_ir import (
     Assign,
-    Buffer,
     Call,
     Const,
     Expr,
     For,
     If,
     Kernel,
+    KernelBuffer,
     Load,
     Read,
     Register,
@@ -36,7 +36,7 @@ from ..ir.loop_ir import (
 )
 
 MAX_DYNAMIC_SIZES = 8  # unknown sizes of a program
-SIZES = Buffer("sizes", loop_ir.INT, MAX_DYNAMIC_SIZES)
+SIZES = KernelBuffer("sizes", loop_ir.INT, MAX_DYNAMIC_SIZES)
 """The argument in which every kernel finds the sizes that its caller has."""
 
 _T = TypeVar("_T")

@@ -15,13 +15,13 @@ from typing import Any
 
 from ..ir.axis_coalescing import linear_form
 from ..ir.loop_ir import (
-    Buffer,
     Call,
     Const,
     Expr,
     For,
     If,
     Kernel,
+    KernelBuffer,
     Load,
     Mma,
     Prefetch,
@@ -42,8 +42,8 @@ class MemoryAccesses:
     """The accesses since the last barrier: the elements of each buffer that were read or
     written."""
 
-    reads: dict[Buffer, set[Any]] = field(default_factory=dict)
-    writes: dict[Buffer, set[Any]] = field(default_factory=dict)
+    reads: dict[KernelBuffer, set[Any]] = field(default_factory=dict)
+    writes: dict[KernelBuffer, set[Any]] = field(default_factory=dict)
 
     def add(self, other: MemoryAccesses) -> None:
         for own, others in ((self.reads, other.reads), (self.writes, other.writes)):
@@ -72,7 +72,7 @@ def _may_differ_in_thread(keys: set[Any]) -> bool:
     return len(keys) > 1 or ANY_ELEMENT in keys
 
 
-def barrier_points(kernel: Kernel, private: Container[Buffer]) -> set[Path]:
+def barrier_points(kernel: Kernel, private: Container[KernelBuffer]) -> set[Path]:
     """The paths of the statements that need a barrier before them."""
     points: set[Path] = set()
     _BarrierPlacement(kernel.task, private, points).block(kernel.body, (), MemoryAccesses())
@@ -80,7 +80,7 @@ def barrier_points(kernel: Kernel, private: Container[Buffer]) -> set[Path]:
 
 
 class _BarrierPlacement:
-    def __init__(self, task: Var, private: Container[Buffer], points: set[Path]) -> None:
+    def __init__(self, task: Var, private: Container[KernelBuffer], points: set[Path]) -> None:
         self.task, self.private, self.points = task, private, points
 
     def block(self, body: Iterable[Stmt], path: Path, pending: MemoryAccesses) -> MemoryAccesses:
@@ -136,7 +136,8 @@ class _BarrierPlacement:
                 return after
             pending = after
 
-    def _uniform_accesses(self, roots: Iterable[Expr], writes: Iterable[Buffer]) -> MemoryAccesses:
+    def _uniform_accesses(self, roots: Iterable[Expr],
+                          writes: Iterable[KernelBuffer]) -> MemoryAccesses:
         """The accesses of expressions that all threads read alike, and of stores by the first
         thread."""
         accesses = MemoryAccesses(writes={b: {ANY_ELEMENT} for b in writes

@@ -198,7 +198,7 @@ def _pow(k: LlvmBuilder, x: Value, y: Value) -> Value:
     whole = k.compare("oeq", k.intrinsic("trunc", y), y)
     odd = k.binary("and", whole, k.compare("une", k.intrinsic("trunc", half), half))
     negative = k.compare("slt", k.cast("bitcast", x, "i64"), 0)
-    flipped = k.emit(f"fneg {result.typed}", result.type, result.lanes, result.level)
+    flipped = k.emit(f"fneg {result.typed}", result.type, result.lanes, result.depth)
     result = k.select(k.binary("and", negative, odd), flipped, result)
     nowhere = k.binary(
         "and", k.compare("olt", x, 0.0), k.compare("one", k.intrinsic("trunc", y), y)

@@ -8,7 +8,7 @@ from typing import Any
 from .. import interpreter
 from ..autograd.engine import freed_tape_error
 from ..core.dispatch import replace
-from ..core.observer import Beneath
+from ..core.observer import ObserverInterpreter
 from ..core.op import Op
 from ..core.tape import Entry, enable_grad, is_grad_enabled
 from ..core.tensor import Tensor
@@ -182,7 +182,7 @@ class RecomputedEntry(Entry):
             self.arrays = None  # type: ignore[assignment]
 
 
-class _Inside(Beneath):
+class _Inside(ObserverInterpreter):
     """An observer in front of everything except other checkpoints: each has its own values."""
 
     def __init__(self, region: _Region) -> None:

@@ -102,7 +102,8 @@ def test_empty_results_are_never_native_code() -> None:
     for _ in range(8):
         assert f(vector(-9.0)).shape == (0,)
     variants = [v for p in f.programs for s in p.segments()
-                if isinstance(s.executable, DynamicExecutable) for v in s.executable.variants]
+                if isinstance(s.executable,
+                              DynamicExecutable) for v in s.executable.specializations]
     assert variants and not any(v.compiled for v in variants)
 
 

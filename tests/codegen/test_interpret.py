@@ -6,10 +6,10 @@ import pytest
 from fusewire.codegen.ir.loop_ir import (
     INT,
     Assign,
-    Buffer,
     For,
     If,
     Kernel,
+    KernelBuffer,
     Register,
     Store,
     Update,
@@ -34,7 +34,7 @@ def loop(var, stop, *body):
 
 
 def test_a_row_sum_with_a_register():
-    x, y, j, r = Buffer("x", F32, 6), Buffer("y", F32, 2), Var("j"), Register("r", F32)
+    x, y, j, r = KernelBuffer("x", F32, 6), KernelBuffer("y", F32, 2), Var("j"), Register("r", F32)
     here = call("add", (call("mul", (TASK, const(3)), INT), j), INT)
     k = kernel(
         [x], [y],
@@ -47,7 +47,7 @@ def test_a_row_sum_with_a_register():
 
 
 def test_tasks_run_in_any_order_that_one_asks_for():
-    y, n = Buffer("y", INT, 1), 5
+    y, n = KernelBuffer("y", INT, 1), 5
     k = kernel([y], [y], Store(y, const(0), TASK), tasks=n)
     last = np.zeros(1, INT)
     for order in (None, range(n), reversed(range(n)), [3, 1, 2, 0, 4]):
@@ -57,7 +57,7 @@ def test_tasks_run_in_any_order_that_one_asks_for():
 
 
 def test_sizes_given_at_run_time():
-    x, j, n = Buffer("x", F32, 4), Var("j"), Var("n")
+    x, j, n = KernelBuffer("x", F32, 4), Var("j"), Var("n")
     k = kernel([x], [x], For(j, const(0), n, (Store(x, j, const(1, F32)),)))
     array = np.zeros(4, F32)
     run(k, {x: array}, sizes={n: 2})
@@ -66,7 +66,7 @@ def test_sizes_given_at_run_time():
 
 def test_values_wrap_and_divide_as_in_numpy():
     i8 = np.dtype("int8")
-    x, y = Buffer("x", i8, 1), Buffer("y", i8, 2)
+    x, y = KernelBuffer("x", i8, 1), KernelBuffer("y", i8, 2)
     k = kernel(
         [x], [y],
         Store(y, const(0), call("add", (load(x, const(0)), const(100, i8)), i8)),
@@ -78,7 +78,7 @@ def test_values_wrap_and_divide_as_in_numpy():
 
 
 def test_a_masked_load_reads_nothing():
-    x, y = Buffer("x", F32, 1), Buffer("y", F32, 1)
+    x, y = KernelBuffer("x", F32, 1), KernelBuffer("y", F32, 1)
     k = kernel([x], [y], Store(y, const(0), load(x, const(99), const(False, BOOL), const(7, F32))))
     result = np.zeros(1, F32)
     run(k, {x: np.zeros(1, F32), y: result})
@@ -87,7 +87,7 @@ def test_a_masked_load_reads_nothing():
 
 @pytest.mark.parametrize("index", [-1, 4])
 def test_an_index_out_of_bounds(index):
-    x, y = Buffer("x", F32, 4), Buffer("y", F32, 4)
+    x, y = KernelBuffer("x", F32, 4), KernelBuffer("y", F32, 4)
     arrays = {x: np.zeros(4, F32), y: np.zeros(4, F32)}
     with pytest.raises(IndexError, match=rf"sample: load of x\[{index}\], which has 4 elements"):
         run(kernel([x], [y], Store(y, const(0), load(x, const(index)))), arrays)
@@ -96,7 +96,7 @@ def test_an_index_out_of_bounds(index):
 
 
 def test_scratch_that_this_task_has_not_written():
-    s, y = Buffer("s", F32, 4, scratch=True), Buffer("y", F32, 4)
+    s, y = KernelBuffer("s", F32, 4, scratch=True), KernelBuffer("y", F32, 4)
     first = call("eq", (TASK, const(0)), BOOL)
     k = kernel(
         [], [y],
@@ -108,20 +108,20 @@ def test_scratch_that_this_task_has_not_written():
 
 
 def test_a_register_ends_with_its_block():
-    y, r, i = Buffer("y", F32, 1), Register("r", F32), Var("i")
+    y, r, i = KernelBuffer("y", F32, 1), Register("r", F32), Var("i")
     k = kernel([], [y], loop(i, 2, Assign(r, const(1, F32))), Store(y, const(0), read(r)))
     with pytest.raises(ValueError, match="register r is read before it is assigned"):
         run(k, {y: np.zeros(1, F32)})
 
 
 def test_an_array_that_does_not_fit_its_buffer():
-    y = Buffer("y", F32, 1)
+    y = KernelBuffer("y", F32, 1)
     with pytest.raises(ValueError, match=r"y is float32\[1\], got float64\[2\]"):
         run(kernel([], [y]), {y: np.zeros(2)})
 
 
 def test_an_expression_may_be_deep():
-    y, value = Buffer("y", F32, 1), const(0, F32)
+    y, value = KernelBuffer("y", F32, 1), const(0, F32)
     for _ in range(5000):
         value = call("add", (value, const(1, F32)), F32)
     result = np.zeros(1, F32)

@@ -45,7 +45,7 @@ def test_the_second_size_makes_a_program_for_any() -> None:
         x = random(n, 3)
         assert_same(program([x])[0], np.exp(x).sum(axis=0))
     assert [(v.sizes["n"], v.compiled, v.dynamic_program is program.dynamic_program)
-            for v in program.variants] == \
+            for v in program.specializations] == \
         [(2, True, False), (3, False, True), (1, False, True), (67, False, True)]
     assert program.dynamic_program is not None and program.dynamic_program.capacity == {"n": 67}
 
@@ -65,7 +65,8 @@ def test_where_the_program_cannot_grow_it_goes_on_for_smaller_sizes() -> None:
     for n in (1, 2, 100, 3, 4):
         x = random(n, 3)
         assert_same(program([x])[0], np.exp(x).sum(axis=0))
-    assert [v.sizes["n"] for v in program.variants if v.dynamic_program is not None] == [2, 3, 4]
+    dynamic = [v for v in program.specializations if v.dynamic_program is not None]
+    assert [v.sizes["n"] for v in dynamic] == [2, 3, 4]
     assert program.refusal == "too large"
 
 
@@ -79,7 +80,7 @@ def test_a_size_met_very_often_has_code_of_its_own(monkeypatch: pytest.MonkeyPat
     program([random(7, 3)])
     for call in range(1, 15):
         program([random(8, 3)])
-        assert [v.compiled for v in program.variants if v.sizes["n"] == 8] == [call >= 10]
+        assert [v.compiled for v in program.specializations if v.sizes["n"] == 8] == [call >= 10]
 
 
 def test_the_second_meeting_with_a_size_makes_code() -> None:
@@ -87,7 +88,7 @@ def test_the_second_meeting_with_a_size_makes_code() -> None:
     for n in (1, 2, 3, 2, 2, 3):
         x = random(n, 3)
         assert_same(program([x])[0], np.exp(x).sum(axis=0))
-    assert [(v.sizes["n"], v.uses, v.compiled) for v in program.variants] == \
+    assert [(v.sizes["n"], v.uses, v.compiled) for v in program.specializations] == \
         [(2, 3, True), (3, 2, True), (1, 1, False)]
 
 
@@ -95,7 +96,7 @@ def test_sizes_that_are_met_once_compile_nothing() -> None:
     program = size_by_size(parse(ROWS))
     for n in range(1, 65):
         program([random(n, 3)])
-    assert not any(v.compiled for v in program.variants) and program.compile_seconds == 0
+    assert not any(v.compiled for v in program.specializations) and program.compile_seconds == 0
 
 
 def test_what_is_spent_on_further_sizes_is_counted() -> None:
@@ -112,7 +113,7 @@ def test_the_more_sizes_have_code_the_more_often_another_one_must_be_met() -> No
     for _ in range(4):
         for n in range(1, 13):
             program([random(n, 3)])
-        compiled.append(sum(v.compiled for v in program.variants))
+        compiled.append(sum(v.compiled for v in program.specializations))
     assert compiled == [0, 4, 8, 12]
 
 
@@ -121,7 +122,7 @@ def test_the_least_used_sizes_make_room(monkeypatch: pytest.MonkeyPatch) -> None
     program = program_of(parse(ROWS))
     for n in (1, 1, 2, 2, 3, 4, 5, 1, 2):
         program([random(n, 3)])
-    assert [v.sizes["n"] for v in program.variants] == [1, 2, 5]
+    assert [v.sizes["n"] for v in program.specializations] == [1, 2, 5]
 
 
 @pytest.mark.parametrize("fn", [
@@ -208,7 +209,7 @@ def test_threads_share_what_is_compiled() -> None:
         t.start()
     for t in threads:
         t.join()
-    (variant,) = program.variants
+    (variant,) = program.specializations
     assert not wrong and variant.compiled
 
 

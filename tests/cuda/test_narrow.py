@@ -10,7 +10,7 @@ from loop_kernels import INT, compare_all, kernel, loop
 
 from emulator.emulator import AVAILABLE
 from fusewire.codegen.gpu.index_narrowing import Ranges
-from fusewire.codegen.ir.loop_ir import Buffer, Store, Var, call, const
+from fusewire.codegen.ir.loop_ir import KernelBuffer, Store, Var, call, const
 from fusewire.codegen.ir.scalar_ops import SCALAR
 
 SPANS = [(-5, -2), (-3, 4), (0, 1), (0, 6), (3, 9), (6, 6)]
@@ -48,7 +48,7 @@ def test_bits_of_indices() -> None:
     """In 32 bits and in 64 they are the same."""
     kernels = []
     for op, by in (("and", -4), ("and", 5), ("xor", 21), ("shl", 5), ("shl", 40), ("shr", 2)):
-        out, i = Buffer("out", INT, 40), Var("i")
+        out, i = KernelBuffer("out", INT, 40), Var("i")
         store = Store(out, i, call(op, (i, const(by)), INT))
         kernels.append(kernel([], [out], [loop(i, 40, store, lanes=40)]))
     compare_all(kernels, run_kernels)

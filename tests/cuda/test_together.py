@@ -25,7 +25,7 @@ from fusewire.codegen.cuda.runtime import nvrtc
 from fusewire.codegen.cuda.runtime.device_executable import compile_on
 from fusewire.codegen.fusion.kernel_key import BufferView
 from fusewire.codegen.fusion.launch import Launch
-from fusewire.codegen.ir.loop_ir import Buffer, For, Kernel, Var, const
+from fusewire.codegen.ir.loop_ir import For, Kernel, KernelBuffer, Var, const
 
 runs = pytest.mark.skipif(not AVAILABLE, reason="the emulator compiles with g++")
 
@@ -104,9 +104,10 @@ def test_large_kernels_are_launched_alone() -> None:
 # ---- what has to come after what
 
 
-def launch(reads: list[Buffer], writes: list[Buffer], tasks: int = 1, lanes: int = 0) -> Launch:
+def launch(reads: list[KernelBuffer], writes: list[KernelBuffer], tasks: int = 1,
+           lanes: int = 0) -> Launch:
     """A launch of a kernel of its own, whose teams have so many threads."""
-    own = {b: Buffer(b.name, F32, b.size) for b in [*reads, *writes]}
+    own = {b: KernelBuffer(b.name, F32, b.size) for b in [*reads, *writes]}
     body = (For(Var("i"), const(0), const(8), (), lanes),) if lanes else ()
     made = Kernel("k_any", tuple([own[b] for b in reads]), tuple([own[b] for b in writes]), (),
                   Var("task"), tasks, body)
@@ -115,7 +116,7 @@ def launch(reads: list[Buffer], writes: list[Buffer], tasks: int = 1, lanes: int
 
 
 HUGE = 10_000_000  # tasks
-A, B, C, D = (Buffer(name, F32, 8) for name in "abcd")
+A, B, C, D = (KernelBuffer(name, F32, 8) for name in "abcd")
 
 
 @pytest.mark.parametrize(("first", "second", "rows"), [
@@ -138,14 +139,14 @@ def test_what_is_ready_early_waits_for_others() -> None:
     early, late = launch([A], [D]), launch([C], [A])
     rows = horizontal_fusion.fuse_launches([early, large, last, late])
     assert rows == [(large,), (last,), (early,), (late,)]
-    free = launch([C], [Buffer("e", F32, 8)])
+    free = launch([C], [KernelBuffer("e", F32, 8)])
     assert horizontal_fusion.fuse_launches([early, large, last, free]) == [(large,), (last,),
                                                                            (early, free)]
 
 
 def test_who_waits_for_one_that_waits_does_so_behind_it() -> None:
     """As updates do whose gradients are small products."""
-    gradients, weights = ([Buffer(f"{name}{n}", F32, 8) for n in range(3)] for name in "gw")
+    gradients, weights = ([KernelBuffer(f"{name}{n}", F32, 8) for n in range(3)] for name in "gw")
     products = [launch([A], [g]) for g in gradients]
     updates = [launch([g], [w]) for g, w in zip(gradients, weights)]
     in_turn = [x for pair in zip(products, updates) for x in pair]
@@ -154,25 +155,25 @@ def test_who_waits_for_one_that_waits_does_so_behind_it() -> None:
 
 def test_only_what_a_large_kernel_needs_waits_no_longer() -> None:
     early, needed, large, late = (launch([A], [B]), launch([C], [D]), launch([D], [D], HUGE),
-                                  launch([A], [Buffer("e", F32, 8)]))
+                                  launch([A], [KernelBuffer("e", F32, 8)]))
     rows = horizontal_fusion.fuse_launches([early, needed, large, late])
     assert rows == [(early, needed), (large,), (late,)]
-    last = launch([D], [Buffer("f", F32, 8)])
+    last = launch([D], [KernelBuffer("f", F32, 8)])
     rows = horizontal_fusion.fuse_launches([needed, last, large, late])
     assert rows == [(needed,), (last,), (large,), (late,)]
 
 
 def test_memory_that_waits_is_bounded() -> None:
     """16 temporaries of 8 MiB: no more than 64 MiB are in use for longer than they would be."""
-    buffers = [Buffer(f"b{n}", F32, 1 << 21) for n in range(16)]
+    buffers = [KernelBuffer(f"b{n}", F32, 1 << 21) for n in range(16)]
     launches = [launch([], [b]) for b in buffers]
     assert [len(row) for row in horizontal_fusion.fuse_launches(launches)] == [8, 8]
     assert [len(row) for row in horizontal_fusion.fuse_launches(launches, buffers)] == [16]
 
 
-def after(rows: list[tuple[Launch, ...]], buffers: list[Buffer]) -> dict[Buffer, Any]:
+def after(rows: list[tuple[Launch, ...]], buffers: list[KernelBuffer]) -> dict[KernelBuffer, Any]:
     """What lies in memory in the end, as a formula; launches of a row see what was there before."""
-    memory: dict[Buffer, Any] = {b: b.name for b in buffers}
+    memory: dict[KernelBuffer, Any] = {b: b.name for b in buffers}
     for row in rows:
         new = {}
         for x in row:
@@ -188,7 +189,7 @@ def after(rows: list[tuple[Launch, ...]], buffers: list[Buffer]) -> dict[Buffer,
 @pytest.mark.parametrize("seed", range(30))
 def test_any_order_of_launches_computes_the_same(seed: int) -> None:
     rng = random.Random(seed)
-    buffers = [Buffer(f"b{n}", F32, 8) for n in range(rng.choice([4, 12, 30]))]
+    buffers = [KernelBuffer(f"b{n}", F32, 8) for n in range(rng.choice([4, 12, 30]))]
     launches = [launch(rng.sample(buffers, rng.randint(0, 3)), rng.sample(buffers, 1),
                        rng.choice([1, 1, 1, HUGE]), rng.choice([0, 64, 128])) for _ in range(60)]
     rows = horizontal_fusion.fuse_launches(launches)

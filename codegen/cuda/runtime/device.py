@@ -20,12 +20,12 @@ from ....eager.core.tensor import Tensor
 from ....eager.errors import CodegenError
 from ....eager.settings import settings
 from ...gpu.cost_model import CandidateChoice, chip_of
-from ...ir.loop_ir import Buffer, Product
+from ...ir.loop_ir import KernelBuffer, Product
 from ..module import CudaFunction
 from . import blas, cubin_cache
 from .autotune import TimedChoice
 from .nvrtc import CompiledModule
-from .protocol import Array, BufferAddresses, Launch, Region
+from .protocol import Array, BufferAddresses, Launch, MemoryRange
 
 MAX_GRID_BLOCKS = 2**31 - 1  # of a grid
 MAX_BLOCK_THREADS = 1024  # of a block
@@ -190,7 +190,7 @@ class CupyModule:
             self._module = cupy.cuda.Module()
             self._module.load(compiled.cubin)
 
-    def launch(self, function: CudaFunction, arguments: Sequence[Region]) -> None:
+    def launch(self, function: CudaFunction, arguments: Sequence[MemoryRange]) -> None:
         """Launches a function after all earlier launches. Raises CodegenError if it exceeds the
         limits of GPUs, since CuPy would truncate such sizes."""
         if function.grid == 0:  # CuPy would make it 1
@@ -208,7 +208,7 @@ class CupyModule:
             kernel((function.grid,), (function.block,), [_address_of(a) for a in arguments],
                    function.shared)
 
-    def _multiply(self, product: Product, addresses: dict[Buffer, int]) -> None:
+    def _multiply(self, product: Product, addresses: dict[KernelBuffer, int]) -> None:
         """Computes a matrix product by cuBLAS."""
         handle = self._cupy.cuda.device.get_cublas_handle()
         arguments = blas.blas_call_of(product, addresses).arguments
@@ -257,6 +257,6 @@ def check_launch(function: CudaFunction, static_shared: int, limit: int) -> None
                            f"shared memory; a block has at most {limit}")
 
 
-def _address_of(region: Region) -> int:
+def _address_of(region: MemoryRange) -> int:
     """The address of a region on the GPU."""
     return int(region.array.data.ptr) + region.offset

@@ -18,11 +18,11 @@ from typing import NamedTuple
 import numpy as np
 
 from ....eager.fork_safety import held_while_forking
-from ...ir.loop_ir import Buffer
+from ...ir.loop_ir import KernelBuffer
 from ...program.kernel_stats import bytes_of
 from ...program.native_program import Arena, Slot
 from ..program import CudaProgram
-from .protocol import Array, BufferAddresses, Device, Launch, Region
+from .protocol import Array, BufferAddresses, Device, Launch, MemoryRange
 
 ALIGNMENT_BYTES = 16  # of numbers from the CPU: kernels may read them as vectors
 MIN_STEPS_PER_GRAPH = 4  # fewer are launched one by one
@@ -137,15 +137,15 @@ class GraphReplay:
             arguments = [self._region(slot, buffer, table, memory)
                          for slot, buffer in zip(step.slots, function.arguments)]
             if function.scratch:
-                arguments.append(Region(memory.scratch, 0, _BYTE, function.scratch))
+                arguments.append(MemoryRange(memory.scratch, 0, _BYTE, function.scratch))
             yield functools.partial(self._module.launch, function, arguments)
 
-    def _region(self, slot: Slot, buffer: Buffer, table: Sequence[Array],
-                memory: CallMemory) -> Region:
+    def _region(self, slot: Slot, buffer: KernelBuffer, table: Sequence[Array],
+                memory: CallMemory) -> MemoryRange:
         array, offset = memory.arena, slot.offset
         if not isinstance(slot, Arena):
             number = self._numbers.get(slot.index)
             array = table[slot.index] if number is None else memory.numbers
             offset += number or 0
         available = (array.size * array.dtype.itemsize - offset) // buffer.dtype.itemsize
-        return Region(array, offset, buffer.dtype, min(available, buffer.size))
+        return MemoryRange(array, offset, buffer.dtype, min(available, buffer.size))

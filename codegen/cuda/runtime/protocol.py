@@ -12,7 +12,7 @@ Array = Any  # of a device
 Launch = Callable[[], None]
 
 
-class Region(NamedTuple):
+class MemoryRange(NamedTuple):
     """`size` elements in a device's memory, from byte `offset` of an array."""
 
     array: Array
@@ -24,7 +24,7 @@ class Region(NamedTuple):
 class LoadedModule(Protocol):
     """A module that a device can run."""
 
-    def launch(self, function: CudaFunction, arguments: Sequence[Region]) -> None: ...
+    def launch(self, function: CudaFunction, arguments: Sequence[MemoryRange]) -> None: ...
 
 
 class BufferAddresses(NamedTuple):

@@ -27,7 +27,7 @@ State = tuple[Tensor, ...]  # of each sequence: (h,), or (h, c) of an LSTM
 PARTS = ("y", "h", "c")  # of a layer: the h of every step, the last h, the last c of an LSTM
 
 
-class Weights(NamedTuple):
+class RecurrentWeights(NamedTuple):
     """The parameters of one direction of one layer; gates follow one another along axis 0."""
 
     w_ih: Tensor  # (gates * hidden, input)
@@ -73,14 +73,14 @@ KINDS = {"RNN_TANH": _simple(tanh), "RNN_RELU": _simple(relu),
 
 
 # ---- steps
-def of_inputs(kind: Kind, x: Tensor, w: Weights) -> Tensor:
+def of_inputs(kind: Kind, x: Tensor, w: RecurrentWeights) -> Tensor:
     """The part of the gates that inputs (n, input) give at every step: (n, gates * hidden)."""
     bias = w.b_ih if w.b_ih is None or w.b_hh is None or kind.apart else w.b_ih + w.b_hh
     out = matmul(x, transpose(w.w_ih, 0, 1))
     return out if bias is None else out + bias
 
 
-def stepper(kind: Kind, w: Weights) -> Callable[[Tensor, State], State]:
+def stepper(kind: Kind, w: RecurrentWeights) -> Callable[[Tensor, State], State]:
     """A function of the inputs' part of the gates and the state that returns the next state."""
     w_hh, bias = transpose(w.w_hh, 0, 1), w.b_hh if kind.apart else None
     w_hr = None if w.w_hr is None else transpose(w.w_hr, 0, 1)
@@ -96,7 +96,8 @@ def stepper(kind: Kind, w: Weights) -> Callable[[Tensor, State], State]:
 
 
 def stepwise(
-    kind: Kind, inputs: Tensor, sizes: Sequence[int], state: State, w: Weights, reverse: bool
+    kind: Kind, inputs: Tensor, sizes: Sequence[int], state: State, w: RecurrentWeights,
+    reverse: bool
 ) -> tuple[Tensor, State]:
     """The h of every step, packed, and each sequence's last state.
 
@@ -164,22 +165,23 @@ def beginning(kind: Kind, x: Tensor, r: Tensor, directions: int) -> State:
 
 
 # ---- a layer as one op, with all directions, and weights in the layout of ONNX
-def stored(kind: Kind, directions: Sequence[Weights]) -> list[Tensor]:
+def stored(kind: Kind, directions: Sequence[RecurrentWeights]) -> list[Tensor]:
     """W (directions, gates * hidden, input), R (.., hidden) and, if any, B (.., 2 * .. hidden)."""
     reordered = [[_reordered(x, kind.order) for x in w if x is not None] for w in directions]
     each = [[w, r, concat_same_dtype(bias, 0)] if bias else [w, r] for w, r, *bias in reordered]
     return [stack(parts) for parts in zip(*each)]
 
 
-def taken(kind: Kind, number: int, w: Tensor, r: Tensor, b: Tensor | None = None) -> Weights:
+def taken(kind: Kind, number: int, w: Tensor, r: Tensor,
+          b: Tensor | None = None) -> RecurrentWeights:
     """The weights of one direction from those that `stored` returned."""
     gates = [kind.order.index(k) for k in range(len(kind.order))]
     w_ih, w_hh = (_reordered(of_direction(x, number), gates) for x in (w, r))
     if b is None:
-        return Weights(w_ih, w_hh, None, None)
+        return RecurrentWeights(w_ih, w_hh, None, None)
     both, n = of_direction(b, number), w.shape[1]
     b_ih, b_hh = (_reordered(slice_axes(both, (k * n,), (1,), (n,)), gates) for k in range(2))
-    return Weights(w_ih, w_hh, b_ih, b_hh)
+    return RecurrentWeights(w_ih, w_hh, b_ih, b_hh)
 
 
 def _reordered(x: Tensor, gates: Sequence[int]) -> Tensor:

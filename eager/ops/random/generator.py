@@ -66,7 +66,8 @@ class Generator:
         if isinstance(seed, float) or not hasattr(seed, "__index__"):
             raise DTypeError(f"manual_seed: a seed is a whole number, not {seed!r:.80}",
                              "any int is taken, by its lowest 64 bits")
-        fresh = interpreter.source(Tensor(np.array([signed(operator.index(seed)), 0], np.int64)))
+        words = np.array([signed(operator.index(seed)), 0], np.int64)
+        fresh = interpreter.note_constant(Tensor(words))
         replace(self.state, fresh)
         return self
 
@@ -130,7 +131,7 @@ class Generator:
 
 
 def _one_step() -> Tensor:
-    return interpreter.source(Tensor(np.array([0, 1], np.int64)))  # type: ignore[no-any-return]
+    return interpreter.note_constant(Tensor(np.array([0, 1], np.int64)))  # type: ignore[no-any-return]
 
 
 default_generator = Generator(int.from_bytes(os.urandom(4), "little"))

@@ -19,7 +19,7 @@ from ...ops.create import full
 from ...uninterrupted import Uninterrupted
 from .foreach import batches, gradient, joined, narrowed, split_into, widened
 from .formulas import axpy, scale
-from .groups import Group, stored
+from .groups import ParamGroup, stored
 from .state_dicts import State, StateDictMixin, with_hooks
 from .step_numbers import PLAIN, as_count, is_zero, number
 
@@ -68,7 +68,7 @@ class Optimizer(StateDictMixin):
     def __init__(self, params: Iterable[Any], defaults: Settings) -> None:
         super().__init__()
         self.defaults = defaults
-        self.param_groups: list[Group] = []
+        self.param_groups: list[ParamGroup] = []
         self.state: dict[Tensor, State] = defaultdict(dict)
         if isinstance(params, Tensor):
             raise DTypeError(f"{self._name}: takes a list of parameters, not one tensor",
@@ -106,7 +106,7 @@ class Optimizer(StateDictMixin):
         if not isinstance(param_group, Mapping) or "params" not in param_group:
             raise DTypeError(f"{self._name}: a group is a dict with 'params', not "
                              f"{param_group!r:.80}", "as in {'params': tensors, 'lr': 0.1}")
-        group = Group({**self.defaults, **param_group})
+        group = ParamGroup({**self.defaults, **param_group})
         names, params = self._parameters(param_group["params"])
         group["params"] = params
         if names:
@@ -160,7 +160,7 @@ class Optimizer(StateDictMixin):
         raise NotImplementedError(f"{self._name} does not define step")
 
     # ---- state
-    def _begin(self, group: Group) -> None:
+    def _begin(self, group: ParamGroup) -> None:
         """Creates the state that parameters lack; equal counts share an array."""
         settings = self._settings(group, False)
         counters: dict[str, Any] = {}
@@ -173,12 +173,12 @@ class Optimizer(StateDictMixin):
                     continue
                 if name in self.counts:
                     shared = counters.setdefault(name, as_count(value))
-                    held[name] = interpreter.source(Tensor(shared._data))
+                    held[name] = interpreter.note_constant(Tensor(shared._data))
                 else:
                     both = 1 + 1j if kind(p.dtype) == "c" else 1  # fills real and imaginary part
                     held[name] = full(self._shape_of(p, name), value * both, p.dtype, p.device)
 
-    def _settings(self, group: Group, recorded: bool) -> Settings:
+    def _settings(self, group: ParamGroup, recorded: bool) -> Settings:
         return {k: v if type(v) in PLAIN else number(v, recorded)
                 for k, v in stored(group).items() if k != "params"}
 
@@ -211,7 +211,7 @@ class Optimizer(StateDictMixin):
             clear_gradients(group["params"], set_to_none)
 
     # ---- a step
-    def _step_group(self, group: Group, params: list[Tensor]) -> None:
+    def _step_group(self, group: ParamGroup, params: list[Tensor]) -> None:
         recorded = interpreter.STATE.active is not None
         settings = self._settings(group, recorded)
         first = self._first_state(params[0], settings)

@@ -8,8 +8,8 @@ from ....capture.graph.graph import Node
 from ....capture.sizes.symbolic_dim import Dim
 from ....eager.errors import ExportError
 from ....eager.ops.layers.recurrent import PARTS
-from ..writer.context import Context
-from ..writer.graph_writer import Value
+from ..writer.context import WriterContext
+from ..writer.graph_writer import OnnxValue
 from .op_table import row
 
 # By kind of layer: the operator, its attributes, and its activation if that is not the default.
@@ -38,7 +38,7 @@ def is_whole(node: Node, opset: int) -> bool:
 
 
 @row("recurrent")
-def _recurrent(c: Context, node: Node, xs: list[Value]) -> Value:
+def _recurrent(c: WriterContext, node: Node, xs: list[OnnxValue]) -> OnnxValue:
     """A result of the operator; all results share one node."""
     p = node.params
     key = (*xs, p["kind"], p["directions"])
@@ -47,11 +47,11 @@ def _recurrent(c: Context, node: Node, xs: list[Value]) -> Value:
     return c.writer.shared[key][PARTS.index(p["part"])]
 
 
-def _layer(c: Context, node: Node, xs: list[Value]) -> list[Value]:
+def _layer(c: WriterContext, node: Node, xs: list[OnnxValue]) -> list[OnnxValue]:
     p, hidden = node.params, node.inputs[2].type.shape[2]
     kind, attributes, activation = _OPERATORS[p["kind"]]
     weights, state = xs[:3 + p["bias"]], xs[3 + p["bias"]:]
-    inputs: list[Value | None] = [*weights]
+    inputs: list[OnnxValue | None] = [*weights]
     if state:
         inputs += [*[None] * (5 - len(weights)), *state]
     if activation:

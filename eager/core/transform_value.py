@@ -13,7 +13,7 @@ _OPERATORS = ("neg pos abs invert add radd sub rsub mul rmul truediv rtruediv fl
               "rrshift eq ne lt le gt ge bool int float index complex array array_ufunc").split()
 
 
-class Traced:
+class TransformValue:
     """A value of a transform: its type and the tensors that it consists of.
 
     `Tensor(data)` holds it like an array, so that the tape and all code that passes data on work.
@@ -62,11 +62,11 @@ class Traced:
         """The text of `repr`."""
         raise NotImplementedError
 
-    def detached(self) -> Traced:
+    def detached(self) -> TransformValue:
         """This value without derivatives."""
         raise NotImplementedError
 
-    def untaped(self) -> Traced:
+    def untaped(self) -> TransformValue:
         """This value, detached from the tapes."""
         raise NotImplementedError
 
@@ -89,9 +89,9 @@ class Traced:
     __hash__ = object.__hash__
 
 
-def _raising(self: Traced, *_: Any, **__: Any) -> Any:
+def _raising(self: TransformValue, *_: Any, **__: Any) -> Any:
     raise self.outlived()
 
 
 for _name in _OPERATORS:
-    setattr(Traced, f"__{_name}__", _raising)
+    setattr(TransformValue, f"__{_name}__", _raising)
