@@ -76,8 +76,8 @@ def _operations(device: Any, blocks: int) -> float:
     loaded, x = device.load(PEAK), device.upload(np.full(_THREADS, 0.5, np.float32))
     function = CudaFunction("chains", (Kernel("chains", (), (), (), Var("task"), 1, ()),), blocks,
                             _THREADS, 0)
-    region = MemoryRange(x, 0, x.dtype, _THREADS)
-    seconds = _fastest(lambda: loaded.launch(function, [region]))
+    memory = MemoryRange(x, 0, x.dtype, _THREADS)
+    seconds = _fastest(lambda: loaded.launch(function, [memory]))
     return 2.0 * _CHAINS * _STEPS * _THREADS * blocks / seconds
 
 

@@ -192,7 +192,7 @@ class RadixSort(SortedRows):
     def row(self, task: Index, row: Index) -> list[Stmt]:
         base = as_index(0) if self.short else task * (2 * self.length)
         var, digit = counter("digit", self.bits // _DIGIT_BITS)
-        position, i = counter("place", self.count)
+        position, i = counter("position", self.count)
         order = loop_ir.load(self.order, (base + self._offset + i).expr())
         return [
             self._store_keys(row, base),
@@ -335,7 +335,7 @@ class RadixSort(SortedRows):
     def _distribute_one(self, base: Index, i: Index, shift: ExprValue, counts: Index) -> list[Stmt]:
         """Statements that move a key and its index to the next position of its digit."""
         key, at = Register("own", self.key), Register("at", POSITION)
-        index, source = Register("place", POSITION), (base + self._offset + i).expr()
+        index, source = Register("position", POSITION), (base + self._offset + i).expr()
         digit = (counts + atom(_digit(loop_ir.read(key), shift), (0, 255))).expr()
         position = cast(ExprValue(loop_ir.read(at)), INT).expr
         target = (base + self.length - self._offset + atom(position, (0, self.length - 1))).expr()

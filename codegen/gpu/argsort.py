@@ -243,7 +243,7 @@ class MergeSortedRows(BlockSortedRows):
         pair = low, high
         indices = {b: [self._bank_swizzle(b, i) for i in pair] for b in (self.keys, self.positions)}
         keys, positions = ([Register(f"{kind}{n}", dtype) for n in (1, 2)]
-                           for kind, dtype in (("key", self.key), ("place", POSITION)))
+                           for kind, dtype in (("key", self.key), ("position", POSITION)))
         (k1, k2), (p1, p2) = ([loop_ir.read(r) for r in pair] for pair in (keys, positions))
         swap = call("or", _less(k2, k1), call("and", _equal(k1, k2), _less(p2, p1)))
         read = [Assign(r, loop_ir.load(b, i))

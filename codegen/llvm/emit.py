@@ -193,7 +193,7 @@ class LlvmEmitter(LlvmControlFlow):
             numbers = f"i32 {s.writes:d}, i32 {cache}, i32 1"
             self.raw(f"call void @llvm.prefetch.p0({p.typed}, {numbers})")
 
-    # A square block turned
+    # Transposed square blocks
 
     def _transpose(self, s: Transpose) -> None:
         if self.lane is not None:

@@ -115,10 +115,10 @@ _LOOP = """
 define void @fusewire_steps(ptr %self, ptr %table, ptr %arena, i64 %from, i64 %to MORE) #0 {
 entry:
   %slots.slot = getelementptr %program, ptr %self, i64 0, i32 1
-  %most.place = getelementptr %program, ptr %self, i64 0, i32 2
+  %most.slot = getelementptr %program, ptr %self, i64 0, i32 2
   %list = load ptr, ptr %self
   %slots = load ptr, ptr %slots.slot
-  %most = load i64, ptr %most.place
+  %most = load i64, ptr %most.slot
   %buffers = alloca ptr, i64 %most, align 16
   %own = alloca ptr, align 8
   store ptr %arena, ptr %own

@@ -77,7 +77,7 @@ class _LevelAssignment:
     def __init__(self, graph: Graph, nodes: Sequence[Node], no_code: Mapping[Node, str],
                  placements: Mapping[Node, Placement]) -> None:
         self.nodes, self.no_code, self.outputs = nodes, no_code, set(graph.outputs)
-        self.device = {n: place or CPU for n, place in placements.items()}
+        self.device = {n: device or CPU for n, device in placements.items()}
         self.base: dict[Node, Node | None] = {}
         for n in nodes:
             self.base[n] = self._memory_base(n)

@@ -229,8 +229,8 @@ class _PersistentBuffers:
         persistent = {plan.buffers[plan.graph.inputs[i]] for i in plan.graph.persistent}
         available = {*persistent, *[plan.buffers[n] for n in plan.constants]}
         self.launches, _ = prepacked_launches(launches, available, plan.arguments)
-        self.sources: dict[KernelBuffer,
-                           dict[KernelBuffer, None]] = {}  # the kept inputs it is made of
+        # the persistent inputs that each prepacked buffer is computed from
+        self.sources: dict[KernelBuffer, dict[KernelBuffer, None]] = {}
         self._views: dict[Any, BufferView] = {}
         for launch in self.launches:
             reads, writes = buffers_of(launch)

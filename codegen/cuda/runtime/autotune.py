@@ -75,11 +75,11 @@ class TimedChoice(CandidateChoice):
 
     def _arguments(self, function: CudaFunction,
                    arrays: dict[KernelBuffer, Any]) -> list[MemoryRange]:
-        regions = [MemoryRange(arrays[b], 0, b.dtype, b.size) for b in function.arguments]
+        arguments = [MemoryRange(arrays[b], 0, b.dtype, b.size) for b in function.arguments]
         if function.scratch:
             scratch = self.device.empty((function.scratch,), _BYTE)
-            regions.append(MemoryRange(scratch, 0, _BYTE, function.scratch))
-        return regions
+            arguments.append(MemoryRange(scratch, 0, _BYTE, function.scratch))
+        return arguments
 
 
 def _load_choice(entry: str, candidates: Candidates) -> str | None:

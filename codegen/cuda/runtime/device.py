@@ -1,4 +1,4 @@
-"""A GPU through CuPy: the only module in which generated kernels meet CuPy.
+"""A GPU through CuPy: the only module in which generated kernels are passed to CuPy.
 
 Kernels run on CuPy's current stream, one after the other. Only `download` and `synchronize`
 wait for them. CuPy is imported when a GPU is first requested.
@@ -257,6 +257,6 @@ def check_launch(function: CudaFunction, static_shared: int, limit: int) -> None
                            f"shared memory; a block has at most {limit}")
 
 
-def _address_of(region: MemoryRange) -> int:
-    """The address of a region on the GPU."""
-    return int(region.array.data.ptr) + region.offset
+def _address_of(memory: MemoryRange) -> int:
+    """The address of a range of memory on the GPU."""
+    return int(memory.array.data.ptr) + memory.offset
