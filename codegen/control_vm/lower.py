@@ -25,7 +25,13 @@ from ...eager.uninterrupted import Uninterrupted
 from ..llvm.control_vm import COUNTS, ENDED, UNFINISHED, UNKNOWN, Opcode
 from ..program.executable import Executable
 from ..program.kernel_stats import bytes_of
-from ..program.native_call import SHORT_NANOSECONDS, Launch, NativeCall, launcher, make_ready
+from ..program.native_call import (
+    SHORT_NANOSECONDS,
+    LaunchFunction,
+    NativeCall,
+    launcher,
+    make_ready,
+)
 from ..runtime.cpython.data_pointers import aligned
 from .assembler import (
     ControlAssembler,
@@ -285,7 +291,7 @@ class NativeControl:
         self._arenas: list[Any] = []
         short = sum(p.program.cost for p in assembler.programs) < SHORT_NANOSECONDS
 
-        def call(fresh: bool, keeps_lock: bool, overwritten: Sequence[int] = ()) -> Launch:
+        def call(fresh: bool, keeps_lock: bool, overwritten: Sequence[int] = ()) -> LaunchFunction:
             descriptor = image.descriptor(fresh, SHORT_NANOSECONDS
                                           if keeps_lock else _SIGNAL_CHECK_NANOSECONDS)
             native_call = NativeCall("fusewire_control", address_of(descriptor), keeps_lock, arrays,

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from ..gpu.barriers import Path, barrier_points
+from ..gpu.barriers import StatementPath, barrier_points
 from ..gpu.thread_mapping import WARP, ThreadMapping
 from ..ir.affine_index import Index
 from ..ir.axis_coalescing import linear_form
@@ -61,7 +61,7 @@ class CudaEmitter(CudaExpressions):
         self.statements(self.kernel.body, ())
         return self.lines
 
-    def statements(self, body: Iterable[Stmt], path: Path) -> None:
+    def statements(self, body: Iterable[Stmt], path: StatementPath) -> None:
         """Writes statements in order; the registers that they declare end with them."""
         before = dict(self.registers)
         for index, s in enumerate(body):
@@ -163,7 +163,7 @@ class CudaEmitter(CudaExpressions):
         return f"({self.pointers[buffer]} + {self.value(index)})"
 
     # ---- branches and loops
-    def _if(self, s: If, path: Path) -> None:
+    def _if(self, s: If, path: StatementPath) -> None:
         condition = scalar.convert(self.value(s.condition), s.condition.dtype, BOOL)
         self.open(f"if ({condition})")
         self.statements(s.body, path)
@@ -176,7 +176,7 @@ class CudaEmitter(CudaExpressions):
         changed += [x.register for x in walk(body) if isinstance(x, (Assign, Update))]
         self.invalidate(changed)
 
-    def _for(self, s: For, path: Path) -> None:
+    def _for(self, s: For, path: StatementPath) -> None:
         start, stop = self.ranges.of(s.start), self.ranges.of(s.stop)
         self._invalidate_changes(s.body)
         first, last = self.value(s.start), self.value(s.stop)
@@ -189,7 +189,7 @@ class CudaEmitter(CudaExpressions):
             self._serial(s, path, first, last)
         self._invalidate_changes(s.body)
 
-    def _serial(self, s: For, path: Path, first: str, last: str) -> None:
+    def _serial(self, s: For, path: StatementPath, first: str, last: str) -> None:
         name = self._counter(s.var)
         if s.unroll > 1:
             self.line(f"#pragma unroll {s.unroll}")
@@ -257,7 +257,7 @@ class CudaEmitter(CudaExpressions):
         return name
 
     # ---- lanes
-    def _lanes(self, s: For, path: Path, first: str, last: str) -> None:
+    def _lanes(self, s: For, path: StatementPath, first: str, last: str) -> None:
         reductions = self.reducer.reductions_of(s, self.registers)
         outer = {r: self.registers[r] for r in reductions}
         for r, op in reductions.items():
@@ -272,7 +272,7 @@ class CudaEmitter(CudaExpressions):
             value = scalar.apply(op, [outer[r], total], [r.dtype, r.dtype], r.dtype)
             self.line(f"{outer[r]} = {value};")
 
-    def _thread_iterations(self, s: For, path: Path, first: str, last: str) -> None:
+    def _thread_iterations(self, s: For, path: StatementPath, first: str, last: str) -> None:
         """Writes the iterations of a thread; a few are unrolled."""
         threads, name = self.mapping.group_threads, self._counter(s.var)
         index_type = self.type_of(s.var)

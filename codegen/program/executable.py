@@ -21,7 +21,14 @@ from ...eager.arrays.shapes import TensorType
 from ..ir.loop_ir import Kernel, KernelBuffer
 from ..runtime.cpython.data_pointers import address, aligned
 from .kernel_stats import bytes_of, kernel_facts, kernel_table
-from .native_call import NOTHING, SHORT_NANOSECONDS, Launch, NativeCall, launcher, make_ready
+from .native_call import (
+    NOTHING,
+    SHORT_NANOSECONDS,
+    LaunchFunction,
+    NativeCall,
+    launcher,
+    make_ready,
+)
 from .native_program import NativeProgram
 
 
@@ -104,7 +111,7 @@ class Executable:
         self._launch = self._launcher(program.address, self._constants)
 
     def _launcher(self, program: int, constants: list[Any], same: Mapping[int, Any] = NOTHING
-                  ) -> Launch:
+                  ) -> LaunchFunction:
         """launch(arrays, results, arena) runs the `program`. It refuses unexpected arrays, which
         `_slow_call` handles, and inputs other than the `same` arrays."""
         keeps_lock = self.program.cost < SHORT_NANOSECONDS

@@ -16,7 +16,7 @@ from ...ir.loop_ir import For, Kernel, KernelBuffer, Stmt, const
 from ...ir.target_info import Machine
 from ..gemm.pack_loops import pack_loops
 from ..partition_work import buffers_of
-from .matrices import Matrix, on_both_sides
+from .matrices import FractionMatrix, on_both_sides
 from .tile_grid import TileBlock, TileGrid
 
 LINE = 16  # float32 in a cache line
@@ -41,7 +41,7 @@ class InputTiles:
 
     source: InputSource
     grid: TileGrid
-    matrix: Matrix
+    matrix: FractionMatrix
     machine: Machine
     name: str
     dtype: loop_ir.DType

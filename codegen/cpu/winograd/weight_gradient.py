@@ -22,7 +22,7 @@ from ..gemm.plan import choose_tile_rows
 from ..partition_work import buffers_of
 from .convolution import Convolution
 from .input_transform import LINE, InputSource, InputTiles, odd_lines
-from .matrices import KERNEL, Matrix, on_both_sides, transposed
+from .matrices import KERNEL, FractionMatrix, on_both_sides, transposed
 from .output_transform import transpose_rows
 from .tile_grid import TileGrid, clipped_count, even_part, full_blocks
 
@@ -72,7 +72,7 @@ class WeightGradient:
         source = InputSource(of.filters, of.space, (0, 0), element)
         return self._tiles(source, transposed(of.transforms.output), "back")
 
-    def _tiles(self, source: InputSource, matrix: Matrix, name: str) -> InputTiles:
+    def _tiles(self, source: InputSource, matrix: FractionMatrix, name: str) -> InputTiles:
         return InputTiles(source, self.grid, matrix, self.of.machine, f"{self.of.name}_{name}",
                           self.of.dtype, panels=True)
 

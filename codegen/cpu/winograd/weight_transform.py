@@ -14,7 +14,7 @@ from ...ir.target_info import Machine
 from ..gemm.pack_loops import pack_loops
 from ..partition_work import buffers_of
 from .input_transform import odd_lines
-from .matrices import KERNEL, Matrix, on_both_sides
+from .matrices import KERNEL, FractionMatrix, on_both_sides
 from .tile_grid import clipped_count, even_part
 
 _MAX_CHANNELS_PER_TASK = 32  # transformed at once
@@ -29,7 +29,7 @@ class WeightTransform:
     filters: int
     channels: int
     element: Callable[[Index, Index, Index, Index], ExprValue]
-    matrix: Matrix
+    matrix: FractionMatrix
     machine: Machine
     name: str
     dtype: loop_ir.DType

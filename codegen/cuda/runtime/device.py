@@ -25,7 +25,7 @@ from ..module import CudaFunction
 from . import blas, cubin_cache
 from .autotune import TimedChoice
 from .nvrtc import CompiledModule
-from .protocol import Array, BufferAddresses, Launch, MemoryRange
+from .protocol import Array, BufferAddresses, DeviceLaunch, MemoryRange
 
 MAX_GRID_BLOCKS = 2**31 - 1  # of a grid
 MAX_BLOCK_THREADS = 1024  # of a block
@@ -129,7 +129,7 @@ class CupyDevice:
             return array
         return self.copy(array)
 
-    def seconds(self, work: Launch, graph: bool = True) -> float:
+    def seconds(self, work: DeviceLaunch, graph: bool = True) -> float:
         """The time that the GPU takes for the launches of `work`: the minimum of several
         measurements.
 
@@ -145,7 +145,7 @@ class CupyDevice:
             launch = self.capture(repeat_work, []).launch if graph else repeat_work
             return min(self._elapsed(launch) for _ in range(3)) / TIMED_REPEATS
 
-    def _elapsed(self, launch: Launch) -> float:
+    def _elapsed(self, launch: DeviceLaunch) -> float:
         cuda = self._cupy.cuda
         begin, end = cuda.Event(), cuda.Event()
         begin.record()
@@ -159,7 +159,7 @@ class CupyDevice:
         with self._device:
             self._cupy.cuda.get_current_stream().synchronize()
 
-    def capture(self, work: Launch, arrays: Sequence[Array]) -> CupyGraph:
+    def capture(self, work: DeviceLaunch, arrays: Sequence[Array]) -> CupyGraph:
         """The launches of `work` as a graph; nothing runs now.
 
         The graph uses the present addresses of the arguments and keeps `arrays` alive, which

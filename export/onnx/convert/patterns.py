@@ -215,11 +215,11 @@ def _is_number(node: Node, value: object) -> bool:
     return node.op == "const" and not node.type.shape and bool(node.params["value"] == value)
 
 
-Pattern = Callable[[Node, Users], Fused | None]
-PATTERNS: dict[str, list[Pattern]] = {
+OperatorPattern = Callable[[Node, Users], Fused | None]
+PATTERNS: dict[str, list[OperatorPattern]] = {
     "add": [_linear, _conv_bias, _scaled_norm], "multiply": [_scaled_norm],
     "contract": [_attention, _linear], "divide": [_mean, _pool_mean], "take": [_indices],
     "reshape": [_attention, _pixels], "minimum": [_clip], "where": [_prelu],
     "index_put": [_index_put],
 }
-SINCE: dict[Pattern, int] = {_attention: attention.SINCE}
+SINCE: dict[OperatorPattern, int] = {_attention: attention.SINCE}
