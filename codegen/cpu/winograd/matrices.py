@@ -87,8 +87,8 @@ def transposed(matrix: FractionMatrix) -> FractionMatrix:
 Square = Sequence[Sequence[Expr]]
 
 
-def on_both_sides(matrix: FractionMatrix, square: Square, name: str) -> tuple[list[Stmt],
-                                                                              list[Register]]:
+def on_both_sides(matrix: FractionMatrix, square: Square, name: str
+                  ) -> tuple[list[Stmt], list[Register]]:
     """Statements that apply a matrix to the columns and then to the rows of a square, and the
     result registers, row by row."""
     all_statements: list[Stmt] = []
