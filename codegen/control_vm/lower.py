@@ -146,18 +146,18 @@ class _ControlLowering:
         self.lower_block(branch.outcomes.get(False), live, depth + 1)
 
     def _lower_loop(self, loop: LoopHeader, live: LiveValues, depth: int) -> None:
-        assembler, entry, first = self.assembler, loop.entry, len(self.assembler.registers)
-        numbers = [self.arithmetic.value(f, live) for f in entry.formulas]
-        values = [*(live[v] for v in entry.values), *numbers]
-        sizes = [*[bytes_of([p.type]) for p in entry.phis], *[SCALAR_BYTES] * len(numbers)]
+        assembler, enter, first = self.assembler, loop.entry, len(self.assembler.registers)
+        numbers = [self.arithmetic.value(f, live) for f in enter.formulas]
+        values = [*(live[v] for v in enter.values), *numbers]
+        sizes = [*[bytes_of([p.type]) for p in enter.phis], *[SCALAR_BYTES] * len(numbers)]
         phis = [assembler.register(size) for size in sizes]
         for phi, value, size in zip(phis, values, sizes):
             assembler.copy(phi, value, size)
-        self.arithmetic.bind_phis(phis[len(entry.phis):], numbers)
+        self.arithmetic.bind_phis(phis[len(enter.phis):], numbers)
         carried = list(zip(phis, sizes))
         self._open_loops.append(_LoopContext(len(self.loops), len(assembler), carried, first))
         self.loops.append(loop)
-        inside = {**live, **dict(zip((*entry.phis, *entry.symbols), phis))}
+        inside = {**live, **dict(zip((*enter.phis, *enter.symbols), phis))}
         self.lower_block(loop.body, inside, depth + 1)
         self._open_loops.pop()
 
