@@ -13,7 +13,7 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import Any
 
 from ...eager.core.tensor import Tensor
-from ...eager.core.tracer import Traced
+from ...eager.core.transform_value import TransformValue
 from ..graph.graph import param_key
 from ..heap.access_path import KnownObject
 from ..heap.code_tracker import followed
@@ -178,7 +178,7 @@ class FrameState:
     def _tensor(self, tensor: Tensor) -> Any:
         self.tensors.append(tensor)
         array = tensor._data
-        if isinstance(array, Traced):  # a transform surrounds the loop
+        if isinstance(array, TransformValue):  # a transform surrounds the loop
             self.equal = False
             return None
         gradient = None if tensor._grad is None else self._value(tensor._grad)

@@ -182,7 +182,7 @@ class ExportTracer(Tracer):
         self._stale_arrays.pop(id(array), None)
         super().bind(array, node)
 
-    def source(self, tensor: Tensor) -> None:
+    def note_constant(self, tensor: Tensor) -> None:
         with self.sizes.recording(False):
             self.node_of(tensor)
 

@@ -153,7 +153,7 @@ class Tracer(PathMerging):
         self._flush_lazy()
         out, node = Tensor(run(op, x._data)), self.node_of(x)
         if node.op == "const":
-            self.source(out)
+            self.note_constant(out)
             return out
         with self.sizes.recording(False):
             measured = self.names.measured(op, node, self.sizes, out._data.shape[0])
@@ -169,9 +169,9 @@ class Tracer(PathMerging):
         with self.sizes.recording(False):
             return self.node_of(tensor).type.shape
 
-    def source(self, tensor: Tensor) -> None:
+    def note_constant(self, tensor: Tensor) -> None:
         if self.lazy is not None:
-            self.lazy.source(tensor)
+            self.lazy.note_constant(tensor)
         array = tensor._data
         if array.size <= _MAX_CONSTANT_ELEMENTS:
             self.bind(array, constant(self.nodes, array))

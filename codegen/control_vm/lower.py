@@ -25,7 +25,13 @@ from ...eager.uninterrupted import Uninterrupted
 from ..llvm.control_vm import COUNTS, ENDED, UNFINISHED, UNKNOWN, Opcode
 from ..program.executable import Executable
 from ..program.kernel_stats import bytes_of
-from ..program.native_call import SHORT_NANOSECONDS, Launch, NativeCall, launcher, make_ready
+from ..program.native_call import (
+    SHORT_NANOSECONDS,
+    LaunchFunction,
+    NativeCall,
+    launcher,
+    make_ready,
+)
 from ..runtime.cpython.data_pointers import aligned
 from .assembler import (
     ControlAssembler,
@@ -99,8 +105,8 @@ class _ControlLowering:
         if block is None or any(s.executable is None for s in block.segments):
             self.assembler.add(Opcode.RET, UNKNOWN)  # the slow path compiles new segments
             return
-        for stage in block.segments:
-            live = self._lower_segment(stage, live)
+        for segment in block.segments:
+            live = self._lower_segment(segment, live)
         if isinstance(block, Branch):
             self._lower_branch(block, live, depth)
         elif isinstance(block, LoopHeader):
@@ -118,25 +124,25 @@ class _ControlLowering:
 
     # ---- programs
 
-    def _lower_segment(self, stage: Segment, live: LiveValues) -> LiveValues:
-        program, inputs = self._program_and_inputs(stage, live)
+    def _lower_segment(self, segment: Segment, live: LiveValues) -> LiveValues:
+        program, inputs = self._program_and_inputs(segment, live)
         results = [self.assembler.register(bytes_of([t])) for t in program.interface.results]
-        return {**live, **dict(zip(stage.outputs, self.assembler.run(program, inputs, results)))}
+        return {**live, **dict(zip(segment.outputs, self.assembler.run(program, inputs, results)))}
 
-    def _program_and_inputs(self, stage: Segment, live: LiveValues) -> tuple[Executable,
+    def _program_and_inputs(self, segment: Segment, live: LiveValues) -> tuple[Executable,
                                                                              list[ControlOperand]]:
         """The program of a segment, and the operands of its inputs."""
-        program = stage.executable
+        program = segment.executable
         if type(program) is not Executable or program.interface.has_checks \
                 or program.interface.sizes:
             raise NotNativelyControlled("one of its graphs is not a native program of fixed sizes")
-        inputs = [ControlOperand("array", self.array_numbers[p]) for p in stage.paths]
-        for node in stage.inputs.numbers:
-            number = self.arithmetic.value(stage.names.numbers[node], live)
+        inputs = [ControlOperand("array", self.array_numbers[p]) for p in segment.paths]
+        for node in segment.inputs.numbers:
+            number = self.arithmetic.value(segment.names.numbers[node], live)
             inputs.append(self.arithmetic.operand(number, node))
-        return program, [*inputs, *(live[n] for n in stage.inputs.registers)]
+        return program, [*inputs, *(live[n] for n in segment.inputs.registers)]
 
-    # ---- places
+    # ---- blocks
 
     def _lower_branch(self, branch: Branch, live: LiveValues, depth: int) -> None:
         if branch.kind != "bool":
@@ -232,35 +238,36 @@ class _ControlLowering:
             self.assembler.copy(phi, moved.get(value, value), size)
 
     def _lower_exit(self, exit_block: Exit, live: LiveValues) -> None:
-        leaf, *others = exit_block.exits
-        if leaf.exit_guards and others:  # else the first one fits all calls that come here
+        trace_exit, *others = exit_block.exits
+        if trace_exit.exit_guards and others:  # else the first one fits all calls that come here
             raise NotNativelyControlled("an exit depends on guards that Python evaluates")
-        if leaf.backward is not None or leaf.segment is None:
+        if trace_exit.backward is not None or trace_exit.segment is None:
             raise NotNativelyControlled("its results have a backward")
-        if leaf.segment.executable is None:
+        if trace_exit.segment.executable is None:
             self.assembler.add(Opcode.RET, UNKNOWN)
             return
         numbers = {f: self.arithmetic.pinned_copy(self.arithmetic.value(f, live))
-                   for f in leaf.formulas}
-        program, inputs = self._program_and_inputs(leaf.segment, live)
-        self._note_overwritten(leaf, program, inputs)
+                   for f in trace_exit.formulas}
+        program, inputs = self._program_and_inputs(trace_exit.segment, live)
+        self._note_overwritten(trace_exit, program, inputs)
         result_types: list[Any] = []
         results = [self._result_operand(t.shape, t.dtype, result_types)
                    for t in program.interface.results]
         outputs = self.assembler.run(program, inputs, results)
-        for i, (slot, node) in enumerate(zip(outputs, leaf.segment.outputs)):
+        for i, (slot, node) in enumerate(zip(outputs, trace_exit.segment.outputs)):
             if slot.kind == "register":
                 outputs[i] = self._result_operand(node.type.shape, node.type.dtype, result_types)
                 self.assembler.copy(outputs[i], slot, bytes_of([node.type]))
         self.assembler.add(Opcode.RET, len(self.exits))
-        self.exits.append(_LoweredExit(leaf, list(zip(outputs, program.interface.shapes)), numbers))
+        shaped = list(zip(outputs, program.interface.shapes))
+        self.exits.append(_LoweredExit(trace_exit, shaped, numbers))
 
-    def _note_overwritten(self, leaf: TraceExit, program: Executable,
+    def _note_overwritten(self, trace_exit: TraceExit, program: Executable,
                           inputs: Sequence[ControlOperand]) -> None:
         """Notes the arrays that a path overwrites in its last program."""
         overwritten = {inputs[i] for i in program.interface.overwritten}
-        if overwritten and leaf.exit_guards:
-            self.checked_first.append(leaf)
+        if overwritten and trace_exit.exit_guards:
+            self.checked_first.append(trace_exit)
         if any(inputs.count(slot) > 1 for slot in overwritten):
             raise NotNativelyControlled("an array that it overwrites is passed twice")
         self.overwritten |= {slot.number for slot in overwritten}
@@ -330,10 +337,10 @@ class NativeControl:
         self._arenas: list[Any] = []
         short = sum(p.program.cost for p in assembler.programs) < SHORT_NANOSECONDS
 
-        def call(fresh: bool, keeps_lock: bool, overwritten: Sequence[int] = ()) -> Launch:
+        def call(fresh: bool, keeps_lock: bool, overwritten: Sequence[int] = ()) -> LaunchFunction:
             descriptor = image.descriptor(fresh, SHORT_NANOSECONDS
                                           if keeps_lock else _SIGNAL_CHECK_NANOSECONDS)
-            native_call = NativeCall("fusewire_ways", address_of(descriptor), keeps_lock, arrays,
+            native_call = NativeCall("fusewire_control", address_of(descriptor), keeps_lock, arrays,
                                      len(assembler.results), overwritten)
             return launcher(native_call, assembler.constants,
                             keep_alive=(descriptor, image, assembler.programs))

@@ -253,7 +253,7 @@ def _taken(x: Tensor, rows: Any) -> Tensor:
     if count and np.array_equal(rows, np.arange(rows[0], rows[0] + count)):
         start = (int(rows[0]), *(0,) * (x.ndim - 1))
         return slice_axes(x, start, (1,) * x.ndim, (count, *x.shape[1:]))
-    index = interpreter.source(Tensor(np.asarray(rows, np.int64)))
+    index = interpreter.note_constant(Tensor(np.asarray(rows, np.int64)))
     return apply(take_op, (x, index), {"axis": 0})
 
 
@@ -404,7 +404,7 @@ def _together(paths: list[PathResult], out_axes: Any) -> Any:
 def _sort_by_row(x: Tensor, rows: Any) -> Tensor:
     if np.array_equal(rows, np.arange(len(rows))):
         return x
-    index = interpreter.source(Tensor(np.argsort(rows)))
+    index = interpreter.note_constant(Tensor(np.argsort(rows)))
     return apply(take_op, (x, index), {"axis": 0})
 
 

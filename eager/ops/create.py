@@ -10,7 +10,7 @@ import numpy as np
 from .. import interpreter
 from ..arguments import check_number, names_itself
 from ..arrays import devices, dtypes
-from ..arrays.devices import placed
+from ..arrays.devices import resolve_device
 from ..arrays.shapes import TensorType, axis_of, sizes_of
 from ..core.dispatch import create
 from ..core.op import Op, define
@@ -76,7 +76,7 @@ def full(shape: Any, fill_value: Any, dtype: Any = None, device: Any = None) -> 
         tensor([[7, 7],
                 [7, 7]])
     """
-    device_name = placed(device)
+    device_name = resolve_device(device)
     if isinstance(fill_value, interpreter.Symbol):
         one = fill_value.__tensor__(dtype)
         if one is not None:  # adding -0.0 changes no number
@@ -210,7 +210,7 @@ def iota(shape: Any, axis: int, dtype: Any = dtypes.int64, device: Any = None) -
     if chosen.kind == "b":
         raise DTypeError("iota: indices are numbers, not bool", "compare it: fw.iota(...) > 0")
     params = {"shape": sizes, "axis": axis_of("iota", axis, len(sizes)), "dtype": chosen}
-    return create(iota_op, params, placed(device))
+    return create(iota_op, params, resolve_device(device))
 
 
 def arange(
@@ -235,7 +235,7 @@ def arange(
         >>> fw.arange(3), fw.arange(0, 1, 0.25)
         (tensor([0, 1, 2]), tensor([0.  , 0.25, 0.5 , 0.75]))
     """
-    device_name = placed(device)
+    device_name = resolve_device(device)
     start, stop = (0, start) if stop is None else (start, stop)
     for name, value in (("start", start), ("stop", stop), ("step", step)):
         if isinstance(check_number("arange", name, value), float) and not math.isfinite(value):
@@ -296,7 +296,7 @@ def asarray(
     if not isinstance(obj, (Tensor, np.ndarray)):
         obj = _buffer(obj)
     source = obj.device if isinstance(obj, Tensor) else devices.CPU
-    target = source if device is None else placed(device)
+    target = source if device is None else resolve_device(device)
     shared = isinstance(obj, (Tensor, np.ndarray)) and chosen in (None, obj.dtype) \
         and target == source
     if copy is False and not shared:

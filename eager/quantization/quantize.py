@@ -21,7 +21,7 @@ from .attention import is_splittable_attention, with_linear_projections
 from .batchnorm_folding import Readers, fold
 from .calibration import Batches, called, carry_hooks, layer_input, observing
 from .observers import OBSERVERS, Seen
-from .qparams import Grid
+from .qparams import QuantParams
 from .report import Difference, LayerReport, Report
 from .select import Skipped, chosen
 
@@ -70,7 +70,7 @@ class _Settings:
             raise ArgumentError(f"quantize: percentile is above 50 and at most 100, got "
                                 f"{self.percentile!r}", "99.99 leaves out one number in 10,000")
 
-    def grid(self, seen: Seen) -> Grid:
+    def grid(self, seen: Seen) -> QuantParams:
         """The grid of a layer's inputs."""
         return OBSERVERS[self.observer](seen, self.symmetric, self.percentile)
 

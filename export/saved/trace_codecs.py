@@ -253,7 +253,8 @@ def _no_backend(graph: Graph) -> Any:
 
 
 def _write_exit_block(x: Exit, to: Encoder) -> list[Any]:
-    return [to.value([leaf for leaf in x.exits if to.about.keeps(leaf)]), to.value(x.segments)]
+    kept = [trace_exit for trace_exit in x.exits if to.about.keeps(trace_exit)]
+    return [to.value(kept), to.value(x.segments)]
 
 
 def _fill_exit_block(target: Exit, parts: list[Any], of: Decoder) -> None:
@@ -265,8 +266,8 @@ def _new(cls: type) -> Any:
 
 
 _TREE: dict[type, Codec] = {
-    TraceExit: Codec("leaf", _write_trace_exit, _new(TraceExit), id, _fill_trace_exit),
-    Segment: Codec("stage", _write_segment, _new(Segment), id, _fill_segment),
+    TraceExit: Codec("exit", _write_trace_exit, _new(TraceExit), id, _fill_trace_exit),
+    Segment: Codec("segment", _write_segment, _new(Segment), id, _fill_segment),
     Exit: Codec("ends", _write_exit_block, _new(Exit), id, _fill_exit_block),
     Branch: filled(Branch, ("subject", "kind", "site", "outcomes", "segments")),
     SizeDefinition: filled(SizeDefinition, ("element", "site", "body", "segments")),

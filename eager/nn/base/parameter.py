@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, NoReturn
 
 from ... import interpreter
-from ...arrays.devices import placed
+from ...arrays.devices import resolve_device
 from ...arrays.dtypes import DEFAULT_FLOAT, as_dtype, kind
 from ...core.tensor import Tensor, tensor
 from ...errors import DTypeError, StateError
@@ -77,7 +77,7 @@ class Unknown:
     """Stands for an array without a shape yet: every access but dtype and device is an error."""
 
     def __init__(self, dtype: Any, device: Any = None) -> None:
-        self.dtype, self.device = dtype, placed(device)
+        self.dtype, self.device = dtype, resolve_device(device)
 
     def __getattr__(self, name: str) -> NoReturn:
         if name.startswith("__"):

@@ -8,7 +8,7 @@ from ...arguments import check_choice, check_whole
 from ...core.tensor import Tensor
 from ...errors import ShapeError
 from ...ops.create import zeros
-from ...ops.layers.recurrent import KINDS, Weights, of_inputs, stepper
+from ...ops.layers.recurrent import KINDS, RecurrentWeights, of_inputs, stepper
 from ...ops.shape.view import reshape
 from ..base.parameter import Parameter
 from .base import Recurrent
@@ -73,7 +73,7 @@ class RNNCellBase(Recurrent):
                 raise ShapeError(f"{type(self).__name__}: for the input {input.shape} each tensor "
                                  f"of hx must be {shape}, got {s.shape}")
         kind, rows = KINDS[self.mode], (-1, self.hidden_size)
-        weights = Weights(self.weight_ih, self.weight_hh, self.bias_ih, self.bias_hh)
+        weights = RecurrentWeights(self.weight_ih, self.weight_hh, self.bias_ih, self.bias_hh)
         from_input = of_inputs(kind, reshape(input, (-1, self.input_size)), weights)
         next_state = stepper(kind, weights)(from_input, tuple(reshape(s, rows) for s in state))
         return self._as_hx(tuple(reshape(s, shape) for s in next_state))

@@ -10,7 +10,7 @@ from ...arguments import check_choice, check_fraction, check_whole
 from ...core.tensor import Tensor
 from ...errors import ArgumentError, ShapeError
 from ...ops.create import zeros
-from ...ops.layers.recurrent import KINDS, State, Weights
+from ...ops.layers.recurrent import KINDS, RecurrentWeights, State
 from ...ops.shape.join import concat, stack
 from ...ops.shape.view import expand_dims, permute_dims, reshape, squeeze, take, transpose
 from .. import functional as F
@@ -101,10 +101,10 @@ class RNNBase(Recurrent):
             shapes[f"weight_hr{suffix}"] = (self.proj_size, self.hidden_size)
         return shapes
 
-    def _weights(self, suffix: str) -> Weights:
+    def _weights(self, suffix: str) -> RecurrentWeights:
         names = ("weight_ih", "weight_hh", "bias_ih", "bias_hh", "weight_hr")
         parameters: list[Any] = [self._parameters.get(name + suffix) for name in names]
-        return Weights(*parameters)
+        return RecurrentWeights(*parameters)
 
     @property
     def all_weights(self) -> list[list[Parameter]]:

@@ -459,10 +459,10 @@ def astype(x: Tensor, dtype: Any, /, *, copy: bool = True, device: Any = None) -
         tensor([-1,  2])
     """
     x, target = as_tensor("astype", x), dtypes.as_dtype(dtype)
-    if device is not None and devices.placed(device) != x.device:
+    if device is not None and devices.resolve_device(device) != x.device:
         if x.is_cuda:
-            return cast(transfer(x, devices.placed(device)), target)
-        return transfer(cast(x, target), devices.placed(device))
+            return cast(transfer(x, devices.resolve_device(device)), target)
+        return transfer(cast(x, target), devices.resolve_device(device))
     if x.dtype == target:
         return alias(x) if copy else x
     return cast(x, target)

@@ -7,7 +7,7 @@ from typing import Any
 
 from ...arguments import check_whole, names_itself
 from ...arrays import shapes
-from ...arrays.devices import placed
+from ...arrays.devices import resolve_device
 from ...core.tensor import Tensor, as_tensor
 from ...errors import DTypeError
 from ..create import full
@@ -59,7 +59,7 @@ def triu_indices(n_rows: int, n_cols: int | None = None, /, *, k: int = 0, devic
 def _ones(name: str, n_rows: Any, n_cols: Any, device: Any) -> Tensor:
     shape = (check_whole(name, "n_rows", n_rows, 0),
              check_whole(name, "n_cols", n_rows if n_cols is None else n_cols, 0))
-    return full(shape, True, device=placed(device))
+    return full(shape, True, device=resolve_device(device))
 
 
 def unravel_index(indices: Tensor, shape: Sequence[int]) -> tuple[Tensor, ...]:

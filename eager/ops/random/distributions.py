@@ -17,7 +17,7 @@ from typing import Any
 from ... import interpreter
 from ...arguments import check_number, check_whole
 from ...arrays import dtypes
-from ...arrays.devices import placed
+from ...arrays.devices import resolve_device
 from ...arrays.shapes import axis_of, broadcast
 from ...core.tape import MODE, no_grad
 from ...core.tensor import Tensor, as_tensor
@@ -61,7 +61,8 @@ class Draw:
         self.name = name
         self.operands = operands = [operand(name, p) for p in parameters]
         tensor_devices = [p.device for p in operands if isinstance(p, Tensor)]
-        self.device = tensor_devices[0] if device is None and tensor_devices else placed(device)
+        self.device = tensor_devices[0] if device is None and tensor_devices \
+            else resolve_device(device)
         common: Any = None
         for p in operands:
             if isinstance(p, Tensor) and dtypes.kind(p.dtype) == "c":

@@ -25,7 +25,7 @@ from ...arguments import (
     whole,
 )
 from ...arrays import dtypes
-from ...arrays.devices import CPU, placed
+from ...arrays.devices import CPU, resolve_device
 from ...arrays.memory import is_whole
 from ...core.dispatch import apply, replace
 from ...core.tape import with_tape
@@ -65,7 +65,7 @@ class Generator:
     """
 
     def __init__(self, seed: int = 0, device: Any = None) -> None:
-        self.device = placed(device)
+        self.device = resolve_device(device)
         self.state = Tensor(np.array([0, 0], np.int64))
         self.manual_seed(seed)
 
@@ -75,7 +75,8 @@ class Generator:
         if number is None:
             raise DTypeError(f"Generator.manual_seed: a seed is a whole number, not {seed!r:.80}",
                              "any int is taken, by its lowest 64 bits")
-        fresh = interpreter.source(Tensor(np.array([signed(operator.index(number)), 0], np.int64)))
+        fresh = interpreter.note_constant(
+            Tensor(np.array([signed(operator.index(number)), 0], np.int64)))
         replace(self.state, fresh)
         return self
 
@@ -139,7 +140,7 @@ class Generator:
 
 
 def _one_step() -> Tensor:
-    return interpreter.source(Tensor(np.array([0, 1], np.int64)))  # type: ignore[no-any-return]
+    return interpreter.note_constant(Tensor(np.array([0, 1], np.int64)))  # type: ignore[no-any-return]
 
 
 default_generator = Generator(int.from_bytes(os.urandom(4), "little"))
@@ -264,7 +265,7 @@ def drawn_from(generator: Generator | None, device: Any) -> Tensor:
         raise DTypeError(f"a generator is a fw.Generator or None, not {generator!r:.80}")
     owner = generator or default()
     state = owner.next()
-    target = owner.device if device is None and owner.device != CPU else placed(device)
+    target = owner.device if device is None and owner.device != CPU else resolve_device(device)
     return state if target == CPU else transfer(state, target)
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from ...arguments import check_number, check_whole, names_itself, whole
 from ...arrays import dtypes
-from ...arrays.devices import placed
+from ...arrays.devices import resolve_device
 from ...core.tensor import Tensor, as_tensor
 from ...errors import DTypeError, ShapeError
 from ..create import iota
@@ -41,7 +41,7 @@ def linspace(
         >>> fw.linspace(0, 1, 5), fw.linspace(0, 1, 5, endpoint=False)
         (tensor([0.  , 0.25, 0.5 , 0.75, 1.  ]), tensor([0. , 0.2, 0.4, 0.6, 0.8]))
     """
-    device_name = placed(device)
+    device_name = resolve_device(device)
     start, stop = (v.item() if hasattr(v, "item") else v for v in (start, stop))
     parts = "c" in (dtypes.of_scalar(start).kind, dtypes.of_scalar(stop).kind)
     default = dtypes.complex64 if parts else dtypes.float32
@@ -116,7 +116,7 @@ def eye(
     check_whole("eye", "n_cols", 0 if n_cols is None else n_cols, 0)
     shape = (n_rows, n_rows if n_cols is None else n_cols)
     chosen = dtypes.DEFAULT_FLOAT if dtype is None else dtypes.as_dtype(dtype)
-    return cast(equal(_diagonals(shape, placed(device)), _bounded("eye", k)), chosen)
+    return cast(equal(_diagonals(shape, resolve_device(device)), _bounded("eye", k)), chosen)
 
 
 def tril(x: Tensor, /, *, k: int = 0) -> Tensor:

@@ -8,7 +8,7 @@ from typing import Any
 
 from ...arguments import check_at_least, check_choice, check_fraction, check_number
 from ...errors import ArgumentError
-from ..base.optimizer import Group, Optimizer
+from ..base.optimizer import Optimizer, ParamGroup
 from .base import LRScheduler, check_optimizer, cos, one_each, plain, saved_function
 
 __all__ = ["CyclicLR", "OneCycleLR"]
@@ -34,7 +34,7 @@ class _Cycling(LRScheduler):
                 group["max_momentum"], group["base_momentum"] = largest, base
         return bases, tops
 
-    def _set_momentum(self, group: Group, value: float) -> None:
+    def _set_momentum(self, group: ParamGroup, value: float) -> None:
         if self.use_beta1:
             group.vary("betas", value, 0)
         else:
@@ -233,7 +233,7 @@ class OneCycleLR(_Cycling):
         share = (self.last_epoch - start) / (phase["end_step"] - start)
         anneal = _ANNEAL[self._anneal_func_type]
 
-        def between(group: Group, what: str) -> float:
+        def between(group: ParamGroup, what: str) -> float:
             return anneal(plain(group[phase[f"start_{what}"]]),
                           plain(group[phase[f"end_{what}"]]), share)
 
