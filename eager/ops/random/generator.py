@@ -140,7 +140,8 @@ class Generator:
 
 
 def _one_step() -> Tensor:
-    return interpreter.note_constant(Tensor(np.array([0, 1], np.int64)))  # type: ignore[no-any-return]
+    state = Tensor(np.array([0, 1], np.int64))
+    return interpreter.note_constant(state)  # type: ignore[no-any-return]
 
 
 default_generator = Generator(int.from_bytes(os.urandom(4), "little"))
