@@ -24,6 +24,7 @@ from .frame_state import (
     MergeState,
     Name,
     is_identity,
+    is_made,
     location_of,
     user_frames,
 )
@@ -114,6 +115,10 @@ class MergeTable:
     hints: MergeHints = field(default_factory=MergeHints)
     plans: dict[Any, MergePlan | None] = field(default_factory=dict)
 
+    def copy(self) -> MergeTable:
+        """A table that a further trace of the program can change."""
+        return MergeTable(self.hints.copy(), dict(self.plans))
+
     def learnt(self) -> MergeTable:
         """A table for a new program, with the same hints."""
         return MergeTable(self.hints.copy())
@@ -129,6 +134,9 @@ class _OpenBranch:
     decided: set[Any]
     nodes: set[Node]
     inputs: set[str]  # local variables that named an input before the branch, or might
+    # Made objects that the variables of all frames held. A frame that has ended, or the stack of
+    # an outer one, may hold them at the merge.
+    objects: list[Any]
     loop_depth: int
     loop_tokens: set[Any]
     visits: dict[Any, Any]
@@ -180,7 +188,14 @@ class BranchMerger:
             key, [(f, f.f_lasti) for f in frames], len(tracer.path) - 1, decided,
             {node for _, node in tracer._nodes_by_id.values()},
             {name for name, value in frames[0].f_locals.items()
-             if self.aliases.may_be_input(value)}, *loops.around()))
+             if self.aliases.may_be_input(value)}, self._made_objects(frames),
+            *loops.around()))
+
+    def _made_objects(self, frames: list[Any]) -> list[Any]:
+        """The objects in local variables that the run has made and that may change."""
+        owned = self.tracer.state.paths
+        return [value for frame in frames for _, value in sorted(frame.f_locals.items())
+                if is_made(value, owned)]
 
     def _insert_split(self, key: Any, start: int) -> None:
         self.tracer.insert_element(start, MergedBranch(key))
@@ -263,7 +278,7 @@ class BranchMerger:
             if plan is None or plan.location == location else None
         if point is None:
             return subject
-        arrival = self._state_at(location, frames, point, subject)
+        arrival = self._state_at(location, frames, point, subject, branch.objects)
         if plan is None:
             if not arrival.state.equal or any(t.edge is not None for t in arrival.state.tensors):
                 return subject
@@ -329,13 +344,13 @@ class BranchMerger:
             raise MergeFailed
         self.tracer.merge_failed, self.plans[branch.key] = True, arrival
 
-    def _state_at(self, location: Any, frames: list[Any], point: MergePoint,
-                  subject: Any) -> _Arrival:
+    def _state_at(self, location: Any, frames: list[Any], point: MergePoint, subject: Any,
+                  objects: list[Any]) -> _Arrival:
         tracer = self.tracer
         names = [live(f.f_code, f.f_lasti) for f in frames]
         if names[0] is not None:
             names[0] = names[0].union(point.counters)
-        state = tracer.loops.snapshot(frames, names, MergeState)
+        state = tracer.loops.snapshot(frames, names, MergeState, objects)
         state.equal = state.equal and not any(tracer.state.changed_fields())
         numbers = {name: of_number(value) for name, value in state.plains.items()}
         numbers.update({name: number.formula for name, number in state.symbols.items()})

@@ -9,7 +9,7 @@ from __future__ import annotations
 import inspect
 import sys
 import types
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 from ...eager.core.tensor import Tensor
@@ -23,7 +23,7 @@ from ..scalars.symbolic_scalar import SymbolicScalar
 from ..sizes.symbolic_dim import Dim
 from .loop_inversion import header_offset
 from .operand_stack import only_locals_change
-from .possible_aliases import PossibleAliases
+from .possible_aliases import PossibleAliases, names_of_keys
 from .set_local import set_local
 
 _MAX_COMPARED_VALUES = 2000  # a larger state is never equal to another
@@ -76,10 +76,11 @@ class FrameState:
     def __init__(self, frames: list[Any], changes: Iterator[tuple[Any, Any]],
                  owned: dict[int, Any], stale: Callable[[SymbolicScalar], bool],
                  names: Sequence[Collection[str] | None] = (),
-                 iterators: Sequence[Any] = (), aliases: PossibleAliases | None = None) -> None:
+                 iterators: Sequence[Any] = (), aliases: PossibleAliases | None = None,
+                 objects: Sequence[Any] = ()) -> None:
         """`names`: the live local variables of each frame; None for all. `iterators`: those on
         the stacks of the frames whose state is known. `aliases`: None if it does not matter which
-        tensors are inputs."""
+        tensors are inputs. `objects`: more objects, whose contents are compared."""
         self.frames, self._aliases = frames, aliases
         self.named_tensors: dict[Name, int] = {}  # index of the tensor, by the identity's name
         self.tensors: list[Tensor] = []
@@ -97,6 +98,7 @@ class FrameState:
         self.iterators = {(frames.index(c.frame), f"for {c.offset}"): c for c in iterators}
         parts += [self._iterator_position(name, c) for name, c in self.iterators.items()]
         parts += [(path, self._value(now)) for path, now in changes]
+        parts += map(self._value, objects)
         self.structure = tuple(parts)
         self.arrays = [t._data for t in self.tensors]
 
@@ -239,7 +241,9 @@ class MergeState(FrameState):
     def _frame(self, i: int, names: dict[str, Any]) -> Any:
         if i > 0 or self._aliases is None:
             return super()._frame(i, names)
-        tensors = {name: value for name, value in names.items() if type(value) is Tensor}
+        keys = names_of_keys(self.frames[0].f_code)
+        tensors = {name: value for name, value in names.items()
+                   if type(value) is Tensor and name not in keys}
         rest = {name: value for name, value in names.items() if name not in tensors}
         return super()._frame(i, rest), tuple(
             (name, self._local(name, value)) for name, value in sorted(tensors.items()))
@@ -261,7 +265,9 @@ class MergeState(FrameState):
 
     def _object(self, value: Any) -> Any:
         kind, path = type(value), self._owned.get(id(value))
-        if kind in (list, tuple, dict, set, frozenset):
+        if kind in (set, frozenset):  # code can read the order of the elements
+            return path, kind, tuple(self._key_of(v) for v in value)
+        if kind in (list, tuple, dict):
             return path, super()._object(value)
         if path is not None:
             return "object", path
@@ -270,7 +276,8 @@ class MergeState(FrameState):
         if kind is types.MethodType:
             return "method", self._value(value.__func__), self._value(value.__self__)
         if kind is types.FunctionType:
-            return self._value(value.__defaults__), super()._object(value)
+            own = value.__defaults__, value.__kwdefaults__, value.__dict__
+            return tuple(map(self._value, own)), super()._object(value)
         if hasattr(kind, "__next__"):
             return self._iterator(value)
         if _has_hidden_state(value) or not _is_python_class(kind):
@@ -283,6 +290,12 @@ class MergeState(FrameState):
         path = None if is_plain(key) else self._owned.get(id(key))
         self.equal = self.equal and (is_plain(key) or path is not None)
         return super()._key_of(key) if path is None else path
+
+
+def is_made(value: Any, owned: Mapping[int, Any]) -> bool:
+    """True for an object that the run has made and that may change."""
+    return not (is_plain(value) or id(value) in owned or isinstance(
+        value, (Tensor, SymbolicScalar, Dim, types.CodeType, *FIXED)))
 
 
 def _is_python_class(cls: type) -> bool:

@@ -215,7 +215,7 @@ class LoopDetector:
         return subject
 
     def snapshot(self, frames: list[Any], names: Sequence[Collection[str] | None] = (),
-                 kind: type[FrameState] = FrameState) -> FrameState:
+                 kind: type[FrameState] = FrameState, objects: Sequence[Any] = ()) -> FrameState:
         """The state of these frames and of the objects that the run has changed."""
         if self.live_only and not names:
             names = [live(f.f_code, f.f_lasti) for f in frames]
@@ -226,7 +226,7 @@ class LoopDetector:
         iterators = [c for c in self._iterators.values() if c.frame in frames and c.is_in_loop]
         aliases = self.tracer.aliases
         return kind(frames, changes, state.paths, self.is_stale, names, iterators,
-                    aliases if aliases.in_use else None)
+                    aliases if aliases.in_use else None, objects)
 
     # ---- iterators of `for`
 

@@ -20,7 +20,11 @@ from ..heap.bytecode import instructions
 from ..scalars.symbolic_scalar import SymbolicScalar
 from .set_local import set_local
 
-_IDENTITY_NAMES = {"id", "is_", "is_not"}  # names in code that can tell two equal tensors apart
+# Names and instructions in code that can tell two equal tensors apart; sets compare identities.
+_IDENTITY_NAMES = {"id", "is_", "is_not", "set", "frozenset", "dict", "Counter", "fromkeys"}
+_SET_OPS = ("BUILD_SET", "SET_ADD", "SET_UPDATE")
+_DISPLAYS = ("BUILD_TUPLE", "BUILD_LIST")  # containers compare elements by identity first
+_SUBSCRIPTS = ("BINARY_SUBSCR", "STORE_SUBSCR", "DELETE_SUBSCR")
 
 
 @functools.lru_cache(maxsize=4096)
@@ -28,11 +32,23 @@ def compares_identities(code: types.CodeType) -> bool:
     """True if code can compare the identities of tensors. `x is None` and its kind cannot."""
     if not _IDENTITY_NAMES.isdisjoint(code.co_names):
         return True
-    if dis.opmap["IS_OP"] not in code.co_code[::2]:
-        return False
     steps = [s for s in instructions(code) if s.opname not in ("CACHE", "EXTENDED_ARG")]
-    return any(step.opname == "IS_OP" and not _loads_constant(steps[n - 1])
-               for n, step in enumerate(steps))
+    return any(step.opname in _SET_OPS or (
+        step.opname == "IS_OP" and not _loads_constant(steps[n - 1])) or (
+        step.opname in ("COMPARE_OP", "CONTAINS_OP") and steps[n - 1].opname in _DISPLAYS)
+        for n, step in enumerate(steps))
+
+
+@functools.lru_cache(maxsize=4096)
+def names_of_keys(code: types.CodeType) -> frozenset[str]:
+    """The local variables that code uses as keys, as dicts compare the identities of tensors."""
+    steps = [s for s in instructions(code) if s.opname not in ("CACHE", "EXTENDED_ARG")]
+    loads = [steps[n - 1] for n, step in enumerate(steps) if step.opname in _SUBSCRIPTS]
+    loads += [steps[n - 2] for n, step in enumerate(steps)
+              if step.opname in ("BUILD_MAP", "MAP_ADD")]
+    return frozenset(name for step in loads if step.opname.startswith("LOAD_FAST")
+                     for name in (step.argval if isinstance(step.argval, tuple)
+                                  else (step.argval,)))
 
 
 def _loads_constant(step: dis.Instruction) -> bool:

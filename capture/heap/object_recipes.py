@@ -5,6 +5,7 @@ A recipe takes the output tensors of a call and a reader of access paths, and re
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import types
 from collections import Counter, OrderedDict, defaultdict, deque
@@ -184,3 +185,25 @@ BUILDERS: dict[str, Callable[[list[Any]], Any]] = {
     "method": lambda parts: types.MethodType(*parts),
     "named tuple": lambda parts: tuple.__new__(parts[0], parts[1:]),
 }
+
+
+def same_recipe(one: Any, two: Any) -> bool:
+    """True if two recipes, or parts of them, reconstruct equal objects from equal values."""
+    if one is two:
+        return True
+    if type(one) is not type(two):
+        return False
+    if isinstance(one, (tuple, list)):
+        return len(one) == len(two) and all(map(same_recipe, one, two))
+    if isinstance(one, dict):
+        return list(one) == list(two) and all(map(same_recipe, one.values(), two.values()))
+    if isinstance(one, OutputAmong):
+        return same_recipe(one.resolved(), two.resolved())
+    if dataclasses.is_dataclass(one) and type(one).__module__ == __name__:
+        return all(same_recipe(getattr(one, field.name), getattr(two, field.name))
+                   for field in dataclasses.fields(one))
+    if isinstance(one, types.FunctionType):
+        return one.__code__ is two.__code__
+    if isinstance(one, (float, complex)):
+        return repr(one) == repr(two)
+    return isinstance(one, (int, str, bytes, frozenset, Path, ScalarExpr)) and bool(one == two)

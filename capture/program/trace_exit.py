@@ -13,7 +13,7 @@ from ..guards.gather_paths import Gather, compile_gather
 from ..guards.guards import Guard, PathCodegen, compile_check
 from ..heap.access_path import Path
 from ..heap.mutations import SetArray
-from ..heap.object_recipes import Recipe
+from ..heap.object_recipes import Recipe, same_recipe
 from ..heap.path_reader import PathReader
 from ..scalars.scalar_expr import Origins
 from ..segments.segment import Backend, Registers, Segment, find_size_inputs, segment_of
@@ -59,10 +59,13 @@ class TraceExit:
         return self._plan is not None and self.check(args, kwargs) < 0
 
     def same_outputs(self, other: TraceExit) -> bool:
-        """True if another trace computes the same values and has effects on the same objects."""
+        """True if another trace computes the same values, makes the same objects of them, and has
+        the same effects."""
         return self.outputs == other.outputs and self.formulas == other.formulas \
-            and [(e.target, e.node) for e in self.effects] \
-            == [(e.target, e.node) for e in other.effects]
+            and same_recipe(self.result, other.result) \
+            and [(e.target, e.assign, e.node) for e in self.effects] \
+            == [(e.target, e.assign, e.node) for e in other.effects] \
+            and all(same_recipe(a.value, b.value) for a, b in zip(self.effects, other.effects))
 
     def set_guards(self, exit_guards: list[Guard], source: PathCodegen) -> None:
         """Sets the guards that are checked when a call reaches this exit."""

@@ -254,14 +254,25 @@ class Compiled(Inspection):
     def _add_to_programs(self, trace: Trace, fitting: list[TraceTree]) -> None:
         """Adds a trace to a program that has its entry guards, or makes a new program of it."""
         program = self._grafted(trace, fitting)
-        if program is None:
+        if program is None and not any(p.contradicted for p in fitting):
             program = self._new_program(trace)
+        if program is None or program.contradicted:
+            self._stop_merging(trace)
+            return
         if self.meanwhile is not None:
             with contextlib.suppress(CodegenError):  # the next call raises it again
                 for segment in program.segments():
                     segment.compile()
         elif trace.late is not None and trace.exit is not None:
             trace.late.compute_by(trace.exit)
+
+    def _stop_merging(self, trace: Trace) -> None:
+        """Drops the programs that share the merges of a trace, since paths differ behind them."""
+        self.merges, plans = trace.merges, trace.merges.plans
+        self.merges.hints.unmergeable.update(key for key in plans if plans[key] is not None)
+        self.merges.hints.failures += 1
+        self.programs = [p for p in self.programs if p.merges is not trace.merges]
+        self._note_recompilation(MERGES_DIFFER)
 
     def _grafted(self, trace: Trace, fitting: list[TraceTree]) -> TraceTree | None:
         """The program that has added a trace to its tree, or None."""
@@ -277,6 +288,8 @@ class Compiled(Inspection):
     def _new_program(self, trace: Trace) -> TraceTree:
         if len(self.programs) >= LIMIT:
             self.programs.remove(min(self.programs, key=lambda p: p.uses))
+        if any(p.merges is trace.merges for p in self.programs):
+            trace.merges = trace.merges.copy()  # merges of one program do not hold in another
         with not_collecting():
             program = TraceTree(self.original, self.names, trace, self._compile)
         self.programs = [program, *self.programs]

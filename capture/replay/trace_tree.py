@@ -53,9 +53,12 @@ class TraceTree(Replay):
                          interpreter.STATE.casting)
         self.merges = run.merges
         run.exit.set_guards([], self._source())
-        self.root, _ = add_path(None, run.path, run.exit)
+        self.root, added = add_path(None, run.path, run.exit)
+        # True if a path that merged differs behind the merge: the traces did not see all state.
+        self.contradicted = not added and self._has_merges()
         self._planner.plan(self.root)
-        self._compile_if_large(run)
+        if added:
+            self._compile_if_large(run)
 
     def run(self, args: Any, kwargs: Any,
             instead: Callable[[TraceExit, Any], None] | None = None) -> Any:
@@ -173,6 +176,7 @@ class TraceTree(Replay):
         assert trace.exit is not None
         self.root, grown = add_path(self.root, trace.path, trace.exit, one_exit=True)
         if not grown:
+            self.contradicted = True
             return False
         guards = [*self._all_guards(), *trace.exit.guards]
         self._guard(list({g.key: g for g in guards}.values()))
