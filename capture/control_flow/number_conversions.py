@@ -40,9 +40,10 @@ def with_symbolic_conversions(fn: Any) -> Any:
             name in fn.__globals__ or _builtin_of(fn, name) is not getattr(builtins, name)
             for name in CONVERSIONS):
         return fn
-    code = _symbolic_code(fn.__code__)
-    if code is fn.__code__:
+    changes = _symbolic_code(fn.__code__)
+    if changes is None:
         return fn
+    code = fn.__code__.replace(co_code=changes.text, co_consts=changes.constants)
     copy = types.FunctionType(code, fn.__globals__, fn.__name__, fn.__defaults__, fn.__closure__)
     copy.__kwdefaults__, copy.__qualname__ = fn.__kwdefaults__, fn.__qualname__
     return copy
@@ -88,16 +89,24 @@ class ComparedCall(NamedTuple):
     name: str
 
 
+class _Changes(NamedTuple):
+    """The instructions and constants of changed code."""
+
+    text: bytes
+    constants: tuple[Any, ...]
+
+
 @functools.lru_cache(maxsize=1024)
-def _symbolic_code(code: types.CodeType) -> types.CodeType:
-    """Code that calls `CONVERSIONS` where the results are only computed with and compared."""
+def _symbolic_code(code: types.CodeType) -> _Changes | None:
+    """The changes with which code calls `CONVERSIONS` where results are only computed with and
+    compared; None without such calls. Equal code in two files has equal changes."""
     calls = [call for call in compared_calls(code) if _has_room(code, call.load)]
     if not calls:
-        return code
+        return None
     names = sorted({call.name for call in calls})
     first = len(code.co_consts)
     if first + len(names) > 255:  # the indices need longer instructions
-        return code
+        return None
     text = bytearray(code.co_code)
     for call in calls:
         step = instructions(code)[call.load]
@@ -106,7 +115,7 @@ def _symbolic_code(code: types.CodeType) -> types.CodeType:
         nops = bytes([dis.opmap["NOP"], 0]) * ((size - len(load)) // 2)
         text[step.offset:step.offset + size] = load + nops
     functions = tuple([CONVERSIONS[name] for name in names])
-    return code.replace(co_code=bytes(text), co_consts=(*code.co_consts, *functions))
+    return _Changes(bytes(text), (*code.co_consts, *functions))
 
 
 def _load_function(index: int) -> bytes:

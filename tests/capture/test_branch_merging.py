@@ -359,6 +359,16 @@ def test_numbers_that_are_only_compared(f: Function) -> None:
     assert compiled.stats.recordings <= 3 and compiled.stats.fallbacks == 0
 
 
+def test_equal_code_of_two_files_keeps_its_file(tmp_path: Path) -> None:
+    for name in ("one", "two"):
+        folder = tmp_path / name
+        folder.mkdir()
+        source = "def f(x):\n    return x @ x if float(x.sum()) < 9 else x\n"
+        compiled = fw.compile(function_of(source, folder))
+        with pytest.raises(fw.ShapeError, match=f"{name}.*made_"):
+            compiled(fw.ones((2, 3)))
+
+
 def test_float_as_a_class_and_a_number_that_is_only_compared() -> None:
     def f(x: fw.Tensor, scale: Any) -> Any:
         if float(x.sum()) > 0.5 and isinstance(scale, float):
