@@ -153,10 +153,17 @@ def compared_calls(code: types.CodeType) -> tuple[ComparedCall, ...]:
         if step.opname == "LOAD_GLOBAL" and step.argval in CONVERSIONS and step.offset in depths:
             slot = depths[step.offset]
             call = _consumer(code, n, slot)
-            if call is not None and instructions(code)[call].opname.startswith("CALL") \
+            if call is not None and _calls_slot(code, call, slot) \
                     and _only_compared(code, call, slot, frozenset()):
                 calls.append(ComparedCall(n, step.argval))
     return tuple(calls)
+
+
+def _calls_slot(code: types.CodeType, n: int, slot: int) -> bool:
+    """True if an instruction calls the function in a stack slot, which is the lowest that it pops;
+    an argument lies above the function."""
+    step, depths = instructions(code)[n], depths_of(code) or {}
+    return step.opname.startswith("CALL") and depths[step.offset] - popped(step) == slot
 
 
 def _consumer(code: types.CodeType, n: int, slot: int) -> int | None:
