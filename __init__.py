@@ -20,6 +20,7 @@ from .eager.core.tape import *
 from .eager.core.tensor import *
 from .eager.errors import *
 from .eager.front import advice as _advice
+from .eager.front import constructor_checks as _constructor_checks
 from .eager.front import hints as _hints
 from .eager.front import public_modules as _public_modules
 from .eager.front.hints import *
@@ -32,6 +33,7 @@ from .eager.namespaces.short_time import *
 from .eager.ops.create import *
 from .eager.ops.derived.arithmetic import *
 from .eager.ops.derived.comparison import *
+from .eager.ops.elementwise.clip import *
 from .eager.ops.elementwise.complex import *
 from .eager.ops.elementwise.convert import *
 from .eager.ops.elementwise.pointwise import *
@@ -83,6 +85,7 @@ from .export.saved import load_compiled
 __version__ = "0.1.0"
 
 _program_cache.BUILTIN_OPS.update(_OPS)
-_public_modules.register(__name__)
+_public_modules.register(__name__, aot=aot, onnx=onnx)
 _hints.install(_sys.modules[__name__], aot=aot, onnx=onnx)
 _advice.install()
+_constructor_checks.install()

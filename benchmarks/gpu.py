@@ -12,7 +12,7 @@ import numpy as np
 import fusewire as fw
 from fusewire.codegen.cuda.module import CudaFunction
 from fusewire.codegen.cuda.runtime.device import gpu
-from fusewire.codegen.cuda.runtime.protocol import Region
+from fusewire.codegen.cuda.runtime.protocol import MemoryRange
 from fusewire.codegen.ir.loop_ir import Kernel, Var
 from fusewire.eager.arrays import devices
 from fusewire.export.demo.environment import version
@@ -76,8 +76,8 @@ def _operations(device: Any, blocks: int) -> float:
     loaded, x = device.load(PEAK), device.upload(np.full(_THREADS, 0.5, np.float32))
     function = CudaFunction("chains", (Kernel("chains", (), (), (), Var("task"), 1, ()),), blocks,
                             _THREADS, 0)
-    region = Region(x, 0, x.dtype, _THREADS)
-    seconds = _fastest(lambda: loaded.launch(function, [region]))
+    memory = MemoryRange(x, 0, x.dtype, _THREADS)
+    seconds = _fastest(lambda: loaded.launch(function, [memory]))
     return 2.0 * _CHAINS * _STEPS * _THREADS * blocks / seconds
 
 

@@ -36,7 +36,7 @@ from .fusion.kernel_key import BufferView
 from .fusion.launch import Launch
 from .fusion.materialize import is_preallocated
 from .ir.affine_index import lowering_for
-from .ir.loop_ir import Buffer
+from .ir.loop_ir import KernelBuffer
 from .ir.target_info import Machine
 from .lowering.lowering_table import CPU, KernelCache, LoweringTable, PackedOperands
 from .outline.fill_slices import fold_fill_slices
@@ -101,8 +101,8 @@ def compile_dynamic(graph: Graph, least: Mapping[str, int],
     target = target or host()
     machine = machine_of(target)
 
-    def lower(bound: Graph, open_sizes: tuple[tuple[int, int], ...]) -> Lowered:
-        return lower_graph(bound, replace(machine, dynamic_sizes=open_sizes))
+    def lower(bound: Graph, dynamic_sizes: tuple[tuple[int, int], ...]) -> Lowered:
+        return lower_graph(bound, replace(machine, dynamic_sizes=dynamic_sizes))
 
     def write() -> tuple[WrittenProgram, tuple[Parts, DynamicProgram]]:
         check_supported(graph)
@@ -134,7 +134,7 @@ def _executable(program: NativeProgram, parts: Parts) -> Executable:
 
 
 def _prepack(plan: Plan, launches: list[Launch]
-             ) -> tuple[PrepackedBuffers | None, list[Launch], dict[Buffer, int]]:
+             ) -> tuple[PrepackedBuffers | None, list[Launch], dict[KernelBuffer, int]]:
     """The prepacked buffers of a program, its launches with the prologue first, and all its
     arguments; the prepacked buffers follow the constants."""
     inputs = [plan.buffers[n] for n in plan.graph.inputs]
@@ -149,7 +149,7 @@ def _prepack(plan: Plan, launches: list[Launch]
     return prepacked, [*first, *others], {b: i for i, b in enumerate(arguments)}
 
 
-def slot_of(view: BufferView, slots: Mapping[Buffer, Slot]) -> Slot:
+def slot_of(view: BufferView, slots: Mapping[KernelBuffer, Slot]) -> Slot:
     """The slot of a view, from the slot of its buffer."""
     slot = slots[view.buffer]
     return replace(slot, offset=slot.offset + view.offset * view.buffer.dtype.itemsize)
@@ -229,7 +229,7 @@ def passes_for(machine: Machine, kinds: LoweringTable = CPU) -> list[Pass]:
         transpose_products,
         decompose_vector_products,
         *([split_zero_points] if machine.dot8 and not machine.dynamic_sizes else []),
-        simplify,  # again: opening leaves reshapes of reshapes
+        simplify,  # again: decomposing leaves reshapes of reshapes
     ]
 
 
@@ -302,12 +302,12 @@ def plan_values(
     for number, node in enumerate(members):
         buffers[node] = buffers[donated[node]] if node in donated else _buffer(node, f"b{number}")
     results = [n for n in dict.fromkeys(graph.outputs) if n in members and n not in donated]
-    arguments: dict[Buffer, int] = {}
+    arguments: dict[KernelBuffer, int] = {}
     for node in (*graph.inputs, *constants, *results):
         arguments.setdefault(buffers[node], len(arguments))
     return Plan(graph, buffers, arguments, constants, results, donated, checks, shapes,
                 result_count)
 
 
-def _buffer(node: Node, name: str) -> Buffer:
-    return Buffer(name, node.type.dtype, node.type.size)
+def _buffer(node: Node, name: str) -> KernelBuffer:
+    return KernelBuffer(name, node.type.dtype, node.type.size)

@@ -103,8 +103,8 @@ def compile(fn: Callable[..., Any] | None = None, *, fullgraph: bool = False,
 
 
 module.compiler = compile
-inspection_api.KINDS["cuda"] = lambda stage: importlib.import_module(
-    f"{__package__}.cuda.runtime.dump").cuda_code_of_segment(stage)
+inspection_api.KINDS["cuda"] = lambda segment: importlib.import_module(
+    f"{__package__}.cuda.runtime.dump").cuda_code_of_segment(segment)
 devices.code = [f"{__package__}.cuda.runtime.eager", f"{__package__}.cuda.runtime.multi_device"]
 fast_path.native = native_fast_path
 code_tracker.observer = NativeObserver if LAYOUT is not None else None

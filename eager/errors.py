@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 from types import CodeType
 from typing import Any
@@ -29,14 +30,32 @@ def is_our_file(name: str) -> bool:
     return name.startswith(_OURS) and not name.startswith(_EXAMPLES)
 
 
+NAMES: dict[CodeType, str] = {}  # of functions whose errors name them; `names_itself` adds them
+_INNER = re.compile(r"^[a-z_][a-z_0-9]*(\([^:]*\))?: ")  # the name of a function before a message
+
+
 def user_line() -> str:
     """`file:line, in function` of the innermost frame outside of fusewire, or an empty text."""
+    return _user_call()[0]
+
+
+def _user_call() -> tuple[str, str]:
+    """`user_line`, and the outermost name of NAMES between that line and here, or empty texts."""
     frame: Any = sys._getframe(1)
+    name = ""
     while frame is not None and is_ours(frame.f_code):
+        name = NAMES.get(frame.f_code, name)
         frame = frame.f_back
     if frame is None:
-        return ""
-    return f"{frame.f_code.co_filename}:{frame.f_lineno}, in {frame.f_code.co_name}"
+        return "", name
+    return f"{frame.f_code.co_filename}:{frame.f_lineno}, in {frame.f_code.co_name}", name
+
+
+def _named(message: str, name: str) -> str:
+    """`message`, which begins with `name` in place of the name of an inner function."""
+    if not name or re.match(rf"{name}\b", message):
+        return message
+    return f"{name}: {_INNER.sub('', message, count=1)}"
 
 
 LAYER_CALLS: set[CodeType] = set()  # code of methods that run a layer's forward; `nn` adds it
@@ -73,8 +92,9 @@ class FusewireError(Exception):
     """
 
     def __init__(self, message: str, help: str = "") -> None:
-        super().__init__(message)
-        self.message, self.help, self.line = message, help, user_line()
+        self.line, name = _user_call()
+        self.message, self.help = _named(message, name), help
+        super().__init__(self.message)
         self.layers: list[Any] = []  # modules the error went through, innermost first
 
     def layer_path(self) -> str:

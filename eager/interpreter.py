@@ -26,7 +26,7 @@ class Interpreter(Protocol):
     def shape(self, tensor: Any) -> tuple[Any, ...]:
         """The shape that user code sees; sizes may be symbolic."""
 
-    def source(self, tensor: Any) -> None:
+    def note_constant(self, tensor: Any) -> None:
         """Announces a tensor made from Python values."""
 
     def changed(self, tensor: Any) -> None:
@@ -74,7 +74,7 @@ class Symbol:
 
 # Set while a function is traced for export: the rows over which a frame begins to iterate, or None
 # if Python counts them.
-rows: Callable[[Any, Any], Any] | None = None
+iterate_rows: Callable[[Any, Any], Any] | None = None
 # The number of interpreters, autocasts and limits of all threads, plus `devices`. While it is 0, an
 # op goes straight to NumPy.
 in_use = 0
@@ -166,8 +166,8 @@ def keeps_layers() -> bool:
     return STATE.active is not None and STATE.active.keeps_layers
 
 
-def source(tensor: Any) -> Any:
+def note_constant(tensor: Any) -> Any:
     """Announces a tensor made from Python values to the interpreter, and returns it."""
     if STATE.active is not None:
-        STATE.active.source(tensor)
+        STATE.active.note_constant(tensor)
     return tensor

@@ -14,8 +14,8 @@ from emulator.emulator import Module
 from emulator.traffic import Traffic, traffic
 from fusewire.codegen.cuda.module import CudaFunction, module_of
 from fusewire.codegen.cuda.runtime import blas
-from fusewire.codegen.cuda.runtime.protocol import Region
-from fusewire.codegen.ir.loop_ir import Buffer, Kernel
+from fusewire.codegen.cuda.runtime.protocol import MemoryRange
+from fusewire.codegen.ir.loop_ir import Kernel, KernelBuffer
 from fusewire.eager.arrays.dtypes import is_small
 
 
@@ -49,7 +49,7 @@ class _Loaded:
     def __init__(self, module: Module, device: EmulatedDevice) -> None:
         self._module, self._device = module, device
 
-    def launch(self, function: CudaFunction, arguments: Sequence[Region]) -> None:
+    def launch(self, function: CudaFunction, arguments: Sequence[MemoryRange]) -> None:
         launch = function.name, (function.grid,), (function.block,), \
             [_memory(a) for a in arguments], function.shared
         if self._device.traced:
@@ -60,7 +60,7 @@ class _Loaded:
             _assert_a_library_gives_it(function, arguments)
 
 
-def _memory(region: Region) -> Any:
+def _memory(region: MemoryRange) -> Any:
     """The elements of a region as kernels see them; 16-bit floats are their bits."""
     dtype = "uint16" if is_small(region.dtype) else region.dtype
     data = np.ascontiguousarray(region.array).reshape(-1).view(np.uint8)
@@ -68,7 +68,7 @@ def _memory(region: Region) -> Any:
     return data[region.offset:end].view(dtype)
 
 
-def _assert_a_library_gives_it(function: CudaFunction, arguments: Sequence[Region]) -> None:
+def _assert_a_library_gives_it(function: CudaFunction, arguments: Sequence[MemoryRange]) -> None:
     """Asserts that cuBLAS, called as on a GPU, would compute the product that a kernel computed."""
     product = function.product
     assert product is not None
@@ -80,7 +80,8 @@ def _assert_a_library_gives_it(function: CudaFunction, arguments: Sequence[Regio
     np.testing.assert_allclose(got, first @ second, 1e-2, 1e-2 * np.sqrt(product.depth))
 
 
-def _seen(operand: blas.BlasOperand, buffer: Buffer, rows: int, columns: int, batch: int) -> Any:
+def _seen(operand: blas.BlasOperand, buffer: KernelBuffer, rows: int, columns: int,
+          batch: int) -> Any:
     """The matrices that cuBLAS sees: column-major, and transposed if the call says so."""
     shape = (columns, rows) if operand.operation == blas.TRANSPOSED else (rows, columns)
     assert operand.pitch >= shape[0]
@@ -92,17 +93,17 @@ def _seen(operand: blas.BlasOperand, buffer: Buffer, rows: int, columns: int, ba
         (operand.batch * step, step, operand.pitch * step))
     return (matrices.mT if operand.operation == blas.TRANSPOSED else matrices).astype(np.float64)
 
-def run_kernels(kernels: Sequence[Kernel], memory: Sequence[dict[Buffer, Any]], order: int = 0
+def run_kernels(kernels: Sequence[Kernel], memory: Sequence[dict[KernelBuffer, Any]], order: int = 0
                 ) -> str:
     """The source of a module of kernels, after running each on its arrays by buffer."""
     module = module_of([(f"k{n}", [k]) for n, k in enumerate(kernels)],
                        {k: frozenset(k.arguments) for k in kernels})
     loaded = EmulatedDevice(order).load(module.source)
     for function, arrays in zip(module.functions, memory, strict=True):
-        arguments = [Region(arrays[b], 0, b.dtype, arrays[b].size) for b in function.arguments]
+        arguments = [MemoryRange(arrays[b], 0, b.dtype, arrays[b].size) for b in function.arguments]
         if function.scratch:
             byte = np.dtype("uint8")
-            arguments.append(Region(np.full(function.scratch, 0xCB, byte), 0, byte,
+            arguments.append(MemoryRange(np.full(function.scratch, 0xCB, byte), 0, byte,
                                     function.scratch))
         loaded.launch(function, arguments)
     return module.source

@@ -18,7 +18,7 @@ from emulated import EmulatedDevice
 from fusewire.capture.heap.code_tracker import unobserved
 from fusewire.codegen.cuda.module import CudaFunction
 from fusewire.codegen.cuda.runtime import eager, multi_device
-from fusewire.codegen.cuda.runtime.protocol import BufferAddresses, Region
+from fusewire.codegen.cuda.runtime.protocol import BufferAddresses, MemoryRange
 from fusewire.codegen.eager_jit.specialization_cache import SpecializationCache
 from fusewire.codegen.gpu.cost_model import FIRST_CANDIDATE, CandidateChoice
 from fusewire.eager.arrays import devices
@@ -91,7 +91,7 @@ class _Loaded:
     def __init__(self, gpu: EmulatedGpu, module: Any) -> None:
         self._gpu, self._module = gpu, module
 
-    def launch(self, function: CudaFunction, arguments: Sequence[Region]) -> None:
+    def launch(self, function: CudaFunction, arguments: Sequence[MemoryRange]) -> None:
         memory = [a._replace(array=fake_cupy.host_of(a.array)) for a in arguments]
         run = functools.partial(self._run, function, memory)
         if self._gpu._captured is None:
@@ -100,7 +100,7 @@ class _Loaded:
         else:
             self._gpu._captured.append(run)
 
-    def _run(self, function: CudaFunction, memory: Sequence[Region]) -> None:
+    def _run(self, function: CudaFunction, memory: Sequence[MemoryRange]) -> None:
         with unobserved():  # a trace must not record the emulator
             self._module.launch(function, memory)
 

@@ -10,7 +10,7 @@ import numpy as np
 from plain_device import PlainDevice
 
 from fusewire.codegen.cuda.module import CudaFunction
-from fusewire.codegen.cuda.runtime.protocol import Region
+from fusewire.codegen.cuda.runtime.protocol import MemoryRange
 
 
 @dataclass
@@ -21,7 +21,7 @@ class FakeDevice(PlainDevice):
     `made`: the arrays that were allocated
     """
 
-    launches: list[tuple[CudaFunction, list[Region]]] = field(default_factory=list)
+    launches: list[tuple[CudaFunction, list[MemoryRange]]] = field(default_factory=list)
     made: list[Any] = field(default_factory=list)
 
     def load(self, source: str) -> _Noting:
@@ -43,5 +43,5 @@ class FakeDevice(PlainDevice):
 class _Noting:
     device: FakeDevice
 
-    def launch(self, function: CudaFunction, arguments: Sequence[Region]) -> None:
+    def launch(self, function: CudaFunction, arguments: Sequence[MemoryRange]) -> None:
         self.device.launches.append((function, list(arguments)))

@@ -22,7 +22,7 @@ import numpy as np
 from fusewire.capture.graph.graph import Graph
 from fusewire.capture.graph.reference_interpreter import evaluate_node
 from fusewire.codegen.compile import lower_graph, machine_of, slot_of
-from fusewire.codegen.ir.loop_ir import Buffer, Kernel
+from fusewire.codegen.ir.loop_ir import Kernel, KernelBuffer
 from fusewire.codegen.program.native_program import Argument, ProgramStep, build
 from fusewire.codegen.runtime.target import named
 
@@ -61,7 +61,7 @@ class Run:
     def __init__(self, graph: Graph, cpu: str, at_end: bool) -> None:
         self.target, self.at_end = named(cpu), at_end
         self.plan, self.launches = lower_graph(graph, machine_of(self.target))
-        self.memory: dict[Buffer, Any] = {}
+        self.memory: dict[KernelBuffer, Any] = {}
         self.kernels: dict[Kernel, Kernel] = {}
 
     def __call__(self, arrays: Sequence[Any]) -> list[Any]:
@@ -97,11 +97,11 @@ class Run:
                 kernel, outputs=kernel.outputs + kernel.scratch, scratch=(), cost=0.0)
         return self.kernels[kernel]
 
-    def _write(self, buffer: Buffer, array: Any) -> None:
+    def _write(self, buffer: KernelBuffer, array: Any) -> None:
         self._allocate(buffer)
         self.memory[buffer][:] = np.asarray(array).reshape(-1)
 
-    def _allocate(self, buffer: Buffer) -> int:
+    def _allocate(self, buffer: KernelBuffer) -> int:
         """The buffer's number in the table; its memory is made when it is first met."""
         if buffer not in self.memory:
             self.memory[buffer] = guarded(buffer.size, buffer.dtype, self.at_end)

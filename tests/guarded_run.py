@@ -23,7 +23,8 @@ from fusewire.capture.graph.reference_interpreter import evaluate
 from fusewire.codegen.partition.support import is_supported, why_no_code
 from fusewire.eager.errors import CodegenError
 
-TREES = [row for row in ROWS if row.op in ("places", "repeats") or row.label == "quantile, by q"]
+TREES = [row for row in ROWS if row.op in ("true_indices", "repeats")
+         or row.label == "quantile, by q"]
 Program = Callable[[], tuple[Graph, list[Any]]]
 
 

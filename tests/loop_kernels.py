@@ -5,10 +5,10 @@ import numpy as np
 from fusewire.codegen.ir.loop_ir import (
     INT,
     Assign,
-    Buffer,
     For,
     If,
     Kernel,
+    KernelBuffer,
     Register,
     Store,
     Update,
@@ -52,8 +52,8 @@ def loop(var, stop, *body, lanes=0, unroll=1, start=0):
 
 
 def one_op(op, dtypes, result, lanes, size=27):
-    inputs = [Buffer(f"x{i}", t, size) for i, t in enumerate(dtypes)]
-    out, j = Buffer("y", result, size), Var("j")
+    inputs = [KernelBuffer(f"x{i}", t, size) for i, t in enumerate(dtypes)]
+    out, j = KernelBuffer("y", result, size), Var("j")
     value = call(op, tuple(load(b, j) for b in inputs), result)
     body = [loop(j, size, Store(out, j, value), lanes=lanes)]
     return Kernel(f"{op} {dtypes}", tuple(inputs), (out,), (), TASK, 1, tuple(body))
@@ -99,7 +99,8 @@ REDUCTIONS = ["add", "mul", "maximum", "minimum"]
 
 def reduction(op, dtype, size, unroll, masked, lanes=8):
     """y[0] = x[0] op x[1] op ..., over the elements whose flag is set."""
-    x, flags, y = Buffer("x", dtype, size), Buffer("flags", BOOL, size), Buffer("y", dtype, 1)
+    x, y = KernelBuffer("x", dtype, size), KernelBuffer("y", dtype, 1)
+    flags = KernelBuffer("flags", BOOL, size)
     j, r = Var("j"), Register("r", dtype)
     inner = Update(r, op, load(x, j))
     inner = If(load(flags, j), (inner,)) if masked else inner
@@ -110,8 +111,8 @@ def reduction(op, dtype, size, unroll, masked, lanes=8):
 
 def tile(rows, columns, depth, lanes, unroll, columns_known=True):
     """c = a @ b for one tile: a register per row and lane, a serial loop inside the lane loop."""
-    a, b = Buffer("a", F32, rows * depth), Buffer("b", F32, depth * columns)
-    c, n = Buffer("c", F32, rows * columns), Buffer("n", np.dtype("int64"), 1)
+    a, b = KernelBuffer("a", F32, rows * depth), KernelBuffer("b", F32, depth * columns)
+    c, n = KernelBuffer("c", F32, rows * columns), KernelBuffer("n", np.dtype("int64"), 1)
     j, k = Var("j"), Var("k")
     sums = [Register(f"sum{i}", F32) for i in range(rows)]
     column = Register("column", F32)

@@ -13,7 +13,7 @@ from fusewire.capture.graph.reference_interpreter import evaluate_node
 from fusewire.capture.replay.trace_call import record
 from fusewire.capture.trace.value_table import ValueTable
 from fusewire.codegen.compile import lower_graph
-from fusewire.codegen.ir.loop_ir import Buffer
+from fusewire.codegen.ir.loop_ir import KernelBuffer
 from fusewire.codegen.ir.loop_ir_interpreter import run
 from fusewire.codegen.ir.target_info import Machine
 from fusewire.codegen.lowering.lowering_table import CPU, LoweringTable
@@ -52,7 +52,7 @@ def interpreted(graph: Graph, arrays: Sequence[Any], machine: Machine | None = N
     return [memory[plan.buffers[node]].reshape(shape) for node, shape in zip(outputs, plan.shapes)]
 
 
-def part(array: Any, offset: int, buffer: Buffer) -> Any:
+def part(array: Any, offset: int, buffer: KernelBuffer) -> Any:
     """The elements of a buffer that is stored in an array at an offset in elements."""
     start, size = offset * array.itemsize, buffer.size * buffer.dtype.itemsize
     return array.view(np.uint8)[start:start + size].view(buffer.dtype)

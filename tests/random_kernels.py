@@ -6,8 +6,8 @@ from loop_kernels import BOOL, DTYPES, F32, TASK, add, kernel, loop, times
 from fusewire.codegen.ir.loop_ir import (
     INT,
     Assign,
-    Buffer,
     If,
+    KernelBuffer,
     Register,
     Store,
     Update,
@@ -59,10 +59,10 @@ class Maker:
         self.dtype = DTYPES[rng.integers(len(DTYPES))]
         if self.dtype.kind == "b":
             self.dtype = F32
-        self.x = Buffer("x", self.dtype, 200)
-        self.i = Buffer("i", np.dtype("int64"), 50)
-        self.flags = Buffer("flags", BOOL, 60)
-        self.y = Buffer("y", self.dtype, 1500)
+        self.x = KernelBuffer("x", self.dtype, 200)
+        self.i = KernelBuffer("i", np.dtype("int64"), 50)
+        self.flags = KernelBuffer("flags", BOOL, 60)
+        self.y = KernelBuffer("y", self.dtype, 1500)
         self.lanes = int(rng.choice([4, 8, 16, 32]))
         self.registers = []
         self.ops = ["add", "sub", "mul", "maximum", "minimum"]

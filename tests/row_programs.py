@@ -14,7 +14,8 @@ import fusewire as fw
 
 Cases = list[list[fw.Tensor]]
 
-TREES = [row for row in ROWS if row.op in ("places", "repeats") or row.label == "quantile, by q"]
+TREES = [row for row in ROWS if row.op in ("true_indices", "repeats")
+         or row.label == "quantile, by q"]
 """Rows whose traces have decisions, so that they are no single graph."""
 
 _OWN_DTYPES = {"rprop_size", "rprop_kept"}  # no user calls them with other dtypes

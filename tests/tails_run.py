@@ -19,11 +19,11 @@ from sampling import sample
 
 from fusewire.codegen.ir.loop_ir import (
     INT,
-    Buffer,
     Expr,
     For,
     If,
     Kernel,
+    KernelBuffer,
     Stmt,
     Store,
     Var,
@@ -40,7 +40,7 @@ TYPES = [*DTYPES, np.dtype("float16"), bfloat16]
 LANES = [4, 8, 16, 32, 64]
 BATCH = 20  # kernels in one program
 SHARE = 150  # loops in each half of the sample
-FLAGS, COUNT = Buffer("flags", BOOL, 64), Buffer("n", np.dtype("int64"), 1)
+FLAGS, COUNT = KernelBuffer("flags", BOOL, 64), KernelBuffer("n", np.dtype("int64"), 1)
 J = Var("j")
 
 
@@ -69,7 +69,7 @@ class Tail(NamedTuple):
     def kernel(self) -> Kernel:
         """The kernel y[offset + step * j] = x[...] + x[...] for the lanes in use."""
         ends = [self.offset + step * (self.used - 1) + 1 for step in (self.step, self.target_step)]
-        x, y = Buffer("x", self.source, ends[0]), Buffer("y", self.stored, ends[1])
+        x, y = KernelBuffer("x", self.source, ends[0]), KernelBuffer("y", self.stored, ends[1])
         at, to = (add(times(J, step), const(self.offset)) for step in (self.step, self.target_step))
 
         def moved(mask: Expr | None = None) -> Stmt:
@@ -81,7 +81,7 @@ class Tail(NamedTuple):
         loop = FORMS[self.form](self, moved)
         return Kernel(str(self), (x, FLAGS, COUNT), (y,), (), TASK, 1, (loop,))
 
-    def arrays(self, kernel: Kernel, rng: np.random.Generator) -> dict[Buffer, Any]:
+    def arrays(self, kernel: Kernel, rng: np.random.Generator) -> dict[KernelBuffer, Any]:
         """Arrays of small integers, which fit into every dtype, as their sums do."""
         arrays = {b: rng.integers(1, 60, b.size).astype(b.dtype) for b in kernel.arguments}
         arrays[FLAGS][:] = rng.random(FLAGS.size) < rng.random()

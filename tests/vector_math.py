@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from fusewire.codegen.ir.loop_ir import Buffer, For, Kernel, Store, Var, call, const, load
+from fusewire.codegen.ir.loop_ir import For, Kernel, KernelBuffer, Store, Var, call, const, load
 from fusewire.codegen.program.native_program import Argument, ProgramStep, build
 from fusewire.codegen.runtime.target import named
 
@@ -44,8 +44,8 @@ class Functions:
 
 
 def _kernel(op: str, dtype: Any, size: int, lanes: int, count: int) -> Kernel:
-    inputs = [Buffer(f"x{i}", dtype, size) for i in range(count)]
-    y, j = Buffer("y", dtype, size), Var("j")
+    inputs = [KernelBuffer(f"x{i}", dtype, size) for i in range(count)]
+    y, j = KernelBuffer("y", dtype, size), Var("j")
     body = Store(y, j, call(op, tuple(load(b, j) for b in inputs), dtype))
     loop = For(j, const(0), const(size), (body,), lanes)
     return Kernel(op, tuple(inputs), (y,), (), Var("task"), 1, (loop,))

@@ -40,17 +40,18 @@ class SavedArrays:
 
 
 class CompiledBackward(Entry):
-    """The autograd node of the results of one level, which do not depend on each other.
+    """The autograd node of the results of one segment, which do not depend on each other.
 
-    Its edges are the stops of its `level`, in order, followed by the node of the level below.
+    Its edges are the boundaries of its `segment`, in order, followed by the node of the segment
+    below.
     """
 
-    __slots__ = ("below", "level", "saved")
+    __slots__ = ("below", "saved", "segment")
 
-    def __init__(self, op: Op, level: Any, saved: SavedArrays, edges: tuple[Any, ...],
+    def __init__(self, op: Op, segment: Any, saved: SavedArrays, edges: tuple[Any, ...],
                  below: CompiledBackward | None) -> None:
         super().__init__(op, {}, (), edges if below is None else (*edges, below), None)
-        self.level, self.saved, self.below = level, saved, below
+        self.segment, self.saved, self.below = segment, saved, below
 
     def back(self, g: Any, sums: Any, useful: Any, keep: bool, step: Callable[..., None]) -> None:
         if self.saved.arrays is None:
@@ -59,24 +60,25 @@ class CompiledBackward(Entry):
         if compiled and useful is None and self.below is not None and self._is_unseen():
             sums.setdefault(self.below, {}).update(g)  # nothing observes the gradients in between
             return
-        level, run = self.level, sums.setdefault(self.saved, object())
+        segment, run = self.segment, sums.setdefault(self.saved, object())
         numbers = tuple(sorted(g))
-        needed_stops = None if useful is None else \
-            frozenset([i for i in range(len(level.stops)) if self.edges[i] in useful])
-        variant = level.variant(numbers, needed_stops)
+        needed_boundaries = None if useful is None else \
+            frozenset([i for i in range(len(segment.boundaries)) if self.edges[i] in useful])
+        variant = segment.variant(numbers, needed_boundaries)
         self.saved.check_not_freed(run, variant.passed)
         gradients = [g[i] for i in numbers]
         input_gradients = variant.run(self.saved.arrays, gradients) if compiled else None
         if input_gradients is None:
-            input_gradients = level.eagerly(self, numbers, needed_stops, gradients, MODE.enabled)
+            input_gradients = segment.eagerly(self, numbers, needed_boundaries, gradients,
+                                              MODE.enabled)
         for i, gx in input_gradients:
             before = sums.get(self.edges[i])
             sums[self.edges[i]] = gx if before is None else pointwise.add(before, gx)
         if not keep:
-            self.saved.free(run, variant.passed, level.entries)
+            self.saved.free(run, variant.passed, segment.entries)
 
     def _is_unseen(self) -> bool:
-        """True if no hook and no Function observes gradients between this level and the next."""
-        return self.level.fuses and not any(
-            hasattr(edge, "extra") for edge in self.edges[:self.level.lower])
+        """True if no hook and no Function observes gradients between this segment and the next."""
+        return self.segment.fuses and not any(
+            hasattr(edge, "extra") for edge in self.edges[:self.segment.lower])
 

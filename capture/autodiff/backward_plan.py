@@ -66,14 +66,14 @@ class TapeBuilder(GraphBuilder):
 
 
 class BackwardVariant:
-    """The backward program from some cut points of a level to some of its stops."""
+    """The backward program from some cut points of a segment to some of its boundaries."""
 
-    def __init__(self, plan: BackwardPlan, level: BackwardSegment, points: Sequence[CutPoint],
-                 needed_stops: frozenset[int] | None, adds_conditions: bool) -> None:
-        """needed_stops: the numbers of the stops that need gradients; None for all.
+    def __init__(self, plan: BackwardPlan, segment: BackwardSegment, points: Sequence[CutPoint],
+                 needed_boundaries: frozenset[int] | None, adds_conditions: bool) -> None:
+        """needed_boundaries: the numbers of the boundaries that need gradients; None for all.
         adds_conditions: questions about sizes become conditions of the trace."""
         self.plan = plan
-        self.passed = frozenset(ordered([p.entry for p in points], level.below))
+        self.passed = frozenset(ordered([p.entry for p in points], segment.below))
         nodes = plan.names.nodes
         devices = devices_of([p.node for p in points])
         incoming = [nodes.input(f"g{p.number}", p.node.type, device)
@@ -81,11 +81,11 @@ class BackwardVariant:
         with building(TapeBuilder(nodes, plan.sizes)), plan.sizes.recording(adds_conditions):
             gradients = gradients_between(
                 [Tensor(p.entry.out, p.entry) for p in points], [as_tensor(n) for n in incoming],
-                level.stops, False)
-        by_stop = [(i, g._data.node) for i, g in enumerate(gradients)
-                   if g is not None and (needed_stops is None or i in needed_stops)]
-        self.stop_numbers = [i for i, _ in by_stop]
-        self.gradients = decomposed(nodes, [node for _, node in by_stop], plan.decomposed)
+                segment.boundaries, False)
+        by_boundary = [(i, g._data.node) for i, g in enumerate(gradients)
+                       if g is not None and (needed_boundaries is None or i in needed_boundaries)]
+        self.boundary_numbers = [i for i, _ in by_boundary]
+        self.gradients = decomposed(nodes, [node for _, node in by_boundary], plan.decomposed)
         self.incoming = incoming
         self._program: Executable | None = None
         self.refused = False
@@ -101,14 +101,14 @@ class BackwardVariant:
 
     def run(self, arrays: Sequence[Any], gradients: Sequence[Tensor]
             ) -> list[tuple[int, Tensor]] | None:
-        """(stop number, gradient) of each wanted stop; None if the program cannot be compiled."""
+        """(number, gradient) of each needed boundary; None if the program cannot be compiled."""
         with profiling_spans.span("backward", "backward", self.plan.location):
             program = self._compiled()
             if program is None:
                 return None
             saved = [arrays[i] for i in self._reads]
             results = program([*saved, *[g._data for g in gradients]])
-        return [(i, Tensor(a)) for i, a in zip(self.stop_numbers, results)]
+        return [(i, Tensor(a)) for i, a in zip(self.boundary_numbers, results)]
 
     def _compiled(self) -> Executable | None:
         """The compiled program; None if it cannot be compiled."""
@@ -124,35 +124,35 @@ class BackwardVariant:
 
 
 class BackwardSegment:
-    """The cut points of one level, which do not depend on each other, and their stops."""
+    """The cut points of one depth, which do not depend on each other, and their boundaries."""
 
     def __init__(self, plan: BackwardPlan, number: int) -> None:
         tape = plan.tape
         self.plan, self.number = plan, number
-        self.points = [p for p in tape.points if p.level == number]
-        self.under = [p for p in tape.points if p.level < number]
+        self.points = [p for p in tape.points if p.depth == number]
+        self.under = [p for p in tape.points if p.depth < number]
         self.others = [s for s in tape.others if s.depth < number]
         self.fuses = not any(s.depth == number - 1 for s in tape.others if s.depth)
-        self.stops: list[Any] = [*[p.entry for p in self.under], *tape.outside, *self.others]
+        self.boundaries: list[Any] = [*[p.entry for p in self.under], *tape.outside, *self.others]
         self.lower, self.entries = len(self.under), len(tape.entries)
-        self._ends = set(self.stops)
+        self._ends = set(self.boundaries)
         self._variants: dict[Any, BackwardVariant] = {}
 
     def below(self, edge: Any) -> list[Any]:
-        """The entries below an entry, up to the stops."""
+        """The entries below an entry, up to the boundaries."""
         return [e for e in edge.edges if isinstance(e, Entry) and e not in self._ends]
 
     def variant(self, numbers: tuple[int, ...],
-                needed_stops: frozenset[int] | None) -> BackwardVariant:
-        """The backward program from the cut points of these numbers to the needed stops."""
-        variant = self._variants.get((numbers, needed_stops))
+                needed_boundaries: frozenset[int] | None) -> BackwardVariant:
+        """The backward program from the cut points of these numbers to the needed boundaries."""
+        variant = self._variants.get((numbers, needed_boundaries))
         if variant is None:
             points = [self.plan.tape.points[i] for i in numbers]
             with _TRACING, self.plan.sizes.resumed(self.plan.size_record):
-                variant = BackwardVariant(self.plan, self, points, needed_stops,
+                variant = BackwardVariant(self.plan, self, points, needed_boundaries,
                                           adds_conditions=False)
                 variant.prepare()
-            self._variants[numbers, needed_stops] = variant
+            self._variants[numbers, needed_boundaries] = variant
         return variant
 
     def first(self) -> BackwardVariant:
@@ -163,23 +163,24 @@ class BackwardSegment:
         return variant
 
     def eagerly(self, node_of_call: CompiledBackward, numbers: Sequence[int],
-                needed_stops: frozenset[int] | None,
+                needed_boundaries: frozenset[int] | None,
                 gradients: Sequence[Tensor], create_graph: bool) -> list[tuple[int, Tensor]]:
         """The gradients by an eager tape, rebuilt from the call's inputs."""
         points = [self.plan.tape.points[i] for i in numbers]
         entries = ordered([p.entry for p in points], self.below)
         nodes, values = self.plan.values(node_of_call.saved, entries)
-        entry_of: dict[Any, Any] = dict(zip(self.stops, node_of_call.edges))
+        entry_of: dict[Any, Any] = dict(zip(self.boundaries, node_of_call.edges))
         for e, node in zip(entries, nodes):
             operands = tuple(values[n] if hasattr(x, "shape") else x
                              for x, n in zip(e.arrays, node.inputs))
             edges = tuple(entry_of.get(x) for x in e.edges)
             entry_of[e] = Entry(e.op, dict(node.params), operands, edges, values[node])
-        stop_numbers = range(len(self.stops)) if needed_stops is None else sorted(needed_stops)
-        by_stop = gradients_between(
+        boundary_numbers = range(len(self.boundaries)) if needed_boundaries is None \
+            else sorted(needed_boundaries)
+        by_boundary = gradients_between(
             [Tensor(entry_of[p.entry].out, entry_of[p.entry]) for p in points],
-            gradients, node_of_call.edges[:len(self.stops)], create_graph)
-        return [(i, g) for i in stop_numbers if (g := by_stop[i]) is not None]
+            gradients, node_of_call.edges[:len(self.boundaries)], create_graph)
+        return [(i, g) for i in boundary_numbers if (g := by_boundary[i]) is not None]
 
 
 class BackwardPlan:
@@ -195,9 +196,9 @@ class BackwardPlan:
         self._is_sized = bool(tracer.sizes.values)
         self.decomposed: dict[Node, Node] = {n: n for n in self.live_in}
         self.saved: dict[Node, None] = {}
-        top = max((p.level for p in tape.points), default=0)
-        self.levels = [BackwardSegment(self, n + 1) for n in range(top)]
-        variants = [level.first() for level in self.levels]
+        top = max((p.depth for p in tape.points), default=0)
+        self.segments = [BackwardSegment(self, n + 1) for n in range(top)]
+        variants = [segment.first() for segment in self.segments]
         results = decomposed(self.names.nodes, outputs.nodes, self.decomposed)
         internal = decomposed(self.names.nodes, list(tape.checkpointed), self.decomposed)
         checkpointed = dict(zip(internal, tape.checkpointed.values()))
@@ -249,9 +250,9 @@ class BackwardPlan:
         saved, outside = inputs
         saved += arrays[len(arrays) - len(self.saved):]
         if self.is_plain:
-            level = self.levels[0]
+            segment = self.segments[0]
             backward_node = CompiledBackward(
-                level.points[0].entry.op, level, SavedArrays(saved), tuple(outside), None)
+                segment.points[0].entry.op, segment, SavedArrays(saved), tuple(outside), None)
             for edge, tensor in zip(self._numbers, results):
                 if edge is not None:
                     tensor.edge = ResultEntry(backward_node, edge, None)
@@ -259,7 +260,7 @@ class BackwardPlan:
             self._attach_general(SavedArrays(saved), Bindings(outside, arrays, results, read))
 
     def _attach_general(self, saved: SavedArrays, bindings: Bindings) -> None:
-        """Attaches results for tapes with several levels, hooks, Functions or other boundaries."""
+        """Attaches results for tapes with several segments, hooks, Functions or boundaries."""
         for edge, tensor in zip(self.tape.edges, bindings.tensors):
             if isinstance(edge, TapeLeaf):
                 tensor.edge = TapeLeaf(tensor)
@@ -272,15 +273,16 @@ class BackwardPlan:
         """The edge of each cut point in this call."""
         points: dict[Any, ResultEntry] = {}
         below: CompiledBackward | None = None
-        for level in self.levels:
-            self._instantiate_functions(level.number - 1, bindings, points)
-            edges = [points[p.entry] for p in level.under]
+        for segment in self.segments:
+            self._instantiate_functions(segment.number - 1, bindings, points)
+            edges = [points[p.entry] for p in segment.under]
             edges += bindings.outside
-            edges += [s.find(bindings) for s in level.others]
-            below = CompiledBackward(level.points[0].entry.op, level, saved, tuple(edges), below)
-            for p in level.points:
+            edges += [s.find(bindings) for s in segment.others]
+            op = segment.points[0].entry.op
+            below = CompiledBackward(op, segment, saved, tuple(edges), below)
+            for p in segment.points:
                 points[p.entry] = _part(below, p, bindings)
-        self._instantiate_functions(len(self.levels), bindings, points)
+        self._instantiate_functions(len(self.segments), bindings, points)
         return points
 
     def _instantiate_functions(self, depth: int, bindings: Bindings,

@@ -60,8 +60,8 @@ class FreedTape(Boundary):
 class CutPoint:
     """An entry of the tape whose gradient becomes a tensor."""
 
-    def __init__(self, number: int, entry: Entry, node: Node, level: int) -> None:
-        self.number, self.entry, self.node, self.level = number, entry, node, level
+    def __init__(self, number: int, entry: Entry, node: Node, depth: int) -> None:
+        self.number, self.entry, self.node, self.depth = number, entry, node, depth
         self.hooks: list[Recipe] = []
         self.retained: int | None = None  # number of the tensor that retains its gradient
 
@@ -105,7 +105,7 @@ class SymbolicTape:
     """The tape of the results of a traced call."""
 
     def __init__(self, tracer: Tracer, outputs: OutputSpecBuilder) -> None:
-        self._recorder, self._outputs = tracer, outputs
+        self._tracer, self._outputs = tracer, outputs
         self.paths: list[Path] = []  # tensors from outside that need gradients
         self.outside: list[Boundary] = []  # their boundaries, in the same order
         self.others: list[Boundary] = []
@@ -153,7 +153,7 @@ class SymbolicTape:
 
     def forget(self) -> None:
         """Releases the traced call, whose arrays no replay uses."""
-        del self._recorder, self._outputs
+        del self._tracer, self._outputs
         self._mirrored, self._call_of, self._outside_paths = {}, {}, {}
 
     def _edge_of(self, tensor: Tensor) -> Any:
@@ -162,7 +162,7 @@ class SymbolicTape:
         if isinstance(edge, Leaf) and id(edge) not in self._outside_paths:
             return edge
         if edge is not None and id(edge) not in self._mirrored:
-            self._recorder.refuse("a Function keeps a tensor with a gradient as an attribute")
+            self._tracer.refuse("a Function keeps a tensor with a gradient as an attribute")
             return None
         return None if edge is None else self._mirrored[id(edge)]
 
@@ -196,8 +196,8 @@ class SymbolicTape:
         owner = leaf.tensor()
         if owner is None:
             return None
-        if id(owner) in self._recorder.state.paths:
-            self._recorder.refuse("a tensor made outside the function starts to require a gradient "
+        if id(owner) in self._tracer.state.paths:
+            self._tracer.refuse("a tensor made outside the function starts to require a gradient "
                                   "here, and the result depends on it")
         number = self._result_number(owner)
         if number is None:
@@ -210,11 +210,11 @@ class SymbolicTape:
 
     def _entry(self, edge: Any) -> Entry | None:
         if isinstance(edge, (LoopGradNode, CarriedGrad)):
-            self._recorder.request_unrolling()
+            self._tracer.request_unrolling()
             return None
-        recorded = self._recorder.entries.get(id(edge))
+        recorded = self._tracer.entries.get(id(edge))
         if recorded is None:
-            self._recorder.refuse(f"the result needs the gradient of {edge.op.name}, which "
+            self._tracer.refuse(f"the result needs the gradient of {edge.op.name}, which "
                                   "cannot be traced here")
             return None
         node = recorded[1]
@@ -257,10 +257,10 @@ class SymbolicTape:
             elif id(saved_edge) in self._mirrored:
                 saved_edges.append(self._mirrored[id(saved_edge)])
             else:
-                self._recorder.refuse(f"{joint.op.name} saved a tensor that is not one of "
+                self._tracer.refuse(f"{joint.op.name} saved a tensor that is not one of "
                                       "its arguments")
-        if self._recorder.sizes.values:
-            self._recorder.refuse(f"the Function {joint.op.name} is called with dynamic sizes")
+        if self._tracer.sizes.values:
+            self._tracer.refuse(f"the Function {joint.op.name} is called with dynamic sizes")
         depth = max((self.depth(e) for e in edges), default=0)
         self._call_of[id(joint)] = len(self.calls), depth
         self.calls.append((FunctionCall(joint, self._outputs), depth, edges, saved_edges))
@@ -269,7 +269,7 @@ class SymbolicTape:
         number, depth = self._call_of[id(part.edges[0])]
         hooks, retained = self._hooks(part)
         if hooks or retained is not None:
-            self._recorder.refuse(f"a result of {part.op.name} has a hook")
+            self._tracer.refuse(f"a result of {part.op.name} has a hook")
         return self._add_boundary(lambda bindings: bindings.parts[number, part.number], depth)
 
     # ---- queries

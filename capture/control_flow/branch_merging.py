@@ -8,41 +8,41 @@ another path does not fit, tracing starts anew with the facts learnt so far (`Me
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, NoReturn
 
+from ...eager.core.tape import is_grad_enabled
+from ...eager.interpreter import STATE
 from ..graph.graph import Node
-from ..scalars.scalar_expr import ScalarExpr, elements, of_number
+from ..scalars.scalar_expr import ScalarExpr, of_number
 from ..scalars.symbolic_scalar import SymbolicScalar
 from .decision import Decision
-from .frame_state import GENERATORS, FrameState, Name, location_of, user_frames
+from .frame_state import (
+    GENERATORS,
+    IDENTITY,
+    FrameState,
+    MergeState,
+    Name,
+    is_identity,
+    is_made,
+    location_of,
+    user_frames,
+)
+from .inner_phis import InnerPhis, formulas_in
 from .liveness import MergePoint, is_plain_range, live, merge_point
 from .loop_detection import LoopEntry, LoopRepeat
+from .merges import Merge, MergedBranch
 from .operand_stack import is_single_test, tells_symbols_apart
-
-
-class MergedBranch(NamedTuple):
-    """An element of a path: a decision whose outcomes lead to one merge point."""
-
-    key: Any
-    site: str = ""
-
-
-class Merge(NamedTuple):
-    """An element of a path: the merge point, its phis of tensors and of numbers, and their values
-    on this path."""
-
-    key: Any
-    phis: tuple[Node, ...]
-    values: tuple[Node, ...]
-    symbols: tuple[ScalarExpr, ...]
-    formulas: tuple[ScalarExpr, ...]
-    site: str
+from .possible_aliases import PossibleAliases
 
 
 class MergeFailed(BaseException):
     """Paths do not merge where they were expected to: tracing starts anew with more hints."""
+
+
+MAX_FAILURES = 6  # of one function; then it is traced without merging
+MERGE_FAILED = "code tells apart the objects of paths that were merged; the next call is traced " \
+    "without this merge"
 
 
 @dataclass
@@ -50,6 +50,8 @@ class MergeHints:
     """Facts about a function's branches, by their keys. They last from one attempt to the next."""
 
     numbers: bool = True  # Python numbers may differ at a merge point
+    identities: bool = True  # a variable may name an input on some paths; not if code compares them
+    failures: int = 0  # traces whose paths did not merge as expected
     unmergeable: set[Any] = field(default_factory=set)  # branches whose paths never merge
     varying: dict[Any, set[Any]] = field(default_factory=dict)  # by branch: values that need a phi
     at_line: dict[Any, set[Any]] = field(default_factory=dict)  # by location, in earlier attempts
@@ -58,34 +60,44 @@ class MergeHints:
     def number(self, key: Any) -> int:
         return self.keys.setdefault(key, len(self.keys))
 
+    def copy(self) -> MergeHints:
+        """Hints that can learn more on their own; the numbers of the keys stay common."""
+        return MergeHints(self.numbers, self.identities, self.failures, set(self.unmergeable),
+                          {key: set(values) for key, values in self.varying.items()},
+                          {key: set(values) for key, values in self.at_line.items()},
+                          self.keys)
+
 
 @dataclass
 class MergePlan:
-    """The state of the first path at its merge point."""
+    """The state of a path at a merge point, in a form that other runs can be compared with."""
 
     location: Any
-    state: FrameState
-    nodes: list[Node]
-    numbers: dict[Name, Any]
+    structure: Any  # of the frames and of changed objects
+    nodes: list[Node]  # of the tensors
+    numbers: dict[Name, ScalarExpr]
+    kinds: dict[Name, type]  # of the numbers: int or float
     subject: Any
+    modes: Any  # see `_modes`
     followed: bool = False  # a run has continued behind the merge point
 
     def differences(self, other: MergePlan) -> set[Any] | None:
         """The tensors and numbers that differ; None if anything else differs."""
-        one, two = self.state, other.state
-        if not two.equal or one.structure != two.structure or not _same_types(
-                [*self.nodes, self.subject], [*other.nodes, other.subject]):
-            return None
-        if any(self.kind(name) is not other.kind(name) for name in self.numbers):
+        same = self.modes == other.modes and self.structure == other.structure \
+            and self.kinds == other.kinds \
+            and _same_types([*self.nodes, self.subject], [*other.nodes, other.subject])
+        if not same:
             return None
         differing: set[Any] = {i for i, (a, b) in enumerate(zip(self.nodes, other.nodes))
                                if a is not b}
         return differing.union(n for n, value in self.numbers.items() if value != other.numbers[n])
 
-    def kind(self, name: Name) -> type:
-        """The type of a number: int or float."""
-        symbol = self.state.symbols.get(name)
-        return type(self.state.plains[name] if symbol is None else symbol.value)
+
+class _Arrival(NamedTuple):
+    """The state of the running path where its branch may merge."""
+
+    state: FrameState
+    plan: MergePlan
 
 
 def _same_types(one: list[Any], two: list[Any]) -> bool:
@@ -93,6 +105,23 @@ def _same_types(one: list[Any], two: list[Any]) -> bool:
     return len(one) == len(two) and all(
         type(a) is type(b) and (type(a) is ScalarExpr or a.type == b.type)
         for a, b in zip(one, two))
+
+
+@dataclass
+class MergeTable:
+    """The merges of one program: the hints and, by branch, the plan of its merge point; None if
+    its paths do not merge."""
+
+    hints: MergeHints = field(default_factory=MergeHints)
+    plans: dict[Any, MergePlan | None] = field(default_factory=dict)
+
+    def copy(self) -> MergeTable:
+        """A table that a further trace of the program can change."""
+        return MergeTable(self.hints.copy(), dict(self.plans))
+
+    def learnt(self) -> MergeTable:
+        """A table for a new program, with the same hints."""
+        return MergeTable(self.hints.copy())
 
 
 @dataclass
@@ -104,6 +133,10 @@ class _OpenBranch:
     start: int  # index in the path
     decided: set[Any]
     nodes: set[Node]
+    inputs: set[str]  # local variables that named an input before the branch, or might
+    # Made objects that the variables of all frames held. A frame that has ended, or the stack of
+    # an outer one, may hold them at the merge.
+    objects: list[Any]
     loop_depth: int
     loop_tokens: set[Any]
     visits: dict[Any, Any]
@@ -115,10 +148,12 @@ _UNKNOWN: Any = object()
 class BranchMerger:
     """Watches the decisions of one tracer for merge points."""
 
-    def __init__(self, tracer: Any, hints: MergeHints,
-                 plans: dict[Any, MergePlan | None]) -> None:
-        self.tracer, self.hints = tracer, hints
-        self.plans = plans  # by branch; None: its paths do not merge
+    def __init__(self, tracer: Any, merges: MergeTable, all_merge: bool) -> None:
+        """`all_merge`: it is a failure if a path of a branch ends before the merge point."""
+        self.tracer, self.hints, self.plans = tracer, merges.hints, merges.plans
+        self._all_merge = all_merge
+        self.aliases: PossibleAliases = tracer.aliases
+        self.aliases.in_use = self.hints.identities and not all_merge
         self._branches: list[_OpenBranch] = []
         self._origin: Any = None  # the loop iteration or merge point that began last
         self._outcomes: tuple[Any, ...] = ()  # of decisions since then
@@ -151,28 +186,65 @@ class BranchMerger:
             self._insert_split(key, len(tracer.path) - 1)
         self._branches.append(_OpenBranch(
             key, [(f, f.f_lasti) for f in frames], len(tracer.path) - 1, decided,
-            {node for _, node in tracer._nodes_by_id.values()}, *loops.around()))
+            {node for _, node in tracer._nodes_by_id.values()},
+            {name for name, value in frames[0].f_locals.items()
+             if self.aliases.may_be_input(value)}, self._made_objects(frames),
+            *loops.around()))
+
+    def _made_objects(self, frames: list[Any]) -> list[Any]:
+        """The objects in local variables that the run has made and that may change."""
+        owned = self.tracer.state.paths
+        return [value for frame in frames for _, value in sorted(frame.f_locals.items())
+                if is_made(value, owned)]
 
     def _insert_split(self, key: Any, start: int) -> None:
-        self.tracer.path.insert(start, MergedBranch(key))
+        self.tracer.insert_element(start, MergedBranch(key))
         self._elements_read += 1
 
     def end(self, whole: bool) -> None:
         """Ends the run, at the end of the function (`whole`) or before it. Raises MergeFailed if
         paths should have merged."""
+        if self.aliases.observed_at_end():
+            self.note_observed()
         self._read_path()
         self._close_unmerged(self._branches, whole)
+
+    def note_observed(self) -> NoReturn:
+        """Code can tell whether a possible alias is an input: its branch cannot merge."""
+        self.hints.unmergeable |= self.aliases.branches()
+        self.hints.identities = None not in self.aliases.branches()
+        raise MergeFailed
+
+    def note_identity_test(self) -> None:
+        """Code compares the identities of objects: variables name the same input on all paths.
+        Raises MergeFailed if they do not."""
+        self.hints.identities = self.aliases.in_use = False
+        self.aliases.restore(user_frames(self.tracer.loops.base))
+        if self.aliases.branches():
+            raise MergeFailed
 
     def _close_unmerged(self, branches: list[_OpenBranch], for_good: bool = True) -> None:
         """Closes branches without a merge point. Raises MergeFailed if their paths should have
         merged."""
         for branch in branches:
-            if self.plans.setdefault(branch.key, None) is not None and for_good:
-                self._fail(branch)
+            plan = self.plans.setdefault(branch.key, None)
+            if plan is not None and for_good and self._all_merge:
+                self.hints.unmergeable.add(branch.key)
+                raise MergeFailed
 
-    def _fail(self, branch: _OpenBranch) -> NoReturn:
+    def _fail(self, branch: _OpenBranch) -> None:
+        """Never merges a branch again. For export, raises MergeFailed. Otherwise the run continues
+        as the first trace of another program."""
         self.hints.unmergeable.add(branch.key)
-        raise MergeFailed
+        if self._all_merge:
+            raise MergeFailed
+        self.tracer.merge_failed, self.plans[branch.key] = True, None
+        self._branches.remove(branch)
+        if self.tracer.path[branch.start - 1] == MergedBranch(branch.key):
+            self.tracer.delete_element(branch.start - 1)
+            self._elements_read -= 1
+            for other in self._branches:
+                other.start -= other.start >= branch.start
 
     def _read_path(self) -> None:
         """Reads the elements that were added to the path since the last call."""
@@ -206,85 +278,117 @@ class BranchMerger:
             if plan is None or plan.location == location else None
         if point is None:
             return subject
-        arrival = self._state_at(location, frames, point, subject)
-        if plan is None and not (arrival.state.equal
-                                 and all(t.edge is None for t in arrival.state.tensors)):
-            return subject
+        arrival = self._state_at(location, frames, point, subject, branch.objects)
         if plan is None:
+            if not arrival.state.equal or any(t.edge is not None for t in arrival.state.tensors):
+                return subject
             plan = self._first_arrival(branch, arrival, point)
-        differences, inner_phis = plan.differences(arrival), _InnerPhis(self.tracer, branch.start)
+        differences, inner_phis = plan.differences(arrival.plan), InnerPhis(self.tracer,
+                                                                             branch.start)
         varying = self.hints.varying[branch.key]
-        if differences is None or not self._may_vary(differences | varying, frames, point) \
-                or any(map(inner_phis.reach, _formulas_in(arrival.state.structure))):
+        if differences is not None:
+            differences |= _identities_of(varying | differences, arrival)
+        if not arrival.state.equal or differences is None \
+                or not self._may_vary(differences | varying, frames, point) \
+                or any(map(inner_phis.reach, formulas_in(arrival.plan.structure))):
             self._fail(branch)
-        self._check_differences(location, varying, differences | inner_phis.reached_by(arrival))
-        return self._merge(branch, arrival, frames, plan)
+            return subject
+        self._check_differences(branch, arrival.plan,
+                                differences | inner_phis.reached_by(arrival.plan))
+        return self._merge(branch, arrival, plan)
 
-    def _first_arrival(self, branch: _OpenBranch, arrival: MergePlan,
+    def _first_arrival(self, branch: _OpenBranch, arrival: _Arrival,
                        point: MergePoint) -> MergePlan:
         """Makes this the merge point of a branch: the first path guesses which values differ."""
-        self.plans[branch.key] = arrival
+        state, plan = arrival
+        self.plans[branch.key] = plan
         self._insert_split(branch.key, branch.start)
         branch.start += 1
-        state = arrival.state
-        new = {i for i, node in enumerate(arrival.nodes) if not self._existed_before(node, branch)}
-        new |= {i for i, t in enumerate(state.tensors)
-                if any(state.locals[0].get(name) is t for name in point.changed)}
-        before = self.hints.at_line.get(arrival.location, set())
-        self.hints.varying.setdefault(branch.key, set()).update(
-            new, before & {*range(len(arrival.nodes)), *arrival.numbers})
-        return arrival
+        varying: set[Any] = {i for i, node in enumerate(plan.nodes)
+                             if not self._existed_before(node, branch)}
+        varying |= self._assigned_tensors(arrival, branch, point)
+        numbers: set[Any] = {(i, name) for i, name in plan.numbers
+                             if i == 0 and name in point.changed - point.counters}
+        if not self._all_merge and self._may_vary(numbers, state.frames, point):
+            varying |= numbers
+        before = self.hints.at_line.get(plan.location, set())
+        self.hints.varying[branch.key] = varying | (
+            before & {*range(len(plan.nodes)), *plan.numbers})
+        return plan
 
-    def _check_differences(self, location: Any, varying: set[Any], differing: set[Any]) -> None:
-        """Raises MergeFailed if more values differ than the hints say."""
-        if not differing <= varying:
-            varying |= differing
-            self.hints.at_line.setdefault(location, set()).update(varying)
+    def _assigned_tensors(self, arrival: _Arrival, branch: _OpenBranch, point: MergePoint
+                          ) -> set[Any]:
+        """The tensors of variables that a path may assign, and the identities that may differ."""
+        state, plan = arrival
+        assigned = [state.locals[0].get(name) for name in point.changed]
+        varying: set[Any] = {i for i, t in enumerate(state.tensors)
+                             if any(t is value for value in assigned)
+                             and not self.aliases.is_input(t)}
+        for name in point.changed:
+            key = 0, IDENTITY + name
+            if key in state.named_tensors and (
+                    name in branch.inputs or plan.numbers[key] != of_number(0)):
+                varying |= {key, state.named_tensors[key]}
+        return varying
+
+    def _check_differences(self, branch: _OpenBranch, arrival: MergePlan,
+                           differing: set[Any]) -> None:
+        """Adds values that differ to the hints. For export, raises MergeFailed if there are new
+        ones. Otherwise the run continues as the first trace of another program."""
+        varying = self.hints.varying[branch.key]
+        if differing <= varying:
+            return
+        varying |= differing
+        self.hints.at_line.setdefault(arrival.location, set()).update(varying)
+        if self._all_merge:
             raise MergeFailed
+        self.tracer.merge_failed, self.plans[branch.key] = True, arrival
 
-    def _state_at(self, location: Any, frames: list[Any], point: MergePoint,
-                  subject: Any) -> MergePlan:
+    def _state_at(self, location: Any, frames: list[Any], point: MergePoint, subject: Any,
+                  objects: list[Any]) -> _Arrival:
         tracer = self.tracer
         names = [live(f.f_code, f.f_lasti) for f in frames]
         if names[0] is not None:
             names[0] = names[0].union(point.counters)
-        state = tracer.loops.snapshot(frames, names)
-        numbers: dict[Name, Any] = {name: of_number(value) for name, value in state.plains.items()}
+        state = tracer.loops.snapshot(frames, names, MergeState, objects)
+        state.equal = state.equal and not any(tracer.state.changed_fields())
+        numbers = {name: of_number(value) for name, value in state.plains.items()}
         numbers.update({name: number.formula for name, number in state.symbols.items()})
-        return MergePlan(location, state, [tracer.node_of(t) for t in state.tensors]
-                         if state.equal else [],
-                         numbers, subject)
+        kinds = {name: type(value) for name, value in state.plains.items()}
+        kinds.update({name: type(number.value) for name, number in state.symbols.items()})
+        nodes = [tracer.node_of(t) for t in state.tensors] if state.equal else []
+        return _Arrival(state, MergePlan(location, state.structure, nodes, numbers, kinds, subject,
+                                         _modes(tracer)))
 
     def _may_vary(self, changed: set[Any], frames: list[Any], point: MergePoint) -> bool:
         """True if the numbers among `changed` can become symbols."""
-        names = [each for each in changed if type(each) is tuple]
+        names = [each for each in changed if type(each) is tuple and not is_identity(each)]
         return not names or (
-            self.hints.numbers and not any((0, c) in names for c in point.counters)
+            self.hints.numbers and self.tracer.names.symbolic_scalars
+            and not any((0, c) in names for c in point.counters)
             and not any(tells_symbols_apart(frames[i].f_code) for i, _ in names))
 
     def _existed_before(self, node: Node, branch: _OpenBranch) -> bool:
-        return node in branch.nodes or node in self.tracer.common.outside or node.op == "const"
+        return node in branch.nodes or self.tracer.is_outside(node) or node.op == "const"
 
     # ---- behind the merge point
-    def _merge(self, branch: _OpenBranch, arrival: MergePlan, frames: list[Any],
-               plan: MergePlan) -> Any:
+    def _merge(self, branch: _OpenBranch, arrival: _Arrival, plan: MergePlan) -> Any:
         """Continues from the merge point with phis. Returns the phi of the decision's subject."""
         self._close_unmerged(self._branches[self._branches.index(branch) + 1:])
         tracer, state, varying = self.tracer, arrival.state, self.hints.varying[branch.key]
-        tensors = sorted(i for i in varying if type(i) is int)
         names = sorted(n for n in varying if type(n) is tuple)
-        token = "met", self.hints.number(branch.key)
+        tensors = sorted({i for i in varying if type(i) is int}.union(
+            state.named_tensors[n] for n in names if is_identity(n)))
+        token = "merge", self.hints.number(branch.key)
         depth = tracer.loops.note_merge(token, branch.loop_depth, branch.visits)
-        element = self._merge_element(branch, arrival, tensors, names, (token, depth))
+        element = self._merge_element(branch, arrival.plan, tensors, names, (token, depth))
         tracer.path.append(element)
-        self._bind_phis(branch, arrival, [state.tensors[i] for i in tensors], element, depth)
-        for name, symbol in zip(names, element.symbols):
-            value = state.symbols[name].value if name in state.symbols else state.plains[name]
-            state.replace_number(name, SymbolicScalar(symbol, value, tracer))
+        self._bind_numbers(state, dict(zip(names, element.symbols)), branch.key)
+        self._bind_phis(branch, arrival.plan, [state.tensors[i] for i in tensors], element, depth)
         self._origin, self._outcomes, self._elements_read = token, (), len(tracer.path)
         del self._branches[self._branches.index(branch):]
         tracer.on_merge(plan)
-        return (element.symbols if type(arrival.subject) is ScalarExpr else element.phis)[-1]
+        return (element.symbols if type(arrival.plan.subject) is ScalarExpr else element.phis)[-1]
 
     def _merge_element(self, branch: _OpenBranch, arrival: MergePlan, tensors: list[int],
                        names: list[Name], at: tuple[Any, int]) -> Merge:
@@ -297,6 +401,16 @@ class BranchMerger:
         return Merge(branch.key, phis, tuple(values), symbols, tuple(formulas),
                      tracer.path[branch.start].site)
 
+    def _bind_numbers(self, state: FrameState, symbols: dict[Name, ScalarExpr], key: Any) -> None:
+        """Gives numbers and the identities of tensors their phis."""
+        for name, symbol in symbols.items():
+            value = state.symbols[name].value if name in state.symbols else state.plains[name]
+            number = SymbolicScalar(symbol, value, self.tracer)
+            if is_identity(name):
+                state.replace_identity(name, number, key)
+            else:
+                state.replace_number(name, number)
+
     def _bind_phis(self, branch: _OpenBranch, arrival: MergePlan, tensors: list[Any],
                    element: Merge, depth: int) -> None:
         """Forgets the values that the merged paths computed, and binds the phis in their places."""
@@ -305,13 +419,19 @@ class BranchMerger:
         live_nodes = {node for i, node in enumerate(arrival.nodes)
                       if i not in varying} | branch.nodes
         tracer.forget_branch_values(lambda n: n not in live_nodes and not (
-            n in tracer.common.outside or n.op == "const"))
+            tracer.is_outside(n) or n.op == "const"))
         tracer._decided = set(branch.decided)
         for tensor, phi in zip(tensors, element.phis):
             tensor._data = tensor._data.view()  # an array of its own, known under the new name only
             tracer.bind(tensor._data, phi)
         if depth:
             tracer.loops.dependent.update(dict.fromkeys(element.phis, depth))
+
+
+def _identities_of(varying: set[Any], arrival: _Arrival) -> set[Name]:
+    """The identities of varying tensors that are inputs on this path: they vary, too."""
+    return {name for name, i in arrival.state.named_tensors.items()
+            if i in varying and arrival.plan.numbers[name] != of_number(0)}
 
 
 def _merge_point_at(branch: _OpenBranch, frames: list[Any], tracked: frozenset[int]
@@ -331,45 +451,11 @@ def _merge_point_at(branch: _OpenBranch, frames: list[Any], tracked: frozenset[i
     return point if all(type(frame.f_locals.get(name)) is int for name in point.counters) else None
 
 
-def _formulas_in(structure: Any) -> Iterator[ScalarExpr]:
-    """The formulas of numbers in lists and other containers."""
-    stack = [structure]
-    while stack:
-        top = stack.pop()
-        if type(top) is ScalarExpr:
-            yield top
-        elif type(top) in (tuple, frozenset):
-            stack += top
-
-
-class _InnerPhis:
-    """Finds values that depend on phis of loops and merge points behind a branch."""
-
-    def __init__(self, tracer: Any, start: int) -> None:
-        self.numbers = tracer.names.numbers
-        self.phis: set[Any] = set()
-        for element in tracer.path[start:]:
-            if isinstance(element, (LoopEntry, Merge)):
-                self.phis.update(element.phis, element.symbols)
-
-    def reached_by(self, plan: MergePlan) -> set[Any]:
-        """The tensors and numbers of a plan that depend on such phis."""
-        return {i for i, node in enumerate(plan.nodes) if self.reach(node)} | {
-            n for n, number in plan.numbers.items() if self.reach(number)}
-
-    def reach(self, subject: Any) -> bool:
-        """True if a node or a number depends on such a phi."""
-        stack, seen = [subject] if self.phis else [], {subject}
-        while stack:
-            value = stack.pop()
-            if value in self.phis:
-                return True
-            operands = [p for p in self._parts(value) if p not in seen]
-            seen.update(operands)
-            stack += operands
-        return False
-
-    def _parts(self, subject: Any) -> list[Any]:
-        if type(subject) is ScalarExpr:
-            return [*elements([subject]), *subject.parts]
-        return [*subject.inputs, *([self.numbers[subject]] if subject in self.numbers else [])]
+def _modes(tracer: Any) -> Any:
+    """The state of a run beside its frames and the contents of objects: modes of the interpreter,
+    and the outside tensors whose gradients or tape edges the run has touched."""
+    state = tracer.state
+    touched = [{state.paths[i] for i in ids if i in state.paths}
+               for ids in (tracer.grads_read, tracer.grads_set)]
+    moved = {path for path, edge in state.edges.items() if state.values[path].edge is not edge}
+    return is_grad_enabled(), STATE.casting, touched, moved

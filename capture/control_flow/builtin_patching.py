@@ -51,7 +51,7 @@ def _patch(modules: list[dict[str, Any]]) -> None:
     global _active_traces
     with _LOCK:
         _active_traces += 1
-        interpreter.rows = rows
+        interpreter.iterate_rows = rows
         for names in modules:
             _traces_of_module[id(names)] += 1
             for name, proxy in BUILTIN_PROXIES.items():
@@ -62,7 +62,7 @@ def _unpatch(modules: list[dict[str, Any]]) -> None:
     global _active_traces
     with _LOCK:
         _active_traces -= 1
-        interpreter.rows = rows if _active_traces else None
+        interpreter.iterate_rows = rows if _active_traces else None
         for names in modules:
             _traces_of_module[id(names)] -= 1
             for name, proxy in BUILTIN_PROXIES.items():

@@ -6,26 +6,36 @@ tensors and symbols. So a state that recurs is a loop, and no analysis of the co
 
 from __future__ import annotations
 
-import ctypes
 import inspect
 import sys
 import types
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 from ...eager.core.tensor import Tensor
-from ...eager.core.tracer import Traced
+from ...eager.core.transform_value import TransformValue
 from ..graph.graph import param_key
+from ..heap.access_path import KnownObject
 from ..heap.code_tracker import followed
 from ..heap.introspection import attributes
 from ..heap.snapshot import FIXED, is_plain
 from ..scalars.symbolic_scalar import SymbolicScalar
 from ..sizes.symbolic_dim import Dim
+from .loop_inversion import header_offset
 from .operand_stack import only_locals_change
+from .possible_aliases import PossibleAliases, names_of_keys
+from .set_local import set_local
 
 _MAX_COMPARED_VALUES = 2000  # a larger state is never equal to another
+_HEAP_TYPE = 1 << 9  # in the flags of a class: it is not built in
 GENERATORS = inspect.CO_GENERATOR | inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR
+IDENTITY = "identity of "  # begins the name of a number: the identity of a local tensor
 Name = tuple[int, str]  # a local variable: number of the frame, and its name
+
+
+def is_identity(name: int | Name) -> bool:
+    """True for a number that tells which object a variable names."""
+    return type(name) is tuple and name[1].startswith(IDENTITY)
 
 
 def user_frames(base: Any) -> list[Any]:
@@ -44,20 +54,19 @@ def location_of(frames: list[Any]) -> tuple[Any, ...]:
     return tuple((f.f_code, f.f_lasti) for f in frames)
 
 
+def header_of(frames: list[Any]) -> tuple[Any, ...]:
+    """`location_of` frames; in a condition before a loop, that of the loop's own condition."""
+    return tuple((f.f_code, header_offset(f.f_code, f.f_lasti) if i == 0 else f.f_lasti)
+                 for i, f in enumerate(frames))
+
+
 def can_recur(frames: list[Any], tracked: Collection[int] = ()) -> bool:
     """True if only local variables, and iterators read at the instructions `tracked`, can differ at
     the next visit. Only the innermost frame matters: the frames around it do not move until it has
     ended, except for callers of a generator."""
     code = frames[0].f_code if frames else None
     return code is not None and not code.co_flags & GENERATORS \
-        and only_locals_change(code, frames[0].f_lasti, frozenset(tracked))
-
-
-def set_local(frame: Any, name: str, value: Any) -> None:
-    """Assigns a local variable of a running frame."""
-    frame.f_locals[name] = value
-    if sys.version_info < (3, 13):  # where f_locals is a copy
-        ctypes.pythonapi.PyFrame_LocalsToFast(ctypes.py_object(frame), ctypes.c_int(0))
+        and only_locals_change(code, header_offset(code, frames[0].f_lasti), frozenset(tracked))
 
 
 class FrameState:
@@ -67,10 +76,13 @@ class FrameState:
     def __init__(self, frames: list[Any], changes: Iterator[tuple[Any, Any]],
                  owned: dict[int, Any], stale: Callable[[SymbolicScalar], bool],
                  names: Sequence[Collection[str] | None] = (),
-                 iterators: Sequence[Any] = ()) -> None:
+                 iterators: Sequence[Any] = (), aliases: PossibleAliases | None = None,
+                 objects: Sequence[Any] = ()) -> None:
         """`names`: the live local variables of each frame; None for all. `iterators`: those on
-        the stacks of the frames whose state is known."""
-        self.frames = frames
+        the stacks of the frames whose state is known. `aliases`: None if it does not matter which
+        tensors are inputs. `objects`: more objects, whose contents are compared."""
+        self.frames, self._aliases = frames, aliases
+        self.named_tensors: dict[Name, int] = {}  # index of the tensor, by the identity's name
         self.tensors: list[Tensor] = []
         self.plains: dict[Name, Any] = {}  # ints and floats of local variables
         self.symbols: dict[Name, SymbolicScalar] = {}
@@ -86,6 +98,7 @@ class FrameState:
         self.iterators = {(frames.index(c.frame), f"for {c.offset}"): c for c in iterators}
         parts += [self._iterator_position(name, c) for name, c in self.iterators.items()]
         parts += [(path, self._value(now)) for path, now in changes]
+        parts += map(self._value, objects)
         self.structure = tuple(parts)
         self.arrays = [t._data for t in self.tensors]
 
@@ -104,8 +117,20 @@ class FrameState:
                 self.plains[i, name] = value
                 state.append((name, "number"))
             else:
+                if type(value) is Tensor and id(value) not in self._seen:
+                    self._note_identity((i, IDENTITY + name), value)
                 state.append((name, self._value(value)))
         return tuple(state)
+
+    def _note_identity(self, name: Name, tensor: Tensor) -> None:
+        """Notes the identity of a local tensor that is the next one of the state."""
+        if self._aliases is None:
+            return
+        identity, self.named_tensors[name] = self._aliases.identity(tensor), len(self.tensors)
+        if type(identity) is SymbolicScalar:
+            self.symbols[name] = identity
+        else:
+            self.plains[name] = identity
 
     def _iterator_position(self, name: Name, iterator: Any) -> Any:
         """The state of a `for` iterator; its position is a number like those of local variables."""
@@ -119,8 +144,19 @@ class FrameState:
         """Assigns the number `name` in the running code."""
         if name in self.iterators:
             self.iterators[name].count = value
+        elif name in self.named_tensors:
+            self.replace_identity(name, value)
         else:
             set_local(self.frames[name[0]], name[1], value)
+
+    def replace_identity(self, name: Name, identity: SymbolicScalar, branch: Any = None) -> None:
+        """Gives a local tensor another identity, behind the merge of a branch or in a loop."""
+        assert self._aliases is not None
+        i = self.named_tensors[name]
+        tensor = self._aliases.alias_of(self.tensors[i], identity, branch)
+        if tensor is not self.tensors[i]:
+            self.tensors[i] = tensor
+            set_local(self.frames[name[0]], name[1].removeprefix(IDENTITY), tensor)
 
     def _value(self, value: Any) -> Any:
         self._visited.append(value)
@@ -144,7 +180,7 @@ class FrameState:
     def _tensor(self, tensor: Tensor) -> Any:
         self.tensors.append(tensor)
         array = tensor._data
-        if isinstance(array, Traced):  # a transform surrounds the loop
+        if isinstance(array, TransformValue):  # a transform surrounds the loop
             self.equal = False
             return None
         gradient = None if tensor._grad is None else self._value(tensor._grad)
@@ -192,6 +228,82 @@ class FrameState:
 
     def _key_of(self, key: Any) -> Any:
         return (type(key), _key(key)) if is_plain(key) else id(key)
+
+
+class MergeState(FrameState):
+    """A state that is compared with those of other runs of the function.
+
+    Addresses mean nothing there. Objects from outside are told apart by their access paths, and
+    objects that the run made by their classes and contents. A local variable of the innermost frame
+    may name an input on one path and a new tensor on another: which one is a number of the state.
+    """
+
+    def _frame(self, i: int, names: dict[str, Any]) -> Any:
+        if i > 0 or self._aliases is None:
+            return super()._frame(i, names)
+        keys = names_of_keys(self.frames[0].f_code)
+        tensors = {name: value for name, value in names.items()
+                   if type(value) is Tensor and name not in keys}
+        rest = {name: value for name, value in names.items() if name not in tensors}
+        return super()._frame(i, rest), tuple(
+            (name, self._local(name, value)) for name, value in sorted(tensors.items()))
+
+    def _local(self, name: str, tensor: Tensor) -> Any:
+        """The state of a local tensor. An input is not compared by its path, but by a number."""
+        assert self._aliases is not None
+        is_input = self._aliases.is_input(tensor)
+        if id(tensor) in self._seen and not is_input:
+            return self._value(tensor)
+        self._note_identity((0, IDENTITY + name), tensor)
+        if not is_input:
+            return self._value(tensor)
+        self._visited.append(tensor)
+        return super()._tensor(tensor), tensor._base is None, None
+
+    def _tensor(self, tensor: Tensor) -> Any:
+        return super()._tensor(tensor), tensor._base is None, self._owned.get(id(tensor))
+
+    def _object(self, value: Any) -> Any:
+        kind, path = type(value), self._owned.get(id(value))
+        if kind in (set, frozenset):  # code can read the order of the elements
+            return path, kind, tuple(self._key_of(v) for v in value)
+        if kind in (list, tuple, dict):
+            return path, super()._object(value)
+        if path is not None:
+            return "object", path
+        if isinstance(value, (*FIXED, types.CodeType)):
+            return "object", KnownObject(value)
+        if kind is types.MethodType:
+            return "method", self._value(value.__func__), self._value(value.__self__)
+        if kind is types.FunctionType:
+            own = value.__defaults__, value.__kwdefaults__, value.__dict__
+            return tuple(map(self._value, own)), super()._object(value)
+        if hasattr(kind, "__next__"):
+            return self._iterator(value)
+        if _has_hidden_state(value) or not _is_python_class(kind):
+            self.equal = False
+            return None
+        inside = tuple((n, self._value(v)) for n, v in attributes(value).items())
+        return "made", KnownObject(kind), inside
+
+    def _key_of(self, key: Any) -> Any:
+        path = None if is_plain(key) else self._owned.get(id(key))
+        self.equal = self.equal and (is_plain(key) or path is not None)
+        return super()._key_of(key) if path is None else path
+
+
+def is_made(value: Any, owned: Mapping[int, Any]) -> bool:
+    """True for an object that the run has made and that may change."""
+    return not (is_plain(value) or id(value) in owned or isinstance(
+        value, (Tensor, SymbolicScalar, Dim, types.CodeType, *FIXED)))
+
+
+def _is_python_class(cls: type) -> bool:
+    """True if a class and its bases are written in Python."""
+    base: type | None = cls
+    while base is not None and base.__flags__ & _HEAP_TYPE:
+        base = base.__base__
+    return base is object
 
 
 def _key(value: Any) -> Any:

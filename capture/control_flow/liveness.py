@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 from ..heap.bytecode import instruction_index_at, instructions, is_jump
 from .frame_state import GENERATORS
-from .operand_stack import EXIT_OPS, UNCONDITIONAL_JUMPS, depths_of, operands_of
+from .operand_stack import EXIT_OPS, UNCONDITIONAL_JUMPS, depths_of, operands_of, popped
 
 _BY_NAME = {"locals", "vars", "dir", "eval", "exec", "_getframe", "currentframe"}
 _CONSTANT = ("LOAD_CONST", "LOAD_SMALL_INT", "PRECALL", "CALL", "CALL_FUNCTION")
@@ -126,11 +126,12 @@ def merge_point(code: types.CodeType, start: int, end: int, tracked: frozenset[i
                         for name, is_read in _uses(step) if not is_read)
     if base == 0:
         return MergePoint(frozenset(), changed)
-    if _has_exception_blocks(code) or not region <= depths.keys() or any(
+    if _has_exception_blocks(code) or not region | {start} <= depths.keys() or any(
             h.start <= n < h.end for h in _handlers(code) for n in region):
         return None
     loops = _loops_around(code, end)
-    untouched = base <= min(depths[n] for n in region)
+    untouched = base <= min(depths[step.offset] - popped(step) for step in instructions(code)
+                            if step.offset in region or step.offset == start)
     if not untouched and base != len(loops):
         return None
     unknown_loops = [loop for loop in loops if (not untouched or loop.start in region)

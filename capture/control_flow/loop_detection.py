@@ -19,7 +19,15 @@ from ..graph.graph import Node
 from ..heap.code_tracker import followed
 from ..scalars.scalar_expr import ScalarConstant, ScalarExpr, of_number
 from ..scalars.symbolic_scalar import SymbolicScalar
-from .frame_state import FrameState, Name, can_recur, location_of, user_frames
+from .frame_state import (
+    FrameState,
+    Name,
+    can_recur,
+    header_of,
+    is_identity,
+    location_of,
+    user_frames,
+)
 from .liveness import live
 from .loop_gradients import (
     CarriedGrad,
@@ -189,7 +197,7 @@ class LoopDetector:
         if self.base is None or self.tracer.refusal:
             return subject
         frames = user_frames(self.base)
-        location = (tuple(map(id, frames)), location_of(frames))
+        location = (tuple(map(id, frames)), header_of(frames))
         before = self._visits.get(location)
         header = next((h for h in reversed(self._open_loops) if h.location == location), None)
         if not can_recur(frames, self.tracked_iterators(frames[0]) if frames else ()):
@@ -206,9 +214,9 @@ class LoopDetector:
         self._computed_at.clear()
         return subject
 
-    def snapshot(self, frames: list[Any], names: Sequence[Collection[str] | None] = ()
-                 ) -> FrameState:
-        """The `FrameState` of these frames and of the objects that the run has changed."""
+    def snapshot(self, frames: list[Any], names: Sequence[Collection[str] | None] = (),
+                 kind: type[FrameState] = FrameState, objects: Sequence[Any] = ()) -> FrameState:
+        """The state of these frames and of the objects that the run has changed."""
         if self.live_only and not names:
             names = [live(f.f_code, f.f_lasti) for f in frames]
         state = self.tracer.state
@@ -216,7 +224,9 @@ class LoopDetector:
                     list(now.items()) if isinstance(now, dict) else list(now))
                    for path, _, now in state.changes())
         iterators = [c for c in self._iterators.values() if c.frame in frames and c.is_in_loop]
-        return FrameState(frames, changes, state.paths, self.is_stale, names, iterators)
+        aliases = self.tracer.aliases
+        return kind(frames, changes, state.paths, self.is_stale, names, iterators,
+                    aliases if aliases.in_use else None, objects)
 
     # ---- iterators of `for`
 
@@ -301,7 +311,9 @@ class LoopDetector:
         carried = self.tracer.names.carried.get(location[1], set())
         tensors = [i for i, t in enumerate(state.tensors)
                    if i in changed or (i in carried and not self._is_fixed(t))]
-        return tensors, sorted([*(name for name in state.plains if name in changed | carried),
+        # A variable that named an input before the loop may name new tensors in all iterations.
+        moving = {name for name in changed if not is_identity(name)} | carried
+        return tensors, sorted([*(name for name in state.plains if name in moving),
                                 *state.symbols])
 
     def _changed(self, tensor: Any) -> bool:

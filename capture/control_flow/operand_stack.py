@@ -116,3 +116,30 @@ def depths_of(code: types.CodeType) -> dict[int, int] | None:
 def _effect(step: dis.Instruction, jump: bool) -> int:
     argument = step.arg if step.opcode >= dis.HAVE_ARGUMENT else None
     return dis.stack_effect(step.opcode, argument, jump=jump)
+
+
+# Instructions that change a container below their operands, at the depth that `arg` tells.
+_ADDS_BELOW = {"LIST_APPEND": 1, "SET_ADD": 1, "MAP_ADD": 2, "LIST_EXTEND": 1, "SET_UPDATE": 1,
+               "DICT_UPDATE": 1, "DICT_MERGE": 1}
+_POPPED = {"LOAD_ATTR": 1, "LOAD_METHOD": 1, "LOAD_SUPER_ATTR": 3, "UNPACK_SEQUENCE": 1,
+           "UNPACK_EX": 1, "ROT_TWO": 2, "ROT_THREE": 3, "ROT_FOUR": 4, "FOR_ITER": 0}
+_POPS_NOTHING = ("LOAD_", "PUSH_", "COPY", "DUP_", "NOP", "RESUME", "CACHE", "EXTENDED_", "PRECALL",
+                 "KW_", "MAKE_CELL")
+_PUSHES_NOTHING = ("STORE_", "DELETE_", "POP_", "JUMP_", "RETURN_")
+
+
+def popped(step: dis.Instruction) -> int:
+    """The number of stack entries, from the top, that an instruction pops or changes."""
+    name = step.opname
+    if name in _ADDS_BELOW:
+        return _ADDS_BELOW[name] + (step.arg or 0)
+    if name in ("SWAP", "ROT_N"):
+        return step.arg or 0
+    if name in _POPPED:
+        return _POPPED[name]
+    if name == "STORE_FAST_LOAD_FAST":
+        return 1
+    if name.startswith(_POPS_NOTHING):
+        return 0
+    net = _effect(step, jump=False)
+    return -net if name.startswith(_PUSHES_NOTHING) else 1 - net

@@ -60,7 +60,7 @@ class GraphBuilder:
     def shape(self, tensor: Tensor) -> tuple[Any, ...]:
         return tensor._data.shape  # type: ignore[no-any-return]
 
-    def source(self, tensor: Tensor) -> None:
+    def note_constant(self, tensor: Tensor) -> None:
         array = tensor._data
         tensor._data = as_tensor(constant(self.nodes, array))._data
 

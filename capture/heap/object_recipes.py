@@ -5,6 +5,7 @@ A recipe takes the output tensors of a call and a reader of access paths, and re
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import types
 from collections import Counter, OrderedDict, defaultdict, deque
@@ -51,33 +52,48 @@ class PassedTensor:
 
 
 @dataclass(frozen=True, eq=False)
-class ViewOfInput:
-    """An output tensor that is a view of a tensor from before the call."""
+class View:
+    """An output tensor that is a view of another tensor, unless there is no base."""
 
     recipe: Recipe
     base: Recipe
 
     def __call__(self, tensors: list[Any], read: PathReader) -> Any:
-        return view_of(self.base(tensors, read), self.recipe(tensors, read))
+        out, base = self.recipe(tensors, read), self.base(tensors, read)
+        return out if base is None else view_of(base, out)
 
 
 @dataclass(frozen=True, eq=False)
-class ViewOfOutput:
-    """An output tensor that is a view of another output: the first of `ids` that is one.
+class OutputAmong:
+    """The first of some tensors that is an output; None if none is.
 
     `numbers` is filled while outputs are collected, so it is read at the call only.
     """
 
-    recipe: Recipe
     ids: tuple[int, ...]
     numbers: dict[int, int]  # index of each output, by its id during the trace
 
     def __call__(self, tensors: list[Any], read: PathReader) -> Any:
-        out = self.recipe(tensors, read)
-        for i in self.ids:
-            if i in self.numbers:
-                return view_of(tensors[self.numbers[i]], out)
-        return out
+        return self.resolved()(tensors, read)
+
+    def resolved(self) -> PassedTensor | SameObject:
+        """The recipe without the ids of a trace."""
+        number = next((self.numbers[i] for i in self.ids if i in self.numbers), None)
+        return SameObject(None) if number is None else PassedTensor(number)
+
+
+@dataclass(frozen=True, eq=False)
+class InputOr:
+    """A tensor that is an input on some paths: by a number, one of `inputs`, the first being 1. If
+    the number is 0, another recipe makes it. Later traces may add inputs."""
+
+    recipe: Recipe
+    number: ScalarExpr
+    inputs: list[Path]
+
+    def __call__(self, tensors: list[Any], read: PathReader) -> Any:
+        number = read.number(self.number)
+        return read(self.inputs[number - 1]) if number else self.recipe(tensors, read)
 
 
 @dataclass(frozen=True, eq=False)
@@ -169,3 +185,25 @@ BUILDERS: dict[str, Callable[[list[Any]], Any]] = {
     "method": lambda parts: types.MethodType(*parts),
     "named tuple": lambda parts: tuple.__new__(parts[0], parts[1:]),
 }
+
+
+def same_recipe(one: Any, two: Any) -> bool:
+    """True if two recipes, or parts of them, reconstruct equal objects from equal values."""
+    if one is two:
+        return True
+    if type(one) is not type(two):
+        return False
+    if isinstance(one, (tuple, list)):
+        return len(one) == len(two) and all(map(same_recipe, one, two))
+    if isinstance(one, dict):
+        return list(one) == list(two) and all(map(same_recipe, one.values(), two.values()))
+    if isinstance(one, OutputAmong):
+        return same_recipe(one.resolved(), two.resolved())
+    if dataclasses.is_dataclass(one) and type(one).__module__ == __name__:
+        return all(same_recipe(getattr(one, field.name), getattr(two, field.name))
+                   for field in dataclasses.fields(one))
+    if isinstance(one, types.FunctionType):
+        return one.__code__ is two.__code__
+    if isinstance(one, (float, complex)):
+        return repr(one) == repr(two)
+    return isinstance(one, (int, str, bytes, frozenset, Path, ScalarExpr)) and bool(one == two)

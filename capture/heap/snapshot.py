@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from ...eager.core.lazy import Later
+from ...eager.core.lazy import AbstractLazyArray
 from ...eager.core.tensor import Tensor
 from ...eager.errors import is_ours
 from ...eager.nn.base.module import Module
@@ -96,7 +96,7 @@ class HeapSnapshot:
         self.held[path] = (value._data, value._grad)
         self.edges[path] = value.edge
         self.hooks[path] = hooks_of(value.edge)
-        if isinstance(value._data, Later):
+        if isinstance(value._data, AbstractLazyArray):
             self._lazy.append(path)
         self.note(path.attr("_grad"), value._grad)
 

@@ -16,7 +16,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from ...eager.arrays.shapes import product
-from ...eager.core.lazy import Later
+from ...eager.core.lazy import AbstractLazyArray
 from .op_signature import OpSignature
 
 
@@ -45,7 +45,7 @@ class LazyOwner(Protocol):
         """Notes a tensor that holds a lazy array."""
 
 
-class LazyArray(Later):
+class LazyArray(AbstractLazyArray):
     """The future result of a deferred op. Any use of its elements computes it."""
 
     __slots__ = ("__weakref__", "_owner", "dtype", "shape", "step")

@@ -86,7 +86,7 @@ class LazyInterpreter:
     def shape(self, tensor: Tensor) -> tuple[Any, ...]:
         return tensor._data.shape  # type: ignore[no-any-return]
 
-    def source(self, tensor: Tensor) -> None:
+    def note_constant(self, tensor: Tensor) -> None:
         array = tensor._data
         if array.flags.writeable and (sys.getrefcount(array) > _EXCLUSIVE_REFERENCES
                                       or not is_whole(array)):

@@ -73,17 +73,17 @@ def _is_worth_it(node: Node) -> bool:
 
 
 def _summed(node: Node) -> str | None:
-    """The first letter of the spec that a product sums over; None if it sums over none."""
+    """The first label of the spec that a product sums over; None if it sums over none."""
     left, right, out = parts(node.params["spec"])
     return next((a for a in left if a in right and a not in out), None)
 
 
 def _axes(node: Node) -> tuple[int, int]:
-    """The axis of each operand that stands for the first summed letter."""
+    """The axis of each operand that stands for the first summed label."""
     left, right, _ = parts(node.params["spec"])
-    letter = _summed(node)
-    assert letter is not None
-    return left.index(letter), right.index(letter)
+    label = _summed(node)
+    assert label is not None
+    return left.index(label), right.index(label)
 
 
 def _merge_key(node: Node) -> Any:

@@ -62,7 +62,8 @@ def may_raise(op: Op) -> bool:
     return bool(op.raises or op.bounds or op.name == "check_index" or op.kind == "composite")
 
 
-_INDEX_OPS = {"iota", "argsort", "argmax", "places", "repeats"}  # results are positions of elements
+_INDEX_OPS = {"iota", "argsort", "argmax", "true_indices",
+              "repeats"}  # results are positions of elements
 _VIEW_OPS = {"reshape", "permute_dims", "alias"}  # results have the same elements as the operand
 
 

@@ -38,16 +38,16 @@ def _is_vector(node: Node) -> bool:
 
 
 def _along(node: Node) -> str:
-    """The letter of the larger operand's contiguous axis; "" if it has one element."""
+    """The label of the larger operand's contiguous axis; "" if it has one element."""
     larger = max(range(2), key=lambda i: node.inputs[i].type.size)
-    letters, source = list(parts(node.params["spec"])[larger]), node.inputs[larger]
+    labels, source = list(parts(node.params["spec"])[larger]), node.inputs[larger]
     while source.op == "permute_dims":
         axes = source.params["axes"]
-        letters = [letters[axes.index(i)] for i in range(len(axes))]
+        labels = [labels[axes.index(i)] for i in range(len(axes))]
         source = source.inputs[0]
     if source.op == "window":  # its last axes have the strides of the axes before them
-        letters = letters[:len(letters) - len(source.params["kernel"])]
-    long = [c for c, n in zip(letters, source.type.shape) if n != 1]
+        labels = labels[:len(labels) - len(source.params["kernel"])]
+    long = [c for c, n in zip(labels, source.type.shape) if n != 1]
     return long[-1] if long else ""
 
 
@@ -59,18 +59,18 @@ def _multiply_and_sum(x: Tensor, y: Tensor, spec: str, along: str) -> Tensor:
     outer, last = [c for c in out if c != along], [c for c in out if c == along]
     if not summed:
         outer, last = [*out], []
-    letters = [*outer, *summed, *last]
-    full = tuple(size[c] for c in letters)
+    labels = [*outer, *summed, *last]
+    full = tuple(size[c] for c in labels)
     sum_dtype = summed_in(x.dtype)  # half floats are rounded once, after the sum
-    terms = cast(_aligned(x, left, letters, full), sum_dtype) * \
-        cast(_aligned(y, right, letters, full), sum_dtype)
+    terms = cast(_aligned(x, left, labels, full), sum_dtype) * \
+        cast(_aligned(y, right, labels, full), sum_dtype)
     axes = tuple(range(len(outer), len(outer) + len(summed)))
     total = sum_along(terms, axis=axes, dtype=sum_dtype) if summed else terms
     return permute_dims(cast(total, x.dtype), [[*outer, *last].index(c) for c in out])
 
 
-def _aligned(x: Tensor, axis_letters: str, letters: list[str], full: tuple[Any, ...]) -> Tensor:
-    """`x` with its axes in the order of `letters`, broadcast along the letters it lacks."""
-    axes = [axis_letters.index(c) for c in letters if c in axis_letters]
-    sizes = tuple(n if c in axis_letters else 1 for c, n in zip(letters, full))
+def _aligned(x: Tensor, axis_labels: str, labels: list[str], full: tuple[Any, ...]) -> Tensor:
+    """`x` with its axes in the order of `labels`, broadcast along the labels it lacks."""
+    axes = [axis_labels.index(c) for c in labels if c in axis_labels]
+    sizes = tuple(n if c in axis_labels else 1 for c, n in zip(labels, full))
     return broadcast_to(reshape(permute_dims(x, axes), sizes), full)

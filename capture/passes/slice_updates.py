@@ -18,13 +18,13 @@ MIN_UPDATES = 5  # of an array; fewer are as fast as copies
 
 
 class _Box(NamedTuple):
-    """A region of an array without steps: its start and its end on each axis."""
+    """The elements that a slice without steps selects: their start and end on each axis."""
 
     start: tuple[int, ...]
     end: tuple[int, ...]
 
     def contains(self, other: _Box) -> bool:
-        """True if this region has all elements of the other."""
+        """True if this has all elements of the other."""
         return all(r <= s and e <= f for s, e, r, f in zip(*other, *self))
 
 
@@ -36,7 +36,7 @@ def merge_slice_updates(graph: Graph) -> Graph:
 
 
 def _box_of(node: Node) -> _Box | None:
-    """The region that a slice reads or an update writes; None if it has steps."""
+    """The part that a slice reads or an update writes; None if it has steps."""
     if any(s != 1 for s in node.params["step"]):
         return None
     start = node.params["start"]
@@ -76,7 +76,7 @@ def _chains(nodes: Sequence[Node]) -> dict[Node, tuple[_UpdateChain, int]]:
 
 
 def _read_through(graph: Graph) -> Graph:
-    """The graph in which a slice reads the written value, or skips updates of other regions."""
+    """The graph in which a slice reads the written value, or skips updates of other parts."""
     chains, new = _chains(graph.nodes()), dict[Node, Node]()
 
     def visit(nodes: Nodes, node: Node, inputs: tuple[Node, ...]) -> Node:

@@ -14,11 +14,11 @@ import numpy as np
 
 from ...eager.core.op import OPS
 from ...eager.ops.data_dependent import run
-from ..control_flow.branch_merging import Merge, MergedBranch
 from ..control_flow.data_dependent_sizes import DataDependentSize
 from ..control_flow.decision import Decision, outcome_of
 from ..control_flow.loop_detection import LoopEntry, LoopRepeat
 from ..control_flow.loop_gradients import IterationVjp, LoopBackwardEvent
+from ..control_flow.merges import Merge, MergedBranch
 from ..graph.graph import Node
 from ..heap.path_reader import PathReader, no_number
 from ..scalars.scalar_expr import Origins, ScalarExpr, compute, elements
@@ -103,12 +103,20 @@ class Block:
         """The successors below it in the tree; back edges are left out."""
         return []
 
+    def definitions(self, child: Block) -> Sequence[Node]:
+        """The nodes that have values on entry to a child without being computed by segments."""
+        return ()
+
     def matches(self, element: Element) -> bool:
         """True if a trace with this element at this point continues in this block."""
         return False
 
     def successor(self, element: Element) -> Block | None:
         """The successor for an element of a trace; None if there is none yet."""
+        raise NotImplementedError
+
+    def set_successor(self, element: Element, block: Block | None) -> None:
+        """Sets or removes the successor for an element of a trace."""
         raise NotImplementedError
 
     def follow(self, call: Activation) -> Block | None:
@@ -140,6 +148,13 @@ class Branch(Block):
         assert isinstance(element, Decision)
         return self.outcomes.get(element.outcome)
 
+    def set_successor(self, element: Element, block: Block | None) -> None:
+        assert isinstance(element, Decision)
+        if block is None:
+            del self.outcomes[element.outcome]
+        else:
+            self.outcomes[element.outcome] = block
+
     def follow(self, call: Activation) -> Block | None:
         value = call.value(self.subject) if isinstance(self.subject, ScalarExpr) else \
             call.registers[self.subject]
@@ -161,11 +176,17 @@ class SizeDefinition(Block):
     def children(self) -> list[Block]:
         return [] if self.body is None else [self.body]
 
+    def definitions(self, child: Block) -> Sequence[Node]:
+        return [self.element.node]
+
     def matches(self, element: Element) -> bool:
         return isinstance(element, DataDependentSize) and self.element.node is element.node
 
     def successor(self, element: Element) -> Block | None:
         return self.body
+
+    def set_successor(self, element: Element, block: Block | None) -> None:
+        self.body = block
 
     def follow(self, call: Activation) -> Block | None:
         node = self.element.node
@@ -186,7 +207,7 @@ class _Carrier(Block):
     def operands(self) -> list[Node]:
         return [*self.values, *elements(self.formulas)]
 
-    def carry(self, call: Activation, enter: LoopEntry) -> None:
+    def carry(self, call: Activation, enter: LoopEntry | Merge) -> None:
         """Copies the next values to the phis, in parallel."""
         arrays = [call.registers[v] for v in self.values]
         numbers = [call.value(f) for f in self.formulas]
@@ -203,14 +224,24 @@ class LoopHeader(_Carrier):
         self.body: Block | None = None
         self.iterations = 0  # count over all calls
 
+    def count(self, iterations: int) -> None:
+        """Adds the iterations of a call."""
+        self.iterations += iterations
+
     def children(self) -> list[Block]:
         return [] if self.body is None else [self.body]
+
+    def definitions(self, child: Block) -> Sequence[Node]:
+        return self.entry.phis
 
     def matches(self, element: Element) -> bool:
         return self.entry == element
 
     def successor(self, element: Element) -> Block | None:
         return self.body
+
+    def set_successor(self, element: Element, block: Block | None) -> None:
+        self.body = block
 
     def follow(self, call: Activation) -> Block | None:
         self.carry(call, self.entry)
@@ -231,6 +262,9 @@ class BackEdge(_Carrier):
 
     def successor(self, element: Element) -> Block | None:
         return self.loop.body
+
+    def set_successor(self, element: Element, block: Block | None) -> None:
+        self.loop.body = block
 
     def follow(self, call: Activation) -> Block | None:
         if self.vjps:
@@ -256,11 +290,17 @@ class LoopBackward(Block):
     def children(self) -> list[Block]:
         return [] if self.body is None else [self.body]
 
+    def definitions(self, child: Block) -> Sequence[Node]:
+        return self.element.phis
+
     def matches(self, element: Element) -> bool:
         return self.element == element
 
     def successor(self, element: Element) -> Block | None:
         return self.body
+
+    def set_successor(self, element: Element, block: Block | None) -> None:
+        self.body = block
 
     def follow(self, call: Activation) -> Block | None:
         carried = {i: call.registers[node] for i, node in self.element.incoming}
@@ -321,12 +361,24 @@ class IfMerge(Block):
         super().__init__()
         self.key = element.key
         self.body: Block | None = None
-        self.continuation = _Continuation()
-        self.phis: tuple[Node, ...] = ()
-        self.symbols: tuple[ScalarExpr, ...] = ()
+        self.merge: Merge | None = None
+        self.continuation: Block | None = None
+
+    @property
+    def phis(self) -> tuple[Node, ...]:
+        """The phis of tensors behind the merge; empty as long as no path has reached it."""
+        return () if self.merge is None else self.merge.phis
+
+    @property
+    def symbols(self) -> tuple[ScalarExpr, ...]:
+        """The phis of numbers behind the merge."""
+        return () if self.merge is None else self.merge.symbols
 
     def children(self) -> list[Block]:
-        return [p for p in (self.body, self.continuation.body) if p is not None]
+        return [p for p in (self.body, self.continuation) if p is not None]
+
+    def definitions(self, child: Block) -> Sequence[Node]:
+        return self.phis if child is self.continuation else ()
 
     def matches(self, element: Element) -> bool:
         return isinstance(element, MergedBranch) and element.key == self.key
@@ -334,11 +386,27 @@ class IfMerge(Block):
     def successor(self, element: Element) -> Block | None:
         return self.body
 
+    def set_successor(self, element: Element, block: Block | None) -> None:
+        self.body = block
 
-class _Continuation:
-    """The blocks after a merge."""
+    def follow(self, call: Activation) -> Block | None:
+        return self.body
 
-    body: Block | None = None
+
+    def always_merges(self) -> bool:
+        """True if all paths so far reach the merge, and none of them through a loop."""
+        stack = [] if self.body is None else [self.body]
+        while stack:
+            block = stack.pop()
+            if isinstance(block, IfMerge):
+                if not block.always_merges():
+                    return False
+                stack += [] if block.continuation is None else [block.continuation]
+            elif isinstance(block, (Branch, SizeDefinition, LoopBackward)):
+                stack += block.children()
+            elif not (isinstance(block, Yield) and block.if_merge is self):
+                return False
+        return True
 
 
 class Yield(_Carrier):
@@ -347,104 +415,23 @@ class Yield(_Carrier):
     def __init__(self, element: Merge, fork: IfMerge) -> None:
         super().__init__(element.values, element.formulas, element.site)
         self.element, self.if_merge = element, fork
-        fork.phis, fork.symbols = element.phis, element.symbols
+        self.uses = 0  # calls that came this way
+        fork.merge = element
+
+    def count(self, uses: int) -> None:
+        """Adds the uses by a call."""
+        self.uses += uses
 
     def matches(self, element: Element) -> bool:
         return self.element == element
 
     def successor(self, element: Element) -> Block | None:
-        return self.if_merge.continuation.body
+        return self.if_merge.continuation
 
+    def set_successor(self, element: Element, block: Block | None) -> None:
+        self.if_merge.continuation = block
 
-def add_path(root: Block | None, path: Sequence[Element], trace_exit: TraceExit | None
-             ) -> tuple[Block, bool]:
-    """(root, added): the tree after another path was added to it.
-
-    `added` is False, and the tree unchanged, if the path departs from the tree elsewhere than at an
-    outcome that a branch did not have. A path without an exit ends at a back edge.
-    """
-    loops: dict[Any, LoopHeader | IfMerge] = {}
-    previous: tuple[Block, Element] | None = None
-    branch_point: tuple[Block, Element] | None = None  # where the path departs from the tree
-    at, first = root, root
-    blocks: list[Block] = []
-    for element in path:
-        if at is None:
-            at = _block_of(element, loops)
-            first = _attach(previous, at) or first
-            branch_point = branch_point or previous
-        elif not at.matches(element):
-            _detach(branch_point)
-            return first or at, False
-        if isinstance(at, LoopHeader):
-            loops[at.entry.token] = at
-        if isinstance(at, IfMerge):
-            loops[at.key] = at
-        blocks.append(at)
-        previous, at = (at, element), at.successor(element)
-    if trace_exit is None:
-        assert first is not None
-        return first, True
-    if at is not None and not isinstance(at, Exit):
-        _detach(branch_point)
-        return first or at, False
-    for block, checks in zip(blocks, trace_exit.checks):
-        block.checks.update(dict.fromkeys(checks))
-    if at is None:
-        end: Block = Exit(trace_exit)
-        return _attach(previous, end) or first or end, True
-    at.exits.insert(0, trace_exit)
-    assert first is not None
-    return first, True
-
-
-def _block_of(element: Element, loops: dict[Any, Any]) -> Block:
-    if isinstance(element, Decision):
-        return Branch(element)
-    if isinstance(element, MergedBranch):
-        return IfMerge(element)
-    if isinstance(element, Merge):
-        return Yield(element, loops[element.key])
-    if isinstance(element, LoopEntry):
-        return LoopHeader(element)
-    if isinstance(element, LoopBackwardEvent):
-        return LoopBackward(element)
-    if isinstance(element, DataDependentSize):
-        return SizeDefinition(element)
-    return BackEdge(element, loops[element.token])
-
-
-def _attach(previous: tuple[Block, Element] | None, block: Block) -> Block | None:
-    """Adds a block below `previous`. Returns the block if it is the root, else None."""
-    if previous is None:
-        return block
-    parent, element = previous
-    if isinstance(parent, Branch):
-        assert isinstance(element, Decision)
-        parent.outcomes[element.outcome] = block
-    else:
-        head = _successor_holder(parent)
-        assert head.body is None
-        head.body = block
-    return None
-
-
-def _successor_holder(block: Block
-                      ) -> LoopHeader | LoopBackward | SizeDefinition | IfMerge | _Continuation:
-    """The object whose `body` is the successor of a block that is not a Branch."""
-    if isinstance(block, (BackEdge, Yield)):
-        return block.loop if isinstance(block, BackEdge) else block.if_merge.continuation
-    assert isinstance(block, (LoopHeader, LoopBackward, SizeDefinition, IfMerge))
-    return block
-
-
-def _detach(branch_point: tuple[Block, Element] | None) -> None:
-    """Removes the blocks that were added at `joined_at`, which have no segments yet."""
-    if branch_point is None:
-        return
-    parent, element = branch_point
-    if isinstance(parent, Branch):
-        assert isinstance(element, Decision)
-        del parent.outcomes[element.outcome]
-    else:
-        _successor_holder(parent).body = None
+    def follow(self, call: Activation) -> Block | None:
+        self.carry(call, self.element)
+        self.uses += 1
+        return self.if_merge.continuation

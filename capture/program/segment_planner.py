@@ -15,7 +15,7 @@ from ..heap.access_path import Path
 from ..scalars.scalar_expr import elements
 from ..segments.segment import Backend, Segment, cone, find_size_inputs, segment_of
 from ..trace.value_table import ValueTable
-from .cfg import BackEdge, Block, Exit, LoopBackward, LoopHeader, SizeDefinition
+from .cfg import BackEdge, Block, Exit
 from .trace_exit import TraceExit
 
 Nodes = dict[Node, None]
@@ -87,7 +87,8 @@ class SegmentPlanner:
             at, available = pending.pop()
             self._size_sources = sources[at]
             available = self._plan_block(at, available, needs, demanded)
-            pending.extend((child, available) for child in at.children())
+            pending.extend((child, available.union(at.definitions(child)))
+                           for child in at.children())
 
     def _plan_block(self, at: Block, available: frozenset[Node], needs: dict[Block, Nodes],
                     wants: dict[Block, Nodes]) -> frozenset[Node]:
@@ -108,11 +109,7 @@ class SegmentPlanner:
                 trace_exit.prepare(self.names, self.fn, available, self.backend, self._changed)
         if isinstance(at, BackEdge):
             self._plan_vjps(at, available)
-        if isinstance(at, LoopBackward):
-            return available.union(at.element.phis)
-        if isinstance(at, SizeDefinition):
-            return available.union([at.element.node])
-        return available.union(at.entry.phis) if isinstance(at, LoopHeader) else available
+        return available
 
     def _plan_vjps(self, at: BackEdge, available: frozenset[Node]) -> None:
         """Sets the segments of the vjps of the iteration that ends at a back edge."""

@@ -13,7 +13,7 @@ from ..guards.gather_paths import Gather, compile_gather
 from ..guards.guards import Guard, PathCodegen, compile_check
 from ..heap.access_path import Path
 from ..heap.mutations import SetArray
-from ..heap.object_recipes import Recipe
+from ..heap.object_recipes import Recipe, same_recipe
 from ..heap.path_reader import PathReader
 from ..scalars.scalar_expr import Origins
 from ..segments.segment import Backend, Registers, Segment, find_size_inputs, segment_of
@@ -41,7 +41,7 @@ class TraceExit:
         saved = backward.saved if backward else ()
         self.outputs: list[Node] = [*leaving.nodes, *checks[-1], *saved]
         self.formulas, self.tensors = leaving.formulas, leaving.tensors
-        self._donated = leaving.donated
+        self.donated = leaving.donated
         self.exit_guards: list[Guard] = []
         self.check: Callable[[Any, Any], int] = lambda args, kwargs: -1
         # The segment and the targets of effects: set together, as other threads may replay.
@@ -57,6 +57,15 @@ class TraceExit:
     def fits(self, args: Any, kwargs: Any) -> bool:
         """True if a call that has followed the path to this exit satisfies its guards."""
         return self._plan is not None and self.check(args, kwargs) < 0
+
+    def same_outputs(self, other: TraceExit) -> bool:
+        """True if another trace computes the same values, makes the same objects of them, and has
+        the same effects."""
+        return self.outputs == other.outputs and self.formulas == other.formulas \
+            and same_recipe(self.result, other.result) \
+            and [(e.target, e.assign, e.node) for e in self.effects] \
+            == [(e.target, e.assign, e.node) for e in other.effects] \
+            and all(same_recipe(a.value, b.value) for a, b in zip(self.effects, other.effects))
 
     def set_guards(self, exit_guards: list[Guard], source: PathCodegen) -> None:
         """Sets the guards that are checked when a call reaches this exit."""
@@ -83,7 +92,7 @@ class TraceExit:
         targets = [e.target for e in self.effects]
         # Optimizers change tensors with gradients between calls.
         trained = () if self.backward is None else self.backward.tape.paths
-        donated = {j: position[n] for j, n in self._donated.items() if n in position}
+        donated = {j: position[n] for j, n in self.donated.items() if n in position}
         segment.note_changes({*targets, *changed, *trained}, donated)
         if self.backward is not None:
             self.backward.prepare(fn, backend)

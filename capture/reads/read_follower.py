@@ -63,8 +63,9 @@ class ReadFollower(AttributeReads):
 
     # ---- events
 
-    def begin(self, fn: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        """Notes the function that is traced, and its arguments."""
+    def begin(self, fn: Any, args: tuple[Any, ...], kwargs: dict[str, Any], copy: Any) -> None:
+        """Notes the function that is traced, and its arguments. `copy`: the function that runs in
+        its place, which may have changed code."""
         caller, site = Activation(_NO_CODE), CallSite()
         passed: list[tuple[Any, Path, Any]] = [
             *((i, Path("args").item(i), value) for i, value in enumerate(args)),
@@ -73,8 +74,18 @@ class ReadFollower(AttributeReads):
             self._pass(caller, site, place, Located(self.state.note(path, value), value))
         self.state.note(Path("function"), fn)
         self._call(caller, site, Located(Path("function"), fn))
+        if copy is not fn:
+            self._note_copy(getattr(fn, "__func__", fn), getattr(copy, "__func__", copy))
         self._drain()
         self._settle(caller)
+
+    def _note_copy(self, function: types.FunctionType, copy: types.FunctionType) -> None:
+        """Notes that a copy runs in place of a function: it reads what the function's code reads.
+        """
+        activation = self._activation(function.__code__, function.__globals__)
+        self._activations[id(copy.__code__), id(copy.__globals__)] = activation
+        self._by_code.setdefault(id(copy.__code__), []).append(activation)
+        self._alive.append(copy)
 
     def enter(self, code: types.CodeType, scope: dict[str, Any]) -> None:
         """Notes code that is about to run for the first time."""

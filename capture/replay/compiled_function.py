@@ -19,6 +19,7 @@ from ...eager.errors import CaptureError, CodegenError
 from ...eager.fork_safety import held_while_forking, in_child
 from ...eager.settings import settings
 from ...eager.uninterrupted import Uninterrupted
+from ..control_flow.branch_merging import MergeTable
 from ..graph.bind_sizes import has_symbols
 from ..graph.graph import Graph
 from ..graph_breaks.runner import GraphBreakRunner
@@ -57,6 +58,8 @@ class Stats:
 
 
 saver: Callable[[Compiled, Any], None] | None = None  # set by an upper layer
+MERGES_DIFFER = "the paths of a branch differ in more values, where they merge, than the traces " \
+    "before showed"
 _ALL: weakref.WeakSet[Compiled] = weakref.WeakSet()
 _COUNTING = held_while_forking(threading.RLock())
 
@@ -101,6 +104,7 @@ class Compiled(Inspection):
         self.programs: list[TraceTree] = []
         self.names, self.history = ValueTable(), SpecializationHistory(dynamic)
         self.pieces, self.jobs = GraphBreakRunner(self._compile), Jobs()
+        self.merges = MergeTable()  # what earlier programs have learnt about merges
         self.refusals: dict[str, int] = {}
         self.misses: list[str] = []
         self.stats = Stats()
@@ -207,7 +211,8 @@ class Compiled(Inspection):
         with Uninterrupted() as section:
             with profiling_spans.span("recording", self.__name__):
                 trace = recorded(self.original, args, kwargs, self.names, varying, section,
-                                 waits=self.meanwhile is None and self.check is None)
+                                 waits=self.meanwhile is None and self.check is None,
+                               merges=fitting[0].merges if fitting else self.merges.learnt())
             self.stats.costs.recording += time.perf_counter() - began
             try:
                 section.open = True
@@ -219,6 +224,13 @@ class Compiled(Inspection):
     def _add_trace(self, trace: Trace, fitting: list[TraceTree], unmet: dict[TraceExit, str]
                    ) -> Any:
         """Returns the result of a traced call. Adds a trace that can be replayed."""
+        if trace.merge_failed:
+            self.merges = trace.merges
+            self.merges.hints.failures += 1
+            self.programs = [p for p in self.programs if p.merges is not trace.merges]
+            fitting = []
+            if not trace.again:
+                self._note_recompilation(MERGES_DIFFER)
         if trace.again:
             self.stats.fallbacks += 1
             self._note_recompilation(trace.refusal)
@@ -242,14 +254,25 @@ class Compiled(Inspection):
     def _add_to_programs(self, trace: Trace, fitting: list[TraceTree]) -> None:
         """Adds a trace to a program that has its entry guards, or makes a new program of it."""
         program = self._grafted(trace, fitting)
-        if program is None:
+        if program is None and not any(p.contradicted for p in fitting):
             program = self._new_program(trace)
+        if program is None or program.contradicted:
+            self._stop_merging(trace)
+            return
         if self.meanwhile is not None:
             with contextlib.suppress(CodegenError):  # the next call raises it again
                 for segment in program.segments():
                     segment.compile()
         elif trace.late is not None and trace.exit is not None:
             trace.late.compute_by(trace.exit)
+
+    def _stop_merging(self, trace: Trace) -> None:
+        """Drops the programs that share the merges of a trace, since paths differ behind them."""
+        self.merges, plans = trace.merges, trace.merges.plans
+        self.merges.hints.unmergeable.update(key for key in plans if plans[key] is not None)
+        self.merges.hints.failures += 1
+        self.programs = [p for p in self.programs if p.merges is not trace.merges]
+        self._note_recompilation(MERGES_DIFFER)
 
     def _grafted(self, trace: Trace, fitting: list[TraceTree]) -> TraceTree | None:
         """The program that has added a trace to its tree, or None."""
@@ -265,6 +288,8 @@ class Compiled(Inspection):
     def _new_program(self, trace: Trace) -> TraceTree:
         if len(self.programs) >= LIMIT:
             self.programs.remove(min(self.programs, key=lambda p: p.uses))
+        if any(p.merges is trace.merges for p in self.programs):
+            trace.merges = trace.merges.copy()  # merges of one program do not hold in another
         with not_collecting():
             program = TraceTree(self.original, self.names, trace, self._compile)
         self.programs = [program, *self.programs]
@@ -336,7 +361,7 @@ class Compiled(Inspection):
 
     def clear(self) -> None:
         """Deletes all traces, refusals and counts."""
-        self.programs, self.names = [], ValueTable()
+        self.programs, self.names, self.merges = [], ValueTable(), MergeTable()
         self.history = SpecializationHistory(self.dynamic)
         self.pieces, self.jobs = GraphBreakRunner(self._compile), Jobs()
         self.refusals.clear()

@@ -16,12 +16,14 @@ import numpy as np
 
 from ...eager.core.tensor import Tensor
 from ...eager.errors import CaptureError, is_ours
-from ..control_flow.branch_merging import Merge, MergeFailed, MergeHints
+from ..control_flow.branch_merging import MergeFailed, MergeHints
 from ..control_flow.builtin_patching import PatchedModules
 from ..control_flow.loop_detection import RestartTrace
+from ..control_flow.merges import Merge
 from ..graph.graph import Node
 from ..heap.object_recipes import SameObject
-from ..program.cfg import BackEdge, Block, Branch, Exit, IfMerge, Yield, add_path
+from ..program.cfg import BackEdge, Block, Branch, Exit, IfMerge, Yield
+from ..program.path_insertion import add_path
 from ..program.segment_planner import walk as walk_blocks
 from ..program.trace_exit import TraceExit
 from ..sizes.symbolic_dim import FixedSize, ShapeEnv, SizeCondition
@@ -156,7 +158,7 @@ class _Exploration:
         if not grown:
             raise _LoopGrown
         for element in run.path[:-1]:
-            plan = self.common.merge_plans.get(element.key) if isinstance(element, Merge) else None
+            plan = self.common.merges.plans.get(element.key) if isinstance(element, Merge) else None
             if plan is not None:
                 plan.followed = True
         if trace_exit is not None:
@@ -222,8 +224,8 @@ def _with_outcomes(root: Block) -> Iterator[tuple[Block, list[bool]]]:
             stack += [(below, [*outcomes, outcome]) for outcome, below in at.outcomes.items()]
         elif isinstance(at, IfMerge):
             stack += [(at.body, outcomes)] if at.body is not None else []
-            stack += [(at.continuation.body,
-                       _to_merge(at, outcomes))] if at.continuation.body is not None else []
+            stack += [(at.continuation,
+                       _to_merge(at, outcomes))] if at.continuation is not None else []
         elif not isinstance(at, BackEdge):
             stack += [(below, outcomes) for below in at.children()]
 

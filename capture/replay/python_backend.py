@@ -7,14 +7,16 @@ the input arrays. Each computed node has a variable.
 from __future__ import annotations
 
 import operator
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from ..control_flow.decision import outcome_of
+from ..control_flow.loop_detection import LoopEntry
+from ..control_flow.merges import Merge
 from ..graph.graph import Node
 from ..guards.guards import PathCodegen
 from ..heap.access_path import Path
-from ..program.cfg import BackEdge, Block, Branch, Exit, LoopHeader
+from ..program.cfg import BackEdge, Block, Branch, Exit, IfMerge, LoopHeader, Yield
 from ..program.segment_planner import walk
 from ..program.trace_exit import TraceExit
 from ..scalars.scalar_expr import OPERATORS, ScalarExpr
@@ -23,7 +25,7 @@ from ..sizes.size_expr import SizeExpr
 from ..trace.dynamic_inputs import Axis
 
 _MAX_NESTING = 40  # nested blocks: Python limits the nesting of code
-_MAX_BLOCKS = 200  # blocks
+_MAX_BLOCKS = 400  # blocks
 _MAX_INDEXED_ARRAYS = 4  # arrays that are indexed one by one
 
 
@@ -45,7 +47,7 @@ class PythonBackend:
         self.source, self.checked = source, checked
         self.ends: list[TraceExit] = []
         self._variables: dict[Any, str] = {}  # of nodes, formulas, and loop-carried numbers
-        self._loops: list[LoopHeader] = []  # around the current block, innermost last
+        self._scopes: list[LoopHeader | IfMerge] = []  # around the current block, innermost last
         self._constants: dict[int, str] = {}
 
     def lines(self, root: Block) -> list[str]:
@@ -77,6 +79,10 @@ class PythonBackend:
             yield from self._loop(at, depth)
         elif isinstance(at, BackEdge) and not at.vjps:
             yield from self._back_edge(at)
+        elif isinstance(at, IfMerge):
+            yield from self._if_merge(at, depth)
+        elif isinstance(at, Yield):
+            yield from self._yield(at)
         else:
             raise NoFastPath
 
@@ -96,34 +102,71 @@ class PythonBackend:
             yield from _indented(self._block(block, depth + 1))
 
     def _loop(self, at: LoopHeader, depth: int) -> Iterator[str]:
-        yield from self._carry(at.values, at.formulas, at)
-        self._loops.append(at)
+        yield from self._carry(at, at.entry)
+        self._scopes.append(at)
         yield "while True:"
         yield from _indented(self._block(at.body, depth + 1))
-        self._loops.pop()
-        if self._loops:  # the code after it continues an outer loop or has reached an exit
-            yield f"if to is not {self._constant(self._loops[-1])}: break"
+        self._scopes.pop()
+        yield from self._after_loop()
+
+    def _after_loop(self) -> Iterator[str]:
+        """Lines behind a loop. The code in it has set `to`: the loop or merge where the path
+        continues, or None at an exit."""
+        outer = self._innermost_loop()
+        if outer is None:
+            return
+        merges = self._scopes[self._scopes.index(outer) + 1:]
+        if merges:
+            yield f"if to is {self._constant(outer)}: continue"
+            names = [self._constant(merge) for merge in merges]
+            yield f"if {' and '.join([f'to is not {name}' for name in names])}: break"
+        else:
+            yield f"if to is not {self._constant(outer)}: break"
+
+    def _innermost_loop(self) -> LoopHeader | None:
+        return next((s for s in reversed(self._scopes) if isinstance(s, LoopHeader)), None)
 
     def _back_edge(self, at: BackEdge) -> Iterator[str]:
-        yield from self._carry(at.values, at.formulas, at.loop)
+        yield from self._carry(at, at.loop.entry)
         loop = self._constant(at.loop)
         yield f"{loop}.iterations += 1"
-        yield from ["continue"] if at.loop is self._loops[-1] else [f"to = {loop}", "break"]
+        yield from ["continue"] if at.loop is self._innermost_loop() else [f"to = {loop}", "break"]
 
-    def _carry(self, values: Sequence[Node], formulas: Sequence[ScalarExpr], loop: LoopHeader
-               ) -> Iterator[str]:
-        """Lines that assign the next values of the loop variables, all at once."""
+    def _if_merge(self, at: IfMerge, depth: int) -> Iterator[str]:
+        self._scopes.append(at)
+        yield from self._block(at.body, depth)
+        self._scopes.pop()
+        if at.merge is None:  # every path so far has ended before
+            return
+        if at.always_merges():
+            yield from self._block(at.continuation, depth)
+        else:
+            yield f"if to is {self._constant(at)}:"
+            yield from _indented(self._block(at.continuation, depth + 1))
+
+    def _yield(self, at: Yield) -> Iterator[str]:
+        yield from self._carry(at, at.element)
+        merge = self._constant(at.if_merge)
+        yield f"{self._constant(at)}.uses += 1"
+        yield f"to = {merge}"
+        inside = self._scopes[self._scopes.index(at.if_merge):]
+        yield from ["break"] if any(isinstance(s, LoopHeader) for s in inside) else []
+
+    def _carry(self, at: LoopHeader | BackEdge | Yield, entry: LoopEntry | Merge) -> Iterator[str]:
+        """Lines that assign the next values of the phis, all at once."""
+        values, formulas = at.values, at.formulas
         for formula in formulas:
             yield from self._computation(formula)
         next_values = [self._variable(v) for v in (*values, *formulas)]
-        variables = [self._variable(p) for p in loop.entry.phis]
-        variables += [self._variable(s.args[0]) for s in loop.entry.symbols]
+        variables = [self._variable(p) for p in entry.phis]
+        variables += [self._variable(s.args[0]) for s in entry.symbols]
         if variables:
             yield f"{', '.join(variables)}, = {', '.join(next_values)},"
 
     def _exits(self, at: Exit) -> Iterator[str]:
         for trace_exit in at.exits:
-            lines = [*self._exit(trace_exit), *(["to = None", "break"] if self._loops else [])]
+            lines = [*self._exit(trace_exit), *(["to = None"] if self._scopes else []),
+                     *(["break"] if self._innermost_loop() is not None else [])]
             if self.checked:
                 yield from lines
                 return

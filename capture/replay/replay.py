@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable
+from collections import deque
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from ...eager import interpreter
@@ -19,8 +20,9 @@ from ..runtime import profiling_spans
 from ..segments.segment import Segment
 from ..trace.dynamic_inputs import DynamicInputs
 from ..trace.value_table import ValueTable
-from .fast_path import Direct, FastPathContext, compile_fast_path
+from .fast_path import Direct, FastPath, FastPathContext, compile_fast_path
 
+MAX_NOTED_BLOCKS = 1000  # on the path of one call
 UNSEEN: Any = object()  # returned by `run` if no traced path fits the call
 MISSING = (AttributeError, KeyError, IndexError, ValueError, TypeError)
 # Errors that Python raises again at the user's line.
@@ -45,6 +47,11 @@ class Replay:
         self._slow_calls = 0  # calls that took the slow path
         self._tree_version = 0  # begins and ends of tree changes: odd during a change
         self._guard(guards)
+
+    @property
+    def counter(self) -> Replay:
+        """The program that counts the calls."""
+        return self
 
     def _source(self, careful: bool = False) -> PathCodegen:
         return PathCodegen(self.fn, self.names.held, careful)
@@ -98,29 +105,33 @@ class Replay:
                 return self._failed(error)
             if replayed is None:
                 return UNSEEN
-            trace_exit, result, commit = replayed
+            trace_exit, result, commit, blocks = replayed
             if instead is None:
                 commit()
         if instead is not None:
             instead(trace_exit, result)
-        self.uses += 1
+        self.counter.uses += 1
         trace_exit.uses += 1
         if instead is None:
+            self._note_path(blocks)
             self._build_fast_path(args, kwargs)
         return result
 
     def _replay(self, args: Any, kwargs: Any, section: Uninterrupted
-                ) -> tuple[TraceExit, Any, Callable[[], None]] | None:
-        """The exit of the call's path, its result, and a function that applies its effects.
+                ) -> tuple[TraceExit, Any, Callable[[], None], deque[Block]] | None:
+        """The exit of the call's path, its result, a function that applies its effects, and the
+        last blocks of the path.
 
         None if the path has no trace. The section closes before code that overwrites arrays runs.
         """
         call = Activation(args, kwargs, PathReader(args, kwargs, self.fn, self.names.held),
                           self._sizes)
         block: Block | None = self.root
+        blocks: deque[Block] = deque(maxlen=MAX_NOTED_BLOCKS)
         try:
             while block is not None:
                 call.run(block.segments)
+                blocks.append(block)
                 if isinstance(block, Exit):
                     break
                 block = block.follow(call)
@@ -131,10 +142,16 @@ class Replay:
             if trace_exit.effects and trace_exit.segment is not None:
                 trace_exit.segment.compile()
                 section.open = False
-            return trace_exit, *trace_exit.replay(args, kwargs, call.registers, call.origins,
-                                                  call.read)
+            replayed = trace_exit.replay(args, kwargs, call.registers, call.origins, call.read)
+            return trace_exit, *replayed, blocks
         finally:
             call.end()
+
+    def collect_uses(self) -> None:
+        """Brings the counts of exits and merges up to date."""
+
+    def _note_path(self, blocks: Sequence[Block]) -> None:
+        """Called with the blocks on the path of a call that took the slow path."""
 
     def _failed(self, error: Exception) -> Any:
         """The result of a call that has raised an error and changed nothing."""
@@ -163,7 +180,7 @@ class Replay:
                                   [*self.guards, *exit_guards], self.root,
                                   self.varying.axis_of_size())
         # If code generation fails, the slow path reports it.
-        constants = {"PROGRAM": self, "FORGET": self._forget_fast_path, "UNSEEN": UNSEEN,
+        constants = {"PROGRAM": self.counter, "FORGET": self._forget_fast_path, "UNSEEN": UNSEEN,
                      "AGAIN": _PYTHON_ERRORS, "RAISED": CheckError}
         try:
             fast_path = compile_fast_path(context, constants)
@@ -173,9 +190,12 @@ class Replay:
         except (*MISSING, RuntimeError):  # RuntimeError: another thread adds a path
             return
         if fast_path is not None and holds and self._tree_version == version:
-            self.direct, self.split = fast_path
+            self._set_fast_path(fast_path)
         else:
             self._drop_fast_path()
+
+    def _set_fast_path(self, fast_path: FastPath) -> None:
+        self.direct, self.split = fast_path
 
     def _forget_fast_path(self, _: object) -> None:
         """Deletes the fast path when an object that it watches is freed."""

@@ -11,7 +11,7 @@ import numpy as np
 
 from ..graph.graph import Node
 from ..heap.access_path import describe
-from ..program.cfg import BackEdge, Block, Branch, Exit, LoopHeader, SizeDefinition
+from ..program.cfg import BackEdge, Block, Branch, Exit, IfMerge, LoopHeader, SizeDefinition, Yield
 from ..program.trace_exit import TraceExit
 from ..runtime.compile_queue import Jobs
 from ..scalars.scalar_expr import ScalarConstant, ScalarExpr
@@ -52,6 +52,7 @@ def explain(function: ReportedFunction) -> Explanation:
         ReportSection(f"{why} ({_number(n, 'time')})")
         for why, n in Counter(function.misses).items()])
     for number, program in enumerate(programs, 1):
+        program.collect_uses()
         parts.append(ReportSection(f"program {number} of {len(programs)}, replayed "
                                    f"{_number(program.uses, 'time')}", _of_program(program)))
     return Explanation(parts)
@@ -82,6 +83,9 @@ def _of_program(program: TraceTree) -> list[ReportSection]:
         parts.append(ReportSection(
             f"control flow runs in Python between native calls: {program.split}"
             if program.split else "the whole program is one native call"))
+    if program.hot_paths:
+        parts.append(ReportSection(f"{_number(program.hot_paths, 'path')} through merges compiled "
+                                   "as a whole, since calls repeat and values are large"))
     segments = program.segments()
     executables = [code for s in segments if (code := s.executable)]
     if not executables:
@@ -136,8 +140,14 @@ def _of_back_edge(at: BackEdge) -> list[ReportSection]:
 
 def _uses(at: Block) -> int:
     """The number of calls that ended below a block."""
-    own = sum(trace_exit.uses for trace_exit in at.exits) if isinstance(at, Exit) else 0
-    return own + sum(map(_uses, at.children()))
+    if isinstance(at, Exit):
+        return sum(trace_exit.uses for trace_exit in at.exits)
+    if isinstance(at, Yield):
+        return at.uses
+    children = at.children()
+    if isinstance(at, IfMerge):  # calls that merge are counted on their paths
+        children = [] if at.body is None else [at.body]
+    return sum(map(_uses, children))
 
 
 def _of_trace_exit(trace_exit: TraceExit) -> Iterator[ReportSection]:

@@ -33,10 +33,10 @@ _ROUNDED_ONCE = frozenset((
 # Functions that choose, move or compare values: their results are exact.
 _EXACT = frozenset((
     "alias conj real imag negative sign maximum minimum floor ceil trunc round copysign nextafter "
-    "where check_index relu hardtanh rprop_kept transfer places repeats sort max min any all "
+    "where check_index relu hardtanh rprop_kept transfer true_indices repeats sort max min any all "
     "cumulative_max cumulative_min argmax searchsorted max_pool pool_argmax pool_pick").split())
 _JUMPS = frozenset("floor ceil trunc round sign floor_divide remainder".split())
-_EXACT_KINDS = frozenset(("view", "create", "sort", "put"))
+_EXACT_KINDS = frozenset(("view", "create", "sort", "scatter_rows"))
 _CONVOLUTIONS = ("conv", "conv_transpose", "conv_weight")
 _WINOGRAD_ERROR_FACTOR = 16  # the error factor of the transforms of Winograd tiles
 _REACH_STEPS = (1, 2, 2)  # steps to either side: 5 in sum, the reach of a tile of 6

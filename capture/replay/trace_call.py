@@ -13,7 +13,10 @@ from ...eager import interpreter
 from ...eager.ops.random.generator import default_generator
 from ...eager.uninterrupted import Uninterrupted
 from ..autodiff.backward_plan import find_backward
+from ..control_flow.branch_merging import MAX_FAILURES, BranchMerger, MergeTable
+from ..control_flow.number_conversions import with_symbolic_conversions
 from ..control_flow.operand_stack import tells_symbols_apart
+from ..control_flow.possible_aliases import compares_identities
 from ..guards.guards import find_guards, find_read_values
 from ..guards.missing_attributes import find_missing_attributes
 from ..heap.access_path import Path
@@ -43,8 +46,11 @@ class Trace:
 
     def __init__(self, result: Any, path: Sequence[Element], trace_exit: TraceExit | None,
                  refusal: str, varying: DynamicInputs, again: bool = False,
-                 late: DeferredOutputs | None = None) -> None:
+                 late: DeferredOutputs | None = None, merges: MergeTable | None = None,
+                 merge_failed: bool = False) -> None:
         self.late = late  # the outputs that are not computed yet
+        self.merges = MergeTable() if merges is None else merges
+        self.merge_failed = merge_failed  # the paths of its program merge otherwise than assumed
         self.result, self.path, self.exit, self.refusal = result, path, trace_exit, refusal
         self.varying = varying
         self.again = again  # True if a further call can be traced despite the refusal
@@ -56,40 +62,39 @@ class Trace:
 
 
 def record(fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any],
-           names: ValueTable | None = None, varying: DynamicInputs | None = None) -> Trace:
+           names: ValueTable | None = None, varying: DynamicInputs | None = None,
+           merges: MergeTable | None = None) -> Trace:
     """Runs fn(*args, **kwargs) eagerly and returns its trace, with symbols for dynamic inputs.
 
     An interrupted run leaves no changes, except for external effects such as printed text.
     """
     with Uninterrupted() as section:
-        return recorded(fn, args, kwargs, names, varying, section)
+        return recorded(fn, args, kwargs, names, varying, section, merges=merges)
 
 
 def recorded(fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any],
              names: ValueTable | None, varying: DynamicInputs | None, section: Uninterrupted,
-             waits: bool = False) -> Trace:
+             waits: bool = False, merges: MergeTable | None = None) -> Trace:
     """Traces a call within an uninterrupted `section`, which is open while the function runs.
 
     With `waits`, large arrays stay uncomputed until Python reads them. `Trace.late` computes them.
+    `merges` are those of the program that the trace may be added to.
     """
     state, names, varying = HeapSnapshot(), names or ValueTable(), varying or DynamicInputs()
     read, reads = PathReader(args, kwargs, fn, names.held), ReadFollower(state)
     sizes = names.sizes
     sizes.begin(varying.sizes(read))
     tracer = Tracer(state, len(args), tuple(kwargs), names, sizes, varying)
+    merges = MergeTable() if merges is None else merges
+    if merges.hints.failures < MAX_FAILURES:
+        tracer.merger = BranchMerger(tracer, merges, all_merge=False)
     late = DeferredOutputs(tracer) if waits else None
-
-    def entered(code: types.CodeType, scope: dict[str, Any]) -> None:
-        names.held[id(scope)] = scope
-        if not tracer.refusal or tracer.has_symbols:  # without symbols nothing is left to undo
-            reads.enter(code, scope)
-        if is_users(scope.get("__name__")) and tells_symbols_apart(code):
-            tracer.disable_symbolic_scalars()
-
-    reads.begin(fn, args, kwargs)
+    function = with_symbolic_conversions(fn)
+    reads.begin(fn, args, kwargs, function)
     names.held[id(default_generator)] = default_generator
     state.walk(Path("object", id(default_generator)).attr("state"), default_generator.state)
-    tracker, previous = CodeTracker(entered, tracer.refuse), interpreter.STATE.active
+    tracker = CodeTracker(_code_listener(tracer, reads), tracer.refuse)
+    previous = interpreter.STATE.active
     tracer.unwatched = tracker if PAUSES else tracer.unwatched
     symbolizer = Symbolizer(varying.numbers, args, kwargs, tracer, read)
 
@@ -101,27 +106,48 @@ def recorded(fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, An
         interpreter.STATE.active, sizes.live = tracer, True
         tracker.start()
         section.open = True
-        result = fn(*symbolizer.args, **symbolizer.kwargs)
+        result = function(*symbolizer.args, **symbolizer.kwargs)
         section.open = False
         for finish in (tracker.stop, stop, symbolizer.uninstall):
             finish()
         reads.end()
         for path in symbolizer.written:
             state.mark_written(path)
+        tracer.end_branches()
         trace_exit, tracer.computed_gradients = None, computes_gradients(tracker.seen)
         if not tracer.refusal:
             trace_exit = _finish(fn, tracer, result)
+        actual = tracer.aliases.end()
         _detach(tracer, late)
-        result = concretize(state, result)
+        result = concretize(state, result, actual)
     except BaseException as error:
         section.open = False
         must_restore = not isinstance(error, Exception) and not tracer.refusal
         _run_all(tracker.stop, stop, reads.end, symbolizer.uninstall,
-                 lambda: concretize(state, None), lambda: _detach(tracer, late),
-                 late.end if late is not None else stop,
+                 lambda: concretize(state, None, tracer.aliases.end()),
+                 lambda: _detach(tracer, late), late.end if late is not None else stop,
                  lambda: restore(state) if must_restore else None)
         raise
-    return Trace(result, tracer.path, trace_exit, tracer.refusal, varying, tracer.can_retry, late)
+    return Trace(result, tracer.path, trace_exit, tracer.refusal, varying, tracer.can_retry, late,
+                 merges, tracer.merge_failed)
+
+
+def _code_listener(tracer: Tracer, reads: ReadFollower
+                   ) -> Callable[[types.CodeType, dict[str, Any]], None]:
+    """A function that is called before code runs for the first time, with its globals."""
+
+    def entered(code: types.CodeType, scope: dict[str, Any]) -> None:
+        tracer.names.held[id(scope)] = scope
+        if not tracer.refusal or tracer.has_symbols:  # without symbols nothing is left to undo
+            reads.enter(code, scope)
+        if not is_users(scope.get("__name__")):
+            return
+        if tells_symbols_apart(code):
+            tracer.disable_symbolic_scalars()
+        if compares_identities(code):
+            tracer.note_identity_test()
+
+    return entered
 
 
 def _detach(tracer: Tracer, late: DeferredOutputs | None) -> None:

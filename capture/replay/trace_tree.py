@@ -13,17 +13,21 @@ from typing import Any
 from ...eager import interpreter
 from ...eager.arrays.devices import CPU
 from ...eager.core.tape import is_grad_enabled
+from ..control_flow.merges import Merge
 from ..guards.guards import Guard, compile_each
 from ..heap.path_reader import PathReader
-from ..program.cfg import Block, Branch, Element, Exit, add_path
-from ..program.segment_planner import SegmentPlanner
+from ..program.cfg import Block, Branch, Element, Exit, IfMerge
+from ..program.path_insertion import add_path
+from ..program.segment_planner import SegmentPlanner, walk
 from ..program.trace_exit import TraceExit
 from ..scalars.scalar_expr import ScalarExpr
-from ..segments.segment import Backend
+from ..segments.segment import Backend, Segment
 from ..trace.dynamic_inputs import SpecializationHistory
 from ..trace.symbolize import is_number_at
 from ..trace.value_table import ValueTable
-from .replay import MISSING, Replay
+from .fast_path import FastPath
+from .hot_paths import SMALLEST_BYTES, HotPaths, bytes_at_merges
+from .replay import MISSING, UNSEEN, Replay
 from .trace_call import Trace
 
 MAX_OUTCOMES = 16  # outcomes of one branch with a path each
@@ -41,14 +45,51 @@ class TraceTree(Replay):
     def __init__(self, fn: Callable[..., Any], names: ValueTable, run: Trace,
                  backend: Backend) -> None:
         assert run.exit is not None
-        self._planner = SegmentPlanner(names, fn, backend)
+        self._planner, self._backend = SegmentPlanner(names, fn, backend), backend
+        self._hot: HotPaths | None = None  # if paths merge with large values
         # Compiled on first use.
         self._guard_outcomes: Callable[[Any, Any], list[bool]] | None = None
         super().__init__(fn, names, run.varying, run.exit.guards, is_grad_enabled(),
                          interpreter.STATE.casting)
+        self.merges = run.merges
         run.exit.set_guards([], self._source())
-        self.root, _ = add_path(None, run.path, run.exit)
+        self.root, added = add_path(None, run.path, run.exit)
+        # True if a path that merged differs behind the merge: the traces did not see all state.
+        self.contradicted = not added and self._has_merges()
         self._planner.plan(self.root)
+        if added:
+            self._compile_if_large(run)
+
+    def run(self, args: Any, kwargs: Any,
+            instead: Callable[[TraceExit, Any], None] | None = None) -> Any:
+        hot = self._hot
+        if hot is None or instead is not None:
+            return super().run(args, kwargs, instead)
+        result = hot.run(args, kwargs) if hot.count else UNSEEN
+        return super().run(args, kwargs) if result is UNSEEN else result
+
+    def _note_path(self, blocks: Sequence[Block]) -> None:
+        if self._hot is not None and self._hot.watches:
+            self._hot.note(blocks)
+
+    def _set_fast_path(self, fast_path: FastPath) -> None:
+        super()._set_fast_path(fast_path)
+        if self._hot is not None:
+            self._merged_direct, self.direct = self.direct, self._direct_of_hot_paths
+
+    def _drop_fast_path(self) -> None:
+        super()._drop_fast_path()
+        self._merged_direct = self.direct  # for paths that are not hot
+
+    def _direct_of_hot_paths(self, args: Any, kwargs: Any) -> Any:
+        """The fast path of a program with hot paths. As long as their number may grow, other calls
+        take the slow path, which notes their paths."""
+        hot = self._hot
+        assert hot is not None
+        result = hot.direct(args, kwargs)
+        if result is UNSEEN and not hot.watches:
+            return self._merged_direct(args, kwargs)
+        return result
 
     def _guard(self, guards: list[Guard]) -> None:
         super()._guard(guards)
@@ -99,7 +140,11 @@ class TraceTree(Replay):
 
     def _add_trace(self, trace: Trace) -> bool:
         assert trace.exit is not None
+        if trace.merges is not self.merges:
+            return False
         self._drop_fast_path()
+        if self._has_merges() or _merges(trace.path):
+            return self._add_merging_trace(trace)
         self.root, grown = add_path(self.root, trace.path, trace.exit)
         if not grown:
             return False
@@ -117,6 +162,58 @@ class TraceTree(Replay):
         self._guard_outcomes = None
         self._planner.plan(self.root)
         return True
+
+    def _has_merges(self) -> bool:
+        return any(isinstance(block, IfMerge) for block in walk(self.root))
+
+    def _add_merging_trace(self, trace: Trace) -> bool:
+        """Adds a trace to a tree in which paths merge.
+
+        A call can take one path of each branch, and no single trace has seen all of them. So all
+        guards of all traces hold on entry. An exit behind a merge belongs to all paths that reach
+        it: it ends in one state of Python, so further traces have the same results.
+        """
+        assert trace.exit is not None
+        self.root, grown = add_path(self.root, trace.path, trace.exit, one_exit=True)
+        if not grown:
+            self.contradicted = True
+            return False
+        guards = [*self._all_guards(), *trace.exit.guards]
+        self._guard(list({g.key: g for g in guards}.values()))
+        for trace_exit in self.exits():
+            trace_exit.set_guards([], self._source())
+        self._planner.plan(self.root)
+        if self._hot is not None:
+            self._hot.guards_changed(self.guards)
+        self._compile_if_large(trace)
+        return True
+
+    def _compile_if_large(self, trace: Trace) -> None:
+        """Compiles the path of a trace as a whole if large values are materialized at its
+        merges."""
+        if bytes_at_merges(trace.path) < SMALLEST_BYTES:
+            return
+        if self._hot is None:
+            self._hot = HotPaths(self, self._backend)
+        blocks: list[Block] = [self.root]
+        for element in trace.path:
+            successor = blocks[-1].successor(element)
+            assert successor is not None
+            blocks.append(successor)
+        self._hot.note(blocks, is_hot=True)
+
+    @property
+    def hot_paths(self) -> int:
+        """The number of paths through merges that are compiled as a whole."""
+        return 0 if self._hot is None else self._hot.count
+
+    def segments(self) -> list[Segment]:
+        hot = self._hot.segments() if self._hot is not None and self._hot.count else []
+        return [*super().segments(), *hot]
+
+    def collect_uses(self) -> None:
+        if self._hot is not None:
+            self._hot.collect_uses()
 
     def part(self, path: Sequence[Element]) -> tuple[Block | None, Sequence[Element]]:
         """The block at which a path leaves the tree, and the elements of the path after it."""
@@ -152,6 +249,10 @@ class TraceTree(Replay):
         failed = [unmet[trace_exit] for trace_exit in exits if trace_exit in unmet]
         return f"guard failed: {failed[0]}" if failed else \
             "a condition on values has an outcome that has no trace yet"
+
+
+def _merges(path: Sequence[Element]) -> bool:
+    return any(isinstance(element, Merge) for element in path)
 
 
 def crowded(run: Trace, programs: Sequence[TraceTree]) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import types
 from collections import deque
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Any
 
 from ...eager.core.tape import Entry, Leaf  # the tracer settles the tape
@@ -17,9 +17,11 @@ from ..scalars.symbolic_scalar import SYMBOLS, plain_value
 Assign = Callable[[Any], None]
 
 
-def concretize(state: HeapSnapshot, result: Any) -> Any:
-    """Returns `result` with plain numbers for symbols; replaces them in changed objects, too."""
+def concretize(state: HeapSnapshot, result: Any, actual: Mapping[int, Tensor]) -> Any:
+    """Returns `result` with plain numbers for symbols, and with the `actual` tensors in place of
+    those with these ids. Replaces them in changed objects, too."""
     seen = dict[int, Any].fromkeys(state.paths)  # older objects are among the changes
+    seen.update(actual)
     for path, before, now in [*state.changes(), *state.changed_fields()]:
         _concretize_contents(state.values[path], seen, _ids(now) - _ids(before))
     return _concrete(result, seen)
@@ -28,6 +30,8 @@ def concretize(state: HeapSnapshot, result: Any) -> Any:
 def _concrete(value: Any, seen: dict[int, Any]) -> Any:
     if type(value) in SYMBOLS:
         return plain_value(value)
+    if type(value) is Tensor:
+        return value if seen.get(id(value)) is None else seen[id(value)]
     if isinstance(value, tuple):
         parts = [_concrete(v, seen) for v in value]
         same = all(a is b for a, b in zip(parts, value))

@@ -24,7 +24,7 @@ from ...eager.core.tape import set_grad_enabled
 from ...eager.core.tensor import Tensor
 from ...eager.errors import CaptureError, is_ours
 from ...eager.nn.base.module import Module
-from ..control_flow.branch_merging import BranchMerger, MergeHints, MergePlan
+from ..control_flow.branch_merging import BranchMerger, MergeFailed, MergeHints, MergeTable
 from ..control_flow.builtin_patching import PatchedModules
 from ..control_flow.frame_state import user_frames
 from ..control_flow.loop_detection import LoopRepeat, RestartTrace
@@ -71,7 +71,7 @@ class SharedValues(ValueTable):
     def __init__(self) -> None:
         super().__init__()
         self.outside: dict[Node, CapturedTensor] = {}
-        self.merge_plans: dict[Any, MergePlan | None] = {}  # by branch: its merge point, or None
+        self.merges = MergeTable()
         self.modules = PatchedModules()
         self._captured_nodes: dict[Any, Node] = {}
 
@@ -127,7 +127,9 @@ class ExportTracer(Tracer):
         self.decision_count = 0
         self._outcomes: dict[Any, Any] = {}
         self.loops.live_only = self.counts = not training
-        self.merger = None if hints is None else BranchMerger(self, hints, common.merge_plans)
+        if hints is not None:
+            common.merges.hints = hints
+            self.merger = BranchMerger(self, common.merges, all_merge=True)
         self._stale_arrays: dict[int, Any] = {}  # by id: of earlier iterations
 
     def add_input(self, export_input: ExportInput) -> Node:
@@ -159,6 +161,9 @@ class ExportTracer(Tracer):
             if array is not None:
                 self._stale_arrays[key] = array
 
+    def is_outside(self, node: Node) -> bool:
+        return node in self.common.outside
+
     def forget_branch_values(self, is_gone: Callable[[Node], bool]) -> None:
         """Makes the arrays of merged paths stale: code behind the merge point must not use them."""
         for key, (held, node) in list(self._nodes_by_id.items()):
@@ -168,7 +173,7 @@ class ExportTracer(Tracer):
                 if array is not None:
                     self._stale_arrays[key] = array
 
-    def on_merge(self, plan: MergePlan) -> None:
+    def on_merge(self, plan: Any) -> None:
         """Ends a forced run at a merge point behind which everything is traced already."""
         if self.forced and self.decision_count >= len(self.forced) and plan.followed:
             raise PathKnown
@@ -177,7 +182,7 @@ class ExportTracer(Tracer):
         self._stale_arrays.pop(id(array), None)
         super().bind(array, node)
 
-    def source(self, tensor: Tensor) -> None:
+    def note_constant(self, tensor: Tensor) -> None:
         with self.sizes.recording(False):
             self.node_of(tensor)
 
@@ -222,10 +227,6 @@ class ExportTracer(Tracer):
             self.fixes()
             raise CaptureError("a number that is known only when the model runs is used here as a "
                                "plain number, which a model cannot do", "compute with tensors here")
-        if self.merger is not None and self.listening and kind == "bool" \
-                and getattr(subject, "op", "") not in ("const", "constant"):
-            with self.sizes.recording(False):
-                subject = self.merger.visit(subject)
         return super().decide(subject, kind, outcome)
 
     def _record_decision(self, subject: Any, kind: str, outcome: Any) -> Any:
@@ -243,9 +244,10 @@ class ExportTracer(Tracer):
                                "give an example that takes this path: examples=[...]")
         self._outcomes[key] = outcome
         super()._record_decision(subject, kind, outcome)
-        if self.merger is not None and kind == "bool":
-            self.merger.note_decision()
         return outcome
+
+    def _on_merge_failure(self, error: MergeFailed) -> None:
+        raise error
 
     def refuse(self, why: str) -> None:
         raise CaptureError(f"cannot trace for export: {why}",
@@ -263,7 +265,12 @@ class ExportTracer(Tracer):
         with self.sizes.recording(False):
             outcome = counted.condition()[1]
             subject = self.loops.count(counted, user_site())
-        return subject is None or bool(self._record_decision(subject, "bool", outcome))
+        if subject is None:
+            return True
+        length = len(self.path)
+        outcome = bool(self._record_decision(subject, "bool", outcome))
+        self._note_branch(length)
+        return outcome
 
     def apply_data_dependent(self, op: Any, x: Tensor) -> Tensor | None:
         if self._depends_on_inputs(self.node_of(x)):

@@ -16,15 +16,16 @@ from ..heap.access_path import Path
 from ..heap.introspection import attributes
 from ..heap.object_recipes import (
     BuiltContainer,
+    InputOr,
     NumberOf,
     ObjectAtPath,
+    OutputAmong,
     PassedTensor,
     RebuiltObject,
     Recipe,
     SameObject,
     UserObject,
-    ViewOfInput,
-    ViewOfOutput,
+    View,
     WithGradient,
 )
 from ..heap.snapshot import FIXED, is_plain
@@ -105,21 +106,33 @@ class OutputSpecBuilder:
 
     def _tensor(self, value: Tensor) -> Recipe:
         i = self.tensor(value)
+        identity = self._tracer.identity_of(value)
+        if identity is not None:
+            return self._input_or(PassedTensor(i), identity)
         if value._grad is None or i in self._tensors_with_gradient:
             return self._as_view(PassedTensor(i), value)
         self._tensors_with_gradient.add(i)
         return self._as_view(WithGradient(i, self.recipe(value._grad)), value)
+
+    def _input_or(self, recipe: Recipe, identity: SymbolicScalar) -> InputOr:
+        self._tracer.loops.refuse_stale(identity)
+        self.formulas.append(identity.formula)
+        return InputOr(recipe, identity.formula, self._tracer.aliases.inputs)
 
     def _as_view(self, recipe: Recipe, value: Tensor) -> Recipe:
         """A recipe that makes the tensor a view again, so that writes to it are checked as in
         eager."""
         bases = list(bases_of(value))
         self._referenced += bases
+        base_recipe: Recipe = OutputAmong(tuple(map(id, bases)), self._of_tensor)
         for base in bases:
+            identity = self._tracer.identity_of(base)
             path = self._tracer.state.paths.get(id(base))
+            if identity is not None:
+                return View(recipe, self._input_or(base_recipe, identity))
             if path is not None:
-                return ViewOfInput(recipe, ObjectAtPath(path))
-        return ViewOfOutput(recipe, tuple(map(id, bases)), self._of_tensor) if bases else recipe
+                return View(recipe, ObjectAtPath(path))
+        return View(recipe, base_recipe) if bases else recipe
 
     def _number(self, formula: ScalarExpr) -> Recipe:
         self.formulas.append(formula)

@@ -24,6 +24,7 @@ from ..control_flow.data_dependent_sizes import DataDependentSize, decide_failur
 from ..control_flow.decision import Decision, outcome_of
 from ..control_flow.loop_detection import LoopDetector, LoopEntry, LoopRepeat
 from ..control_flow.loop_gradients import LoopBackwardEvent
+from ..control_flow.possible_aliases import PossibleAliases
 from ..graph.graph import Node
 from ..graph.graph_builder import constant, literal
 from ..heap.access_path import Path
@@ -35,6 +36,7 @@ from ..scalars.scalar_expr import ScalarConstant, ScalarExpr, of_number
 from ..scalars.symbolic_scalar import SymbolicScalar, leaked_value, plain_value
 from ..sizes.symbolic_dim import ShapeEnv, concrete
 from .dynamic_inputs import DynamicInputs
+from .path_merging import PathMerging
 from .value_table import ValueTable
 
 _MAX_CONSTANT_ELEMENTS = 64  # of arrays that become constants, or whose values decide
@@ -43,7 +45,7 @@ _DECISION_KINDS = {"bool()": "bool", "int()": "int", "float()": "value", "comple
                    "tolist()": "value"}
 
 
-class Tracer:
+class Tracer(PathMerging):
     """Records the ops of a run. Arrays are never written to, so an array's identity determines its
     node."""
 
@@ -63,6 +65,7 @@ class Tracer:
         self.path: list[Decision | LoopEntry | LoopRepeat | LoopBackwardEvent
                         | DataDependentSize] = []
         self.loops = LoopDetector(self)
+        self.aliases = PossibleAliases(self, names.merged_inputs)
         if self.sizes is names.sizes:
             self.sizes.number, self.sizes.on_question = self._size, self._decide_size
         self.lazy: LazyInterpreter | None = None  # defers ops until Python reads a value
@@ -91,6 +94,7 @@ class Tracer:
 
     def apply(self, op: Op, inputs: tuple[Any, ...], params: dict[str, Any]) -> Tensor:
         with self.unwatched:  # no user code runs here
+            self.aliases.copy_changes()
             params = {name: _specialized(value) for name, value in params.items()}
             out = self._run(op, inputs, params)
             self._record(op, inputs, params, out)
@@ -141,6 +145,7 @@ class Tracer:
         self.results = []
         if not self.loops.rolled_gradients:
             self.loops.end()
+            self.aliases.tracer = self.merger = None
             self.state = HeapSnapshot()
             self.entries, self._nodes_by_id, self.changed_tensors = {}, {}, {}
 
@@ -148,7 +153,7 @@ class Tracer:
         self._flush_lazy()
         out, node = Tensor(run(op, x._data)), self.node_of(x)
         if node.op == "const":
-            self.source(out)
+            self.note_constant(out)
             return out
         with self.sizes.recording(False):
             measured = self.names.measured(op, node, self.sizes, out._data.shape[0])
@@ -164,9 +169,9 @@ class Tracer:
         with self.sizes.recording(False):
             return self.node_of(tensor).type.shape
 
-    def source(self, tensor: Tensor) -> None:
+    def note_constant(self, tensor: Tensor) -> None:
         if self.lazy is not None:
-            self.lazy.source(tensor)
+            self.lazy.note_constant(tensor)
         array = tensor._data
         if array.size <= _MAX_CONSTANT_ELEMENTS:
             self.bind(array, constant(self.nodes, array))
@@ -175,18 +180,23 @@ class Tracer:
                         "or a NumPy array here; make it before the call")
 
     def changed(self, tensor: Tensor) -> None:
+        self._observe(tensor)
+        self.aliases.note_change(tensor)
         self.changed_tensors[id(tensor)] = tensor
         if self.lazy is not None:
             self.lazy.changed(tensor)
 
     def reads_grad(self, tensor: Tensor) -> None:
+        self._observe(tensor)
         if id(tensor) not in self.grads_set:
             self.grads_read.add(id(tensor))
 
     def sets_grad(self, tensor: Tensor) -> None:
+        self._observe(tensor)
         self.grads_set.add(id(tensor))
 
     def reads_values(self, tensor: Tensor, how: str) -> Any:
+        self.aliases.copy_changes()
         self._flush_lazy()
         if how == "item()":
             return None  # `number` returns a symbolic scalar
@@ -249,10 +259,14 @@ class Tracer:
         if not self.listening or getattr(subject, "op", "") in ("const", "constant"):
             return outcome
         self._flush_lazy()
-        if kind == "bool":
-            with self.sizes.recording(False):
-                subject = self.loops.visit(subject, user_site())
-        return self._record_decision(subject, kind, outcome)
+        if kind != "bool":
+            return self._record_decision(subject, kind, outcome)
+        with self.sizes.recording(False):
+            subject = self.loops.visit(self._joined(subject), user_site())
+        length = len(self.path)
+        outcome = self._record_decision(subject, kind, outcome)
+        self._note_branch(length)
+        return outcome
 
     def _decide_size(self, relation: str, expr: Any, outcome: int) -> None:
         """Records a decision about a data-dependent size."""

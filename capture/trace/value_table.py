@@ -31,6 +31,7 @@ class ValueTable:
         self.rolls_gradients = True  # loops may carry tensors that require gradients
         self.carried: dict[Any, set[Any]] = {}  # carried values by location of the loop
         self.peeled_loops: set[Any] = set()  # locations; see `LoopDetector.count`
+        self.merged_inputs: list[Path] = []  # that a variable names on some of the merged paths
         self.held: dict[int, Any] = {}  # roots of access paths, by id
         self._numbers_by_key: dict[Any, int] = {}
 

@@ -28,7 +28,7 @@ PARTS: dict[Any, Codec] = {cls: record(cls) for cls in (Interface, BoundsCheck, 
 """The kinds of what programs are called with."""
 
 _CODECS = {**DATA, **PARTS, ProgramFacts: record(ProgramFacts), Parts: record(Parts),
-           TensorType: record(TensorType)._replace(key=lambda kind: kind)}  # few, met often
+           TensorType: record(TensorType)._replace(key=lambda kind: kind)}  # few, seen often
 _DECODE_ERRORS = (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError,
                   ValueError, FusewireError)
 

@@ -117,7 +117,7 @@ class ControlImage:
         return self._offsets[register.number]
 
     def descriptor(self, fresh: bool, budget: int) -> array.array[int]:
-        """The image as `fusewire_ways` takes it."""
+        """The image as `fusewire_control` takes it."""
         parts = map(address_of, (self._instructions, self._argument_lists, self._offsets))
         return array.array("q", [*parts, fresh, budget, *self._counts, self._addresses_offset,
                                  self._arguments_offset, self._program_arena_offset])

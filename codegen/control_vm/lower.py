@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ...capture.heap.access_path import Path
-from ...capture.program.cfg import BackEdge, Block, Branch, Exit, LoopHeader
+from ...capture.program.cfg import BackEdge, Block, Branch, Exit, IfMerge, LoopHeader, Yield
 from ...capture.program.segment_planner import walk
 from ...capture.program.trace_exit import TraceExit
 from ...capture.scalars.scalar_expr import ScalarExpr
@@ -25,7 +25,13 @@ from ...eager.uninterrupted import Uninterrupted
 from ..llvm.control_vm import COUNTS, ENDED, UNFINISHED, UNKNOWN, Opcode
 from ..program.executable import Executable
 from ..program.kernel_stats import bytes_of
-from ..program.native_call import SHORT_NANOSECONDS, Launch, NativeCall, launcher, make_ready
+from ..program.native_call import (
+    SHORT_NANOSECONDS,
+    LaunchFunction,
+    NativeCall,
+    launcher,
+    make_ready,
+)
 from ..runtime.cpython.data_pointers import aligned
 from .assembler import (
     ControlAssembler,
@@ -36,7 +42,7 @@ from .assembler import (
 )
 from .scalar_arithmetic import SCALAR_BYTES, LiveValues, ScalarArithmetic
 
-_MAX_DEPTH, _MAX_BLOCKS = 40, 200  # of nested blocks; of all blocks
+_MAX_DEPTH, _MAX_BLOCKS = 40, 400  # of nested blocks; of all blocks
 _MAX_UNUSED_RESULT_BYTES = 1 << 20  # of results of other paths, which a call allocates in vain
 _MAX_ARENA_BYTES = 1 << 24  # of an arena, which persists from call to call
 _SIGNAL_CHECK_NANOSECONDS = 20_000_000  # of work, after which Python may handle signals
@@ -51,6 +57,18 @@ class _LoopContext:
     head_index: int
     phis: list[tuple[ControlOperand, int]]
     first_register: int
+
+
+@dataclass
+class _MergeContext:
+    """An enclosing branch whose paths merge: its phis with their bytes, the first register that
+    belongs to a path, the numbers that the first path merges, and the jumps behind the merge."""
+
+    block: IfMerge
+    phis: list[tuple[ControlOperand, int]]
+    first_register: int
+    numbers: list[ControlOperand] = field(default_factory=list)
+    jumps: list[list[Any]] = field(default_factory=list)
 
 
 @dataclass
@@ -69,11 +87,12 @@ class _ControlLowering:
 
     array_numbers: Mapping[Path, int]
     assembler: ControlAssembler = field(default_factory=ControlAssembler)
-    loops: list[LoopHeader] = field(default_factory=list)
+    counted: list[LoopHeader | Yield] = field(default_factory=list)  # with a word for each count
     exits: list[_LoweredExit] = field(default_factory=list)
     overwritten: set[int] = field(default_factory=set)
     checked_first: list[TraceExit] = field(default_factory=list)  # guards run before the call
     _open_loops: list[_LoopContext] = field(default_factory=list)
+    _merges: list[_MergeContext] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.arithmetic = ScalarArithmetic(self.assembler)
@@ -86,8 +105,8 @@ class _ControlLowering:
         if block is None or any(s.executable is None for s in block.segments):
             self.assembler.add(Opcode.RET, UNKNOWN)  # the slow path compiles new segments
             return
-        for stage in block.segments:
-            live = self._lower_segment(stage, live)
+        for segment in block.segments:
+            live = self._lower_segment(segment, live)
         if isinstance(block, Branch):
             self._lower_branch(block, live, depth)
         elif isinstance(block, LoopHeader):
@@ -96,30 +115,34 @@ class _ControlLowering:
             self._lower_back_edge(block, live)
         elif isinstance(block, Exit):
             self._lower_exit(block, live)
+        elif isinstance(block, IfMerge):
+            self._lower_if_merge(block, live, depth)
+        elif isinstance(block, Yield):
+            self._lower_yield(block, live)
         else:
             raise NotNativelyControlled(f"{block.site} runs in Python")
 
     # ---- programs
 
-    def _lower_segment(self, stage: Segment, live: LiveValues) -> LiveValues:
-        program, inputs = self._program_and_inputs(stage, live)
+    def _lower_segment(self, segment: Segment, live: LiveValues) -> LiveValues:
+        program, inputs = self._program_and_inputs(segment, live)
         results = [self.assembler.register(bytes_of([t])) for t in program.interface.results]
-        return {**live, **dict(zip(stage.outputs, self.assembler.run(program, inputs, results)))}
+        return {**live, **dict(zip(segment.outputs, self.assembler.run(program, inputs, results)))}
 
-    def _program_and_inputs(self, stage: Segment, live: LiveValues) -> tuple[Executable,
+    def _program_and_inputs(self, segment: Segment, live: LiveValues) -> tuple[Executable,
                                                                              list[ControlOperand]]:
         """The program of a segment, and the operands of its inputs."""
-        program = stage.executable
+        program = segment.executable
         if type(program) is not Executable or program.interface.has_checks \
                 or program.interface.sizes:
             raise NotNativelyControlled("one of its graphs is not a native program of fixed sizes")
-        inputs = [ControlOperand("array", self.array_numbers[p]) for p in stage.paths]
-        for node in stage.inputs.numbers:
-            number = self.arithmetic.value(stage.names.numbers[node], live)
+        inputs = [ControlOperand("array", self.array_numbers[p]) for p in segment.paths]
+        for node in segment.inputs.numbers:
+            number = self.arithmetic.value(segment.names.numbers[node], live)
             inputs.append(self.arithmetic.operand(number, node))
-        return program, [*inputs, *(live[n] for n in stage.inputs.registers)]
+        return program, [*inputs, *(live[n] for n in segment.inputs.registers)]
 
-    # ---- places
+    # ---- blocks
 
     def _lower_branch(self, branch: Branch, live: LiveValues, depth: int) -> None:
         if branch.kind != "bool":
@@ -135,7 +158,7 @@ class _ControlLowering:
         top = assembler.arena_top
         self.lower_block(branch.outcomes.get(True), live, depth + 1)
         jump[4] = len(assembler)
-        if not self._open_loops:  # else registers exchange their memory
+        if not self._open_loops and not self._merges:  # else registers exchange their memory
             assembler.arena_top = top
         self.lower_block(branch.outcomes.get(False), live, depth + 1)
 
@@ -149,8 +172,8 @@ class _ControlLowering:
             assembler.copy(phi, value, size)
         self.arithmetic.bind_phis(phis[len(enter.phis):], numbers)
         carried = list(zip(phis, sizes))
-        self._open_loops.append(_LoopContext(len(self.loops), len(assembler), carried, first))
-        self.loops.append(loop)
+        self._open_loops.append(_LoopContext(len(self.counted), len(assembler), carried, first))
+        self.counted.append(loop)
         inside = {**live, **dict(zip((*enter.phis, *enter.symbols), phis))}
         self.lower_block(loop.body, inside, depth + 1)
         self._open_loops.pop()
@@ -158,21 +181,50 @@ class _ControlLowering:
     def _lower_back_edge(self, edge: BackEdge, live: LiveValues) -> None:
         if edge.vjps:
             raise NotNativelyControlled("it has a backward through its iterations")
-        number = self.loops.index(edge.loop)
+        number = self.counted.index(edge.loop)
         loop = next(x for x in self._open_loops if x.number == number)
         numbers = [self.arithmetic.value(f, live) for f in edge.formulas]
         self.arithmetic.check_phi_kinds(numbers, [phi for phi, _ in loop.phis[len(edge.values):]])
         self._assign_phis(loop, [*(live[v] for v in edge.values), *numbers])
         self.assembler.add(Opcode.LOOP, loop.head_index, COUNTS + number)
 
-    def _assign_phis(self, loop: _LoopContext, values: Sequence[ControlOperand]) -> None:
-        """Parallel copy into the phis. Values made in this iteration are swapped in; loop-invariant
+    def _lower_if_merge(self, block: IfMerge, live: LiveValues, depth: int) -> None:
+        """Writes the paths of a branch one after the other, and then the code behind the merge,
+        to which each of them jumps."""
+        assembler = self.assembler
+        sizes = [*[bytes_of([p.type]) for p in block.phis], *[SCALAR_BYTES] * len(block.symbols)]
+        phis = [assembler.register(size) for size in sizes]
+        merge = _MergeContext(block, list(zip(phis, sizes)), len(assembler.registers))
+        self._merges.append(merge)
+        self.lower_block(block.body, live, depth + 1)
+        self._merges.pop()
+        for jump in merge.jumps:
+            jump[1] = len(assembler)
+        if merge.jumps:
+            self.arithmetic.bind_phis(phis[len(block.phis):], merge.numbers)
+            behind = {**live, **dict(zip((*block.phis, *block.symbols), phis))}
+            self.lower_block(block.continuation, behind, depth)
+
+    def _lower_yield(self, block: Yield, live: LiveValues) -> None:
+        merge = next(m for m in self._merges if m.block is block.if_merge)
+        numbers = [self.arithmetic.value(f, live) for f in block.formulas]
+        if merge.jumps:
+            self.arithmetic.check_phi_kinds(numbers, merge.numbers)
+        else:
+            merge.numbers = numbers
+        self._assign_phis(merge, [*(live[v] for v in block.values), *numbers])
+        self.counted.append(block)
+        merge.jumps.append(self.assembler.add(Opcode.LOOP, None, COUNTS + len(self.counted) - 1))
+
+    def _assign_phis(self, target: _LoopContext | _MergeContext,
+                     values: Sequence[ControlOperand]) -> None:
+        """Parallel copy into the phis. Values made in this iteration or path are swapped in; older
         or repeated values are copied. `moved[r]` is the register that now holds the value of r."""
         moved: dict[ControlOperand, ControlOperand] = {}
         swapped_values: set[ControlOperand] = set()
         copied = []
-        for (phi, size), value in zip(loop.phis, values):
-            invariant = value.kind != "register" or value.number < loop.first_register
+        for (phi, size), value in zip(target.phis, values):
+            invariant = value.kind != "register" or value.number < target.first_register
             if value in swapped_values or invariant:
                 copied.append((phi, value, size))
                 continue
@@ -186,35 +238,36 @@ class _ControlLowering:
             self.assembler.copy(phi, moved.get(value, value), size)
 
     def _lower_exit(self, exit_block: Exit, live: LiveValues) -> None:
-        leaf, *others = exit_block.exits
-        if leaf.exit_guards and others:  # else the first one fits all calls that come here
+        trace_exit, *others = exit_block.exits
+        if trace_exit.exit_guards and others:  # else the first one fits all calls that come here
             raise NotNativelyControlled("an exit depends on guards that Python evaluates")
-        if leaf.backward is not None or leaf.segment is None:
+        if trace_exit.backward is not None or trace_exit.segment is None:
             raise NotNativelyControlled("its results have a backward")
-        if leaf.segment.executable is None:
+        if trace_exit.segment.executable is None:
             self.assembler.add(Opcode.RET, UNKNOWN)
             return
         numbers = {f: self.arithmetic.pinned_copy(self.arithmetic.value(f, live))
-                   for f in leaf.formulas}
-        program, inputs = self._program_and_inputs(leaf.segment, live)
-        self._note_overwritten(leaf, program, inputs)
+                   for f in trace_exit.formulas}
+        program, inputs = self._program_and_inputs(trace_exit.segment, live)
+        self._note_overwritten(trace_exit, program, inputs)
         result_types: list[Any] = []
         results = [self._result_operand(t.shape, t.dtype, result_types)
                    for t in program.interface.results]
         outputs = self.assembler.run(program, inputs, results)
-        for i, (slot, node) in enumerate(zip(outputs, leaf.segment.outputs)):
+        for i, (slot, node) in enumerate(zip(outputs, trace_exit.segment.outputs)):
             if slot.kind == "register":
                 outputs[i] = self._result_operand(node.type.shape, node.type.dtype, result_types)
                 self.assembler.copy(outputs[i], slot, bytes_of([node.type]))
         self.assembler.add(Opcode.RET, len(self.exits))
-        self.exits.append(_LoweredExit(leaf, list(zip(outputs, program.interface.shapes)), numbers))
+        shaped = list(zip(outputs, program.interface.shapes))
+        self.exits.append(_LoweredExit(trace_exit, shaped, numbers))
 
-    def _note_overwritten(self, leaf: TraceExit, program: Executable,
+    def _note_overwritten(self, trace_exit: TraceExit, program: Executable,
                           inputs: Sequence[ControlOperand]) -> None:
         """Notes the arrays that a path overwrites in its last program."""
         overwritten = {inputs[i] for i in program.interface.overwritten}
-        if overwritten and leaf.exit_guards:
-            self.checked_first.append(leaf)
+        if overwritten and trace_exit.exit_guards:
+            self.checked_first.append(trace_exit)
         if any(inputs.count(slot) > 1 for slot in overwritten):
             raise NotNativelyControlled("an array that it overwrites is passed twice")
         self.overwritten |= {slot.number for slot in overwritten}
@@ -261,13 +314,13 @@ class NativeControl:
     def __init__(self, written: _ControlLowering, arrays: int) -> None:
         _check_results(written)
         assembler = written.assembler
-        image = ControlImage(assembler, len(written.loops), arrays)
+        image = ControlImage(assembler, len(written.counted), arrays)
         if image.size > _MAX_ARENA_BYTES:
             raise NotNativelyControlled(f"{image.size} bytes pass between its graphs, "
                                         "where Python costs little")
         self.ends, self.first = [end.trace_exit for end in written.exits], written.checked_first
         self._arena_bytes = image.size
-        self._loops = [(loop, COUNTS + i) for i, loop in enumerate(written.loops)]
+        self._counted = [(block, COUNTS + i) for i, block in enumerate(written.counted)]
         self._constants = assembler.constants
         self._results = [memory.maker(shape, dtype) for shape, dtype in assembler.results]
         self._outputs = [[(image.address_index(slot), shape) for slot, shape in end.outputs]
@@ -284,10 +337,10 @@ class NativeControl:
         self._arenas: list[Any] = []
         short = sum(p.program.cost for p in assembler.programs) < SHORT_NANOSECONDS
 
-        def call(fresh: bool, keeps_lock: bool, overwritten: Sequence[int] = ()) -> Launch:
+        def call(fresh: bool, keeps_lock: bool, overwritten: Sequence[int] = ()) -> LaunchFunction:
             descriptor = image.descriptor(fresh, SHORT_NANOSECONDS
                                           if keeps_lock else _SIGNAL_CHECK_NANOSECONDS)
-            native_call = NativeCall("fusewire_ways", address_of(descriptor), keeps_lock, arrays,
+            native_call = NativeCall("fusewire_control", address_of(descriptor), keeps_lock, arrays,
                                      len(assembler.results), overwritten)
             return launcher(native_call, assembler.constants,
                             keep_alive=(descriptor, image, assembler.programs))
@@ -315,8 +368,8 @@ class NativeControl:
                     section.listen()
                 self._resume(arrays, results, arena)
             end = header[ENDED]
-            for loop, word in self._loops:
-                loop.iterations += header[word]
+            for block, word in self._counted:
+                block.count(header[word])
             numbers = self._read_scalars(end, arena) if end >= 0 and self._exit_scalars[end] else {}
         finally:
             self._arenas.append(memory_pair)
@@ -341,7 +394,7 @@ class NativeControl:
             return self._arenas.pop()
         except IndexError:
             arena = aligned(self._arena_bytes)
-            return arena, memoryview(arena[:8 * (COUNTS + len(self._loops))]).cast("q")
+            return arena, memoryview(arena[:8 * (COUNTS + len(self._counted))]).cast("q")
 
 
 def _truth_mask(kind: Any) -> int:

@@ -76,9 +76,10 @@ class ScalarArithmetic:
 
     def check_phi_kinds(self, numbers: Sequence[ControlOperand],
                         phis: Sequence[ControlOperand]) -> None:
-        """Raises NotNativelyControlled if a phi's next value has another kind."""
+        """Raises NotNativelyControlled if the value for a phi has another kind."""
         if any(self.kinds[n] != self.kinds[p] for n, p in zip(numbers, phis)):
-            raise NotNativelyControlled("a number has another type after an iteration")
+            raise NotNativelyControlled("a number has another type after an iteration, or on "
+                                        "another path")
 
     def _copy(self, number: ControlOperand, kind: ScalarKind) -> ControlOperand:
         copy = self.assembler.register(SCALAR_BYTES)

@@ -26,12 +26,12 @@ from ..ir.inline import Inliner, flatten, memory_reader, unflatten
 from ..ir.loop_ir import (
     INT,
     Assign,
-    Buffer,
     DType,
     Expr,
     For,
     If,
     Kernel,
+    KernelBuffer,
     Register,
     Stmt,
     Store,
@@ -50,7 +50,7 @@ _SELECT_BLOCK_ELEMENTS = 64  # elements discarded at once
 _MAX_SCRATCH_BYTES = 1 << 22  # of a task; longer rows use shared memory
 
 
-def lower_sort(group: Group, buffers: dict[Node, Buffer], machine: Machine, name: str
+def lower_sort(group: Group, buffers: dict[Node, KernelBuffer], machine: Machine, name: str
                ) -> list[Kernel]:
     """The kernel of an argsort; none where it has no reader or no elements."""
     (node,) = group.members
@@ -73,7 +73,7 @@ def location_of(node: Node) -> str:
 class SortedRows:
     """The rows to be sorted, and the loops over them."""
 
-    def __init__(self, node: Node, buffers: dict[Node, Buffer], machine: Machine) -> None:
+    def __init__(self, node: Node, buffers: dict[Node, KernelBuffer], machine: Machine) -> None:
         self.node, self.buffers, self.machine = node, buffers, machine
         self.source, self.axis = node.inputs[0], int(node.params["axis"])
         self.shape = self.source.type.shape
@@ -97,7 +97,7 @@ class SortedRows:
         """The statements that sort one row."""
         raise NotImplementedError
 
-    def scratch(self) -> tuple[Buffer, ...]:
+    def scratch(self) -> tuple[KernelBuffer, ...]:
         raise NotImplementedError
 
     def cost(self) -> float:
@@ -123,13 +123,13 @@ class SortedRows:
 class ComparisonSort(SortedRows):
     """Sorts short rows by counting, for each element, those that come before it."""
 
-    def __init__(self, node: Node, buffers: dict[Node, Buffer], machine: Machine) -> None:
+    def __init__(self, node: Node, buffers: dict[Node, KernelBuffer], machine: Machine) -> None:
         super().__init__(node, buffers, machine)
-        self.keys = Buffer("keys", self.key, self.length, scratch=True)
+        self.keys = KernelBuffer("keys", self.key, self.length, scratch=True)
         self.before = Register("before",
                                self.key)  # number of keys that come before the current one
 
-    def scratch(self) -> tuple[Buffer, ...]:
+    def scratch(self) -> tuple[KernelBuffer, ...]:
         return (self.keys,)
 
     def cost(self) -> float:
@@ -166,24 +166,24 @@ class RadixSort(SortedRows):
 
     The memory is scratch where it is small enough."""
 
-    def __init__(self, node: Node, buffers: dict[Node, Buffer], machine: Machine) -> None:
+    def __init__(self, node: Node, buffers: dict[Node, KernelBuffer], machine: Machine) -> None:
         super().__init__(node, buffers, machine)
         self.short = 2 * self.length * (self.key.itemsize + POSITION.itemsize) <= _MAX_SCRATCH_BYTES
         if not self.short and machine.is_dynamic(self.rows):
             raise CodegenError(f"{location_of(node)}: sorting a dynamic number of long rows needs "
                                "memory of unknown size")
         size = 2 * self.length * (1 if self.short else self.tasks)
-        self.keys = Buffer("keys", self.key, size, self.short)
-        self.order = Buffer("order", POSITION, size, self.short)
+        self.keys = KernelBuffer("keys", self.key, size, self.short)
+        self.order = KernelBuffer("order", POSITION, size, self.short)
         self.bits = 8 * self.key.itemsize
         self.highest = min(self.bits, _SELECT_BITS)
         size = max(1 << self.highest, self.bits // _DIGIT_BITS << _DIGIT_BITS)
-        self.counts = Buffer("counts", POSITION, size, scratch=True)
+        self.counts = KernelBuffer("counts", POSITION, size, scratch=True)
         self.half, self.many = Register("half", INT), Register("many", INT)
         self.group = min(_MAX_GROUP_ELEMENTS, self.length // (2 * self.count))
         self.lanes = machine.lanes(max(4, self.key.itemsize))
 
-    def scratch(self) -> tuple[Buffer, ...]:
+    def scratch(self) -> tuple[KernelBuffer, ...]:
         return (self.counts, self.keys, self.order) if self.short else (self.counts,)
 
     def cost(self) -> float:
@@ -192,7 +192,7 @@ class RadixSort(SortedRows):
     def row(self, task: Index, row: Index) -> list[Stmt]:
         base = as_index(0) if self.short else task * (2 * self.length)
         var, digit = counter("digit", self.bits // _DIGIT_BITS)
-        position, i = counter("place", self.count)
+        position, i = counter("position", self.count)
         order = loop_ir.load(self.order, (base + self._offset + i).expr())
         return [
             self._store_keys(row, base),
@@ -335,7 +335,7 @@ class RadixSort(SortedRows):
     def _distribute_one(self, base: Index, i: Index, shift: ExprValue, counts: Index) -> list[Stmt]:
         """Statements that move a key and its index to the next position of its digit."""
         key, at = Register("own", self.key), Register("at", POSITION)
-        index, source = Register("place", POSITION), (base + self._offset + i).expr()
+        index, source = Register("position", POSITION), (base + self._offset + i).expr()
         digit = (counts + atom(_digit(loop_ir.read(key), shift), (0, 255))).expr()
         position = cast(ExprValue(loop_ir.read(at)), INT).expr
         target = (base + self.length - self._offset + atom(position, (0, self.length - 1))).expr()

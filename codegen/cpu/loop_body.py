@@ -20,7 +20,7 @@ from ..ir.affine_index import Index, as_index, collect_comparisons
 from ..ir.axis_coalescing import linear_forms, merge_axes
 from ..ir.builder import ExprValue, cast
 from ..ir.inline import Indices, Inliner, flatten, load
-from ..ir.loop_ir import Buffer, Expr, Register, Stmt
+from ..ir.loop_ir import Expr, KernelBuffer, Register, Stmt
 from ..ir.op_cost import expression_cost
 from ..ir.scalar_ops import SCALAR
 
@@ -47,13 +47,14 @@ class Sweep:
 class LoopBody:
     """Expressions and statements of a group's members at one position of its loops."""
 
-    def __init__(self, group: Group, buffers: dict[Node, Buffer], on_gpu: bool = False) -> None:
+    def __init__(self, group: Group, buffers: dict[Node, KernelBuffer],
+                 on_gpu: bool = False) -> None:
         self.group, self.buffers, self._on_gpu = group, buffers, on_gpu
         self.registers = {n: Register(f"r{i}", summed_in(n.type.dtype))
                           for i, n in enumerate(group.members) if self.is_reduced(n)}
         # members cached for later sweeps, one outer position at a time
-        self.row_caches: dict[Node, Buffer] = {}
-        self.column_sums = {n: Buffer(f"column{i}", summed_in(n.type.dtype), self._inner,
+        self.row_caches: dict[Node, KernelBuffer] = {}
+        self.column_sums = {n: KernelBuffer(f"column{i}", summed_in(n.type.dtype), self._inner,
                                       scratch=True)
                             for i, n in enumerate(filter(group.is_outer_reduce, group.members))}
         self.sweeps = self._plan_sweeps()
@@ -86,7 +87,8 @@ class LoopBody:
             elif node in self.buffers or node in cached:
                 if node not in self.buffers:
                     name = f"row{len(self.row_caches)}"
-                    self.row_caches[node] = Buffer(name, node.type.dtype, self._inner, scratch=True)
+                    self.row_caches[node] = KernelBuffer(name, node.type.dtype, self._inner,
+                                                         scratch=True)
                 _sweep_number(sweeps, last_needed + 1).elementwise.append(node)
         _sweep_number(sweeps, outer_sweep).outer_reductions.extend(self.column_sums)
         return sweeps
@@ -98,7 +100,8 @@ class LoopBody:
     def _members_to_cache(self) -> set[Node]:
         """Members that are costly, read in several sweeps, and short enough for a cached row."""
         sums = [n for n in self.group.members if n.kind == "reduce"]
-        if self.group.kind != "rows" or len(sums) < 2 or self._inner > _MAX_CACHED_ROW_ELEMENTS:
+        if self.group.kind != "inner_reduce" or len(sums) < 2 \
+                or self._inner > _MAX_CACHED_ROW_ELEMENTS:
             return set()
         return {n for n in self.group.members if not self.is_reduced(n) and n not in self.buffers
                 and self._cost(n) >= _MIN_OPS_TO_CACHE}

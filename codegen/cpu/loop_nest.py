@@ -13,7 +13,7 @@ from ..fusion.fusion import Group
 from ..ir import loop_ir
 from ..ir.affine_index import Index, counter
 from ..ir.blocked_sums import MAX_SEQUENTIAL_ADDS, TOTAL_DTYPE, SumBlocker, block_sums
-from ..ir.loop_ir import Buffer, For, Kernel, Register, Stmt, Var, const
+from ..ir.loop_ir import For, Kernel, KernelBuffer, Register, Stmt, Var, const
 from ..ir.target_info import Machine
 from .loop_body import LoopAxes, LoopBody, decode, identity
 from .partition_work import buffers_of, chunk_bounds, sites_of, split_into_tasks
@@ -107,7 +107,7 @@ def lower_with_column_sums(nest: LoopNest, var: Var, task: Index, tasks: int, ro
     """The kernels of rows with sums over them: one with sums per task, and one that adds these up
     in order."""
     columns, width = nest.body.column_sums, nest.inner_size
-    task_sums = {n: Buffer(f"{nest.name}_{b.name}", b.dtype, tasks * width)
+    task_sums = {n: KernelBuffer(f"{nest.name}_{b.name}", b.dtype, tasks * width)
                  for n, b in columns.items()}
     lane, k = counter("k", width)
     index = (task * width + k).expr()
@@ -129,16 +129,17 @@ def lower_with_column_sums(nest: LoopNest, var: Var, task: Index, tasks: int, ro
     return [lowered, _task_sums_kernel(nest, task_sums, tasks)]
 
 
-def _column_totals(nest: LoopNest, rows: For) -> dict[Node, Buffer]:
+def _column_totals(nest: LoopNest, rows: For) -> dict[Node, KernelBuffer]:
     """Float64 buffers for sums over many rows, to which blocks of rows are added."""
     if SumBlocker(nest.machine).max_iterations(rows) <= MAX_SEQUENTIAL_ADDS:
         return {}
-    return {n: Buffer(f"{b.name}_total", TOTAL_DTYPE, b.size, scratch=True)
+    return {n: KernelBuffer(f"{b.name}_total", TOTAL_DTYPE, b.size, scratch=True)
             for n, b in nest.body.column_sums.items()
             if b.dtype.kind == "f" and OPS[n.op].meaning.combine == "add"}
 
 
-def _row_block_statements(columns: dict[Node, Buffer], totals: dict[Node, Buffer], lane: Var
+def _row_block_statements(columns: dict[Node, KernelBuffer], totals: dict[Node, KernelBuffer],
+                          lane: Var
                           ) -> tuple[list[Stmt], list[Stmt]]:
     """The statements before and after each block of rows."""
     clear: list[Stmt] = []
@@ -156,7 +157,7 @@ def _row_loop(nest: LoopNest, lane: Var, body: Sequence[Stmt], lanes: int) -> Fo
     return For(lane, const(0), const(nest.inner_size), tuple(body), lanes)
 
 
-def _task_sums_kernel(nest: LoopNest, task_sums: dict[Node, Buffer], count: int) -> Kernel:
+def _task_sums_kernel(nest: LoopNest, task_sums: dict[Node, KernelBuffer], count: int) -> Kernel:
     """The second kernel: for each column the sum of the tasks' sums."""
     blocks, block = split_into_tasks(nest.inner_size, 4 * nest.lanes, nest.machine)
     var, task = counter("task", blocks)

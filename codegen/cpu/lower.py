@@ -11,7 +11,7 @@ from ...eager.core.op import OPS
 from ..fusion.fusion import MAX_UNROLLED_REDUCTION, Group
 from ..ir import loop_ir
 from ..ir.affine_index import Index, as_index, counter
-from ..ir.loop_ir import Buffer, Expr, For, Kernel, Stmt, Var, const
+from ..ir.loop_ir import Expr, For, Kernel, KernelBuffer, Stmt, Var, const
 from ..ir.op_cost import expression_cost
 from ..ir.target_info import Machine
 from .loop_body import LoopAxes, LoopBody, decode, is_vectorizable
@@ -25,7 +25,7 @@ _MIN_OPS_TO_VECTORIZE_AFTER = 8.0  # simple operations after a reduction
 _MAX_REDUCTION_CHUNK = 1 << 15  # elements; a longer reduction is split into chunks of fixed size
 
 
-def lower_loops(group: Group, buffers: dict[Node, Buffer], machine: Machine,
+def lower_loops(group: Group, buffers: dict[Node, KernelBuffer], machine: Machine,
                 name: str) -> list[Kernel]:
     """The kernels of a group without contraction, usually one. `buffers`: the nodes in memory."""
     body = LoopBody(group, buffers, machine.gpu)
@@ -37,7 +37,7 @@ def lower_loops(group: Group, buffers: dict[Node, Buffer], machine: Machine,
         return []
     if 0 in group.domain:
         return [identities(nest)]
-    if group.kind == "columns":
+    if group.kind == "outer_reduce":
         return _lower_columns(nest)
     if group.axes is None:
         return [_lower_pointwise(nest)]
@@ -151,7 +151,7 @@ def _lower_rows_then_lanes(nest: LoopNest, tasks: tuple[Var, int], rows: int, fi
     """The kernel that computes a task's sums row by row, and then their readers with rows as lanes.
     """
     body, axes = nest.body, nest.axes.outer[0]
-    sums = {body.registers[n]: Buffer(f"sum{i}", summed_in(n.type.dtype), rows, scratch=True)
+    sums = {body.registers[n]: KernelBuffer(f"sum{i}", summed_in(n.type.dtype), rows, scratch=True)
             for i, n in enumerate(body.sweeps[0].reductions)}
     position, o = counter("o", nest.outer_size)
     lane, i = counter("i", nest.outer_size)
@@ -225,12 +225,13 @@ def _chunk_sizes(longest: int, inner: int) -> tuple[int, int]:
     return -(-longest // chunk), chunk
 
 
-def _partial_sums(nest: LoopNest, count: int) -> dict[Node, Buffer]:
-    return {r: Buffer(f"{nest.name}_part{i}", summed_in(r.type.dtype), count * nest.outer_size)
+def _partial_sums(nest: LoopNest, count: int) -> dict[Node, KernelBuffer]:
+    return {r: KernelBuffer(f"{nest.name}_part{i}", summed_in(r.type.dtype),
+                            count * nest.outer_size)
             for i, r in enumerate(nest.body.sweeps[0].reductions)}
 
 
-def _chunk_sums_kernel(nest: LoopNest, partial: dict[Node, Buffer], count: int) -> Kernel:
+def _chunk_sums_kernel(nest: LoopNest, partial: dict[Node, KernelBuffer], count: int) -> Kernel:
     """The second kernel: adds up the chunks' sums in order, and computes the readers of the
     reduction."""
     runs = [(r, nest.axes.size(r)) for r in nest.axes.outer]
@@ -311,7 +312,7 @@ def _unrolled(nest: LoopNest, sweep: int, outer: Any) -> list[Stmt]:
 
 def _column_block(
     nest: LoopNest, row: Index, limits: tuple[Expr, Expr],
-    chunk: tuple[tuple[Expr, Expr], dict[Node, Buffer], Index] | None,
+    chunk: tuple[tuple[Expr, Expr], dict[Node, KernelBuffer], Index] | None,
 ) -> list[Stmt]:
     """The loop with lanes over columns, and in each lane the sweeps over the reduced axes."""
     runs = [(r, nest.axes.size(r)) for r in nest.axes.outer]
@@ -371,7 +372,7 @@ def _lower_chunked_columns(nest: LoopNest, width: int) -> list[Kernel]:
 
 
 def _column_chunk_sums_kernel(
-    nest: LoopNest, partial: dict[Node, Buffer], count: int, width: int
+    nest: LoopNest, partial: dict[Node, KernelBuffer], count: int, width: int
 ) -> Kernel:
     runs = [(r, nest.axes.size(r)) for r in nest.axes.outer]
     rows = nest.outer_size // width

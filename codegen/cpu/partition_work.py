@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from ...capture.graph.graph import Node
 from ..ir import loop_ir
 from ..ir.affine_index import Index, as_index
-from ..ir.loop_ir import Buffer, Expr, Stmt
+from ..ir.loop_ir import Expr, KernelBuffer, Stmt
 from ..ir.target_info import Machine
 
 _MAX_TASKS = 64
@@ -35,10 +35,10 @@ def chunk_bounds(task: Index, size: int, total: int | Index) -> tuple[Expr, Expr
     return start.expr(), loop_ir.call("minimum", (stop.expr(), end), loop_ir.INT)
 
 
-def buffers_of(body: tuple[Stmt, ...]) -> tuple[tuple[Buffer, ...], tuple[Buffer, ...]]:
+def buffers_of(body: tuple[Stmt, ...]) -> tuple[tuple[KernelBuffer, ...], tuple[KernelBuffer, ...]]:
     """The buffers that statements read, and those that they write, scratch left out."""
-    reads: dict[Buffer, None] = {}
-    writes: dict[Buffer, None] = {}
+    reads: dict[KernelBuffer, None] = {}
+    writes: dict[KernelBuffer, None] = {}
     for s in loop_ir.walk(body):
         for e in loop_ir.subexpressions(loop_ir.expressions(s)):
             if isinstance(e, loop_ir.Load) and not e.buffer.scratch:

@@ -11,12 +11,12 @@ from dataclasses import replace
 from typing import TypeAlias
 
 from ..ir import loop_ir
-from ..ir.loop_ir import Buffer, Expr, For, If, Prefetch, Stmt, Store
+from ..ir.loop_ir import Expr, For, If, KernelBuffer, Prefetch, Stmt, Store
 
 _MAX_CACHED_BYTES = 1 << 20  # most of an array up to this size is in a cache anyway
 _PREFETCH_BYTES = 1024  # distance from the element in use
 
-_Accesses: TypeAlias = "dict[Buffer, tuple[Expr, bool]]"
+_Accesses: TypeAlias = "dict[KernelBuffer, tuple[Expr, bool]]"
 
 
 def add_prefetches(body: Sequence[Stmt], elements: int, row: int) -> tuple[Stmt, ...]:
@@ -26,7 +26,7 @@ def add_prefetches(body: Sequence[Stmt], elements: int, row: int) -> tuple[Stmt,
     this row, and after the last no time is left. An array that is read several times, once for each
     row of `row` elements, is prefetched whole rows ahead."""
     accesses = {loop: dict(_accesses(loop, elements)) for loop in _lane_loops(body)}
-    users: dict[Buffer, list[For]] = {}
+    users: dict[KernelBuffer, list[For]] = {}
     for loop, in_loop in accesses.items():
         for buffer in in_loop:
             users.setdefault(buffer, []).append(loop)
@@ -43,7 +43,7 @@ def _lane_loops(body: Sequence[Stmt]) -> Iterator[For]:
     return (s for s in loop_ir.walk(body) if isinstance(s, For) and s.lanes)
 
 
-def _accesses(loop: For, elements: int) -> Iterator[tuple[Buffer, tuple[Expr, bool]]]:
+def _accesses(loop: For, elements: int) -> Iterator[tuple[KernelBuffer, tuple[Expr, bool]]]:
     """The large arrays that a loop itself uses, each with its index and whether it is written."""
     for s in loop.body:
         if isinstance(s, (For, If)):
@@ -55,7 +55,7 @@ def _accesses(loop: For, elements: int) -> Iterator[tuple[Buffer, tuple[Expr, bo
             yield s.buffer, (s.index, True)
 
 
-def _is_large(b: Buffer, elements: int) -> bool:
+def _is_large(b: KernelBuffer, elements: int) -> bool:
     return not b.scratch and b.size >= elements and b.size * b.dtype.itemsize > _MAX_CACHED_BYTES
 
 
@@ -73,6 +73,6 @@ def _with_prefetches(
     return tuple(out)
 
 
-def _prefetch(buffer: Buffer, index: Expr, writes: bool, row: int) -> Prefetch:
+def _prefetch(buffer: KernelBuffer, index: Expr, writes: bool, row: int) -> Prefetch:
     distance = _PREFETCH_BYTES // buffer.dtype.itemsize
     return Prefetch(buffer, index, distance if writes else -(-distance // row) * row, writes)

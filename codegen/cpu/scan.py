@@ -22,7 +22,7 @@ from ..ir import loop_ir
 from ..ir.affine_index import Index, as_index, counter
 from ..ir.builder import BUILDER, ExprValue, call, cast
 from ..ir.inline import Indices, Inliner, flatten, memory_reader, unflatten
-from ..ir.loop_ir import Buffer, For, If, Kernel, Register, Stmt, const
+from ..ir.loop_ir import For, If, Kernel, KernelBuffer, Register, Stmt, const
 from ..ir.scalar_ops import SCALAR
 from ..ir.target_info import Machine
 from .loop_body import identity
@@ -33,7 +33,7 @@ _ROWS_AT_ONCE = 8  # a dependent addition takes as long as four independent ones
 _VECTORS_AT_ONCE = 4
 
 
-def lower_scan(group: Group, buffers: dict[Node, Buffer], machine: Machine, name: str
+def lower_scan(group: Group, buffers: dict[Node, KernelBuffer], machine: Machine, name: str
                ) -> list[Kernel]:
     """The kernel of a scan; none where it has no elements or no reader."""
     scan = Scan(group, buffers, machine)
@@ -47,7 +47,7 @@ class Scan:
     """The lowering of one scan. The axes before the scanned one are one axis, and so are those
     after it."""
 
-    def __init__(self, group: Group, buffers: dict[Node, Buffer], machine: Machine) -> None:
+    def __init__(self, group: Group, buffers: dict[Node, KernelBuffer], machine: Machine) -> None:
         (self.node,) = group.members
         self.buffers, self.machine = buffers, machine
         self.shape, self.axis = self.node.type.shape, int(self.node.params["axis"])

@@ -17,7 +17,7 @@ from ..ir import loop_ir
 from ..ir.affine_index import Index, as_index, atom, counter
 from ..ir.builder import ExprValue, call, cast
 from ..ir.inline import Inliner, flatten, memory_reader, unflatten
-from ..ir.loop_ir import INT, Buffer, For, Kernel, Stmt, const
+from ..ir.loop_ir import INT, For, Kernel, KernelBuffer, Stmt, const
 from ..ir.target_info import Machine
 from .lower import lower_loops
 from .partition_work import buffers_of, chunk_bounds, split_into_tasks
@@ -26,13 +26,13 @@ _MIN_ELEMENTS_PER_TASK = 8192
 _VECTORS_AT_ONCE = 4
 
 
-def lower_scatter_rows(group: Group, buffers: dict[Node, Buffer], machine: Machine, name: str
+def lower_scatter_rows(group: Group, buffers: dict[Node, KernelBuffer], machine: Machine, name: str
                        ) -> list[Kernel]:
     """The kernels of a scatter of rows; none where the result has no reader."""
     return scatter_kernels(group, buffers, machine, name, lower_loops, _write_rows)
 
 
-def scatter_kernels(group: Group, buffers: dict[Node, Buffer], machine: Machine, name: str,
+def scatter_kernels(group: Group, buffers: dict[Node, KernelBuffer], machine: Machine, name: str,
                     copy: Callable[..., list[Kernel]], write: Callable[..., list[Kernel]]
                     ) -> list[Kernel]:
     """The kernels by which `copy` fills the result, unless it has the memory already, and those by
@@ -49,15 +49,16 @@ def scatter_kernels(group: Group, buffers: dict[Node, Buffer], machine: Machine,
     return [*copies, *write(node, buffers, machine, name)] if rows.type.size else copies
 
 
-def _alias_group(group: Group, buffers: Mapping[Node, Buffer]) -> tuple[Group, dict[Node, Buffer]]:
+def _alias_group(group: Group, buffers: Mapping[Node, KernelBuffer]
+                 ) -> tuple[Group, dict[Node, KernelBuffer]]:
     """The array written into as a group of its own, stored in the result's memory."""
     (node,) = group.members
     alias = Node("alias", (node.inputs[0],), {}, node.type, node.site)
     alias_buffers = {alias if n is node else n: b for n, b in buffers.items()}
-    return Group("rows", group.domain, None, [alias], group.reads), alias_buffers
+    return Group("pointwise", group.domain, None, [alias], group.reads), alias_buffers
 
 
-def _write_rows(node: Node, buffers: Mapping[Node, Buffer], machine: Machine, name: str
+def _write_rows(node: Node, buffers: Mapping[Node, KernelBuffer], machine: Machine, name: str
                 ) -> list[Kernel]:
     """The kernel that writes rows in their order. A task has some of the columns."""
     indices = node.inputs[2]
@@ -87,7 +88,7 @@ def target_row(node: Node, inline: Inliner, n: Index) -> Index:
                          node.type.shape[0])
 
 
-def store_row_element(node: Node, buffers: Mapping[Node, Buffer], inline: Inliner, n: Index,
+def store_row_element(node: Node, buffers: Mapping[Node, KernelBuffer], inline: Inliner, n: Index,
                       c: Index) -> loop_ir.Store:
     """The store of column `c` of row number `n`."""
     _, rows, indices = node.inputs

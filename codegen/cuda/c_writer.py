@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from ..ir.loop_ir import Buffer, Call, Const, Expr, Load, Read, Register, Var, children
+from ..ir.loop_ir import Call, Const, Expr, KernelBuffer, Load, Read, Register, Var, children
 from ..ir.subexpressions import evaluation_order
 
-Dependency = Register | Buffer | Var  # what a value depends on
+Dependency = Register | KernelBuffer | Var  # what a value depends on
 
 
 class CWriter:

@@ -9,19 +9,19 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from ..gpu.barriers import Path, barrier_points
+from ..gpu.barriers import StatementPath, barrier_points
 from ..gpu.thread_mapping import WARP, ThreadMapping
 from ..ir.affine_index import Index
 from ..ir.axis_coalescing import linear_form
 from ..ir.loop_ir import (
     BOOL,
     Assign,
-    Buffer,
     Call,
     Expr,
     For,
     If,
     Kernel,
+    KernelBuffer,
     Load,
     Mma,
     Prefetch,
@@ -49,7 +49,7 @@ class CudaEmitter(CudaExpressions):
     """Writes the statements of a kernel."""
 
     def __init__(self, kernel: Kernel, mapping: ThreadMapping, reducer: Reducer,
-                 aligned: frozenset[Buffer]
+                 aligned: frozenset[KernelBuffer]
                  ) -> None:
         super().__init__(kernel, mapping)
         self.reducer, self.aligned = reducer, aligned
@@ -61,7 +61,7 @@ class CudaEmitter(CudaExpressions):
         self.statements(self.kernel.body, ())
         return self.lines
 
-    def statements(self, body: Iterable[Stmt], path: Path) -> None:
+    def statements(self, body: Iterable[Stmt], path: StatementPath) -> None:
         """Writes statements in order; the registers that they declare end with them."""
         before = dict(self.registers)
         for index, s in enumerate(body):
@@ -116,7 +116,7 @@ class CudaEmitter(CudaExpressions):
         return scalar.apply(s.op, [old, value], [dtype, dtype], dtype)
 
     # ---- memory
-    def local_index(self, buffer: Buffer, index: Expr) -> Expr:
+    def local_index(self, buffer: KernelBuffer, index: Expr) -> Expr:
         if buffer not in self.mapping.thread_local or self._lane is None:
             return index
         terms, constant = linear_form(index)
@@ -159,11 +159,11 @@ class CudaEmitter(CudaExpressions):
         self.close()
         self.invalidate([s.sums])
 
-    def _address_of(self, buffer: Buffer, index: Expr) -> str:
+    def _address_of(self, buffer: KernelBuffer, index: Expr) -> str:
         return f"({self.pointers[buffer]} + {self.value(index)})"
 
     # ---- branches and loops
-    def _if(self, s: If, path: Path) -> None:
+    def _if(self, s: If, path: StatementPath) -> None:
         condition = scalar.convert(self.value(s.condition), s.condition.dtype, BOOL)
         self.open(f"if ({condition})")
         self.statements(s.body, path)
@@ -172,11 +172,11 @@ class CudaEmitter(CudaExpressions):
 
     def _invalidate_changes(self, body: Iterable[Stmt]) -> None:
         """Invalidates the values that depend on what these statements may change."""
-        changed: list[Register | Buffer] = list(stored(tuple(body)))
+        changed: list[Register | KernelBuffer] = list(stored(tuple(body)))
         changed += [x.register for x in walk(body) if isinstance(x, (Assign, Update))]
         self.invalidate(changed)
 
-    def _for(self, s: For, path: Path) -> None:
+    def _for(self, s: For, path: StatementPath) -> None:
         start, stop = self.ranges.of(s.start), self.ranges.of(s.stop)
         self._invalidate_changes(s.body)
         first, last = self.value(s.start), self.value(s.stop)
@@ -189,7 +189,7 @@ class CudaEmitter(CudaExpressions):
             self._serial(s, path, first, last)
         self._invalidate_changes(s.body)
 
-    def _serial(self, s: For, path: Path, first: str, last: str) -> None:
+    def _serial(self, s: For, path: StatementPath, first: str, last: str) -> None:
         name = self._counter(s.var)
         if s.unroll > 1:
             self.line(f"#pragma unroll {s.unroll}")
@@ -239,12 +239,12 @@ class CudaEmitter(CudaExpressions):
             self.line(f"else for (int n = 0; n < {count}; ++n) {name}[n] = {other};")
         return name
 
-    def _local_vector(self, buffer: Buffer, count: int) -> str:
-        name = self.fresh("piece")
+    def _local_vector(self, buffer: KernelBuffer, count: int) -> str:
+        name = self.fresh("vector")
         self.line(f"__align__(16) {type_in_memory(buffer.dtype)} {name}[{count}];")
         return name
 
-    def _vector_address(self, buffer: Buffer, index: Expr, var: Var) -> str:
+    def _vector_address(self, buffer: KernelBuffer, index: Expr, var: Var) -> str:
         """The address of the element of the first iteration."""
         terms, constant = linear_form(index)
         first = Index({e: c for e, c in terms.items() if e is not var}, constant).expr()
@@ -257,7 +257,7 @@ class CudaEmitter(CudaExpressions):
         return name
 
     # ---- lanes
-    def _lanes(self, s: For, path: Path, first: str, last: str) -> None:
+    def _lanes(self, s: For, path: StatementPath, first: str, last: str) -> None:
         reductions = self.reducer.reductions_of(s, self.registers)
         outer = {r: self.registers[r] for r in reductions}
         for r, op in reductions.items():
@@ -272,7 +272,7 @@ class CudaEmitter(CudaExpressions):
             value = scalar.apply(op, [outer[r], total], [r.dtype, r.dtype], r.dtype)
             self.line(f"{outer[r]} = {value};")
 
-    def _thread_iterations(self, s: For, path: Path, first: str, last: str) -> None:
+    def _thread_iterations(self, s: For, path: StatementPath, first: str, last: str) -> None:
         """Writes the iterations of a thread; a few are unrolled."""
         threads, name = self.mapping.group_threads, self._counter(s.var)
         index_type = self.type_of(s.var)
@@ -284,7 +284,7 @@ class CudaEmitter(CudaExpressions):
             self.close()
             return
         if count > 1:
-            step = self.fresh("turn")
+            step = self.fresh("iteration")
             self.line("#pragma unroll")
             self.open(f"for (int {step} = 0; {step} < {count}; ++{step})")
             begin = f"{begin} + {step} * {threads}"

@@ -10,11 +10,11 @@ from ..gpu.thread_mapping import ThreadMapping
 from ..ir.loop_ir import (
     BOOL,
     INT,
-    Buffer,
     Call,
     Const,
     Expr,
     Kernel,
+    KernelBuffer,
     Load,
     Read,
     Register,
@@ -38,7 +38,7 @@ class CudaExpressions(CWriter):
     def __init__(self, kernel: Kernel, mapping: ThreadMapping) -> None:
         super().__init__()
         self.kernel, self.mapping, self.ranges = kernel, mapping, Ranges()
-        self.pointers: dict[Buffer, str] = {}
+        self.pointers: dict[KernelBuffer, str] = {}
         self.registers: dict[Register, str] = {}
         self.variables: dict[Var, str] = {}
         self.vector_elements: dict[Load, str] = {}  # elements that a vector access has loaded
@@ -109,11 +109,11 @@ class CudaExpressions(CWriter):
         return f"{e.op[:3]}({args[0]}, {args[1]})"
 
     # ---- memory
-    def element(self, buffer: Buffer, index: Expr) -> str:
+    def element(self, buffer: KernelBuffer, index: Expr) -> str:
         """The C expression of an element in memory."""
         return f"{self.pointers[buffer]}[{self.value(self.local_index(buffer, index))}]"
 
-    def local_index(self, buffer: Buffer, index: Expr) -> Expr:
+    def local_index(self, buffer: KernelBuffer, index: Expr) -> Expr:
         """The index of an element in its buffer as this thread sees it: thread-local scratch drops
         the lane."""
         raise NotImplementedError
@@ -146,13 +146,13 @@ def is_raw_copy(e: Expr, dtype: DType) -> bool:
     return isinstance(e, Const) or (isinstance(e, Load) and e.mask is None)
 
 
-def from_memory(element: str, buffer: Buffer) -> str:
+def from_memory(element: str, buffer: KernelBuffer) -> str:
     """The value of an element in memory."""
     dtype = buffer.dtype
     return f"fw_{small_float_name(dtype)}_to_f32({element})" if is_small(dtype) else element
 
 
-def to_memory(value: str, buffer: Buffer) -> str:
+def to_memory(value: str, buffer: KernelBuffer) -> str:
     """The memory representation of a value in a register."""
     dtype = buffer.dtype
     return f"fw_f32_to_{small_float_name(dtype)}({value})" if is_small(dtype) else value

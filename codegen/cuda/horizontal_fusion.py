@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 
 from ..fusion.launch import Launch
 from ..gpu.thread_mapping import ThreadMapping, thread_mapping_of
-from ..ir.loop_ir import Buffer, Kernel
+from ..ir.loop_ir import Kernel, KernelBuffer
 from ..program import arena
 
 MAX_SMALL_BLOCKS = 1024  # fit on a large GPU at once: more take longer than a launch
@@ -38,8 +38,8 @@ class _Batch:
     kind: BatchKind
     launches: list[Launch] = field(default_factory=list)
     mappings: dict[Kernel, ThreadMapping] = field(default_factory=dict)
-    read: set[Buffer] = field(default_factory=set)
-    written: set[Buffer] = field(default_factory=set)
+    read: set[KernelBuffer] = field(default_factory=set)
+    written: set[KernelBuffer] = field(default_factory=set)
     depends_on: set[_Batch] = field(default_factory=set)
     pointers: int = 0
     temporaries: int = 0
@@ -64,7 +64,7 @@ class _Batch:
 class _LaunchOrder:
     """The fused launches so far, and the pending batches, each after those that it depends on."""
 
-    def __init__(self, permanent: Collection[Buffer]) -> None:
+    def __init__(self, permanent: Collection[KernelBuffer]) -> None:
         self.fused: list[tuple[Launch, ...]] = []
         self._pending: list[_Batch] = []
         self._permanent = permanent
@@ -103,7 +103,7 @@ class _LaunchOrder:
                                                              for c in self._pending)]
             self.finish([*prerequisites, self._pending[0]][:1])
 
-    def _temporaries(self, buffers: Iterable[Buffer]) -> int:
+    def _temporaries(self, buffers: Iterable[KernelBuffer]) -> int:
         return sum(arena.in_bytes(b) for b in buffers if b not in self._permanent)
 
     def _batch_for(self, x: Launch, mapping: ThreadMapping, kind: BatchKind,
@@ -132,7 +132,7 @@ class _LaunchOrder:
         batch.depends_on.update(conflicting)
 
 
-def fuse_launches(launches: Iterable[Launch], permanent: Collection[Buffer] = ()
+def fuse_launches(launches: Iterable[Launch], permanent: Collection[KernelBuffer] = ()
                   ) -> list[tuple[Launch, ...]]:
     """The launches in an equivalent order, those of one fused launch together; `permanent` buffers
     are in memory from beginning to end."""
@@ -156,9 +156,9 @@ def _batch_kind(kernel: Kernel, mapping: ThreadMapping) -> BatchKind | None:
     return None if runs_alone else (mapping.block_threads, uses_many_registers)
 
 
-def _buffers_of(x: Launch) -> tuple[set[Buffer], set[Buffer]]:
+def _buffers_of(x: Launch) -> tuple[set[KernelBuffer], set[KernelBuffer]]:
     """The buffers that a launch reads, and those that it writes."""
-    parameters: Sequence[Buffer] = x.kernel.arguments
+    parameters: Sequence[KernelBuffer] = x.kernel.arguments
     arguments = [(b, p.buffer) for b, p in zip(parameters, x.views)]
     return ({buffer for b, buffer in arguments if b in x.kernel.inputs},
             {buffer for b, buffer in arguments if b in x.kernel.outputs})

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ..gpu.thread_mapping import ThreadMapping
-from ..ir.loop_ir import Buffer, Kernel
+from ..ir.loop_ir import Kernel, KernelBuffer
 from .emit import CudaEmitter
 from .reduce import Reducer
 from .types import memory_type
@@ -17,7 +17,7 @@ class KernelBody:
     `parameters` are the C types and names of the kernel's arguments. `helpers` collects the
     functions that it calls, by name. `aligned` arguments begin at a multiple of 16 bytes."""
 
-    def __init__(self, kernel: Kernel, mapping: ThreadMapping, aligned: frozenset[Buffer],
+    def __init__(self, kernel: Kernel, mapping: ThreadMapping, aligned: frozenset[KernelBuffer],
                  helpers: dict[str, str]) -> None:
         self.kernel, self.mapping = kernel, mapping
         self._reducer = Reducer(mapping.group_threads, helpers)
@@ -36,13 +36,13 @@ class KernelBody:
             if self._reducer.needs_shared_memory else []
         return [*self._task_and_lane(block), *self._memory, *sums, *self._statements]
 
-    def _parameter(self, b: Buffer) -> tuple[str, str]:
+    def _parameter(self, b: KernelBuffer) -> tuple[str, str]:
         reads_only = b not in self.kernel.outputs
         element = memory_type(b.dtype)
         kind = f"const {element}* __restrict__" if reads_only else f"{element}*"
         return kind, self._named(b)
 
-    def _named(self, b: Buffer) -> str:
+    def _named(self, b: KernelBuffer) -> str:
         name = self._writer.pointers[b] = _unique_c_name(b, self._used_names)
         return name
 
@@ -87,11 +87,11 @@ def scratch_size(mapping: ThreadMapping) -> int:
     return sum(map(_padded, mapping.device))
 
 
-def _padded(b: Buffer) -> int:
+def _padded(b: KernelBuffer) -> int:
     return -(-b.size * b.dtype.itemsize // _SCRATCH_ALIGNMENT) * _SCRATCH_ALIGNMENT
 
 
-def _unique_c_name(b: Buffer, used_names: set[str]) -> str:
+def _unique_c_name(b: KernelBuffer, used_names: set[str]) -> str:
     """A valid C name for a buffer, unique within the function."""
     plain = "".join(c if c.isalnum() else "_" for c in b.name) or "b"
     name = plain if plain[0].isalpha() else f"b{plain}"

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from itertools import groupby
 
 from ..gpu.thread_mapping import WARP, thread_mapping_of
-from ..ir.loop_ir import Buffer, Kernel, Product
+from ..ir.loop_ir import Kernel, KernelBuffer, Product
 from .kernel_body import KernelBody, scratch_size
 from .prelude import PRELUDE
 
@@ -33,7 +33,7 @@ class CudaFunction:
     shared: int = 0
 
     @property
-    def arguments(self) -> tuple[Buffer, ...]:
+    def arguments(self) -> tuple[KernelBuffer, ...]:
         """The buffers of all its arguments, in calling order."""
         return tuple([b for k in self.kernels for b in k.arguments])
 
@@ -52,7 +52,7 @@ class CudaModule:
 
 
 def module_of(functions: Iterable[tuple[str, Sequence[Kernel]]],
-              aligned: Mapping[Kernel, frozenset[Buffer]]) -> CudaModule:
+              aligned: Mapping[Kernel, frozenset[KernelBuffer]]) -> CudaModule:
     """The module of functions, given by name and kernels, equal kernels side by side; `aligned`
     holds the buffers of each kernel that begin at a multiple of 16 bytes in all launches."""
     helpers: dict[str, str] = {}

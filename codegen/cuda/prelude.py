@@ -144,7 +144,7 @@ __device__ __forceinline__ int fw_dot8(unsigned x, unsigned y) {
 """
 
 MEMORY = r"""
-// N bytes moved at once, or 16 at a time; both places begin at a multiple of that.
+// N bytes moved at once, or 16 at a time; both addresses are multiples of that.
 template <int N> __device__ __forceinline__ void fw_move(void* to, const void* from) {
     if constexpr (N >= 16) {
         for (int n = 0; n < N / 16; ++n) ((uint4*)to)[n] = ((const uint4*)from)[n];

@@ -18,7 +18,7 @@ from ..gpu.lower import lower
 from ..gpu.scan import lower_scan
 from ..gpu.scatter_add import lower_add_at
 from ..gpu.scatter_rows import lower_scatter_rows
-from ..ir.loop_ir import Buffer, Kernel
+from ..ir.loop_ir import Kernel, KernelBuffer
 from ..ir.target_info import Machine
 from ..lowering.lowering_table import CPU, LoweringTable
 from ..program.arena import plan_arena
@@ -32,8 +32,9 @@ GPU_MACHINE = Machine(vector_bytes=128, registers=64, winograd=0, task_divisor=2
 """The machine that schedules assume for every GPU; a vector is the width of a warp's access."""
 
 CUDA_LOWERING = LoweringTable({
-    **CPU.lower, "rows": lower, "columns": lower, "contract": lower_contract, "scan": lower_scan,
-    "sort": lower_sort, "put": lower_scatter_rows, "composite": attention_kernels,
+    **CPU.lower, "pointwise": lower, "inner_reduce": lower, "outer_reduce": lower,
+    "contract": lower_contract, "scan": lower_scan, "sort": lower_sort,
+    "scatter_rows": lower_scatter_rows, "composite": attention_kernels,
 }, has_kernel, {"add_at": lower_add_at}, decomposes_calls=True)
 VECTOR_BYTES = 16  # of one access of a thread
 
@@ -98,9 +99,9 @@ def _with_choice(choice: CandidateChoice) -> LoweringTable:
         CUDA_LOWERING.lower["contract"], choice=choice)})
 
 
-def _aligned_buffers(launches: list[Launch]) -> dict[Kernel, frozenset[Buffer]]:
+def _aligned_buffers(launches: list[Launch]) -> dict[Kernel, frozenset[KernelBuffer]]:
     """The buffers of each kernel that begin at a multiple of a vector in all launches."""
-    aligned: dict[Kernel, frozenset[Buffer]] = {}
+    aligned: dict[Kernel, frozenset[KernelBuffer]] = {}
     for x in launches:
         here = frozenset(b for b, p in zip(x.kernel.arguments, x.views)
                          if p.offset * p.buffer.dtype.itemsize % VECTOR_BYTES == 0)

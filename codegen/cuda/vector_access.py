@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from ..ir.axis_coalescing import linear_form
 from ..ir.loop_ir import (
     Assign,
-    Buffer,
     Const,
     Expr,
     For,
+    KernelBuffer,
     Load,
     Store,
     Update,
@@ -33,7 +33,7 @@ class VectorAccesses:
     stores: tuple[Store, ...]
 
 
-def vector_accesses(s: For, aligned: Collection[Buffer]) -> VectorAccesses | None:
+def vector_accesses(s: For, aligned: Collection[KernelBuffer]) -> VectorAccesses | None:
     """The accesses of a loop that can be vectorized; None if it stays an ordinary loop. Buffers in
     `aligned` begin at a multiple of a vector."""
     count = _unrolled_count(s)
@@ -61,7 +61,7 @@ def _unrolled_count(s: For) -> int:
     return s.unroll if (start.value, stop.value) == (0, s.unroll) else 0
 
 
-def _conflicting_buffers(loads: Iterable[Load], stores: Collection[Store]) -> set[Buffer]:
+def _conflicting_buffers(loads: Iterable[Load], stores: Collection[Store]) -> set[KernelBuffer]:
     """The buffers in which an iteration may access an element that another one stores."""
     written = [x.buffer for x in stores]
     index = {x.buffer: x.index for x in stores}

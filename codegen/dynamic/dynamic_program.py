@@ -28,7 +28,7 @@ from ..fusion.launch import Launch
 from ..ir import loop_ir
 from ..ir.affine_index import as_index, atom, collect_comparisons, variable
 from ..ir.builder import BUILDER, ExprValue
-from ..ir.loop_ir import Buffer
+from ..ir.loop_ir import KernelBuffer
 from ..ir.target_info import Machine
 from ..program.executable import Executable, ExecutableInput, Plan
 from .prime_unification import (
@@ -120,7 +120,7 @@ class BoundProgram(NamedTuple):
 def compile_any_size(graph: Graph, least: Sizes, lower: Lower,
                      assemble: Assemble) -> DynamicProgram:
     """A program for all sizes of a graph up to at least `least`, as assemble(plan, launches) makes
-    it. lower(graph, open) lowers a graph of fixed sizes, of which the `open` ones stand for unknown
+    it. lower(graph, dynamic_sizes) lowers a graph of fixed sizes, of which these stand for unknown
     sizes (see `Machine`). Raises CodegenError with the reason if there is none."""
     if len(least) > MAX_DYNAMIC_SIZES:
         raise CodegenError(f"more than {MAX_DYNAMIC_SIZES} sizes are dynamic")
@@ -243,7 +243,7 @@ def _check_view(node: Node, machine: Machine) -> None:
     types = [i.type for i in node.inputs]
 
     def at(number: int, index: Any) -> Any:
-        return atom(loop_ir.load(Buffer("taken", loop_ir.INT, 1), loop_ir.const(0)))
+        return atom(loop_ir.load(KernelBuffer("taken", loop_ir.INT, 1), loop_ir.const(0)))
 
     with collect_comparisons() as compared:
         sources = OPS[node.op].meaning(BUILDER, variables, types, at, **node.params)

@@ -21,13 +21,13 @@ from ..fusion.launch import Launch
 from ..ir import loop_ir
 from ..ir.loop_ir import (
     Assign,
-    Buffer,
     Call,
     Const,
     Expr,
     For,
     If,
     Kernel,
+    KernelBuffer,
     Load,
     Read,
     Register,
@@ -36,7 +36,7 @@ from ..ir.loop_ir import (
 )
 
 MAX_DYNAMIC_SIZES = 8  # unknown sizes of a program
-SIZES = Buffer("sizes", loop_ir.INT, MAX_DYNAMIC_SIZES)
+SIZES = KernelBuffer("sizes", loop_ir.INT, MAX_DYNAMIC_SIZES)
 """The argument in which every kernel finds the sizes that its caller has."""
 
 _T = TypeVar("_T")
@@ -164,7 +164,7 @@ class _KernelUnifier:
         fields = {f: self._field(getattr(a, f), getattr(b, f)) for f in names}
         unified = dataclasses.replace(a, **fields)
         if isinstance(a, For) and isinstance(unified, For) and unified.stop is not a.stop:
-            # a piece that lies behind the end has nothing to do
+            # a chunk that lies behind the end has nothing to do
             stop = loop_ir.call("maximum", (unified.stop, unified.start), loop_ir.INT)
             return dataclasses.replace(unified, stop=stop)
         return unified

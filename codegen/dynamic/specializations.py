@@ -128,7 +128,7 @@ class DynamicExecutable:
         self._bindings = find_size_bindings(graph)
         self._dynamic_inputs = [i for i, n in enumerate(graph.inputs)
                                 if any(size_expr_of(size).number is None for size in n.type.shape)]
-        self._variants: dict[tuple[Any, ...], SpecializationState] = {}
+        self._states: dict[tuple[Any, ...], SpecializationState] = {}
         self._min_sizes = {name: size.least for name, size in _named_sizes(graph).items()}
         self._axis_sizes = {size_expr_of(n) for node in (*graph.inputs, *graph.nodes())
                             for n in node.type.shape}
@@ -136,93 +136,93 @@ class DynamicExecutable:
     def __call__(self, arrays: list[Any]) -> list[Any]:
         """The outputs for these inputs. Raises GraphError for shapes that do not fit the graph."""
         key = tuple([arrays[i].shape for i in self._dynamic_inputs])
-        variant = self._variants.get(key) or self._first_use(key, arrays)
-        variant.uses += 1
-        if variant.uses >= variant.next_check:
-            self._improve_later(variant, self.jobs) if self.jobs else self._improve_now(variant)
-        return (variant.program or self._by_ops(variant))(arrays)
+        state = self._states.get(key) or self._first_use(key, arrays)
+        state.uses += 1
+        if state.uses >= state.next_check:
+            self._improve_later(state, self.jobs) if self.jobs else self._improve_now(state)
+        return (state.program or self._by_ops(state))(arrays)
 
     def _first_use(self, key: Any, arrays: list[Any]) -> SpecializationState:
         with _LOCK:
-            if key not in self._variants:
+            if key not in self._states:
                 sizes = self.sizes_of(arrays)
-                if len(self._variants) >= MAX_SPECIALIZATIONS:
-                    least = min(self._variants, key=lambda k: self._variants[k].uses)
-                    del self._variants[least]
+                if len(self._states) >= MAX_SPECIALIZATIONS:
+                    least = min(self._states, key=lambda k: self._states[k].uses)
+                    del self._states[least]
                 empty = any(length.value(sizes) == 0 for length in self._axis_sizes)
-                self._variants[key] = SpecializationState(sizes, empty)
-            return self._variants[key]
+                self._states[key] = SpecializationState(sizes, empty)
+            return self._states[key]
 
-    def _by_ops(self, variant: SpecializationState) -> Specialization:
+    def _by_ops(self, state: SpecializationState) -> Specialization:
         """A program that runs op by op."""
-        program: Specialization = op_by_op(bind_sizes(self.graph, variant.sizes))
+        program: Specialization = op_by_op(bind_sizes(self.graph, state.sizes))
         with _LOCK:
-            variant.program = variant.program or program
-            return variant.program
+            state.program = state.program or program
+            return state.program
 
-    def _improve_now(self, variant: SpecializationState) -> None:
+    def _improve_now(self, state: SpecializationState) -> None:
         with _COMPILE_LOCK:
-            costs = self._improve(variant)
+            costs = self._improve(state)
         self._report_costs(costs)  # outside of the lock: who listens may hold locks too
 
-    def _improve_later(self, variant: SpecializationState, jobs: Jobs) -> None:
+    def _improve_later(self, state: SpecializationState, jobs: Jobs) -> None:
         """Improves a set of sizes on the compile thread, if it is time. Raises an error of that
         thread."""
-        job = variant.job
+        job = state.job
         if job is not None:
             job.look()
         if job is not None and job.is_awaited:
             go_on()
-        elif self._should_improve(variant):
-            variant.job = jobs.begin(lambda: self._report_costs(self._improve(variant)))
+        elif self._should_improve(state):
+            state.job = jobs.begin(lambda: self._report_costs(self._improve(state)))
 
     def _report_costs(self, costs: list[_Cost]) -> None:
         for cost in costs:
             self.compile_seconds += cost[0]
             self.spent(*cost)
 
-    def _should_improve(self, variant: SpecializationState) -> bool:
+    def _should_improve(self, state: SpecializationState) -> bool:
         """True if there can be better code for a set of sizes now."""
-        return self._should_use_dynamic(variant) or self._should_specialize(variant)
+        return self._should_use_dynamic(state) or self._should_specialize(state)
 
-    def _should_use_dynamic(self, variant: SpecializationState) -> bool:
-        several = len(self._variants) > 1 or self.dynamic_program is not None
-        return variant.dynamic_program is None and several and self._can_use_dynamic(variant)
+    def _should_use_dynamic(self, state: SpecializationState) -> bool:
+        several = len(self._states) > 1 or self.dynamic_program is not None
+        return state.dynamic_program is None and several and self._can_use_dynamic(state)
 
-    def _should_specialize(self, variant: SpecializationState) -> bool:
-        threshold = SPECIALIZE_AFTER_CALLS if variant.dynamic_program is None \
+    def _should_specialize(self, state: SpecializationState) -> bool:
+        threshold = SPECIALIZE_AFTER_CALLS if state.dynamic_program is None \
             else SPECIALIZE_DYNAMIC_AFTER_CALLS
         extra = self._specialized_count // PROGRAMS_PER_EXTRA_CALL
-        return variant.uses >= threshold + extra and not variant.compiled
+        return state.uses >= threshold + extra and not state.compiled
 
-    def _improve(self, variant: SpecializationState) -> list[_Cost]:
+    def _improve(self, state: SpecializationState) -> list[_Cost]:
         """Compiles better code for a set of sizes, if it is time; returns the costs."""
         costs = []
-        if self._should_use_dynamic(variant):
-            costs.append(self._use_dynamic(variant))
-        if self._should_specialize(variant):
-            costs.append(self._specialize(variant))
-        variant.next_check = math.inf if variant.compiled else \
-            0 if variant.dynamic_program is None else SPECIALIZE_DYNAMIC_AFTER_CALLS
+        if self._should_use_dynamic(state):
+            costs.append(self._use_dynamic(state))
+        if self._should_specialize(state):
+            costs.append(self._specialize(state))
+        state.next_check = math.inf if state.compiled else \
+            0 if state.dynamic_program is None else SPECIALIZE_DYNAMIC_AFTER_CALLS
         return list(filter(None, costs))
 
-    def _can_use_dynamic(self, variant: SpecializationState) -> bool:
+    def _can_use_dynamic(self, state: SpecializationState) -> bool:
         """True if a dynamic-shape program has room for these sizes, or one can be compiled."""
         return (not self.refusal and self._dynamic_count < MAX_DYNAMIC_PROGRAMS) or (
-            self.dynamic_program is not None and self.dynamic_program.has_room(variant.sizes))
+            self.dynamic_program is not None and self.dynamic_program.has_room(state.sizes))
 
-    def _use_dynamic(self, variant: SpecializationState) -> _Cost | None:
+    def _use_dynamic(self, state: SpecializationState) -> _Cost | None:
         """Switches a set of sizes to the dynamic-shape program; returns the cost of compiling it.
         """
         cost = None
-        if self.dynamic_program is None or not self.dynamic_program.has_room(variant.sizes):
-            cost = self._compile_dynamic(variant.sizes)
-        if self.dynamic_program is not None and self.dynamic_program.has_room(variant.sizes):
-            program: Specialization = self.dynamic_program.bind(variant.sizes)
+        if self.dynamic_program is None or not self.dynamic_program.has_room(state.sizes):
+            cost = self._compile_dynamic(state.sizes)
+        if self.dynamic_program is not None and self.dynamic_program.has_room(state.sizes):
+            program: Specialization = self.dynamic_program.bind(state.sizes)
             if self._checked is not None:
-                program = self._checked(bind_sizes(self.graph, variant.sizes), program)
+                program = self._checked(bind_sizes(self.graph, state.sizes), program)
             with _LOCK:
-                variant.dynamic_program, variant.program = self.dynamic_program, program
+                state.dynamic_program, state.program = self.dynamic_program, program
         return cost
 
     def _compile_dynamic(self, least: Mapping[str, int]) -> _Cost:
@@ -241,13 +241,13 @@ class DynamicExecutable:
         peak = 0 if self.dynamic_program is None else self.dynamic_program.program.memory.peak
         return time.perf_counter() - start, costs, peak
 
-    def _specialize(self, variant: SpecializationState) -> _Cost:
+    def _specialize(self, state: SpecializationState) -> _Cost:
         """Compiles a program for exactly these sizes."""
         start, costs = time.perf_counter(), Costs()
-        with making(variant.sizes_text, costs):
-            program = self._backend(bind_sizes(self.graph, variant.sizes))
+        with making(state.sizes_text, costs):
+            program = self._backend(bind_sizes(self.graph, state.sizes))
         with _LOCK:
-            variant.program, variant.compiled = program, True
+            state.program, state.compiled = program, True
             self._specialized_count += 1
         return time.perf_counter() - start, costs, program.memory.peak
 
@@ -267,7 +267,7 @@ class DynamicExecutable:
     def prepare(self) -> None:
         """Compiles the dynamic-shape program, with room for all sizes seen, if it is missing and
         possible."""
-        seen = [v.sizes for v in self._variants.values()]
+        seen = [state.sizes for state in self._states.values()]
         if seen and not self.refusal:
             largest = {name: max(sizes[name] for sizes in seen) for name in seen[0]}
             with _COMPILE_LOCK:
@@ -279,8 +279,9 @@ class DynamicExecutable:
     def seen_sizes(self) -> tuple[str, int, list[SeenSizes]]:
         """The reason why there is no dynamic-shape program, the number of specializations, and the
         sets of sizes seen so far."""
-        seen = [SeenSizes(key, dict(v.sizes), v.empty, v.uses, v.program if v.compiled else None)
-                for key, v in self._variants.items()]
+        seen = [SeenSizes(key, dict(state.sizes), state.empty, state.uses,
+                          state.program if state.compiled else None)
+                for key, state in self._states.items()]
         return self.refusal, self._specialized_count, seen
 
     def restore(self, sized: DynamicProgram | None, refusal: str, specialized: int,
@@ -289,26 +290,26 @@ class DynamicExecutable:
         self.dynamic_program, self.refusal, self._specialized_count = sized, refusal, specialized
         self._dynamic_count = int(sized is not None)
         for shapes, sizes, empty, uses, program in seen:
-            variant = self._variants[shapes] = SpecializationState(sizes, empty)
-            variant.uses, variant.program, variant.compiled = uses, program, program is not None
-            variant.next_check = math.inf if variant.compiled else variant.next_check
+            state = self._states[shapes] = SpecializationState(sizes, empty)
+            state.uses, state.program, state.compiled = uses, program, program is not None
+            state.next_check = math.inf if state.compiled else state.next_check
 
     # ---- insight
     @property
-    def variants(self) -> list[SpecializationState]:
+    def specializations(self) -> list[SpecializationState]:
         """The sets of sizes seen so far, most used first."""
-        return sorted(self._variants.values(), key=lambda v: -v.uses)
+        return sorted(self._states.values(), key=lambda state: -state.uses)
 
     @property
     def _compiled_programs(self) -> list[tuple[dict[str, int], Specialization]]:
         """The compiled programs, each with its sizes or its capacity."""
         programs: dict[Any, tuple[dict[str, int], Specialization]] = {}
-        for v in self.variants:
-            if v.program is not None and (v.compiled or v.dynamic_program is not None):
-                sizes = v.sizes if v.compiled or v.dynamic_program is None else \
-                    v.dynamic_program.capacity
-                programs.setdefault(v if v.compiled else v.dynamic_program,
-                                    (dict(sizes), v.program))
+        for state in self.specializations:
+            if state.program is not None and (state.compiled or state.dynamic_program is not None):
+                sizes = state.sizes if state.compiled or state.dynamic_program is None else \
+                    state.dynamic_program.capacity
+                programs.setdefault(state if state.compiled else state.dynamic_program,
+                                    (dict(sizes), state.program))
         return list(programs.values())
 
     def rows(self) -> list[dict[str, Any]]:
@@ -321,12 +322,13 @@ class DynamicExecutable:
     def memory(self) -> Memory:
         """The memory of a call at those sizes, of all seen so far, that take most."""
         nothing = Memory(0, 0, 0)
-        memories = [v.program.memory for v in self.variants if v.program is not None]
+        memories = [state.program.memory for state in self.specializations
+                    if state.program is not None]
         return max(memories, key=lambda m: m.peak, default=nothing)
 
     def explain(self) -> str:
         """The sets of sizes, with the kernels of each program that has code."""
-        titles = [v.title for v in self.variants]
+        titles = [state.title for state in self.specializations]
         if self.refusal and self._compile_any is not None:
             titles.append(f"no dynamic-shape program: {self.refusal}")
         tables = [f"{format_sizes(sizes)}\n{program.explain()}"

@@ -22,7 +22,7 @@ from ..compile import compile_native
 from ..program.native_call import ProgramCall, with_contiguous_inputs
 from .specialization_cache import SpecializationCache
 
-Call = Callable[[Sequence[Any]], Any]
+ArrayCall = Callable[[Sequence[Any]], Any]
 
 MIN_NUMPY_NANOSECONDS = 1 << 15  # shorter calls of ops that estimate their time stay in NumPy
 
@@ -33,7 +33,7 @@ def is_long(op: Op, types: Sequence[Any], params: dict[str, Any]) -> bool:
 
 
 def call_for_shapes(op: Op, types: Sequence[Any], params: dict[str, Any],
-                    programs: SpecializationCache) -> Call | None:
+                    programs: SpecializationCache) -> ArrayCall | None:
     """A function from arrays of these types to the op's result; None if it has no code."""
     if op.kind == "contract":
         return _product(op, types, params, programs)
@@ -41,16 +41,16 @@ def call_for_shapes(op: Op, types: Sequence[Any], params: dict[str, Any],
 
 
 def _cached_call(op: Op, types: Sequence[Any], params: dict[str, Any],
-                 programs: SpecializationCache) -> Call | None:
+                 programs: SpecializationCache) -> ArrayCall | None:
     key = (op.name, settings.winograd, settings.winograd_training, *types,
            *[(k, param_key(v)) for k, v in params.items()])
     if op.work is not None and observing() and key not in programs.programs:
         return None  # what is recorded gets code as a whole
-    call: Call | None = programs.get(key, op.name, lambda: _compiled(op, types, params))
+    call: ArrayCall | None = programs.get(key, op.name, lambda: _compiled(op, types, params))
     return call
 
 
-def _compiled(op: Op, types: Sequence[TensorType], params: dict[str, Any]) -> Call | None:
+def _compiled(op: Op, types: Sequence[TensorType], params: dict[str, Any]) -> ArrayCall | None:
     nodes = Nodes()
     inputs = tuple([nodes.input(f"x{i}", t) for i, t in enumerate(types)])
     out = nodes.apply(op.name, inputs, params)
@@ -69,9 +69,9 @@ def _compiled(op: Op, types: Sequence[TensorType], params: dict[str, Any]) -> Ca
 # ---- products
 def _product(op: Op, types: Sequence[TensorType], params: dict[str, Any],
              programs: SpecializationCache
-             ) -> Call | None:
+             ) -> ArrayCall | None:
     """The function of a product, with one program for each memory order of its factors."""
-    calls: dict[Any, Call] = {}
+    calls: dict[Any, ArrayCall] = {}
 
     def run(arrays: Sequence[Any]) -> Any:
         orders = tuple([None if x.flags.c_contiguous else memory_order(x) for x in arrays])

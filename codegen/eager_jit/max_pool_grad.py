@@ -20,11 +20,11 @@ from ..ir.loop_ir import (
     BOOL,
     INT,
     Assign,
-    Buffer,
     DType,
     Expr,
     For,
     Kernel,
+    KernelBuffer,
     Register,
     Stmt,
     Store,
@@ -84,9 +84,9 @@ def _program(dtype: DType, size: Sizes, kernel: Sizes, out: Sizes, stride: Sizes
 def plane_backward(dtype: DType, size: Sizes, kernel: Sizes, out: Sizes, stride: Sizes,
                    dilation: Sizes, pad: Sizes, machine: Machine) -> Kernel:
     """The kernel for one plane: its buffers are the gradient, the input and the result."""
-    g, x = Buffer("g", dtype, product(out)), Buffer("x", dtype, product(size))
-    result = Buffer("made", dtype, product(size))
-    at = Buffer("at", _OFFSET_DTYPE, out[-1], scratch=True)
+    g, x = KernelBuffer("g", dtype, product(out)), KernelBuffer("x", dtype, product(size))
+    result = KernelBuffer("made", dtype, product(size))
+    at = KernelBuffer("at", _OFFSET_DTYPE, out[-1], scratch=True)
     lanes = machine.lanes(dtype.itemsize)
     windows = [Var(f"o{a}") for a in range(len(out))]
     first = [_sum(_times(w, s), const(-p)) for w, s, p in zip(windows, stride, pad)]
@@ -110,8 +110,9 @@ def plane_backward(dtype: DType, size: Sizes, kernel: Sizes, out: Sizes, stride:
     return Kernel("max_pool_back", (g, x), (result,), (at,), Var("task"), 1, (clear, *body), cost)
 
 
-def _find_maxima(x: Buffer, size: Sizes, first: list[Expr], offsets: list[Sizes], inside: bool,
-                 at: Buffer, window: Var) -> tuple[Stmt, ...]:
+def _find_maxima(x: KernelBuffer, size: Sizes, first: list[Expr], offsets: list[Sizes],
+                 inside: bool,
+                 at: KernelBuffer, window: Var) -> tuple[Stmt, ...]:
     """Stores the offset from a window's first element to its first maximum, or to its last nan. If
     all are -inf it is the first element that is not padding."""
     best, number = Register("best", x.dtype), Register("number", _OFFSET_DTYPE)

@@ -155,10 +155,11 @@ def _make_call(op: Op, inputs: Sequence[Any], types: list[Any], out: TensorType,
         return KERNELS[op.name](types, out, params)  # type: ignore[no-any-return]
     if op.work is not None:
         return call_for_shapes(op, types, params, _PROGRAMS)
-    spread = broadcast_inputs(inputs) if op.kind == "pointwise" else ()
+    broadcast = broadcast_inputs(inputs) if op.kind == "pointwise" else ()
     if op.kind == "reduce" and is_broadcast(inputs[0]):
         return None
-    types = [TensorType((1,) * t.ndim, t.dtype) if i in spread else t for i, t in enumerate(types)]
+    types = [TensorType((1,) * t.ndim, t.dtype) if i in broadcast else t
+             for i, t in enumerate(types)]
     split = split_rows(op, types, out, params)
     program = None if split is None else _program(op, types, out, params, split)
     if split is None or program is None:
@@ -167,8 +168,9 @@ def _make_call(op: Op, inputs: Sequence[Any], types: list[Any], out: TensorType,
     read = tuple([i for i, x in enumerate(inputs) if not _is_constant(x)])
     numbers = tuple([i for i in read if not isinstance(inputs[i], np.ndarray)])
     run = ProgramCall(program, len(read), [out], rows=split.rows)
-    call = RowBlockCall(run, spread, numbers, dtype_of_operands(tuple(types)), read, out.size >> 3)
-    plain = len(read) == len(inputs) and not spread and not numbers
+    call = RowBlockCall(run, broadcast, numbers, dtype_of_operands(tuple(types)), read,
+                        out.size >> 3)
+    plain = len(read) == len(inputs) and not broadcast and not numbers
     return functools.partial(_call_plain if plain else _call_adapted, call)
 
 

@@ -32,8 +32,8 @@ from ...eager.ops.elementwise import pointwise
 from ...eager.ops.layers.recurrent import (
     KINDS,
     Kind,
+    RecurrentWeights,
     State,
-    Weights,
     beside,
     of_inputs,
     packed_rows,
@@ -73,12 +73,13 @@ class RecurrentLayer(NamedTuple):
         return out, *last
 
 
-def _unpack(inputs: Sequence[Any]) -> tuple[Any, Weights, State]:
-    count = len(Weights._fields)
-    return inputs[0], Weights(*inputs[1:1 + count]), tuple(inputs[1 + count:])
+def _unpack(inputs: Sequence[Any]) -> tuple[Any, RecurrentWeights, State]:
+    count = len(RecurrentWeights._fields)
+    return inputs[0], RecurrentWeights(*inputs[1:1 + count]), tuple(inputs[1 + count:])
 
 
-def run(kind: Kind, x: Tensor, sizes: Sequence[int], state: State, w: Weights, reverse: bool
+def run(kind: Kind, x: Tensor, sizes: Sequence[int], state: State, w: RecurrentWeights,
+        reverse: bool
         ) -> tuple[Tensor, State] | None:
     """The result of `recurrence.run`; None if eager ops are as fast."""
     inputs = [t for t in (x, *w, *state) if t is not None]
@@ -91,7 +92,7 @@ def run(kind: Kind, x: Tensor, sizes: Sequence[int], state: State, w: Weights, r
     return _run_in_chunks(kind, x, sizes, state, w, reverse)
 
 
-def _run_in_chunks(kind: Kind, x: Tensor, sizes: Sequence[int], state: State, w: Weights,
+def _run_in_chunks(kind: Kind, x: Tensor, sizes: Sequence[int], state: State, w: RecurrentWeights,
                    reverse: bool) -> tuple[Tensor, State] | None:
     """Runs the steps in chunks; each starts with the state that the previous one left."""
     chunks = [tuple(sizes[i:i + _MAX_STEPS_PER_PROGRAM]) for i in range(0, len(sizes),
@@ -111,7 +112,7 @@ def _run_in_chunks(kind: Kind, x: Tensor, sizes: Sequence[int], state: State, w:
     return concat_same_dtype(outputs[::-1 if reverse else 1], 0), state
 
 
-def _run_chunk(kind: Kind, x: Tensor, sizes: tuple[int, ...], state: State, w: Weights,
+def _run_chunk(kind: Kind, x: Tensor, sizes: tuple[int, ...], state: State, w: RecurrentWeights,
                reverse: bool) -> tuple[Tensor, State] | None:
     inputs = (x, *w, *state)
     needs = tuple([t is not None and t.edge is not None and MODE.enabled for t in inputs])

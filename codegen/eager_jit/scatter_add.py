@@ -14,11 +14,11 @@ from ..compile import machine_of
 from ..ir.loop_ir import (
     INT,
     Assign,
-    Buffer,
     DType,
     Expr,
     For,
     Kernel,
+    KernelBuffer,
     Register,
     Store,
     Var,
@@ -69,9 +69,9 @@ def add_rows(dtype: DType, width: int, machine: Machine) -> Kernel:
     lanes = machine.lanes(dtype.itemsize)
     tasks = max(1, min(machine.threads, width // lanes))
     columns = -(-width // tasks)
-    values = Buffer("values", dtype, _UNKNOWN_ELEMENTS)
-    indices = Buffer("places", INT, _UNKNOWN_ELEMENTS)
-    counts, out = Buffer("counts", INT, 2), Buffer("out", dtype, _UNKNOWN_ELEMENTS)
+    values = KernelBuffer("values", dtype, _UNKNOWN_ELEMENTS)
+    indices = KernelBuffer("indices", INT, _UNKNOWN_ELEMENTS)
+    counts, out = KernelBuffer("counts", INT, 2), KernelBuffer("out", dtype, _UNKNOWN_ELEMENTS)
     task, n, column, row = Var("task"), Var("n"), Var("column"), Var("row")
     start = Register("start", INT)
     first = _times(task, columns)

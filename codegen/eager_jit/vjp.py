@@ -65,7 +65,7 @@ def run(entry: Entry, needs: tuple[bool, ...], g: Any) -> list[Any] | None:
     good."""
     values = (g, entry.out, *entry.arrays)
     op, params = entry.op, entry.params
-    if not settings.compile or op.kind in ("contract", "put", "opaque", "view"):
+    if not settings.compile or op.kind in ("contract", "scatter_rows", "opaque", "view"):
         return None
     key = _key(op, params, needs, values)
     if key is None:
@@ -93,9 +93,9 @@ def _key(op: Op, params: dict[str, Any], needs: tuple[bool, ...], values: Values
 
 def _run_plan(plan: VjpPlan, values: Values) -> list[Any] | None:
     operands = []
-    for i, spread in zip(plan.reads, plan.broadcast):
+    for i, broadcast in zip(plan.reads, plan.broadcast):
         x = values[i]
-        if spread:
+        if broadcast:
             x = x[(0,) * x.ndim + (...,)]  # an array without axes
         elif not (x.flags.c_contiguous and x.flags.aligned):
             return None
@@ -110,19 +110,20 @@ def _run_plan(plan: VjpPlan, values: Values) -> list[Any] | None:
 def _make_plan(op: Op, params: dict[str, Any], needs: tuple[bool, ...], values: Values, key: Any
                ) -> VjpPlan | None:
     """The plan for the rule of an op on values of these types; None if it is not compiled now."""
-    spread = tuple([isinstance(x, np.ndarray) and is_broadcast(x) for x in values])
+    broadcast = tuple([isinstance(x, np.ndarray) and is_broadcast(x) for x in values])
     types = [TensorType(x.shape, x.dtype) if isinstance(x, np.ndarray) else x for x in values]
     rule = None
     if OPS.get(op.name) is op and not any(isinstance(t, TensorType) and is_small(t.dtype)
                                           for t in types):
-        rule = _traced(op, params, needs, types, spread)
+        rule = _traced(op, params, needs, types, broadcast)
     if rule is None or not _is_worth_compiling(rule, types):
         return _remember(key, None)
-    compiled = _compile_by_block(op, params, needs, types, spread) or _compile_by_shape(rule, key)
+    compiled = _compile_by_block(op, params, needs, types, broadcast) \
+        or _compile_by_shape(rule, key)
     if compiled is None:
         return None if key not in _SHAPED.programs else _remember(key, None)
     run, rule = compiled
-    return _remember(key, VjpPlan(run, rule.reads, tuple([spread[i] for i in rule.reads]),
+    return _remember(key, VjpPlan(run, rule.reads, tuple([broadcast[i] for i in rule.reads]),
                                   rule.outputs))
 
 
@@ -134,17 +135,17 @@ def _remember(key: Any, plan: VjpPlan | None) -> VjpPlan | None:
 
 
 def _traced(op: Op, params: dict[str, Any], needs: tuple[bool, ...], types: Sequence[Any],
-            spread: tuple[bool, ...]) -> VjpRule | None:
+            broadcast: tuple[bool, ...]) -> VjpRule | None:
     """The rule as a graph with composites decomposed; None if it does more than compute."""
     nodes = Nodes()
     inputs: dict[Node, int] = {}
     operands = []
     for i, t in enumerate(types):
         if isinstance(t, TensorType):
-            node = nodes.input(f"x{i}", TensorType((), t.dtype) if spread[i] else t)
+            node = nodes.input(f"x{i}", TensorType((), t.dtype) if broadcast[i] else t)
             inputs[node] = i
             t = as_tensor(nodes.apply("broadcast_to", (node,), {"shape": t.shape})
-                          if spread[i] else node)
+                          if broadcast[i] else node)
         operands.append(t)
     try:
         with building(GraphBuilder(nodes)), no_grad():
@@ -188,7 +189,7 @@ def _is_worth_compiling(rule: VjpRule, types: Sequence[Any]) -> bool:
 
 
 def _compile_by_block(op: Op, params: dict[str, Any], needs: tuple[bool, ...], types: Sequence[Any],
-                      spread: tuple[bool, ...]) -> tuple[Run, VjpRule] | None:
+                      broadcast: tuple[bool, ...]) -> tuple[Run, VjpRule] | None:
     """Code for a block of elements, if all values have one shape or one element."""
     shape = types[0].shape
     if op.kind != "pointwise" or not all(t.shape == shape for t in types
@@ -196,13 +197,13 @@ def _compile_by_block(op: Op, params: dict[str, Any], needs: tuple[bool, ...], t
         return None
     block = block_of(types[0].size, 1)
     flat = [TensorType((block,), t.dtype) if isinstance(t, TensorType) else t for t in types]
-    rule = _traced(op, params, needs, flat, spread)
+    rule = _traced(op, params, needs, flat, broadcast)
     if rule is None:
         return None
     outputs = [TensorType(shape, n.type.dtype) for n in rule.graph.outputs]
-    strides = [0 if spread[i] else types[i].dtype.itemsize for i in rule.reads]
+    strides = [0 if broadcast[i] else types[i].dtype.itemsize for i in rule.reads]
     strides += [t.dtype.itemsize for t in outputs]
-    key = (op, needs, block, spread, *[t.dtype if isinstance(t, TensorType) else param_key(t)
+    key = (op, needs, block, broadcast, *[t.dtype if isinstance(t, TensorType) else param_key(t)
                                        for t in types],
            *[(k, param_key(v)) for k, v in params.items()])
     program = _ELEMENTS.get(key, op.name, lambda: compile_block(rule.graph, block, strides,

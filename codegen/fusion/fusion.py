@@ -39,8 +39,8 @@ _MAX_MEMBERS_TO_SHARE_READS = 8  # in larger kernels, a shared operand is no rea
 class Group:
     """Nodes computed by one kernel. `axes`: the reduced axes, None without reductions."""
 
-    # "rows": pointwise or inner reduction; "columns": outer reduction; "contract"; a kind of
-    # OWN_KERNEL_REFUSALS; or "pieces": a split concat, with a kernel for each operand
+    # "pointwise"; "inner_reduce" or "outer_reduce": over the last axes or not, see `reduce_kind`;
+    # "contract"; a kind of OWN_KERNEL_REFUSALS; or "split_concat", with a kernel for each operand
     kind: str
     domain: tuple[int, ...]
     axes: tuple[int, ...] | None
@@ -118,7 +118,7 @@ def reads_of(
     if node.kind in ("contract", "sort", "composite") or is_split_concat(node):
         for n in node.inputs:
             inline.value(n, axis_variables(n.type.shape))
-    elif node.kind in ("put", "opaque"):
+    elif node.kind in ("scatter_rows", "opaque"):
         for n in node.inputs:  # separate inliners: a node read by two operands is listed twice
             Inliner(note_read).value(n, axis_variables(n.type.shape))
     elif node.kind in ("reduce", "scan"):
@@ -324,25 +324,25 @@ def _new_group(node: Node) -> Group:
     if node.kind in OWN_KERNEL_REFUSALS:
         return Group(node.kind, domain, None)
     if is_split_concat(node):
-        return Group("pieces", domain, None)
+        return Group("split_concat", domain, None)
     if node.kind != "reduce":
-        return Group("rows", domain, None)
+        return Group("pointwise", domain, None)
     return Group(reduce_kind(node), domain, tuple(node.params["axis"]))
 
 
 def reduce_kind(node: Node) -> str:
-    """"rows" where the last axis longer than 1 is reduced, else "columns".
+    """"inner_reduce" where the last axis longer than 1 is reduced, else "outer_reduce".
 
-    Many short rows are "columns" too: lanes run over the rows, and the reduction is unrolled in
-    each lane."""
+    Many short rows are "outer_reduce" too: lanes run over the rows, and the reduction is unrolled
+    in each lane."""
     shape, axes = node.inputs[0].type.shape, node.params["axis"]
     length = 1
     for a in axes:
         length *= shape[a]
     if length <= MAX_UNROLLED_REDUCTION and node.type.size >= 16 * MAX_UNROLLED_REDUCTION:
-        return "columns"
+        return "outer_reduce"
     last = max((i for i, n in enumerate(shape) if n != 1), default=len(shape) - 1)
-    return "rows" if last in axes or not shape else "columns"
+    return "inner_reduce" if last in axes or not shape else "outer_reduce"
 
 
 def _has_several_readers(group: Group) -> bool:
@@ -354,20 +354,20 @@ def _extra_reads(node: Node, reads: list[tuple[Node, Indices]], group: Group) ->
 
 
 def _shape_refusal(node: Node, group: Group) -> str:
-    if group.kind == "pieces" or is_split_concat(node):
-        return "the pieces of a concat are written one by one"
+    if group.kind == "split_concat" or is_split_concat(node):
+        return "the operands of a concat are written one by one"
     if node.kind == "reduce":
         if group.kind == "contract":
             return "sums over a contraction's result are not made in its epilogue"
         if domain_of(node) != group.domain:
             return f"its loops run over {domain_of(node)}, the kernel's over {group.domain}"
         if group.axes is None:
-            plain = reduce_kind(node) == "rows" or len(group.members) == 0
-            return "" if plain else "the kernel writes rows, it sums columns"
+            fits = reduce_kind(node) == "inner_reduce" or len(group.members) == 0
+            return "" if fits else "the kernel is pointwise, it reduces outer axes"
         fits = tuple(node.params["axis"]) == group.axes or _can_outer_reduce(node, group)
         return "" if fits else f"it reduces axes {node.params['axis']}, the kernel {group.axes}"
     if node.type.shape == group.domain:
-        return {"columns": "the kernel sums columns", "rows": ""}.get(group.kind, "")
+        return "the kernel reduces outer axes" if group.kind == "outer_reduce" else ""
     if group.axes and is_reduced_shape(node.type.shape, group):
         return ""
     return f"its shape is {node.type.shape}, the kernel's {group.domain}"
@@ -381,7 +381,7 @@ def _can_outer_reduce(node: Node, group: Group) -> bool:
     rows = product(group.domain[i] for i in group.outer_axes)
     leading = group.outer_axes == tuple(range(len(group.outer_axes)))
     return (
-        group.kind == "rows"
+        group.kind == "inner_reduce"
         and leading
         and tuple(node.params["axis"]) == group.outer_axes
         and rows >= _MIN_ROWS_TO_OUTER_REDUCE

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ...capture.graph.graph import Node, Nodes, missing_below
-from ..ir.loop_ir import Buffer
+from ..ir.loop_ir import KernelBuffer
 from .fusion import Group, node_key
 
 Start = tuple[int, ...]
@@ -21,7 +21,7 @@ Start = tuple[int, ...]
 class BufferView:
     """A buffer, from element `offset` on."""
 
-    buffer: Buffer
+    buffer: KernelBuffer
     offset: int = 0
 
 

@@ -17,10 +17,10 @@ _MIN_OPS_TO_SHARE = 5  # simple operations of a value with several readers
 _MAX_INLINED_OPS = 400  # simple operations
 _MAX_INLINED_CONCAT_OPERANDS = 8  # with more, each operand is written to its slice of the result
 _MAX_INLINED_SLICES = 4  # with more, the value is materialized: other kernels read them
-_READS_OTHER_ELEMENTS = "a scan or an order, whose elements need others, has a kernel of its own"
+_READS_OTHER_ELEMENTS = "a scan or a sort, whose elements need others, has a kernel of its own"
 OWN_KERNEL_REFUSALS = {
     "scan": _READS_OTHER_ELEMENTS, "sort": _READS_OTHER_ELEMENTS,
-    "put": "rows written at places known at run time have a kernel of their own",
+    "scatter_rows": "rows written at indices known at run time have a kernel of their own",
     **dict.fromkeys(("composite", "opaque"), "an op kept whole has a kernel of its own")}
 """Kinds of nodes that are never fused, each with the reason."""
 

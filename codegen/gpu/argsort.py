@@ -26,11 +26,11 @@ from ..ir.loop_ir import (
     BOOL,
     INT,
     Assign,
-    Buffer,
     Expr,
     For,
     If,
     Kernel,
+    KernelBuffer,
     Register,
     Stmt,
     Store,
@@ -48,7 +48,7 @@ BANK_BYTES = 4  # width of a bank
 MERGE_BLOCK_THREADS = 256  # of a block that merges
 
 
-def lower_sort(group: Group, buffers: dict[Node, Buffer], machine: Machine, name: str
+def lower_sort(group: Group, buffers: dict[Node, KernelBuffer], machine: Machine, name: str
                ) -> list[Kernel]:
     """The kernels of an argsort; none if its result is empty or unused."""
     (node,) = group.members
@@ -59,15 +59,15 @@ def lower_sort(group: Group, buffers: dict[Node, Buffer], machine: Machine, name
     return rows.kernels(name)
 
 
-def argsort_kernels(node: Node, buffers: Mapping[Node, Buffer], machine: Machine, name: str
-                    ) -> tuple[Buffer, list[Kernel]]:
+def argsort_kernels(node: Node, buffers: Mapping[Node, KernelBuffer], machine: Machine, name: str
+                    ) -> tuple[KernelBuffer, list[Kernel]]:
     """The stable order of all elements of a node, and the kernels that compute it; `buffers` holds
     the nodes that lie in memory."""
     shape = (int(node.type.size),)
     flat = Node("reshape", (node,), {"shape": shape}, TensorType(shape, node.type.dtype), node.site)
     params = {"axis": 0, "descending": False, "count": shape[0]}
     order = Node("argsort", (flat,), params, TensorType(shape, INT), node.site)
-    result = Buffer(name, INT, shape[0])
+    result = KernelBuffer(name, INT, shape[0])
     group = Group("sort", shape, None, [order], {node})
     return result, lower_sort(group, {**buffers, order: result}, machine, name)
 
@@ -88,7 +88,7 @@ class BlockSortedRows(SortedRows):
         raise NotImplementedError
 
     def kernel_of(self, name: str, task: Var, tasks: int, body: Sequence[Stmt],
-                  scratch: tuple[Buffer, ...] = ()) -> Kernel:
+                  scratch: tuple[KernelBuffer, ...] = ()) -> Kernel:
         """The kernel of these statements."""
         sites = (self.node.site,) if self.node.site else ()
         return Kernel(name, *buffers_of(tuple(body)), scratch, task, tasks, tuple(body),
@@ -104,7 +104,7 @@ class RankedRows(BlockSortedRows):
                                                    RANK_BLOCK_THREADS // self.length) * self.length
         tasks = -(-total // size)
         var, task = counter("task", tasks)
-        keys = Buffer("keys", self.key, size, scratch=True)
+        keys = KernelBuffer("keys", self.key, size, scratch=True)
         limits = chunk_bounds(task, size, total)
         (lane, u), (lane2, element2) = counter("u", total), counter("u", total)
         store_key = Store(keys, (u - task * size).expr(),
@@ -114,7 +114,7 @@ class RankedRows(BlockSortedRows):
                     RANK_BLOCK_THREADS))
         return [self.kernel_of(name, var, tasks, body, (keys,))]
 
-    def _rank(self, element: Index, local_index: Index, keys: Buffer) -> list[Stmt]:
+    def _rank(self, element: Index, local_index: Index, keys: KernelBuffer) -> list[Stmt]:
         """Counts the keys that come before the key of an element."""
         i = element % self.length
         own_key, rank = Register("own", self.key), Register("before", INT)
@@ -137,8 +137,8 @@ class SortedRuns:
 
     count: int
     size: int
-    keys: Buffer
-    positions: Buffer
+    keys: KernelBuffer
+    positions: KernelBuffer
 
     def at(self, row: Index, run: Index) -> Index:
         """The index of a run's first element."""
@@ -148,22 +148,22 @@ class SortedRuns:
 class MergeSortedRows(BlockSortedRows):
     """Longer rows: chunks are sorted in shared memory, then merged."""
 
-    def __init__(self, node: Node, buffers: dict[Node, Buffer], machine: Machine) -> None:
+    def __init__(self, node: Node, buffers: dict[Node, KernelBuffer], machine: Machine) -> None:
         super().__init__(node, buffers, machine)
         max_chunk = 1 << (SHARED_BYTES // (self.key.itemsize + POSITION.itemsize)).bit_length() - 1
         self.chunk = min(max_chunk, 1 << (self.length - 1).bit_length())
         self.chunks = -(-self.length // self.chunk)
         self.threads = min(MAX_BLOCK_THREADS, self.chunk // 2)
         self.last_key = const((1 << 8 * self.key.itemsize) - 1, self.key)  # sorts last
-        self.keys = Buffer("keys", self.key, self.chunk, scratch=True)
-        self.positions = Buffer("places", POSITION, self.chunk, scratch=True)
+        self.keys = KernelBuffer("keys", self.key, self.chunk, scratch=True)
+        self.positions = KernelBuffer("positions", POSITION, self.chunk, scratch=True)
 
     def kernels(self, name: str) -> list[Kernel]:
         """The kernel that sorts the chunks, and all merges."""
         if self.chunks == 1:
             return [self._sort_chunk(name, None)]
         runs = self._runs(f"{name}_0", self.chunks, self.chunk)
-        kernels = [self._sort_chunk(f"{name}_pieces", runs)]
+        kernels = [self._sort_chunk(f"{name}_chunks", runs)]
         while runs.count > 1:
             is_final = runs.count == 2
             merged = self._runs(f"{name}_{len(kernels)}", -(-runs.count // 2), 2 * runs.size)
@@ -174,8 +174,8 @@ class MergeSortedRows(BlockSortedRows):
     def _runs(self, name: str, count: int, size: int) -> SortedRuns:
         size = min(size, self.count)
         total = self.rows * count * size
-        return SortedRuns(count, size, Buffer(f"{name}_keys", self.key, total),
-                          Buffer(f"{name}_places", POSITION, total))
+        return SortedRuns(count, size, KernelBuffer(f"{name}_keys", self.key, total),
+                          KernelBuffer(f"{name}_places", POSITION, total))
 
     # ---- a chunk in shared memory
     def _sort_chunk(self, name: str, runs: SortedRuns | None) -> Kernel:
@@ -218,7 +218,7 @@ class MergeSortedRows(BlockSortedRows):
     def _distance(self, power: Expr) -> Index:
         return atom(loop_ir.call("shl", (const(1), power), INT), (1, self.chunk // 2))
 
-    def _bank_swizzle(self, b: Buffer, u: Index) -> Expr:
+    def _bank_swizzle(self, b: KernelBuffer, u: Index) -> Expr:
         """The index of an element in shared memory, chosen to avoid bank conflicts.
 
         Neighbouring threads read elements at distances of a power of two, which would use half
@@ -243,7 +243,7 @@ class MergeSortedRows(BlockSortedRows):
         pair = low, high
         indices = {b: [self._bank_swizzle(b, i) for i in pair] for b in (self.keys, self.positions)}
         keys, positions = ([Register(f"{kind}{n}", dtype) for n in (1, 2)]
-                           for kind, dtype in (("key", self.key), ("place", POSITION)))
+                           for kind, dtype in (("key", self.key), ("position", POSITION)))
         (k1, k2), (p1, p2) = ([loop_ir.read(r) for r in pair] for pair in (keys, positions))
         swap = call("or", _less(k2, k1), call("and", _equal(k1, k2), _less(p2, p1)))
         read = [Assign(r, loop_ir.load(b, i))
@@ -315,7 +315,7 @@ class MergeSortedRows(BlockSortedRows):
         """Counts the elements of the other run that come before an element; none beyond the last
         run."""
         step = Register("step", INT)
-        var, _ = counter("turn", runs.size.bit_length())
+        var, _ = counter("step", runs.size.bit_length())
         candidate = (atom(loop_ir.read(count_before)) + atom(loop_ir.read(step))).expr()
         in_run = call("and", ExprValue(loop_ir.call("le", (candidate, const(runs.size)), BOOL)),
                       other < runs.count if runs.count % 2 else True)

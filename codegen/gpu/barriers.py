@@ -15,13 +15,13 @@ from typing import Any
 
 from ..ir.axis_coalescing import linear_form
 from ..ir.loop_ir import (
-    Buffer,
     Call,
     Const,
     Expr,
     For,
     If,
     Kernel,
+    KernelBuffer,
     Load,
     Mma,
     Prefetch,
@@ -33,7 +33,7 @@ from ..ir.loop_ir import (
     subexpressions,
 )
 
-Path = tuple[int, ...]  # of a statement: its index in each enclosing body
+StatementPath = tuple[int, ...]  # of a statement: its index in each enclosing body
 ANY_ELEMENT = None  # stands for elements that any thread may access
 
 
@@ -42,8 +42,8 @@ class MemoryAccesses:
     """The accesses since the last barrier: the elements of each buffer that were read or
     written."""
 
-    reads: dict[Buffer, set[Any]] = field(default_factory=dict)
-    writes: dict[Buffer, set[Any]] = field(default_factory=dict)
+    reads: dict[KernelBuffer, set[Any]] = field(default_factory=dict)
+    writes: dict[KernelBuffer, set[Any]] = field(default_factory=dict)
 
     def add(self, other: MemoryAccesses) -> None:
         for own, others in ((self.reads, other.reads), (self.writes, other.writes)):
@@ -72,24 +72,26 @@ def _may_differ_in_thread(keys: set[Any]) -> bool:
     return len(keys) > 1 or ANY_ELEMENT in keys
 
 
-def barrier_points(kernel: Kernel, private: Container[Buffer]) -> set[Path]:
+def barrier_points(kernel: Kernel, private: Container[KernelBuffer]) -> set[StatementPath]:
     """The paths of the statements that need a barrier before them."""
-    points: set[Path] = set()
+    points: set[StatementPath] = set()
     _BarrierPlacement(kernel.task, private, points).block(kernel.body, (), MemoryAccesses())
     return points
 
 
 class _BarrierPlacement:
-    def __init__(self, task: Var, private: Container[Buffer], points: set[Path]) -> None:
+    def __init__(self, task: Var, private: Container[KernelBuffer],
+                 points: set[StatementPath]) -> None:
         self.task, self.private, self.points = task, private, points
 
-    def block(self, body: Iterable[Stmt], path: Path, pending: MemoryAccesses) -> MemoryAccesses:
+    def block(self, body: Iterable[Stmt], path: StatementPath,
+              pending: MemoryAccesses) -> MemoryAccesses:
         """Returns the accesses since the last barrier, at the end of a block."""
         for number, s in enumerate(body):
             pending = self._statement(s, (*path, number), pending)
         return pending
 
-    def _statement(self, s: Stmt, path: Path, pending: MemoryAccesses) -> MemoryAccesses:
+    def _statement(self, s: Stmt, path: StatementPath, pending: MemoryAccesses) -> MemoryAccesses:
         if isinstance(s, For) and s.lanes:
             pending = self._enter_phase(self._lane_loop_accesses(s), path, pending)
         elif isinstance(s, (For, If)):
@@ -112,7 +114,7 @@ class _BarrierPlacement:
             accesses.reads |= {s.rows: {ANY_ELEMENT}, s.columns: {ANY_ELEMENT}}
         return accesses
 
-    def _enter_phase(self, phase: MemoryAccesses, path: Path,
+    def _enter_phase(self, phase: MemoryAccesses, path: StatementPath,
                      pending: MemoryAccesses) -> MemoryAccesses:
         if pending.conflicts_with(phase):
             self.points.add(path)
@@ -121,12 +123,12 @@ class _BarrierPlacement:
         pending.add(phase)
         return pending
 
-    def _branch(self, s: If, path: Path, pending: MemoryAccesses) -> MemoryAccesses:
+    def _branch(self, s: If, path: StatementPath, pending: MemoryAccesses) -> MemoryAccesses:
         after = self.block(s.body, path, pending)
         after.add(pending)
         return after
 
-    def _loop(self, s: For, path: Path, pending: MemoryAccesses) -> MemoryAccesses:
+    def _loop(self, s: For, path: StatementPath, pending: MemoryAccesses) -> MemoryAccesses:
         """Walks a loop until its pending accesses are stable: an iteration may conflict with the
         one before."""
         while True:
@@ -136,7 +138,8 @@ class _BarrierPlacement:
                 return after
             pending = after
 
-    def _uniform_accesses(self, roots: Iterable[Expr], writes: Iterable[Buffer]) -> MemoryAccesses:
+    def _uniform_accesses(self, roots: Iterable[Expr],
+                          writes: Iterable[KernelBuffer]) -> MemoryAccesses:
         """The accesses of expressions that all threads read alike, and of stores by the first
         thread."""
         accesses = MemoryAccesses(writes={b: {ANY_ELEMENT} for b in writes

@@ -25,7 +25,7 @@ from ..fusion.fusion import MAX_UNROLLED_REDUCTION, Group
 from ..ir import loop_ir
 from ..ir.affine_index import Index, as_index, counter
 from ..ir.inline import Indices
-from ..ir.loop_ir import Buffer, Expr, For, Kernel, Stmt, const
+from ..ir.loop_ir import Expr, For, Kernel, KernelBuffer, Stmt, const
 from ..ir.op_cost import expression_cost
 from ..ir.target_info import Machine
 from .cost_model import REFERENCE_CHIP, KernelWork, predicted_seconds
@@ -42,7 +42,8 @@ REDUCTION_THREADS = (WARP, 256)  # candidates for adding up the chunks of a row
 ROWS_PER_COLUMN_SUM = 32  # of one thread group
 
 
-def lower(group: Group, buffers: dict[Node, Buffer], machine: Machine, name: str) -> list[Kernel]:
+def lower(group: Group, buffers: dict[Node, KernelBuffer], machine: Machine,
+          name: str) -> list[Kernel]:
     """The kernels of a group without a contraction, usually one; `buffers` holds the nodes that lie
     in memory."""
     body = LoopBody(group, buffers, machine.gpu)
@@ -55,7 +56,7 @@ def lower(group: Group, buffers: dict[Node, Buffer], machine: Machine, name: str
         return [identities(nest)]
     if group.axes is None:
         return [_elementwise(nest)]
-    return _rows(nest) if group.kind == "rows" else _columns(nest)
+    return _columns(nest) if group.kind == "outer_reduce" else _rows(nest)
 
 
 CoalescedAxes = Sequence[tuple[list[int], int]]  # axes that are one loop, and their common size
@@ -184,12 +185,13 @@ def _split_rows(nest: LoopNest, length: int, chunk: int) -> list[Kernel]:
     return [first_kernel, _total_of_row(nest, partial, chunks)]
 
 
-def _partial_buffers(nest: LoopNest, count: int) -> dict[Node, Buffer]:
-    return {r: Buffer(f"{nest.name}_part{i}", summed_in(r.type.dtype), count * nest.outer_size)
+def _partial_buffers(nest: LoopNest, count: int) -> dict[Node, KernelBuffer]:
+    return {r: KernelBuffer(f"{nest.name}_part{i}", summed_in(r.type.dtype),
+                            count * nest.outer_size)
             for i, r in enumerate(nest.body.sweeps[0].reductions)}
 
 
-def _total_of_column(nest: LoopNest, partial: dict[Node, Buffer], count: int) -> Kernel:
+def _total_of_column(nest: LoopNest, partial: dict[Node, KernelBuffer], count: int) -> Kernel:
     """The kernel that reduces the chunks of each column in order and computes what follows; a
     thread for each column."""
     tasks = -(-nest.outer_size // WARP)
@@ -214,7 +216,7 @@ def _reduction_work(rows: int, chunks: int, threads: int) -> KernelWork:
                       bytes_moved)
 
 
-def _total_of_row(nest: LoopNest, partial: dict[Node, Buffer], count: int) -> Kernel:
+def _total_of_row(nest: LoopNest, partial: dict[Node, KernelBuffer], count: int) -> Kernel:
     """The kernel that reduces the chunks of each row, which are contiguous; a thread group for each
     row."""
     threads = min(REDUCTION_THREADS,

@@ -26,7 +26,7 @@ from ..ir import loop_ir
 from ..ir.affine_index import Index, as_index, counter
 from ..ir.builder import ExprValue, cast
 from ..ir.inline import Inliner, flatten, memory_reader
-from ..ir.loop_ir import Assign, Buffer, Expr, For, If, Kernel, Register, Stmt, Store, const
+from ..ir.loop_ir import Assign, Expr, For, If, Kernel, KernelBuffer, Register, Stmt, Store, const
 from ..ir.target_info import Machine
 from .thread_mapping import WARP
 
@@ -58,11 +58,11 @@ class ScanChunks:
 
     count: int
     size: int
-    total: Buffer | None = None
-    before: Buffer | None = None
+    total: KernelBuffer | None = None
+    before: KernelBuffer | None = None
 
 
-def lower_scan(group: Group, buffers: dict[Node, Buffer], machine: Machine, name: str
+def lower_scan(group: Group, buffers: dict[Node, KernelBuffer], machine: Machine, name: str
                ) -> list[Kernel]:
     """The kernels of a scan; none if it has no elements or its result is unused."""
     scan = BlockScan(group, buffers, machine)
@@ -74,7 +74,7 @@ def lower_scan(group: Group, buffers: dict[Node, Buffer], machine: Machine, name
 class BlockScan(Scan):
     """A scan and its kernels for thread groups."""
 
-    def __init__(self, group: Group, buffers: dict[Node, Buffer], machine: Machine) -> None:
+    def __init__(self, group: Group, buffers: dict[Node, KernelBuffer], machine: Machine) -> None:
         super().__init__(group, buffers, machine)
         self.by_rows = self.inner_size == 1 and self.length > MAX_ROW_OF_THREAD
         self.lines = self.outer_size * self.inner_size
@@ -87,7 +87,7 @@ class BlockScan(Scan):
         if chunks.count == 1:
             return [self._chunk_kernel(name, elements, chunks)]
         size = chunks.count * self.lines
-        total, before = (Buffer(f"{name}_{part}", self.accumulator, size)
+        total, before = (KernelBuffer(f"{name}_{part}", self.accumulator, size)
                          for part in ("part", "before"))
         return [self._chunk_kernel(f"{name}_part", elements,
                                    ScanChunks(chunks.count, chunks.size, total=total)),
@@ -124,7 +124,7 @@ class BlockScan(Scan):
         at = flatten(self.index(*position), self.shape).expr()
         return Store(self.buffers[self.node], at, value)
 
-    def _chunk_totals(self, total: Buffer, before: Buffer, count: int) -> ScanElements:
+    def _chunk_totals(self, total: KernelBuffer, before: KernelBuffer, count: int) -> ScanElements:
         """The combinations of the chunks, as the elements of another scan."""
         def at(position: ElementPosition) -> Expr:
             return self.chunk_offset(position[0] * self.inner_size + position[2], position[1],
@@ -149,7 +149,7 @@ class BlockScan(Scan):
 
     # ---- a thread for each column
     def _thread_kernel(self, elements: ScanElements, chunks: ScanChunks
-                       ) -> tuple[loop_ir.Var, int, tuple[Stmt, ...], tuple[Buffer, ...]]:
+                       ) -> tuple[loop_ir.Var, int, tuple[Stmt, ...], tuple[KernelBuffer, ...]]:
         total = self.lines * chunks.count
         threads = WARP if total < MIN_GROUPS * MAX_GROUP_THREADS else MAX_GROUP_THREADS
         tasks = -(-total // threads)
@@ -184,7 +184,7 @@ class BlockScan(Scan):
                    max(WARP, 1 << (-(-length // self.per_thread) - 1).bit_length()))
 
     def _group_kernel(self, elements: ScanElements, chunks: ScanChunks
-                      ) -> tuple[loop_ir.Var, int, tuple[Stmt, ...], tuple[Buffer, ...]]:
+                      ) -> tuple[loop_ir.Var, int, tuple[Stmt, ...], tuple[KernelBuffer, ...]]:
         tasks = self.lines * chunks.count
         var, task = counter("task", tasks)
         line, chunk = task // chunks.count, task % chunks.count
@@ -206,12 +206,12 @@ class _RowScan:
         self.is_aligned = elements.length % scan.per_thread == 0
         self.carry = Register("carry",
                               scan.accumulator)  # the combination of all elements before the block
-        self.staged = Buffer("own", scan.accumulator, threads * self.per_thread, scratch=True)
-        self.sums = [Buffer(name, scan.accumulator, threads, scratch=True) for name in ("sum",
+        self.staged = KernelBuffer("own", scan.accumulator, threads * self.per_thread, scratch=True)
+        self.sums = [KernelBuffer(name, scan.accumulator, threads, scratch=True) for name in ("sum",
                                                                                         "sum2")]
 
     @property
-    def scratch(self) -> tuple[Buffer, ...]:
+    def scratch(self) -> tuple[KernelBuffer, ...]:
         needed = self.chunks.total is None or not self.is_aligned
         return (*((self.staged,) if needed else ()), *self.sums)
 
@@ -282,7 +282,7 @@ class _RowScan:
 
         return self._for_each_element(first, load_one)
 
-    def _store_block(self, first: Index, sums: Buffer) -> For:
+    def _store_block(self, first: Index, sums: KernelBuffer) -> For:
         """Stores the results, element by element."""
         def store_one(u: Index, k: Index) -> list[Stmt]:
             combine = self.scan.combined
@@ -305,12 +305,12 @@ class _RowScan:
                                    ExprValue(loop_ir.load(source, t.expr())))
         return self._lanes(lane, [Store(target, t.expr(), value.expr)])
 
-    def _sum(self, sums: Buffer, t: Index, distance: int) -> ExprValue:
+    def _sum(self, sums: KernelBuffer, t: Index, distance: int) -> ExprValue:
         """The sum of the thread `distance` before thread t; the identity if there is none."""
         return ExprValue(loop_ir.load(sums, (t - distance).expr(), (t >= distance).expr,
                                       self.scan.identity.expr))
 
-    def _store_results(self, first: Index, sums: Buffer) -> For:
+    def _store_results(self, first: Index, sums: KernelBuffer) -> For:
         """Each thread combines the carry with its local sums and stores them."""
         (lane, t), (var, n) = counter("t", self.threads), counter("n", self.per_thread)
         before, combine = Register("before", self.scan.accumulator), self.scan.combined

@@ -30,11 +30,11 @@ from ..ir.loop_ir import (
     BOOL,
     INT,
     Assign,
-    Buffer,
     Expr,
     For,
     If,
     Kernel,
+    KernelBuffer,
     Register,
     Stmt,
     Store,
@@ -52,7 +52,7 @@ MIN_CHUNK_ROWS = 64
 UNROLL = 4  # loads in flight of a thread
 
 
-def lower_add_at(group: Group, buffers: Mapping[Node, Buffer], machine: Machine, name: str
+def lower_add_at(group: Group, buffers: Mapping[Node, KernelBuffer], machine: Machine, name: str
                  ) -> list[Kernel]:
     """The kernels of a scatter-add; none if its result is empty or unused."""
     (node,) = group.members
@@ -67,7 +67,7 @@ class ScatterAdd:
     """The rows that are added up: `count` rows for each of `outer` slices, of `width` elements
     each."""
 
-    def __init__(self, node: Node, buffers: Mapping[Node, Buffer], machine: Machine, name: str
+    def __init__(self, node: Node, buffers: Mapping[Node, KernelBuffer], machine: Machine, name: str
                  ) -> None:
         self.node, self.buffers, self.machine, self.name = node, buffers, machine, name
         self.values, self.indices = node.inputs
@@ -146,15 +146,16 @@ class ScanningScatterAdd(ScatterAdd):
 class SortedScatterAdd(ScatterAdd):
     """Rows sorted by index; `chunk` consecutive rows of that order make a chunk."""
 
-    def __init__(self, node: Node, buffers: Mapping[Node, Buffer], machine: Machine, name: str
+    def __init__(self, node: Node, buffers: Mapping[Node, KernelBuffer], machine: Machine, name: str
                  ) -> None:
         super().__init__(node, buffers, machine, name)
         self.row_order, self.sort_kernels = argsort_kernels(self.indices, buffers, machine,
                                                             f"{name}_order")
-        self.row_starts = Buffer(f"{name}_begins", INT, self.size + 1)
+        self.row_starts = KernelBuffer(f"{name}_begins", INT, self.size + 1)
         self.chunk = max(MIN_CHUNK_ROWS, 1 << (self.count.bit_length() - 1) // 2)
         self.chunks = self.count // self.chunk
-        self.sums = Buffer(f"{name}_sums", self.total.dtype, self.outer * self.chunks * self.width)
+        self.sums = KernelBuffer(f"{name}_sums", self.total.dtype,
+                                 self.outer * self.chunks * self.width)
 
     def kernels(self) -> list[Kernel]:
         """The kernels that sort the rows, find the start of each index, sum the chunks, and sum the
@@ -163,7 +164,7 @@ class SortedScatterAdd(ScatterAdd):
                    self.kernel_of(f"{self.name}_begins", self.size + 1, self._find_start)]
         if self.chunks < 2:
             return [*kernels, self.element_kernel(self._add_rows_directly)]
-        return [*kernels, self.kernel_of(f"{self.name}_pieces", self.sums.size, self._chunk_sum),
+        return [*kernels, self.kernel_of(f"{self.name}_chunks", self.sums.size, self._chunk_sum),
                 self.element_kernel(self._add_chunks)]
 
     def _sorted_row(self, m: Index) -> Index:
@@ -172,9 +173,9 @@ class SortedScatterAdd(ScatterAdd):
 
     def _find_start(self, i: Index) -> list[Stmt]:
         """Counts the rows of smaller indices: there the rows of this index start."""
-        count_before, step = Register("found", INT), Register("step", INT)
+        count_before, step = Register("before", INT), Register("step", INT)
         bits = self.count.bit_length()
-        var, _ = counter("turn", bits)
+        var, _ = counter("bit", bits)
         candidate = loop_ir.call("add", (read(count_before), read(step)), INT)
         in_range = ExprValue(loop_ir.call("le", (candidate, const(self.count)), BOOL))
         last = atom(loop_ir.call("minimum", (candidate, const(self.count)), INT), (1, self.count))

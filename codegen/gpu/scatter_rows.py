@@ -19,7 +19,19 @@ from ..ir import loop_ir
 from ..ir.affine_index import Index, atom, counter
 from ..ir.builder import ExprValue, call
 from ..ir.inline import Inliner, memory_reader
-from ..ir.loop_ir import BOOL, INT, Assign, Buffer, For, If, Kernel, Register, Stmt, Update, const
+from ..ir.loop_ir import (
+    BOOL,
+    INT,
+    Assign,
+    For,
+    If,
+    Kernel,
+    KernelBuffer,
+    Register,
+    Stmt,
+    Update,
+    const,
+)
 from ..ir.target_info import Machine
 from .argsort import argsort_kernels
 from .lower import lower
@@ -30,13 +42,13 @@ MAX_GROUP_THREADS = 256
 ELEMENTS_PER_THREAD = 4  # of a row
 
 
-def lower_scatter_rows(group: Group, buffers: dict[Node, Buffer], machine: Machine, name: str
+def lower_scatter_rows(group: Group, buffers: dict[Node, KernelBuffer], machine: Machine, name: str
                        ) -> list[Kernel]:
     """The kernels of a row scatter; none if its result is unused."""
     return scatter_kernels(group, buffers, machine, name, lower, _row_kernels)
 
 
-def _row_kernels(node: Node, buffers: Mapping[Node, Buffer], machine: Machine, name: str
+def _row_kernels(node: Node, buffers: Mapping[Node, KernelBuffer], machine: Machine, name: str
                  ) -> list[Kernel]:
     rows = RowScatter(node, buffers)
     if rows.count <= MAX_COMPARED_ROWS:
@@ -47,7 +59,7 @@ def _row_kernels(node: Node, buffers: Mapping[Node, Buffer], machine: Machine, n
 class RowScatter:
     """The rows that are written, and the kernels that write them."""
 
-    def __init__(self, node: Node, buffers: Mapping[Node, Buffer]) -> None:
+    def __init__(self, node: Node, buffers: Mapping[Node, KernelBuffer]) -> None:
         self.node, self.buffers = node, buffers
         self.count = int(node.inputs[2].type.size)
         self.width = int(product(node.type.shape[1:]))
@@ -89,7 +101,7 @@ class RowScatter:
                                               f"{name}_order")
         return [*sort_kernels, self._write_sorted(name, order)]
 
-    def _write_sorted(self, name: str, order: Buffer) -> Kernel:
+    def _write_sorted(self, name: str, order: KernelBuffer) -> Kernel:
         """Writes each element unless the next row in sorted order has the same index."""
         total = self.count * self.width
         tasks = -(-total // MAX_GROUP_THREADS)
@@ -107,6 +119,6 @@ class RowScatter:
                    MAX_GROUP_THREADS)
         return self._kernel(name, var, tasks, (loop,))
 
-    def _row(self, order: Buffer, position: Index) -> Index:
+    def _row(self, order: KernelBuffer, position: Index) -> Index:
         """The number of the row at a position of the sorted order."""
         return atom(loop_ir.load(order, position.expr()), (0, self.count - 1))

@@ -17,7 +17,7 @@ from ..cpu.loop_nest import LoopNest, kernel
 from ..ir import loop_ir
 from ..ir.affine_index import Index, counter, variable
 from ..ir.axis_coalescing import linear_form
-from ..ir.loop_ir import BOOL, Buffer, Call, Const, Expr, For, If, Kernel, Load, Stmt, const
+from ..ir.loop_ir import BOOL, Call, Const, Expr, For, If, Kernel, KernelBuffer, Load, Stmt, const
 from ..ir.subexpressions import evaluation_order
 
 TILE_SIDE = 32  # elements
@@ -81,7 +81,7 @@ def transpose_kernel(nest: LoopNest, runs: list[CoalescedAxes],
     origin[axis] = rest % blocks[axis] * TILE_SIDE
     outer = dict(zip(others, (i for _, i in decode(rest // blocks[axis],
                                                    [runs[n] for n in others]))))
-    tiles = {e: Buffer(f"tile{n}", e.dtype, TILE_SIDE * TILE_PITCH, scratch=True)
+    tiles = {e: KernelBuffer(f"tile{n}", e.dtype, TILE_SIDE * TILE_PITCH, scratch=True)
              for n, e in enumerate(transpose.loads)}
     body = [_load_tiles(transpose, runs, origin, outer, tiles),
             _compute(transpose, runs, origin, outer, tiles)]
@@ -94,7 +94,7 @@ def _lanes(body: list[Stmt], lane: loop_ir.Var) -> For:
 
 
 def _load_tiles(transpose: SharedTranspose, runs: list[CoalescedAxes], origin: Mapping[int, Index],
-                outer: Mapping[int, Index], tiles: Mapping[Load, Buffer]) -> For:
+                outer: Mapping[int, Index], tiles: Mapping[Load, KernelBuffer]) -> For:
     """Loads the tiles: neighbouring threads read contiguous elements."""
     lane, e = counter("e", TILE_SIDE * TILE_SIDE)
     near, far = e % TILE_SIDE, e // TILE_SIDE
@@ -108,7 +108,7 @@ def _load_tiles(transpose: SharedTranspose, runs: list[CoalescedAxes], origin: M
 
 
 def _compute(transpose: SharedTranspose, runs: list[CoalescedAxes], origin: Mapping[int, Index],
-             outer: Mapping[int, Index], tiles: Mapping[Load, Buffer]) -> For:
+             outer: Mapping[int, Index], tiles: Mapping[Load, KernelBuffer]) -> For:
     """Runs the statements, with loads from the tiles in place of the transposed loads."""
     lane, e = counter("e", TILE_SIDE * TILE_SIDE)
     near, far = e % TILE_SIDE, e // TILE_SIDE

@@ -15,12 +15,12 @@ from dataclasses import dataclass
 
 from ..ir.axis_coalescing import linear_form
 from ..ir.loop_ir import (
-    Buffer,
     Const,
     Expr,
     For,
     If,
     Kernel,
+    KernelBuffer,
     Load,
     Mma,
     Stmt,
@@ -58,9 +58,9 @@ class ThreadMapping:
 
     group_threads: int
     block_threads: int
-    thread_local: dict[Buffer, ThreadLocal]
-    shared: tuple[Buffer, ...]
-    device: tuple[Buffer, ...]
+    thread_local: dict[KernelBuffer, ThreadLocal]
+    shared: tuple[KernelBuffer, ...]
+    device: tuple[KernelBuffer, ...]
 
     @property
     def groups_per_block(self) -> int:
@@ -113,9 +113,9 @@ def _warps_for(tasks: int, threads: int) -> int:
 
 
 # ---- thread-local scratch
-def _thread_local_buffers(kernel: Kernel, threads: int) -> dict[Buffer, ThreadLocal]:
+def _thread_local_buffers(kernel: Kernel, threads: int) -> dict[KernelBuffer, ThreadLocal]:
     """The scratch buffers whose accesses all stay within one thread."""
-    local: dict[Buffer, ThreadLocal] = {}
+    local: dict[KernelBuffer, ThreadLocal] = {}
     accesses = list(_accesses(kernel.body, None, Ranges()))
     for b in kernel.scratch:
         layouts = {a for buffer, a in accesses if buffer is b}
@@ -127,7 +127,7 @@ def _thread_local_buffers(kernel: Kernel, threads: int) -> dict[Buffer, ThreadLo
 
 
 def _accesses(body: Iterable[Stmt], lane: For | None, ranges: Ranges
-              ) -> Iterator[tuple[Buffer, ThreadLocal | None]]:
+              ) -> Iterator[tuple[KernelBuffer, ThreadLocal | None]]:
     """Yields each accessed buffer with the layout of the access in a thread's own array, None if it
     leaves the thread."""
     for s in body:

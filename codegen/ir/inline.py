@@ -23,7 +23,7 @@ Evaluation = Generator[tuple[Node, Indices, Any], ExprValue, Any]
 
 
 class Inliner:
-    """Builds expressions of elements. The `leaf` callback supplies the nodes that are read."""
+    """Builds expressions of elements. The `read` callback supplies the nodes that are read."""
 
     def __init__(self, read: ReadCallback) -> None:
         self._read = read
@@ -157,7 +157,7 @@ def unflatten(position: Index, shape: Sequence[int]) -> tuple[Index, ...]:
     return tuple(reversed(out))
 
 
-def memory_reader(buffers: Mapping[Node, loop_ir.Buffer],
+def memory_reader(buffers: Mapping[Node, loop_ir.KernelBuffer],
                   excluding: Container[Node] = ()) -> ReadCallback:
     """A callback that reads nodes in `buffers`, except the `excluding` nodes, which are being
     computed."""
@@ -168,7 +168,7 @@ def memory_reader(buffers: Mapping[Node, loop_ir.Buffer],
     return read
 
 
-def stores_of(members: Sequence[Node], buffers: Mapping[Node, loop_ir.Buffer], where: Indices,
+def stores_of(members: Sequence[Node], buffers: Mapping[Node, loop_ir.KernelBuffer], where: Indices,
               value: ExprValue, memory: ReadCallback) -> list[loop_ir.Stmt]:
     """Stores of all group members that have a buffer, at one element.
 
@@ -183,7 +183,7 @@ def stores_of(members: Sequence[Node], buffers: Mapping[Node, loop_ir.Buffer], w
             for m in members if m in buffers]
 
 
-def load(buffer: loop_ir.Buffer, kind: TensorType, index: Indices, mask: Any) -> ExprValue:
+def load(buffer: loop_ir.KernelBuffer, kind: TensorType, index: Indices, mask: Any) -> ExprValue:
     """An element read from memory, or 0 where the mask is false."""
     where = flatten(index, kind.shape).expr()
     if mask is None or mask is True:

@@ -47,7 +47,7 @@ BOOL = np.dtype("bool")
 
 
 @dataclass(frozen=True, eq=False)
-class Buffer:
+class KernelBuffer:
     """A flat array of `size` elements: an argument of the kernel, or scratch private to a task.
 
     An argument may begin inside a larger array; it then extends to the end of that array.
@@ -102,7 +102,7 @@ class Read(Expr):
 class Load(Expr):
     """buffer[index], or `other` where `mask` is given and false."""
 
-    buffer: Buffer
+    buffer: KernelBuffer
     index: Expr
     mask: Expr | None
     other: Expr | None
@@ -150,7 +150,7 @@ class Update:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Store:
-    buffer: Buffer
+    buffer: KernelBuffer
     index: Expr
     value: Expr
 
@@ -163,10 +163,10 @@ class Transpose:
     The two buffers are different ones and of one dtype; it never stands inside a lane loop.
     """
 
-    buffer: Buffer
+    buffer: KernelBuffer
     index: Expr
     pitch: int
-    source: Buffer
+    source: KernelBuffer
     source_index: Expr
     source_pitch: int
     size: int
@@ -179,7 +179,7 @@ class Prefetch:
 
     The element may lie past the end of the buffer."""
 
-    buffer: Buffer
+    buffer: KernelBuffer
     index: Expr
     ahead: int
     writes: bool
@@ -194,9 +194,9 @@ class Mma:
     n-th product. Rows and columns are 16-bit floats, sums are float32, which may be added up in any
     order. It never stands inside a lane loop, and only GPUs have code for it."""
 
-    sums: Buffer
-    rows: Buffer
-    columns: Buffer
+    sums: KernelBuffer
+    rows: KernelBuffer
+    columns: KernelBuffer
     fragments: Fragments
 
 
@@ -214,7 +214,7 @@ class Matrix:
     """Elements of a buffer: row i and column j of batch element b lie at `first` + b * `batch` + i
     * `row` + j * `column`."""
 
-    buffer: Buffer
+    buffer: KernelBuffer
     first: int
     batch: int
     row: int
@@ -246,19 +246,19 @@ class Kernel:
     kernel as a matrix product that a library can compute instead, or is None."""
 
     name: str
-    inputs: tuple[Buffer, ...]
-    outputs: tuple[Buffer, ...]
-    scratch: tuple[Buffer, ...]
+    inputs: tuple[KernelBuffer, ...]
+    outputs: tuple[KernelBuffer, ...]
+    scratch: tuple[KernelBuffer, ...]
     task: Var
     tasks: int
     body: tuple[Stmt, ...]
     cost: float = 0.0
     sites: tuple[str, ...] = field(default=())
-    streamed: frozenset[Buffer] = frozenset()
+    streamed: frozenset[KernelBuffer] = frozenset()
     product: Product | None = None
 
     @property
-    def arguments(self) -> tuple[Buffer, ...]:
+    def arguments(self) -> tuple[KernelBuffer, ...]:
         """The buffers that the kernel is called with, each once, in calling order."""
         return tuple(dict.fromkeys(self.inputs + self.outputs))
 
@@ -295,7 +295,7 @@ def read(register: Register) -> Read:
 
 
 def load(
-    buffer: Buffer, index: Expr, mask: Expr | None = None, other: Expr | None = None
+    buffer: KernelBuffer, index: Expr, mask: Expr | None = None, other: Expr | None = None
 ) -> Load:
     key = ("load", buffer, index, mask, other)
     return _intern(key, Load, buffer, index, mask, other, buffer.dtype)

@@ -13,13 +13,13 @@ import numpy as np
 
 from .loop_ir import (
     Assign,
-    Buffer,
     Call,
     Const,
     Expr,
     For,
     If,
     Kernel,
+    KernelBuffer,
     Load,
     Mma,
     Prefetch,
@@ -42,7 +42,7 @@ _SIMPLE = (Const, Var, Read)
 
 def run(
     kernel: Kernel,
-    arrays: Mapping[Buffer, np.ndarray[Any, Any]],
+    arrays: Mapping[KernelBuffer, np.ndarray[Any, Any]],
     sizes: Mapping[Var, int] | None = None,
     order: Iterable[int] | None = None,
 ) -> None:
@@ -61,10 +61,10 @@ def run(
 class _Machine:
     """Translates statements into Python functions of a frame."""
 
-    def __init__(self, kernel: Kernel, memory: dict[Buffer, np.ndarray[Any, Any]]) -> None:
+    def __init__(self, kernel: Kernel, memory: dict[KernelBuffer, np.ndarray[Any, Any]]) -> None:
         self.kernel = kernel
         self.memory = memory
-        self.written: dict[Buffer, np.ndarray[Any, Any]] = {}
+        self.written: dict[KernelBuffer, np.ndarray[Any, Any]] = {}
         for b in kernel.arguments:
             if memory[b].dtype != b.dtype or memory[b].size > b.size:
                 got = f"{memory[b].dtype}[{memory[b].size}]"
@@ -185,7 +185,7 @@ class _Machine:
 
         return multiply
 
-    def _elements(self, b: Buffer, positions: Any) -> Any:
+    def _elements(self, b: KernelBuffer, positions: Any) -> Any:
         """The elements of scratch at these positions, as float64."""
         for at in (positions.max(), positions.flat[self.written[b][positions].argmin()]):
             self._require_set(b, self._checked(b, at, "load"))
@@ -245,11 +245,11 @@ class _Machine:
 
         return load
 
-    def _require_set(self, b: Buffer, at: int) -> None:
+    def _require_set(self, b: KernelBuffer, at: int) -> None:
         if b in self.written and not self.written[b][at]:
             raise ValueError(f"{self.kernel.name}: scratch {b.name}[{at}] is read before it is set")
 
-    def _checked(self, b: Buffer, index: Any, what: str) -> int:
+    def _checked(self, b: KernelBuffer, index: Any, what: str) -> int:
         if not 0 <= index < b.size:
             raise IndexError(
                 f"{self.kernel.name}: {what} of {b.name}[{index}], which has {b.size} elements"

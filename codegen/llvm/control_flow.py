@@ -5,12 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
-from ..ir.loop_ir import Assign, Buffer, Mma, Register, Stmt, Store, Transpose, Update, walk
+from ..ir.loop_ir import Assign, KernelBuffer, Mma, Register, Stmt, Store, Transpose, Update, walk
 from .affine import Affine, bounds, multiple, total
 from .expressions import LlvmExpressions
 from .ir_builder import LlvmModule, Value
 
-Stored = frozenset[Buffer]
+Stored = frozenset[KernelBuffer]
 LoopBody = Callable[[Affine, list[Value]],
                     list[Value]]  # index, registers before -> registers after
 
@@ -51,18 +51,18 @@ class LlvmControlFlow(LlvmExpressions):
         changes = (s.register for s in walk(body) if isinstance(s, (Assign, Update)))
         return [r for r in dict.fromkeys(changes) if r in self.registers]
 
-    # Regions
+    # Scopes
 
     def enter(self, stores: Stored, pinned: bool = False) -> None:
-        """Opens a region; registers that are first assigned in it end with it."""
+        """Opens a scope; registers that are first assigned in it end with it."""
         self.open(stores, pinned)
         self._alive.append(set(self.registers))
         for buffer in stores:
             self.changed(buffer)
 
     def leave(self) -> None:
-        """Closes the innermost region; registers from outside keep their last values."""
-        stores = self.regions[-1].stored
+        """Closes the innermost scope; registers from outside keep their last values."""
+        stores = self.scopes[-1].stored
         self.close()
         alive = self._alive.pop()
         self.registers = {r: self.to_outer_level(v) for r, v in self.registers.items()
@@ -71,8 +71,8 @@ class LlvmControlFlow(LlvmExpressions):
             self.changed(buffer)
 
     def to_outer_level(self, v: Value) -> Value:
-        """A value of a region just closed, which now belongs to the enclosing region."""
-        return v._replace(level=self.depth) if v.level > self.depth else v
+        """A value of a scope just closed, which now belongs to the enclosing scope."""
+        return v._replace(depth=self.depth) if v.depth > self.depth else v
 
     def _number(self) -> int:
         self._numbers += 1

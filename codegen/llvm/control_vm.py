@@ -27,43 +27,44 @@ class Opcode(IntEnum):
     RET = 6  # number of the exit
 
 
-POSITION, ENDED, COUNTS = range(3)  # words at the start of the arena; counts of turns follow
-UNKNOWN, UNFINISHED = -1, -2  # as the end: the way was not recorded; work is left
+POSITION, ENDED, COUNTS = range(3)  # words at the start of the arena; counts of iterations follow
+UNKNOWN, UNFINISHED = -1, -2  # as the end: the outcome has no trace; work is left
 
-# A tree: orders, lists of arguments, where registers begin in the arena; whether to begin anew;
-# nanoseconds after which to return; counts of arguments, of registers, of loops; and where in the
-# arena there are the addresses of all, those of the arguments of one program, and its own arena.
+# An image: instructions, argument lists, offsets of the registers in the arena; 1 to begin at the
+# first instruction, 0 to resume; nanoseconds after which to return; the numbers of arguments, of
+# registers, of loops; and three offsets in the arena: of the table of all addresses, of the
+# addresses of one program's arguments, and of its own arena.
 CONTROL_VM = f"""{NUMBERS}
-%ways = type {{ptr, ptr, ptr, i64, i64, i64, i64, i64, i64, i64, i64}}
+%control_image = type {{ptr, ptr, ptr, i64, i64, i64, i64, i64, i64, i64, i64}}
 
 declare void @fusewire_run(ptr, ptr, ptr)
 declare void @llvm.memcpy.p0.p0.i64(ptr, ptr, i64, i1)
 declare void @llvm.memset.p0.i64(ptr, i8, i64, i1)
 
-; Follows the orders of a tree, from the first on or from where it was left.
-define void @fusewire_ways(ptr %self, ptr %table, ptr %arena) #0 {{
+; Executes the instructions of an image, from the first one or from the one where it returned.
+define void @fusewire_control(ptr %self, ptr %table, ptr %arena) #0 {{
 entry:
   %spent = alloca i64, align 8
   store i64 0, ptr %spent
-  %tree = load %ways, ptr %self
-  %orders = extractvalue %ways %tree, 0
-  %lists = extractvalue %ways %tree, 1
-  %offsets = extractvalue %ways %tree, 2
-  %fresh = extractvalue %ways %tree, 3
-  %budget = extractvalue %ways %tree, 4
-  %arguments = extractvalue %ways %tree, 5
-  %registers = extractvalue %ways %tree, 6
-  %loops = extractvalue %ways %tree, 7
-  %all.offset = extractvalue %ways %tree, 8
-  %part.offset = extractvalue %ways %tree, 9
-  %inner.offset = extractvalue %ways %tree, 10
+  %image = load %control_image, ptr %self
+  %instructions = extractvalue %control_image %image, 0
+  %lists = extractvalue %control_image %image, 1
+  %offsets = extractvalue %control_image %image, 2
+  %fresh = extractvalue %control_image %image, 3
+  %budget = extractvalue %control_image %image, 4
+  %arguments = extractvalue %control_image %image, 5
+  %registers = extractvalue %control_image %image, 6
+  %loops = extractvalue %control_image %image, 7
+  %all.offset = extractvalue %control_image %image, 8
+  %part.offset = extractvalue %control_image %image, 9
+  %inner.offset = extractvalue %control_image %image, 10
   %all = getelementptr i8, ptr %arena, i64 %all.offset
   %part = getelementptr i8, ptr %arena, i64 %part.offset
   %inner = getelementptr i8, ptr %arena, i64 %inner.offset
   %ended = getelementptr i64, ptr %arena, i64 {ENDED}
   store i64 {UNFINISHED}, ptr %ended
-  %given.bytes = shl i64 %arguments, 3
-  call void @llvm.memcpy.p0.p0.i64(ptr %all, ptr %table, i64 %given.bytes, i1 false)
+  %argument.bytes = shl i64 %arguments, 3
+  call void @llvm.memcpy.p0.p0.i64(ptr %all, ptr %table, i64 %argument.bytes, i1 false)
   %anew = icmp ne i64 %fresh, 0
   br i1 %anew, label %begin, label %resume
 resume:
@@ -76,38 +77,38 @@ begin:
   %own = getelementptr ptr, ptr %all, i64 %arguments
   br label %fill
 fill:
-  %r = phi i64 [0, %begin], [%r.up, %put]
+  %r = phi i64 [0, %begin], [%r.up, %fill.one]
   %r.more = icmp slt i64 %r, %registers
-  br i1 %r.more, label %put, label %next
-put:
-  %offset.place = getelementptr i64, ptr %offsets, i64 %r
-  %offset = load i64, ptr %offset.place
+  br i1 %r.more, label %fill.one, label %next
+fill.one:
+  %offset.slot = getelementptr i64, ptr %offsets, i64 %r
+  %offset = load i64, ptr %offset.slot
   %register = getelementptr i8, ptr %arena, i64 %offset
-  %register.place = getelementptr ptr, ptr %own, i64 %r
-  store ptr %register, ptr %register.place
+  %register.slot = getelementptr ptr, ptr %own, i64 %r
+  store ptr %register, ptr %register.slot
   %r.up = add i64 %r, 1
   br label %fill
 next:
   %i = phi i64 [%left, %resume], [0, %fill], [%up, %ran], [%up, %true], [%d, %false],
-               [%up, %swap], [%up, %copy], [%a, %again], [%up, %number]
+               [%up, %swap], [%up, %copy], [%a, %repeat], [%up, %scalar.op]
   %up = add i64 %i, 1
-  %order = getelementptr [5 x i64], ptr %orders, i64 %i
-  %a.place = getelementptr i64, ptr %order, i64 1
-  %b.place = getelementptr i64, ptr %order, i64 2
-  %c.place = getelementptr i64, ptr %order, i64 3
-  %d.place = getelementptr i64, ptr %order, i64 4
-  %what = load i64, ptr %order
-  %a = load i64, ptr %a.place
-  %b = load i64, ptr %b.place
-  %c = load i64, ptr %c.place
-  %d = load i64, ptr %d.place
-  switch i64 %what, label %end [
+  %instruction = getelementptr [5 x i64], ptr %instructions, i64 %i
+  %a.slot = getelementptr i64, ptr %instruction, i64 1
+  %b.slot = getelementptr i64, ptr %instruction, i64 2
+  %c.slot = getelementptr i64, ptr %instruction, i64 3
+  %d.slot = getelementptr i64, ptr %instruction, i64 4
+  %opcode = load i64, ptr %instruction
+  %a = load i64, ptr %a.slot
+  %b = load i64, ptr %b.slot
+  %c = load i64, ptr %c.slot
+  %d = load i64, ptr %d.slot
+  switch i64 %opcode, label %end [
     i64 {Opcode.RUN.value}, label %run
-    i64 {Opcode.BR_ZERO.value}, label %unless
+    i64 {Opcode.BR_ZERO.value}, label %br.zero
     i64 {Opcode.SWAP.value}, label %swap
     i64 {Opcode.COPY.value}, label %copy
-    i64 {Opcode.LOOP.value}, label %turn
-    i64 {Opcode.SCALAR.value}, label %number
+    i64 {Opcode.LOOP.value}, label %loop
+    i64 {Opcode.SCALAR.value}, label %scalar.op
   ]
 run:
   %list = getelementptr i64, ptr %lists, i64 %b
@@ -118,12 +119,12 @@ gather:
   br i1 %g.more, label %take, label %ran
 take:
   %g.up = add i64 %g, 1
-  %index.place = getelementptr i64, ptr %list, i64 %g
-  %index = load i64, ptr %index.place
-  %from.place = getelementptr ptr, ptr %all, i64 %index
-  %from = load ptr, ptr %from.place
-  %to.place = getelementptr ptr, ptr %part, i64 %g
-  store ptr %from, ptr %to.place
+  %index.slot = getelementptr i64, ptr %list, i64 %g
+  %index = load i64, ptr %index.slot
+  %from.slot = getelementptr ptr, ptr %all, i64 %index
+  %from = load ptr, ptr %from.slot
+  %to.slot = getelementptr ptr, ptr %part, i64 %g
+  store ptr %from, ptr %to.slot
   br label %gather
 ran:
   %program = inttoptr i64 %a to ptr
@@ -132,27 +133,27 @@ ran:
   %spent1 = add i64 %spent0, %d
   store i64 %spent1, ptr %spent
   br label %next
-unless:
-  %scalar.place = getelementptr ptr, ptr %all, i64 %a
-  %scalar = load ptr, ptr %scalar.place
-  br label %look
-look:
-  %k = phi i64 [0, %unless], [%k.up, %byte]
-  %bits = phi i8 [0, %unless], [%bits.more, %byte]
+br.zero:
+  %scalar.slot = getelementptr ptr, ptr %all, i64 %a
+  %scalar = load ptr, ptr %scalar.slot
+  br label %test
+test:
+  %k = phi i64 [0, %br.zero], [%k.up, %byte]
+  %bits = phi i8 [0, %br.zero], [%bits.more, %byte]
   %k.more = icmp slt i64 %k, %b
-  br i1 %k.more, label %byte, label %looked
+  br i1 %k.more, label %byte, label %tested
 byte:
   %k.up = add i64 %k, 1
-  %byte.place = getelementptr i8, ptr %scalar, i64 %k
-  %byte.there = load i8, ptr %byte.place
+  %byte.slot = getelementptr i8, ptr %scalar, i64 %k
+  %byte.there = load i8, ptr %byte.slot
   %shift.bytes = and i64 %k, 7
   %shift = shl i64 %shift.bytes, 3
   %mask.wide = lshr i64 %c, %shift
   %mask = trunc i64 %mask.wide to i8
   %counted = and i8 %byte.there, %mask
   %bits.more = or i8 %bits, %counted
-  br label %look
-looked:
+  br label %test
+tested:
   %is.false = icmp eq i8 %bits, 0
   br i1 %is.false, label %false, label %true
 true:
@@ -160,41 +161,41 @@ true:
 false:
   br label %next
 swap:
-  %one.place = getelementptr ptr, ptr %all, i64 %a
-  %other.place = getelementptr ptr, ptr %all, i64 %b
-  %one = load ptr, ptr %one.place
-  %other = load ptr, ptr %other.place
-  store ptr %other, ptr %one.place
-  store ptr %one, ptr %other.place
+  %one.slot = getelementptr ptr, ptr %all, i64 %a
+  %other.slot = getelementptr ptr, ptr %all, i64 %b
+  %one = load ptr, ptr %one.slot
+  %other = load ptr, ptr %other.slot
+  store ptr %other, ptr %one.slot
+  store ptr %one, ptr %other.slot
   br label %next
 copy:
-  %target.place = getelementptr ptr, ptr %all, i64 %a
-  %source.place = getelementptr ptr, ptr %all, i64 %b
-  %target = load ptr, ptr %target.place
-  %source = load ptr, ptr %source.place
+  %target.slot = getelementptr ptr, ptr %all, i64 %a
+  %source.slot = getelementptr ptr, ptr %all, i64 %b
+  %target = load ptr, ptr %target.slot
+  %source = load ptr, ptr %source.slot
   call void @llvm.memcpy.p0.p0.i64(ptr %target, ptr %source, i64 %c, i1 false)
   br label %next
-number:
-  %made.place = getelementptr ptr, ptr %all, i64 %b
-  %x.place = getelementptr ptr, ptr %all, i64 %c
-  %y.place = getelementptr ptr, ptr %all, i64 %d
-  %made = load ptr, ptr %made.place
-  %x = load ptr, ptr %x.place
-  %y = load ptr, ptr %y.place
-  %could = call i1 @number(i64 %a, ptr %made, ptr %x, ptr %y)
-  br i1 %could, label %next, label %failed
+scalar.op:
+  %result.slot = getelementptr ptr, ptr %all, i64 %b
+  %x.slot = getelementptr ptr, ptr %all, i64 %c
+  %y.slot = getelementptr ptr, ptr %all, i64 %d
+  %result = load ptr, ptr %result.slot
+  %x = load ptr, ptr %x.slot
+  %y = load ptr, ptr %y.slot
+  %computed = call i1 @number(i64 %a, ptr %result, ptr %x, ptr %y)
+  br i1 %computed, label %next, label %failed
 failed:
   store i64 {UNKNOWN}, ptr %ended
   ret void
-turn:
-  %count.place = getelementptr i64, ptr %arena, i64 %b
-  %count = load i64, ptr %count.place
+loop:
+  %count.slot = getelementptr i64, ptr %arena, i64 %b
+  %count = load i64, ptr %count.slot
   %count.up = add i64 %count, 1
-  store i64 %count.up, ptr %count.place
+  store i64 %count.up, ptr %count.slot
   %so.far = load i64, ptr %spent
   %enough = icmp sge i64 %so.far, %budget
-  br i1 %enough, label %leave, label %again
-again:
+  br i1 %enough, label %leave, label %repeat
+repeat:
   br label %next
 leave:
   store i64 %a, ptr %arena

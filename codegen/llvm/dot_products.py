@@ -108,7 +108,7 @@ def _plus_dot16(k: LlvmBuilder, total: Value, *pairs: Value) -> Value:
 def _halves(k: LlvmBuilder, words: Value, kind: str) -> Value:
     """The two numbers of each word as neighbouring lanes."""
     count = 2 * words.lanes
-    return k.instruction(f"bitcast {words.typed} to <{count} x {kind}>", kind, count, words.level)
+    return k.instruction(f"bitcast {words.typed} to <{count} x {kind}>", kind, count, words.depth)
 
 
 def _vector_by_vector(k: LlvmBuilder, one: Callable[..., Value], *values: Value) -> Value:
@@ -128,11 +128,11 @@ def _lanes(k: LlvmBuilder, x: Value, first: int, count: int) -> Value:
         return x
     selection = listed(range(first, first + count), "i32").typed
     text = f"shufflevector {x.typed}, {x.full} poison, {selection}"
-    return k.instruction(text, x.type, count, x.level)
+    return k.instruction(text, x.type, count, x.depth)
 
 
 def _concat(k: LlvmBuilder, x: Value, y: Value) -> Value:
     """The lanes of two vectors, those of the first in front."""
     selection = listed(range(2 * x.lanes), "i32").typed
     text = f"shufflevector {x.typed}, {y.typed}, {selection}"
-    return k.instruction(text, x.type, 2 * x.lanes, max(x.level, y.level))
+    return k.instruction(text, x.type, 2 * x.lanes, max(x.depth, y.depth))

@@ -14,11 +14,11 @@ import numpy as np
 
 from ..ir.loop_ir import (
     Assign,
-    Buffer,
     Call,
     For,
     If,
     Kernel,
+    KernelBuffer,
     Prefetch,
     Register,
     Stmt,
@@ -150,7 +150,8 @@ class LlvmEmitter(LlvmControlFlow):
                 masked_stores.by_intrinsic(self, "scatter", value, at, size, mask)
         self.changed(buffer)
 
-    def _is_nontemporal(self, buffer: Buffer, uniform: Affine, varying: dict[str, int]) -> bool:
+    def _is_nontemporal(self, buffer: KernelBuffer, uniform: Affine,
+                        varying: dict[str, int]) -> bool:
         """True if a vector store bypasses the caches: it must be unmasked and aligned."""
         if buffer not in self._streamed or varying != {LANE: 1} or self.mask() is not None:
             return False
@@ -188,11 +189,11 @@ class LlvmEmitter(LlvmControlFlow):
         cache = 3 if s.ahead * size <= _NEAR_BYTES else 2  # 3 is the innermost
         for line in range(0, self.lane.lanes * size, _CACHE_LINE_BYTES):
             text = f"getelementptr i8, {row.typed}, i64 {s.ahead * size + line}"
-            p = self.instruction(text, "ptr", 0, row.level)
+            p = self.instruction(text, "ptr", 0, row.depth)
             numbers = f"i32 {s.writes:d}, i32 {cache}, i32 1"
             self.raw(f"call void @llvm.prefetch.p0({p.typed}, {numbers})")
 
-    # A square block turned
+    # Transposed square blocks
 
     def _transpose(self, s: Transpose) -> None:
         if self.lane is not None:

@@ -7,10 +7,10 @@ import numpy as np
 from ...eager.arrays.dtypes import is_small
 from ..ir.loop_ir import (
     INT,
-    Buffer,
     Call,
     Const,
     Expr,
+    KernelBuffer,
     Load,
     Read,
     Register,
@@ -33,7 +33,7 @@ class LlvmExpressions(IndexValues):
     def __init__(self, module: LlvmModule) -> None:
         super().__init__(module)
         self.registers: dict[Register, Value] = {}
-        self.pointers: dict[Buffer, Value] = {}
+        self.pointers: dict[KernelBuffer, Value] = {}
         self._memo: dict[Expr, Remembered] = {}
 
     # Values
@@ -50,7 +50,7 @@ class LlvmExpressions(IndexValues):
         if self._facts[e].depth > _MAX_RECURSION_DEPTH:
             self._from_leaves(e)
         value = self._make(e)
-        return self.remember(self._memo, e, value, value.level)  # type: ignore[no-any-return]
+        return self.remember(self._memo, e, value, value.depth)  # type: ignore[no-any-return]
 
     def _from_leaves(self, e: Expr) -> None:
         """Evaluates the sub-expressions of `e` first, the shallow before the deep."""
@@ -64,7 +64,7 @@ class LlvmExpressions(IndexValues):
         for x in sorted(pending, key=lambda x: self._facts[x].depth):
             if x is not e and not isinstance(x, Const) and self.recall(self._memo, x) is None:
                 value = self._make(x)
-                self.remember(self._memo, x, value, value.level)
+                self.remember(self._memo, x, value, value.depth)
 
     def _make(self, e: Expr) -> Value:
         if isinstance(e, Read):
@@ -91,23 +91,23 @@ class LlvmExpressions(IndexValues):
 
     # Memory
 
-    def pointer(self, buffer: Buffer, a: Affine) -> Value:
-        """The address of an element: one step for each level that the index depends on."""
+    def pointer(self, buffer: KernelBuffer, a: Affine) -> Value:
+        """The address of an element: one step for each depth that the index depends on."""
         base = self.pointers[buffer]
-        levels: dict[int, dict[str, int]] = {}
+        depths: dict[int, dict[str, int]] = {}
         for name, coefficient in a.terms.items():
-            levels.setdefault(self.atoms[name].value.level, {})[name] = coefficient
-        for level in sorted(levels):
-            base = self._step(base, buffer, self.uniform_sum(Affine(levels[level])))
+            depths.setdefault(self.atoms[name].value.depth, {})[name] = coefficient
+        for depth in sorted(depths):
+            base = self._step(base, buffer, self.uniform_sum(Affine(depths[depth])))
         if a.constant:
             base = self._step(base, buffer, constant(a.constant, "i64"))
         return base
 
-    def _step(self, base: Value, buffer: Buffer, offset: Value) -> Value:
+    def _step(self, base: Value, buffer: KernelBuffer, offset: Value) -> Value:
         text = f"getelementptr inbounds {memory_type(buffer)}, {base.typed}, {offset.typed}"
-        return self.instruction(text, "ptr", offset.lanes, max(base.level, offset.level))
+        return self.instruction(text, "ptr", offset.lanes, max(base.depth, offset.depth))
 
-    def addresses(self, buffer: Buffer, a: Affine) -> Value:
+    def addresses(self, buffer: KernelBuffer, a: Affine) -> Value:
         """The addresses of one element for each lane."""
         uniform, varying = self.parts(a)
         if varying:
@@ -131,14 +131,14 @@ class LlvmExpressions(IndexValues):
             return a or b
         return self.binary("and", a, b)
 
-    def memory_level(self, buffer: Buffer, *values: Value) -> int:
-        """The outermost level for a load: after all stores to its buffer, and inside its branches.
+    def memory_depth(self, buffer: KernelBuffer, *values: Value) -> int:
+        """The outermost depth for a load: after all stores to its buffer, and inside its branches.
         """
-        level = max(self.regions[-1].pin, *(v.level for v in values))
-        for depth in range(self.depth, level, -1):
-            if buffer in self.regions[depth].stored:
-                return depth
-        return level
+        depth = max(self.scopes[-1].pin, *(v.depth for v in values))
+        for inner in range(self.depth, depth, -1):
+            if buffer in self.scopes[inner].stored:
+                return inner
+        return depth
 
     def load(self, e: Load) -> Value:
         """The loaded element, or one per lane if its index or its mask differs between lanes."""
@@ -185,7 +185,7 @@ class LlvmExpressions(IndexValues):
         elements = self._fetch(e.buffer, text, wide, p, spread_mask, other)
         numbers = ", ".join(f"i32 {n * step}" for n in range(lanes))
         text = f"shufflevector {elements.typed}, {full} poison, <{lanes} x i32> <{numbers}>"
-        return self.instruction(text, kind, lanes, elements.level)
+        return self.instruction(text, kind, lanes, elements.depth)
 
     def _spread_mask(self, mask: Value, step: int) -> Value:
         """The mask with `step` - 1 off lanes inserted behind each lane."""
@@ -193,25 +193,25 @@ class LlvmExpressions(IndexValues):
         indices = ", ".join(f"i32 {n}" for n in numbers)
         text = f"shufflevector {mask.typed}, {mask.full} zeroinitializer, " \
             f"<{len(numbers)} x i32> <{indices}>"
-        return self.instruction(text, "i1", len(numbers), mask.level)
+        return self.instruction(text, "i1", len(numbers), mask.depth)
 
     def other(self, e: Load) -> Value:
         """The value of a load where its mask is false."""
         return constant(0, type_of(e.dtype)) if e.other is None else self.value(e.other)
 
-    def _fetch(self, buffer: Buffer, text: str, lanes: int, *values: Value) -> Value:
-        level = self.memory_level(buffer, *values)
+    def _fetch(self, buffer: KernelBuffer, text: str, lanes: int, *values: Value) -> Value:
+        depth = self.memory_depth(buffer, *values)
         key = (text, self._changed.get(buffer, 0))
-        value = self.instruction(text, memory_type(buffer), lanes, level, key)
+        value = self.instruction(text, memory_type(buffer), lanes, depth, key)
         return self._from_memory(value, buffer)
 
-    def _from_memory(self, value: Value, buffer: Buffer) -> Value:
+    def _from_memory(self, value: Value, buffer: KernelBuffer) -> Value:
         """Converts an element from its memory format to its register format."""
         if is_small(buffer.dtype):
             return half.from_memory(self, value, buffer.dtype)
         return self.compare("ne", value, 0) if buffer.dtype.kind == "b" else value
 
-    def to_memory(self, value: Value, buffer: Buffer) -> Value:
+    def to_memory(self, value: Value, buffer: KernelBuffer) -> Value:
         """Converts a value from its register format to the buffer's memory format."""
         if is_small(buffer.dtype):
             return half.to_memory(self, value, buffer.dtype)
@@ -257,16 +257,16 @@ class LlvmExpressions(IndexValues):
             return None
         buffer, lanes = first.buffer, self.lanes() if varying else 0
         p = self.pointer(buffer, uniform)
-        level, changed = self.memory_level(buffer, p), self._changed.get(buffer, 0)
+        depth, changed = self.memory_depth(buffer, p), self._changed.get(buffer, 0)
         kind, size = memory_type(buffer), buffer.dtype.itemsize
         count = count_per_word * max(1, lanes)
         text = f"load {vector(kind, count)}, {p.typed}, align {size}"
-        both = self.instruction(text, kind, count, level, (text, changed))
+        both = self.instruction(text, kind, count, depth, (text, changed))
         if kind == "i8" and count_per_word == 2:
             how = "sext" if buffer.dtype.kind == "i" else "zext"
-            both = self.instruction(f"{how} {both.typed} to <{count} x i16>", "i16", count, level)
+            both = self.instruction(f"{how} {both.typed} to <{count} x i16>", "i16", count, depth)
         return self.instruction(f"bitcast {both.typed} to {vector('i32', lanes)}", "i32", lanes,
-                                level)
+                                depth)
 
     def _load_row(self, e: Load, index: Affine, mask: Value | None) -> Value:
         lanes = self.lanes()
@@ -307,7 +307,7 @@ class LlvmExpressions(IndexValues):
         return self._fetch(e.buffer, text, lanes, p, mask, other)
 
 
-def memory_type(buffer: Buffer) -> str:
+def memory_type(buffer: KernelBuffer) -> str:
     """The LLVM type of an element in memory: i8 for a bool, i16 for a small float."""
     if is_small(buffer.dtype):
         return "i16"
@@ -315,4 +315,5 @@ def memory_type(buffer: Buffer) -> str:
     return "i8" if kind == "i1" else kind
 
 
-SPARE = Buffer("spare", np.dtype("int64"), 1, scratch=True)  # read in place of what must not be
+SPARE = KernelBuffer("spare", np.dtype("int64"), 1,
+                     scratch=True)  # read in place of what must not be

@@ -24,10 +24,10 @@ class IndexFacts(NamedTuple):
 
 
 class Remembered(NamedTuple):
-    """The value of an expression; valid while its region is open and its operands are unchanged."""
+    """The value of an expression; valid while its scope is open and its operands are unchanged."""
 
     value: Any
-    level: int
+    depth: int
     identity: int
     clock: int
 
@@ -95,9 +95,9 @@ class IndexValues(LlvmBuilder):
 
     def recall(self, memo: dict[Expr, Remembered], e: Expr) -> Any:
         hit = memo.get(e)
-        if hit is None or hit.level >= len(self.regions):
+        if hit is None or hit.depth >= len(self.scopes):
             return None
-        if self.regions[hit.level].identity != hit.identity:
+        if self.scopes[hit.depth].identity != hit.identity:
             return None
         changed, clock = self._changed, hit.clock
         for thing in self._facts[e].reads:
@@ -105,8 +105,8 @@ class IndexValues(LlvmBuilder):
                 return None
         return hit.value
 
-    def remember(self, memo: dict[Expr, Remembered], e: Expr, value: Any, level: int) -> Any:
-        memo[e] = Remembered(value, level, self.regions[level].identity, self.clock)
+    def remember(self, memo: dict[Expr, Remembered], e: Expr, value: Any, depth: int) -> Any:
+        memo[e] = Remembered(value, depth, self.scopes[depth].identity, self.clock)
         return value
 
     def value(self, e: Expr) -> Value:
@@ -135,8 +135,8 @@ class IndexValues(LlvmBuilder):
         if hit is not None:
             return hit
         total = self._sum(e)
-        level = max((self.atoms[n].value.level for n in total.terms), default=0)
-        return self.remember(self._sums, e, total, level)  # type: ignore[no-any-return]
+        depth = max((self.atoms[n].value.depth for n in total.terms), default=0)
+        return self.remember(self._sums, e, total, depth)  # type: ignore[no-any-return]
 
     def _sum(self, e: Expr) -> Affine:
         if isinstance(e, Var):
@@ -173,7 +173,7 @@ class IndexValues(LlvmBuilder):
             self.atoms[value.text] = Atom(value, low, high)
             return Affine({value.text: 1})
         current = self.atoms.get(value.text, Atom(value, low, high))
-        self.atoms[value.text] = current._replace(value=value)  # its level may have changed
+        self.atoms[value.text] = current._replace(value=value)  # its depth may have changed
         return Affine({value.text: 1})
 
     def _product(self, op: str, x: Affine, y: Affine) -> Affine:
@@ -262,7 +262,7 @@ class IndexValues(LlvmBuilder):
     def uniform_sum(self, a: Affine) -> Value:
         if not a.terms:
             return constant(a.constant, "i64")
-        terms = sorted(a.terms.items(), key=lambda t: (self.atoms[t[0]].value.level, t[0]))
+        terms = sorted(a.terms.items(), key=lambda t: (self.atoms[t[0]].value.depth, t[0]))
         value: Value | None = None
         for name, coefficient in terms:
             term = self._times(self.atoms[name].value, coefficient)

@@ -1,10 +1,10 @@
-"""Writes LLVM IR as text: values, nested regions of code, and instructions that are hoisted as they
+"""Writes LLVM IR as text: values, nested scopes of code, and instructions that are hoisted as they
 are written.
 
-Every value has a *level*: the depth of the innermost open region (loop, branch) that its operands
-belong to. An instruction is written at the level of its operands, in front of all regions that it
-does not depend on, and the same instruction with the same operands is written once. So loop
-invariants are hoisted and common sub-expressions merged while the text is written.
+Every value has a *depth*: that of the innermost open scope (loop, branch) that its operands belong
+to. An instruction is written at the depth of its operands, in front of all scopes that it does not
+depend on, and the same instruction with the same operands is written once. So loop invariants are
+hoisted and common sub-expressions merged while the text is written.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ _SUFFIX = {"float": "f32", "double": "f64", "half": "f16", "ptr": "p0"}
 
 
 class Value(NamedTuple):
-    """An operand: its text, the LLVM type of one lane, the lanes (0: a scalar), its level."""
+    """An operand: its text, the LLVM type of one lane, the lanes (0: a scalar), its depth."""
 
     text: str
     type: str
     lanes: int = 0
-    level: int = 0
+    depth: int = 0
 
     @property
     def full(self) -> str:
@@ -114,7 +114,7 @@ class LlvmModule:
         return "\n".join([*parts, f"attributes #0 = {{ {self.target.attributes} }}", ""])
 
 
-class LlvmRegion:
+class CodeScope:
     """An open loop body, branch or block: its preheader, its text, and the values available in it.
     """
 
@@ -123,7 +123,7 @@ class LlvmRegion:
     def __init__(self, before: list[str], stored: frozenset[Any], pin: int) -> None:
         self.before = before
         self.stored = stored
-        self.pin = pin  # loads and floats are not moved out of this enclosing region
+        self.pin = pin  # loads and floats are not moved out of this enclosing scope
         self.known: dict[Any, Value] = {}
         self.identity = next(self._identities)
 
@@ -134,28 +134,28 @@ class LlvmBuilder:
     def __init__(self, module: LlvmModule) -> None:
         self.module = module
         self.lines: list[str | list[str]] = []
-        self.regions = [LlvmRegion([], frozenset(), 0)]
+        self.scopes = [CodeScope([], frozenset(), 0)]
         self.label = "entry"
         self._names = 0
         self._narrow: dict[tuple[str, str], Value] = {}  # what a widened integer was made of
 
-    # Regions
+    # Scopes
 
     @property
     def depth(self) -> int:
-        """The level of the innermost open region."""
-        return len(self.regions) - 1
+        """The depth of the innermost open scope."""
+        return len(self.scopes) - 1
 
     def open(self, stored: frozenset[Any] = frozenset(), pinned: bool = False) -> None:
-        """Opens a region here; `pinned` when it may not run or runs under a mask."""
+        """Opens a scope here; `pinned` when it may not run or runs under a mask."""
         before: list[str] = []
         self.lines.append(before)
-        pin = len(self.regions) if pinned else self.regions[-1].pin
-        self.regions.append(LlvmRegion(before, stored, pin))
+        pin = len(self.scopes) if pinned else self.scopes[-1].pin
+        self.scopes.append(CodeScope(before, stored, pin))
 
     def close(self) -> None:
-        """Closes the innermost region."""
-        self.regions.pop()
+        """Closes the innermost scope."""
+        self.scopes.pop()
 
     def body(self) -> str:
         """All that was written, as text."""
@@ -183,23 +183,22 @@ class LlvmBuilder:
         """Writes one instruction here."""
         self.lines.append("  " + text)
 
-    def instruction(self, text: str, kind: str, lanes: int, level: int, key: Any = None) -> Value:
-        """The value of an instruction, written at its level unless an equal one is available."""
-        region = self.regions[level]
-        hit = region.known.get(key or text)
+    def instruction(self, text: str, kind: str, lanes: int, depth: int, key: Any = None) -> Value:
+        """The value of an instruction, written at its depth unless an equal one is available."""
+        scope = self.scopes[depth]
+        hit = scope.known.get(key or text)
         if hit is None:
             name = self.fresh()
-            depth = len(self.regions) - 1
-            lines: list[Any] = self.lines if level == depth else self.regions[level + 1].before
+            lines: list[Any] = self.lines if depth == self.depth else self.scopes[depth + 1].before
             lines.append(f"  {name} = {text}")
-            hit = region.known[key or text] = Value(name, kind, lanes, level)
+            hit = scope.known[key or text] = Value(name, kind, lanes, depth)
         return hit
 
-    def emit(self, text: str, kind: str, lanes: int, level: int) -> Value:
+    def emit(self, text: str, kind: str, lanes: int, depth: int) -> Value:
         """Like `instruction`, but a costly instruction is not hoisted out of a branch."""
         if kind in FLOATS:
-            level = max(level, self.regions[-1].pin)
-        return self.instruction(text, kind, lanes, level)
+            depth = max(depth, self.scopes[-1].pin)
+        return self.instruction(text, kind, lanes, depth)
 
     def wide(self, x: Value, lanes: int) -> Value:
         """The same value in each lane."""
@@ -209,10 +208,10 @@ class LlvmBuilder:
             return Value(_constant_text(x.text, x.type, lanes), x.type, lanes)
         full = vector(x.type, lanes)
         one = self.instruction(f"insertelement {full} poison, {x.typed}, i64 0", x.type, lanes,
-                               x.level)
+                               x.depth)
         zeros = f"<{lanes} x i32> zeroinitializer"
         text = f"shufflevector {one.typed}, {full} poison, {zeros}"
-        return self.instruction(text, x.type, lanes, x.level)
+        return self.instruction(text, x.type, lanes, x.depth)
 
     def match(self, *xs: Value | float) -> list[Value]:
         """Operands brought to the same number of lanes; Python numbers take the others' type."""
@@ -234,7 +233,7 @@ class LlvmBuilder:
         x, y = self.match(a, b)
         op = "fcmp" if x.type in FLOATS else "icmp"
         text = f"{op} {predicate} {x.full} {x.text}, {y.text}"
-        return self.emit(text, "i1", x.lanes, max(x.level, y.level))
+        return self.emit(text, "i1", x.lanes, max(x.depth, y.depth))
 
     def select(self, condition: Value, a: Value | float, b: Value | float) -> Value:
         """a where the condition holds, else b; a scalar condition chooses whole vectors."""
@@ -243,15 +242,15 @@ class LlvmBuilder:
         x, y = self.match(a, b)
         if condition.lanes:
             x, y = self.wide(x, condition.lanes), self.wide(y, condition.lanes)
-        level = max(condition.level, x.level, y.level)
+        depth = max(condition.depth, x.depth, y.depth)
         text = f"select {condition.typed}, {x.typed}, {y.typed}"
-        return self.emit(text, x.type, x.lanes, level)
+        return self.emit(text, x.type, x.lanes, depth)
 
     def cast(self, op: str, x: Value, kind: str) -> Value:
         """A conversion instruction such as "sext"; nothing when the type is the same."""
         if x.type == kind:
             return x
-        return self.emit(f"{op} {x.typed} to {vector(kind, x.lanes)}", kind, x.lanes, x.level)
+        return self.emit(f"{op} {x.typed} to {vector(kind, x.lanes)}", kind, x.lanes, x.depth)
 
     def integer(self, x: Value, kind: str, signed: bool = True) -> Value:
         """An integer widened or narrowed."""
@@ -279,7 +278,7 @@ class LlvmBuilder:
         half = x.lanes // 2
         numbers = ", ".join(f"i32 {first + lane}" for lane in range(half))
         return self.emit(f"shufflevector {x.typed}, {x.full} poison, <{half} x i32> <{numbers}>",
-                         x.type, half, x.level)
+                         x.type, half, x.depth)
 
     def call(
         self, name: str, xs: list[Value], kind: str, lanes: int, flags: str = "", helper: str = ""
@@ -291,8 +290,8 @@ class LlvmBuilder:
         elif name not in self.module.helpers:
             self.module.declare(full, name, (x.full for x in xs))
         args = ", ".join(x.typed for x in xs)
-        level = max((x.level for x in xs), default=0)
-        return self.emit(f"call {flags}{full} @{name}({args})", kind, lanes, level)
+        depth = max((x.depth for x in xs), default=0)
+        return self.emit(f"call {flags}{full} @{name}({args})", kind, lanes, depth)
 
 
 def suffix(x: Value) -> str:

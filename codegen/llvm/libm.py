@@ -42,7 +42,7 @@ def outlined(k: LlvmBuilder, name: str, xs: list[Value], write: Callable[..., Va
     helper = f"fw.{name}.{suffix(xs[0])}"
     if helper not in k.module.helpers:
         inner = LlvmBuilder(k.module)
-        parameters = [x._replace(text=f"%x{j}", level=0) for j, x in enumerate(xs)]
+        parameters = [x._replace(text=f"%x{j}", depth=0) for j, x in enumerate(xs)]
         result = write(inner, *parameters)
         head = ", ".join(x.typed for x in parameters)
         k.module.helpers[helper] = (

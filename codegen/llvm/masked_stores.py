@@ -34,7 +34,7 @@ def opaque(k: LlvmBuilder, x: Value) -> Value:
     """The same scalar integer, hidden from LLVM's optimizer; this takes no instruction."""
     if not k.module.target.x86:
         return x
-    return k.instruction(f'call {x.type} asm "", "=r,0"({x.typed})', x.type, 0, x.level)
+    return k.instruction(f'call {x.type} asm "", "=r,0"({x.typed})', x.type, 0, x.depth)
 
 
 def unknown(k: LlvmBuilder, mask: Value, size: int) -> Value:
@@ -53,6 +53,6 @@ def _listed(mask: Value) -> list[int] | None:
 
 
 def _store_lane(k: LlvmBuilder, value: Value, p: Value, size: int, lane: int) -> None:
-    element = k.instruction(f"extractelement {value.typed}, i64 {lane}", value.type, 0, value.level)
-    at = k.instruction(f"getelementptr i8, {p.typed}, i64 {lane * size}", "ptr", 0, p.level)
+    element = k.instruction(f"extractelement {value.typed}, i64 {lane}", value.type, 0, value.depth)
+    at = k.instruction(f"getelementptr i8, {p.typed}, i64 {lane * size}", "ptr", 0, p.depth)
     k.raw(f"store {element.typed}, {at.typed}, align {size}")

@@ -16,7 +16,7 @@ from .ir_builder import LlvmBuilder, Value, constant, suffix
 from .libm import corrected, outlined, per_lane
 from .math64 import clamp, fma, log1p_of, polynomial, tanh_of
 
-Function = Callable[..., Value]
+MathFunction = Callable[..., Value]
 
 _MAGIC = 12582912.0  # 1.5 * 2**23: added to a small number, it leaves the nearest integer
 _MAGIC_BITS = 0x4B400000
@@ -185,7 +185,7 @@ def _sin_cos(k: LlvmBuilder, r: Value) -> tuple[Value, Value]:
     return fma(k, sine, r, r), polynomial(k, square, _COS)
 
 
-def _wave(name: str, shift: int) -> Function:
+def _wave(name: str, shift: int) -> MathFunction:
     """sin, or cos as sin shifted by a quarter turn."""
 
     def write(k: LlvmBuilder, x: Value) -> Value:
@@ -278,10 +278,10 @@ def _acos(k: LlvmBuilder, x: Value) -> Value:
     return k.select(large, outer, inner)
 
 
-# The choice between ways
+# The choice between implementations
 
 
-def _through_double(function: Function) -> Function:
+def _through_double(function: MathFunction) -> MathFunction:
     """A function of float32 computed in float64."""
 
     def write(k: LlvmBuilder, *xs: Value) -> Value:
@@ -291,7 +291,7 @@ def _through_double(function: Function) -> Function:
     return write
 
 
-_FLOAT: dict[str, Function] = {
+_FLOAT: dict[str, MathFunction] = {
     "exp": _exp, "exp2": _exp2, "expm1": _expm1, "tanh": _tanh, "erf": _erf,
     "log": _log, "log2": _log2, "log10": _log10, "log1p": _log1p,
     "sin": _wave("sin", 0), "cos": _wave("cos", 1), "tan": _tan,
@@ -301,7 +301,7 @@ _FLOAT: dict[str, Function] = {
 _LONG = frozenset(("pow", "sinh", "cosh", "asinh", "acosh", "atanh"))
 
 
-def function(name: str) -> Function:
+def function(name: str) -> MathFunction:
     """The function of that name, of floats of any size, scalars or vectors."""
 
     def call(k: LlvmBuilder, *args: Value | float) -> Value:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 
 from .ir_builder import LlvmBuilder, Value, constant
 
-Function = Callable[..., Value]
+MathFunction = Callable[..., Value]
 
 _MAGIC = 6755399441055744.0  # 1.5 * 2**52
 _MAGIC_BITS = 0x4338000000000000
@@ -51,7 +51,7 @@ def log_special(k: LlvmBuilder, x: Value, result: Value) -> Value:
     return k.select(k.compare("oeq", x, 0.0), float("-inf"), result)
 
 
-def log1p_of(k: LlvmBuilder, x: Value, log: Function) -> Value:
+def log1p_of(k: LlvmBuilder, x: Value, log: MathFunction) -> Value:
     """log(1 + x), corrected by the rounding error of the sum."""
     u = k.binary("fadd", x, 1.0)
     lost = k.binary("fdiv", k.binary("fsub", x, k.binary("fsub", u, 1.0)), u)
@@ -59,7 +59,7 @@ def log1p_of(k: LlvmBuilder, x: Value, log: Function) -> Value:
     return k.intrinsic("copysign", k.binary("fadd", log(k, u), lost), x)
 
 
-def tanh_of(k: LlvmBuilder, x: Value, limit: float, expm1: Function) -> Value:
+def tanh_of(k: LlvmBuilder, x: Value, limit: float, expm1: MathFunction) -> Value:
     """tanh, which is 1 beyond the limit, as t / (t + 2) with t = exp(2|x|) - 1."""
     a = k.intrinsic("fabs", x)
     a = k.select(k.compare("ogt", a, limit), limit, a)
@@ -198,7 +198,7 @@ def _pow(k: LlvmBuilder, x: Value, y: Value) -> Value:
     whole = k.compare("oeq", k.intrinsic("trunc", y), y)
     odd = k.binary("and", whole, k.compare("une", k.intrinsic("trunc", half), half))
     negative = k.compare("slt", k.cast("bitcast", x, "i64"), 0)
-    flipped = k.emit(f"fneg {result.typed}", result.type, result.lanes, result.level)
+    flipped = k.emit(f"fneg {result.typed}", result.type, result.lanes, result.depth)
     result = k.select(k.binary("and", negative, odd), flipped, result)
     nowhere = k.binary(
         "and", k.compare("olt", x, 0.0), k.compare("one", k.intrinsic("trunc", y), y)
@@ -212,11 +212,11 @@ def _pow(k: LlvmBuilder, x: Value, y: Value) -> Value:
     return k.select(k.binary("or", one, unit), 1.0, result)
 
 
-DOUBLE: dict[str, Function] = {
+DOUBLE: dict[str, MathFunction] = {
     "exp": exp, "expm1": expm1, "log": log, "log2": log2, "log10": log10, "log1p": log1p,
     "tanh": tanh,
 }  # fmt: skip
-FOR_FLOAT: dict[str, Function] = {
+FOR_FLOAT: dict[str, MathFunction] = {
     "sinh": _sinh, "cosh": _cosh, "asinh": _asinh, "acosh": _acosh, "atanh": _atanh,
     "hypot": _hypot, "pow": _pow,
 }  # fmt: skip

@@ -104,9 +104,9 @@ _DECLARED = "".join(f"declare {{i64, i1}} @llvm.s{op}.with.overflow.i64(i64, i64
 NUMBERS = f"""
 {_DECLARED}
 ; Computes a number from one or two; whether it could.
-define internal i1 @number(i64 %what, ptr %target, ptr %x, ptr %y) #0 {{
+define internal i1 @number(i64 %operation, ptr %target, ptr %x, ptr %y) #0 {{
 entry:
-  switch i64 %what, label %unknown [
+  switch i64 %operation, label %unknown [
 {_SWITCH}
   ]
 unknown:

@@ -27,8 +27,8 @@ RUN = """
 ; number.
 define void @fusewire_run(ptr %self, ptr %table, ptr %arena) #0 {
 entry:
-  %block.place = getelementptr %program, ptr %self, i64 0, i32 3
-  %block = load i64, ptr %block.place
+  %block.slot = getelementptr %program, ptr %self, i64 0, i32 3
+  %block = load i64, ptr %block.slot
   %whole = icmp eq i64 %block, 0
   br i1 %whole, label %once, label %blocks
 once:
@@ -44,9 +44,9 @@ blocks:
 ; Runs a program for rows on a table of arguments; `pair` is the program and the number of rows.
 define void @fusewire_rows(ptr %pair, ptr %table, ptr %arena) #0 {
 entry:
-  %rows.place = getelementptr i64, ptr %pair, i64 1
+  %rows.slot = getelementptr i64, ptr %pair, i64 1
   %self = load ptr, ptr %pair
-  %rows = load i64, ptr %rows.place
+  %rows = load i64, ptr %rows.slot
   call void @blocks(ptr %self, ptr %table, i64 %rows)
   ret void
 }
@@ -55,10 +55,10 @@ entry:
 define internal void @blocks(ptr %self, ptr %table, i64 %rows) #0 {
 entry:
   %job = alloca [3 x ptr], align 16
-  %block.place = getelementptr %program, ptr %self, i64 0, i32 3
-  %cost.place = getelementptr %program, ptr %self, i64 0, i32 4
-  %block = load i64, ptr %block.place
-  %cost = load i64, ptr %cost.place
+  %block.slot = getelementptr %program, ptr %self, i64 0, i32 3
+  %cost.slot = getelementptr %program, ptr %self, i64 0, i32 4
+  %block = load i64, ptr %block.slot
+  %cost = load i64, ptr %cost.slot
   %less = sub i64 %block, 1
   %more = add i64 %rows, %less
   %tasks = sdiv i64 %more, %block
@@ -80,12 +80,12 @@ entry:
   %job.rows = getelementptr ptr, ptr %job, i64 2
   %table = load ptr, ptr %job.table
   %rows = load i64, ptr %job.rows
-  %block.place = getelementptr %program, ptr %self, i64 0, i32 3
-  %arguments.place = getelementptr %program, ptr %self, i64 0, i32 5
-  %strides.place = getelementptr %program, ptr %self, i64 0, i32 6
-  %block = load i64, ptr %block.place
-  %arguments = load i64, ptr %arguments.place
-  %strides = load ptr, ptr %strides.place
+  %block.slot = getelementptr %program, ptr %self, i64 0, i32 3
+  %arguments.slot = getelementptr %program, ptr %self, i64 0, i32 5
+  %strides.slot = getelementptr %program, ptr %self, i64 0, i32 6
+  %block = load i64, ptr %block.slot
+  %arguments = load i64, ptr %arguments.slot
+  %strides = load ptr, ptr %strides.slot
   %moved = alloca ptr, i64 %arguments, align 16
   %last = sub i64 %rows, %block
   %next = mul i64 %number, %block
@@ -100,8 +100,8 @@ move:
   %up = add i64 %i, 1
   %from = getelementptr ptr, ptr %table, i64 %i
   %base = load ptr, ptr %from
-  %stride.place = getelementptr i64, ptr %strides, i64 %i
-  %stride = load i64, ptr %stride.place
+  %stride.slot = getelementptr i64, ptr %strides, i64 %i
+  %stride = load i64, ptr %stride.slot
   %bytes = mul i64 %start, %stride
   %address = getelementptr i8, ptr %base, i64 %bytes
   %to = getelementptr ptr, ptr %moved, i64 %i
@@ -115,10 +115,10 @@ run:
 ; All steps of a program.
 define internal void @all(ptr %self, ptr %table, ptr %arena) #0 {
 entry:
-  %first.place = getelementptr %program, ptr %self, i64 0, i32 7
-  %end.place = getelementptr %program, ptr %self, i64 0, i32 8
-  %first = load i64, ptr %first.place
-  %end = load i64, ptr %end.place
+  %first.slot = getelementptr %program, ptr %self, i64 0, i32 7
+  %end.slot = getelementptr %program, ptr %self, i64 0, i32 8
+  %first = load i64, ptr %first.slot
+  %end = load i64, ptr %end.slot
   call void @fusewire_steps(ptr %self, ptr %table, ptr %arena, i64 %first, i64 %end)
   ret void
 }

@@ -68,7 +68,7 @@ def _from_float(k: LlvmBuilder, v: Value, to: DType) -> Value:
     middle = "i64" if to.itemsize == 8 or (unsigned and to.itemsize == 4) else "i32"
     v = k.cast("fptoui" if unsigned and to.itemsize == 8 else "fptosi", v, middle)
     # What does not fit is poison to LLVM; frozen it is merely some number, as in NumPy.
-    v = k.instruction(f"freeze {v.typed}", v.type, v.lanes, v.level)
+    v = k.instruction(f"freeze {v.typed}", v.type, v.lanes, v.depth)
     return k.integer(v, kind)
 
 
@@ -143,7 +143,7 @@ def classify(predicate: str, integers: bool) -> Row:
 
 def _neg(k: LlvmBuilder, t: DType, x: Value) -> Value:
     if t.kind == "f":
-        return k.emit(f"fneg {x.typed}", x.type, x.lanes, x.level)
+        return k.emit(f"fneg {x.typed}", x.type, x.lanes, x.depth)
     return k.binary("sub", 0, x)
 
 

@@ -64,8 +64,9 @@ def program_text(calls: Sequence[tuple[ProgramStep, str]], rows: RowBlocks,
         records.append(f"%step {{ptr @{task}, {fields}}}")
     max_slots = max((len(step.slots) for step, _ in calls), default=0)
     return _TYPES + _PROGRAM.format(
-        most=max(max_slots, 1), records=", ".join(records), count=len(records), kept=prologue_steps,
-        places=", ".join(slot_texts), slots=len(slot_texts), block=rows.block,
+        most=max(max_slots, 1), records=", ".join(records), count=len(records),
+        prologue=prologue_steps,
+        slot_list=", ".join(slot_texts), slots=len(slot_texts), block=rows.block,
         cost=max(int(rows.cost), 1), arguments=len(rows.strides),
         strides=", ".join(f"i64 {n}" for n in rows.strides))
 
@@ -79,9 +80,9 @@ def _cost(kernel: Kernel) -> int:
     return 0 if kernel.cost < PARALLEL_NANOSECONDS else min(int(kernel.cost), 1 << 60)
 
 
-# A step: task, tasks, cost, first place, end of places. A place: the number of an argument, or -1
-# for the arena, and bytes from there on. A program: steps, places, most places of a step, rows of a
-# block or 0, its cost, number of arguments, their strides, the first step, the end of steps.
+# A step: task, tasks, cost, first slot, end of slots. A slot: the number of an argument, or -1 for
+# the arena, and bytes from there on. A program: steps, slots, most slots of a step, rows of a block
+# or 0, its cost, number of arguments, their strides, the first step, the end of steps.
 _TYPES = """%step = type {ptr, i64, i64, i64, i64}
 %program = type {ptr, ptr, i64, i64, i64, i64, ptr, i64, i64}
 """
@@ -91,14 +92,14 @@ BLOCK_ROWS_OFFSET = 24
 
 _PROGRAM = """
 @list = internal constant [{count} x %step] [{records}], align 16
-@places = internal constant [{slots} x {{i64, i64}}] [{places}], align 16
+@slots = internal constant [{slots} x {{i64, i64}}] [{slot_list}], align 16
 @strides = internal constant [{arguments} x i64] [{strides}], align 16
 @program = constant %program {{
-  ptr @list, ptr @places, i64 {most}, i64 {block}, i64 {cost}, i64 {arguments}, ptr @strides,
+  ptr @list, ptr @slots, i64 {most}, i64 {block}, i64 {cost}, i64 {arguments}, ptr @strides,
   i64 0, i64 {count}}}, align 16
 @later = constant %program {{
-  ptr @list, ptr @places, i64 {most}, i64 {block}, i64 {cost}, i64 {arguments}, ptr @strides,
-  i64 {kept}, i64 {count}}}, align 16
+  ptr @list, ptr @slots, i64 {most}, i64 {block}, i64 {cost}, i64 {arguments}, ptr @strides,
+  i64 {prologue}, i64 {count}}}, align 16
 """
 
 
@@ -113,11 +114,11 @@ _LOOP = """
 ; Runs the steps from ... to - 1 of a program.
 define void @fusewire_steps(ptr %self, ptr %table, ptr %arena, i64 %from, i64 %to MORE) #0 {
 entry:
-  %places.place = getelementptr %program, ptr %self, i64 0, i32 1
-  %most.place = getelementptr %program, ptr %self, i64 0, i32 2
+  %slots.slot = getelementptr %program, ptr %self, i64 0, i32 1
+  %most.slot = getelementptr %program, ptr %self, i64 0, i32 2
   %list = load ptr, ptr %self
-  %places = load ptr, ptr %places.place
-  %most = load i64, ptr %most.place
+  %slots = load ptr, ptr %slots.slot
+  %most = load i64, ptr %most.slot
   %buffers = alloca ptr, i64 %most, align 16
   %own = alloca ptr, align 8
   store ptr %arena, ptr %own
@@ -139,22 +140,22 @@ step:
   %last = load i64, ptr %at4
   br label %fill
 fill:
-  %s = phi i64 [%first, %step], [%up, %put]
+  %s = phi i64 [%first, %step], [%up, %fill.one]
   %some = icmp slt i64 %s, %last
-  br i1 %some, label %put, label %call
-put:
-  %place = getelementptr {i64, i64}, ptr %places, i64 %s
-  %place1 = getelementptr {i64, i64}, ptr %place, i64 0, i32 1
-  %index = load i64, ptr %place
-  %offset = load i64, ptr %place1
-  %given = getelementptr ptr, ptr %table, i64 %index
+  br i1 %some, label %fill.one, label %call
+fill.one:
+  %slot = getelementptr {i64, i64}, ptr %slots, i64 %s
+  %slot.offset = getelementptr {i64, i64}, ptr %slot, i64 0, i32 1
+  %index = load i64, ptr %slot
+  %offset = load i64, ptr %slot.offset
+  %argument = getelementptr ptr, ptr %table, i64 %index
   %inside = icmp slt i64 %index, 0
-  %where = select i1 %inside, ptr %own, ptr %given
+  %where = select i1 %inside, ptr %own, ptr %argument
   %base = load ptr, ptr %where
   %buffer = getelementptr i8, ptr %base, i64 %offset
   %number = sub i64 %s, %first
-  %slot = getelementptr ptr, ptr %buffers, i64 %number
-  store ptr %buffer, ptr %slot
+  %buffer.slot = getelementptr ptr, ptr %buffers, i64 %number
+  store ptr %buffer, ptr %buffer.slot
   %up = add i64 %s, 1
   br label %fill
 call:

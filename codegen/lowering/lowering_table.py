@@ -19,17 +19,17 @@ from ..cpu.winograd.select import winograd_kernels
 from ..fusion.fusion import Group
 from ..fusion.kernel_key import BufferView, KernelKey, kernel_key_of, shift_slices
 from ..fusion.launch import Launch
-from ..ir.loop_ir import Buffer, Kernel
+from ..ir.loop_ir import Kernel, KernelBuffer
 from ..ir.target_info import Machine
 from ..outline.concat_placement import placements_of
 
-PackedOperands = dict[Any, dict[Buffer, BufferView]]  # (kernel, operands) -> packed buffers
+PackedOperands = dict[Any, dict[KernelBuffer, BufferView]]  # (kernel, operands) -> packed buffers
 
 Lower = Callable[..., list[Kernel]]  # lower(group, buffers, machine, name)
 
 
-def _contract(group: Group, buffers: dict[Node, Buffer], machine: Machine, name: str,
-              persistent: Collection[Buffer] = ()) -> list[Kernel]:
+def _contract(group: Group, buffers: dict[Node, KernelBuffer], machine: Machine, name: str,
+              persistent: Collection[KernelBuffer] = ()) -> list[Kernel]:
     tiled = winograd_kernels(group, buffers, machine, name, persistent)
     return lower_contract(group, buffers, machine, name, persistent) if tiled is None else tiled
 
@@ -62,9 +62,9 @@ class LoweringTable:
 
 
 CPU = LoweringTable({
-    "rows": lower_loops, "columns": lower_loops, "contract": _contract, "scan": lower_scan,
-    "sort": lower_sort,
-    "put": lower_scatter_rows, "composite": attention_kernels,
+    "pointwise": lower_loops, "inner_reduce": lower_loops, "outer_reduce": lower_loops,
+    "contract": _contract, "scan": lower_scan, "sort": lower_sort,
+    "scatter_rows": lower_scatter_rows, "composite": attention_kernels,
 }, has_kernel)
 
 
@@ -73,18 +73,19 @@ class _LoweredKernels:
     """The kernels of a structural key; `numbers` maps their buffers to its views."""
 
     kernels: list[Kernel]
-    numbers: Mapping[Buffer, int]
+    numbers: Mapping[KernelBuffer, int]
 
-    def launches(self, views: list[BufferView], values: Mapping[Buffer, frozenset[Node]],
+    def launches(self, views: list[BufferView], values: Mapping[KernelBuffer, frozenset[Node]],
                  packed: PackedOperands) -> list[Launch]:
         """The kernels launched on these views.
 
         Temporaries get fresh buffers, except packed operands: a kernel that packs the same `values`
         again reuses the buffers recorded in `packed`."""
-        temporaries: dict[Buffer, BufferView] = {}
+        temporaries: dict[KernelBuffer, BufferView] = {}
         launches = []
         for kernel in self.kernels:
-            outputs = {b: BufferView(Buffer(b.name, b.dtype, b.size)) for b in kernel.arguments
+            outputs = {b: BufferView(KernelBuffer(b.name, b.dtype, b.size))
+                       for b in kernel.arguments
                        if b not in self.numbers and b not in temporaries}
             if self._packs(kernel, outputs):
                 read = [views[self.numbers[b]] for b in kernel.inputs]
@@ -99,7 +100,7 @@ class _LoweredKernels:
             launches.append(Launch(kernel, tuple(arguments)))
         return launches
 
-    def _packs(self, kernel: Kernel, outputs: Collection[Buffer]) -> bool:
+    def _packs(self, kernel: Kernel, outputs: Collection[KernelBuffer]) -> bool:
         """True if a kernel only reads operands, and writes buffers that no other of these kernels
         writes."""
         return all(b in self.numbers for b in kernel.inputs) and set(kernel.outputs) == {*outputs} \
@@ -113,21 +114,21 @@ class KernelCache:
         self.machine, self.table = machine, table
         self._lowered: dict[Any, _LoweredKernels] = {}
 
-    def launches(self, group: Group, buffers: Mapping[Node, Buffer], name: str,
-                 persistent: Collection[Buffer], packed: PackedOperands) -> list[Launch]:
+    def launches(self, group: Group, buffers: Mapping[Node, KernelBuffer], name: str,
+                 persistent: Collection[KernelBuffer], packed: PackedOperands) -> list[Launch]:
         """The kernels of a group whose values are in `buffers`, in order.
 
         Kernels are left out that pack an operand which is `packed` already. Operands made of
         `persistent` buffers alone are prepacked."""
         views = {n: BufferView(buffers[n]) for n in (*group.reads, *group.members) if n in buffers}
-        if group.kind != "pieces":
+        if group.kind != "split_concat":
             return self._launches(group, views, name, persistent, packed)
         return [launch for operand_group, operand_views in concat_operand_groups(group, views)
                 for launch in self._launches(operand_group, operand_views, name, persistent,
                                              packed)]
 
     def _launches(self, group: Group, views: Mapping[Node, BufferView], name: str,
-                  persistent: Collection[Buffer], packed: PackedOperands) -> list[Launch]:
+                  persistent: Collection[KernelBuffer], packed: PackedOperands) -> list[Launch]:
         kernel_key = kernel_key_of(group, views)
         packs = group.kind == "contract"  # no other lowering depends on persistence
         full_key = kernel_key.key, tuple([p.buffer in persistent
@@ -137,7 +138,7 @@ class KernelCache:
         return self._lowered[full_key].launches(kernel_key.views, _values(group, views), packed)
 
     def _lower(self, group: Group, views: Mapping[Node, BufferView], kernel_key: KernelKey,
-               name: str, persistent: Collection[Buffer]) -> _LoweredKernels:
+               name: str, persistent: Collection[KernelBuffer]) -> _LoweredKernels:
         numbers = {p.buffer: i for i, p in enumerate(kernel_key.views)}
         moved, new = shift_slices(group, views, kernel_key.shifts)
         values = [n for n in (*group.reads, *group.members) if n in views]
@@ -148,10 +149,10 @@ class KernelCache:
                                numbers)
 
 
-def _values(group: Group, views: Mapping[Node, BufferView]) -> dict[Buffer, frozenset[Node]]:
+def _values(group: Group, views: Mapping[Node, BufferView]) -> dict[KernelBuffer, frozenset[Node]]:
     """The nodes in each buffer that a group reads and does not write."""
     written = {views[n].buffer for n in group.members if n in views}
-    values: dict[Buffer, frozenset[Node]] = {}
+    values: dict[KernelBuffer, frozenset[Node]] = {}
     for n in group.reads:
         if n in views and (buffer := views[n].buffer) not in written:
             values[buffer] = values.get(buffer, frozenset()) | {n}
@@ -166,7 +167,7 @@ def concat_operand_groups(
     (concat,) = group.members
     for operand, offset in placements_of(concat):
         copy = Node("alias", (operand,), {}, operand.type, concat.site)
-        group = Group("rows", operand.type.shape, None, [copy], group.reads,
+        group = Group("pointwise", operand.type.shape, None, [copy], group.reads,
                       layout=concat.type.shape)
         target = BufferView(views[concat].buffer, views[concat].offset + offset)
         yield group, ChainMap({copy: target}, views)

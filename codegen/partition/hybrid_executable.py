@@ -25,7 +25,7 @@ from ...eager.errors import CodegenError, FusewireError, MemoryShortage
 from ..ir.target_info import Machine
 from ..lowering.lowering_table import CPU, LoweringTable
 from ..program.kernel_stats import bytes_of, kernel_table
-from .partition import GraphPart, LibraryCall, Step, is_free_view, partition
+from .partition import GraphPart, LibraryCall, PartitionStep, is_free_view, partition
 from .support import why_no_code
 
 Run = Callable[[list[Any]], Sequence[Any]]
@@ -54,7 +54,8 @@ def compile_hybrid(graph: Graph, native: Callable[[GraphPart], NativePart],
 
 
 def compile_parts(graph: Graph, native: Callable[[GraphPart], CompiledPart], kinds: LoweringTable
-                  ) -> tuple[Graph, list[Step], list[CompiledPart | None], list[BoundsCheck]]:
+                  ) -> tuple[Graph, list[PartitionStep], list[CompiledPart | None],
+                             list[BoundsCheck]]:
     """The partitioned graph, its steps with the programs of its parts, and its checks. A part for
     which `native` raises CodegenError is partitioned again."""
     with phase("passes"):
@@ -105,7 +106,8 @@ class Action(NamedTuple):
 class HybridExecutable:
     """Steps in order: native programs and library calls. Several threads may call it at once."""
 
-    def __init__(self, graph: Graph, steps: Sequence[Step], programs: Sequence[NativePart | None],
+    def __init__(self, graph: Graph, steps: Sequence[PartitionStep],
+                 programs: Sequence[NativePart | None],
                  checks: Sequence[BoundsCheck], wanted: int) -> None:
         self.graph, self.steps, self.programs = graph, list(steps), list(programs)
         self.checks, self.output_count = list(checks), wanted
@@ -190,19 +192,20 @@ def _distinct(checks: Sequence[BoundsCheck]) -> list[BoundsCheck]:
     return list({(c.output, c.low, c.size): c for c in reversed(checks)}.values())[::-1]
 
 
-def _values_read(graph: Graph, steps: Sequence[Step]) -> list[Node]:
+def _values_read(graph: Graph, steps: Sequence[PartitionStep]) -> list[Node]:
     """All nodes that are read by a step or are outputs, once each."""
     return list(dict.fromkeys([n for step in steps for n in step.reads] + list(graph.outputs)))
 
 
-def _donated_inputs(steps: Sequence[Step], value_numbers: Mapping[Node, int]) -> list[int]:
+def _donated_inputs(steps: Sequence[PartitionStep], value_numbers: Mapping[Node, int]) -> list[int]:
     """The numbers of the inputs that a part may overwrite."""
     return [value_numbers[step.reads[i]] for step in steps if isinstance(step, GraphPart)
             for i in step.graph.donated.values()]
 
 
 def _actions(
-    steps: Sequence[Step], programs: Sequence[NativePart | None], value_numbers: Mapping[Node, int],
+    steps: Sequence[PartitionStep], programs: Sequence[NativePart | None],
+    value_numbers: Mapping[Node, int],
     numbered_checks: Sequence[tuple[int, BoundsCheck]], outputs: set[int],
 ) -> list[Action]:
     """The steps with the numbers of their values and of those that die."""
@@ -218,7 +221,7 @@ def _actions(
     return actions[::-1]
 
 
-def _library_runner(step: Step) -> Run:
+def _library_runner(step: PartitionStep) -> Run:
     """A function that evaluates one op on arrays, as eager does."""
     assert isinstance(step, LibraryCall)
     op, params, facts = OPS[step.node.op], dict(step.node.params), _call_row(step)
@@ -238,7 +241,7 @@ def _name(call: LibraryCall) -> str:
     return f"call of {call.node.op}"
 
 
-def comment(step: Step) -> str:
+def comment(step: PartitionStep) -> str:
     """The text that stands for a library call in a listing: op, line and reason."""
     assert isinstance(step, LibraryCall)
     return f"{_name(step)} {step.node.site}: {step.why}"
@@ -252,7 +255,7 @@ def _call_row(call: LibraryCall) -> dict[str, Any]:
             "tasks": 1, "limit": 0.0, "why": call.why}
 
 
-def _allocated_bytes(step: Step) -> int:
+def _allocated_bytes(step: PartitionStep) -> int:
     """The bytes that a library call allocates."""
     return bytes_of(n.type for n in step.makes if not is_free_view(n))
 

@@ -49,11 +49,11 @@ class GraphPart(NamedTuple):
     device: str
 
 
-Step = LibraryCall | GraphPart
+PartitionStep = LibraryCall | GraphPart
 
 
 def partition(graph: Graph, refused: Mapping[Node, str], checked: Collection[Node],
-              runs: Callable[[Node], bool]) -> list[Step]:
+              runs: Callable[[Node], bool]) -> list[PartitionStep]:
     """The steps of a graph in an order in which they can run. `refused`: nodes whose compilation
     failed. `checked`: values that may be out of range. `runs`: tells if an opaque node has a
     kernel."""
@@ -77,7 +77,7 @@ class _LevelAssignment:
     def __init__(self, graph: Graph, nodes: Sequence[Node], no_code: Mapping[Node, str],
                  placements: Mapping[Node, Placement]) -> None:
         self.nodes, self.no_code, self.outputs = nodes, no_code, set(graph.outputs)
-        self.device = {n: place or CPU for n, place in placements.items()}
+        self.device = {n: device or CPU for n, device in placements.items()}
         self.base: dict[Node, Node | None] = {}
         for n in nodes:
             self.base[n] = self._memory_base(n)
@@ -138,15 +138,15 @@ class _LevelAssignment:
         return len(work) > MAX_NODES_LEFT_TO_LIBRARY or any(
             self.device[n] != CPU or v.type.size >= LARGE for n in work for v in (n, *n.inputs))
 
-    def steps(self) -> list[Step]:
+    def steps(self) -> list[PartitionStep]:
         """Calls and parts in the order of their levels."""
         wanted, parts = self._read_elsewhere(), self.parts()
-        calls: dict[int, list[Step]] = {}
+        calls: dict[int, list[PartitionStep]] = {}
         for n in self.nodes:
             if n in self.called:
                 why = self.no_code.get(n, "a view in NumPy, which copies nothing")
                 calls.setdefault(self.level[n], []).append(LibraryCall(n, why))
-        found: list[Step] = []
+        found: list[PartitionStep] = []
         for level in sorted({*calls, *(level for level, _ in parts)}):
             found += calls.get(level, ())
             here = {device: members for (at, device), members in parts.items() if at == level}
@@ -191,13 +191,13 @@ def is_free_view(node: Node) -> bool:
 
 # ---- which inputs may be written over
 def _with_donations(
-    steps: Sequence[Step], graph: Graph, checked: Collection[Node]
-) -> list[Step]:
+    steps: Sequence[PartitionStep], graph: Graph, checked: Collection[Node]
+) -> list[PartitionStep]:
     """The steps, whose parts may overwrite inputs that nothing reads afterwards.
 
     Only parts after which nothing can fail get donations: after an error the inputs are unchanged.
     """
-    result: list[Step] = []
+    result: list[PartitionStep] = []
     safe, read_later = True, set(graph.outputs)
     for step in reversed(steps):
         safe = safe and not _may_fail(step, checked)
@@ -217,7 +217,7 @@ def _donating(part: GraphPart, graph: Graph, read_later: Collection[Node]) -> Gr
     return Graph(part.graph.inputs, part.graph.outputs, donated)
 
 
-def _may_fail(step: Step, checked: Collection[Node]) -> bool:
+def _may_fail(step: PartitionStep, checked: Collection[Node]) -> bool:
     """True if a step can raise for some values."""
     if any(n in checked for n in step.makes):
         return True

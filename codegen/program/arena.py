@@ -7,20 +7,20 @@ from typing import Any
 
 import numpy as np
 
-from ..ir.loop_ir import Buffer
+from ..ir.loop_ir import KernelBuffer
 from .native_program import Arena, Argument, Slot
 
 _ALIGN_BYTES = 64
 
 
 def plan_arena(
-    uses: Sequence[Iterable[Buffer]], arguments: Mapping[Buffer, int]
-) -> tuple[dict[Buffer, Slot], int]:
+    uses: Sequence[Iterable[KernelBuffer]], arguments: Mapping[KernelBuffer, int]
+) -> tuple[dict[KernelBuffer, Slot], int]:
     """A slot for every buffer, given the buffers that each step uses, and the arena size in bytes.
 
     A temporary takes the lowest offset that is free between its first and last use.
     """
-    slots: dict[Buffer, Slot] = {b: Argument(i) for b, i in arguments.items()}
+    slots: dict[KernelBuffer, Slot] = {b: Argument(i) for b, i in arguments.items()}
     life = _lifetimes(uses, slots)
     by_size = sorted([(in_bytes(buffer), n, buffer) for n, buffer in enumerate(life)],
                      key=_placement_key)
@@ -34,12 +34,12 @@ def plan_arena(
     return slots, max(end.tolist(), default=0)
 
 
-def _placement_key(entry: tuple[int, int, Buffer]) -> tuple[int, int]:
+def _placement_key(entry: tuple[int, int, KernelBuffer]) -> tuple[int, int]:
     """Sort key: the largest first, then by first use."""
     return -entry[0], entry[1]
 
 
-def in_bytes(buffer: Buffer) -> int:
+def in_bytes(buffer: KernelBuffer) -> int:
     """The bytes of a buffer, padded so that the next one is aligned."""
     return padded(buffer.size * buffer.dtype.itemsize)
 
@@ -50,9 +50,9 @@ def padded(size: int) -> int:
 
 
 def _lifetimes(
-    uses: Sequence[Iterable[Buffer]], slots: Mapping[Buffer, Slot]
-) -> dict[Buffer, tuple[int, int]]:
-    life: dict[Buffer, tuple[int, int]] = {}
+    uses: Sequence[Iterable[KernelBuffer]], slots: Mapping[KernelBuffer, Slot]
+) -> dict[KernelBuffer, tuple[int, int]]:
+    life: dict[KernelBuffer, tuple[int, int]] = {}
     for step, buffers in enumerate(uses):
         for buffer in buffers:
             if buffer not in slots:

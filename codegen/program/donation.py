@@ -25,10 +25,9 @@ def find_donations(graph: Graph, groups: list[Group]) -> dict[Node, Node]:
 
 def _can_overwrite(out: Node, source: Node, group: Group) -> bool:
     """True if the group that writes `out` reads `source` only at the same element."""
-    if group.kind == "put":
+    if group.kind == "scatter_rows":
         return _scatters_into(out, source, group)
-    if group.kind != "rows" or group.axes is not None or not out.type == source.type \
-            or out.type.shape != group.domain:
+    if group.kind != "pointwise" or not out.type == source.type or out.type.shape != group.domain:
         return False
     in_memory = {*group.reads, *group.members}
     indices = group.variables()

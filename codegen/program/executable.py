@@ -18,10 +18,17 @@ from ...capture.runtime import profiling_spans
 from ...capture.runtime.metrics import Memory
 from ...eager.arrays import memory
 from ...eager.arrays.shapes import TensorType
-from ..ir.loop_ir import Buffer, Kernel
+from ..ir.loop_ir import Kernel, KernelBuffer
 from ..runtime.cpython.data_pointers import address, aligned
 from .kernel_stats import bytes_of, kernel_facts, kernel_table
-from .native_call import NOTHING, SHORT_NANOSECONDS, Launch, NativeCall, launcher, make_ready
+from .native_call import (
+    NOTHING,
+    SHORT_NANOSECONDS,
+    LaunchFunction,
+    NativeCall,
+    launcher,
+    make_ready,
+)
 from .native_program import NativeProgram
 
 
@@ -30,8 +37,8 @@ class Plan:
     """The interface of a program, and the buffers of its values."""
 
     graph: Graph
-    buffers: dict[Node, Buffer]
-    arguments: dict[Buffer, int]
+    buffers: dict[Node, KernelBuffer]
+    arguments: dict[KernelBuffer, int]
     constants: list[Node]
     results: list[Node]
     donated: dict[Node, Node]  # outputs that take an input's memory
@@ -104,7 +111,7 @@ class Executable:
         self._launch = self._launcher(program.address, self._constants)
 
     def _launcher(self, program: int, constants: list[Any], same: Mapping[int, Any] = NOTHING
-                  ) -> Launch:
+                  ) -> LaunchFunction:
         """launch(arrays, results, arena) runs the `program`. It refuses unexpected arrays, which
         `_slow_call` handles, and inputs other than the `same` arrays."""
         keeps_lock = self.program.cost < SHORT_NANOSECONDS

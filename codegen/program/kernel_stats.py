@@ -9,7 +9,7 @@ from typing import Any
 from ...eager.arrays.dtypes import kind
 from ...eager.arrays.shapes import TensorType
 from ..ir import loop_ir
-from ..ir.loop_ir import Buffer, Call, Expr, For, Kernel, Load, Stmt
+from ..ir.loop_ir import Call, Expr, For, Kernel, KernelBuffer, Load, Stmt
 from .roofline import limit
 
 Work = dict[Any, float]  # "flops", and elements by ("read", buffer) and ("written", buffer)
@@ -49,7 +49,7 @@ def bytes_of(types: Iterable[TensorType]) -> int:
     return sum(t.size * t.dtype.itemsize for t in types)
 
 
-def _bytes_moved(buffer: Buffer, elements: float) -> int:
+def _bytes_moved(buffer: KernelBuffer, elements: float) -> int:
     """The bytes of a buffer that pass the memory if so many elements are accessed; each element
     once, since repeated accesses hit a cache."""
     return round(min(buffer.size, elements)) * buffer.dtype.itemsize

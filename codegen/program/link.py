@@ -17,7 +17,7 @@ from ...capture.graph.graph import Graph, Node, params_key
 from ...capture.passes.bounds_checks import BoundsCheck
 from ..fusion.kernel_key import BufferView
 from ..fusion.launch import Launch
-from ..ir.loop_ir import Buffer
+from ..ir.loop_ir import KernelBuffer
 from ..outline.concat_placement import concat_operands_of
 from ..outline.outline import Section, SectionCall
 from .arena import in_bytes, plan_arena
@@ -90,7 +90,7 @@ class _Linker:
         self.graph, self.outputs = graph, set(graph.outputs)
         self.separate, self.in_order = separate or not in_order, in_order
         self.launches: list[Launch] = []
-        self.owner: dict[Buffer, Node] = {}  # inputs, constants and results, by their memory
+        self.owner: dict[KernelBuffer, Node] = {}  # inputs, constants and results, by their memory
         self.views = {n: self._argument_view(n, n.params["name"]) for n in graph.inputs}
         self.constants: dict[Any, Node] = {}
         self.results: list[Node] = []
@@ -104,7 +104,7 @@ class _Linker:
     def add(self, section: Section, plan: Plan, launches: Sequence[Launch]) -> None:
         """Adds all calls of a section."""
         lasting = _PersistentBuffers(plan, launches)
-        constants, temporaries = self._constant_views(plan), dict[Buffer, BufferView]()
+        constants, temporaries = self._constant_views(plan), dict[KernelBuffer, BufferView]()
         for call in section.calls:
             if not temporaries or not self.in_order:
                 temporaries = self._temporary_views(plan, launches, lasting.sources)
@@ -132,23 +132,24 @@ class _Linker:
 
     def _argument_view(self, node: Node, name: str) -> BufferView:
         """A buffer that is an argument of the program."""
-        buffer = Buffer(name, node.type.dtype, node.type.size)
+        buffer = KernelBuffer(name, node.type.dtype, node.type.size)
         self.owner[buffer] = node
         return BufferView(buffer)
 
-    def _temporary_views(self, plan: Plan, launches: Sequence[Launch], lasting: Collection[Buffer]
-                         ) -> dict[Buffer, BufferView]:
+    def _temporary_views(self, plan: Plan, launches: Sequence[Launch],
+                         lasting: Collection[KernelBuffer]
+                         ) -> dict[KernelBuffer, BufferView]:
         """Views into one buffer, which all calls share, for the temporaries of a call."""
         elsewhere = {**plan.arguments, **dict.fromkeys(lasting, 0)}
         if self.separate:
             buffers = dict.fromkeys(p.buffer for x in launches for p in x.views)
             return _own_buffers(b for b in buffers if b not in elsewhere)
         slots, size = plan_arena([[p.buffer for p in x.views] for x in launches], elsewhere)
-        temporaries = Buffer("temporaries", _BYTE, size)
+        temporaries = KernelBuffer("temporaries", _BYTE, size)
         return {b: BufferView(temporaries, s.offset) for b, s in slots.items()
                 if isinstance(s, Arena)}
 
-    def _constant_views(self, plan: Plan) -> dict[Buffer, BufferView]:
+    def _constant_views(self, plan: Plan) -> dict[KernelBuffer, BufferView]:
         return {plan.buffers[n]: self._constant_view(n) for n in plan.constants}
 
     def _constant_view(self, node: Node) -> BufferView:
@@ -159,7 +160,7 @@ class _Linker:
                                                              f"c{len(self.constants)}")
         return self.views[representative]
 
-    def _input_views(self, plan: Plan, call: SectionCall) -> dict[Buffer, BufferView]:
+    def _input_views(self, plan: Plan, call: SectionCall) -> dict[KernelBuffer, BufferView]:
         views = {}
         for node, operand in zip(plan.graph.inputs, call.operands):
             of, size = operand.node, node.type.dtype.itemsize
@@ -168,7 +169,8 @@ class _Linker:
             views[plan.buffers[node]] = BufferView(view.buffer, view.offset + part)
         return views
 
-    def _add_outputs(self, plan: Plan, call: SectionCall, views: dict[Buffer, BufferView]) -> None:
+    def _add_outputs(self, plan: Plan, call: SectionCall,
+                     views: dict[KernelBuffer, BufferView]) -> None:
         """Allocates memory for the outputs of a call, and adds it to `views`."""
         buffers = [plan.buffers[n] for n in plan.graph.outputs]
         program_outputs = {b: n for b, n in zip(buffers, call.outputs) if n in self.outputs}
@@ -207,7 +209,7 @@ class _Linker:
         concat, at = self.concat_operands.get(node, (node, 0))
         if concat is not node and concat not in self.concat_views:
             self.concat_views[concat] = self._result_view(concat) if concat in self.outputs else \
-                BufferView(Buffer("whole", concat.type.dtype, concat.type.size))
+                BufferView(KernelBuffer("whole", concat.type.dtype, concat.type.size))
         view = self.concat_views.get(concat)
         return None if view is None else BufferView(view.buffer, at)
 
@@ -227,7 +229,8 @@ class _PersistentBuffers:
         persistent = {plan.buffers[plan.graph.inputs[i]] for i in plan.graph.persistent}
         available = {*persistent, *[plan.buffers[n] for n in plan.constants]}
         self.launches, _ = prepacked_launches(launches, available, plan.arguments)
-        self.sources: dict[Buffer, dict[Buffer, None]] = {}  # the kept inputs it is made of
+        # the persistent inputs that each prepacked buffer is computed from
+        self.sources: dict[KernelBuffer, dict[KernelBuffer, None]] = {}
         self._views: dict[Any, BufferView] = {}
         for launch in self.launches:
             reads, writes = buffers_of(launch)
@@ -237,14 +240,14 @@ class _PersistentBuffers:
             for b in writes:
                 self.sources[b] = self.sources.get(b, {}) | new_sources
 
-    def bind(self, views: dict[Buffer, BufferView]) -> set[Launch]:
+    def bind(self, views: dict[KernelBuffer, BufferView]) -> set[Launch]:
         """Adds the persistent buffers of a call to `views`; returns the launches that need not run
         again."""
         new = set()
         for b, sources in self.sources.items():
             key = b, *[views[s] for s in sources]
             if key not in self._views:
-                self._views[key] = BufferView(Buffer(b.name, b.dtype, b.size))
+                self._views[key] = BufferView(KernelBuffer(b.name, b.dtype, b.size))
                 new.add(b)
             views[b] = self._views[key]
         return {x for x in self.launches if new.isdisjoint(buffers_of(x)[1])}
@@ -257,23 +260,23 @@ def _donated_pairs(plan: Plan) -> list[tuple[int, int]]:
     return [(j, number[plan.buffers[n]]) for j, n in outputs if plan.buffers[n] in number]
 
 
-def _own_buffers(buffers: Iterable[Buffer]) -> dict[Buffer, BufferView]:
+def _own_buffers(buffers: Iterable[KernelBuffer]) -> dict[KernelBuffer, BufferView]:
     """A separate buffer for each buffer."""
-    return {b: BufferView(Buffer(b.name, b.dtype, b.size)) for b in buffers}
+    return {b: BufferView(KernelBuffer(b.name, b.dtype, b.size)) for b in buffers}
 
 
-def _shared_buffers(ends: Mapping[Buffer, int]) -> dict[Buffer, BufferView]:
+def _shared_buffers(ends: Mapping[KernelBuffer, int]) -> dict[KernelBuffer, BufferView]:
     """Views for buffers: those with the same last use share one buffer."""
     sizes: dict[int, int] = {}
     offsets = {}
     for buffer, end in ends.items():
         offsets[buffer] = sizes.get(end, 0)
         sizes[end] = offsets[buffer] + in_bytes(buffer)
-    frames = {end: Buffer(f"until{end}", _BYTE, size) for end, size in sizes.items()}
+    frames = {end: KernelBuffer(f"until{end}", _BYTE, size) for end, size in sizes.items()}
     return {b: BufferView(frames[end], offsets[b]) for b, end in ends.items()}
 
 
-def _rebased(view: BufferView, views: Mapping[Buffer, BufferView]) -> BufferView:
+def _rebased(view: BufferView, views: Mapping[KernelBuffer, BufferView]) -> BufferView:
     """A view of the section in the memory of a call."""
     to = views[view.buffer]
     if not view.offset:

@@ -23,7 +23,7 @@ from .native_threads import entry
 _EXCLUSIVE_REFERENCES = 3
 SHORT_NANOSECONDS = 20_000  # programs that take less keep Python's lock
 
-Launch = Callable[[list[Any], list[Any], Any], bool]
+LaunchFunction = Callable[[list[Any], list[Any], Any], bool]
 NOTHING: Mapping[int, Any] = {}
 
 
@@ -46,7 +46,7 @@ class NativeCall(NamedTuple):
 
 
 def launcher(call: NativeCall, constants: Sequence[Any], expected: Mapping[int, Any] = NOTHING,
-             keep_alive: Any = None) -> Launch:
+             keep_alive: Any = None) -> LaunchFunction:
     """launch(arrays, results, arena) makes the call. It returns False, without effects, for arrays
     that need preparation and for inputs that differ from the `expected` arrays. It keeps
     `keep_alive` alive."""

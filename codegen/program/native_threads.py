@@ -63,7 +63,7 @@ def entry(name: str) -> int:
     void fusewire_run(program, table, arena)
     void fusewire_rows(a program for rows and their number, table, arena)
     void fusewire_steps(program, table, arena, from, to), of the steps from ... to - 1
-    void fusewire_ways(image, table, arena), of programs with control flow (`llvm/control_vm.py`)
+    void fusewire_control(image, table, arena), of programs with control flow (`llvm/control_vm.py`)
     """
     code = _pool().code
     return code[name] if name in code else _control_vm_entry(code["fusewire_run"])
@@ -75,8 +75,8 @@ def _control_vm_entry(run: int) -> int:
     functions together."""
     target = host()
     ir = f"{target.header}{CONTROL_VM}attributes #0 = {{ {target.attributes} }}\n"
-    return object_cache.loaded(ir, ["fusewire_ways"], {"fusewire_run": run},
-                               target)["fusewire_ways"]
+    return object_cache.loaded(ir, ["fusewire_control"], {"fusewire_run": run},
+                               target)["fusewire_control"]
 
 
 class _WorkerPool:

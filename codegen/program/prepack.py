@@ -15,22 +15,22 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..fusion.launch import Launch
-from ..ir.loop_ir import Buffer
+from ..ir.loop_ir import KernelBuffer
 from ..runtime.cpython.data_pointers import aligned
 from .arena import in_bytes
 
-Buffers = KeysView[Buffer]
+Buffers = KeysView[KernelBuffer]
 _MAX_SKIPPED_CALLS = 1 << 16  # between two checks
 
 
-def prepacked_launches(launches: Sequence[Launch], available: Collection[Buffer],
-                       results: Collection[Buffer]) -> tuple[list[Launch], list[Launch]]:
+def prepacked_launches(launches: Sequence[Launch], available: Collection[KernelBuffer],
+                       results: Collection[KernelBuffer]) -> tuple[list[Launch], list[Launch]]:
     """The launches that read only `available` buffers or results of such launches, and the others.
     """
     uses = [buffers_of(x) for x in launches]
     first = _prologue(uses, set(available), set(results))
-    users: dict[Buffer, list[int]] = {}
-    last: dict[Buffer, int] = {}  # who of the first writes it last
+    users: dict[KernelBuffer, list[int]] = {}
+    last: dict[KernelBuffer, int] = {}  # who of the first writes it last
     for n in first:
         last |= dict.fromkeys(uses[n][1], n)
         for b in set().union(*uses[n]):
@@ -45,8 +45,8 @@ def prepacked_launches(launches: Sequence[Launch], available: Collection[Buffer]
     return [launches[n] for n in first], [x for n, x in enumerate(launches) if n not in first]
 
 
-def _prologue(uses: Sequence[tuple[Buffers, Buffers]], available: set[Buffer],
-              results: set[Buffer]) -> dict[int, None]:
+def _prologue(uses: Sequence[tuple[Buffers, Buffers]], available: set[KernelBuffer],
+              results: set[KernelBuffer]) -> dict[int, None]:
     """The numbers of the launches that read something, and only available buffers; except those
     that write results."""
     prologue: dict[int, None] = {}
@@ -79,8 +79,8 @@ class PrepackedBuffers:
         return [aligned(size) for size in self.sizes]
 
 
-def prepacked_part(first: Sequence[Launch], others: Iterable[Launch], inputs: Sequence[Buffer]
-                   ) -> tuple[PrepackedBuffers, list[Buffer]]:
+def prepacked_part(first: Sequence[Launch], others: Iterable[Launch], inputs: Sequence[KernelBuffer]
+                   ) -> tuple[PrepackedBuffers, list[KernelBuffer]]:
     """The prologue of a program that begins with these launches, and the buffers that it fills."""
     read = set().union(*[buffers_of(x)[0] for x in first])
     later = set().union(*[buffers_of(x)[0] for x in others])

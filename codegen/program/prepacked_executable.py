@@ -10,7 +10,7 @@ from ...capture.runtime import profiling_spans
 from ...capture.runtime.metrics import Memory
 from .executable import Executable, Interface
 from .kernel_stats import kernel_facts
-from .native_call import Launch, make_ready
+from .native_call import LaunchFunction, make_ready
 from .native_program import NativeProgram
 from .prepack import PrepackedBuffers, PrepackWatch
 
@@ -29,7 +29,7 @@ class _Memory:
     they were computed from, if they were."""
 
     constants: list[Any]
-    launch: Launch
+    launch: LaunchFunction
     inputs: dict[int, Any]
 
 

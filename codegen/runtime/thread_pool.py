@@ -111,8 +111,8 @@ again:
   br i1 %more, label %each, label %done
 each:
   %index = sub i64 %i, 1
-  %place = getelementptr i64, ptr %threads, i64 %index
-  %handle = load i64, ptr %place
+  %slot = getelementptr i64, ptr %threads, i64 %index
+  %handle = load i64, ptr %slot
   %ignored = call i32 @pthread_setaffinity_np(i64 %handle, i64 {PROCESSORS // 8}, ptr %set)
   %up = add i64 %i, 1
   br label %again
@@ -171,8 +171,8 @@ worth:
   %before = load i64, ptr %waiting
   %sum = add i64 %before, %cost
   %small = icmp slt i64 %sum, {WAKE_NANOSECONDS}
-  %kept = select i1 %small, i64 %sum, i64 0
-  store i64 %kept, ptr %waiting
+  %left.waiting = select i1 %small, i64 %sum, i64 0
+  store i64 %left.waiting, ptr %waiting
   br i1 %small, label %release, label %publish
 publish:
   call void @send_away(ptr %pool)
@@ -185,14 +185,14 @@ publish:
   %closed = atomicrmw and ptr %state, i64 -2147483649 acq_rel
   br label %join
 join:
-  %turns = phi i64 [0, %publish], [%more, %pause]
+  %spins = phi i64 [0, %publish], [%more, %pause]
   %now = load atomic i64, ptr %state acquire, align 8
   %inside = and i64 %now, 2147483647
   %empty = icmp eq i64 %inside, 0
   br i1 %empty, label %done, label %wait
 wait:
   PAUSE
-  %more = add i64 %turns, 1
+  %more = add i64 %spins, 1
   %low = and i64 %more, 255
   %often = icmp eq i64 %low, 0
   br i1 %often, label %yield, label %pause
@@ -277,14 +277,14 @@ outer:
   %limit = load atomic i64, ptr %spin monotonic, align 8
   br label %looking
 looking:
-  %turns = phi i64 [0, %outer], [%more, %idle]
+  %spins = phi i64 [0, %outer], [%more, %idle]
   %s0 = load atomic i64, ptr %state acquire, align 8
   %g0 = lshr i64 %s0, 32
   %new0 = icmp ne i64 %g0, %last
   br i1 %new0, label %got, label %idle
 idle:
   PAUSE
-  %more = add i64 %turns, 1
+  %more = add i64 %spins, 1
   %enough = icmp sgt i64 %more, %limit
   br i1 %enough, label %sleep, label %looking
 sleep:
@@ -320,9 +320,9 @@ enter:
   br i1 %in, label %work, label %got
 work:
   %function = load ptr, ptr %job
-  %given = load ptr, ptr %arguments
+  %job.arguments = load ptr, ptr %arguments
   %count_of_tasks = load i64, ptr %tasks
-  call void @share(ptr %function, ptr %given, i64 %count_of_tasks, ptr %next)
+  call void @share(ptr %function, ptr %job.arguments, i64 %count_of_tasks, ptr %next)
   %left = atomicrmw sub ptr %state, i64 1 acq_rel
   br label %outer
 exit:

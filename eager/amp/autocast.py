@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 from .. import interpreter
-from ..arguments import check_choice
+from ..arguments import check_choice, names_itself
 from ..arrays import devices
 from ..arrays.dtypes import as_dtype, bfloat16, float16
 from ..core.tensor import Tensor
@@ -130,6 +130,7 @@ def is_autocast_enabled(device_type: str = "cpu") -> bool:
     return is_autocast_available(device_type) and interpreter.STATE.casting is not None
 
 
+@names_itself
 def get_autocast_dtype(device_type: str) -> Any:
     """The 16-bit dtype of the active autocast, or else the default of a device.
 
@@ -188,6 +189,7 @@ def custom_fwd(
         ...     Square.apply(fw.ones(2, dtype=fw.bfloat16)).dtype.name
         'float32'
     """
+    check_choice("custom_fwd", "device_type", device_type, ("cpu", "cuda"))
     if fwd is None:
         return functools.partial(custom_fwd, device_type=device_type, cast_inputs=cast_inputs)
     forward_rule: Callable[..., Any] = fwd
@@ -228,6 +230,7 @@ def custom_bwd(bwd: Callable[..., Any] | None = None, *, device_type: str) -> An
         >>> x.grad
         tensor(2.)
     """
+    check_choice("custom_bwd", "device_type", device_type, ("cpu", "cuda"))
     if bwd is None:
         return functools.partial(custom_bwd, device_type=device_type)
     backward_rule: Callable[..., Any] = bwd

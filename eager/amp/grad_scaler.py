@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from .. import interpreter
+from ..arguments import check_at_least, check_number, check_whole
 from ..arrays.dtypes import float16, float32, int32
 from ..core.dispatch import replace
 from ..core.tape import no_grad
@@ -73,9 +74,11 @@ class GradScaler:
             warnings.warn(f'GradScaler is switched off: device "{device}" is not available, use '
                           '"cpu"', UserWarning, stacklevel=2)
             self._enabled = False
-        if not growth_factor > 1:
+        check_at_least("GradScaler", "init_scale", init_scale, 0)
+        check_whole("GradScaler", "growth_interval", growth_interval, 1)
+        if not check_number("GradScaler", "growth_factor", growth_factor) > 1:
             raise ArgumentError(f"GradScaler: growth_factor must be above 1, got {growth_factor!r}")
-        if not backoff_factor < 1:
+        if not check_number("GradScaler", "backoff_factor", backoff_factor) < 1:
             raise ArgumentError(f"GradScaler: backoff_factor must be below 1, got "
                                 f"{backoff_factor!r}")
         self._growth_factor, self._backoff_factor = growth_factor, backoff_factor

@@ -178,7 +178,7 @@ def names() -> tuple[str, ...]:
     return (CPU, *(f"cuda:{i}" for i in range(count())))
 
 
-def placed(device: Any) -> str:
+def resolve_device(device: Any) -> str:
     """The name of the device of a new tensor for the user's `device`; None is the default device.
 
     DeviceError for a device that is not available.

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from ..arguments import whole
 from ..errors import AxisError, ShapeError
 from .dtypes import DType
 
@@ -84,18 +85,6 @@ def _broadcast_hint(shapes: Sequence[Shape], axis: int) -> str:
         name = "y" if short is shapes[1] else "x"
         return f"{short} fits the first axes of {long}; sizes match from the last: {name}[{index}]"
     return "sizes must be equal or 1; insert an axis with x[:, None] or change one with reshape"
-
-
-def whole(number: Any) -> Any:
-    """`number` if it is a whole number, as a Python int if it is NumPy's; else None."""
-    if type(number) is int:
-        return number
-    if isinstance(number, (bool, float)) or not hasattr(number, "__index__"):
-        return None
-    try:
-        return number.__index__() if hasattr(number, "dtype") else number
-    except TypeError:
-        return None
 
 
 def axis_of(name: str, number: Any, ndim: int) -> int:

@@ -11,7 +11,7 @@ import numpy as np
 from .. import interpreter
 from ..arrays.dtypes import kind
 from ..core.lazy import array_of
-from ..core.observer import Beneath
+from ..core.observer import ObserverInterpreter
 from ..core.op import Op
 from ..core.tape import Entry, extra_of
 from ..core.tensor import Tensor
@@ -41,7 +41,7 @@ def is_anomaly_enabled() -> bool:
     return WATCHING.on
 
 
-class _Watcher(Beneath):
+class _Watcher(ObserverInterpreter):
     """Notes the user's line of each entry, and the op that computed the first NaN."""
 
     def __init__(self) -> None:

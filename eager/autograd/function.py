@@ -11,7 +11,7 @@ from ..core.dispatch import apply
 from ..core.op import Op
 from ..core.tape import MODE, Entry, Leaf, is_grad_enabled, no_grad
 from ..core.tensor import Tensor
-from ..core.tracer import Traced
+from ..core.transform_value import TransformValue
 from ..errors import DTypeError, FusewireError, GradientError, ShapeError, running_layers
 from ..ops import create
 from ..ops.elementwise import pointwise
@@ -225,7 +225,7 @@ class Function:
         argument_types = tuple([_type_of(x) if isinstance(x, Tensor) else None for x in args])
         ctx = Context(tuple([e is not None for e in edges]))
         traced = next((x._data for x in args if isinstance(x, Tensor) and
-                       isinstance(x._data, Traced)), None)
+                       isinstance(x._data, TransformValue)), None)
         if traced is None:
             with no_grad():
                 result = cls._forward(ctx, args)

@@ -55,8 +55,8 @@ def apply(op: Op, inputs: tuple[Any, ...], params: dict[str, Any] = _NOTHING) ->
 
 def evaluate(op: Op, inputs: tuple[Any, ...], params: dict[str, Any] = _NOTHING) -> Tensor:
     """The result of `op` on values, now: with the tape, without any interpreter."""
-    if devices.in_use and _elsewhere(inputs, params):
-        return _evaluate_elsewhere(op, inputs, params)
+    if devices.in_use and _is_on_gpu(inputs, params):
+        return _evaluate_on_gpu(op, inputs, params)
     if len(inputs) == 1:
         return _evaluate_one(op, inputs[0], params)
     return _evaluate(op, inputs, params)
@@ -78,7 +78,7 @@ def _evaluate(op: Op, inputs: tuple[Any, ...], params: dict[str, Any]) -> Tensor
         data = _run_large(op, arrays, params) if is_large else op.impl(cpu_kernels, *arrays,
                                                                        **params)
     except _FAILURES as error:
-        data = _again(op, inputs, params, arrays, error)
+        data = _retry_without_warnings(op, inputs, params, arrays, error)
     if type(data) is not _ndarray:
         data = np.asarray(data)
     out = Tensor(data)
@@ -95,7 +95,7 @@ def _evaluate_one(op: Op, x: Tensor, params: dict[str, Any]) -> Tensor:
         small = array.size * op.passes < LARGE and op.kind != "create"
         data = op.impl(cpu_kernels, array, **params) if small else _run_large(op, (array,), params)
     except _FAILURES as error:
-        data = _again(op, (x,), params, [array], error)
+        data = _retry_without_warnings(op, (x,), params, [array], error)
     if type(data) is not _ndarray:
         data = np.asarray(data)
     out = Tensor(data)
@@ -114,13 +114,13 @@ def create(op: Op, params: dict[str, Any], device: str) -> Tensor:
     return apply(OPS["transfer"], (apply(op, (), params),), {"device": device})
 
 
-def _elsewhere(inputs: tuple[Any, ...], params: dict[str, Any]) -> bool:
+def _is_on_gpu(inputs: tuple[Any, ...], params: dict[str, Any]) -> bool:
     """True if an input is on a GPU, or the op moves its input to a device."""
     return "device" in params or any(
         isinstance(x, Tensor) and isinstance(x._data, devices.ndarray) for x in inputs)
 
 
-def _evaluate_elsewhere(op: Op, inputs: tuple[Any, ...], params: dict[str, Any]) -> Tensor:
+def _evaluate_on_gpu(op: Op, inputs: tuple[Any, ...], params: dict[str, Any]) -> Tensor:
     arrays = [x._data if isinstance(x, Tensor) else x for x in inputs]
     if "device" in params:
         return taped(op, inputs, params, Tensor(op.impl(cpu_kernels, *arrays, **params)))
@@ -131,11 +131,11 @@ def _evaluate_elsewhere(op: Op, inputs: tuple[Any, ...], params: dict[str, Any])
     try:
         data = on_device.run(op, arrays, params, device)
     except (*_FAILURES, NotImplementedError) as error:
-        raise _explained_elsewhere(op, inputs, params, error, device) from None
+        raise _gpu_error(op, inputs, params, error, device) from None
     return taped(op, inputs, params, Tensor(data))
 
 
-def _explained_elsewhere(op: Op, inputs: tuple[Any, ...], params: dict[str, Any],
+def _gpu_error(op: Op, inputs: tuple[Any, ...], params: dict[str, Any],
                          error: Exception, device: str) -> Exception:
     """The error of the result rule for these operands, or else a DeviceError with CuPy's."""
     if isinstance(error, FusewireError):
@@ -190,7 +190,7 @@ def function_of_one(op: Op, kinds: str, otherwise: Callable[[Any], Any]) -> Call
         try:
             data = direct(array) if array.size < LARGE else _run_large(op, (array,), _NOTHING)
         except _FAILURES as error:
-            data = _again(op, (x,), _NOTHING, [array], error)
+            data = _retry_without_warnings(op, (x,), _NOTHING, [array], error)
         if type(data) is not _ndarray:
             data = np.asarray(data)
         out = new(Tensor)
@@ -223,7 +223,7 @@ def function_of_two(
             data = direct(left, right) if left.size < LARGE and right.size < LARGE else \
                 _run_large(op, (left, right), _NOTHING)
         except _FAILURES as error:
-            data = _again(op, (x, y), _NOTHING, [left, right], error)
+            data = _retry_without_warnings(op, (x, y), _NOTHING, [left, right], error)
         if type(data) is not _ndarray:
             data = np.asarray(data)
         out = new(Tensor)
@@ -244,7 +244,7 @@ def _run_large(op: Op, arrays: Any, params: dict[str, Any]) -> Any:
     return op.impl(cpu_kernels, *arrays, **params) if data is None else data
 
 
-def _again(
+def _retry_without_warnings(
     op: Op, inputs: tuple[Any, ...], params: dict[str, Any], arrays: list[Any], error: Exception
 ) -> Any:
     """The result after a failure that was a warning turned into an error; else raises our error."""

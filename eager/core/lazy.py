@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 
-class Later:
+class AbstractLazyArray:
     """An array with a known shape and dtype that is computed on demand.
 
     `Tensor(data)` holds it like an array. Code that needs a NumPy array calls `array`.
@@ -24,9 +24,9 @@ class Later:
 
 def held_by(tensor: Any, data: Any) -> Any:
     """The data of a new tensor of `data`: an array, or a lazy array that is not computed yet."""
-    return data.held_by(tensor) if isinstance(data, Later) else data
+    return data.held_by(tensor) if isinstance(data, AbstractLazyArray) else data
 
 
 def array_of(data: Any, how: str) -> Any:
     """The computed array of a lazy array; any other `data` unchanged."""
-    return data.array(how) if isinstance(data, Later) else data
+    return data.array(how) if isinstance(data, AbstractLazyArray) else data

@@ -10,7 +10,7 @@ from .op import Op
 from .tensor import Tensor
 
 
-class Beneath:
+class ObserverInterpreter:
     """Passes every call to the previously active interpreter, or to eager, and reports each op."""
 
     def __init__(self) -> None:
@@ -48,9 +48,9 @@ class Beneath:
     def shape(self, tensor: Any) -> tuple[Any, ...]:
         return tensor._data.shape if self.below is None else self.below.shape(tensor)
 
-    def source(self, tensor: Any) -> None:
+    def note_constant(self, tensor: Any) -> None:
         if self.below is not None:
-            self.below.source(tensor)
+            self.below.note_constant(tensor)
 
     def changed(self, tensor: Any) -> None:
         if self.below is not None:

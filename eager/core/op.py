@@ -11,7 +11,8 @@ view        read(k, index, types, at, **params) -> the Sources of an element, tr
 sort        none: the order of the elements along params axis (int), as `sorting` says
 contract    an einsum over two inputs, spelled in params["spec"]
 create      value(k, index, *scalars, **params) -> scalar: an element computed from its own index
-put         none: its first input, with the rows of the second written one after the other at the
+scatter_rows
+            none: its first input, with the rows of the second written one after the other at the
             indices in the third
 composite   decompose(*tensors, **params) -> tensor, in terms of other ops
 opaque      none: runs as a call of a library; or instead(**params) -> decompose of a composite, or
@@ -26,8 +27,8 @@ from typing import Any, NamedTuple
 
 from ..arrays.shapes import TensorType
 
-KINDS = ("pointwise", "reduce", "scan", "view", "sort", "contract", "create", "put", "composite",
-         "opaque")
+KINDS = ("pointwise", "reduce", "scan", "view", "sort", "contract", "create", "scatter_rows",
+         "composite", "opaque")
 
 
 @dataclass(frozen=True, eq=False)

@@ -22,7 +22,7 @@ from ..arrays.shapes import product
 from ..errors import DeviceError, DTypeError, GradientError, ShapeError
 from .lazy import held_by
 from .tape import Entry, Leaf
-from .tracer import Traced
+from .transform_value import TransformValue
 from .views import linked
 
 if TYPE_CHECKING:  # at run time the methods are copied to Tensor: the ops import it
@@ -56,8 +56,8 @@ class Tensor(TensorMethods):
     __slots__ = ("__weakref__", "_base", "_data", "_grad", "edge")
     __module__ = "fusewire"  # pickles name the class by its public module
 
-    # An array, a lazy array (`lazy.py`), a value of a transform (`tracer.py`); a TensorType for a
-    # tensor without values.
+    # An array, a lazy array (`lazy.py`), or a value of a transform (`transform_value.py`). A tensor
+    # without values has a TensorType here.
     _data: Any
     edge: Entry | Leaf | None  # the target of its gradient
     _grad: Tensor | None
@@ -112,7 +112,7 @@ class Tensor(TensorMethods):
 
         DeviceError for a stream if both devices are the CPU, or for a device that is not available.
         """
-        target = devices.placed(device)
+        target = devices.resolve_device(device)
         if stream is None:
             return self.to(target)
         if CPU == target == self.device:
@@ -222,7 +222,7 @@ class Tensor(TensorMethods):
     def detach(self) -> Tensor:
         """A tensor with these values that is not on the tape."""
         data = self._data
-        out = Tensor(data.detached() if isinstance(data, Traced) else data)
+        out = Tensor(data.detached() if isinstance(data, TransformValue) else data)
         out._base = ref(self) if self._base is None else linked(self)
         return out
 
@@ -235,7 +235,7 @@ class Tensor(TensorMethods):
                               'copy it to the CPU first: x.to("cpu")')
         if interpreter.STATE.active is not None:
             interpreter.STATE.active.reads_values(self, "NumPy")
-        traced = isinstance(self._data, Traced)
+        traced = isinstance(self._data, TransformValue)
         view = (self._data.values("numpy()") if traced else self._data).view()
         view.flags.writeable = False
         return view
@@ -263,7 +263,7 @@ class Tensor(TensorMethods):
             instead = interpreter.STATE.active.reads_values(self, "tolist()" if plain else how)
             if instead is not None:
                 return instead
-        return self._data.values(how, key) if isinstance(self._data, Traced) else \
+        return self._data.values(how, key) if isinstance(self._data, TransformValue) else \
             devices.host(self._data)
 
     def __bool__(self) -> bool:
@@ -291,7 +291,7 @@ class Tensor(TensorMethods):
         return self.shape[0]
 
     def __iter__(self) -> Iterator[Tensor]:
-        rows = interpreter.rows and interpreter.rows(self, sys._getframe(1))
+        rows = interpreter.iterate_rows and interpreter.iterate_rows(self, sys._getframe(1))
         return rows or (self[i] for i in range(len(self)))
 
     def __contains__(self, value: Any) -> bool:
@@ -338,7 +338,7 @@ def tensor(
             data.detach().to(dtype=dtype, device=device)
         out._base = None  # a copy
     else:
-        target = devices.placed(device)
+        target = devices.resolve_device(device)
         out = _of_values(data, dtype)
         out = out if target == CPU else out.to(target)
     return out.requires_grad_() if requires_grad else out
@@ -347,7 +347,8 @@ def tensor(
 def _of_values(data: Any, dtype: Any) -> Tensor:
     """A tensor of `data` that is not a tensor itself."""
     followed = data.__tensor__(dtype) if isinstance(data, interpreter.Symbol) else None
-    return interpreter.source(Tensor(_array_of(data, dtype))) if followed is None else followed
+    return followed if followed is not None else \
+        interpreter.note_constant(Tensor(_array_of(data, dtype)))
 
 
 _DEFAULTS = {"f": float32, "i": int64, "c": complex64}
@@ -431,7 +432,7 @@ def from_numpy(array: Any) -> Tensor:
         raise DTypeError(f"from_numpy: takes a NumPy array, not {type(array).__name__}",
                          "fw.tensor takes numbers and lists, and copies")
     as_dtype(array.dtype)
-    return interpreter.source(Tensor(array))
+    return interpreter.note_constant(Tensor(array))
 
 
 def as_tensor(name: str, x: Any) -> Tensor:

@@ -35,13 +35,16 @@ SECOND_NAMES: dict[str, Any] = {
 """More public modules: parts of MODULES under PyTorch's names."""
 
 
-def register(package: str) -> None:
+def register(package: str, **modules: ModuleType) -> None:
     """Enters the public modules, and the modules inside them, in `sys.modules` below `package`.
 
-    An import of a module that is left out would run it again and make its classes a second time.
+    `modules` are those that lie above `eager`, by name. An import of a module that is left out
+    would run it again and make its classes a second time.
     """
-    for path in [path for path in MODULES if "." not in path]:
-        home = MODULES[path].__name__
+    for path, public_module in {**MODULES, **modules}.items():
+        if "." in path:
+            continue
+        home = public_module.__name__
         for name, module in list(sys.modules.items()):
             if f"{name}.".startswith(f"{home}."):
                 sys.modules[f"{package}.{path}{name[len(home):]}"] = module

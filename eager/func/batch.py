@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .. import interpreter
+from ..arguments import check_whole
 from ..arrays.shapes import TensorType, axis_of
 from ..core.dispatch import apply, type_of
 from ..core.op import Op
@@ -252,7 +253,7 @@ def _taken(x: Tensor, rows: Any) -> Tensor:
     if count and np.array_equal(rows, np.arange(rows[0], rows[0] + count)):
         start = (int(rows[0]), *(0,) * (x.ndim - 1))
         return slice_axes(x, start, (1,) * x.ndim, (count, *x.shape[1:]))
-    index = interpreter.source(Tensor(np.asarray(rows, np.int64)))
+    index = interpreter.note_constant(Tensor(np.asarray(rows, np.int64)))
     return apply(take_op, (x, index), {"axis": 0})
 
 
@@ -292,7 +293,7 @@ def vmap(
     if randomness not in ("error", "different", "same"):
         raise DTypeError(f"vmap: randomness={randomness!r} is not known",
                          'it is "error", "different" or "same"')
-    if chunk_size is not None and chunk_size < 1:
+    if chunk_size is not None and check_whole("vmap", "chunk_size", chunk_size) < 1:
         raise ShapeError(f"vmap: chunk_size is 1 or more, not {chunk_size}",
                          "None runs all at once")
 
@@ -403,7 +404,7 @@ def _together(paths: list[PathResult], out_axes: Any) -> Any:
 def _sort_by_row(x: Tensor, rows: Any) -> Tensor:
     if np.array_equal(rows, np.arange(len(rows))):
         return x
-    index = interpreter.source(Tensor(np.argsort(rows)))
+    index = interpreter.note_constant(Tensor(np.argsort(rows)))
     return apply(take_op, (x, index), {"axis": 0})
 
 

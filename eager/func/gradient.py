@@ -10,8 +10,8 @@ import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from ..arguments import whole
 from ..arrays.dtypes import is_float, kind
-from ..arrays.shapes import whole
 from ..autograd.engine import gradients_between, leads_outside
 from ..core.tape import Leaf, enable_grad, is_grad_enabled
 from ..core.tensor import Tensor

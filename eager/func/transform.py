@@ -1,9 +1,9 @@
 """Hands every op to the innermost transform that it concerns.
 
-A running transform is a level. The data of its tensors is not an array but a `Traced` of that
-level, which consists of tensors of the levels below. The highest level among the inputs handles an
-op; other inputs are constants to it. It calls `apply` again on the inner tensors. So transforms
-nest in any order, and derivatives of different levels never mix.
+A running transform is a level. The data of its tensors is not an array but a `TransformValue` of
+that level, which consists of tensors of the levels below. The highest level among the inputs
+handles an op; other inputs are constants to it. It calls `apply` again on the inner tensors. So
+transforms nest in any order, and derivatives of different levels never mix.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from .. import interpreter
 from ..core.dispatch import apply, evaluate, taped
 from ..core.op import Op
 from ..core.tensor import Tensor
-from ..core.tracer import Traced
+from ..core.transform_value import TransformValue
 from ..errors import GradientError
 
 
@@ -49,7 +49,7 @@ class _Depth(threading.local):
 _DEPTH = _Depth()
 
 
-class OfLevel(Traced):
+class OfLevel(TransformValue):
     """A value of a level."""
 
     __slots__ = ("level",)
@@ -94,7 +94,7 @@ class TransformInterpreter:
     def apply(self, op: Op, inputs: tuple[Any, ...], params: dict[str, Any]) -> Tensor:
         level = _highest(inputs)
         if op.draws:
-            if not isinstance(inputs[0]._data, Traced):
+            if not isinstance(inputs[0]._data, TransformValue):
                 return self._draw(op, inputs, params, len(self.levels))
             assert level is not None
             return self._draw_by_example(level, op, inputs, params)
@@ -131,16 +131,16 @@ class TransformInterpreter:
 
     def shape(self, tensor: Tensor) -> tuple[Any, ...]:
         data = tensor._data
-        if isinstance(data, Traced):
+        if isinstance(data, TransformValue):
             return data.seen(tensor)
         return data.shape if self.outer is None else self.outer.shape(tensor)
 
-    def source(self, tensor: Tensor) -> None:
+    def note_constant(self, tensor: Tensor) -> None:
         if self.outer is not None:
-            self.outer.source(tensor)
+            self.outer.note_constant(tensor)
 
     def changed(self, tensor: Tensor) -> None:
-        if self.outer is not None and not isinstance(tensor._data, Traced):
+        if self.outer is not None and not isinstance(tensor._data, TransformValue):
             self.outer.changed(tensor)
 
     def reads_grad(self, tensor: Tensor) -> None:
@@ -152,17 +152,17 @@ class TransformInterpreter:
             self.outer.sets_grad(tensor)
 
     def reads_values(self, tensor: Tensor, how: str) -> Any:
-        if self.outer is None or isinstance(tensor._data, Traced):
+        if self.outer is None or isinstance(tensor._data, TransformValue):
             return None
         return self.outer.reads_values(tensor, how)
 
     def item(self, tensor: Tensor, value: Any) -> Any:
-        if self.outer is None or isinstance(tensor._data, Traced):
+        if self.outer is None or isinstance(tensor._data, TransformValue):
             return value
         return self.outer.item(tensor, value)
 
     def apply_data_dependent(self, op: Op, x: Tensor) -> Tensor | None:
-        if self.outer is None or isinstance(x._data, Traced):
+        if self.outer is None or isinstance(x._data, TransformValue):
             return None
         return self.outer.apply_data_dependent(op, x)  # type: ignore[no-any-return]
 
@@ -206,7 +206,7 @@ def edges_of(*tensors: Any) -> Iterator[Any]:
         if isinstance(x, Tensor):
             if x.edge is not None:
                 yield x.edge
-            if isinstance(x._data, Traced):
+            if isinstance(x._data, TransformValue):
                 yield from edges_of(*x._data.parts())
 
 
@@ -217,7 +217,7 @@ def tracked(*tensors: Any) -> bool:
 
 def untaped(x: Tensor) -> Tensor:
     """The value of `x` in a new tensor off the tapes; tangents stay."""
-    return Tensor(x._data.untaped() if isinstance(x._data, Traced) else x._data)
+    return Tensor(x._data.untaped() if isinstance(x._data, TransformValue) else x._data)
 
 
 def check_inner(x: Tensor, name: str) -> Tensor:

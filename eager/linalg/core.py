@@ -30,26 +30,29 @@ _NO_ONNX = "ONNX has no such operator"
 
 def lapack(
     name: str, result: Callable[..., TensorType], compute: Callable[..., Any], vjp: Any,
-    help: str = "", onnx: str = "", **why: str,
+    help: str = "", onnx: str = "", finite: bool = False, **why: str,
 ) -> Op:
     """Declares an op on (batches of) matrices: the last two axes of its first input.
 
     compute: a function of arrays; 16-bit floats arrive as float32. help: the next step after a
-    failure. All inputs have the same leading axes.
+    failure. finite: numbers of the first input that are inf or nan are an error. All inputs have
+    the same leading axes.
     """
     why = {"meaning": _NO_LOOPS, **({} if onnx else {"onnx": _NO_ONNX}), **why}
-    return define(Op(name, "opaque", result, _impl(name, compute, help), None, vjp, onnx, why,
-                     batch=leading, precision="full", raises=True))
+    return define(Op(name, "opaque", result, _impl(name, compute, help, finite), None, vjp, onnx,
+                     why, batch=leading, precision="full", raises=True))
 
 
-def _impl(name: str, compute: Callable[..., Any], help: str) -> Callable[..., Any]:
+def _impl(name: str, compute: Callable[..., Any], help: str, finite: bool) -> Callable[..., Any]:
     def impl(xp: Any, *arrays: Any, **params: Any) -> Any:
         wide = [a.astype(np.float32) if is_small(a.dtype) else a for a in arrays]
         try:
             with np.errstate(all="ignore"):
+                if finite:
+                    _require_finite(wide[0])
                 out = compute(*wide, **params)
         except np.linalg.LinAlgError as error:
-            raise _failure(name, compute, wide, params, help, error) from None
+            raise _failure(name, compute, wide, params, help, finite, error) from None
         return out.astype(arrays[0].dtype) if wide[0] is not arrays[0] and out.dtype.kind == "f" \
             else out
 
@@ -61,15 +64,23 @@ def is_small(dtype: Any) -> bool:
     return bool(dtype.itemsize == 2 and dtypes.kind(dtype) == "f")
 
 
+def _require_finite(x: Any) -> None:
+    """Raises NumPy's error, which `_failure` turns into ours, for numbers that are inf or nan."""
+    if not np.isfinite(x).all():
+        raise np.linalg.LinAlgError("Array must not contain infs or NaNs")
+
+
 def _failure(
     name: str, compute: Callable[..., Any], arrays: list[Any], params: Any, help: str,
-    error: Exception,
+    finite: bool, error: Exception,
 ) -> LinAlgError:
     """The error of the first matrix of the batch that fails by itself."""
     x = arrays[0]
     which = ""
     for index in np.ndindex(x.shape[:-2]):
         try:
+            if finite:
+                _require_finite(x[index])
             compute(*[a[index] for a in arrays], **params)
         except np.linalg.LinAlgError as own:
             error, which = own, f"the matrix at {index} of " if index else ""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ..arguments import check_number, names_itself
 from ..arrays.shapes import broadcast
 from ..core.tensor import Tensor, as_tensor
 from ..errors import ShapeError
@@ -12,6 +13,7 @@ from .norm import vector_norm
 __all__ = ["cdist", "dist"]
 
 
+@names_itself
 def cdist(x: Tensor, y: Tensor, p: float = 2.0) -> Tensor:
     """The distances of all pairs of rows: (..., n, d), (..., m, d) -> (..., n, m).
 
@@ -32,6 +34,7 @@ def cdist(x: Tensor, y: Tensor, p: float = 2.0) -> Tensor:
         tensor([[5.],
                 [4.]])
     """
+    check_number("cdist", "p", p)
     x, y = reduce.floating("cdist", x), reduce.floating("cdist", y)
     if x.ndim < 2 or y.ndim < 2 or x.shape[-1] != y.shape[-1]:
         raise ShapeError(f"cdist: rows of shapes {x.shape} and {y.shape}",
@@ -40,6 +43,7 @@ def cdist(x: Tensor, y: Tensor, p: float = 2.0) -> Tensor:
     return vector_norm(expand_dims(x, -2) - expand_dims(y, -3), -1, ord=p)
 
 
+@names_itself
 def dist(x: Tensor, y: Tensor, p: float = 2.0) -> Tensor:
     """The norm of x - y over all elements, 0-d; shapes broadcast.
 
@@ -54,4 +58,5 @@ def dist(x: Tensor, y: Tensor, p: float = 2.0) -> Tensor:
         >>> fw.dist(fw.tensor([1.0, 2.0]), fw.tensor([4.0, 6.0]))
         tensor(5.)
     """
+    check_number("dist", "p", p)
     return vector_norm(as_tensor("dist", x) - as_tensor("dist", y), ord=p)

@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ..arguments import names_itself
 from ..arrays import dtypes
 from ..arrays.shapes import TensorType
 from ..core.dispatch import apply
@@ -75,7 +76,7 @@ def _eigh_vjp(g: Tensor, out: Tensor, x: Tensor) -> Tensor:
 
 
 eigh_op = lapack("eigh", lambda x: packed_type(x, x.dtype, *_shapes(x)), _eigh, each(_eigh_vjp),
-                 _NOT_FINITE)
+                 _NOT_FINITE, finite=True)
 
 
 def eigh(x: Tensor) -> EighResult:
@@ -109,7 +110,8 @@ def _values(x: TensorType) -> TensorType:
     return TensorType(x.shape[:-1], dtypes.real_of(x.dtype))
 
 
-eigvalsh_op = lapack("eigvalsh", _values, np.linalg.eigvalsh, each(_eigvalsh_vjp), _NOT_FINITE)
+eigvalsh_op = lapack("eigvalsh", _values, np.linalg.eigvalsh, each(_eigvalsh_vjp), _NOT_FINITE,
+                     finite=True)
 
 
 def eigvalsh(x: Tensor) -> Tensor:
@@ -153,7 +155,7 @@ def _eig_vjp(g: Tensor, out: Tensor, x: Tensor) -> Tensor:
 
 
 eig_op = lapack("eig", lambda x: packed_type(x, dtypes.complex_of(x.dtype), *_shapes(x)), _eig,
-                each(_eig_vjp), _NOT_FINITE)
+                each(_eig_vjp), _NOT_FINITE, finite=True)
 
 
 def eig(x: Tensor) -> EigResult:
@@ -176,6 +178,7 @@ def eig(x: Tensor) -> EigResult:
     return EigResult(*unpack(apply(eig_op, (x,)), *_shapes(x)))
 
 
+@names_itself
 def eigvals(x: Tensor) -> Tensor:
     """The complex eigenvalues of matrices, in the order of `eig`: (..., n, n) -> (..., n).
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from ..arrays.shapes import whole
+from ..arguments import check_whole, whole
 from ..core.dispatch import apply
 from ..core.op import each
 from ..core.tensor import Tensor, as_tensor
@@ -203,6 +203,8 @@ def vander(x: Tensor, N: int | None = None) -> Tensor:
         tensor([[1, 2, 4],
                 [1, 3, 9]])
     """
+    if N is not None:
+        check_whole("vander", "N", N, 0)
     x = as_tensor("vander", x)
     if x.ndim == 0:
         raise ShapeError("vander: takes vectors (..., n), got a 0-d tensor", "x.reshape(1)")

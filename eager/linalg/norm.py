@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from ..arguments import check_at_least, check_number, names_itself
 from ..arrays.shapes import axes_of, axis_of, reduced
 from ..core.tensor import Tensor
 from ..errors import ArgumentError, ShapeError
@@ -42,6 +43,7 @@ def vector_norm(x: Tensor, axis: Any = None, keepdims: bool = False, ord: Any = 
     """
     x = reduce.floating("vector_norm", x)
     axes = axes_of("vector_norm", axis, x.ndim)
+    check_number("vector_norm", "ord", ord)
     if ord == 2:
         return _root(reduce.sum(_squares(x), axes, keepdims))
     size = pointwise.abs(x)
@@ -77,6 +79,7 @@ def _power(x: Tensor, exponent: float) -> Tensor:
                            pointwise.pow(pointwise.where(zero, 1.0, x), exponent))
 
 
+@names_itself
 def matrix_norm(x: Tensor, keepdims: bool = False, ord: Any = "fro") -> Tensor:
     """The norms of matrices: (..., m, n) -> (...).
 
@@ -111,6 +114,7 @@ def matrix_norm(x: Tensor, keepdims: bool = False, ord: Any = "fro") -> Tensor:
     return reshape(out, reduced(x.shape, (x.ndim - 2, x.ndim - 1), True)) if keepdims else out
 
 
+@names_itself
 def norm(x: Tensor, ord: Any = None, axis: Any = None, keepdims: bool = False) -> Tensor:
     """The norms along `axis`: `matrix_norm` for two axes and an `ord`, else `vector_norm`.
 
@@ -142,6 +146,7 @@ def norm(x: Tensor, ord: Any = None, axis: Any = None, keepdims: bool = False) -
     return reshape(out, reduced(x.shape, (i, j), True)) if keepdims else out
 
 
+@names_itself
 def cond(x: Tensor, p: Any = None) -> Tensor:
     """The condition numbers of matrices: (..., m, n) -> (...).
 
@@ -165,6 +170,7 @@ def cond(x: Tensor, p: Any = None) -> Tensor:
     return smallest / largest if p == -2 else largest / smallest
 
 
+@names_itself
 def renorm(x: Tensor, p: Any, axis: int, maxnorm: float) -> Tensor:
     """`x` with each slice along `axis` whose norm is above `maxnorm` scaled down to that norm.
 
@@ -183,9 +189,9 @@ def renorm(x: Tensor, p: Any, axis: int, maxnorm: float) -> Tensor:
         tensor([[0.6, 0.8],
                 [0.3, 0.4]])
     """
+    check_number("renorm", "p", p)
+    check_at_least("renorm", "maxnorm", maxnorm, 0)
     x = reduce.floating("renorm", x)
-    if maxnorm < 0:
-        raise ArgumentError(f"renorm: maxnorm={maxnorm} is negative", "a norm is 0 or more")
     at = axis_of("renorm", axis, x.ndim)
     norms = vector_norm(x, tuple(a for a in range(x.ndim) if a != at), True, p)
     large = pointwise.greater(norms, maxnorm)

@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ..arguments import check_number, names_itself
 from ..arrays import dtypes
 from ..arrays.shapes import TensorType
 from ..core.dispatch import apply
@@ -86,7 +87,7 @@ def _phase(from_u: Tensor, s: Tensor) -> Any:
 
 
 svd_op = lapack("svd", lambda x, full: packed_type(x, x.dtype, *_shapes(x, full)), _svd,
-                each(_svd_vjp), _NOT_FINITE)
+                each(_svd_vjp), _NOT_FINITE, finite=True)
 
 
 def svd(x: Tensor, full_matrices: bool = True) -> SVDResult:
@@ -126,7 +127,7 @@ def _svdvals_result(x: TensorType) -> TensorType:
 
 
 svdvals_op = lapack("svdvals", _svdvals_result, lambda x: np.linalg.svd(x, compute_uv=False),
-                    each(_svdvals_vjp), _NOT_FINITE)
+                    each(_svdvals_vjp), _NOT_FINITE, finite=True)
 
 
 def svdvals(x: Tensor) -> Tensor:
@@ -153,12 +154,13 @@ def _tolerance(name: str, x: Tensor, rtol: Any) -> Tensor:
     if rtol is None:
         return full(lead, max(x.shape[-2:]) * dtypes.finfo(dtype).eps, dtype, x.device)
     if not isinstance(rtol, Tensor):
-        return full(lead, float(rtol), dtype, x.device)
+        return full(lead, float(check_number(name, "rtol", rtol)), dtype, x.device)
     if dtypes.kind(rtol.dtype) != "f":
         raise DTypeError(f"{name}: rtol is {rtol.dtype.name}", "it is a real floating point number")
     return expand_to(pointwise.cast(rtol.detach(), dtype), lead)
 
 
+@names_itself
 def matrix_rank(x: Tensor, rtol: Any = None) -> Tensor:
     """The numbers of singular values above rtol * the largest: (..., m, n) -> (...), int64.
 
@@ -197,7 +199,7 @@ def _pinv_vjp(g: Tensor, out: Tensor, x: Tensor, rtol: Tensor) -> Tensor:
 
 pinv_op = lapack(
     "pinv", lambda x, rtol: TensorType((*x.shape[:-2], x.shape[-1], x.shape[-2]), x.dtype), _pinv,
-    each(_pinv_vjp, None), _NOT_FINITE)
+    each(_pinv_vjp, None), _NOT_FINITE, finite=True)
 
 
 def pinv(x: Tensor, rtol: Any = None) -> Tensor:
@@ -231,6 +233,7 @@ class LstsqResult(NamedTuple):
     singular_values: Tensor
 
 
+@names_itself
 def lstsq(a: Tensor, b: Tensor, rtol: Any = None) -> LstsqResult:
     """The X (..., n, k) with the smallest |a @ X - b|, for `a` (..., m, n) and `b` (..., m, k).
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..arrays.shapes import axis_of, listed, product, whole
+from ..arguments import whole
+from ..arrays.shapes import axis_of, listed, product
 from ..core.tensor import Tensor
 from ..errors import ArgumentError, ShapeError
 from ..ops.reduction import reduce

@@ -14,8 +14,9 @@ from typing import Any
 
 import numpy as np
 
+from ..arguments import check_number, names_itself, whole
 from ..arrays import dtypes
-from ..arrays.shapes import TensorType, axes_of, axis_of, whole
+from ..arrays.shapes import TensorType, axis_of, listed
 from ..core.dispatch import apply
 from ..core.op import Op, define, each
 from ..core.tensor import Tensor, as_tensor
@@ -24,8 +25,8 @@ from ..ops.batching import shifted
 from ..ops.create import iota
 from ..ops.elementwise import pointwise
 from ..ops.elementwise.complex import conj, real
-from ..ops.shape.rearrange import roll
 from ..ops.shape.view import slice_axes, unslice
+from .frequency_shifts import fftshift, ifftshift
 
 __all__ = [
     "fft", "fft2", "fftfreq", "fftn", "fftshift", "hfft", "ifft", "ifft2", "ifftn", "ifftshift",
@@ -123,7 +124,7 @@ def _floating(name: str, x: Any, kinds: str = "fc") -> Tensor:
 
 
 def _norm(name: str, norm: str | None) -> str:
-    norm = norm or "backward"
+    norm = "backward" if norm is None else norm
     if norm not in _OTHER:
         raise ArgumentError(f"{name}: norm {norm!r} is not known",
                             'it is "backward", "ortho" or "forward"')
@@ -138,6 +139,11 @@ def _size(name: str, n: Any, default: Any) -> Any:
     return size
 
 
+def _length(name: str, n: Any) -> tuple[Any, ...] | None:
+    """The sizes for one axis; None keeps that of the input."""
+    return None if n is None else (_size(name, n, None),)
+
+
 def _resized(x: Tensor, axis: int, n: Any) -> Tensor:
     """`x` cut, or filled up with zeros, to `n` elements along `axis`."""
     have = x.shape[axis]
@@ -150,10 +156,13 @@ def _resized(x: Tensor, axis: int, n: Any) -> Tensor:
 
 def _axes(name: str, x: Tensor, s: Any, axes: Any) -> tuple[list[int], list[Any]]:
     """The axes to transform, and to how many elements each: None for all there are."""
+    s = None if s is None else listed(name, s)
     if axes is None:
         axes = range(x.ndim) if s is None else range(x.ndim - len(s), x.ndim)
+    else:
+        axes = listed(name, axes)
     found = [axis_of(name, a, x.ndim) for a in axes]
-    sizes = [None] * len(found) if s is None else [None if n == -1 else n for n in s]
+    sizes = [None] * len(found) if s is None else [None if whole(n) == -1 else n for n in s]
     if len(sizes) != len(found) or len(set(found)) != len(found) or not found:
         raise ShapeError(f"{name}: sizes {s!r} and axes {tuple(axes)} for shape {x.shape}",
                          "name at least one axis, each once, and a size for each or none")
@@ -189,7 +198,7 @@ def fft(x: Tensor, n: int | None = None, axis: int = -1, norm: str | None = None
         >>> fw.fft.fft(fw.tensor([1.0, 0.0, 0.0]))
         tensor([1.+0.j, 1.+0.j, 1.+0.j])
     """
-    return _along("fft", fft_op, _floating("fft", x), None if n is None else (n,), (axis,), norm)
+    return _along("fft", fft_op, _floating("fft", x), _length("fft", n), (axis,), norm)
 
 
 def ifft(x: Tensor, n: int | None = None, axis: int = -1, norm: str | None = None) -> Tensor:
@@ -202,7 +211,7 @@ def ifft(x: Tensor, n: int | None = None, axis: int = -1, norm: str | None = Non
         >>> fw.fft.ifft(fw.tensor([4.0, 0.0, 0.0, 0.0]))
         tensor([1.+0.j, 1.+0.j, 1.+0.j, 1.+0.j])
     """
-    return _along("ifft", ifft_op, _floating("ifft", x), None if n is None else (n,), (axis,), norm)
+    return _along("ifft", ifft_op, _floating("ifft", x), _length("ifft", n), (axis,), norm)
 
 
 def fftn(x: Tensor, s: Sequence[int] | None = None, axes: Sequence[int] | None = None,
@@ -246,6 +255,7 @@ def ifftn(x: Tensor, s: Sequence[int] | None = None, axes: Sequence[int] | None 
 
 # ---- transforms of real numbers: half of the spectrum, the other half is its mirror image
 
+@names_itself
 def rfft(x: Tensor, n: int | None = None, axis: int = -1, norm: str | None = None) -> Tensor:
     """The first n // 2 + 1 elements of `fft` along `axis`, of real numbers.
 
@@ -262,9 +272,10 @@ def rfft(x: Tensor, n: int | None = None, axis: int = -1, norm: str | None = Non
         >>> fw.fft.rfft(fw.ones(4))
         tensor([4.+0.j, 0.+0.j, 0.+0.j])
     """
-    return rfftn(x, None if n is None else (n,), (axis,), norm)
+    return rfftn(x, _length("rfft", n), (axis,), norm)
 
 
+@names_itself
 def irfft(x: Tensor, n: int | None = None, axis: int = -1, norm: str | None = None) -> Tensor:
     """The inverse of `rfft`: `n` real numbers along `axis`. Errors are those of `fft`.
 
@@ -278,9 +289,10 @@ def irfft(x: Tensor, n: int | None = None, axis: int = -1, norm: str | None = No
         >>> fw.fft.irfft(fw.fft.rfft(fw.ones(3)), n=3)
         tensor([1., 1., 1.])
     """
-    return irfftn(x, None if n is None else (n,), (axis,), norm)
+    return irfftn(x, _length("irfft", n), (axis,), norm)
 
 
+@names_itself
 def rfftn(x: Tensor, s: Sequence[int] | None = None, axes: Sequence[int] | None = None,
           norm: str | None = None) -> Tensor:
     """`fftn` of real numbers, with the first n // 2 + 1 elements along the last of `axes`.
@@ -307,6 +319,7 @@ def rfftn(x: Tensor, s: Sequence[int] | None = None, axes: Sequence[int] | None 
         apply(fft_op, (out,), {"axes": tuple(found[:-1]), "norm": norm})
 
 
+@names_itself
 def irfftn(x: Tensor, s: Sequence[int] | None = None, axes: Sequence[int] | None = None,
            norm: str | None = None) -> Tensor:
     """The inverse of `rfftn`: real numbers, sizes `s` along `axes`. Errors are those of `fftn`.
@@ -332,6 +345,7 @@ def irfftn(x: Tensor, s: Sequence[int] | None = None, axes: Sequence[int] | None
     return _irfft(_resized(x, last, n // 2 + 1), n, last, norm)
 
 
+@names_itself
 def hfft(x: Tensor, n: int | None = None, axis: int = -1, norm: str | None = None) -> Tensor:
     """Transforms of signals with x[-j] = conj(x[j]): `n` real numbers. Errors are those of `fft`.
 
@@ -348,6 +362,7 @@ def hfft(x: Tensor, n: int | None = None, axis: int = -1, norm: str | None = Non
     return irfft(conj(_floating("hfft", x, "c")), n, axis, _OTHER[_norm("hfft", norm)])
 
 
+@names_itself
 def ihfft(x: Tensor, n: int | None = None, axis: int = -1, norm: str | None = None) -> Tensor:
     """The inverse of `hfft`: n // 2 + 1 complex numbers along `axis`, of `n` real numbers.
 
@@ -366,6 +381,7 @@ def ihfft(x: Tensor, n: int | None = None, axis: int = -1, norm: str | None = No
 _LAST_TWO = (-2, -1)
 
 
+@names_itself
 def fft2(x: Tensor, s: Sequence[int] | None = None, axes: Sequence[int] = _LAST_TWO,
          norm: str | None = None) -> Tensor:
     """`fftn` with the last two axes as the default of `axes`. Arguments and errors are its own.
@@ -378,6 +394,7 @@ def fft2(x: Tensor, s: Sequence[int] | None = None, axes: Sequence[int] = _LAST_
     return fftn(x, s, axes, norm)
 
 
+@names_itself
 def ifft2(x: Tensor, s: Sequence[int] | None = None, axes: Sequence[int] = _LAST_TWO,
           norm: str | None = None) -> Tensor:
     """`ifftn` with the last two axes as the default of `axes`. Arguments and errors are its own.
@@ -390,6 +407,7 @@ def ifft2(x: Tensor, s: Sequence[int] | None = None, axes: Sequence[int] = _LAST
     return ifftn(x, s, axes, norm)
 
 
+@names_itself
 def rfft2(x: Tensor, s: Sequence[int] | None = None, axes: Sequence[int] = _LAST_TWO,
           norm: str | None = None) -> Tensor:
     """`rfftn` with the last two axes as the default of `axes`. Arguments and errors are its own.
@@ -402,6 +420,7 @@ def rfft2(x: Tensor, s: Sequence[int] | None = None, axes: Sequence[int] = _LAST
     return rfftn(x, s, axes, norm)
 
 
+@names_itself
 def irfft2(x: Tensor, s: Sequence[int] | None = None, axes: Sequence[int] = _LAST_TWO,
            norm: str | None = None) -> Tensor:
     """`irfftn` with the last two axes as the default of `axes`. Arguments and errors are its own.
@@ -426,6 +445,8 @@ def fftfreq(n: int, d: float = 1.0, dtype: Any = None, device: Any = None) -> Te
 
     Raises:
         ShapeError: `n` is below 1.
+        DTypeError: `dtype` holds no fractions.
+        ArgumentError: `d` is 0.
 
     Example:
         >>> import fusewire as fw
@@ -434,7 +455,7 @@ def fftfreq(n: int, d: float = 1.0, dtype: Any = None, device: Any = None) -> Te
     """
     place = iota((_size("fftfreq", n, None),), 0, device=device)
     place = pointwise.where(place < (n + 1) // 2, place, place - n)
-    return _frequencies(place, n, d, dtype)
+    return _frequencies("fftfreq", place, n, d, dtype)
 
 
 def rfftfreq(n: int, d: float = 1.0, dtype: Any = None, device: Any = None) -> Tensor:
@@ -448,46 +469,14 @@ def rfftfreq(n: int, d: float = 1.0, dtype: Any = None, device: Any = None) -> T
         tensor([0.  , 0.25, 0.5 ])
     """
     place = iota((_size("rfftfreq", n, None) // 2 + 1,), 0, device=device)
-    return _frequencies(place, n, d, dtype)
+    return _frequencies("rfftfreq", place, n, d, dtype)
 
 
-def _frequencies(place: Tensor, n: int, d: float, dtype: Any) -> Tensor:
+def _frequencies(name: str, place: Tensor, n: int, d: float, dtype: Any) -> Tensor:
     chosen = dtypes.DEFAULT_FLOAT if dtype is None else dtypes.as_dtype(dtype)
+    if dtypes.kind(chosen) not in "fc":
+        raise DTypeError(f"{name}: frequencies are fractions, which {chosen.name} does not hold",
+                         "use a floating point dtype")
+    if check_number(name, "d", d) == 0:
+        raise ArgumentError(f"{name}: d must not be 0: frequencies are divided by it")
     return pointwise.cast(pointwise.cast(place, dtypes.float64) / (n * d), chosen)
-
-
-def fftshift(x: Tensor, axes: Any = None) -> Tensor:
-    """`x` with the frequency 0 moved to the middle along `axes`: the shape of `x`.
-
-    Args:
-        x: a tensor in the order of `fftfreq` along `axes`.
-        axes: one axis or several. Default None: all.
-
-    Raises:
-        AxisError: `x` has no such axis.
-
-    Example:
-        >>> import fusewire as fw
-        >>> fw.fft.fftshift(fw.tensor([0, 1, 2, -2, -1]))
-        tensor([-2, -1,  0,  1,  2])
-    """
-    return _rolled("fftshift", x, axes, lambda n: n // 2)
-
-
-def ifftshift(x: Tensor, axes: Any = None) -> Tensor:
-    """The inverse of `fftshift`: the middle element along `axes` comes first.
-
-    Arguments and errors are those of `fftshift`.
-
-    Example:
-        >>> import fusewire as fw
-        >>> fw.fft.ifftshift(fw.tensor([-2, -1, 0, 1, 2]))
-        tensor([ 0,  1,  2, -2, -1])
-    """
-    return _rolled("ifftshift", x, axes, lambda n: -(n // 2))
-
-
-def _rolled(name: str, x: Tensor, axes: Any, by: Callable[[int], int]) -> Tensor:
-    x = as_tensor(name, x)
-    found = axes_of(name, axes, x.ndim)
-    return roll(x, tuple(by(x.shape[a]) for a in found), found)

@@ -18,7 +18,6 @@ from ..ops.random.distributions import (
     normal,
     shuffle,
     student_t,
-    truncated_normal,
     uniform,
 )
 from ..ops.random.generator import (
@@ -38,6 +37,7 @@ from ..ops.random.generator import (
     seed,
     set_rng_state,
 )
+from ..ops.random.truncated_normal import truncated_normal
 
 __all__ = [
     "Generator", "bernoulli", "beta", "binomial", "cauchy", "choice", "default_generator",

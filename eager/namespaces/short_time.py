@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from ..arguments import check_whole, names_itself
 from ..arrays import dtypes
-from ..arrays.shapes import whole
 from ..core.tensor import Tensor, as_tensor
 from ..errors import ArgumentError, ShapeError
 from ..ops.create import iota, ones
@@ -18,6 +18,7 @@ from .fft import fft, ifft, irfft, rfft
 __all__ = ["istft", "stft"]
 
 
+@names_itself
 def stft(
     x: Tensor, n_fft: int, hop_length: int | None = None, win_length: int | None = None,
     window: Tensor | None = None, center: bool = True, pad_mode: str = "reflect",
@@ -51,9 +52,7 @@ def stft(
         (3, 9)
     """
     x = as_tensor("stft", x)
-    hop = n_fft // 4 if hop_length is None else hop_length
-    width = n_fft if win_length is None else win_length
-    _check("stft", n_fft, hop, width)
+    hop, width = _lengths("stft", n_fft, hop_length, win_length)
     if not return_complex:
         raise ArgumentError("stft: the result is complex, return_complex cannot be False",
                             "fw.view_as_real(fw.stft(...)) has pairs of real numbers")
@@ -71,6 +70,7 @@ def stft(
     return matrix_transpose(transform(frames, norm="ortho" if normalized else None))
 
 
+@names_itself
 def istft(
     x: Tensor, n_fft: int, hop_length: int | None = None, win_length: int | None = None,
     window: Tensor | None = None, center: bool = True, normalized: bool = False,
@@ -102,9 +102,9 @@ def istft(
         tensor([1., 1., 1., 1., 1., 1., 1., 1.])
     """
     x = as_tensor("istft", x)
-    hop = n_fft // 4 if hop_length is None else hop_length
-    width = n_fft if win_length is None else win_length
-    _check("istft", n_fft, hop, width)
+    hop, width = _lengths("istft", n_fft, hop_length, win_length)
+    if length is not None:
+        check_whole("istft", "length", length, 0)
     half = _is_half(x, n_fft, onesided, return_complex)
     window = _padded("istft", window, n_fft, width, x)
     rows, norm = matrix_transpose(x), "ortho" if normalized else None
@@ -151,13 +151,15 @@ def _cut(signal: Tensor, start: int, length: int | None) -> Tensor:
     return pad(out, [(0, 0)] * lead + [(0, length - count)])
 
 
-def _check(name: str, n_fft: Any, hop: Any, width: Any) -> None:
-    for what, n in (("n_fft", n_fft), ("hop_length", hop), ("win_length", width)):
-        if whole(n) is None or n < 1:
-            raise ArgumentError(f"{name}: {what}={n!r}", "it is a whole number of 1 or more")
+def _lengths(name: str, n_fft: Any, hop_length: Any, win_length: Any) -> tuple[Any, Any]:
+    """The distance of two frames and the length of the window."""
+    check_whole(name, "n_fft", n_fft, 1)
+    hop = check_whole(name, "hop_length", n_fft // 4 if hop_length is None else hop_length, 1)
+    width = check_whole(name, "win_length", n_fft if win_length is None else win_length, 1)
     if width > n_fft:
         raise ArgumentError(f"{name}: win_length={width} is above n_fft={n_fft}",
                             "the window lies inside a frame")
+    return hop, width
 
 
 def _padded(name: str, window: Any, n_fft: int, width: int, x: Tensor) -> Tensor:

@@ -8,13 +8,14 @@ from typing import Any
 import numpy as np
 
 from .. import interpreter
+from ..arguments import check_number, names_itself
 from ..arrays import devices, dtypes
-from ..arrays.devices import placed
+from ..arrays.devices import resolve_device
 from ..arrays.shapes import TensorType, axis_of, sizes_of
 from ..core.dispatch import create
 from ..core.op import Op, define
 from ..core.tensor import Tensor, as_tensor, from_numpy, tensor
-from ..errors import DTypeError, ShapeError
+from ..errors import ArgumentError, DTypeError, ShapeError
 from .declare import cast
 
 __all__ = [
@@ -47,7 +48,7 @@ def _iota(xp: Any, shape: Any, axis: int, dtype: Any) -> Any:
     return out
 
 
-def _shape(shape: Any, name: str = "shape") -> tuple[Any, ...]:
+def check_sizes(shape: Any, name: str = "shape") -> tuple[Any, ...]:
     sizes = sizes_of(name, shape)
     if any(n < 0 for n in sizes):
         raise ShapeError(f"{name}: sizes are not negative, got {sizes}",
@@ -55,6 +56,7 @@ def _shape(shape: Any, name: str = "shape") -> tuple[Any, ...]:
     return sizes
 
 
+@names_itself
 def full(shape: Any, fill_value: Any, dtype: Any = None, device: Any = None) -> Tensor:
     """A tensor of `shape` with every element `fill_value`.
 
@@ -74,7 +76,7 @@ def full(shape: Any, fill_value: Any, dtype: Any = None, device: Any = None) -> 
         tensor([[7, 7],
                 [7, 7]])
     """
-    device_name = placed(device)
+    device_name = resolve_device(device)
     if isinstance(fill_value, interpreter.Symbol):
         one = fill_value.__tensor__(dtype)
         if one is not None:  # adding -0.0 changes no number
@@ -88,10 +90,11 @@ def full(shape: Any, fill_value: Any, dtype: Any = None, device: Any = None) -> 
     except (OverflowError, ValueError, TypeError) as error:
         raise DTypeError(f"full: {chosen.name} does not hold {value!r}: {error}",
                          "choose a wider dtype") from None
-    params = {"shape": _shape(shape, "full"), "value": held, "dtype": chosen}
+    params = {"shape": check_sizes(shape, "full"), "value": held, "dtype": chosen}
     return create(full_op, params, device_name)
 
 
+@names_itself
 def zeros(shape: Any = (), *more: int, dtype: Any = None, device: Any = None) -> Tensor:
     """A tensor of `shape` filled with zeros.
 
@@ -112,6 +115,7 @@ def zeros(shape: Any = (), *more: int, dtype: Any = None, device: Any = None) ->
     return full((shape, *more) if more else shape, 0.0, dtype=dtype, device=device)
 
 
+@names_itself
 def ones(shape: Any = (), *more: int, dtype: Any = None, device: Any = None) -> Tensor:
     """A tensor of `shape` filled with ones; the parameters are those of `zeros`.
 
@@ -123,6 +127,7 @@ def ones(shape: Any = (), *more: int, dtype: Any = None, device: Any = None) -> 
     return full((shape, *more) if more else shape, 1.0, dtype=dtype, device=device)
 
 
+@names_itself
 def empty(shape: Any = (), *more: int, dtype: Any = None, device: Any = None) -> Tensor:
     """A tensor of `shape` for values to be written later; the parameters are those of `zeros`.
 
@@ -136,6 +141,7 @@ def empty(shape: Any = (), *more: int, dtype: Any = None, device: Any = None) ->
     return zeros(shape, *more, dtype=dtype, device=device)
 
 
+@names_itself
 def full_like(
     x: Tensor, /, fill_value: Any, *, dtype: Any = None, device: Any = None
 ) -> Tensor:
@@ -200,11 +206,11 @@ def iota(shape: Any, axis: int, dtype: Any = dtypes.int64, device: Any = None) -
         tensor([[0, 1, 2],
                 [0, 1, 2]])
     """
-    sizes, chosen = _shape(shape, "iota"), dtypes.as_dtype(dtype)
+    sizes, chosen = check_sizes(shape, "iota"), dtypes.as_dtype(dtype)
     if chosen.kind == "b":
         raise DTypeError("iota: indices are numbers, not bool", "compare it: fw.iota(...) > 0")
     params = {"shape": sizes, "axis": axis_of("iota", axis, len(sizes)), "dtype": chosen}
-    return create(iota_op, params, placed(device))
+    return create(iota_op, params, resolve_device(device))
 
 
 def arange(
@@ -229,8 +235,11 @@ def arange(
         >>> fw.arange(3), fw.arange(0, 1, 0.25)
         (tensor([0, 1, 2]), tensor([0.  , 0.25, 0.5 , 0.75]))
     """
-    device_name = placed(device)
+    device_name = resolve_device(device)
     start, stop = (0, start) if stop is None else (start, stop)
+    for name, value in (("start", start), ("stop", stop), ("step", step)):
+        if isinstance(check_number("arange", name, value), float) and not math.isfinite(value):
+            raise ArgumentError(f"arange: {name} must be finite, got {value}")
     start, stop, step = (v.item() if hasattr(v, "item") else v for v in (start, stop, step))
     whole = not any(isinstance(v, float) for v in (start, stop, step))
     default = dtypes.DEFAULT_INT if whole else dtypes.DEFAULT_FLOAT
@@ -287,7 +296,7 @@ def asarray(
     if not isinstance(obj, (Tensor, np.ndarray)):
         obj = _buffer(obj)
     source = obj.device if isinstance(obj, Tensor) else devices.CPU
-    target = source if device is None else placed(device)
+    target = source if device is None else resolve_device(device)
     shared = isinstance(obj, (Tensor, np.ndarray)) and chosen in (None, obj.dtype) \
         and target == source
     if copy is False and not shared:

@@ -24,7 +24,7 @@ def _result(x: TensorType, size: Any) -> TensorType:
 
 
 true_indices_op = define(Op(
-    "places", "opaque", _result,
+    "true_indices", "opaque", _result,
     lambda xp, mask, size: np.flatnonzero(mask).astype(np.int64, copy=False), why=_WHY))
 
 
@@ -70,7 +70,7 @@ def _measured(op: Op, x: Tensor) -> Tensor:
     if measured is not None:
         return measured  # type: ignore[no-any-return]
     array = devices.host(x._data) if x.is_cuda else x.numpy()
-    return beside(interpreter.source(Tensor(run(op, array))), x)
+    return beside(interpreter.note_constant(Tensor(run(op, array))), x)
 
 
 def run(op: Op, array: Any) -> Any:

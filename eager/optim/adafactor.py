@@ -12,7 +12,7 @@ from ..errors import ArgumentError
 from ..ops.elementwise.pointwise import maximum, rsqrt
 from ..ops.reduction.reduce import mean, sum
 from .base.formulas import axpy, lerp, scale
-from .base.optimizer import Optimizer, Settings, constructor_settings
+from .base.optimizer import Optimizer, OptimizerSettings, constructor_settings
 from .base.state_dicts import State
 from .base.step_numbers import choose, is_zero, root
 
@@ -62,7 +62,7 @@ class Adafactor(Optimizer):
             raise ArgumentError(f"Adafactor: beta2_decay must be at most 0, got {beta2_decay}")
         super().__init__(params, constructor_settings(locals()))
 
-    def _first_state(self, p: Tensor, group: Settings) -> dict[str, Any]:
+    def _first_state(self, p: Tensor, group: OptimizerSettings) -> dict[str, Any]:
         names = ("row_var", "col_var") if p.ndim > 1 else ("variance",)
         return {"step": 0.0, **dict.fromkeys(names, 0.0)}
 
@@ -73,7 +73,8 @@ class Adafactor(Optimizer):
             return (*p.shape[:-2], 1, p.shape[-1])
         return super()._shape_of(p, name)
 
-    def _stepped(self, p: Tensor, g: Tensor, state: State, group: Settings) -> tuple[Tensor, State]:
+    def _stepped(self, p: Tensor, g: Tensor, state: State,
+                 group: OptimizerSettings) -> tuple[Tensor, State]:
         lr, (eps, least) = group["lr"], group["eps"]
         eps = finfo(p.dtype).eps if eps is None else eps
         g = -g if group["maximize"] else g  # type: ignore[operator]

@@ -7,7 +7,7 @@ from typing import Any
 
 from ..core.tensor import Tensor
 from .base.formulas import adadelta_step, axpy, ema_square, root_step
-from .base.optimizer import Optimizer, Settings, apply_weight_decay, constructor_settings
+from .base.optimizer import Optimizer, OptimizerSettings, apply_weight_decay, constructor_settings
 from .base.state_dicts import State
 
 
@@ -49,10 +49,11 @@ class Adagrad(Optimizer):
     ) -> None:
         super().__init__(params, constructor_settings(locals()))
 
-    def _first_state(self, p: Tensor, group: Settings) -> dict[str, Any]:
+    def _first_state(self, p: Tensor, group: OptimizerSettings) -> dict[str, Any]:
         return {"step": 0.0, "sum": group["initial_accumulator_value"]}
 
-    def _stepped(self, p: Tensor, g: Tensor, state: State, group: Settings) -> tuple[Tensor, State]:
+    def _stepped(self, p: Tensor, g: Tensor, state: State,
+                 group: OptimizerSettings) -> tuple[Tensor, State]:
         p, g = apply_weight_decay(p, g, group)
         total = state["sum"] + g * g
         rate = group["lr"] / (1 + state["step"] * group["lr_decay"])
@@ -95,10 +96,11 @@ class Adadelta(Optimizer):
     ) -> None:
         super().__init__(params, constructor_settings(locals()))
 
-    def _first_state(self, p: Tensor, group: Settings) -> dict[str, Any]:
+    def _first_state(self, p: Tensor, group: OptimizerSettings) -> dict[str, Any]:
         return {"step": 0.0, "square_avg": 0.0, "acc_delta": 0.0}
 
-    def _stepped(self, p: Tensor, g: Tensor, state: State, group: Settings) -> tuple[Tensor, State]:
+    def _stepped(self, p: Tensor, g: Tensor, state: State,
+                 group: OptimizerSettings) -> tuple[Tensor, State]:
         rho = group["rho"]
         p, g = apply_weight_decay(p, g, group)
         square = ema_square(state["square_avg"], g, rho, 1 - rho)

@@ -10,7 +10,7 @@ from ..ops.elementwise.pointwise import maximum
 from .base.formulas import ema_square, lerp, root_step
 from .base.optimizer import (
     Optimizer,
-    Settings,
+    OptimizerSettings,
     constructor_settings,
     decay_factor,
     regularized_gradient,
@@ -58,11 +58,12 @@ class Adam(Optimizer):
     ) -> None:
         super().__init__(params, constructor_settings(locals()))
 
-    def _first_state(self, p: Tensor, group: Settings) -> dict[str, Any]:
+    def _first_state(self, p: Tensor, group: OptimizerSettings) -> dict[str, Any]:
         state = {"step": 0.0, "exp_avg": 0.0, "exp_avg_sq": 0.0}
         return {**state, "max_exp_avg_sq": 0.0} if group["amsgrad"] else state
 
-    def _stepped(self, p: Tensor, g: Tensor, state: State, group: Settings) -> tuple[Tensor, State]:
+    def _stepped(self, p: Tensor, g: Tensor, state: State,
+                 group: OptimizerSettings) -> tuple[Tensor, State]:
         beta1, beta2 = group["betas"]
         g = regularized_gradient(p, g, group)
         step = state["step"] + 1

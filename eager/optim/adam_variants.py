@@ -12,7 +12,7 @@ from typing import Any
 from ..core.tensor import Tensor
 from ..ops.elementwise.pointwise import where
 from .base.formulas import adamax_norm, axpy, ema_square, lerp, ratio_step, root_step
-from .base.optimizer import Optimizer, Settings, apply_weight_decay, constructor_settings
+from .base.optimizer import Optimizer, OptimizerSettings, apply_weight_decay, constructor_settings
 from .base.state_dicts import State
 from .base.step_numbers import correction, root, single
 
@@ -53,10 +53,11 @@ class Adamax(Optimizer):
     ) -> None:
         super().__init__(params, constructor_settings(locals()))
 
-    def _first_state(self, p: Tensor, group: Settings) -> dict[str, Any]:
+    def _first_state(self, p: Tensor, group: OptimizerSettings) -> dict[str, Any]:
         return {"step": 0.0, "exp_avg": 0.0, "exp_inf": 0.0}
 
-    def _stepped(self, p: Tensor, g: Tensor, state: State, group: Settings) -> tuple[Tensor, State]:
+    def _stepped(self, p: Tensor, g: Tensor, state: State,
+                 group: OptimizerSettings) -> tuple[Tensor, State]:
         beta1, beta2 = group["betas"]
         p, g = apply_weight_decay(p, g, group)
         step = state["step"] + 1
@@ -107,10 +108,11 @@ class NAdam(Optimizer):
     ) -> None:
         super().__init__(params, constructor_settings(locals()))
 
-    def _first_state(self, p: Tensor, group: Settings) -> dict[str, Any]:
+    def _first_state(self, p: Tensor, group: OptimizerSettings) -> dict[str, Any]:
         return {"step": 0.0, "mu_product": 1.0, "exp_avg": 0.0, "exp_avg_sq": 0.0}
 
-    def _stepped(self, p: Tensor, g: Tensor, state: State, group: Settings) -> tuple[Tensor, State]:
+    def _stepped(self, p: Tensor, g: Tensor, state: State,
+                 group: OptimizerSettings) -> tuple[Tensor, State]:
         beta1, beta2 = group["betas"]
         lr, eps = group["lr"], group["eps"]
         p, g = apply_weight_decay(p, g, group)
@@ -163,10 +165,11 @@ class RAdam(Optimizer):
     ) -> None:
         super().__init__(params, constructor_settings(locals()))
 
-    def _first_state(self, p: Tensor, group: Settings) -> dict[str, Any]:
+    def _first_state(self, p: Tensor, group: OptimizerSettings) -> dict[str, Any]:
         return {"step": 0.0, "exp_avg": 0.0, "exp_avg_sq": 0.0}
 
-    def _stepped(self, p: Tensor, g: Tensor, state: State, group: Settings) -> tuple[Tensor, State]:
+    def _stepped(self, p: Tensor, g: Tensor, state: State,
+                 group: OptimizerSettings) -> tuple[Tensor, State]:
         beta1, beta2 = group["betas"]
         p, g = apply_weight_decay(p, g, group)
         step = state["step"] + 1

@@ -7,7 +7,7 @@ from typing import Any
 
 from ..core.tensor import Tensor
 from .base.formulas import axpy, lerp, scale
-from .base.optimizer import Optimizer, Settings, apply_weight_decay, constructor_settings
+from .base.optimizer import Optimizer, OptimizerSettings, apply_weight_decay, constructor_settings
 from .base.state_dicts import State
 from .base.step_numbers import choose, single
 
@@ -55,10 +55,11 @@ class ASGD(Optimizer):
     ) -> None:
         super().__init__(params, constructor_settings(locals()))
 
-    def _first_state(self, p: Tensor, group: Settings) -> dict[str, Any]:
+    def _first_state(self, p: Tensor, group: OptimizerSettings) -> dict[str, Any]:
         return {"step": 0.0, "eta": group["lr"], "mu": 1.0, "ax": 0.0}
 
-    def _stepped(self, p: Tensor, g: Tensor, state: State, group: Settings) -> tuple[Tensor, State]:
+    def _stepped(self, p: Tensor, g: Tensor, state: State,
+                 group: OptimizerSettings) -> tuple[Tensor, State]:
         lr, lambd = group["lr"], group["lambd"]
         # a schedule may have changed the rate since the constructor stored eta
         eta = choose(state["step"] == 0, single(lr), state["eta"])

@@ -16,7 +16,7 @@ from ..ops.products.contract import matmul
 from ..ops.reduction.reduce import sum
 from ..ops.shape.view import transpose
 from .base.formulas import axpy, lerp, scale
-from .base.optimizer import Optimizer, Settings, constructor_settings
+from .base.optimizer import Optimizer, OptimizerSettings, constructor_settings
 from .base.state_dicts import State
 from .base.step_numbers import Number
 
@@ -80,10 +80,11 @@ class Muon(Optimizer):
             raise ShapeError(f"Muon: takes matrices, got a parameter of shape {p.shape}",
                              "give the others to AdamW: [p for p in parameters if p.ndim != 2]")
 
-    def _first_state(self, p: Tensor, group: Settings) -> dict[str, Any]:
+    def _first_state(self, p: Tensor, group: OptimizerSettings) -> dict[str, Any]:
         return {"momentum_buffer": 0.0}
 
-    def _stepped(self, p: Tensor, g: Tensor, state: State, group: Settings) -> tuple[Tensor, State]:
+    def _stepped(self, p: Tensor, g: Tensor, state: State,
+                 group: OptimizerSettings) -> tuple[Tensor, State]:
         lr, momentum = group["lr"], group["momentum"]
         mean = lerp(state["momentum_buffer"], g, 1 - momentum)
         direction = lerp(g, mean, momentum) if group["nesterov"] else mean

@@ -8,7 +8,7 @@ from typing import Any
 from ..arguments import check_at_least
 from ..core.tensor import Tensor
 from .base.formulas import axpy, ema_square, lerp, root_step
-from .base.optimizer import Optimizer, Settings, apply_weight_decay, constructor_settings
+from .base.optimizer import Optimizer, OptimizerSettings, apply_weight_decay, constructor_settings
 from .base.state_dicts import State
 from .base.step_numbers import is_zero
 
@@ -53,12 +53,13 @@ class RMSprop(Optimizer):
         check_at_least("RMSprop", "alpha", alpha, 0.0)
         super().__init__(params, constructor_settings(locals()))
 
-    def _first_state(self, p: Tensor, group: Settings) -> dict[str, Any]:
+    def _first_state(self, p: Tensor, group: OptimizerSettings) -> dict[str, Any]:
         more = {"momentum_buffer": 0.0} if not is_zero(group["momentum"]) else {}
         return {"step": 0.0, "square_avg": 0.0, **more,
                 **({"grad_avg": 0.0} if group["centered"] else {})}
 
-    def _stepped(self, p: Tensor, g: Tensor, state: State, group: Settings) -> tuple[Tensor, State]:
+    def _stepped(self, p: Tensor, g: Tensor, state: State,
+                 group: OptimizerSettings) -> tuple[Tensor, State]:
         alpha, eps, momentum = group["alpha"], group["eps"], group["momentum"]
         p, g = apply_weight_decay(p, g, group)
         square = ema_square(state["square_avg"], g, alpha, 1 - alpha)

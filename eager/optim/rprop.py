@@ -10,7 +10,7 @@ from ..errors import ArgumentError
 from ..ops.create import full_like
 from ..ops.elementwise.pointwise import cast, sign, where
 from .base.formulas import rprop_kept, rprop_size
-from .base.optimizer import Optimizer, Settings, constructor_settings
+from .base.optimizer import Optimizer, OptimizerSettings, constructor_settings
 from .base.state_dicts import State
 
 
@@ -52,10 +52,11 @@ class Rprop(Optimizer):
             raise ArgumentError(f"Rprop: etas must be 0 < etas[0] < 1 < etas[1], got {etas}")
         super().__init__(params, constructor_settings(locals()))
 
-    def _first_state(self, p: Tensor, group: Settings) -> dict[str, Any]:
+    def _first_state(self, p: Tensor, group: OptimizerSettings) -> dict[str, Any]:
         return {"step": 0.0, "prev": 0.0, "step_size": group["lr"]}
 
-    def _stepped(self, p: Tensor, g: Tensor, state: State, group: Settings) -> tuple[Tensor, State]:
+    def _stepped(self, p: Tensor, g: Tensor, state: State,
+                 group: OptimizerSettings) -> tuple[Tensor, State]:
         g = -g if group["maximize"] else g  # type: ignore[operator]
         before = state["prev"]
         size = _from_rate(state["step"] == 0, group["lr"], state["step_size"])

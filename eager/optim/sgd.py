@@ -8,7 +8,7 @@ from typing import Any
 from ..core.tensor import Tensor
 from ..errors import ArgumentError
 from .base.formulas import axpby, axpy
-from .base.optimizer import Optimizer, Settings, apply_weight_decay, constructor_settings
+from .base.optimizer import Optimizer, OptimizerSettings, apply_weight_decay, constructor_settings
 from .base.state_dicts import State
 from .base.step_numbers import choose, is_zero
 
@@ -57,10 +57,11 @@ class SGD(Optimizer):
                                 f"{momentum}, dampening={dampening}")
         super().__init__(params, constructor_settings(locals()))
 
-    def _first_state(self, p: Tensor, group: Settings) -> dict[str, Any]:
+    def _first_state(self, p: Tensor, group: OptimizerSettings) -> dict[str, Any]:
         return {} if is_zero(group["momentum"]) else {"momentum_buffer": 0.0, "step": 0.0}
 
-    def _stepped(self, p: Tensor, g: Tensor, state: State, group: Settings) -> tuple[Tensor, State]:
+    def _stepped(self, p: Tensor, g: Tensor, state: State,
+                 group: OptimizerSettings) -> tuple[Tensor, State]:
         momentum = group["momentum"]
         p, g = apply_weight_decay(p, g, group)
         if is_zero(momentum):

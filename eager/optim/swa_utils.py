@@ -12,7 +12,7 @@ import math
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from ..arguments import check_choice, check_fraction
+from ..arguments import check_choice, check_fraction, names_itself
 from ..arrays.dtypes import int64, is_float
 from ..core.tape import no_grad
 from ..core.tensor import Tensor
@@ -79,6 +79,7 @@ def get_swa_avg_fn() -> Average:
     return swa_update
 
 
+@names_itself
 def get_ema_multi_avg_fn(decay: float = 0.999) -> Averages:
     """`get_ema_avg_fn` for lists of tensors; changes the averages in place."""
     return _multi(get_ema_avg_fn(decay))

@@ -28,7 +28,7 @@ from ..ops.layers.quantized import (
     quantized_conv,
     quantized_linear,
 )
-from .qparams import Grid, bias_codes, least_scale, weight_codes
+from .qparams import QuantParams, bias_codes, least_scale, weight_codes
 
 __all__ = ["FORMS", "QuantizedConv", "QuantizedEmbedding", "QuantizedLinear"]
 
@@ -59,7 +59,7 @@ class _Product(_Coded):
 
     shift: Tensor | None
 
-    def __init__(self, layer: Any, grid: Grid | None, per_channel: bool = True) -> None:
+    def __init__(self, layer: Any, grid: QuantParams | None, per_channel: bool = True) -> None:
         super().__init__()
         bias = None if layer.bias is None else _values(layer.bias)
         least = 0.0 if bias is None or grid is None else least_scale(bias, grid.scale)
@@ -105,7 +105,7 @@ class QuantizedLinear(_Product):
         per_channel: True has a scale for each output, False one for all. Default True.
     """
 
-    def __init__(self, layer: Linear, grid: Grid | None, per_channel: bool = True) -> None:
+    def __init__(self, layer: Linear, grid: QuantParams | None, per_channel: bool = True) -> None:
         super().__init__(layer, grid, per_channel)
         self.in_features, self.out_features = layer.in_features, layer.out_features
 
@@ -125,7 +125,7 @@ class QuantizedConv(_Product):
         per_channel: True has a scale for each output channel, False one for all. Default True.
     """
 
-    def __init__(self, layer: Any, grid: Grid | None, per_channel: bool = True) -> None:
+    def __init__(self, layer: Any, grid: QuantParams | None, per_channel: bool = True) -> None:
         super().__init__(layer, grid, per_channel)
         for name in ("axes", "in_channels", "out_channels", "kernel_size", "stride", "padding",
                      "dilation", "groups", "padding_mode"):

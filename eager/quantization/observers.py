@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ..errors import ArgumentError
-from .qparams import Grid, grid_over
+from .qparams import QuantParams, grid_over
 
 _BINS = 2048  # of a histogram
 _RANGE_FRACTIONS = np.linspace(0.2, 1.0, 81)  # that "mse" tries
@@ -46,11 +46,11 @@ class Seen:
         return (edges[1:] + edges[:-1]) / 2
 
 
-def _minmax(seen: Seen, symmetric: bool, percentile: float) -> Grid:
+def _minmax(seen: Seen, symmetric: bool, percentile: float) -> QuantParams:
     return grid_over(seen.low, seen.high, symmetric)
 
 
-def _percentile(seen: Seen, symmetric: bool, percentile: float) -> Grid:
+def _percentile(seen: Seen, symmetric: bool, percentile: float) -> QuantParams:
     """The grid without the given share of numbers at each end."""
     share = np.cumsum(seen.counts) / max(1, seen.counts.sum())
     edges = np.linspace(seen.low, seen.high, _BINS + 1)
@@ -60,16 +60,16 @@ def _percentile(seen: Seen, symmetric: bool, percentile: float) -> Grid:
     return grid_over(float(low), float(high), symmetric)
 
 
-def _mse(seen: Seen, symmetric: bool, percentile: float) -> Grid:
+def _mse(seen: Seen, symmetric: bool, percentile: float) -> QuantParams:
     """The grid over a part of the range with the least mean square error."""
     middles, weights = seen.middles, seen.counts
 
-    def error(grid: Grid) -> float:
+    def error(grid: QuantParams) -> float:
         return float((weights * (grid.nearest(middles) - middles) ** 2).sum())
 
     grids = [grid_over(seen.low * f, seen.high * f, symmetric) for f in _RANGE_FRACTIONS[::-1]]
     return min(grids, key=error)
 
 
-OBSERVERS: dict[str, Callable[[Seen, bool, float], Grid]] = {
+OBSERVERS: dict[str, Callable[[Seen, bool, float], QuantParams]] = {
     "minmax": _minmax, "percentile": _percentile, "mse": _mse}

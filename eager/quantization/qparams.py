@@ -12,7 +12,7 @@ _MAX_CODE = 127  # of weights, on both sides of 0
 _MIN_SCALE = float(np.finfo(np.float32).tiny)  # smaller scales lose bits
 
 
-class Grid(NamedTuple):
+class QuantParams(NamedTuple):
     """The floats (q - zero) * scale for all numbers q of an 8-bit dtype."""
 
     scale: float
@@ -26,14 +26,14 @@ class Grid(NamedTuple):
         return (codes - self.zero) * self.scale
 
 
-def grid_over(low: float, high: float, symmetric: bool) -> Grid:
+def grid_over(low: float, high: float, symmetric: bool) -> QuantParams:
     """The grid from `low` to `high` that contains 0: uint8, or int8 with zero 0 if `symmetric`."""
     low, high = min(low, 0.0), max(high, 0.0)
     if symmetric:
-        return Grid(_usable(max(-low, high) / _MAX_CODE), 0, np.dtype(np.int8))
+        return QuantParams(_usable(max(-low, high) / _MAX_CODE), 0, np.dtype(np.int8))
     first, last = limits(np.uint8)
     scale = _usable((high - low) / (last - first))
-    return Grid(scale, int(np.clip(np.rint(-low / scale), first, last)), np.dtype(np.uint8))
+    return QuantParams(scale, int(np.clip(np.rint(-low / scale), first, last)), np.dtype(np.uint8))
 
 
 def _usable(scale: float) -> float:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from ..arguments import check_choice
+from ..arguments import check_choice, check_number
 from ..arrays.dtypes import as_dtype, kind
 from ..core.tape import no_grad
 from ..errors import ArgumentError
@@ -21,7 +21,7 @@ from .attention import is_splittable_attention, with_linear_projections
 from .batchnorm_folding import Readers, fold
 from .calibration import Batches, called, carry_hooks, layer_input, observing
 from .observers import OBSERVERS, Seen
-from .qparams import Grid
+from .qparams import QuantParams
 from .report import Difference, LayerReport, Report
 from .select import Skipped, chosen
 
@@ -66,11 +66,11 @@ class _Settings:
     def check(self) -> None:
         check_choice("quantize", "activations", self.activations, ("static", "dynamic"))
         check_choice("quantize", "observer", self.observer, tuple(OBSERVERS))
-        if not 50 < self.percentile <= 100:
+        if not 50 < check_number("quantize", "percentile", self.percentile) <= 100:
             raise ArgumentError(f"quantize: percentile is above 50 and at most 100, got "
                                 f"{self.percentile!r}", "99.99 leaves out one number in 10,000")
 
-    def grid(self, seen: Seen) -> Grid:
+    def grid(self, seen: Seen) -> QuantParams:
         """The grid of a layer's inputs."""
         return OBSERVERS[self.observer](seen, self.symmetric, self.percentile)
 

@@ -14,7 +14,7 @@ from ..ops.create import zeros
 from .batchnorm_folding import NORMS
 from .half_layers import HALVED, InSmallFloats
 from .layers import FORMS, QuantizedEmbedding
-from .qparams import Grid
+from .qparams import QuantParams
 from .quantize import plain_copy, replaced
 
 __all__ = ["load_quantized"]
@@ -70,7 +70,7 @@ def _form(layer: Any, state: Mapping[str, Any]) -> Module | None:
     if form is QuantizedEmbedding:
         return form(layer)  # type: ignore[no-any-return]
     zero = state.get("input_zero")
-    grid = None if zero is None else Grid(1.0, 0, as_tensor(zero).dtype)
+    grid = None if zero is None else QuantParams(1.0, 0, as_tensor(zero).dtype)
     return form(layer, grid)  # type: ignore[no-any-return]
 
 

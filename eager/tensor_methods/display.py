@@ -15,7 +15,7 @@ from ..arrays.dtypes import bfloat16, complex64, float32, int64, kind
 from ..arrays.dtypes import bool as bool_
 from ..core.tape import Entry
 from ..core.tensor import Tensor
-from ..core.tracer import Traced
+from ..core.transform_value import TransformValue
 from ..errors import DTypeError
 
 __all__ = ["printoptions", "set_printoptions"]
@@ -96,7 +96,7 @@ def text(self: Tensor) -> str:
     """
     if interpreter.STATE.active is not None:
         interpreter.STATE.active.reads_values(self, "repr()")
-    if isinstance(self._data, Traced):
+    if isinstance(self._data, TransformValue):
         return self._data.text()
     notes = _notes(self)
     end = f", {', '.join(notes)})" if notes else ")"
@@ -138,7 +138,7 @@ def _elements(array: Any) -> str:
 def notebook(self: Tensor) -> str:
     """HTML for notebooks: shape, dtype, device, range, histogram and elements."""
     shown = html.escape(text(self))  # raises if the values cannot be read
-    if isinstance(self._data, Traced):
+    if isinstance(self._data, TransformValue):
         return f"<pre>{shown}</pre>"
     array = host(self._data)
     facts = [("shape", str(self._data.shape)), ("dtype", self.dtype.name), ("device", self.device),

@@ -197,7 +197,7 @@ def from_dlpack(x: Any, /, *, device: Any = None, copy: bool | None = None) -> T
                             "x.detach(), or copy it first") from None
     array = array.view(bfloat16) if producer.is_bfloat else array
     as_dtype(array.dtype)
-    out: Tensor = interpreter.source(Tensor(array.copy() if copy else array))
+    out: Tensor = interpreter.note_constant(Tensor(array.copy() if copy else array))
     return out
 
 
@@ -211,4 +211,4 @@ def _from_gpu(x: Any, device: str | None, copy: bool | None) -> Tensor:
         raise ExchangeError(f"from_dlpack: the {type(x).__name__} is on {home}, not on {target}",
                             "leave copy=False out")
     data = devices.moved(array, target) if copy or target != home else array
-    return interpreter.source(Tensor(data))  # type: ignore[no-any-return]
+    return interpreter.note_constant(Tensor(data))  # type: ignore[no-any-return]

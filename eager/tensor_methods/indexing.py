@@ -14,7 +14,7 @@ from ..arrays.memory import is_whole
 from ..arrays.shapes import broadcast, is_one, product, slice_of_size
 from ..core.dispatch import apply, new, replace
 from ..core.tensor import Tensor, tensor
-from ..core.tracer import Traced
+from ..core.transform_value import TransformValue
 from ..core.views import check_write, linked, view_of
 from ..errors import IndexingError
 from ..ops.create import iota
@@ -332,7 +332,7 @@ def _counted(i: Any, axis: int, n: Any, shape: Any) -> Any:
         if low >= 0:
             return i
     counted = from_front("index", i, n)
-    return check_index(counted, n, "index") if isinstance(i._data, Traced) else counted
+    return check_index(counted, n, "index") if isinstance(i._data, TransformValue) else counted
 
 
 # ---- x[...] = v with tensors

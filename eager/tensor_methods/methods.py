@@ -21,6 +21,7 @@ from ..linalg import distance, from_cholesky
 from ..ops import create
 from ..ops.derived import arithmetic, comparison
 from ..ops.elementwise import complex, convert, pointwise
+from ..ops.elementwise.clip import clip as limited
 from ..ops.indexing import scatter as scatters
 from ..ops.indexing import scatter_reduce, search, slice_scatter, slices
 from ..ops.indexing import sort as sorts
@@ -207,7 +208,7 @@ class TensorMethods:
     sigmoid = pointwise.sigmoid
     maximum = pointwise.maximum
     minimum = pointwise.minimum
-    clip = pointwise.clip
+    clip = limited
     astype = pointwise.astype
     addcdiv = scaled_sums.addcdiv
     addcmul = scaled_sums.addcmul

@@ -6,9 +6,10 @@ from collections.abc import Callable
 from typing import Any
 
 from .. import interpreter
+from ..arguments import check_whole
 from ..autograd.engine import freed_tape_error
 from ..core.dispatch import replace
-from ..core.observer import Beneath
+from ..core.observer import ObserverInterpreter
 from ..core.op import Op
 from ..core.tape import Entry, enable_grad, is_grad_enabled
 from ..core.tensor import Tensor
@@ -49,8 +50,9 @@ def checkpoint(
                             'it is "default" or "none"')
     if not is_grad_enabled():
         return function(*args, **kwargs)
-    region = _Region(function, args, kwargs, preserve_rng_state, determinism_check == "default")
-    with _Discard(region):
+    checkpointed = _CheckpointedCall(function, args, kwargs, preserve_rng_state,
+                                     determinism_check == "default")
+    with _Discard(checkpointed):
         return function(*args, **kwargs)
 
 
@@ -80,7 +82,7 @@ def checkpoint_sequential(
         4.0
     """
     steps = list(functions)
-    if not 1 <= segments <= len(steps):
+    if not 1 <= check_whole("checkpoint_sequential", "segments", segments) <= len(steps):
         raise ArgumentError(f"checkpoint_sequential: {segments} segments of {len(steps)} functions",
                             f"segments goes from 1 to {len(steps)}")
     size = len(steps) // segments
@@ -99,12 +101,12 @@ def _chain(steps: list[Any]) -> Callable[[Any], Any]:
     return run
 
 
-class _Region:
+class _CheckpointedCall:
     """A call with discarded values: the arguments to run it again."""
 
     def __init__(self, function: Any, args: Any, kwargs: Any, random: bool, check: bool) -> None:
         self.function, self.check = function, check
-        around = _regions()
+        around = _checkpointed_calls()
         self.args = [_held(x, around) for x in args]
         self.kwargs = {name: _held(x, around) for name, x in kwargs.items()}
         self.random = default_generator.get_state() if random else None
@@ -136,16 +138,16 @@ class _Region:
         return noted.store
 
 
-def _regions() -> list[_Region]:
-    """The regions around this call, innermost first."""
-    regions, active = [], interpreter.STATE.active
+def _checkpointed_calls() -> list[_CheckpointedCall]:
+    """The checkpointed calls around this call, innermost first."""
+    calls, active = [], interpreter.STATE.active
     while isinstance(active, _Inside):
-        regions.append(active.region)
+        calls.append(active.checkpointed)
         active = active.outer
-    return regions
+    return calls
 
 
-def _held(x: Any, around: list[_Region]) -> Any:
+def _held(x: Any, around: list[_CheckpointedCall]) -> Any:
     """An argument as it is now; an argument that an outer checkpoint recomputes, by its entry."""
     if not isinstance(x, Tensor):
         return x
@@ -160,20 +162,20 @@ def _recomputed(x: Any, sums: dict[Any, Any]) -> Any:
         return x
     if x.arrays is None:
         raise freed_tape_error(x)
-    region, n = x.arrays
-    return Tensor(region.values(n, sums, last=False)[1], x)
+    checkpointed, n = x.arrays
+    return Tensor(checkpointed.values(n, sums, last=False)[1], x)
 
 
 class RecomputedEntry(Entry):
-    """An entry without values: `arrays` holds its region and the number of its op there."""
+    """An entry without values: `arrays` holds its checkpointed call and the op's number in it."""
 
     __slots__ = ()
 
     def back(self, g: Any, sums: Any, useful: Any, keep: bool, step: Callable[..., None]) -> None:
         if self.arrays is None:
             raise freed_tape_error(self)
-        region, n = origin = self.arrays
-        self.arrays, self.out = region.values(n, sums, last=True)
+        checkpointed, n = origin = self.arrays
+        self.arrays, self.out = checkpointed.values(n, sums, last=True)
         try:
             step(self, g, sums, useful, True)
         finally:
@@ -182,12 +184,12 @@ class RecomputedEntry(Entry):
             self.arrays = None  # type: ignore[assignment]
 
 
-class _Inside(Beneath):
+class _Inside(ObserverInterpreter):
     """An observer in front of everything except other checkpoints: each has its own values."""
 
-    def __init__(self, region: _Region) -> None:
+    def __init__(self, checkpointed: _CheckpointedCall) -> None:
         super().__init__()
-        self.region = region
+        self.checkpointed = checkpointed
         self.outer: Any = None
 
     def __enter__(self) -> Any:
@@ -208,15 +210,15 @@ class _Discard(_Inside):
         entry = out.edge
         if type(entry) is Entry:
             entry.__class__ = RecomputedEntry
-            entry.arrays, entry.out = (self.region, len(self.region.ops)), None
-            self.region.ops.append((op.name, out._data.shape))
+            entry.arrays, entry.out = (self.checkpointed, len(self.checkpointed.ops)), None
+            self.checkpointed.ops.append((op.name, out._data.shape))
 
 
 class _Collect(_Inside):
     """Collects the values of each entry."""
 
-    def __init__(self, region: _Region) -> None:
-        super().__init__(region)
+    def __init__(self, checkpointed: _CheckpointedCall) -> None:
+        super().__init__(checkpointed)
         self.store: dict[int, Any] = {}
         self.count = 0
 
@@ -224,8 +226,8 @@ class _Collect(_Inside):
         entry, n = out.edge, self.count
         if type(entry) is not Entry:
             return
-        expected = self.region.ops[n] if n < len(self.region.ops) else None
-        if expected is None or (self.region.check and expected != (op.name, out._data.shape)):
+        expected = self.checkpointed.ops[n] if n < len(self.checkpointed.ops) else None
+        if expected is None or (self.checkpointed.check and expected != (op.name, out._data.shape)):
             raise _not_the_same(f"op {n} is {op.name} with a result of shape {out._data.shape}, "
                                 f"in the forward {'nothing' if expected is None else expected}")
         self.store[n] = entry.arrays, entry.out

@@ -59,27 +59,27 @@ LOOKS = f"""
 ; The value of a size.
 define internal i64 @size_at(ptr %variant, i64 %number, ptr %sizes) #0 {{
 entry:
-  %all.place = getelementptr %variant, ptr %variant, i64 0, i32 5
-  %symbols.place = getelementptr %variant, ptr %variant, i64 0, i32 6
-  %all = load ptr, ptr %all.place
-  %symbols = load ptr, ptr %symbols.place
-  %place = getelementptr %size, ptr %all, i64 %number
-  %size = load %size, ptr %place
+  %all.slot = getelementptr %variant, ptr %variant, i64 0, i32 5
+  %symbols.slot = getelementptr %variant, ptr %variant, i64 0, i32 6
+  %all = load ptr, ptr %all.slot
+  %symbols = load ptr, ptr %symbols.slot
+  %size.slot = getelementptr %size, ptr %all, i64 %number
+  %size = load %size, ptr %size.slot
   %factor = extractvalue %size %size, 0
   %more = extractvalue %size %size, 1
   %first = extractvalue %size %size, 2
   %end = extractvalue %size %size, 3
   br label %head
 head:
-  %i = phi i64 [%first, %entry], [%up, %turn]
-  %product = phi i64 [%factor, %entry], [%next, %turn]
+  %i = phi i64 [%first, %entry], [%up, %multiply]
+  %product = phi i64 [%factor, %entry], [%next, %multiply]
   %left = icmp slt i64 %i, %end
-  br i1 %left, label %turn, label %done
-turn:
-  %which.place = getelementptr i64, ptr %symbols, i64 %i
-  %which = load i64, ptr %which.place
-  %own.place = getelementptr i64, ptr %sizes, i64 %which
-  %own = load i64, ptr %own.place
+  br i1 %left, label %multiply, label %done
+multiply:
+  %which.slot = getelementptr i64, ptr %symbols, i64 %i
+  %which = load i64, ptr %which.slot
+  %own.slot = getelementptr i64, ptr %sizes, i64 %which
+  %own = load i64, ptr %own.slot
   %next = mul i64 %product, %own
   %up = add i64 %i, 1
   br label %head
@@ -93,11 +93,11 @@ define internal i64 @count(ptr %variant, i64 %first, i64 %rank, ptr %sizes) #0 {
 entry:
   br label %head
 head:
-  %i = phi i64 [0, %entry], [%up, %turn]
-  %product = phi i64 [1, %entry], [%next, %turn]
+  %i = phi i64 [0, %entry], [%up, %multiply]
+  %product = phi i64 [1, %entry], [%next, %multiply]
   %left = icmp slt i64 %i, %rank
-  br i1 %left, label %turn, label %done
-turn:
+  br i1 %left, label %multiply, label %done
+multiply:
   %number = add i64 %first, %i
   %size = call i64 @size_at(ptr %variant, i64 %number, ptr %sizes)
   %next = mul i64 %product, %size
@@ -121,8 +121,8 @@ head:
   br i1 %v.left, label %look, label %none
 look:
   %variant = getelementptr %variant, ptr %variants, i64 %v
-  %ranges.place = getelementptr %variant, ptr %variant, i64 0, i32 3
-  %ranges = load ptr, ptr %ranges.place
+  %ranges.slot = getelementptr %variant, ptr %variant, i64 0, i32 3
+  %ranges = load ptr, ptr %ranges.slot
   br label %compare
 compare:
   %i = phi i64 [0, %look], [%up, %fits]
@@ -130,12 +130,12 @@ compare:
   br i1 %left, label %one, label %found
 one:
   %up = add i64 %i, 1
-  %size.place = getelementptr i64, ptr %sizes, i64 %i
-  %least.place = getelementptr [2 x i64], ptr %ranges, i64 %i
-  %most.place = getelementptr i64, ptr %least.place, i64 1
-  %size = load i64, ptr %size.place
-  %least = load i64, ptr %least.place
-  %most = load i64, ptr %most.place
+  %size.slot = getelementptr i64, ptr %sizes, i64 %i
+  %least.slot = getelementptr [2 x i64], ptr %ranges, i64 %i
+  %most.slot = getelementptr i64, ptr %least.slot, i64 1
+  %size = load i64, ptr %size.slot
+  %least = load i64, ptr %least.slot
+  %most = load i64, ptr %most.slot
   %below = icmp sle i64 %size, %most
   %above = icmp sge i64 %size, %least
   %fit = and i1 %below, %above
@@ -159,11 +159,11 @@ entry:
   %itemsize = extractvalue %kind %wanted, 1
   %wanted.rank = extractvalue %kind %wanted, 2
   %first = extractvalue %kind %wanted, 3
-  %given = load %array, ptr %array
-  %data = extractvalue %array %given, 0
-  %shape = extractvalue %array %given, 1
-  %rank.narrow = extractvalue %array %given, 2
-  %dtype.narrow = extractvalue %array %given, 3
+  %argument = load %array, ptr %array
+  %data = extractvalue %array %argument, 0
+  %shape = extractvalue %array %argument, 1
+  %rank.narrow = extractvalue %array %argument, 2
+  %dtype.narrow = extractvalue %array %argument, 3
   %rank = sext i32 %rank.narrow to i64
   %dtype = sext i32 %dtype.narrow to i64
   %dtype.same = icmp eq i64 %dtype, %wanted.dtype
@@ -185,8 +185,8 @@ axis:
   %up = add i64 %i, 1
   %number = add i64 %first, %i
   %size = call i64 @size_at(ptr %variant, i64 %number, ptr %sizes)
-  %own.place = getelementptr i64, ptr %shape, i64 %i
-  %own = load i64, ptr %own.place
+  %own.slot = getelementptr i64, ptr %shape, i64 %i
+  %own = load i64, ptr %own.slot
   %next = mul i64 %product, %size
   %same = icmp eq i64 %own, %size
   br i1 %same, label %equal, label %other.shape
@@ -249,8 +249,8 @@ no:
 ; True if the checks from ... to - 1 of a program hold for the arrays of the table.
 define internal i1 @hold(ptr %variant, i64 %from, i64 %to, ptr %table, ptr %sizes) #0 {{
 entry:
-  %checks.place = getelementptr %variant, ptr %variant, i64 0, i32 7
-  %checks = load ptr, ptr %checks.place
+  %checks.slot = getelementptr %variant, ptr %variant, i64 0, i32 7
+  %checks = load ptr, ptr %checks.slot
   br label %head
 head:
   %i = phi i64 [%from, %entry], [%up, %fine]
@@ -258,8 +258,8 @@ head:
   br i1 %left, label %check, label %yes
 check:
   %up = add i64 %i, 1
-  %place = getelementptr %check, ptr %checks, i64 %i
-  %check.all = load %check, ptr %place
+  %size.slot = getelementptr %check, ptr %checks, i64 %i
+  %check.all = load %check, ptr %size.slot
   %at = extractvalue %check %check.all, 0
   %dtype = extractvalue %check %check.all, 1
   %rank = extractvalue %check %check.all, 2
@@ -267,8 +267,8 @@ check:
   %low = extractvalue %check %check.all, 4
   %stop = extractvalue %check %check.all, 5
   %count = call i64 @count(ptr %variant, i64 %first, i64 %rank, ptr %sizes)
-  %data.place = getelementptr ptr, ptr %table, i64 %at
-  %data = load ptr, ptr %data.place
+  %data.slot = getelementptr ptr, ptr %table, i64 %at
+  %data = load ptr, ptr %data.slot
   %inside = call i1 @within(ptr %data, i64 %count, i64 %dtype, i64 %low, i64 %stop)
   br i1 %inside, label %fine, label %no
 fine:
@@ -296,7 +296,7 @@ define internal i1 @overlap(ptr %a, i64 %a.bytes, ptr %b, i64 %b.bytes) #0 {{
 }}
 
 ; The code OK if weights are those of a library. Stores their address.
-define internal i32 @find_weights(ptr %library, ptr %given, i64 %bytes, ptr %where) #0 {{
+define internal i32 @find_weights(ptr %library, ptr %argument, i64 %bytes, ptr %where) #0 {{
 entry:
   %library.all = load %library, ptr %library
   %inside = extractvalue %library %library.all, 5
@@ -310,10 +310,10 @@ ours:
   store ptr %inside, ptr %where
   ret i32 {Code.OK}
 theirs:
-  %null = icmp eq ptr %given, null
+  %null = icmp eq ptr %argument, null
   br i1 %null, label %no.pointer, label %long
 long:
-  %address = ptrtoint ptr %given to i64
+  %address = ptrtoint ptr %argument to i64
   %off = and i64 %address, 63
   %aligned = icmp eq i64 %off, 0
   br i1 %aligned, label %sized, label %not.aligned
@@ -326,16 +326,16 @@ head:
   br i1 %left, label %word, label %fine
 word:
   %up = add i64 %i, 1
-  %a.place = getelementptr i64, ptr %given, i64 %i
-  %b.place = getelementptr i64, ptr %expected, i64 %i
-  %a = load i64, ptr %a.place
-  %b = load i64, ptr %b.place
+  %a.slot = getelementptr i64, ptr %argument, i64 %i
+  %b.slot = getelementptr i64, ptr %expected, i64 %i
+  %a = load i64, ptr %a.slot
+  %b = load i64, ptr %b.slot
   %equal = icmp eq i64 %a, %b
   br i1 %equal, label %same, label %others
 same:
   br label %head
 fine:
-  store ptr %given, ptr %where
+  store ptr %argument, ptr %where
   ret i32 {Code.OK}
 no.pointer:
   ret i32 {Code.NULL}

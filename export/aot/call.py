@@ -14,10 +14,10 @@ define internal void @fusewire_parallel(
   ptr %task, ptr %buffers, i64 %tasks, i64 %cost, ptr %call
 ) #0 {{
 entry:
-  %function.place = getelementptr %call, ptr %call, i64 0, i32 11
-  %context.place = getelementptr %call, ptr %call, i64 0, i32 12
-  %function = load ptr, ptr %function.place
-  %context = load ptr, ptr %context.place
+  %function.slot = getelementptr %call, ptr %call, i64 0, i32 11
+  %context.slot = getelementptr %call, ptr %call, i64 0, i32 12
+  %function = load ptr, ptr %function.slot
+  %context = load ptr, ptr %context.slot
   %none = icmp eq ptr %function, null
   br i1 %none, label %alone, label %together
 alone:
@@ -111,12 +111,12 @@ a.one:
   %a.output = getelementptr %array, ptr %outputs, i64 %a.number
   %a.at = select i1 %a.is.input, ptr %a.input, ptr %a.output
   %a.later = add i64 %a, 2
-  %a.place = select i1 %a.is.input, i64 %a, i64 %a.later
-  %a.bytes = getelementptr i64, ptr %bytes, i64 %a.place
+  %a.index = select i1 %a.is.input, i64 %a, i64 %a.later
+  %a.bytes = getelementptr i64, ptr %bytes, i64 %a.index
   %a.kind = getelementptr %kind, ptr %kinds, i64 %a
   %a.code = call i32 @match(ptr %variant.at, ptr %a.kind, ptr %sizes, ptr %a.at, ptr %a.bytes)
   %a.data = load ptr, ptr %a.at
-  %a.entry = getelementptr ptr, ptr %table, i64 %a.place
+  %a.entry = getelementptr ptr, ptr %table, i64 %a.index
   store ptr %a.data, ptr %a.entry
   %a.fine = icmp eq i32 %a.code, {Code.OK}
   br i1 %a.fine, label %a.next, label %mismatch
@@ -158,8 +158,8 @@ o.one:
   %o.up = add i64 %o, 1
   %o.entry = getelementptr ptr, ptr %table, i64 %o
   %o.data = load ptr, ptr %o.entry
-  %o.bytes.place = getelementptr i64, ptr %bytes, i64 %o
-  %o.bytes = load i64, ptr %o.bytes.place
+  %o.bytes.slot = getelementptr i64, ptr %bytes, i64 %o
+  %o.bytes = load i64, ptr %o.bytes.slot
   %o.work = call i1 @overlap(ptr %o.data, i64 %o.bytes, ptr %workspace, i64 %needed)
   %o.work.own = icmp ne ptr %workspace, null
   %o.taken = and i1 %o.work, %o.work.own
@@ -177,8 +177,8 @@ p.one:
 p.look:
   %p.entry = getelementptr ptr, ptr %table, i64 %p
   %p.data = load ptr, ptr %p.entry
-  %p.bytes.place = getelementptr i64, ptr %bytes, i64 %p
-  %p.bytes = load i64, ptr %p.bytes.place
+  %p.bytes.slot = getelementptr i64, ptr %bytes, i64 %p
+  %p.bytes = load i64, ptr %p.bytes.slot
   %p.over = call i1 @overlap(ptr %o.data, i64 %o.bytes, ptr %p.data, i64 %p.bytes)
   br i1 %p.over, label %overlaps, label %p.next
 p.next:
@@ -218,8 +218,8 @@ spares:
   br i1 %s.left, label %s.one, label %start
 s.one:
   %s.up = add i64 %s, 1
-  %s.offset.place = getelementptr i64, ptr %spare, i64 %s
-  %s.offset = load i64, ptr %s.offset.place
+  %s.offset.slot = getelementptr i64, ptr %spare, i64 %s
+  %s.offset = load i64, ptr %s.offset.slot
   %s.number = add i64 %first.spare, %s
   %s.entry = getelementptr ptr, ptr %table, i64 %s.number
   %s.data = getelementptr i8, ptr %arena, i64 %s.offset
@@ -235,19 +235,19 @@ copies.head:
   br i1 %c.left, label %c.one, label %end
 c.one:
   %c.up = add i64 %c, 1
-  %c.place = getelementptr %copy, ptr %copies, i64 %c
-  %c.all = load %copy, ptr %c.place
+  %c.slot = getelementptr %copy, ptr %copies, i64 %c
+  %c.all = load %copy, ptr %c.slot
   %c.output = extractvalue %copy %c.all, 0
   %c.from = extractvalue %copy %c.all, 1
   %c.offset = extractvalue %copy %c.all, 2
   %c.number = add i64 %first.output, %c.output
   %c.to.entry = getelementptr ptr, ptr %table, i64 %c.number
   %c.from.entry = getelementptr ptr, ptr %table, i64 %c.from
-  %c.bytes.place = getelementptr i64, ptr %bytes, i64 %c.number
+  %c.bytes.slot = getelementptr i64, ptr %bytes, i64 %c.number
   %c.to = load ptr, ptr %c.to.entry
   %c.source = load ptr, ptr %c.from.entry
   %c.start = getelementptr i8, ptr %c.source, i64 %c.offset
-  %c.bytes = load i64, ptr %c.bytes.place
+  %c.bytes = load i64, ptr %c.bytes.slot
   call void @llvm.memcpy.p0.p0.i64(ptr %c.to, ptr %c.start, i64 %c.bytes, i1 false)
   br label %copies.head
 end:

@@ -281,16 +281,16 @@ miscounted:
 
 define i64 @{name}_workspace(ptr %sizes, i64 %count) #0 {{
 entry:
-  %place = alloca i32, align 4
-  %variant = call ptr @asked(ptr %sizes, i64 %count, ptr %place)
+  %code.slot = alloca i32, align 4
+  %variant = call ptr @asked(ptr %sizes, i64 %count, ptr %code.slot)
   %none = icmp eq ptr %variant, null
   br i1 %none, label %wrong, label %right
 right:
-  %needed.place = getelementptr %variant, ptr %variant, i64 0, i32 2
-  %needed = load i64, ptr %needed.place
+  %needed.slot = getelementptr %variant, ptr %variant, i64 0, i32 2
+  %needed = load i64, ptr %needed.slot
   ret i64 %needed
 wrong:
-  %code = load i32, ptr %place
+  %code = load i32, ptr %code.slot
   %wide = sext i32 %code to i64
   %negative = sub i64 0, %wide
   ret i64 %negative
@@ -299,8 +299,8 @@ wrong:
 ; Stores the sizes of all axes of all outputs, one after the other.
 define i32 @{name}_shapes(ptr %sizes, i64 %count, ptr %shapes) #0 {{
 entry:
-  %place = alloca i32, align 4
-  %variant = call ptr @asked(ptr %sizes, i64 %count, ptr %place)
+  %code.slot = alloca i32, align 4
+  %variant = call ptr @asked(ptr %sizes, i64 %count, ptr %code.slot)
   %none = icmp eq ptr %variant, null
   br i1 %none, label %wrong, label %right
 right:
@@ -312,12 +312,12 @@ begin:
   %outputs = extractvalue %library %library, 3
   %last = sub i64 %outputs, 1
   %last.kind = add i64 %inputs, %last
-  %kinds.place = getelementptr %variant, ptr %variant, i64 0, i32 4
-  %kinds = load ptr, ptr %kinds.place
-  %from.place = getelementptr %kind, ptr %kinds, i64 %inputs
-  %to.place = getelementptr %kind, ptr %kinds, i64 %last.kind
-  %from = load %kind, ptr %from.place
-  %to = load %kind, ptr %to.place
+  %kinds.slot = getelementptr %variant, ptr %variant, i64 0, i32 4
+  %kinds = load ptr, ptr %kinds.slot
+  %from.slot = getelementptr %kind, ptr %kinds, i64 %inputs
+  %to.slot = getelementptr %kind, ptr %kinds, i64 %last.kind
+  %from = load %kind, ptr %from.slot
+  %to = load %kind, ptr %to.slot
   %first = extractvalue %kind %from, 3
   %to.rank = extractvalue %kind %to, 2
   %to.first = extractvalue %kind %to, 3
@@ -339,7 +339,7 @@ done:
 null:
   ret i32 {null}
 wrong:
-  %code = load i32, ptr %place
+  %code = load i32, ptr %code.slot
   ret i32 %code
 }}
 

@@ -21,7 +21,7 @@ from ...codegen.compile import lower_graph, machine_of, slot_of
 from ...codegen.dynamic.dynamic_program import DynamicProgram, compile_any_size
 from ...codegen.dynamic.prime_unification import SizeFormula
 from ...codegen.fusion.launch import Launch
-from ...codegen.ir.loop_ir import Buffer
+from ...codegen.ir.loop_ir import KernelBuffer
 from ...codegen.program.arena import in_bytes, padded, plan_arena
 from ...codegen.program.executable import Plan
 from ...codegen.program.link import Lowered
@@ -90,7 +90,7 @@ class _Assembled:
     workspace: int
     spare: list[int]
     copies: list[OutputCopy]
-    entries: dict[Buffer, int]
+    entries: dict[KernelBuffer, int]
 
 
 class Compiler:
@@ -146,8 +146,9 @@ class Compiler:
         return _Assembled(plan, write_program(steps, "program", self.target),
                           padded(ends[-1]) if ends[-1] else 0, ends[:-1], copies, entries)
 
-    def _table(self, plan: Plan, inputs: Sequence[Buffer], held: Mapping[Buffer, Any],
-               outputs: Sequence[Buffer]) -> tuple[dict[Buffer, int], list[Buffer]]:
+    def _table(self, plan: Plan, inputs: Sequence[KernelBuffer], held: Mapping[KernelBuffer, Any],
+               outputs: Sequence[KernelBuffer]) -> tuple[dict[KernelBuffer, int],
+                                                         list[KernelBuffer]]:
         """The table entry of each buffer, and the results that are no outputs."""
         entries = {b: i for i, b in enumerate(inputs[:self.input_count])}
         entries |= dict.fromkeys((*held, *inputs[self.input_count:]), self.input_count)
@@ -159,8 +160,8 @@ class Compiler:
         entries |= {b: first + outputs.index(b) for b in results if b in outputs}
         return entries | {b: first + len(outputs) + i for i, b in enumerate(unreturned)}, unreturned
 
-    def _packed(self, plan: Plan, launches: list[Launch], inputs: Sequence[Buffer],
-                held: dict[Buffer, Any]) -> list[Launch]:
+    def _packed(self, plan: Plan, launches: list[Launch], inputs: Sequence[KernelBuffer],
+                held: dict[KernelBuffer, Any]) -> list[Launch]:
         """The launches for run time. Runs those that read only `held`, which gets their results."""
         first, others = prepacked_launches(launches, held.keys(), plan.arguments)
         _, left = prepacked_part(first, others, inputs)
@@ -201,8 +202,9 @@ def constant_shapes(shapes: Iterable[Sequence[int]]) -> list[Shape]:
     return [tuple(map(SizeFormula, shape)) for shape in shapes]
 
 
-def _run_here(launches: Sequence[Launch], held: Mapping[Buffer, Any], results: Sequence[Buffer]
-              ) -> dict[Buffer, Any]:
+def _run_here(launches: Sequence[Launch], held: Mapping[KernelBuffer, Any],
+              results: Sequence[KernelBuffer]
+              ) -> dict[KernelBuffer, Any]:
     """The arrays of the buffers `results` after these launches ran on this machine."""
     read = {p.buffer for x in launches for p in x.views}
     arrays = {b: np.ascontiguousarray(a) for b, a in held.items() if b in read}

@@ -16,7 +16,7 @@ from ...codegen.runtime.target import Target
 from ...eager.arrays.devices import host
 from ...eager.core.op import OPS
 from ...eager.errors import CodegenError, ExportError
-from ..onnx.model.arguments import Arguments, arguments, further
+from ..onnx.model.arguments import ExportArguments, arguments, further
 from ..onnx.model.trace import check_fixed, conditions_of, explored, inference, plain, results_of
 from .abi import MAX_SIZES
 from .if_conversion import decision_notes, outputs_of
@@ -139,7 +139,7 @@ def _error_at(node: Node, why: str, help: str) -> ExportError:
 
 
 # ---- sizes
-def _specialized_sizes(example: Arguments, examples: Iterable[Arguments],
+def _specialized_sizes(example: ExportArguments, examples: Iterable[ExportArguments],
                        conditions: Iterable[SizeCondition]) -> list[dict[str, int]]:
     """The sets of sizes that get a program of their own: those of `examples`, or, if no size is
     dynamic, the only one."""
@@ -155,7 +155,8 @@ def _specialized_sizes(example: Arguments, examples: Iterable[Arguments],
     return [*distinct.values()]
 
 
-def _ranges(example: Arguments, examples: Iterable[Arguments], max_sizes: Mapping[str, int],
+def _ranges(example: ExportArguments, examples: Iterable[ExportArguments],
+            max_sizes: Mapping[str, int],
             conditions: Sequence[SizeCondition]) -> dict[str, tuple[int, int]]:
     """The least and the largest value of each dynamic size."""
     sizes = example.sizes()

@@ -18,8 +18,8 @@ entry:
   br i1 %begins, label %start, label %wrong
 start:
   %words = getelementptr i64, ptr %block, i64 {head}
-  %expected.place = getelementptr i64, ptr @head, i64 4
-  %expected = load i64, ptr %expected.place
+  %expected.slot = getelementptr i64, ptr @head, i64 4
+  %expected = load i64, ptr %expected.slot
   br label %head
 head:
   %i = phi i64 [0, %start], [%up, %one]
@@ -28,8 +28,8 @@ head:
   br i1 %left, label %one, label %done
 one:
   %up = add i64 %i, 1
-  %place = getelementptr i64, ptr %words, i64 %i
-  %word = load i64, ptr %place
+  %slot = getelementptr i64, ptr %words, i64 %i
+  %word = load i64, ptr %slot
   %times = mul i64 %word, {factor}
   %high = lshr i64 %times, 32
   %mixed = xor i64 %times, %high

@@ -11,7 +11,7 @@ from typing import Any
 
 from ...capture.sizes.symbolic_dim import ShapeEnv
 from ...eager.errors import ExportError
-from .model.arguments import Arguments, arguments, further
+from .model.arguments import ExportArguments, arguments, further
 from .model.model import build, describe, names_of
 from .model.trace import check_fixed, conditions_of, explored, inference, plain, results_of
 from .model.training_state import states_of
@@ -117,7 +117,7 @@ def export(
                        optimize, verify)
 
 
-def _export(call: Arguments, examples: Sequence[Any], path: str | os.PathLike[str],
+def _export(call: ExportArguments, examples: Sequence[Any], path: str | os.PathLike[str],
             output_names: Sequence[str] | None, opset: int, metadata: Mapping[str, str],
             training: bool, optimize: bool, verify: bool) -> ExportReport:
     """Traces the call and the examples, builds the model, verifies it and writes it."""

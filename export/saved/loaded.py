@@ -41,7 +41,7 @@ class SavedProgram(Replay):
     @functools.cached_property
     def _any_mode(self) -> bool:
         """True if the program is valid with gradients enabled and disabled."""
-        guards = [*self.guards, *(g for leaf in self.exits() for g in leaf.exit_guards)]
+        guards = [*self.guards, *(g for trace_exit in self.exits() for g in trace_exit.exit_guards)]
         return not self.grad_enabled and not any(
             g.condition == "tensor on tape" and is_argument_path(g.path) for g in guards)
 
@@ -71,14 +71,14 @@ class SavedProgram(Replay):
     def exit_failures(self, args: Any, kwargs: Any) -> list[str]:
         """Messages that say why no exit fits a call whose entry guards hold."""
         failures = []
-        for leaf in self.exits():
+        for trace_exit in self.exits():
             try:
-                failed = leaf.check(args, kwargs)
+                failed = trace_exit.check(args, kwargs)
             except MISSING:
                 failures.append("all values that the recording read exist")
                 continue
             if failed >= 0:
-                failures.append(self._failure(leaf.exit_guards[failed], args, kwargs))
+                failures.append(self._failure(trace_exit.exit_guards[failed], args, kwargs))
         sites = dict.fromkeys(at.site for at in walk(self.root) if isinstance(at, Branch))
         return failures or [f"the decisions have recorded outcomes ({', '.join(sites)})"]
 

@@ -51,7 +51,7 @@ class Saving:
         self.names, self._recorded = recorded.names, recorded
         self._read = PathReader((), {}, recorded.fn, recorded.names.held)
         self.programs = list(recorded.programs)
-        self._leaves = {leaf: None for p in self.programs for leaf in p.exits()}
+        self._exits = {trace_exit: None for p in self.programs for trace_exit in p.exits()}
         self.target: Target | None = None
         self.failed: list[str] = []
         guarded = (path for p in self.programs for g in p.guards for path in g.paths)
@@ -62,13 +62,13 @@ class Saving:
         """Removes programs and exits that can never run from the current state on, until none is
         left to remove. A side effect of a removed exit may have been the reason to keep another."""
         while True:
-            effects = [e for leaf in self._leaves for e in leaf.effects]
+            effects = [e for trace_exit in self._exits for e in trace_exit.effects]
             self.outside = self._outside(effects)
             programs = [p for p in self.programs if self._holds(p.guards)]
-            leaves = {leaf: None for p in programs for leaf in p.exits()
-                      if leaf in self._leaves and self._holds(leaf.exit_guards)}
-            unchanged = len(programs) == len(self.programs) and len(leaves) == len(self._leaves)
-            self.programs, self._leaves = programs, leaves
+            exits = {trace_exit: None for p in programs for trace_exit in p.exits()
+                     if trace_exit in self._exits and self._holds(trace_exit.exit_guards)}
+            unchanged = len(programs) == len(self.programs) and len(exits) == len(self._exits)
+            self.programs, self._exits = programs, exits
             if unchanged:
                 return
 
@@ -113,9 +113,9 @@ class Saving:
         """The guards that each call has to evaluate."""
         return [g for g in guards if not self._is_fixed(g)]
 
-    def keeps(self, leaf: TraceExit) -> bool:
+    def keeps(self, trace_exit: TraceExit) -> bool:
         """True if an exit is saved."""
-        return leaf in self._leaves
+        return trace_exit in self._exits
 
     def require_target(self, target: Target) -> None:
         """Notes the processor of a program. ExportError if another program has another."""
@@ -152,7 +152,7 @@ def _program(program: Replay, saving: Saving, writing: Encoder) -> list[Any]:
     if program.casting is not None:
         raise Unsaved("it was recorded under autocast",
                       "convert the model, or call it without autocast")
-    if any(uses_gpu(stage.graph) for stage in program.segments()):
+    if any(uses_gpu(segment.graph) for segment in program.segments()):
         raise Unsaved("it computes on a GPU, and saved functions run on the CPU",
                       'move its state to the CPU, model.to("cpu"), call it there, and save it')
     parts = saving.live(program.guards), program.root, program.grad_enabled, program.varying

@@ -10,11 +10,21 @@ from typing import Any
 from ...capture.control_flow.data_dependent_sizes import DataDependentSize
 from ...capture.control_flow.loop_detection import LoopEntry, LoopRepeat
 from ...capture.control_flow.loop_gradients import IterationVjp, LoopBackwardEvent
+from ...capture.control_flow.merges import Merge
 from ...capture.graph.graph import Graph, Node, Nodes, Params, topological
 from ...capture.guards.guards import Guard
 from ...capture.heap import mutations, object_recipes
 from ...capture.heap.access_path import Key, Path, steps
-from ...capture.program.cfg import BackEdge, Branch, Exit, LoopBackward, LoopHeader, SizeDefinition
+from ...capture.program.cfg import (
+    BackEdge,
+    Branch,
+    Exit,
+    IfMerge,
+    LoopBackward,
+    LoopHeader,
+    SizeDefinition,
+    Yield,
+)
 from ...capture.program.trace_exit import TraceExit
 from ...capture.scalars.scalar_expr import ScalarConstant, ScalarExpr
 from ...capture.segments.segment import Inputs, Segment
@@ -168,17 +178,29 @@ def _write_object_at_path(x: object_recipes.ObjectAtPath, to: Encoder) -> list[A
     return [to.value(x.path)]
 
 
+def _write_input_or(x: object_recipes.InputOr, to: Encoder) -> list[Any]:
+    for path in x.inputs:
+        to.about.check_returned(path)
+    return [to.value(x.recipe), to.value(x.number), to.value(x.inputs)]
+
+
 _TRACES: dict[type, Codec] = {
     Guard: Codec("guard", _write_guard, lambda parts, of: Guard(*map(of.value, parts))),
     Entry: Codec("given up", _write_entry, _read_entry, id),
     **{cls: record(cls) for cls in (
-        SideEffect, TraceOutputs, Inputs, LoopEntry, LoopRepeat, DataDependentSize,
+        SideEffect, TraceOutputs, Inputs, LoopEntry, LoopRepeat, Merge, DataDependentSize,
         LoopBackwardEvent, IterationVjp, mutations.SetArray,
         mutations.SetGradient, mutations.SetEdge, mutations.MakeLeaf, mutations.SetItem,
         mutations.DeleteItem, mutations.SetAttribute, mutations.DeleteAttribute, mutations.SetCell,
         mutations.Extend, mutations.AddAll, mutations.ReplaceAll,
         object_recipes.SameObject, object_recipes.PassedTensor, object_recipes.WithGradient,
-        object_recipes.GradEdgeOf, object_recipes.NumberOf, object_recipes.BuiltContainer)},
+        object_recipes.GradEdgeOf, object_recipes.NumberOf, object_recipes.BuiltContainer,
+        object_recipes.View)},
+    object_recipes.OutputAmong: Codec("Among", lambda x, to: [to.value(x.resolved())],
+                                      lambda parts, of: of.value(parts[0])),
+    object_recipes.InputOr: Codec(
+        "InputOr", _write_input_or,
+        lambda parts, of: object_recipes.InputOr(*map(of.value, parts))),
     object_recipes.ObjectAtPath: Codec(
         "At", _write_object_at_path,
         lambda parts, of: object_recipes.ObjectAtPath(of.value(parts[0]))),
@@ -231,7 +253,8 @@ def _no_backend(graph: Graph) -> Any:
 
 
 def _write_exit_block(x: Exit, to: Encoder) -> list[Any]:
-    return [to.value([leaf for leaf in x.exits if to.about.keeps(leaf)]), to.value(x.segments)]
+    kept = [trace_exit for trace_exit in x.exits if to.about.keeps(trace_exit)]
+    return [to.value(kept), to.value(x.segments)]
 
 
 def _fill_exit_block(target: Exit, parts: list[Any], of: Decoder) -> None:
@@ -243,8 +266,8 @@ def _new(cls: type) -> Any:
 
 
 _TREE: dict[type, Codec] = {
-    TraceExit: Codec("leaf", _write_trace_exit, _new(TraceExit), id, _fill_trace_exit),
-    Segment: Codec("stage", _write_segment, _new(Segment), id, _fill_segment),
+    TraceExit: Codec("exit", _write_trace_exit, _new(TraceExit), id, _fill_trace_exit),
+    Segment: Codec("segment", _write_segment, _new(Segment), id, _fill_segment),
     Exit: Codec("ends", _write_exit_block, _new(Exit), id, _fill_exit_block),
     Branch: filled(Branch, ("subject", "kind", "site", "outcomes", "segments")),
     SizeDefinition: filled(SizeDefinition, ("element", "site", "body", "segments")),
@@ -252,6 +275,9 @@ _TREE: dict[type, Codec] = {
                        iterations=0),
     BackEdge: filled(BackEdge, ("values", "formulas", "site", "repeat", "loop", "vjps",
                                 "segments")),
+    IfMerge: filled(IfMerge, ("site", "body", "merge", "continuation", "segments"), key=None),
+    Yield: filled(Yield, ("values", "formulas", "site", "element", "if_merge", "segments"),
+                  uses=0),
     LoopBackward: filled(LoopBackward, ("element", "site", "body", "segments")),
 }
 

@@ -14,7 +14,7 @@ TITLES = ["recordings", "kernels", "graphs", "sources", "passes"]
 
 
 def shown(level: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> str:
-    """What appears at a level while a function is recorded, compiled, and recorded again."""
+    """The output at a debug level while a function is traced, compiled and traced again."""
     monkeypatch.setattr(fw.settings, "debug", level)
 
     @fw.compile

@@ -175,7 +175,7 @@ UP, DOWN = tensor(1.0), tensor(-1.0)
 
 
 def quiet(test: Any) -> Any:
-    """Functions that run in pieces, and infinities on the way, are no mistake here."""
+    """`test` without warnings about graph breaks and infinite intermediate values."""
     for what in ("fusewire.capture.runtime.warnings.CaptureWarning", "RuntimeWarning"):
         test = pytest.mark.filterwarnings(f"ignore::{what}")(test)
     return test

@@ -326,7 +326,8 @@ def test_an_index_that_counts_an_axis_is_not_looked_at(size: int, looked: Any) -
 
 @pytest.mark.parametrize(("made", "looked"), [
     ("argsort(f, axis=0, count=3, descending=False)", []),
-    ("argmax(m, axis=1)", []), ("places(five, size=3)", []), ("places(six, size=3)", ["places"])])
+    ("argmax(m, axis=1)", []), ("true_indices(five, size=3)", []),
+    ("true_indices(six, size=3)", ["true_indices"])])
 def test_places_among_the_elements_of_an_axis_are_not_looked_at(made: str, looked: Any) -> None:
     found = checks_of(f"""f = input()  # float32[5]
         m = input()  # float32[3, 5]

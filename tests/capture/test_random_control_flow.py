@@ -17,7 +17,7 @@ from programs.shrinking import shrink
 from programs.writing import Program, write
 
 import fusewire as fw
-from fusewire.capture.replay import deferred_outputs
+from fusewire.capture.replay import deferred_outputs, hot_paths, trace_tree
 
 PROGRAMS = int(os.environ.get("FUSEWIRE_TEST_PROGRAMS", "2000"))
 NATIVE = PROGRAMS // 10
@@ -62,6 +62,14 @@ def test_programs_whose_first_results_wait_for_code(
     monkeypatch.setattr(deferred_outputs, "LARGE", 0)
     wrap = {"wrap": fw.compile} if first < NATIVE // 2 else {}
     check(range(first, min(first + CHUNK, PROGRAMS)), **wrap)
+
+
+@pytest.mark.parametrize("first", range(0, NATIVE, CHUNK))
+def test_programs_whose_paths_through_merges_are_compiled_as_a_whole(
+        first: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    for module in (hot_paths, trace_tree):
+        monkeypatch.setattr(module, "SMALLEST_BYTES", 1)
+    check(range(first, min(first + CHUNK, PROGRAMS)))
 
 
 def test_a_good_part_of_the_calls_is_replayed() -> None:

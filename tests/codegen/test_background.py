@@ -249,7 +249,7 @@ def test_sizes_are_met_while_there_is_no_code(monkeypatch: pytest.MonkeyPatch) -
     for x in given * 2:
         np.testing.assert_allclose(compiled(x).numpy(), g(x).numpy(), rtol=1e-5)
     compiled.wait()
-    assert all(v.dynamic_program is not None for v in program.variants), program.explain()
+    assert all(v.dynamic_program is not None for v in program.specializations), program.explain()
     assert "background compilation" not in compiled.explain()
 
 

@@ -19,7 +19,7 @@ from fusewire.capture.graph.graph import Graph, Nodes
 from fusewire.codegen.compile import compile_graph, lower_graph, slot_of
 from fusewire.codegen.ir.loop_ir import (
     Assign,
-    Buffer,
+    KernelBuffer,
     Register,
     Store,
     Update,
@@ -101,17 +101,17 @@ def test_the_loops_say_the_same_for_any_processor(spec: str) -> None:
 def test_pairs_and_their_products_as_the_interpreter_has_them(target: str) -> None:
     """Pairs of neighbours, and of others; sums of products in vectors and alone."""
     j, kernels = Var("j"), []
-    x, y = Buffer("x", bfloat16, 91), Buffer("y", bfloat16, 91)
+    x, y = KernelBuffer("x", bfloat16, 91), KernelBuffer("y", bfloat16, 91)
     given = {x: normal(91), y: normal(91, seed=1)}
     twice = call("mul", (j, const(2)), j.dtype)
     for lanes in (0, 4, 16, 32):
         for step in (1, 7):
-            words = Buffer("words", WORD, 40)
+            words = KernelBuffer("words", WORD, 40)
             second = call("add", (twice, const(step)), j.dtype)
             pairs = [call("pair", (load(b, twice), load(b, second)), WORD) for b in (x, y)]
             made = loop(j, 40, Store(words, j, pairs[0]), lanes=lanes)
             kernels.append(kernel([x], [words], [made]))
-            out, total = Buffer("out", F32, 40), Register("total", F32)
+            out, total = KernelBuffer("out", F32, 40), Register("total", F32)
             body = (Assign(total, const(1.5, F32)),
                     Update(total, "add", call("dot2", tuple(pairs), F32)),
                     Store(out, j, value_of(total)))

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 from loop_kernels import BOOL, F32, F64, INTS, TARGETS, TASK, loop
 
-from fusewire.codegen.ir.loop_ir import Buffer, Kernel, Store, Var, call, load
+from fusewire.codegen.ir.loop_ir import Kernel, KernelBuffer, Store, Var, call, load
 from fusewire.codegen.program.native_program import Argument, ProgramStep, build
 from fusewire.codegen.runtime.target import named
 from fusewire.eager.arrays.dtypes import bfloat16, float16
@@ -16,8 +16,8 @@ pytestmark = pytest.mark.filterwarnings("ignore::RuntimeWarning")  # NumPy's, of
 
 def compute(op, arrays, dtype, result, target="", lanes=16):
     """`op`, computed in `dtype`, of arrays, as one native loop."""
-    inputs = [Buffer(f"x{i}", a.dtype, a.size) for i, a in enumerate(arrays)]
-    out, j = Buffer("y", result, arrays[0].size), Var("j")
+    inputs = [KernelBuffer(f"x{i}", a.dtype, a.size) for i, a in enumerate(arrays)]
+    out, j = KernelBuffer("y", result, arrays[0].size), Var("j")
     value = call(op, tuple([load(b, j) for b in inputs]), dtype)
     body = (loop(j, out.size, Store(out, j, value), lanes=lanes),)
     kernel = Kernel("test", tuple(inputs), (out,), (), TASK, 1, body)

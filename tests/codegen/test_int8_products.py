@@ -20,7 +20,7 @@ from fusewire.codegen.cpu.gemm.value_ranges import range_of
 from fusewire.codegen.cpu.gemm.zero_points import split_zero_points
 from fusewire.codegen.ir.loop_ir import (
     Assign,
-    Buffer,
+    KernelBuffer,
     Register,
     Store,
     Update,
@@ -189,13 +189,14 @@ def test_words_of_four_as_the_interpreter_has_them(target: str) -> None:
     j, kernels, given = Var("j"), [], {}
     for lanes in (0, 4, 16, 32):
         for step in (1, 3):
-            x, y = Buffer("x", np.dtype("uint8"), 170), Buffer("y", np.dtype("int8"), 170)
+            x = KernelBuffer("x", np.dtype("uint8"), 170)
+            y = KernelBuffer("y", np.dtype("int8"), 170)
             given |= {x: drawn((170,), "uint8"), y: drawn((170,), "int8", 1)}
             words = [call("quad8", tuple(
                 call("cast", (load(b, call("add", (call("mul", (j, const(4)), j.dtype),
                                                    const(n * step)), j.dtype)),), INT32)
                 for n in range(4)), WORD) for b in (x, y)]
-            out, total = Buffer("out", INT32, 40), Register("total", INT32)
+            out, total = KernelBuffer("out", INT32, 40), Register("total", INT32)
             body = (Assign(total, const(7, INT32)),
                     Update(total, "add", call("dot8", tuple(words), INT32)),
                     Store(out, j, value_of(total)))
@@ -209,17 +210,17 @@ def test_pairs_and_their_products_as_the_interpreter_has_them(target: str) -> No
     j, kernels, given = Var("j"), [], {}
     twice = call("mul", (j, const(2)), j.dtype)
     for dtype in ("int8", "uint8", "int16"):
-        x, y = Buffer("x", np.dtype(dtype), 91), Buffer("y", np.dtype(dtype), 91)
+        x, y = KernelBuffer("x", np.dtype(dtype), 91), KernelBuffer("y", np.dtype(dtype), 91)
         given |= {x: drawn((91,), dtype), y: drawn((91,), dtype, 1)}
         for lanes in (0, 4, 16, 32):
             for step in (1, 7):
-                words = Buffer("words", WORD, 40)
+                words = KernelBuffer("words", WORD, 40)
                 second = call("add", (twice, const(step)), j.dtype)
                 pairs = [call("pair16", tuple(call("cast", (load(b, at),), INT32)
                                               for at in (twice, second)), WORD) for b in (x, y)]
                 kernels.append(kernel([x], [words], [loop(
                     j, 40, Store(words, j, pairs[0]), lanes=lanes)]))
-                out, total = Buffer("out", INT32, 40), Register("total", INT32)
+                out, total = KernelBuffer("out", INT32, 40), Register("total", INT32)
                 body = (Assign(total, const(7, INT32)),
                         Update(total, "add", call("dot16", tuple(pairs), INT32)),
                         Store(out, j, value_of(total)))

@@ -27,9 +27,9 @@ from loop_kernels import (
 from fusewire.codegen.ir.loop_ir import (
     INT,
     Assign,
-    Buffer,
     For,
     If,
+    KernelBuffer,
     Register,
     Store,
     Update,
@@ -83,7 +83,7 @@ def test_lane_loops_of_any_length(target):
     kernels = []
     for size in (0, 1, 3, 15, 16, 17, 31, 32, 33, 63, 64, 65, 100):
         for unroll in (1, 3):
-            x, y, j = Buffer("x", F32, size + 3), Buffer("y", F32, size + 3), Var("j")
+            x, y, j = KernelBuffer("x", F32, size + 3), KernelBuffer("y", F32, size + 3), Var("j")
             value = call("add", (load(x, j), const(1.5, F32)), F32)
             body = [loop(j, size + 3, Store(y, j, value), lanes=16, unroll=unroll, start=3)]
             kernels.append(kernel([x], [y], body))
@@ -105,7 +105,7 @@ def test_reductions_over_lanes(target):
 
 
 def test_reductions_let_nan_win_and_sums_keep_minus_zero():
-    x, y, j, r = Buffer("x", F32, 20), Buffer("y", F32, 1), Var("j"), Register("r", F32)
+    x, y, j, r = KernelBuffer("x", F32, 20), KernelBuffer("y", F32, 1), Var("j"), Register("r", F32)
     for op, fill, start, wanted in [
         ("maximum", [1, np.nan, 3], -np.inf, np.nan),
         ("minimum", [1, 2, np.nan], np.inf, np.nan),
@@ -148,8 +148,8 @@ def test_an_unmasked_tile_has_one_copy_of_its_body_and_broadcasts_from_memory():
 @pytest.mark.parametrize("start", [0, 3])
 @pytest.mark.parametrize("size", [0, 2, 40, 77])
 def test_bounds_that_are_known_at_run_time_only(start, size):
-    x, y = Buffer("x", F32, 80), Buffer("y", F32, 80)
-    n, total = Buffer("n", np.dtype("int64"), 2), Buffer("total", F64, 1)
+    x, y = KernelBuffer("x", F32, 80), KernelBuffer("y", F32, 80)
+    n, total = KernelBuffer("n", np.dtype("int64"), 2), KernelBuffer("total", F64, 1)
     i, j, r = Var("i"), Var("j"), Register("r", F64)
     low, high = load(n, const(0)), load(n, const(1))
     double = call("cast", (load(x, j),), F64)
@@ -165,7 +165,8 @@ def test_bounds_that_are_known_at_run_time_only(start, size):
 
 def test_what_must_not_be_loaded_is_not_touched():
     """Far away there is no memory: by masks and by branches, for one element or for each lane."""
-    x, y, no, j = Buffer("x", F32, 4), Buffer("y", F32, 32), Buffer("no", BOOL, 32), Var("j")
+    x, y = KernelBuffer("x", F32, 4), KernelBuffer("y", F32, 32)
+    no, j = KernelBuffer("no", BOOL, 32), Var("j")
     few, none = call("lt", (j, const(4)), BOOL), load(no, const(0))
     cases = [(j, few), (times(j, 1 << 40), call("lt", (j, const(1)), BOOL))]
     cases += [(const(1 << 45), mask) for mask in (load(no, j), none, const(False, BOOL))]
@@ -181,7 +182,7 @@ def test_what_must_not_be_loaded_is_not_touched():
 
 
 def test_scratch_is_private_to_a_task_and_in_place_updates_see_old_values():
-    x, s = Buffer("x", F32, 60), Buffer("s", F32, 20, scratch=True)
+    x, s = KernelBuffer("x", F32, 60), KernelBuffer("s", F32, 20, scratch=True)
     i, j = Var("i"), Var("j")
     here = add(times(TASK, 20), j)
     value = call("add", (load(x, here), load(s, call("sub", (const(19), j), INT))), F32)
@@ -194,7 +195,7 @@ def test_scratch_is_private_to_a_task_and_in_place_updates_see_old_values():
 
 def test_a_store_is_seen_by_loads_behind_it():
     """Loads are remembered and moved out of loops, but not across a store to their buffer."""
-    x, y, i = Buffer("x", F32, 8), Buffer("y", F32, 8), Var("i")
+    x, y, i = KernelBuffer("x", F32, 8), KernelBuffer("y", F32, 8), Var("i")
     one = call("add", (load(x, const(0)), const(1, F32)), F32)
     body = [
         Store(y, const(0), load(x, const(0))),
@@ -205,7 +206,7 @@ def test_a_store_is_seen_by_loads_behind_it():
 
 
 def test_what_does_not_change_in_a_loop_stands_before_it():
-    x, w, y = Buffer("x", F32, 64), Buffer("w", F32, 64), Buffer("y", F32, 64)
+    x, w, y = KernelBuffer("x", F32, 64), KernelBuffer("w", F32, 64), KernelBuffer("y", F32, 64)
     i, j = Var("i"), Var("j")
     weight = call("sqrt", (load(w, i),), F32)
     value = call("mul", (load(x, j), weight), F32)
@@ -217,7 +218,8 @@ def test_what_does_not_change_in_a_loop_stands_before_it():
 
 def test_flattened_rows_and_columns_need_no_gather():
     """j = 32 * row + column: both are found again when the lanes lie within a row."""
-    x, w, y, j = Buffer("x", F32, 320), Buffer("w", F32, 32), Buffer("y", F32, 320), Var("j")
+    x, w = KernelBuffer("x", F32, 320), KernelBuffer("w", F32, 32)
+    y, j = KernelBuffer("y", F32, 320), Var("j")
     row, column = (call(op, (j, const(32)), INT) for op in ("idiv", "imod"))
     index = add(times(row, 32), column)
     value = call("mul", (load(x, index), load(w, column)), F32)
@@ -233,7 +235,7 @@ def test_flattened_rows_and_columns_need_no_gather():
 @pytest.mark.parametrize("step", [2, 3, 4, 5])
 def test_elements_that_lie_apart(step, dtype, target):
     """Of windows with a stride: the first ones lie before the buffer and the last ones behind."""
-    x, y, j = Buffer("x", dtype, 60 * step), Buffer("y", dtype, 64), Var("j")
+    x, y, j = KernelBuffer("x", dtype, 60 * step), KernelBuffer("y", dtype, 64), Var("j")
     index = add(times(j, step), const(-2))
     inside = call("and", (call("ge", (index, const(0)), BOOL),
                           call("lt", (index, const(60 * step)), BOOL)), BOOL)
@@ -245,14 +247,14 @@ def test_elements_that_lie_apart(step, dtype, target):
 
 
 def test_conditions_that_the_bounds_decide_cost_nothing():
-    x, y, j = Buffer("x", F32, 64), Buffer("y", F32, 64), Var("j")
+    x, y, j = KernelBuffer("x", F32, 64), KernelBuffer("y", F32, 64), Var("j")
     inside = call("lt", (j, const(64)), BOOL)
     body = loop(j, 64, Store(y, j, load(x, j, inside, const(0, F32))), lanes=16)
     assert "masked" not in check_all([kernel([x], [y], [body])]).ir
 
 
 def test_an_expression_may_be_deep():
-    x, y, j = Buffer("x", F32, 20), Buffer("y", F32, 20), Var("j")
+    x, y, j = KernelBuffer("x", F32, 20), KernelBuffer("y", F32, 20), Var("j")
     value = load(x, j)
     for n in range(1500):
         value = call("sub", (const(n % 3, F32), value), F32)
@@ -260,14 +262,14 @@ def test_an_expression_may_be_deep():
 
 
 def test_a_register_ends_with_its_block():
-    x, y, r, i = Buffer("x", F32, 4), Buffer("y", F32, 4), Register("r", F32), Var("i")
+    x, y, r, i = KernelBuffer("x", F32, 4), KernelBuffer("y", F32, 4), Register("r", F32), Var("i")
     body = [loop(i, 4, Assign(r, load(x, i))), Store(y, const(0), read(r))]
     with pytest.raises(ValueError, match="register r is read before it is assigned"):
         build([ProgramStep(kernel([x], [y], body), [Argument(0), Argument(1)])])
 
 
 def test_a_lane_loop_may_only_reduce_registers_from_outside():
-    x, r, j = Buffer("x", F32, 4), Register("r", F32), Var("j")
+    x, r, j = KernelBuffer("x", F32, 4), Register("r", F32), Var("j")
     body = [Assign(r, const(0, F32)), loop(j, 4, Assign(r, load(x, j)), lanes=4)]
     with pytest.raises(ValueError, match="can only be reduced"):
         build([ProgramStep(kernel([x], [x], body), [Argument(0)])])

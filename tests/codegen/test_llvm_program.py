@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from fusewire.codegen.ir.loop_ir import Buffer, For, Kernel, Store, Var, call, const, load
+from fusewire.codegen.ir.loop_ir import For, Kernel, KernelBuffer, Store, Var, call, const, load
 from fusewire.codegen.program.native_program import Arena, Argument, ProgramStep, build
 
 F32 = np.dtype("float32")
@@ -12,7 +12,7 @@ TASK = Var("task")
 
 def doubling(tasks=1, cost=0.0, scratch=()):
     """y = x + x for 20 elements in each task."""
-    x, y, j = Buffer("x", F32, 20 * tasks), Buffer("y", F32, 20 * tasks), Var("j")
+    x, y, j = KernelBuffer("x", F32, 20 * tasks), KernelBuffer("y", F32, 20 * tasks), Var("j")
     first = call("mul", (TASK, const(20)), np.int64)
     here = call("add", (first, j), np.int64)
     store = Store(y, here, call("add", (load(x, here), load(x, here)), F32))
@@ -38,7 +38,7 @@ def test_equal_kernels_share_their_code_and_slots_may_lie_in_the_arena():
 
 
 def test_kernels_that_differ_in_a_number_do_not_share_code():
-    y = Buffer("y", F32, 1)
+    y = KernelBuffer("y", F32, 1)
     kernels = [
         Kernel("set", (), (y,), (), TASK, 1, (Store(y, const(0), const(value, F32)),))
         for value in (0.0, -0.0, 1.0, np.nan)
@@ -79,6 +79,6 @@ def test_a_step_needs_a_place_for_each_argument():
 
 
 def test_scratch_must_fit_on_a_stack():
-    large = Buffer("large", F32, 1 << 24, scratch=True)
+    large = KernelBuffer("large", F32, 1 << 24, scratch=True)
     with pytest.raises(ValueError, match="put large temporary buffers into the arena"):
         build([ProgramStep(doubling(scratch=(large,)), [Argument(0), Argument(1)])])

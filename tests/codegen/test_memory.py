@@ -14,19 +14,19 @@ from oracle import assert_same
 
 import fusewire as fw
 from fusewire import nn
-from fusewire.codegen.ir.loop_ir import Buffer, Kernel, Var
+from fusewire.codegen.ir.loop_ir import Kernel, KernelBuffer, Var
 from fusewire.codegen.program.arena import plan_arena
 from fusewire.codegen.program.native_program import Arena, Argument
 
 F32 = np.dtype("float32")
 
 
-def kernel(reads: list[Buffer], writes: list[Buffer]) -> Kernel:
+def kernel(reads: list[KernelBuffer], writes: list[KernelBuffer]) -> Kernel:
     return Kernel("k", tuple(reads), tuple(writes), (), Var("task"), 1, ())
 
 
-def lifetimes(kernels: list[Kernel]) -> dict[Buffer, range]:
-    used: dict[Buffer, list[int]] = {}
+def lifetimes(kernels: list[Kernel]) -> dict[KernelBuffer, range]:
+    used: dict[KernelBuffer, list[int]] = {}
     for step, k in enumerate(kernels):
         for b in k.arguments:
             used.setdefault(b, []).append(step)
@@ -37,7 +37,7 @@ def lifetimes(kernels: list[Kernel]) -> dict[Buffer, range]:
 @given(st.data())
 def test_no_two_live_temporaries_overlap(data: Any) -> None:
     count = data.draw(st.integers(1, 8))
-    buffers = [Buffer(f"b{i}", F32, data.draw(st.integers(0, 100))) for i in range(count)]
+    buffers = [KernelBuffer(f"b{i}", F32, data.draw(st.integers(0, 100))) for i in range(count)]
     choose = st.lists(st.sampled_from(buffers), max_size=3, unique=True)
     steps = data.draw(st.integers(1, 8))
     kernels = [kernel(data.draw(choose), data.draw(choose)) for _ in range(steps)]
@@ -57,15 +57,15 @@ def test_no_two_live_temporaries_overlap(data: Any) -> None:
 
 
 def test_a_chain_of_steps_needs_two_places() -> None:
-    chain = [Buffer(f"b{i}", F32, 1000) for i in range(10)]
+    chain = [KernelBuffer(f"b{i}", F32, 1000) for i in range(10)]
     kernels = [kernel([a], [b]) for a, b in itertools.pairwise(chain)]
     _, total = plan_arena([k.arguments for k in kernels], {chain[0]: 0, chain[-1]: 1})
     assert total == 2 * 4032
 
 
 def test_a_large_temporary_reuses_the_places_of_small_ones() -> None:
-    small = [Buffer(f"s{i}", F32, 16) for i in range(4)]
-    large = Buffer("large", F32, 64)
+    small = [KernelBuffer(f"s{i}", F32, 16) for i in range(4)]
+    large = KernelBuffer("large", F32, 64)
     steps = [kernel([], small[:2]), kernel(small[:2], small[2:]), kernel(small[2:], []),
              kernel([], [large])]
     slots, total = plan_arena([k.arguments for k in steps], {})

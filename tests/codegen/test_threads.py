@@ -10,9 +10,9 @@ import pytest
 
 from fusewire.codegen.ir.loop_ir import (
     Assign,
-    Buffer,
     For,
     Kernel,
+    KernelBuffer,
     Register,
     Store,
     Update,
@@ -31,7 +31,7 @@ ROW, ROWS = 256, 200
 
 def row_sums():
     """A program of ROWS tasks: the sum of each row, in an order that lanes and unrolling decide."""
-    x, y = Buffer("x", F32, ROW * ROWS), Buffer("y", F32, ROWS)
+    x, y = KernelBuffer("x", F32, ROW * ROWS), KernelBuffer("y", F32, ROWS)
     task, j, r = Var("task"), Var("j"), Register("r", F32)
     here = call("add", (call("mul", (task, const(ROW)), INT), j), INT)
     body = (

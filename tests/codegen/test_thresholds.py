@@ -91,9 +91,9 @@ NO_PATHS = {
     "codegen/program/prepack.py": {"_MAX_SKIPPED_CALLS": "a number of calls"},
     "codegen/eager_jit/op_compiler.py": {
         "_MAX_ROW_ELEMENTS": "longer rows are NumPy's",
-        "_MIN_RANDOM_NUMBERS": "test_large.py lowers it",
-        "_MIN_NUMBERS_COUNTED_PER_CALL": "test_large.py lowers it",
-        "_NUMBERS_BEFORE_COMPILING": "test_large.py lowers it",
+        "_MIN_RANDOM_NUMBERS": "test_eager_row_blocks.py lowers it",
+        "_MIN_NUMBERS_COUNTED_PER_CALL": "test_eager_row_blocks.py lowers it",
+        "_NUMBERS_BEFORE_COMPILING": "test_eager_row_blocks.py lowers it",
         "_RANDOM_NUMBERS_PER_ROW": "random numbers of a row",
         "_MAX_CACHED_CALLS": "a number of calls"},
     "codegen/eager_jit/vjp.py": {"_MAX_PLANS": "a number of calls"},

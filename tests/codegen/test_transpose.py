@@ -6,7 +6,7 @@ from loop_kernels import F32, F64, TARGETS, TASK, add, check_all, kernel, times
 
 from fusewire.capture.graph.graph import Graph, Nodes
 from fusewire.codegen.compile import compile_graph, lower_graph
-from fusewire.codegen.ir.loop_ir import Buffer, Transpose, const, walk
+from fusewire.codegen.ir.loop_ir import KernelBuffer, Transpose, const, walk
 from fusewire.codegen.ir.target_info import Machine
 from fusewire.codegen.runtime.target import named
 from fusewire.eager.arrays.shapes import TensorType
@@ -16,7 +16,7 @@ from fusewire.eager.arrays.shapes import TensorType
 @pytest.mark.parametrize("dtype", [F32, F64, np.dtype("int32"), np.dtype("bool")])
 @pytest.mark.parametrize(("size", "rows"), [(2, 2), (4, 3), (8, 8), (8, 1), (16, 16), (16, 13)])
 def test_a_block_is_turned_as_the_interpreter_does(dtype, size, rows, target):
-    x, y = Buffer("x", dtype, 600), Buffer("y", dtype, 900)
+    x, y = KernelBuffer("x", dtype, 600), KernelBuffer("y", dtype, 900)
     turn = Transpose(y, add(times(TASK, 300), const(5)), 18, x, add(times(TASK, 290), const(3)),
                      17, size, rows)
     check_all([kernel([x], [y], [turn], tasks=2)], target)

@@ -24,7 +24,7 @@ from fusewire.codegen.gpu.barriers import barrier_points
 from fusewire.codegen.ir.loop_ir import (
     INT,
     Assign,
-    Buffer,
+    KernelBuffer,
     Register,
     Store,
     Var,
@@ -36,7 +36,8 @@ from fusewire.codegen.ir.loop_ir import (
 
 runs = pytest.mark.skipif(not AVAILABLE, reason="the emulator compiles with g++")
 
-x, y, s = Buffer("x", F32, 64), Buffer("y", F32, 64), Buffer("s", F32, 64, scratch=True)
+x, y = KernelBuffer("x", F32, 64), KernelBuffer("y", F32, 64)
+s = KernelBuffer("s", F32, 64, scratch=True)
 i, j, k = Var("i"), Var("j"), Var("k")
 ONE = const(1, F32)
 

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from fusewire.codegen.cuda.runtime.blas import blas_call_of
-from fusewire.codegen.ir.loop_ir import Buffer, Matrix, Product
+from fusewire.codegen.ir.loop_ir import KernelBuffer, Matrix, Product
 
 NAMES: dict[int, Any] = {2: np.float16, 14: ml_dtypes.bfloat16, 0: np.float32, 1: np.float64}
 SUMS: dict[int, Any] = {68: np.float32, 70: np.float64}
@@ -60,7 +60,7 @@ def laid(name: str, dtype: Any, batch: int, rows: int, columns: int, by_rows: bo
     size = 3 + each * (1 if shared else batch)
     memory = np.random.default_rng(len(name) + size).standard_normal(size).astype(dtype)
     steps = (leading, 1) if by_rows else (1, leading)
-    return Matrix(Buffer(name, memory.dtype, size), 3, 0 if shared else each, *steps), memory
+    return Matrix(KernelBuffer(name, memory.dtype, size), 3, 0 if shared else each, *steps), memory
 
 
 def shown(m: Matrix, memory: Any, batch: int, rows: int, columns: int) -> Any:

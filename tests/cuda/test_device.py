@@ -13,9 +13,9 @@ import fusewire as fw
 from fusewire.codegen.cuda.module import CudaFunction
 from fusewire.codegen.cuda.runtime.autotune import TimedChoice
 from fusewire.codegen.cuda.runtime.device import CupyDevice, gpu
-from fusewire.codegen.cuda.runtime.protocol import Device, Region
+from fusewire.codegen.cuda.runtime.protocol import Device, MemoryRange
 from fusewire.codegen.gpu.cost_model import CHIPS, CandidateChoice
-from fusewire.codegen.ir.loop_ir import Buffer, Kernel, Matrix, Product, Var
+from fusewire.codegen.ir.loop_ir import Kernel, KernelBuffer, Matrix, Product, Var
 from fusewire.eager.arrays import devices
 from fusewire.eager.settings import settings
 
@@ -54,14 +54,14 @@ def function(name: str = "doubled", grid: int = 4, block: int = 32,
 
 @needs_nvrtc
 def test_a_product_is_cublas(cupy: FakeCupy, device: CupyDevice) -> None:
-    x, y, out = (Buffer(name, FLOAT, size) for name, size in zip("xyo", (6, 8, 12)))
+    x, y, out = (KernelBuffer(name, FLOAT, size) for name, size in zip("xyo", (6, 8, 12)))
     product = Product(Matrix(x, 0, 0, 2, 1), Matrix(y, 0, 0, 1, 2), Matrix(out, 0, 0, 4, 1),
                       1, 3, 4, 2)  # the second one turned
     kernel = Kernel("product", (x, y), (out,), (), Var("task"), 1, (), product=product)
     module, arrays = device.load(SOURCE), [device.empty((b.size,), FLOAT) for b in (x, y, out)]
     cupy.calls.clear()
     module.launch(CudaFunction("doubled", (kernel,), 4, 32, 0),
-                  [Region(a, 0, FLOAT, a.shape[0]) for a in arrays])
+                  [MemoryRange(a, 0, FLOAT, a.shape[0]) for a in arrays])
     (call,) = cupy.calls
     first, second, to = (a.data.ptr for a in arrays)
     assert call[:7] == ("multiply", "handle", 1, 0, 4, 3, 2)
@@ -90,7 +90,8 @@ def test_a_source_is_loaded_once_on_its_gpu(cupy: FakeCupy, device: CupyDevice) 
 def test_a_kernel_gets_addresses(cupy: FakeCupy, device: CupyDevice) -> None:
     module, x, arena = device.load(SOURCE), device.empty((32,), FLOAT), device.empty((512,), FLOAT)
     for _ in range(2):
-        module.launch(function(), [Region(x, 0, FLOAT, 32), Region(arena, 256, FLOAT, 32)])
+        module.launch(function(), [MemoryRange(x, 0, FLOAT, 32),
+                                   MemoryRange(arena, 256, FLOAT, 32)])
     assert cupy.calls[-2:] == [("doubled", (4,), (32,), 0, x.data.ptr, arena.data.ptr + 256)] * 2
 
 

@@ -43,10 +43,10 @@ from fusewire.codegen.gpu.thread_mapping import thread_mapping_of
 from fusewire.codegen.ir.loop_ir import (
     INT,
     Assign,
-    Buffer,
     For,
     If,
     Kernel,
+    KernelBuffer,
     Register,
     Store,
     Transpose,
@@ -72,7 +72,7 @@ def check_all(kernels: list[Kernel], order: int = 0, rtol: float = 0.0, given: A
     compare_all(kernels, functools.partial(run_kernels, order=order), rtol=rtol, given=given)
 
 
-def numbers(buffers: Any, dtype: Any, seed: int = 0) -> dict[Buffer, Any]:
+def numbers(buffers: Any, dtype: Any, seed: int = 0) -> dict[KernelBuffer, Any]:
     rng = np.random.default_rng(seed)
     return {b: (rng.standard_normal(b.size) * 3).astype(dtype) for b in buffers}
 
@@ -132,7 +132,7 @@ def test_lane_loops_of_any_length(order: int) -> None:
     kernels = []
     for size in (0, 1, 3, 31, 32, 33, 63, 64, 65, 300):
         for lanes in (8, 32, 64, 1024):
-            x, y, j = Buffer("x", F32, size + 3), Buffer("y", F32, size + 3), Var("j")
+            x, y, j = KernelBuffer("x", F32, size + 3), KernelBuffer("y", F32, size + 3), Var("j")
             value = call("add", (load(x, j), const(1.5, F32)), F32)
             kernels.append(kernel([x], [y], [loop(j, size + 3, Store(y, j, value), lanes=lanes,
                                                   start=3)]))
@@ -153,7 +153,7 @@ def test_reductions_over_lanes(dtype: Any, order: int) -> None:
 
 @runs
 def test_reductions_let_nan_win_and_sums_keep_minus_zero() -> None:
-    x, y, j, r = Buffer("x", F32, 70), Buffer("y", F32, 1), Var("j"), Register("r", F32)
+    x, y, j, r = KernelBuffer("x", F32, 70), KernelBuffer("y", F32, 1), Var("j"), Register("r", F32)
     for op, fill, start, wanted in [
         ("maximum", [1, np.nan, 3], -np.inf, np.nan),
         ("minimum", [1, 2, np.nan], np.inf, np.nan),
@@ -182,8 +182,8 @@ def test_registers_of_lanes_live_through_serial_loops(order: int) -> None:
 @runs
 @pytest.mark.parametrize("size", [0, 2, 40, 77])
 def test_bounds_that_are_known_at_run_time_only(size: int) -> None:
-    x, y = Buffer("x", F32, 80), Buffer("y", F32, 80)
-    n, total = Buffer("n", INT, 2), Buffer("total", F64, 1)
+    x, y = KernelBuffer("x", F32, 80), KernelBuffer("y", F32, 80)
+    n, total = KernelBuffer("n", INT, 2), KernelBuffer("total", F64, 1)
     i, j, r = Var("i"), Var("j"), Register("r", F64)
     low, high = load(n, const(0)), load(n, const(1))
     body = [
@@ -200,7 +200,8 @@ def test_bounds_that_are_known_at_run_time_only(size: int) -> None:
 @runs
 def test_what_must_not_be_loaded_is_not_touched() -> None:
     """Far away there is no memory: by masks and by branches, for one element or for each lane."""
-    x, y, no, j = Buffer("x", F32, 4), Buffer("y", F32, 32), Buffer("no", BOOL, 32), Var("j")
+    x, y = KernelBuffer("x", F32, 4), KernelBuffer("y", F32, 32)
+    no, j = KernelBuffer("no", BOOL, 32), Var("j")
     few, none = call("lt", (j, const(4)), BOOL), load(no, const(0))
     cases = [(j, few), (times(j, 1 << 40), call("lt", (j, const(1)), BOOL))]
     cases += [(const(1 << 45), mask) for mask in (load(no, j), none, const(False, BOOL))]
@@ -217,9 +218,9 @@ def test_what_must_not_be_loaded_is_not_touched() -> None:
 # ---- memory
 
 
-def reversed_rows(size: int, tasks: int = 3) -> tuple[Kernel, Buffer]:
+def reversed_rows(size: int, tasks: int = 3) -> tuple[Kernel, KernelBuffer]:
     """Each row is written to scratch, and read from there by other lanes."""
-    x, s = Buffer("x", F32, tasks * size), Buffer("s", F32, size, scratch=True)
+    x, s = KernelBuffer("x", F32, tasks * size), KernelBuffer("s", F32, size, scratch=True)
     i, j = Var("i"), Var("j")
     here = add(times(TASK, size), j)
     other = load(s, call("sub", (const(size - 1), j), INT))
@@ -228,9 +229,10 @@ def reversed_rows(size: int, tasks: int = 3) -> tuple[Kernel, Buffer]:
     return kernel([x], [x], body, tasks=tasks, scratch=[s]), s
 
 
-def own_elements(size: int) -> tuple[Kernel, Buffer]:
+def own_elements(size: int) -> tuple[Kernel, KernelBuffer]:
     """Each lane writes an element of scratch, and reads it again."""
-    x, s, i, j = Buffer("x", F32, size), Buffer("s", F32, size, scratch=True), Var("i"), Var("j")
+    x, s = KernelBuffer("x", F32, size), KernelBuffer("s", F32, size, scratch=True)
+    i, j = Var("i"), Var("j")
     body = [loop(i, size, Store(s, i, load(x, i)), lanes=size),
             loop(j, size, Store(x, j, call("neg", (load(s, j),), F32)), lanes=size)]
     return kernel([x], [x], body, scratch=[s]), s
@@ -242,7 +244,8 @@ def own_elements(size: int) -> tuple[Kernel, Buffer]:
     (own_elements(64), "thread_local"), (reversed_rows(60), "shared"),
     (reversed_rows(13_000), "device"),
 ], ids=["own", "shared", "device"])
-def test_scratch_lies_in_three_places(made: tuple[Kernel, Buffer], place: str, order: int) -> None:
+def test_scratch_lies_in_three_places(made: tuple[Kernel, KernelBuffer], place: str,
+                                      order: int) -> None:
     k, scratch = made
     assert scratch in getattr(thread_mapping_of(k), place)
     check_all([k], order)
@@ -252,7 +255,7 @@ def test_scratch_lies_in_three_places(made: tuple[Kernel, Buffer], place: str, o
 @in_all_orders
 @pytest.mark.parametrize("rows", [1, 5, 8])
 def test_blocks_are_turned(rows: int, order: int) -> None:
-    x, y = Buffer("x", F32, 200), Buffer("y", F32, 200)
+    x, y = KernelBuffer("x", F32, 200), KernelBuffer("y", F32, 200)
     turned = Transpose(y, times(TASK, 64), 8, x, add(times(TASK, 80), const(3)), 9, 8, rows)
     check_all([kernel([x], [y], [turned], tasks=2)], order)
 
@@ -260,7 +263,7 @@ def test_blocks_are_turned(rows: int, order: int) -> None:
 @runs
 def test_a_store_is_seen_by_loads_behind_it() -> None:
     """Loads are remembered, but not across a store to their buffer."""
-    x, y, i = Buffer("x", F32, 8), Buffer("y", F32, 8), Var("i")
+    x, y, i = KernelBuffer("x", F32, 8), KernelBuffer("y", F32, 8), Var("i")
     one = call("add", (load(x, const(0)), const(1, F32)), F32)
     body = [
         Store(y, const(0), load(x, const(0))),
@@ -274,9 +277,9 @@ def test_a_store_is_seen_by_loads_behind_it() -> None:
 @pytest.mark.parametrize("dtype", [BOOL, np.dtype("int16"), F32, F64, *map(np.dtype, SMALL)],
                          ids=str)
 @pytest.mark.parametrize("count", [2, 4, 8, 16])
-def test_neighbours_are_moved_in_one_piece(dtype: Any, count: int) -> None:
+def test_neighbours_are_moved_as_one_vector(dtype: Any, count: int) -> None:
     """And those that begin in between are not."""
-    x, y = Buffer("x", dtype, 12 * count), Buffer("y", dtype, 12 * count)
+    x, y = KernelBuffer("x", dtype, 12 * count), KernelBuffer("y", dtype, 12 * count)
     kernels = []
     for first in (0, 1):
         j, n = Var("j"), Var("n")
@@ -291,12 +294,12 @@ def test_neighbours_are_moved_in_one_piece(dtype: Any, count: int) -> None:
     source = run_kernels(kernels, memory)
     for got, own in zip(memory, wanted):
         np.testing.assert_array_equal(got[y], own[y])
-    loads = source[len(PRELUDE):].count(f"fw_move<{count * dtype.itemsize}>(piece")
+    loads = source[len(PRELUDE):].count(f"fw_move<{count * dtype.itemsize}>(vector")
     assert loads == 1
 
 
 def test_an_expression_may_be_deep() -> None:
-    x, y, j = Buffer("x", F32, 20), Buffer("y", F32, 20), Var("j")
+    x, y, j = KernelBuffer("x", F32, 20), KernelBuffer("y", F32, 20), Var("j")
     value: Any = load(x, j)
     for n in range(1500):
         value = call("sub", (const(n % 3, F32), value), F32)

@@ -16,7 +16,7 @@ from fusewire.capture.graph.graph_builder import build
 from fusewire.codegen.cuda.module import CudaFunction
 from fusewire.codegen.cuda.runtime import graph_replay
 from fusewire.codegen.cuda.runtime.device_executable import DeviceExecutable, compile_on
-from fusewire.codegen.cuda.runtime.protocol import BufferAddresses, Region
+from fusewire.codegen.cuda.runtime.protocol import BufferAddresses, MemoryRange
 from fusewire.codegen.gpu.gemm import library_pattern
 from fusewire.eager.arrays.shapes import TensorType
 
@@ -51,7 +51,7 @@ class Steady(EmulatedDevice):
     def load(self, source: str) -> Any:
         module = super().load(source)
 
-        def launch(function: CudaFunction, arguments: Sequence[Region]) -> None:
+        def launch(function: CudaFunction, arguments: Sequence[MemoryRange]) -> None:
             if self.noted is None:
                 self.seen.append(function.name)
                 module.launch(function, arguments)

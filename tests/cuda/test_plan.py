@@ -14,11 +14,11 @@ from fusewire.capture.graph.graph import Graph, Nodes
 from fusewire.capture.graph.graph_builder import build
 from fusewire.codegen.cuda.module import CudaFunction
 from fusewire.codegen.cuda.runtime.device_executable import compile_on
-from fusewire.codegen.cuda.runtime.protocol import Region
+from fusewire.codegen.cuda.runtime.protocol import MemoryRange
 from fusewire.eager.arrays.shapes import TensorType
 
 F32 = np.dtype("float32")
-Noted = list[tuple[CudaFunction, list[Region]]]
+Noted = list[tuple[CudaFunction, list[MemoryRange]]]
 
 
 def softmax_of_product(x: Any, w: Any) -> Any:
@@ -55,22 +55,22 @@ def noted(fn: Any) -> tuple[FakeDevice, list[Any], list[Any]]:
     return device, program._constants, program(list(INPUTS))
 
 
-def written(function: CudaFunction, regions: list[Region]) -> list[Region]:
+def written(function: CudaFunction, regions: list[MemoryRange]) -> list[MemoryRange]:
     own = [(k, b) for k in function.kernels for b in k.arguments]
     return [r for (k, b), r in zip(own, regions) if b in k.outputs]
 
 
-def read(function: CudaFunction, regions: list[Region]) -> list[Region]:
+def read(function: CudaFunction, regions: list[MemoryRange]) -> list[MemoryRange]:
     own = [(k, b) for k in function.kernels for b in k.arguments]
     return [r for (k, b), r in zip(own, regions) if b in k.inputs]
 
 
-def span(region: Region) -> tuple[int, int, int]:
+def span(region: MemoryRange) -> tuple[int, int, int]:
     """The array, and the bytes in it from where to where."""
     return id(region.array), region.offset, region.offset + region.size * region.dtype.itemsize
 
 
-def overlap(a: Region, b: Region) -> bool:
+def overlap(a: MemoryRange, b: MemoryRange) -> bool:
     (x, start, end), (y, first, last) = span(a), span(b)
     return x == y and start < last and first < end
 

@@ -16,7 +16,7 @@ from fusewire.capture.graph.graph import Graph, Nodes
 from fusewire.capture.graph.graph_builder import build
 from fusewire.codegen.cuda.module import CudaFunction
 from fusewire.codegen.cuda.runtime.device_executable import DeviceExecutable, compile_on
-from fusewire.codegen.cuda.runtime.protocol import Region
+from fusewire.codegen.cuda.runtime.protocol import MemoryRange
 from fusewire.codegen.ir.loop_ir import Kernel, Var
 from fusewire.eager.arrays import devices
 from fusewire.eager.arrays.shapes import TensorType
@@ -123,14 +123,14 @@ def test_inputs_may_lie_anywhere(device: Any) -> None:
 def test_a_block_can_have_more_than_48_kib(device: Any) -> None:
     x = numbers(40000)
     array = device.upload(x)
-    device.load(REVERSED).launch(TURNED, [Region(array, 0, F32, x.size)])
+    device.load(REVERSED).launch(TURNED, [MemoryRange(array, 0, F32, x.size)])
     np.testing.assert_array_equal(device.download(array), x[::-1])
 
 
 def test_a_graph_runs_what_was_launched(device: Any) -> None:
     x = numbers(40000)
     array, module = device.upload(x), device.load(REVERSED)
-    region = Region(array, 0, F32, x.size)
+    region = MemoryRange(array, 0, F32, x.size)
     module.launch(TURNED, [region])
 
     def three_times() -> None:

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from eager_cuda.places import BOTH
+from eager_cuda.tested_devices import BOTH
 from samples import ROWS, Row
 
 import fusewire as fw

@@ -7,7 +7,7 @@ import io
 
 import numpy as np
 import pytest
-from eager_cuda.places import BOTH
+from eager_cuda.tested_devices import BOTH
 
 import fusewire as fw
 from fusewire import nn

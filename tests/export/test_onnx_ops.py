@@ -19,7 +19,7 @@ from fusewire.export.onnx.verify import compare, verify
 
 REFUSED = {name for name, op in OPS.items() if row_of(op) is None and (
     op.kind != "composite" or "onnx" in op.why)}
-UNSIZED = ("places", "repeats")  # refused while the function runs, before there is a graph
+UNSIZED = ("true_indices", "repeats")  # refused while the function runs, before there is a graph
 
 # Cases in which a runner, not the model, goes another way than NumPy.
 NOT_BY_REFERENCE = {

@@ -15,7 +15,7 @@ from onnx.reference import ReferenceEvaluator
 
 import fusewire as fw
 from fusewire import nn
-from fusewire.eager.ops.layers.recurrent import KINDS, Weights, stored
+from fusewire.eager.ops.layers.recurrent import KINDS, RecurrentWeights, stored
 from fusewire.export.onnx import export
 
 LAYERS = ("LSTM", "GRU", "RNN")
@@ -113,7 +113,7 @@ def test_a_loaded_layer_learns_as_the_one_that_it_was(kind: str, tmp_path: Path)
     sum((y * y).sum() for y in flat(layer, fw.tensor(x))).backward()
     sum((y * y).sum() for y in loaded(fw.tensor(x))).backward()
     step(fw.tensor(x)).backward()
-    grads = [Weights(*(p.grad for p in each)) for each in layer.all_weights]
+    grads = [RecurrentWeights(*(p.grad for p in each)) for each in layer.all_weights]
     wanted = stored(KINDS[layer.mode], grads)
     for model in (loaded, compiled):
         close(arrays(p.grad for p in model.parameters()), arrays(wanted))

@@ -64,4 +64,4 @@ for shape, dtype in (((5, 27), f4), ((), f4), ((0, 3), f4), ((70,), f8), ((9,), 
 for args, more in (((0, 3, 7), {}), ((1, -1, 3), {"base": 2.0}), ((0, 2, 4), {"endpoint": False})):
     row("pow", lambda a=args, m=more: fw.logspace(*a, **m, dtype=fw.float64), [lambda rng: ()],
         lambda a=args, m=more: np.logspace(*a, **m), label=f"logspace {args} {more}", errors=(
-            Bad(lambda: fw.logspace(0, 1, -1), "linspace: num is a whole number"),))
+            Bad(lambda: fw.logspace(0, 1, -1), "logspace: num is a whole number"),))

@@ -85,33 +85,33 @@ AFTER: dict[str, Any] = {
     "RNN_RELU": rnn_after(lambda x: np.maximum(x, 0))}
 
 
-def layer(x: Array, w: Array, r: Array, *rest: Array, kind: str, ways: tuple[str, ...],
+def layer(x: Array, w: Array, r: Array, *rest: Array, kind: str, directions: tuple[str, ...],
           bias: bool, part: str) -> Array:
     made = []
-    for k, way in enumerate(ways):
+    for k, direction in enumerate(directions):
         b = rest[0][k] if bias else np.zeros(2 * r.shape[1])
         state = [s[k] for s in rest[bias:]] or [np.zeros((x.shape[1], r.shape[2]))] * 2
         state, found = state[:1 + (kind == "LSTM")], []
-        for given in x[::-1] if way == "reverse" else x:
+        for given in x[::-1] if direction == "reverse" else x:
             state = list(AFTER[kind](given, *state, w[k], r[k], b))
             found.append(state[0])
-        y = np.stack(found[::-1] if way == "reverse" else found)
+        y = np.stack(found[::-1] if direction == "reverse" else found)
         made.append({"y": y, "h": state[0], "c": state[-1]}[part])
     return np.stack(made, 1 if part == "y" else 0)
 
 
 BOTH = ("forward", "reverse")
-for kind, gates_of, ways, bias, begun, part in (
+for kind, gates_of, directions, bias, begun, part in (
         ("LSTM", 4, BOTH, True, True, "y"), ("LSTM", 4, ("reverse",), True, False, "c"),
         ("LSTM", 4, BOTH, False, True, "h"), ("GRU", 3, BOTH, True, True, "y"),
         ("GRU", 3, ("forward",), False, False, "h"), ("RNN_TANH", 1, BOTH, True, False, "y"),
         ("RNN_RELU", 1, ("reverse",), True, True, "h")):
-    steps, size, wide, n, count = 3, 2, 3, 2, len(ways)
+    steps, size, wide, n, count = 3, 2, 3, 2, len(directions)
     shapes = ((steps, size, wide), (count, gates_of * n, wide), (count, gates_of * n, n),
               *[(count, 2 * gates_of * n)] * bias,
               *[(count, size, n)] * (begun * (1 + (kind == "LSTM"))))
-    settings = {"kind": kind, "ways": ways, "bias": bias, "part": part}
+    settings = {"kind": kind, "directions": directions, "bias": bias, "part": part}
     row("recurrent", lambda *x, settings=settings: call(recurrent.layer_op, *x, **settings),
         [arrays(*shapes, low=-1, high=1), arrays(*shapes, dtypes=f8, low=-1, high=1)],
         lambda *x, settings=settings: layer(*x, **settings),
-        label=f"{kind} {' and '.join(ways)} {part}", tolerance=1e-5)
+        label=f"{kind} {' and '.join(directions)} {part}", tolerance=1e-5)

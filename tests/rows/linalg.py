@@ -192,7 +192,7 @@ def exp_singular(x: Array) -> Array:
 WIDE = [tall(3, 4, dtype=f8), *SHAPES[:3], tall(3, 2, 0)]
 row("svd", exp_by_svd, WIDE, exp_singular, tolerance=ROUGH, errors=(
     Bad(lambda: L.svd(fw.ones(2)), "svd: takes matrices (..., m, n), got shape (2,)"),
-    Bad(lambda: L.svd(fw.full((2, 2), float("nan"))), "svd: float32[2, 2]: SVD did not converge")))
+    Bad(lambda: L.svd(fw.full((2, 2), float("nan"))), "svd: float32[2, 2]: Array must not")))
 row("svd", lambda x: L.svd(x).S, WIDE, lambda x: np.linalg.svd(x)[1], tolerance=ROUGH,
     label="values, full_matrices")
 row("svdvals", L.svdvals, [*WIDE, tall(0, 2)], lambda x: np.linalg.svd(x, compute_uv=False),

@@ -8,7 +8,7 @@ from rows.row import Bad, arrays, b1, row, u1
 import fusewire as fw
 from fusewire.eager.ops import data_dependent
 
-row("places", data_dependent.where_true,
+row("true_indices", data_dependent.where_true,
     [arrays((7,), dtypes=b1), lambda rng: (np.zeros(3, bool),), lambda rng: (np.zeros(0, bool),)],
     lambda mask: np.flatnonzero(mask))
 row("repeats", data_dependent.repeated,

@@ -136,8 +136,8 @@ for n in (1, 2, 4):
         [arrays((3, 4), dtypes=f8, low=0.3, high=9), arrays((5,), low=0.5), arrays((0,)),
          lambda rng: (np.array([-0.3, -1.6, -2.25]),)],
         each(lambda x, n=n: carried_up(x, n)), label=f"{n}", tolerance=5e-6, errors=(
-            Bad(lambda: gamma.polygamma(-1, fw.ones(2)), "polygamma: the order is a whole number"),
-            Bad(lambda: gamma.polygamma(fw.ones(2), 1), "polygamma: the order is a whole number")))
+            Bad(lambda: gamma.polygamma(-1, fw.ones(2)), "polygamma: n must be at least 0"),
+            Bad(lambda: gamma.polygamma(fw.ones(2), 1), "polygamma: n must be a whole number")))
 
 
 def zeta(s: Array, q: Array) -> Array:
@@ -168,6 +168,6 @@ for name, reference in (("gammainc", lower_gamma),
                         ("gammaincc", lambda a, x: 1 - lower_gamma(a, x))):
     row("gammainc", getattr(gamma, name), GAMMAINC, reference, label=name, grad=False, errors=(
         Bad(lambda f=name: getattr(gamma, f)(fw.zeros(2), fw.zeros(3)),
-            "gammainc: shapes (2,) and (3,) do not"),))
+            f"{name}: shapes (2,) and (3,) do not"),))
     row("gammainc", lambda x, f=name: getattr(gamma, f)(1.7, x), [arrays((6,), dtypes=f8, low=0.3)],
         lambda x, r=reference: r(np.full(x.shape, 1.7), x), label=f"{name} of x")

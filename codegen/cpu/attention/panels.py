@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from ...ir import loop_ir
 from ...ir.affine_index import Index, as_index, atom, counter
 from ...ir.builder import ExprValue
-from ...ir.loop_ir import Buffer, Expr, For, Register, Stmt, Var, const
+from ...ir.loop_ir import Expr, For, KernelBuffer, Register, Stmt, Var, const
 from ..gemm.microkernel import sums_of_products
 from ..gemm.pack_loops import pack_loops
 from .shape import AttentionShape
@@ -22,7 +22,7 @@ class Panels:
 
     It begins at element `base` of a buffer."""
 
-    buffer: Buffer
+    buffer: KernelBuffer
     base: Index
     rows: int
     columns: int
@@ -84,7 +84,7 @@ def allocate_panels(shape: AttentionShape, name: str, task: Index, rows: int,
     if size <= _MAX_STACK_ELEMENTS:
         return Panels(shape.scratch(name, size), as_index(0), rows, columns, wide)
     tasks = task.range()[1] + 1
-    shared = Buffer(f"{shape.name}_{name}", shape.dtype, tasks * size)
+    shared = KernelBuffer(f"{shape.name}_{name}", shape.dtype, tasks * size)
     return Panels(shared, task * size, rows, columns, wide)
 
 

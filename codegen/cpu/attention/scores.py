@@ -19,7 +19,7 @@ from ...ir import loop_ir
 from ...ir.affine_index import Index, as_index, counter
 from ...ir.builder import ExprValue, call
 from ...ir.inline import Indices
-from ...ir.loop_ir import BOOL, Buffer, Expr, For, Register, Stmt, const
+from ...ir.loop_ir import BOOL, Expr, For, KernelBuffer, Register, Stmt, const
 from ..gemm.pack_loops import pack_loops
 from .panels import allocate_panels, lane_loop, tile_sums
 from .shape import LINE, AttentionShape, round_up
@@ -32,7 +32,7 @@ _VECTORS_IN_FLIGHT = 4
 class ScoreRows:
     """Rows of a block in memory, `pitch` elements apart."""
 
-    buffer: Buffer
+    buffer: KernelBuffer
     pitch: int
 
     def index_of(self, row: Index, column: Index) -> Expr:

@@ -9,7 +9,7 @@ import numpy as np
 
 from ....capture.graph.graph import Node
 from ...fusion.fusion import Group
-from ...ir.loop_ir import Buffer, Kernel
+from ...ir.loop_ir import Kernel, KernelBuffer
 from ...ir.target_info import Machine
 from .backward import AttentionBackward
 from .forward import AttentionForward
@@ -45,7 +45,8 @@ def has_kernel(node: Node, machine: Machine) -> bool:
     return sum(b.size for b in choice.make(shape).memory if b.scratch) <= _MAX_SCRATCH_ELEMENTS
 
 
-def attention_kernels(group: Group, buffers: Mapping[Node, Buffer], machine: Machine, name: str
+def attention_kernels(group: Group, buffers: Mapping[Node, KernelBuffer], machine: Machine,
+                      name: str
                       ) -> list[Kernel]:
     """The kernels of a composite for which `has_kernel` holds."""
     (node,) = group.members

@@ -11,7 +11,7 @@ from ...ir import loop_ir
 from ...ir.affine_index import Index, as_index, atom
 from ...ir.builder import ExprValue
 from ...ir.inline import Indices, Inliner, broadcast_index, memory_reader, unflatten
-from ...ir.loop_ir import Buffer, Expr, Kernel, Stmt, Var
+from ...ir.loop_ir import Expr, Kernel, KernelBuffer, Stmt, Var
 from ...ir.target_info import Machine
 from ..partition_work import buffers_of
 
@@ -26,7 +26,8 @@ class AttentionShape:
     and values, which have `values` elements. `before` inputs of the node precede the query.
     """
 
-    def __init__(self, node: Node, before: int, buffers: Mapping[Node, Buffer], machine: Machine,
+    def __init__(self, node: Node, before: int, buffers: Mapping[Node, KernelBuffer],
+                 machine: Machine,
                  name: str) -> None:
         self.node, self.operands = node, node.inputs[before:]
         self.buffers, self.machine, self.name = buffers, machine, name
@@ -64,7 +65,7 @@ class AttentionShape:
         return round_up(self.queries, self.rows)
 
     @property
-    def out(self) -> Buffer:
+    def out(self) -> KernelBuffer:
         """The buffer of the result."""
         return self.buffers[self.node]
 
@@ -111,10 +112,10 @@ class AttentionShape:
         start = first + number * self.rows
         return start if self.queries % self.rows == 0 else smaller(start, self.queries - self.rows)
 
-    def scratch(self, name: str, size: int) -> Buffer:
-        return Buffer(name, self.dtype, size, scratch=True)
+    def scratch(self, name: str, size: int) -> KernelBuffer:
+        return KernelBuffer(name, self.dtype, size, scratch=True)
 
-    def kernel(self, var: Var, tasks: int, body: tuple[Stmt, ...], memory: Sequence[Buffer],
+    def kernel(self, var: Var, tasks: int, body: tuple[Stmt, ...], memory: Sequence[KernelBuffer],
                nanoseconds: float) -> Kernel:
         """The kernel of this body."""
         scratch = tuple(b for b in memory if b.scratch)

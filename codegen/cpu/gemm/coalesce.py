@@ -13,10 +13,10 @@ from ...ir.affine_index import collect_comparisons, variable
 from ...ir.axis_coalescing import linear_forms, merge_axes
 from ...ir.builder import ExprValue
 from ...ir.inline import Indices, Inliner, flatten, load
-from ...ir.loop_ir import Buffer, Expr, Register
+from ...ir.loop_ir import Expr, KernelBuffer, Register
 
 
-def can_coalesce(group: Group, buffers: Mapping[Node, Buffer], axes: list[int],
+def can_coalesce(group: Group, buffers: Mapping[Node, KernelBuffer], axes: list[int],
                  operand: int | None = None) -> bool:
     """True if all reads and stores of the epilogue step through these axes as one.
 

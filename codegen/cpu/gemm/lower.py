@@ -22,7 +22,7 @@ from ....eager.errors import CodegenError
 from ...fusion.fusion import Group
 from ...ir import loop_ir
 from ...ir.affine_index import Index, as_index, atom, counter
-from ...ir.loop_ir import Buffer, For, If, Kernel, Stmt, Var, const
+from ...ir.loop_ir import For, If, Kernel, KernelBuffer, Stmt, Var, const
 from ...ir.target_info import Machine
 from ..partition_work import buffers_of, chunk_bounds, sites_of, split_into_tasks
 from .microkernel import TileTask
@@ -35,8 +35,8 @@ _DYNAMIC_COLUMNS_PENALTY = 1e6  # factor by which an orientation with dynamic co
 
 
 def lower_contract(
-    group: Group, buffers: dict[Node, Buffer], machine: Machine, name: str,
-    persistent: Collection[Buffer] = (),
+    group: Group, buffers: dict[Node, KernelBuffer], machine: Machine, name: str,
+    persistent: Collection[KernelBuffer] = (),
 ) -> list[Kernel]:
     """The kernels of a group that begins with a contraction, in the orientation that moves less
     data.

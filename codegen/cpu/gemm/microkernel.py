@@ -10,7 +10,7 @@ from ...ir import loop_ir
 from ...ir.affine_index import Index, as_index, atom
 from ...ir.builder import ExprValue
 from ...ir.inline import Indices, stores_of
-from ...ir.loop_ir import Buffer, Expr, For, Register, Stmt, Var, const
+from ...ir.loop_ir import Expr, For, KernelBuffer, Register, Stmt, Var, const
 from .coalesce import can_coalesce
 from .dot_packing import PackedLanes
 from .pack import pack_columns, pack_rows
@@ -161,7 +161,7 @@ class TileTask(TaskPart):
         return loop_ir.load(memory,
                             (start + self.of.packed_row_index(k, rows.readable_row(i))).expr())
 
-    def _row_memory(self, rows: RowPlan, first: Index) -> tuple[Buffer, Index]:
+    def _row_memory(self, rows: RowPlan, first: Index) -> tuple[KernelBuffer, Index]:
         """The buffer of the packed rows, and the index at which they begin."""
         of = self.of
         if not of.packs_rows_once:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from ...ir import loop_ir
 from ...ir.affine_index import Index, as_index, counter, variable
-from ...ir.loop_ir import Buffer, Expr, For, Stmt, const
+from ...ir.loop_ir import Expr, For, KernelBuffer, Stmt, const
 from .pack_loops import pack_loops, reads_along
 from .plan import RowPlan
 from .row_access import coalesced_label
@@ -71,7 +71,7 @@ def _block_sizes(part: TaskPart, labels: list[str]) -> dict[str, int]:
 
 
 def pack_rows(
-    part: TaskPart, batch_index: dict[str, Index], rows: RowPlan, base: Index, into: Buffer,
+    part: TaskPart, batch_index: dict[str, Index], rows: RowPlan, base: Index, into: KernelBuffer,
     first: Index, summed: dict[str, int], limits: dict[str, Expr],
 ) -> list[Stmt]:
     """Statements that pack the rows of a tile at index `base` of `into`.

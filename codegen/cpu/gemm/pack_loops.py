@@ -36,10 +36,10 @@ def pack_loops(
 def _split_at_limits(run: list[str], limits: dict[str, Expr]) -> list[list[str]]:
     """A run of labels, cut so that each label with a dynamic limit begins its part."""
     parts: list[list[str]] = [[]]
-    for letter in run:
-        if parts[-1] and not isinstance(limits.get(letter, const(0)), loop_ir.Const):
+    for label in run:
+        if parts[-1] and not isinstance(limits.get(label, const(0)), loop_ir.Const):
             parts.append([])
-        parts[-1].append(letter)
+        parts[-1].append(label)
     return parts
 
 
@@ -54,7 +54,7 @@ class PackNest:
         self.sizes = [_run_size(run, sizes) for run in runs]
         self.stops = [self._stop(run, sizes, limits) for run in runs]
         self.variables = [Var(run[-1]) for run in runs]
-        self._letters = sizes
+        self._label_sizes = sizes
 
     @staticmethod
     def _stop(run: list[str], sizes: dict[str, int], limits: dict[str, Expr]) -> Expr:
@@ -67,9 +67,9 @@ class PackNest:
     def label_indices(self, run_indices: list[Index]) -> dict[str, Index]:
         """The indices of the labels at these indices of the runs. A run's last long label counts
         all of it."""
-        indices = dict.fromkeys(self._letters, as_index(0))
+        indices = dict.fromkeys(self._label_sizes, as_index(0))
         for run, index in zip(self.runs, run_indices):
-            long = [a for a in run if self._letters[a] != 1]
+            long = [a for a in run if self._label_sizes[a] != 1]
             indices[long[-1] if long else run[-1]] = index
         return indices
 

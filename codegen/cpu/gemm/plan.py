@@ -17,7 +17,7 @@ from ...fusion.fusion import Group
 from ...fusion.materialize import WHOLE_OPERAND_KINDS
 from ...ir import loop_ir
 from ...ir.affine_index import Index, as_index, atom
-from ...ir.loop_ir import BOOL, INT, Buffer, Expr, If, Stmt, const
+from ...ir.loop_ir import BOOL, INT, Expr, If, KernelBuffer, Stmt, const
 from ...ir.target_info import Machine
 from .coalesce import can_coalesce
 from .dot_packing import WORD, PackedLanes, lane_packing_for
@@ -53,7 +53,7 @@ def dim_roles_of(node: Node, lanes: int, row_operand: int, can_coalesce: Callabl
     count as batch: the rows are multiplied with each of them anew. `can_coalesce` tells whether
     some of its labels are always stepped through as one."""
     names = parts(node.params["spec"])
-    size = {a: n for letters, i in zip(names, node.inputs) for a, n in zip(letters, i.type.shape)}
+    size = {a: n for labels, i in zip(names, node.inputs) for a, n in zip(labels, i.type.shape)}
     row_labels, column_labels, out = names[row_operand], names[1 - row_operand], names[2]
     batch = [a for a in out if a in row_labels and a in column_labels]
     columns = [a for a in out if a in column_labels and a not in row_labels]
@@ -140,8 +140,8 @@ class RowPlan:
         return loop_ir.call("minimum", (const(self.count), self.remaining.expr()), INT)
 
 
-def is_persistent(operand: Node, buffers: Mapping[Node, Buffer],
-                  persistent: Collection[Buffer]) -> bool:
+def is_persistent(operand: Node, buffers: Mapping[Node, KernelBuffer],
+                  persistent: Collection[KernelBuffer]) -> bool:
     """True if an operand depends on persistent buffers alone."""
     def is_leaf(node: Node) -> bool:  # a leaf without a buffer belongs to a part that is not read
         return node in buffers or node.kind in ("reduce", *WHOLE_OPERAND_KINDS)
@@ -157,8 +157,8 @@ class Contraction:
     """The loops of one contraction group."""
 
     def __init__(
-        self, group: Group, buffers: dict[Node, Buffer], machine: Machine, name: str,
-        row_operand: int, persistent: Collection[Buffer] = (),
+        self, group: Group, buffers: dict[Node, KernelBuffer], machine: Machine, name: str,
+        row_operand: int, persistent: Collection[KernelBuffer] = (),
     ) -> None:
         """`persistent`: buffers that are usually the same in every call of the program."""
         self.group, self.buffers, self.machine, self.name = group, buffers, machine, name
@@ -298,7 +298,7 @@ class Contraction:
     # ---- memory
 
     @property
-    def scratch(self) -> tuple[Buffer, ...]:
+    def scratch(self) -> tuple[KernelBuffer, ...]:
         """The scratch buffers of a task."""
         own = [] if self.prepacks_columns else [self.packed_columns]
         own += [] if self.packs_rows_once or self.reads_unpacked else [self.packed_rows]
@@ -313,10 +313,10 @@ class Contraction:
         return self.persistent[1 - self.roles.row_operand] and self.rows <= _MAX_ROWS_TO_PREPACK
 
     @cached_property
-    def packed_columns(self) -> Buffer:
+    def packed_columns(self) -> KernelBuffer:
         if not self.prepacks_columns:
-            return Buffer("columns", self.packed_dtype, self.column_block_size, scratch=True)
-        return Buffer(f"{self.name}_columns", self.packed_dtype,
+            return KernelBuffer("columns", self.packed_dtype, self.column_block_size, scratch=True)
+        return KernelBuffer(f"{self.name}_columns", self.packed_dtype,
                       self.packed_column_blocks * self.column_block_size)
 
     @property
@@ -336,8 +336,8 @@ class Contraction:
         return panel * (self.block_depth * self.panel_width) + k * self.panel_width + lane
 
     @cached_property
-    def packed_rows(self) -> Buffer:
-        return Buffer("rows", self.packed_dtype, self.row_tile_size, scratch=True)
+    def packed_rows(self) -> KernelBuffer:
+        return KernelBuffer("rows", self.packed_dtype, self.row_tile_size, scratch=True)
 
     @cached_property
     def packs_rows_once(self) -> bool:
@@ -348,10 +348,10 @@ class Contraction:
         return repeats * self.column_blocks >= 4 or self.persistent[self.roles.row_operand]
 
     @cached_property
-    def shared_rows(self) -> Buffer:
+    def shared_rows(self) -> KernelBuffer:
         """The packed tiles of rows of every batch element, each `row_tile_size` elements long."""
         size = self.row_batches * -(-self.rows // self.tile) * self.row_tile_size
-        return Buffer(f"{self.name}_rows", self.packed_dtype, size)
+        return KernelBuffer(f"{self.name}_rows", self.packed_dtype, size)
 
     @property
     def dynamic_rows(self) -> bool:
@@ -442,10 +442,10 @@ class Contraction:
         return self.roles.count(self.row_batch_labels)
 
     @cached_property
-    def sums(self) -> Buffer:
+    def sums(self) -> KernelBuffer:
         # missing rows of a tile have sums, too
         rows = -(-self.rows_per_chunk // self.tile) * self.tile
-        return Buffer("sums", self.dtype, rows * self.pitch, scratch=True)
+        return KernelBuffer("sums", self.dtype, rows * self.pitch, scratch=True)
 
 
 def dynamic_quotient(number: int, more: int, divisor: int) -> Index:

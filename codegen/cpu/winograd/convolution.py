@@ -13,7 +13,7 @@ from ...fusion.fusion import Group
 from ...ir.affine_index import Index
 from ...ir.builder import ExprValue
 from ...ir.inline import Indices, Inliner, memory_reader, stores_of
-from ...ir.loop_ir import Buffer, Expr, Stmt
+from ...ir.loop_ir import Expr, KernelBuffer, Stmt
 from ...ir.target_info import Machine
 from ..gemm.plan import is_persistent
 from ..partition_work import sites_of
@@ -38,8 +38,9 @@ class Convolution:
     """A contraction of 3 by 3 windows with weights, or with result gradients, and access to its
     operands."""
 
-    def __init__(self, group: Group, buffers: Mapping[Node, Buffer], machine: Machine, name: str,
-                 operand: int, roles: ConvRoles, persistent: Collection[Buffer]) -> None:
+    def __init__(self, group: Group, buffers: Mapping[Node, KernelBuffer], machine: Machine,
+                 name: str,
+                 operand: int, roles: ConvRoles, persistent: Collection[KernelBuffer]) -> None:
         self.group, self.buffers, self.machine, self.name = group, buffers, machine, name
         self.node, self.operand, self.roles = group.members[0], operand, roles
         self.labels = parts(self.node.params["spec"])

@@ -12,11 +12,11 @@ from functools import cached_property
 from ...ir import loop_ir
 from ...ir.affine_index import Index, as_index, atom, counter
 from ...ir.builder import ExprValue, call
-from ...ir.loop_ir import Buffer, For, Kernel, Stmt, const
+from ...ir.loop_ir import For, Kernel, KernelBuffer, Stmt, const
 from ...ir.target_info import Machine
 from ..gemm.pack_loops import pack_loops
 from ..partition_work import buffers_of
-from .matrices import Matrix, on_both_sides
+from .matrices import FractionMatrix, on_both_sides
 from .tile_grid import TileBlock, TileGrid
 
 LINE = 16  # float32 in a cache line
@@ -41,7 +41,7 @@ class InputTiles:
 
     source: InputSource
     grid: TileGrid
-    matrix: Matrix
+    matrix: FractionMatrix
     machine: Machine
     name: str
     dtype: loop_ir.DType
@@ -73,9 +73,9 @@ class InputTiles:
         return self.points * self.point_pitch
 
     @cached_property
-    def data(self) -> Buffer:
+    def data(self) -> KernelBuffer:
         blocks = 1 if self.per_task else self.grid.block_count
-        return Buffer(self.name, self.dtype, blocks * self.block_size, scratch=self.per_task)
+        return KernelBuffer(self.name, self.dtype, blocks * self.block_size, scratch=self.per_task)
 
     def index_of(self, block: Index, point: Index | int, tile: Index, channel: Index) -> Index:
         """The index of an element in the block of this number."""
@@ -104,8 +104,8 @@ class InputTiles:
         return self.window[0] * self.window[1] * self.panel_width
 
     @cached_property
-    def pixels(self) -> Buffer:
-        return Buffer("pixels", self.dtype, self.zero_pixel + self.panel_width, scratch=True)
+    def pixels(self) -> KernelBuffer:
+        return KernelBuffer("pixels", self.dtype, self.zero_pixel + self.panel_width, scratch=True)
 
     # ---- statements
     def kernels(self, sites: tuple[str, ...]) -> list[Kernel]:

@@ -16,7 +16,7 @@ from ...ir import loop_ir
 from ...ir.loop_ir import Expr, Register, Stmt
 
 KERNEL = 3
-Matrix = tuple[tuple[Fraction, ...], ...]
+FractionMatrix = tuple[tuple[Fraction, ...], ...]
 # Of the points tried for 4 results, these lose the fewest digits: an error of 2e-6 in place of 4e-6
 # with 0, 1, -1, 2, -2, at the same speed.
 _POINTS_OF = {2: (0, 1, -1), 4: (0, 1, -1, Fraction(1, 2), -2)}
@@ -29,9 +29,9 @@ class Transforms:
     output (A)."""
 
     results: int
-    data: Matrix
-    weights: Matrix
-    output: Matrix
+    data: FractionMatrix
+    weights: FractionMatrix
+    output: FractionMatrix
 
     @property
     def side(self) -> int:
@@ -74,11 +74,11 @@ def _product_of_differences(p: Fraction, points: Sequence[Fraction]) -> Fraction
     return product
 
 
-def _as_matrix(rows: Sequence[Sequence[Fraction]]) -> Matrix:
+def _as_matrix(rows: Sequence[Sequence[Fraction]]) -> FractionMatrix:
     return tuple(tuple(row) for row in rows)
 
 
-def transposed(matrix: Matrix) -> Matrix:
+def transposed(matrix: FractionMatrix) -> FractionMatrix:
     """The matrix with rows and columns swapped."""
     return tuple(zip(*matrix))
 
@@ -87,7 +87,8 @@ def transposed(matrix: Matrix) -> Matrix:
 Square = Sequence[Sequence[Expr]]
 
 
-def on_both_sides(matrix: Matrix, square: Square, name: str) -> tuple[list[Stmt], list[Register]]:
+def on_both_sides(matrix: FractionMatrix, square: Square, name: str
+                  ) -> tuple[list[Stmt], list[Register]]:
     """Statements that apply a matrix to the columns and then to the rows of a square, and the
     result registers, row by row."""
     all_statements: list[Stmt] = []
@@ -106,7 +107,7 @@ def on_both_sides(matrix: Matrix, square: Square, name: str) -> tuple[list[Stmt]
     return all_statements, results
 
 
-def _apply_matrix(matrix: Matrix, values: Sequence[Expr], name: str
+def _apply_matrix(matrix: FractionMatrix, values: Sequence[Expr], name: str
                   ) -> tuple[list[Stmt], list[Register]]:
     """Statements for a matrix times a vector of values, and the register of each sum."""
     statements: list[Stmt] = []

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from ...ir import loop_ir
 from ...ir.affine_index import Index, as_index, atom, counter
-from ...ir.loop_ir import Buffer, For, Register, Stmt, Var, const
+from ...ir.loop_ir import For, KernelBuffer, Register, Stmt, Var, const
 from ..gemm.coalesce import can_coalesce
 from ..gemm.microkernel import sums_of_products
 from .input_transform import LINE, odd_lines
@@ -31,15 +31,16 @@ class OutputTransform:
         dtype, points = self.of.dtype, layer.tiles.points
         blocks = self.grid.block_count if layer.transforms_weights_in_place else 1
         self.block_pitch = points * self.point_pitch
-        self.products = Buffer("products", dtype, blocks * self.block_pitch, scratch=True)
-        self.pixel_rows = Buffer("results", dtype, self.pixels * self.panel, scratch=True)
-        self.filter_rows = Buffer("turned", dtype, self.panel * self.filter_pitch, scratch=True)
+        self.products = KernelBuffer("products", dtype, blocks * self.block_pitch, scratch=True)
+        self.pixel_rows = KernelBuffer("results", dtype, self.pixels * self.panel, scratch=True)
+        self.filter_rows = KernelBuffer("transposed", dtype, self.panel * self.filter_pitch,
+                                        scratch=True)
         self.rows_are_coalesced = self.width == self.of.space[1] and can_coalesce(
             self.of.group, self.of.buffers,
             [self.of.labels[2].index(a) for a in self.of.roles.space])
 
     @property
-    def scratch(self) -> tuple[Buffer, ...]:
+    def scratch(self) -> tuple[KernelBuffer, ...]:
         """The scratch buffers of a task."""
         return self.products, self.pixel_rows, self.filter_rows
 
@@ -167,7 +168,8 @@ class OutputTransform:
         return self.of.stores(where, loop_ir.load(self.filter_rows, index.expr()))
 
 
-def transpose_rows(rows: Buffer, count: int, columns: int, into: Buffer, pitch: int, vector: int
+def transpose_rows(rows: KernelBuffer, count: int, columns: int, into: KernelBuffer, pitch: int,
+                   vector: int
                    ) -> list[Stmt]:
     """Loops that transpose `count` rows of `columns` elements; the results are `pitch` apart."""
     full, rest = divmod(count, vector)

@@ -8,7 +8,7 @@ import numpy as np
 
 from ....capture.graph.graph import Node
 from ...fusion.fusion import Group
-from ...ir.loop_ir import Buffer, Kernel
+from ...ir.loop_ir import Kernel, KernelBuffer
 from ...ir.target_info import Machine
 from .conv_kernel import ConvKernel
 from .convolution import Convolution, conv_roles_of
@@ -20,8 +20,9 @@ _MIN_TILES = 16  # with fewer, reading the weights, four times as many, does not
 _MIN_MULTIPLICATION_RATIO = 1.5  # direct per tile multiplication; less does not pay
 
 
-def winograd_kernels(group: Group, buffers: Mapping[Node, Buffer], machine: Machine, name: str,
-                     persistent: Collection[Buffer] = ()) -> list[Kernel] | None:
+def winograd_kernels(group: Group, buffers: Mapping[Node, KernelBuffer], machine: Machine,
+                     name: str,
+                     persistent: Collection[KernelBuffer] = ()) -> list[Kernel] | None:
     """The kernels of a group that begins with a 3 by 3 convolution, or None where tiles do not pay.
 
     `persistent`: buffers that are usually the same in every call of the program."""

@@ -15,14 +15,14 @@ from functools import cached_property
 from ...ir import loop_ir
 from ...ir.affine_index import Index, as_index, atom, counter
 from ...ir.builder import ExprValue
-from ...ir.loop_ir import Buffer, Expr, For, Kernel, Register, Stmt, Var, const
+from ...ir.loop_ir import Expr, For, Kernel, KernelBuffer, Register, Stmt, Var, const
 from ..gemm.coalesce import can_coalesce
 from ..gemm.microkernel import sums_of_products
 from ..gemm.plan import choose_tile_rows
 from ..partition_work import buffers_of
 from .convolution import Convolution
 from .input_transform import LINE, InputSource, InputTiles, odd_lines
-from .matrices import KERNEL, Matrix, on_both_sides, transposed
+from .matrices import KERNEL, FractionMatrix, on_both_sides, transposed
 from .output_transform import transpose_rows
 from .tile_grid import TileGrid, clipped_count, even_part, full_blocks
 
@@ -72,7 +72,7 @@ class WeightGradient:
         source = InputSource(of.filters, of.space, (0, 0), element)
         return self._tiles(source, transposed(of.transforms.output), "back")
 
-    def _tiles(self, source: InputSource, matrix: Matrix, name: str) -> InputTiles:
+    def _tiles(self, source: InputSource, matrix: FractionMatrix, name: str) -> InputTiles:
         return InputTiles(source, self.grid, matrix, self.of.machine, f"{self.of.name}_{name}",
                           self.of.dtype, panels=True)
 
@@ -82,8 +82,8 @@ class WeightGradient:
         return odd_lines(self.channels * self.panel)
 
     @cached_property
-    def products(self) -> Buffer:
-        return Buffer("products", self.of.dtype, self.points * self.point_pitch, scratch=True)
+    def products(self) -> KernelBuffer:
+        return KernelBuffer("products", self.of.dtype, self.points * self.point_pitch, scratch=True)
 
     @property
     def weights(self) -> int:
@@ -91,16 +91,17 @@ class WeightGradient:
         return self.channels * KERNEL ** 2
 
     @cached_property
-    def weight_rows(self) -> Buffer:
-        return Buffer("results", self.of.dtype, self.weights * self.panel, scratch=True)
+    def weight_rows(self) -> KernelBuffer:
+        return KernelBuffer("results", self.of.dtype, self.weights * self.panel, scratch=True)
 
     @property
     def filter_pitch(self) -> int:
         return self.weights + LINE
 
     @cached_property
-    def filter_rows(self) -> Buffer:
-        return Buffer("turned", self.of.dtype, self.panel * self.filter_pitch, scratch=True)
+    def filter_rows(self) -> KernelBuffer:
+        return KernelBuffer("transposed", self.of.dtype, self.panel * self.filter_pitch,
+                            scratch=True)
 
     # ---- statements
     def kernels(self) -> list[Kernel]:

@@ -9,12 +9,12 @@ from functools import cached_property
 from ...ir import loop_ir
 from ...ir.affine_index import Index, as_index, counter
 from ...ir.builder import ExprValue
-from ...ir.loop_ir import Buffer, For, Kernel, Stmt, const
+from ...ir.loop_ir import For, Kernel, KernelBuffer, Stmt, const
 from ...ir.target_info import Machine
 from ..gemm.pack_loops import pack_loops
 from ..partition_work import buffers_of
 from .input_transform import odd_lines
-from .matrices import KERNEL, Matrix, on_both_sides
+from .matrices import KERNEL, FractionMatrix, on_both_sides
 from .tile_grid import clipped_count, even_part
 
 _MAX_CHANNELS_PER_TASK = 32  # transformed at once
@@ -29,7 +29,7 @@ class WeightTransform:
     filters: int
     channels: int
     element: Callable[[Index, Index, Index, Index], ExprValue]
-    matrix: Matrix
+    matrix: FractionMatrix
     machine: Machine
     name: str
     dtype: loop_ir.DType
@@ -46,9 +46,9 @@ class WeightTransform:
         return -(-self.filters // self.panel)
 
     @cached_property
-    def data(self) -> Buffer:
+    def data(self) -> KernelBuffer:
         points, panels = len(self.matrix) ** 2, 1 if self.per_task else self.panels
-        return Buffer(self.name, self.dtype, panels * points * self.point_pitch,
+        return KernelBuffer(self.name, self.dtype, panels * points * self.point_pitch,
                       scratch=self.per_task)
 
     @cached_property
@@ -75,9 +75,9 @@ class WeightTransform:
         return -(-self.channels // self.size)
 
     @cached_property
-    def untransformed(self) -> Buffer:
+    def untransformed(self) -> KernelBuffer:
         """The weights of a task, with the filters contiguous."""
-        return Buffer("held", self.dtype, self.size * KERNEL ** 2 * self.panel, scratch=True)
+        return KernelBuffer("held", self.dtype, self.size * KERNEL ** 2 * self.panel, scratch=True)
 
     def kernel(self, sites: tuple[str, ...]) -> Kernel:
         """The kernel that transforms the weights, with a task for some channels of one panel."""

@@ -14,10 +14,10 @@ import numpy as np
 
 from ....eager.errors import CodegenError
 from ...gpu.cost_model import CandidateChoice, Candidates
-from ...ir.loop_ir import Buffer, Kernel
+from ...ir.loop_ir import Kernel, KernelBuffer
 from ...runtime import disk_cache
 from ..module import CudaFunction, CudaModule, module_of
-from .protocol import Device, Region
+from .protocol import Device, MemoryRange
 
 MAX_MEASURED_CANDIDATES = 4  # the first ones
 MAX_MEASUREMENT_BYTES = 1 << 30  # of buffers
@@ -48,14 +48,14 @@ class TimedChoice(CandidateChoice):
         return measured[_FASTEST[entry]]()
 
     def _measure(self, entry: str, candidates: Candidates) -> str:
-        arrays: dict[Buffer, Any] = {}
+        arrays: dict[KernelBuffer, Any] = {}
         times = {name: self._seconds(make(), arrays) for name, make in candidates.items()}
         fastest = min(times, key=times.__getitem__)
         if times[fastest] < CANNOT_RUN:
             disk_cache.save(entry, fastest.encode())
         return fastest
 
-    def _seconds(self, kernels: list[Kernel], arrays: dict[Buffer, Any]) -> float:
+    def _seconds(self, kernels: list[Kernel], arrays: dict[KernelBuffer, Any]) -> float:
         """The time of kernels on zeros, which are valid indices; CANNOT_RUN if the device rejects
         them."""
         module = _module_of(kernels)
@@ -73,12 +73,13 @@ class TimedChoice(CandidateChoice):
         except (CodegenError, MemoryError):
             return CANNOT_RUN
 
-    def _arguments(self, function: CudaFunction, arrays: dict[Buffer, Any]) -> list[Region]:
-        regions = [Region(arrays[b], 0, b.dtype, b.size) for b in function.arguments]
+    def _arguments(self, function: CudaFunction,
+                   arrays: dict[KernelBuffer, Any]) -> list[MemoryRange]:
+        arguments = [MemoryRange(arrays[b], 0, b.dtype, b.size) for b in function.arguments]
         if function.scratch:
             scratch = self.device.empty((function.scratch,), _BYTE)
-            regions.append(Region(scratch, 0, _BYTE, function.scratch))
-        return regions
+            arguments.append(MemoryRange(scratch, 0, _BYTE, function.scratch))
+        return arguments
 
 
 def _load_choice(entry: str, candidates: Candidates) -> str | None:
@@ -92,9 +93,9 @@ def _module_of(kernels: list[Kernel]) -> CudaModule:
                      {k: frozenset(k.arguments) for k in kernels})
 
 
-def _buffers_of(kernels: list[Kernel]) -> set[Buffer]:
+def _buffers_of(kernels: list[Kernel]) -> set[KernelBuffer]:
     return {b for k in kernels for b in k.arguments}
 
 
-def _bytes_of(b: Buffer) -> int:
+def _bytes_of(b: KernelBuffer) -> int:
     return int(b.size * b.dtype.itemsize)

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ....eager.arrays.dtypes import bfloat16, float16, float32, float64
-from ...ir.loop_ir import Buffer, Matrix, Product
+from ...ir.loop_ir import KernelBuffer, Matrix, Product
 
 NOT_TRANSPOSED, TRANSPOSED = 0, 1  # cublasOperation_t
 CUDA_TYPES = {float32: 0, float64: 1, float16: 2, bfloat16: 14}  # cudaDataType_t
@@ -57,7 +57,7 @@ class BlasCall(NamedTuple):
                 self.compute, DEFAULT_ALGORITHM)
 
 
-def blas_call_of(product: Product, addresses: Mapping[Buffer, int]) -> BlasCall:
+def blas_call_of(product: Product, addresses: Mapping[KernelBuffer, int]) -> BlasCall:
     """The call that computes a product, with its buffers at these addresses."""
     row_major = _is_row_major(product.result, product.rows, product.columns)
     p = product if row_major else _transposed(product)
@@ -82,7 +82,8 @@ def _is_row_major(m: Matrix, rows: int, columns: int) -> bool:
     return (m.column == 1 or columns == 1) and (m.row >= columns or rows == 1)
 
 
-def _operand(m: Matrix, rows: int, columns: int, addresses: Mapping[Buffer, int]) -> BlasOperand:
+def _operand(m: Matrix, rows: int, columns: int,
+             addresses: Mapping[KernelBuffer, int]) -> BlasOperand:
     """The operand for a matrix of `rows` by `columns`: a row-major one is the transpose that cuBLAS
     expects."""
     address = addresses[m.buffer] + m.first * m.buffer.dtype.itemsize

@@ -1,4 +1,4 @@
-"""A GPU through CuPy: the only module in which generated kernels meet CuPy.
+"""A GPU through CuPy: the only module in which generated kernels are passed to CuPy.
 
 Kernels run on CuPy's current stream, one after the other. Only `download` and `synchronize`
 wait for them. CuPy is imported when a GPU is first requested.
@@ -20,12 +20,12 @@ from ....eager.core.tensor import Tensor
 from ....eager.errors import CodegenError
 from ....eager.settings import settings
 from ...gpu.cost_model import CandidateChoice, chip_of
-from ...ir.loop_ir import Buffer, Product
+from ...ir.loop_ir import KernelBuffer, Product
 from ..module import CudaFunction
 from . import blas, cubin_cache
 from .autotune import TimedChoice
 from .nvrtc import CompiledModule
-from .protocol import Array, BufferAddresses, Launch, Region
+from .protocol import Array, BufferAddresses, DeviceLaunch, MemoryRange
 
 MAX_GRID_BLOCKS = 2**31 - 1  # of a grid
 MAX_BLOCK_THREADS = 1024  # of a block
@@ -129,7 +129,7 @@ class CupyDevice:
             return array
         return self.copy(array)
 
-    def seconds(self, work: Launch, graph: bool = True) -> float:
+    def seconds(self, work: DeviceLaunch, graph: bool = True) -> float:
         """The time that the GPU takes for the launches of `work`: the minimum of several
         measurements.
 
@@ -145,7 +145,7 @@ class CupyDevice:
             launch = self.capture(repeat_work, []).launch if graph else repeat_work
             return min(self._elapsed(launch) for _ in range(3)) / TIMED_REPEATS
 
-    def _elapsed(self, launch: Launch) -> float:
+    def _elapsed(self, launch: DeviceLaunch) -> float:
         cuda = self._cupy.cuda
         begin, end = cuda.Event(), cuda.Event()
         begin.record()
@@ -159,7 +159,7 @@ class CupyDevice:
         with self._device:
             self._cupy.cuda.get_current_stream().synchronize()
 
-    def capture(self, work: Launch, arrays: Sequence[Array]) -> CupyGraph:
+    def capture(self, work: DeviceLaunch, arrays: Sequence[Array]) -> CupyGraph:
         """The launches of `work` as a graph; nothing runs now.
 
         The graph uses the present addresses of the arguments and keeps `arrays` alive, which
@@ -190,7 +190,7 @@ class CupyModule:
             self._module = cupy.cuda.Module()
             self._module.load(compiled.cubin)
 
-    def launch(self, function: CudaFunction, arguments: Sequence[Region]) -> None:
+    def launch(self, function: CudaFunction, arguments: Sequence[MemoryRange]) -> None:
         """Launches a function after all earlier launches. Raises CodegenError if it exceeds the
         limits of GPUs, since CuPy would truncate such sizes."""
         if function.grid == 0:  # CuPy would make it 1
@@ -208,7 +208,7 @@ class CupyModule:
             kernel((function.grid,), (function.block,), [_address_of(a) for a in arguments],
                    function.shared)
 
-    def _multiply(self, product: Product, addresses: dict[Buffer, int]) -> None:
+    def _multiply(self, product: Product, addresses: dict[KernelBuffer, int]) -> None:
         """Computes a matrix product by cuBLAS."""
         handle = self._cupy.cuda.device.get_cublas_handle()
         arguments = blas.blas_call_of(product, addresses).arguments
@@ -257,6 +257,6 @@ def check_launch(function: CudaFunction, static_shared: int, limit: int) -> None
                            f"shared memory; a block has at most {limit}")
 
 
-def _address_of(region: Region) -> int:
-    """The address of a region on the GPU."""
-    return int(region.array.data.ptr) + region.offset
+def _address_of(memory: MemoryRange) -> int:
+    """The address of a range of memory on the GPU."""
+    return int(memory.array.data.ptr) + memory.offset

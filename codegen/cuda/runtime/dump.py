@@ -15,18 +15,19 @@ from ..program import CUDA_LOWERING, program_of
 from .multi_device import with_transfers
 
 
-def cuda_code_of_segment(stage: Segment) -> str:
+def cuda_code_of_segment(segment: Segment) -> str:
     """The CUDA C of a segment; for dynamic sizes, that of the most frequent ones."""
-    if uses_gpu(stage.graph):
-        return stage.compile().code
-    if not has_symbols(stage.graph):
-        return cuda_code_of(stage.graph)
-    executable = stage.compile()
-    variants = executable.variants if isinstance(executable, DynamicExecutable) else []
-    if not variants:
+    if uses_gpu(segment.graph):
+        return segment.compile().code
+    if not has_symbols(segment.graph):
+        return cuda_code_of(segment.graph)
+    executable = segment.compile()
+    specializations = executable.specializations \
+        if isinstance(executable, DynamicExecutable) else []
+    if not specializations:
         raise CodegenError("the sizes of this function are dynamic, and no call has run it yet",
                            "call the function again: code for its sizes is shown then")
-    return cuda_code_of(bind_sizes(stage.graph, variants[0].sizes))
+    return cuda_code_of(bind_sizes(segment.graph, specializations[0].sizes))
 
 
 def cuda_code_of(graph: Graph) -> str:

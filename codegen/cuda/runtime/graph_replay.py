@@ -18,11 +18,11 @@ from typing import NamedTuple
 import numpy as np
 
 from ....eager.fork_safety import held_while_forking
-from ...ir.loop_ir import Buffer
+from ...ir.loop_ir import KernelBuffer
 from ...program.kernel_stats import bytes_of
 from ...program.native_program import Arena, Slot
 from ..program import CudaProgram
-from .protocol import Array, BufferAddresses, Device, Launch, Region
+from .protocol import Array, BufferAddresses, Device, DeviceLaunch, MemoryRange
 
 ALIGNMENT_BYTES = 16  # of numbers from the CPU: kernels may read them as vectors
 MIN_STEPS_PER_GRAPH = 4  # fewer are launched one by one
@@ -52,7 +52,7 @@ class GraphReplay:
         self._sizes = sizes
         self._module = device.load(program.module.source)
         self._seen: OrderedDict[BufferAddresses, None] = OrderedDict()
-        self._graphs: OrderedDict[BufferAddresses, list[Launch]] = OrderedDict()
+        self._graphs: OrderedDict[BufferAddresses, list[DeviceLaunch]] = OrderedDict()
         self._memory: dict[Hashable, CallMemory] = {}  # for graphs, by stream
 
     def __call__(self, table: Sequence[Array]) -> None:
@@ -74,7 +74,7 @@ class GraphReplay:
             for launch in self._graphs[addresses]:
                 launch()
 
-    def launches(self, table: Sequence[Array]) -> list[Launch]:
+    def launches(self, table: Sequence[Array]) -> list[DeviceLaunch]:
         """The launches of all steps, in newly allocated memory."""
         memory = self._allocate()
         self._upload_numbers(memory, table)
@@ -97,8 +97,8 @@ class GraphReplay:
     def _make_graphs(self, addresses: BufferAddresses, table: Sequence[Array],
                      memory: CallMemory) -> None:
         """Captures the steps as graphs, with library calls between them."""
-        launches: list[Launch] = []
-        pending: list[Launch] = []
+        launches: list[DeviceLaunch] = []
+        pending: list[DeviceLaunch] = []
         functions = self.program.module.functions
         for step, launch in zip(self.program.steps, self._launches(table, memory)):
             if functions[step.function].product is None:
@@ -110,7 +110,7 @@ class GraphReplay:
         if len(self._graphs) > MAX_GRAPHS:
             self._graphs.popitem(last=False)
 
-    def _capture(self, pending: list[Launch], memory: CallMemory) -> list[Launch]:
+    def _capture(self, pending: list[DeviceLaunch], memory: CallMemory) -> list[DeviceLaunch]:
         def work() -> None:
             for launch in pending:
                 launch()
@@ -131,21 +131,21 @@ class GraphReplay:
                                for i, size in zip(self._numbers, self._sizes)])
             self._device.write(memory.numbers, np.frombuffer(values, _BYTE))
 
-    def _launches(self, table: Sequence[Array], memory: CallMemory) -> Iterator[Launch]:
+    def _launches(self, table: Sequence[Array], memory: CallMemory) -> Iterator[DeviceLaunch]:
         for step in self.program.steps:
             function = self.program.module.functions[step.function]
             arguments = [self._region(slot, buffer, table, memory)
                          for slot, buffer in zip(step.slots, function.arguments)]
             if function.scratch:
-                arguments.append(Region(memory.scratch, 0, _BYTE, function.scratch))
+                arguments.append(MemoryRange(memory.scratch, 0, _BYTE, function.scratch))
             yield functools.partial(self._module.launch, function, arguments)
 
-    def _region(self, slot: Slot, buffer: Buffer, table: Sequence[Array],
-                memory: CallMemory) -> Region:
+    def _region(self, slot: Slot, buffer: KernelBuffer, table: Sequence[Array],
+                memory: CallMemory) -> MemoryRange:
         array, offset = memory.arena, slot.offset
         if not isinstance(slot, Arena):
             number = self._numbers.get(slot.index)
             array = table[slot.index] if number is None else memory.numbers
             offset += number or 0
         available = (array.size * array.dtype.itemsize - offset) // buffer.dtype.itemsize
-        return Region(array, offset, buffer.dtype, min(available, buffer.size))
+        return MemoryRange(array, offset, buffer.dtype, min(available, buffer.size))

@@ -9,10 +9,10 @@ from ...gpu.cost_model import CandidateChoice
 from ..module import CudaFunction
 
 Array = Any  # of a device
-Launch = Callable[[], None]
+DeviceLaunch = Callable[[], None]
 
 
-class Region(NamedTuple):
+class MemoryRange(NamedTuple):
     """`size` elements in a device's memory, from byte `offset` of an array."""
 
     array: Array
@@ -24,7 +24,7 @@ class Region(NamedTuple):
 class LoadedModule(Protocol):
     """A module that a device can run."""
 
-    def launch(self, function: CudaFunction, arguments: Sequence[Region]) -> None: ...
+    def launch(self, function: CudaFunction, arguments: Sequence[MemoryRange]) -> None: ...
 
 
 class BufferAddresses(NamedTuple):
@@ -60,11 +60,11 @@ class Device(Protocol):
     def addresses(self, arrays: Sequence[Array]) -> BufferAddresses | None:
         """The stream and the addresses of arrays; None if the device has no graphs."""
 
-    def capture(self, work: Launch, arrays: Sequence[Array]) -> Any:
+    def capture(self, work: DeviceLaunch, arrays: Sequence[Array]) -> Any:
         """The launches of `work` as a graph with a method `launch`; nothing runs now. `arrays` are
         all arrays that they use."""
 
-    def seconds(self, work: Launch, graph: bool = True) -> float:
+    def seconds(self, work: DeviceLaunch, graph: bool = True) -> float:
         """The time that the device takes for the launches of `work`, as a graph if possible."""
 
     @property

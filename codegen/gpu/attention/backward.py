@@ -24,9 +24,9 @@ from ...cpu.partition_work import buffers_of
 from ...ir import loop_ir
 from ...ir.affine_index import Index, as_index, counter
 from ...ir.builder import ExprValue, call, cast
-from ...ir.loop_ir import Buffer, For, Kernel, Register, Stmt, const
+from ...ir.loop_ir import For, Kernel, KernelBuffer, Register, Stmt, const
 from .online_softmax import OnlineSoftmax, load_queries
-from .rows import MASKED_SCORE, ScoreRows
+from .rows import MASKED_SCORE, QueryRows
 from .tiles import (
     FLOAT,
     ROWS_PER_THREAD,
@@ -70,9 +70,9 @@ class AttentionBackward:
         self.shape = shape
         tile = backward_tile(shape)
         assert tile is not None
-        self.tile, self.rows = tile, ScoreRows(shape, 0)
+        self.tile, self.rows = tile, QueryRows(shape, 0)
         count = shape.heads * shape.queries
-        self.log_sums, self.deltas = (Buffer(f"{shape.name}_{n}", FLOAT, count)
+        self.log_sums, self.deltas = (KernelBuffer(f"{shape.name}_{n}", FLOAT, count)
                                       for n in ("logs", "along"))
 
     def kernels(self) -> list[Kernel]:
@@ -80,7 +80,7 @@ class AttentionBackward:
                 _KeyValueGradient(self).kernel()]
 
     def kernel(self, name: str, var: loop_ir.Var, tasks: int, body: tuple[Stmt, ...],
-               scratch: tuple[Buffer, ...] = ()) -> Kernel:
+               scratch: tuple[KernelBuffer, ...] = ()) -> Kernel:
         shape = self.shape
         return Kernel(f"{shape.name}_{name}", *buffers_of(body), scratch, var, tasks, body,
                       shape.pairs * shape.width / 10, shape.sites)
@@ -135,7 +135,7 @@ class AttentionBackward:
         is_masked = call("eq", self.row_value(self.log_sums, unit, row), -MASKED_SCORE)
         return call("where", is_masked, 0.0, value)  # type: ignore[no-any-return]
 
-    def row_value(self, buffer: Buffer, unit: Index, row: Index) -> ExprValue:
+    def row_value(self, buffer: KernelBuffer, unit: Index, row: Index) -> ExprValue:
         """The value of a row in a buffer with one value per row."""
         return ExprValue(loop_ir.load(buffer, (unit * self.rows.count + row).expr()))
 

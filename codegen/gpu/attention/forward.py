@@ -17,9 +17,9 @@ from ...cpu.partition_work import buffers_of, chunk_bounds
 from ...ir import loop_ir
 from ...ir.affine_index import Index, as_index, counter
 from ...ir.builder import ExprValue, call
-from ...ir.loop_ir import BOOL, Buffer, For, Kernel, Register, Stmt, const
+from ...ir.loop_ir import BOOL, For, Kernel, KernelBuffer, Register, Stmt, const
 from .online_softmax import OnlineSoftmax, finite_maximum
-from .rows import MASKED_SCORE, ScoreRows
+from .rows import MASKED_SCORE, QueryRows
 from .tiles import (
     FLOAT,
     MIN_BLOCKS,
@@ -42,7 +42,7 @@ FORWARD_TILES = (ScoreTile(64, 32, 128), ScoreTile(32, 32, 128), ScoreTile(16, 1
 def forward_tile(shape: AttentionShape) -> ScoreTile | None:
     """The tile of an attention; None if none fits."""
     def block_count(tile: ScoreTile) -> int:
-        rows = ScoreRows(shape, tile.rows // 2)
+        rows = QueryRows(shape, tile.rows // 2)
         return rows.units * -(-rows.count // tile.rows) if rows.count > tile.rows // 2 else 0
 
     return choose_tile(FORWARD_TILES, lambda tile: fits_in_registers(tile, shape.values)
@@ -64,7 +64,7 @@ class AttentionForward:
         self.shape = shape
         tile = forward_tile(shape)
         assert tile is not None
-        self.tile, self.rows = tile, ScoreRows(shape, tile.rows // 2)
+        self.tile, self.rows = tile, QueryRows(shape, tile.rows // 2)
         self.blocks = -(-self.rows.count // tile.rows)
         blocks = self.rows.units * self.blocks
         splits = 1
@@ -82,9 +82,9 @@ class AttentionForward:
         self.sums = ThreadAccumulators("sums", tile, shape.values)
         count = self.key_splits * shape.heads * shape.queries
         self.partial, self.maxima, self.sums_of_powers = (
-            Buffer(f"{shape.name}_{n}", FLOAT, count * size)
+            KernelBuffer(f"{shape.name}_{n}", FLOAT, count * size)
             for n, size in (("sums", shape.values), ("tops", 1), ("totals", 1)))
-        self.any_visible = Buffer(f"{shape.name}_some", BOOL, count)
+        self.any_visible = KernelBuffer(f"{shape.name}_some", BOOL, count)
 
     def kernels(self) -> list[Kernel]:
         shape, thread = self.shape, Thread(self.tile)

@@ -17,8 +17,8 @@ from ...cpu.attention.scores import LOG2E
 from ...ir import loop_ir
 from ...ir.affine_index import Index, counter
 from ...ir.builder import ExprValue, call, cast
-from ...ir.loop_ir import BOOL, Buffer, Expr, For, Register, Stmt, const
-from .rows import MASKED_SCORE, ScoreRows
+from ...ir.loop_ir import BOOL, Expr, For, KernelBuffer, Register, Stmt, const
+from .rows import MASKED_SCORE, QueryRows
 from .tiles import (
     FLOAT,
     ROWS_PER_THREAD,
@@ -37,7 +37,7 @@ StorePower = Callable[[Thread, int, int, ExprValue],
 class OnlineSoftmax:
     """The scores of a tile, and the statistics of its rows."""
 
-    def __init__(self, rows: ScoreRows, tile: ScoreTile, unit: Index, first: Index,
+    def __init__(self, rows: QueryRows, tile: ScoreTile, unit: Index, first: Index,
                  *widths: int) -> None:
         """The tile has the rows of a unit from `first` on; its keys share memory with matrices of
         these widths."""
@@ -49,8 +49,10 @@ class OnlineSoftmax:
         self.scores = ThreadTile("scores", tile, ROWS_PER_THREAD * tile.columns_per_thread)
         self.row_maximum, self.row_sum, self.rescaling = (
             ThreadTile(n, tile, ROWS_PER_THREAD) for n in ("top", "total", "factor"))
-        self.row_exchange = Buffer("parts", FLOAT, tile.threads_per_row * tile.rows, scratch=True)
-        self.any_visible = Buffer("seen", BOOL, tile.threads_per_row * tile.rows, scratch=True)
+        self.row_exchange = KernelBuffer("parts", FLOAT, tile.threads_per_row * tile.rows,
+                                         scratch=True)
+        self.any_visible = KernelBuffer("seen", BOOL, tile.threads_per_row * tile.rows,
+                                        scratch=True)
         self.scratch = (self.queries.buffer, self.keys.buffer, self.row_exchange,
                         self.scores.buffer, self.row_maximum.buffer, self.row_sum.buffer,
                         self.rescaling.buffer,
@@ -108,14 +110,15 @@ class OnlineSoftmax:
                                      ExprValue(loop_ir.read(any_visible))))
         return [*out, self._publish(thread, self.row_exchange, i, ExprValue(loop_ir.read(maximum)))]
 
-    def _publish(self, thread: Thread, parts: Buffer, i: int, value: ExprValue) -> Stmt:
+    def _publish(self, thread: Thread, parts: KernelBuffer, i: int, value: ExprValue) -> Stmt:
         """Stores a thread's value for a row where the other threads of the row read it."""
         return loop_ir.Store(parts, self._exchange_index(thread, i), value.expr)
 
     def _exchange_index(self, thread: Thread, i: int) -> Expr:
         return (thread.lane_in_row * self.tile.rows + thread.row + i).expr()
 
-    def _combine(self, thread: Thread, parts: Buffer, op: str, registers: list[Register]) -> For:
+    def _combine(self, thread: Thread, parts: KernelBuffer, op: str,
+                 registers: list[Register]) -> For:
         """Combines the values that the threads of each row have published."""
         var, n = counter("n", self.tile.threads_per_row)
         body = tuple([loop_ir.Update(r, op, loop_ir.load(
@@ -187,7 +190,7 @@ def finite_maximum(top: ExprValue) -> ExprValue:
     return call("where", call("eq", top, MASKED_SCORE), 0.0, top)  # type: ignore[no-any-return]
 
 
-def load_queries(target: SharedMatrix, tile: ScoreTile, count: int, rows: ScoreRows, unit: Index,
+def load_queries(target: SharedMatrix, tile: ScoreTile, count: int, rows: QueryRows, unit: Index,
                  first: Index) -> For:
     """Loads the scaled queries of `count` rows."""
     shape = rows.shape

@@ -14,7 +14,7 @@ from ...ir.loop_ir import BOOL
 MASKED_SCORE = -float("inf")
 
 
-class ScoreRows:
+class QueryRows:
     """Queries grouped in units whose rows attend to the same keys: a head or, for few queries, all
     heads of a key group."""
 

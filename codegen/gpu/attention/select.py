@@ -11,7 +11,7 @@ from ....capture.graph.graph import Node
 from ....eager.arrays.dtypes import is_small
 from ...cpu.attention.shape import AttentionShape
 from ...fusion.fusion import Group
-from ...ir.loop_ir import Buffer, Kernel
+from ...ir.loop_ir import Kernel, KernelBuffer
 from ...ir.target_info import Machine
 from .backward import AttentionBackward, backward_tile
 from .forward import AttentionForward, forward_tile
@@ -50,7 +50,8 @@ def has_kernel(node: Node, machine: Machine) -> bool:
     return choice.tile(shape) is not None
 
 
-def attention_kernels(group: Group, buffers: Mapping[Node, Buffer], machine: Machine, name: str
+def attention_kernels(group: Group, buffers: Mapping[Node, KernelBuffer], machine: Machine,
+                      name: str
                       ) -> list[Kernel]:
     """The kernels of an attention node."""
     (node,) = group.members

@@ -17,7 +17,7 @@ from ...cpu.attention.shape import round_up, smaller
 from ...ir import loop_ir
 from ...ir.affine_index import Index, counter
 from ...ir.builder import ExprValue, call
-from ...ir.loop_ir import Buffer, Expr, For, Register, Stmt, const
+from ...ir.loop_ir import Expr, For, KernelBuffer, Register, Stmt, const
 
 FLOAT = np.dtype("float32")
 ROWS_PER_THREAD = 4  # consecutive ones
@@ -84,7 +84,7 @@ class ThreadTile:
 
     def __init__(self, name: str, tile: ScoreTile, count: int, dtype: Any = FLOAT) -> None:
         self.count, self.dtype = count, dtype
-        self.buffer = Buffer(name, dtype, tile.threads * count, scratch=True)
+        self.buffer = KernelBuffer(name, dtype, tile.threads * count, scratch=True)
 
     def index(self, thread: Thread, n: Any) -> Expr:
         index: Index = thread.number * self.count + n
@@ -159,7 +159,7 @@ def if_true(condition: Any, body: list[Stmt]) -> list[Stmt]:
 class SharedMatrix:
     """Rows of a matrix in shared memory."""
 
-    buffer: Buffer
+    buffer: KernelBuffer
     width: int
 
     @property
@@ -194,7 +194,7 @@ def bank_pitch(width: int) -> int:
 
 def shared_matrices(name: str, rows: int, *widths: int) -> list[SharedMatrix]:
     """Matrices of these widths that share one buffer, used one after the other."""
-    buffer = Buffer(name, FLOAT, rows * max(map(bank_pitch, widths)), scratch=True)
+    buffer = KernelBuffer(name, FLOAT, rows * max(map(bank_pitch, widths)), scratch=True)
     return [SharedMatrix(buffer, width) for width in widths]
 
 
@@ -229,7 +229,7 @@ class SharedWeights:
 
     def __init__(self, name: str, tile: ScoreTile) -> None:
         self.tile, self.pitch = tile, tile.rows + QUAD
-        self.buffer = Buffer(name, FLOAT, tile.columns * self.pitch, scratch=True)
+        self.buffer = KernelBuffer(name, FLOAT, tile.columns * self.pitch, scratch=True)
 
     def index(self, row: Index, column: Index) -> Expr:
         return (column * self.pitch + row).expr()

@@ -12,7 +12,7 @@ from collections.abc import Collection
 
 from ....capture.graph.graph import Node
 from ...fusion.fusion import Group
-from ...ir.loop_ir import Buffer, Kernel
+from ...ir.loop_ir import Kernel, KernelBuffer
 from ...ir.target_info import Machine
 from ..cost_model import FIRST_CANDIDATE, CandidateChoice
 from .configs import SIMT_TILES, TENSOR_TILES, tile_configs
@@ -21,8 +21,8 @@ from .mma import MmaKernel
 from .simt import SimtKernel
 
 
-def lower_contract(group: Group, buffers: dict[Node, Buffer], machine: Machine, name: str,
-                   persistent: Collection[Buffer] = (),
+def lower_contract(group: Group, buffers: dict[Node, KernelBuffer], machine: Machine, name: str,
+                   persistent: Collection[KernelBuffer] = (),
                    choice: CandidateChoice = FIRST_CANDIDATE) -> list[Kernel]:
     """The kernels of a group that begins with a contraction; `choice` picks among tile
     configurations."""

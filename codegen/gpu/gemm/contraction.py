@@ -19,26 +19,26 @@ from ...ir import loop_ir
 from ...ir.affine_index import Index, atom, variable
 from ...ir.builder import ExprValue
 from ...ir.inline import Indices, Inliner, memory_reader, stores_of, unflatten
-from ...ir.loop_ir import Buffer, Stmt, const
+from ...ir.loop_ir import KernelBuffer, Stmt, const
 from ...ir.target_info import Machine
 from .configs import ContractionSizes
 from .library_pattern import is_worth_library
 
 
 class GpuContraction:
-    """The letters of a contraction by their role: batch, rows, columns, summed."""
+    """The labels of a contraction by their role: batch, rows, columns, summed."""
 
-    def __init__(self, group: Group, buffers: dict[Node, Buffer], machine: Machine, name: str
+    def __init__(self, group: Group, buffers: dict[Node, KernelBuffer], machine: Machine, name: str
                  ) -> None:
         self.group, self.buffers, self.machine, self.name = group, buffers, machine, name
         self.node = group.members[0]
         self.dtype = summed_in(self.node.type.dtype)
-        first, second, out = self.letters = parts(self.node.params["spec"])
-        self.size = {a: n for letters, i in zip(self.letters, self.node.inputs)
-                     for a, n in zip(letters, i.type.shape)}
-        # the operand with the result's last letter provides its columns
+        first, second, out = self.labels = parts(self.node.params["spec"])
+        self.size = {a: n for labels, i in zip(self.labels, self.node.inputs)
+                     for a, n in zip(labels, i.type.shape)}
+        # the operand with the result's last label provides its columns
         self.column_operand = int(not out or out[-1] not in first or out[-1] in second)
-        left, right = self.letters[1 - self.column_operand], self.letters[self.column_operand]
+        left, right = self.labels[1 - self.column_operand], self.labels[self.column_operand]
         self.batch = [a for a in out if a in left and a in right]
         self.rows = [a for a in out if a in left and a not in right]
         self.columns = [a for a in out if a in right and a not in left]
@@ -48,9 +48,9 @@ class GpuContraction:
         if self.uses_library and machine.dynamic_sizes:  # a library call needs static sizes
             raise CodegenError("a library is to compute a product of this size")
 
-    def count(self, letters: list[str]) -> int:
-        """The number of elements along these letters."""
-        return int(product(self.size[a] for a in letters))
+    def count(self, labels: list[str]) -> int:
+        """The number of elements along these labels."""
+        return int(product(self.size[a] for a in labels))
 
     @property
     def sizes(self) -> ContractionSizes:
@@ -59,7 +59,7 @@ class GpuContraction:
         bytes_read = sum(upper_bound(self.buffers[n].size) * n.type.dtype.itemsize
                          for n in self.group.reads)
         axes = self.batch, self.rows, self.columns
-        batch, rows, columns = (upper_bound(self.count(letters)) for letters in axes)
+        batch, rows, columns = (upper_bound(self.count(labels)) for labels in axes)
         return ContractionSizes(batch, rows, columns, upper_bound(self.depth), self.dtype.itemsize,
                                 bytes_read)
 
@@ -67,20 +67,20 @@ class GpuContraction:
         """An element of an operand, read through the views before it."""
         inliner = Inliner(memory_reader(self.buffers, self.group.members))
         node = self.node.inputs[operand]
-        return inliner.value(node, tuple(coordinates[a] for a in self.letters[operand]))
+        return inliner.value(node, tuple(coordinates[a] for a in self.labels[operand]))
 
-    def coordinates(self, letters: list[str], index: Index) -> dict[str, Index]:
-        """The coordinate of each letter for an index that counts all of them."""
-        return dict(zip(letters, unflatten(index, [self.size[a] for a in letters])))
+    def coordinates(self, labels: list[str], index: Index) -> dict[str, Index]:
+        """The coordinate of each label for an index that counts all of them."""
+        return dict(zip(labels, unflatten(index, [self.size[a] for a in labels])))
 
-    def clamped_coordinates(self, letters: list[str], index: Index) -> dict[str, Index]:
+    def clamped_coordinates(self, labels: list[str], index: Index) -> dict[str, Index]:
         """Like `coordinates`, with indices beyond the end clamped to the last element."""
-        return self.coordinates(letters, at_most(index, self.count(letters) - 1))
+        return self.coordinates(labels, at_most(index, self.count(labels) - 1))
 
-    def is_inside(self, i: Index, letters: list[str]) -> Any:
-        """True where an index over these letters is in range. A dynamic count is compared without
+    def is_inside(self, i: Index, labels: list[str]) -> Any:
+        """True where an index over these labels is in range. A dynamic count is compared without
         the index's own addends."""
-        count = self.count(letters)
+        count = self.count(labels)
         return (atom(i.expr(), i.range()) if self.machine.is_dynamic(count) else i) < count
 
     def stores(self, coordinates: Indices, value: ExprValue) -> list[Stmt]:
@@ -103,8 +103,8 @@ class GpuContraction:
         subexpressions = loop_ir.subexpressions([self.element(operand, local).expr])
         loads = [e for e in subexpressions if isinstance(e, loop_ir.Load)]
 
-        def contiguous_length(letters: list[str]) -> int:
-            last = [a for a in letters if self.size[a] > 1][-1:]
+        def contiguous_length(labels: list[str]) -> int:
+            last = [a for a in labels if self.size[a] > 1][-1:]
             var = next(iter(local[last[0]].terms)) if last else None
             near = var is not None and any(stride_along(e.index, var) == 1 for e in loads)
             return self.machine.upper_bound(self.size[last[0]]) if near else 0

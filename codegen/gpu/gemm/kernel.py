@@ -20,7 +20,7 @@ from ...ir import loop_ir
 from ...ir.affine_index import Index, as_index, counter
 from ...ir.builder import BUILDER, ExprValue, call, cast
 from ...ir.inline import Indices, flatten, unflatten
-from ...ir.loop_ir import Buffer, For, If, Kernel, Register, Stmt, const
+from ...ir.loop_ir import For, If, Kernel, KernelBuffer, Register, Stmt, const
 from .configs import REDUCTION_BLOCK, SimtTile, TensorTile, TileConfig
 from .contraction import GpuContraction, at_most
 from .library_pattern import library_product_of
@@ -31,14 +31,14 @@ class TileKernel:
     shared memory."""
 
     tile: SimtTile | TensorTile
-    scratch: tuple[Buffer, ...]
+    scratch: tuple[KernelBuffer, ...]
 
     def __init__(self, contraction: GpuContraction, config: TileConfig) -> None:
         self.contraction, (self.tile, self.split_k) = contraction, config
         self.grid = contraction.count(contraction.batch), *contraction.sizes.grid(self.tile)
         count = self.tile.threads * self.tile.accumulators
-        self.accumulators = Buffer("sums", contraction.dtype, count, scratch=True)
-        self.partial = Buffer(f"{contraction.name}_part", contraction.dtype,
+        self.accumulators = KernelBuffer("sums", contraction.dtype, count, scratch=True)
+        self.partial = KernelBuffer(f"{contraction.name}_part", contraction.dtype,
                               self.split_k * contraction.node.type.size)
 
     @abstractmethod
@@ -65,10 +65,10 @@ class TileKernel:
         """An element of an operand, at one of its rows or columns in the tile and one of the
         summed; 0 out of range. Views do not accept indices out of range, so these are clamped."""
         contraction, position = self.contraction, self.tile_origin[side] + position
-        letters = (contraction.rows, contraction.columns)[side]
-        inside = where_both(contraction.is_inside(position, letters), is_summed_inside)
+        labels = (contraction.rows, contraction.columns)[side]
+        inside = where_both(contraction.is_inside(position, labels), is_summed_inside)
         coordinates = {**self.batch_coordinates,
-                       **contraction.clamped_coordinates(letters, position),
+                       **contraction.clamped_coordinates(labels, position),
                        **contraction.clamped_coordinates(contraction.summed, k)}
         value = contraction.element(self.side(side)[0], coordinates)
         return value if inside is None else cast(call("where", inside, value, 0), value.dtype)
@@ -96,7 +96,7 @@ class TileKernel:
         return self.split_k > 1
 
     @property
-    def _result(self) -> Buffer:
+    def _result(self) -> KernelBuffer:
         """The buffer that tiles store unprocessed sums to."""
         if self._stores_partial_sums:
             return self.partial
@@ -175,10 +175,10 @@ class TileKernel:
 
     def _result_coordinates(self, row: Index, column: Index) -> Indices:
         contraction = self.contraction
-        letters = {**self.batch_coordinates,
+        labels = {**self.batch_coordinates,
                    **contraction.clamped_coordinates(contraction.rows, row),
                    **contraction.coordinates(contraction.columns, column)}
-        return tuple(letters[a] for a in contraction.letters[2])
+        return tuple(labels[a] for a in contraction.labels[2])
 
     def _add_splits(self) -> Kernel:
         """The kernel that adds up the splits and computes the rest of the group; a thread for each

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from ....eager.arrays.dtypes import kind
 from ...ir.affine_index import variable
 from ...ir.axis_coalescing import linear_form
-from ...ir.loop_ir import Buffer, Expr, Load, Matrix, Product
+from ...ir.loop_ir import Expr, KernelBuffer, Load, Matrix, Product
 
 if TYPE_CHECKING:
     from .contraction import GpuContraction
@@ -23,14 +23,14 @@ def is_worth_library(contraction: GpuContraction) -> bool:
         return False
     if kind(contraction.dtype) != "f" or node not in contraction.group.members:
         return False
-    result = Buffer("result", contraction.dtype, node.type.size)
+    result = KernelBuffer("result", contraction.dtype, node.type.size)
     return library_product_of(contraction, result) is not None
 
 
-def library_product_of(contraction: GpuContraction, result: Buffer) -> Product | None:
+def library_product_of(contraction: GpuContraction, result: KernelBuffer) -> Product | None:
     """A contraction as a product of matrices, written to a buffer in the order of its result; None
     if an operand is not a matrix in memory."""
-    out = contraction.letters[2]
+    out = contraction.labels[2]
     strides = dict(zip(out, _row_major([contraction.size[a] for a in out])))
     rows, columns, summed = contraction.rows, contraction.columns, contraction.summed
     left = _matrix(contraction, _layout_of(contraction, 1 - contraction.column_operand), rows,
@@ -38,17 +38,17 @@ def library_product_of(contraction: GpuContraction, result: Buffer) -> Product |
     right = _matrix(contraction, _layout_of(contraction, contraction.column_operand),
                     summed, columns)
     target = _matrix(contraction, _Layout(result, strides, 0), rows, columns)
-    sizes = [contraction.count(letters) for letters in (contraction.batch, rows, columns, summed)]
+    sizes = [contraction.count(labels) for labels in (contraction.batch, rows, columns, summed)]
     if left is None or right is None or target is None or 0 in sizes:
         return None
     return Product(left, right, target, *sizes)
 
 
 class _Layout(NamedTuple):
-    """The layout of an array: its buffer, the stride of each letter, and the index of its first
+    """The layout of an array: its buffer, the stride of each label, and the index of its first
     element."""
 
-    buffer: Buffer
+    buffer: KernelBuffer
     strides: dict[str, int]
     first: int
 
@@ -63,7 +63,7 @@ def _row_major(shape: list[int]) -> list[int]:
 
 def _layout_of(contraction: GpuContraction, operand: int) -> _Layout | None:
     """The layout of an operand; None if it is computed while it is read."""
-    names = contraction.letters[operand]
+    names = contraction.labels[operand]
     variables = {a: variable(f"m{a}", contraction.size[a]) for a in names}
     e = contraction.element(operand, variables).expr
     source_dtype = contraction.node.inputs[operand].type.dtype
@@ -78,12 +78,12 @@ def _layout_of(contraction: GpuContraction, operand: int) -> _Layout | None:
 
 def _matrix(contraction: GpuContraction, layout: _Layout | None, rows: list[str], columns: list[str]
             ) -> Matrix | None:
-    """The matrix over these row and column letters; None if the letters have no common stride, or
+    """The matrix over these row and column labels; None if the labels have no common stride, or
     neither rows nor columns are contiguous."""
     if layout is None:
         return None
-    batch, row, column = (_common_stride(contraction, layout.strides, letters)
-                          for letters in (contraction.batch, rows, columns))
+    batch, row, column = (_common_stride(contraction, layout.strides, labels)
+                          for labels in (contraction.batch, rows, columns))
     if batch is None or row is None or column is None:
         return None
     matrix = Matrix(layout.buffer, layout.first, batch, row, column)
@@ -92,9 +92,9 @@ def _matrix(contraction: GpuContraction, layout: _Layout | None, rows: list[str]
 
 
 def _common_stride(contraction: GpuContraction, strides: dict[str, int],
-                   letters: list[str]) -> int | None:
-    """The stride of letters that are counted as one, the last fastest; None if there is none."""
-    long = [a for a in letters if contraction.size[a] > 1]
+                   labels: list[str]) -> int | None:
+    """The stride of labels that are counted as one, the last fastest; None if there is none."""
+    long = [a for a in labels if contraction.size[a] > 1]
     if any(strides.get(outer, 0) != strides.get(inner, 0) * contraction.size[inner]
            for outer, inner in itertools.pairwise(long)):
         return None

@@ -12,7 +12,7 @@ from typing import Any
 
 from ...ir import loop_ir
 from ...ir.affine_index import Index, counter
-from ...ir.loop_ir import Buffer, For, Stmt, const
+from ...ir.loop_ir import For, KernelBuffer, Stmt, const
 from .configs import TensorTile, TileConfig
 from .contraction import GpuContraction, at_most
 from .kernel import TileKernel
@@ -30,7 +30,7 @@ class MmaKernel(TileKernel):
     def __init__(self, contraction: GpuContraction, config: TileConfig) -> None:
         super().__init__(contraction, config)
         tile, dtype = self.tile, contraction.node.inputs[0].type.dtype
-        self.scratch = tuple([Buffer(name, dtype, count * tile.pitch, scratch=True)
+        self.scratch = tuple([KernelBuffer(name, dtype, count * tile.pitch, scratch=True)
                               for name, count in (("rows", tile.rows), ("columns", tile.columns))])
 
     def read(self, side: int, block: Index) -> list[Stmt]:

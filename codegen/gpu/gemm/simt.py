@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from ...ir import loop_ir
 from ...ir.affine_index import Index, counter
 from ...ir.builder import cast
-from ...ir.loop_ir import Buffer, For, Register, Stmt, const
+from ...ir.loop_ir import For, KernelBuffer, Register, Stmt, const
 from .configs import SimtTile, TileConfig
 from .contraction import GpuContraction
 from .kernel import TileKernel
@@ -22,9 +22,9 @@ class SimtKernel(TileKernel):
     def __init__(self, contraction: GpuContraction, config: TileConfig) -> None:
         super().__init__(contraction, config)
         tile, dtype = self.tile, contraction.dtype
-        self.blocks = [Buffer(n, dtype, tile.depth * p, scratch=True)
+        self.blocks = [KernelBuffer(n, dtype, tile.depth * p, scratch=True)
                        for n, p in zip(("rows", "columns"), tile.pitch)]
-        self.factors = [Buffer(n, dtype, tile.threads * tile.per_thread, scratch=True)
+        self.factors = [KernelBuffer(n, dtype, tile.threads * tile.per_thread, scratch=True)
                         for n in ("left", "right")]
         self.scratch = (*self.blocks, *self.factors)
 

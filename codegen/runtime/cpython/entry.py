@@ -44,8 +44,8 @@ entry:
   %owned = load i64, ptr %q6
   %same = load i64, ptr %q7
   %fixed = getelementptr i64, ptr %words, i64 8
-  %places = getelementptr i64, ptr %fixed, i64 %constants
-  %wanted = getelementptr i64, ptr %places, i64 %owned
+  %exclusive.arrays = getelementptr i64, ptr %fixed, i64 %constants
+  %wanted = getelementptr i64, ptr %exclusive.arrays, i64 %owned
   %a1 = getelementptr ptr, ptr %args, i64 1
   %a2 = getelementptr ptr, ptr %args, i64 2
   %arrays = load ptr, ptr %args
@@ -66,7 +66,7 @@ next:
   %ok2 = call i1 @addresses(ptr %fresh, i64 %results, ptr %table.results)
   br i1 %ok2, label %whose, label %drop
 whose:
-  %ok3 = call i1 @exclusive(ptr %arrays, ptr %places, i64 %owned)
+  %ok3 = call i1 @exclusive(ptr %arrays, ptr %exclusive.arrays, i64 %owned)
   br i1 %ok3, label %which, label %drop
 which:
   %ok4 = call i1 @unchanged(ptr %arrays, ptr %wanted, i64 %same)
@@ -77,8 +77,8 @@ copy:
   %without = icmp eq ptr %arena.object, @none
   br i1 %without, label %go, label %with
 with:
-  %arena.place = getelementptr i8, ptr %arena.object, i64 $data
-  %arena.address = load ptr, ptr %arena.place
+  %arena.slot = getelementptr i8, ptr %arena.object, i64 $data
+  %arena.address = load ptr, ptr %arena.slot
   br label %go
 go:
   %arena = phi ptr [null, %copy], [%arena.address, %with]
@@ -107,10 +107,10 @@ refuse:
 ; Whether a list holds so many contiguous arrays; their addresses go to `out`.
 define internal i1 @addresses(ptr %list, i64 %count, ptr %out) #0 {
 entry:
-  %length.place = getelementptr i8, ptr %list, i64 $length
-  %length = load i64, ptr %length.place
-  %items.place = getelementptr i8, ptr %list, i64 $items
-  %items = load ptr, ptr %items.place
+  %length.slot = getelementptr i8, ptr %list, i64 $length
+  %length = load i64, ptr %length.slot
+  %items.slot = getelementptr i8, ptr %list, i64 $items
+  %items = load ptr, ptr %items.slot
   %same = icmp eq i64 %length, %count
   br i1 %same, label %loop, label %bad
 loop:
@@ -118,21 +118,21 @@ loop:
   %more = icmp ult i64 %i, %count
   br i1 %more, label %body, label %end
 body:
-  %place = getelementptr ptr, ptr %items, i64 %i
-  %array = load ptr, ptr %place
-  %kind.place = getelementptr i8, ptr %array, i64 $kind
-  %kind = load ptr, ptr %kind.place
+  %slot = getelementptr ptr, ptr %items, i64 %i
+  %array = load ptr, ptr %slot
+  %kind.slot = getelementptr i8, ptr %array, i64 $kind
+  %kind = load ptr, ptr %kind.slot
   %plain = icmp eq ptr %kind, @ndarray
   br i1 %plain, label %known, label %bad
 known:
-  %flags.place = getelementptr i8, ptr %array, i64 $flags
-  %flags = load i32, ptr %flags.place
+  %flags.slot = getelementptr i8, ptr %array, i64 $flags
+  %flags = load i32, ptr %flags.slot
   %both = and i32 %flags, $contiguous
   %fits = icmp eq i32 %both, $contiguous
   br i1 %fits, label %good, label %bad
 good:
-  %data.place = getelementptr i8, ptr %array, i64 $data
-  %data = load i64, ptr %data.place
+  %data.slot = getelementptr i8, ptr %array, i64 $data
+  %data = load i64, ptr %data.slot
   %to = getelementptr i64, ptr %out, i64 %i
   store i64 %data, ptr %to
   %up = add i64 %i, 1
@@ -146,8 +146,8 @@ bad:
 ; Whether these elements of a list are these objects: pairs of a number and an address.
 define internal i1 @unchanged(ptr %list, ptr %pairs, i64 %count) #0 {
 entry:
-  %items.place = getelementptr i8, ptr %list, i64 $items
-  %items = load ptr, ptr %items.place
+  %items.slot = getelementptr i8, ptr %list, i64 $items
+  %items = load ptr, ptr %items.slot
   br label %loop
 loop:
   %i = phi i64 [0, %entry], [%up, %body]
@@ -156,11 +156,11 @@ loop:
   br i1 %more, label %body, label %end
 body:
   %pair = getelementptr {i64, ptr}, ptr %pairs, i64 %i
-  %wanted.place = getelementptr {i64, ptr}, ptr %pair, i64 0, i32 1
+  %wanted.slot = getelementptr {i64, ptr}, ptr %pair, i64 0, i32 1
   %number = load i64, ptr %pair
-  %wanted = load ptr, ptr %wanted.place
-  %place = getelementptr ptr, ptr %items, i64 %number
-  %there = load ptr, ptr %place
+  %wanted = load ptr, ptr %wanted.slot
+  %slot = getelementptr ptr, ptr %items, i64 %number
+  %there = load ptr, ptr %slot
   %equal = icmp eq ptr %there, %wanted
   br i1 %equal, label %loop, label %bad
 end:
@@ -170,37 +170,37 @@ bad:
 }
 
 ; Whether nobody but the list and one tensor holds these arrays and their memory.
-define internal i1 @exclusive(ptr %list, ptr %places, i64 %count) #0 {
+define internal i1 @exclusive(ptr %list, ptr %exclusive.arrays, i64 %count) #0 {
 entry:
-  %items.place = getelementptr i8, ptr %list, i64 $items
-  %items = load ptr, ptr %items.place
+  %items.slot = getelementptr i8, ptr %list, i64 $items
+  %items = load ptr, ptr %items.slot
   br label %loop
 loop:
   %i = phi i64 [0, %entry], [%up, %good]
   %more = icmp ult i64 %i, %count
   br i1 %more, label %body, label %end
 body:
-  %number.place = getelementptr i64, ptr %places, i64 %i
-  %number = load i64, ptr %number.place
-  %place = getelementptr ptr, ptr %items, i64 %number
-  %array = load ptr, ptr %place
+  %number.slot = getelementptr i64, ptr %exclusive.arrays, i64 %i
+  %number = load i64, ptr %number.slot
+  %slot = getelementptr ptr, ptr %items, i64 %number
+  %array = load ptr, ptr %slot
   %references = load i32, ptr %array
   %alone = icmp eq i32 %references, 2
   br i1 %alone, label %memory, label %bad
 memory:
-  %flags.place = getelementptr i8, ptr %array, i64 $flags
-  %flags = load i32, ptr %flags.place
+  %flags.slot = getelementptr i8, ptr %array, i64 $flags
+  %flags = load i32, ptr %flags.slot
   %may = and i32 %flags, $writeable
   %writeable = icmp ne i32 %may, 0
   br i1 %writeable, label %whole, label %bad
 whole:
-  %base.place = getelementptr i8, ptr %array, i64 $base
-  %base = load ptr, ptr %base.place
+  %base.slot = getelementptr i8, ptr %array, i64 $base
+  %base = load ptr, ptr %base.slot
   %own = icmp eq ptr %base, null
   br i1 %own, label %good, label %shared
 shared:
-  %kind.place = getelementptr i8, ptr %base, i64 $kind
-  %kind = load ptr, ptr %kind.place
+  %kind.slot = getelementptr i8, ptr %base, i64 $kind
+  %kind = load ptr, ptr %kind.slot
   %block = icmp eq ptr %kind, @block
   br i1 %block, label %good, label %bad
 good:
@@ -221,21 +221,21 @@ bad:
 _COLLECT = """
 define ptr @collect(ptr %self, ptr %args, i64 %count) #0 {
 entry:
-  %config.place = getelementptr i8, ptr %self, i64 $elements
-  %held.place = getelementptr i8, ptr %config.place, i64 8
-  %config = load ptr, ptr %config.place
-  %others.object = load ptr, ptr %held.place
+  %config.slot = getelementptr i8, ptr %self, i64 $elements
+  %held.slot = getelementptr i8, ptr %config.slot, i64 8
+  %config = load ptr, ptr %config.slot
+  %others.object = load ptr, ptr %held.slot
   %others = getelementptr i8, ptr %others.object, i64 $elements
   %words = getelementptr i8, ptr %config, i64 $text
   %q1 = getelementptr i64, ptr %words, i64 1
   %q2 = getelementptr i64, ptr %words, i64 2
   %q3 = getelementptr i64, ptr %words, i64 3
   %conditions = load i64, ptr %words
-  %given = load i64, ptr %q1
+  %argument.count = load i64, ptr %q1
   %held = load i64, ptr %q2
   %arrays = load i64, ptr %q3
   %first = getelementptr i64, ptr %words, i64 4
-  %many = icmp eq i64 %given, %count
+  %many = icmp eq i64 %argument.count, %count
   br i1 %many, label %conditions.loop, label %refuse
 conditions.loop:
   %c = phi i64 [0, %entry], [%c.up, %condition]
@@ -244,25 +244,25 @@ conditions.loop:
 condition:
   %c.up = add i64 %c, 1
   %c.twice = shl i64 %c, 1
-  %address.place = getelementptr i64, ptr %first, i64 %c.twice
-  %wanted.place = getelementptr i64, ptr %address.place, i64 1
-  %address = load ptr, ptr %address.place
-  %wanted = load i64, ptr %wanted.place
+  %address.slot = getelementptr i64, ptr %first, i64 %c.twice
+  %wanted.slot = getelementptr i64, ptr %address.slot, i64 1
+  %address = load ptr, ptr %address.slot
+  %wanted = load i64, ptr %wanted.slot
   %there = load i64, ptr %address
   %equal = icmp eq i64 %there, %wanted
   br i1 %equal, label %conditions.loop, label %refuse
 unchanged:
   %skip = shl i64 %conditions, 1
   %records = getelementptr i64, ptr %first, i64 %skip
-  %given.words = mul i64 %given, 6
-  %records.held = getelementptr i64, ptr %records, i64 %given.words
+  %argument.words = mul i64 %argument.count, 6
+  %records.held = getelementptr i64, ptr %records, i64 %argument.words
   %list = call ptr @PyList_New(i64 %arrays)
-  %made = icmp ne ptr %list, null
-  br i1 %made, label %fill, label %failed
+  %created = icmp ne ptr %list, null
+  br i1 %created, label %fill, label %failed
 fill:
-  %items.place = getelementptr i8, ptr %list, i64 $items
-  %items = load ptr, ptr %items.place
-  %ok1 = call i1 @tensors(ptr %args, i64 %given, ptr %records, ptr %words, ptr %items)
+  %items.slot = getelementptr i8, ptr %list, i64 $items
+  %items = load ptr, ptr %items.slot
+  %ok1 = call i1 @tensors(ptr %args, i64 %argument.count, ptr %records, ptr %words, ptr %items)
   br i1 %ok1, label %more, label %drop
 more:
   %ok2 = call i1 @tensors(ptr %others, i64 %held, ptr %records.held, ptr %words, ptr %items)
@@ -296,47 +296,47 @@ body:
   %r3 = getelementptr i64, ptr %r0, i64 3
   %r4 = getelementptr i64, ptr %r0, i64 4
   %r5 = getelementptr i64, ptr %r0, i64 5
-  %place = getelementptr ptr, ptr %them, i64 %i
-  %tensor = load ptr, ptr %place
-  %kind.place = getelementptr i8, ptr %tensor, i64 $kind
-  %kind = load ptr, ptr %kind.place
+  %slot = getelementptr ptr, ptr %them, i64 %i
+  %tensor = load ptr, ptr %slot
+  %kind.slot = getelementptr i8, ptr %tensor, i64 $kind
+  %kind = load ptr, ptr %kind.slot
   %kind.wanted = load ptr, ptr %r0
   %kind.same = icmp eq ptr %kind, %kind.wanted
   br i1 %kind.same, label %is.tensor, label %bad
 is.tensor:
-  %edge.place = getelementptr i8, ptr %tensor, i64 $edge
-  %edge = load ptr, ptr %edge.place
+  %edge.slot = getelementptr i8, ptr %tensor, i64 $edge
+  %edge = load ptr, ptr %edge.slot
   %edge.set = icmp ne ptr %edge, null
   %edge.there = icmp ne ptr %edge, @none
   %edge.word = load i64, ptr %r1
   %edge.wanted = icmp ne i64 %edge.word, 0
   %edge.same = icmp eq i1 %edge.there, %edge.wanted
   %edge.good = and i1 %edge.set, %edge.same
-  %values.place = getelementptr i8, ptr %tensor, i64 $values
-  %array = load ptr, ptr %values.place
+  %values.slot = getelementptr i8, ptr %tensor, i64 $values
+  %array = load ptr, ptr %values.slot
   %values.set = icmp ne ptr %array, null
   %both = and i1 %edge.good, %values.set
   br i1 %both, label %has.values, label %bad
 has.values:
-  %array.kind.place = getelementptr i8, ptr %array, i64 $kind
-  %array.kind = load ptr, ptr %array.kind.place
+  %array.kind.slot = getelementptr i8, ptr %array, i64 $kind
+  %array.kind = load ptr, ptr %array.kind.slot
   %plain = icmp eq ptr %array.kind, @ndarray
   br i1 %plain, label %is.array, label %bad
 is.array:
-  %dtype.place = getelementptr i8, ptr %array, i64 $dtype
-  %dtype = load ptr, ptr %dtype.place
+  %dtype.slot = getelementptr i8, ptr %array, i64 $dtype
+  %dtype = load ptr, ptr %dtype.slot
   %dtype.wanted = load ptr, ptr %r2
   %dtype.same = icmp eq ptr %dtype, %dtype.wanted
-  %rank.place = getelementptr i8, ptr %array, i64 $ndim
-  %rank.short = load i32, ptr %rank.place
+  %rank.slot = getelementptr i8, ptr %array, i64 $ndim
+  %rank.short = load i32, ptr %rank.slot
   %rank = sext i32 %rank.short to i64
   %rank.wanted = load i64, ptr %r3
   %rank.same = icmp eq i64 %rank, %rank.wanted
   %type.same = and i1 %dtype.same, %rank.same
   br i1 %type.same, label %sizes, label %bad
 sizes:
-  %shape.place = getelementptr i8, ptr %array, i64 $shape
-  %shape = load ptr, ptr %shape.place
+  %shape.slot = getelementptr i8, ptr %array, i64 $shape
+  %shape = load ptr, ptr %shape.slot
   %shape.offset = load i64, ptr %r4
   %shape.wanted = getelementptr i8, ptr %words, i64 %shape.offset
   br label %axes
@@ -346,10 +346,10 @@ axes:
   br i1 %k.more, label %axis, label %good
 axis:
   %k.up = add i64 %k, 1
-  %size.place = getelementptr i64, ptr %shape, i64 %k
-  %size.wanted.place = getelementptr i64, ptr %shape.wanted, i64 %k
-  %size = load i64, ptr %size.place
-  %size.wanted = load i64, ptr %size.wanted.place
+  %size.slot = getelementptr i64, ptr %shape, i64 %k
+  %size.wanted.slot = getelementptr i64, ptr %shape.wanted, i64 %k
+  %size = load i64, ptr %size.slot
+  %size.wanted = load i64, ptr %size.wanted.slot
   %size.same = icmp eq i64 %size, %size.wanted
   %size.open = icmp slt i64 %size.wanted, 0
   %size.some = icmp sgt i64 %size, 0

@@ -199,10 +199,10 @@ define i32 @changed(i32 %event, ptr %dictionary, ptr %key, ptr %value) #0 {{
   %address = ptrtoint ptr %dictionary to i64
   %part = lshr i64 %address, 4
   %number = and i64 %part, {mask}
-  %place = getelementptr i64, ptr @counters, i64 %number
-  %count = load i64, ptr %place
+  %slot = getelementptr i64, ptr @counters, i64 %number
+  %count = load i64, ptr %slot
   %more = add i64 %count, 1
-  store i64 %more, ptr %place
+  store i64 %more, ptr %slot
   ret i32 0
 }}
 """

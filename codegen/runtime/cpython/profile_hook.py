@@ -24,44 +24,44 @@ _EVENTS = ("call", "exception", "line", "return", "c_call", "c_exception", "c_re
 # what is not known, the names of events. The array: whether everything is to be told, then two
 # tables of code objects by their addresses: whose calls are known, and whose calls of C functions.
 _OBSERVE = """
-define i32 @observe(ptr %self, ptr %frame, i32 %what, ptr %arg) #0 {
+define i32 @observe(ptr %self, ptr %frame, i32 %event.kind, ptr %arg) #0 {
 entry:
   %items = getelementptr i8, ptr %self, i64 $elements
   %array = load ptr, ptr %items
-  %words.place = getelementptr i8, ptr %array, i64 $data
-  %words = load ptr, ptr %words.place
+  %words.slot = getelementptr i8, ptr %array, i64 $data
+  %words = load ptr, ptr %words.slot
   %flag = load i64, ptr %words
   %all = icmp ne i64 %flag, 0
   br i1 %all, label %tell, label %filter
 filter:
-  switch i32 %what, label %known [
+  switch i32 %event.kind, label %known [
     i32 0, label %look
     i32 4, label %look
   ]
 look:
-  %is.c = icmp eq i32 %what, 4
+  %is.c = icmp eq i32 %event.kind, 4
   %start = select i1 %is.c, i64 $second, i64 1
   %code = call ptr @PyFrame_GetCode(ptr %frame)
   call void @Py_DecRef(ptr %code)
   %address = ptrtoint ptr %code to i64
   %hash = lshr i64 %address, 4
-  %slot = and i64 %hash, $mask
-  %index = add i64 %slot, %start
-  %place = getelementptr i64, ptr %words, i64 %index
-  %there = load i64, ptr %place
+  %bucket = and i64 %hash, $mask
+  %index = add i64 %bucket, %start
+  %slot = getelementptr i64, ptr %words, i64 %index
+  %there = load i64, ptr %slot
   %same = icmp eq i64 %there, %address
   br i1 %same, label %known, label %tell
 tell:
   %args = call ptr @PyTuple_New(i64 3)
-  %made = icmp ne ptr %args, null
-  br i1 %made, label %fill, label %failed
+  %created = icmp ne ptr %args, null
+  br i1 %created, label %fill, label %failed
 fill:
-  %callback.place = getelementptr ptr, ptr %items, i64 1
-  %callback = load ptr, ptr %callback.place
-  %what.long = sext i32 %what to i64
-  %event.number = add i64 %what.long, 2
-  %event.place = getelementptr ptr, ptr %items, i64 %event.number
-  %event = load ptr, ptr %event.place
+  %callback.slot = getelementptr ptr, ptr %items, i64 1
+  %callback = load ptr, ptr %callback.slot
+  %event.kind.long = sext i32 %event.kind to i64
+  %event.number = add i64 %event.kind.long, 2
+  %event.slot = getelementptr ptr, ptr %items, i64 %event.number
+  %event = load ptr, ptr %event.slot
   %without = icmp eq ptr %arg, null
   %value = select i1 %without, ptr @none, ptr %arg
   call void @Py_IncRef(ptr %frame)

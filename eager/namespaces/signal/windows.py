@@ -11,8 +11,8 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
+from ...arguments import check_at_least, check_number, check_whole, names_itself
 from ...arrays import dtypes
-from ...arrays.shapes import whole
 from ...core.tensor import Tensor
 from ...errors import ArgumentError, DTypeError
 from ...ops.create import iota
@@ -56,6 +56,7 @@ def general_cosine(
     return _result("general_cosine", total if M != 1 else n * 0.0 + 1.0, dtype)
 
 
+@names_itself
 def general_hamming(
     M: int, *, alpha: float = 0.54, sym: bool = True, dtype: Any = None, device: Any = None
 ) -> Tensor:
@@ -66,9 +67,11 @@ def general_hamming(
         >>> fw.signal.windows.general_hamming(3, alpha=0.5)
         tensor([0., 1., 0.])
     """
+    check_number("general_hamming", "alpha", alpha)
     return general_cosine(M, a=(alpha, 1.0 - alpha), sym=sym, dtype=dtype, device=device)
 
 
+@names_itself
 def hamming(M: int, *, sym: bool = True, dtype: Any = None, device: Any = None) -> Tensor:
     """The window 0.54 - 0.46 cos(t). See `general_cosine` for parameters and errors.
 
@@ -80,6 +83,7 @@ def hamming(M: int, *, sym: bool = True, dtype: Any = None, device: Any = None) 
     return general_hamming(M, sym=sym, dtype=dtype, device=device)
 
 
+@names_itself
 def hann(M: int, *, sym: bool = True, dtype: Any = None, device: Any = None) -> Tensor:
     """The window 0.5 - 0.5 cos(t). See `general_cosine` for parameters and errors.
 
@@ -91,6 +95,7 @@ def hann(M: int, *, sym: bool = True, dtype: Any = None, device: Any = None) -> 
     return general_hamming(M, alpha=0.5, sym=sym, dtype=dtype, device=device)
 
 
+@names_itself
 def blackman(M: int, *, sym: bool = True, dtype: Any = None, device: Any = None) -> Tensor:
     """The window 0.42 - 0.5 cos(t) + 0.08 cos(2 t). See `general_cosine`.
 
@@ -102,6 +107,7 @@ def blackman(M: int, *, sym: bool = True, dtype: Any = None, device: Any = None)
     return general_cosine(M, a=(0.42, 0.5, 0.08), sym=sym, dtype=dtype, device=device)
 
 
+@names_itself
 def nuttall(M: int, *, sym: bool = True, dtype: Any = None, device: Any = None) -> Tensor:
     """Nuttall's window of four cosines with a continuous first derivative. See `general_cosine`.
 
@@ -180,6 +186,8 @@ def exponential(
     if sym and center is not None:
         raise ArgumentError(f"exponential: center={center} of a symmetric window",
                             "leave it out, or set sym=False")
+    if center is not None:
+        check_number("exponential", "center", center)
     middle = (period * 0.5 if M > 1 else 0.0) if center is None else float(center)
     return _result("exponential", exp(abs(n - middle) * (-1.0 / float(tau))), dtype)
 
@@ -201,8 +209,7 @@ def kaiser(
         tensor([1., 1., 1.])
     """
     n, period = _steps("kaiser", M, sym, device)
-    if beta < 0:
-        raise ArgumentError(f"kaiser: beta={beta} is negative", "it is 0 or more")
+    check_at_least("kaiser", "beta", beta, 0)
     t = n * (2.0 / period) - 1.0 if M != 1 else n
     inner = i0(sqrt(maximum(1.0 - t * t, 0.0)) * float(beta))
     return _result("kaiser", inner / i0(n * 0.0 + float(beta)), dtype)
@@ -210,15 +217,14 @@ def kaiser(
 
 def _steps(name: str, M: Any, sym: bool, device: Any) -> tuple[Tensor, Any]:
     """The numbers of the elements in float64, and the steps of a period (at least 1)."""
-    if whole(M) is None or M < 0:
-        raise ArgumentError(f"{name}: M={M!r} elements", "M is a whole number of 0 or more")
+    check_whole(name, "M", M, 0)
     period = M - 1 if sym or M <= 1 else M
     return iota((M,), 0, dtypes.float64, device), period if period > 1 else 1
 
 
 def _check_positive(name: str, what: str, value: float) -> None:
-    if value <= 0:
-        raise ArgumentError(f"{name}: {what}={value}", "it is more than 0")
+    if not check_number(name, what, value) > 0:
+        raise ArgumentError(f"{name}: {what} must be above 0, got {value}")
 
 
 def _result(name: str, window: Tensor, dtype: Any) -> Tensor:

@@ -7,7 +7,14 @@ from __future__ import annotations
 
 import math
 
-from ...arguments import check_choice, check_fraction
+from ...arguments import (
+    check_at_least,
+    check_choice,
+    check_fraction,
+    check_number,
+    check_whole,
+    names_itself,
+)
 from ...arrays.shapes import product
 from ...core.tape import no_grad
 from ...core.tensor import Tensor
@@ -17,8 +24,8 @@ from ...ops.create import full, iota
 from ...ops.elementwise.pointwise import equal, logical_and, sign, where
 from ...ops.indexing.sort import argsort
 from ...ops.products.matrix import diagonal
-from ...ops.random.distributions import truncated_normal
 from ...ops.random.generator import Generator, rand, randn, scaled
+from ...ops.random.truncated_normal import truncated_normal
 from ...ops.reduction.reduce import widened
 from ...ops.shape.grid import eye
 from ...ops.shape.view import reshape
@@ -61,6 +68,7 @@ def calculate_gain(nonlinearity: str, param: float | None = None) -> float:
     return _GAINS[nonlinearity]
 
 
+@names_itself
 def constant_(tensor: Tensor, val: float) -> Tensor:
     """`tensor` with every element set to `val`.
 
@@ -105,6 +113,7 @@ def ones_(tensor: Tensor) -> Tensor:
     return constant_(tensor, 1.0)
 
 
+@names_itself
 def uniform_(tensor: Tensor, a: float = 0.0, b: float = 1.0,
              generator: Generator | None = None) -> Tensor:
     """`tensor` with elements drawn uniformly from `a` to `b`.
@@ -124,11 +133,14 @@ def uniform_(tensor: Tensor, a: float = 0.0, b: float = 1.0,
         >>> x.min().item() >= 2.0, x.max().item() <= 3.0
         (True, True)
     """
+    if not check_number("uniform_", "a", a) <= check_number("uniform_", "b", b):
+        raise ArgumentError(f"uniform_: a must not be above b, got {a} and {b}")
     with no_grad():
         draws = rand(tensor.shape, dtype=tensor.dtype, generator=generator)
         return update(tensor, scaled(draws, b - a, a))
 
 
+@names_itself
 def normal_(tensor: Tensor, mean: float = 0.0, std: float = 1.0,
             generator: Generator | None = None) -> Tensor:
     """`tensor` with elements drawn from a normal distribution.
@@ -147,11 +159,14 @@ def normal_(tensor: Tensor, mean: float = 0.0, std: float = 1.0,
         >>> fw.nn.init.normal_(fw.zeros(2), mean=5.0, std=0.0)
         tensor([5., 5.])
     """
+    check_number("normal_", "mean", mean)
+    check_at_least("normal_", "std", std, 0)
     with no_grad():
         draws = randn(tensor.shape, dtype=tensor.dtype, generator=generator)
         return update(tensor, scaled(draws, std, mean))
 
 
+@names_itself
 def trunc_normal_(tensor: Tensor, mean: float = 0.0, std: float = 1.0, a: float = -2.0,
                   b: float = 2.0, generator: Generator | None = None) -> Tensor:
     """`tensor` with elements drawn from a normal distribution truncated to [a, b].
@@ -178,6 +193,7 @@ def trunc_normal_(tensor: Tensor, mean: float = 0.0, std: float = 1.0, a: float 
                                                generator=generator))
 
 
+@names_itself
 def eye_(tensor: Tensor) -> Tensor:
     """`tensor`, a matrix, set to 1 on the diagonal and to 0 elsewhere.
 
@@ -198,6 +214,7 @@ def eye_(tensor: Tensor) -> Tensor:
         return update(tensor, eye(*tensor.shape, dtype=tensor.dtype))
 
 
+@names_itself
 def dirac_(tensor: Tensor, groups: int = 1) -> Tensor:
     """`tensor`, the weight of a convolution, set so that the convolution preserves its input.
 
@@ -219,7 +236,7 @@ def dirac_(tensor: Tensor, groups: int = 1) -> Tensor:
     if tensor.ndim not in (3, 4, 5):
         raise ShapeError(f"dirac_: takes the weight of a convolution over 1 to 3 axes, got "
                          f"{tensor.shape}", "eye_ sets the weight of a linear layer")
-    if tensor.shape[0] % groups:
+    if tensor.shape[0] % check_whole("dirac_", "groups", groups, 1):
         raise ArgumentError(f"dirac_: {tensor.shape[0]} channels cannot be divided into {groups} "
                             "groups")
     with no_grad():
@@ -230,6 +247,7 @@ def dirac_(tensor: Tensor, groups: int = 1) -> Tensor:
         return update(tensor, hit)
 
 
+@names_itself
 def orthogonal_(tensor: Tensor, gain: float = 1, generator: Generator | None = None) -> Tensor:
     """`tensor` (rows, ...) with random orthogonal rows or columns of length `gain`.
 
@@ -252,6 +270,7 @@ def orthogonal_(tensor: Tensor, gain: float = 1, generator: Generator | None = N
         >>> ((w @ w.T - 4 * fw.eye(2)).abs() < 1e-5).all().item()
         True
     """
+    check_number("orthogonal_", "gain", gain)
     if tensor.ndim < 2:
         raise ShapeError(f"orthogonal_: takes two axes or more, got {tensor.shape}")
     if 0 in tensor.shape:
@@ -264,6 +283,7 @@ def orthogonal_(tensor: Tensor, gain: float = 1, generator: Generator | None = N
         return update(tensor, reshape(q if rows >= columns else q.T, tensor.shape))
 
 
+@names_itself
 def sparse_(tensor: Tensor, sparsity: float, std: float = 0.01, generator: Generator | None = None
             ) -> Tensor:
     """`tensor`, a matrix, drawn from a normal distribution, with random zeros in each column.
@@ -287,6 +307,7 @@ def sparse_(tensor: Tensor, sparsity: float, std: float = 0.01, generator: Gener
         >>> (w == 0).astype(fw.int64).sum(axis=0)
         tensor([2, 2, 2])
     """
+    check_at_least("sparse_", "std", std, 0)
     _check_matrix("sparse_", tensor)
     check_fraction("sparse_", "sparsity", sparsity)
     zeros = math.ceil(sparsity * tensor.shape[0])
@@ -296,6 +317,7 @@ def sparse_(tensor: Tensor, sparsity: float, std: float = 0.01, generator: Gener
         return update(tensor, where(ranks < zeros, 0.0, draws))
 
 
+@names_itself
 def xavier_uniform_(tensor: Tensor, gain: float = 1.0,
                     generator: Generator | None = None) -> Tensor:
     """`tensor` with elements drawn uniformly from +-gain * sqrt(6 / (fan_in + fan_out)).
@@ -316,10 +338,11 @@ def xavier_uniform_(tensor: Tensor, gain: float = 1.0,
         >>> fw.nn.init.xavier_uniform_(fw.zeros((3, 3))).abs().max().item() <= 1.0
         True
     """
-    bound = gain * math.sqrt(6.0 / sum(_fans(tensor)))
+    bound = math.sqrt(3.0) * _xavier_std("xavier_uniform_", tensor, gain)
     return uniform_(tensor, -bound, bound, generator)
 
 
+@names_itself
 def xavier_normal_(tensor: Tensor, gain: float = 1.0,
                    generator: Generator | None = None) -> Tensor:
     """`tensor` drawn from a normal distribution of deviation gain * sqrt(2 / (fan_in + fan_out)).
@@ -342,9 +365,10 @@ def xavier_normal_(tensor: Tensor, gain: float = 1.0,
         tensor([[0., 0.],
                 [0., 0.]])
     """
-    return normal_(tensor, 0.0, gain * math.sqrt(2.0 / sum(_fans(tensor))), generator)
+    return normal_(tensor, 0.0, _xavier_std("xavier_normal_", tensor, gain), generator)
 
 
+@names_itself
 def kaiming_uniform_(
     tensor: Tensor, a: float = 0.0, mode: str = "fan_in", nonlinearity: str = "leaky_relu",
     generator: Generator | None = None,
@@ -376,6 +400,7 @@ def kaiming_uniform_(
     return uniform_(tensor, -bound, bound, generator)
 
 
+@names_itself
 def kaiming_normal_(
     tensor: Tensor, a: float = 0.0, mode: str = "fan_in", nonlinearity: str = "leaky_relu",
     generator: Generator | None = None,
@@ -418,7 +443,14 @@ def _check_matrix(name: str, tensor: Tensor) -> None:
         raise ShapeError(f"{name}: takes a matrix, got {tensor.shape}")
 
 
+def _xavier_std(name: str, tensor: Tensor, gain: float) -> float:
+    """The standard deviation for a weight; 0 for one without elements."""
+    fans = sum(_fans(tensor))
+    return check_at_least(name, "gain", gain, 0) * math.sqrt(2.0 / fans) if fans else 0.0
+
+
 def _kaiming_std(tensor: Tensor, a: float, mode: str, nonlinearity: str) -> float:
+    check_number("kaiming", "a", a)
     check_choice("kaiming", "mode", mode, ("fan_in", "fan_out"))
     fan = _fans(tensor)[mode == "fan_out"]
     return calculate_gain(nonlinearity, a) / math.sqrt(fan) if fan else 0.0

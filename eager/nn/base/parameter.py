@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any, NoReturn
 
 from ... import interpreter
-from ...arrays.devices import placed
-from ...arrays.dtypes import DEFAULT_FLOAT, as_dtype
+from ...arrays.devices import resolve_device
+from ...arrays.dtypes import DEFAULT_FLOAT, as_dtype, kind
 from ...core.tensor import Tensor, tensor
-from ...errors import StateError
+from ...errors import DTypeError, StateError
 from ...ops.create import empty
 
 __all__ = ["Buffer", "Parameter", "UninitializedBuffer", "UninitializedParameter"]
@@ -77,7 +77,7 @@ class Unknown:
     """Stands for an array without a shape yet: every access but dtype and device is an error."""
 
     def __init__(self, dtype: Any, device: Any = None) -> None:
-        self.dtype, self.device = dtype, placed(device)
+        self.dtype, self.device = dtype, resolve_device(device)
 
     def __getattr__(self, name: str) -> NoReturn:
         if name.startswith("__"):
@@ -146,7 +146,11 @@ class UninitializedParameter(_Uninitialized, Parameter):
     cls_to_become = Parameter
 
     def __init__(self, requires_grad: bool = True, device: Any = None, dtype: Any = None) -> None:
-        Tensor.__init__(self, Unknown(DEFAULT_FLOAT if dtype is None else as_dtype(dtype), device))
+        chosen = DEFAULT_FLOAT if dtype is None else as_dtype(dtype)
+        if requires_grad and kind(chosen) not in "fc":
+            raise DTypeError(f"UninitializedParameter: a tensor of {chosen.name} cannot require a "
+                             "gradient", "pass requires_grad=False, or a floating point dtype")
+        Tensor.__init__(self, Unknown(chosen, device))
         self.requires_grad_(requires_grad)
 
 

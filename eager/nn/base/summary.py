@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ... import interpreter
-from ...arguments import check_choice
+from ...arguments import check_choice, check_whole
 from ...arrays.shapes import product
 from ...core.dispatch import evaluate
 from ...core.op import Op
@@ -148,6 +148,8 @@ def summary(
         mult-adds: 24
         memory: input 24 bytes, outputs 64 bytes, parameters 64 bytes, buffers 0 bytes
     """
+    if depth is not None:
+        check_whole("summary", "depth", depth, 0)
     check_choice("summary", "mode", mode, ("eval", "train"))
     args, named = _inputs(input_size if input_data is None else input_data, dtypes)
     if any(is_lazy(x) for x in (*model.parameters(), *model.buffers())):
@@ -259,7 +261,7 @@ class _Counter:
     def shape(self, tensor: Tensor) -> tuple[Any, ...]:
         return tensor._data.shape  # type: ignore[no-any-return]
 
-    def source(self, tensor: Tensor) -> None: ...
+    def note_constant(self, tensor: Tensor) -> None: ...
     def changed(self, tensor: Tensor) -> None: ...
     def reads_grad(self, tensor: Tensor) -> None: ...
     def sets_grad(self, tensor: Tensor) -> None: ...

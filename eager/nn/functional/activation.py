@@ -5,14 +5,15 @@ Functions of several steps compute float16 and bfloat16 in float32 and round onc
 
 from __future__ import annotations
 
-from ...arguments import check_choice
-from ...arrays.dtypes import float64
+from ...arguments import check_choice, check_number, names_itself
+from ...arrays.dtypes import DType, float64
 from ...arrays.shapes import axis_of
 from ...core.tensor import Tensor
 from ...errors import ArgumentError, ShapeError
+from ...ops.declare import prepare
 from ...ops.elementwise import activation, pointwise
 from ...ops.elementwise.pointwise import abs, cast, expm1, minimum, where
-from ...ops.reduction.reduce import floating, widened
+from ...ops.reduction.reduce import widened
 from ...ops.shape.join import unstack
 from ...ops.shape.view import reshape
 from .inputs import store_inplace
@@ -56,6 +57,7 @@ def tanh(input: Tensor) -> Tensor:
     return pointwise.tanh(input)
 
 
+@names_itself
 def logsigmoid(input: Tensor) -> Tensor:
     """log(sigmoid(input)) of each element, of the shape of `input`; it does not underflow.
 
@@ -86,6 +88,9 @@ def softplus(input: Tensor, beta: float = 1.0, threshold: float = 20.0) -> Tenso
         >>> fw.nn.functional.softplus(fw.tensor([-200.0, 200.0]))
         tensor([  0., 200.])
     """
+    check_number("softplus", "threshold", threshold)
+    if check_number("softplus", "beta", beta) == 0:
+        raise ArgumentError("softplus: beta must not be 0: the result is divided by it")
     scaled = input if beta == 1 else input * beta
     out = activation.softplus(scaled)
     out = out if beta == 1 else out / beta
@@ -109,8 +114,8 @@ def softsign(input: Tensor) -> Tensor:
         >>> fw.nn.functional.softsign(fw.tensor([-1.0, 0.0, 3.0]))
         tensor([-0.5 ,  0.  ,  0.75])
     """
-    x = _wide("softsign", input)
-    return cast(x / (abs(x) + 1), input.dtype)
+    x, dtype = _wide("softsign", input)
+    return cast(x / (abs(x) + 1), dtype)
 
 
 def tanhshrink(input: Tensor) -> Tensor:
@@ -127,8 +132,8 @@ def tanhshrink(input: Tensor) -> Tensor:
         >>> fw.nn.functional.tanhshrink(fw.tensor([-20.0, 0.0, 20.0]))
         tensor([-19.,   0.,  19.])
     """
-    x = _wide("tanhshrink", input)
-    return cast(x - pointwise.tanh(x), input.dtype)
+    x, dtype = _wide("tanhshrink", input)
+    return cast(x - pointwise.tanh(x), dtype)
 
 
 def gelu(input: Tensor, approximate: str = "none") -> Tensor:
@@ -207,7 +212,7 @@ def glu(input: Tensor, dim: int = -1) -> Tensor:
         >>> fw.nn.functional.glu(fw.tensor([2.0, 4.0, 0.0, 100.0]))
         tensor([1., 4.])
     """
-    x = _wide("glu", input)
+    x, dtype = _wide("glu", input)
     at = axis_of("glu", dim, x.ndim)
     size = x.shape[at]
     if size % 2:
@@ -215,7 +220,7 @@ def glu(input: Tensor, dim: int = -1) -> Tensor:
                          "pass dim, an axis of an even size")
     halves = reshape(x, (*x.shape[:at], 2, size // 2, *x.shape[at + 1:]))
     passed, gate = unstack(halves, at)
-    return cast(passed * pointwise.sigmoid(gate), input.dtype)
+    return cast(passed * pointwise.sigmoid(gate), dtype)
 
 
 # ---- exponentials below 0
@@ -276,11 +281,11 @@ def celu(input: Tensor, alpha: float = 1.0, inplace: bool = False) -> Tensor:
         >>> fw.nn.functional.celu(fw.tensor([-100.0, 0.0, 2.0]), alpha=0.5)
         tensor([-0.5,  0. ,  2. ])
     """
-    if alpha == 0:
+    if check_number("celu", "alpha", alpha) == 0:
         raise ArgumentError("celu: alpha must not be 0: input is divided by it", "leave it out")
-    x = _wide("celu", input)
+    x, dtype = _wide("celu", input)
     out = where(x > 0, x, expm1(minimum(x, 0) / alpha) * alpha)
-    return store_inplace("celu", input, cast(out, input.dtype), inplace)
+    return store_inplace("celu", input, cast(out, dtype), inplace)
 
 
 def celu_(input: Tensor, alpha: float = 1.0) -> Tensor:
@@ -320,8 +325,8 @@ def selu(input: Tensor, inplace: bool = False) -> Tensor:
         >>> fw.nn.functional.selu(fw.tensor([-100.0, 0.0]))
         tensor([-1.7580993,  0.       ])
     """
-    x = _wide("selu", input)
-    out = cast(activation.elu(x, SELU_ALPHA) * SELU_SCALE, input.dtype)
+    x, dtype = _wide("selu", input)
+    out = cast(activation.elu(x, SELU_ALPHA) * SELU_SCALE, dtype)
     return store_inplace("selu", input, out, inplace)
 
 
@@ -343,6 +348,7 @@ def selu_(input: Tensor) -> Tensor:
     return selu(input, inplace=True)
 
 
-def _wide(name: str, input: Tensor) -> Tensor:
-    """`input` in the dtype of intermediate results; a DTypeError unless it holds real floats."""
-    return widened(floating(name, input, "f"))
+def _wide(name: str, input: Tensor) -> tuple[Tensor, DType]:
+    """`input` in the dtype of the computation, and the dtype of the result."""
+    (x,) = prepare(name, (input,), "real float")
+    return widened(x), x.dtype

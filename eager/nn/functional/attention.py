@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from ... import interpreter
+from ...arguments import check_number, check_whole, names_itself
 from ...arrays import dtypes
 from ...arrays.shapes import same
 from ...core.dispatch import LARGE
@@ -26,6 +27,7 @@ from .dropouts import dropout
 __all__ = ["multi_head_attention_forward", "scaled_dot_product_attention"]
 
 
+@names_itself
 @lowered
 def scaled_dot_product_attention(
     query: Tensor, key: Tensor, value: Tensor, attn_mask: Tensor | None = None,
@@ -61,6 +63,8 @@ def scaled_dot_product_attention(
         tensor([[1.      ],
                 [1.880797]])
     """
+    if scale is not None:
+        check_number("scaled_dot_product_attention", "scale", scale)
     name = "scaled_dot_product_attention"
     query, key, value = (as_tensor(name, x) for x in (query, key, value))
     _check_shapes(name, query, key, value)
@@ -174,6 +178,7 @@ class Heads(NamedTuple):
     add_zero_attn: bool = False  # one more key and value of zeros
 
 
+@names_itself
 @lowered
 def multi_head_attention_forward(
     query: Tensor, key: Tensor, value: Tensor, embed_dim_to_check: int, num_heads: int,
@@ -225,9 +230,7 @@ def multi_head_attention_forward(
         >>> out.shape, weights.shape
         ((5, 2, 4), (2, 5, 5))
     """
-    if query.shape[-1] != embed_dim_to_check:
-        raise ShapeError(f"multi_head_attention_forward: query {query.shape} ends in "
-                         f"{query.shape[-1]}, not in embed_dim {embed_dim_to_check}")
+    _check_numbers(query, embed_dim_to_check, num_heads)
     weights = (q_proj_weight, k_proj_weight, v_proj_weight) if use_separate_proj_weight else \
         thirds(in_proj_weight)
     heads = Heads(num_heads, projections(weights, thirds(in_proj_bias)),
@@ -235,6 +238,14 @@ def multi_head_attention_forward(
     return multi_head(heads, query, key, value, 1, dropout_p if training else 0.0,
                       key_padding_mask, attn_mask, need_weights, average_attn_weights, is_causal,
                       static_k, static_v)
+
+
+def _check_numbers(query: Tensor, embed_dim: int, num_heads: int) -> None:
+    check_whole("multi_head_attention_forward", "num_heads", num_heads, 1)
+    check_whole("multi_head_attention_forward", "embed_dim_to_check", embed_dim, 1)
+    if query.shape[-1] != embed_dim:
+        raise ShapeError(f"multi_head_attention_forward: query {query.shape} ends in "
+                         f"{query.shape[-1]}, not in embed_dim {embed_dim}")
 
 
 def thirds(packed: Tensor | None) -> tuple[Any, Any, Any]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ...arguments import check_at_least, check_choice, per_axis
+from ...arguments import check_choice, check_whole, names_itself, per_axis
 from ...core.tensor import Tensor, as_tensor
 from ...errors import ArgumentError, DTypeError, ShapeError
 from ...ops.elementwise.casting import lowered
@@ -217,6 +217,7 @@ def conv_transpose3d(
     return _transpose(3, input, weight, bias, stride, padding, output_padding, groups, dilation)
 
 
+@names_itself
 def conv_tbc(input: Tensor, weight: Tensor, bias: Tensor, pad: int = 0) -> Tensor:
     """conv1d of (time, batch, c) with (k, c, f): (time', batch, f).
 
@@ -282,18 +283,13 @@ def _with_bias(out: Tensor, bias: Tensor | None, input: Tensor) -> Tensor:
 # ---- arguments
 def _steps(owner: str, d: int, **arguments: Any) -> list[tuple[int, ...]]:
     """Each argument as `d` numbers, all at least 1."""
-    numbers = [per_axis(owner, name, value, d) for name, value in arguments.items()]
-    for name, values in zip(arguments, numbers):
-        check_at_least(owner, name, min(values), 1)
-    return numbers
+    return [per_axis(owner, name, value, d, 1) for name, value in arguments.items()]
 
 
 def _numbers(owner: str, padding: Any, d: int) -> tuple[int, ...]:
     if isinstance(padding, str):
         raise ArgumentError(f"{owner}: padding is a number, or one for each axis, got {padding!r}")
-    numbers = per_axis(owner, "padding", padding, d)
-    check_at_least(owner, "padding", min(numbers), 0)
-    return numbers
+    return per_axis(owner, "padding", padding, d, 0)
 
 
 def _pads(owner: str, padding: Any, kernel: Any, stride: Any, dilation: Any) -> Any:
@@ -327,7 +323,7 @@ def _checked(owner: str, d: int, input: Tensor, weight: Tensor, layout: str) -> 
 
 
 def _check_groups(owner: str, groups: int, weight: Tensor) -> None:
-    check_at_least(owner, "groups", groups, 1)
+    check_whole(owner, "groups", groups, 1)
     if weight.shape[0] % groups:
         raise ShapeError(f"{owner}: {groups} groups do not divide the {weight.shape[0]} channels "
                          f"in axis 0 of the weight {weight.shape}",
@@ -354,7 +350,7 @@ def _channel_hint(owner: str, input: Tensor, channels: Any, weight: Tensor, expe
         return "the axis of channels looks to be missing: x[:, None]"
     if n == d + 1 and input.shape[1] == expected:
         return f"an axis between looks to be missing: the input is (n, {expected}, *space)"
-    if "transpose" not in owner and channels % weight.shape[1] == 0:
+    if "transpose" not in owner and weight.shape[1] and channels % weight.shape[1] == 0:
         return f"groups={channels // weight.shape[1]} would fit these shapes"
     return f"the input must be (n, {expected}, *space)"
 

@@ -10,15 +10,15 @@ import math
 from typing import Any
 
 from ... import interpreter
-from ...arguments import check_choice
+from ...arguments import check_choice, names_itself
 from ...arrays.dtypes import int64
 from ...core.tensor import Tensor, tensor
 from ...errors import ShapeError
 from ...ops.create import full, iota
 from ...ops.elementwise.casting import in_float32
+from ...ops.elementwise.clip import clip
 from ...ops.elementwise.pointwise import (
     cast,
-    clip,
     equal,
     isinf,
     less,
@@ -42,6 +42,7 @@ __all__ = ["ctc_loss"]
 _NEVER = -1e30  # the logarithm of probability 0: finite, so that differences of two are
 
 
+@names_itself
 @in_float32
 def ctc_loss(
     log_probs: Tensor, targets: Tensor, input_lengths: Any, target_lengths: Any, blank: int = 0,

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from ...arguments import check_number, names_itself
 from ...core.tensor import Tensor, as_tensor, tensor
 from ...errors import ShapeError
 from ...linalg.norm import vector_norm
@@ -18,6 +19,7 @@ from ...ops.shape.view import take
 __all__ = ["cosine_similarity", "pairwise_distance", "pdist"]
 
 
+@names_itself
 def cosine_similarity(x1: Tensor, x2: Tensor, dim: int = 1, eps: float = 1e-8) -> Tensor:
     """The cosine of the angle between vectors along `dim`: the broadcast shape without that axis.
 
@@ -47,6 +49,7 @@ def _unit(x: Tensor, dim: int, eps: float) -> Tensor:
     return x / maximum(vector_norm(x, dim, keepdims=True), eps)
 
 
+@names_itself
 def pairwise_distance(x1: Tensor, x2: Tensor, p: float = 2.0, eps: float = 1e-6,
                       keepdim: bool = False) -> Tensor:
     """The p-norm of x1 - x2 + eps along the last axis: (..., d) and (..., d) to (...).
@@ -65,10 +68,12 @@ def pairwise_distance(x1: Tensor, x2: Tensor, p: float = 2.0, eps: float = 1e-6,
         >>> fw.nn.functional.pairwise_distance(fw.tensor([[3.0, 4.0]]), fw.zeros((1, 2)), eps=0.0)
         tensor([5.])
     """
+    check_number("pairwise_distance", "eps", eps)
     x1, x2 = as_tensor("pairwise_distance", x1), as_tensor("pairwise_distance", x2)
     return vector_norm(x1 - x2 + eps, -1, keepdim, p)
 
 
+@names_itself
 @in_float32
 def pdist(input: Tensor, p: float = 2.0) -> Tensor:
     """The p-norm distances of all pairs of rows i < j: (n, d) to (n * (n - 1) / 2,).

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ...arguments import check_choice
+from ...arguments import check_choice, check_number, check_whole, names_itself
 from ...arrays import dtypes
 from ...core.dispatch import apply
 from ...core.tape import no_grad
@@ -26,6 +26,7 @@ from .inputs import check_integers
 __all__ = ["embedding", "embedding_bag", "one_hot"]
 
 
+@names_itself
 def one_hot(tensor: Tensor, num_classes: int = -1) -> Tensor:
     """int64 (*tensor.shape, num_classes): 1 where the last index is the number in `tensor`, else 0.
 
@@ -43,6 +44,7 @@ def one_hot(tensor: Tensor, num_classes: int = -1) -> Tensor:
         tensor([[0, 0, 1],
                 [1, 0, 0]])
     """
+    check_whole("one_hot", "num_classes", num_classes, -1)
     check_integers("one_hot", "class numbers", tensor)
     count = int(tensor.max()) + 1 if num_classes == -1 else num_classes
     shape = (*tensor.shape, count)
@@ -82,6 +84,7 @@ def embedding(
         tensor([[3.],
                 [1.]])
     """
+    check_number("embedding", "norm_type", norm_type)
     input, weight = _checked("embedding", input, weight)
     padding = padding_row("embedding", padding_idx, weight.shape[0])
     return _vectors("embedding", input, weight, padding, max_norm, norm_type, scale_grad_by_freq)
@@ -98,6 +101,8 @@ def _checked(name: str, input: Any, weight: Any) -> tuple[Tensor, Tensor]:
 
 def padding_row(name: str, index: int | None, rows: int) -> int | None:
     """The row of a padding_idx in a table of `rows`, counted from the front; None for None."""
+    if index is not None:
+        check_whole(name, "padding_idx", index)
     if index is not None and not -rows <= index < rows:
         raise ArgumentError(f"{name}: padding_idx {index} is none of the {rows} rows",
                             f"it goes from {-rows} to {rows - 1}")
@@ -132,6 +137,8 @@ def _rows(name: str, input: Tensor, weight: Tensor) -> Tensor:
 
 def _limit_norms(name: str, input: Tensor, weight: Tensor, most: float, norm_type: float) -> None:
     """Scales the rows of `weight` in use to a norm of at most `most`, in place and off the tape."""
+    check_number(name, "max_norm", most)
+    check_number(name, "norm_type", norm_type)
     indices, edge = reshape(input, (-1,)), weight.edge
     with no_grad():
         rows = _rows(name, indices, weight)
@@ -150,6 +157,7 @@ def _shared_out(input: Tensor, rows: Tensor, count: int) -> Tensor:
 
 
 # ---- bags: sums, means and maxima of several rows
+@names_itself
 def embedding_bag(
     input: Tensor, weight: Tensor, offsets: Tensor | None = None, max_norm: float | None = None,
     norm_type: float = 2, scale_grad_by_freq: bool = False, mode: str = "mean",
@@ -192,6 +200,7 @@ def embedding_bag(
         tensor([[2.],
                 [2.]])
     """
+    check_number("embedding_bag", "norm_type", norm_type)
     input, weight = _checked("embedding_bag", input, weight)
     check_choice("embedding_bag", "mode", mode, ("sum", "mean", "max"))
     if mode == "max" and (scale_grad_by_freq or sparse):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from ...arguments import per_axis
+from ...arguments import check_number, numbers_per_axis, per_axis
 from ...arrays import dtypes
 from ...arrays.shapes import product
 from ...core.tensor import Tensor, as_tensor
@@ -81,7 +81,7 @@ def _fractional(
 ) -> Any:
     original = floating(name, input, "f")
     x = with_samples(name, original, d)
-    kernel = per_axis(name, "kernel_size", kernel_size, d)
+    kernel = per_axis(name, "kernel_size", kernel_size, d, 1)
     sizes = _fractions(name, d, x.shape[2:], output_size, output_ratio)
     _check_room(name, x.shape[2:], kernel, sizes)
     shape = (*x.shape[:2], d)
@@ -105,12 +105,14 @@ def _fractional(
 def _fractions(name: str, d: int, space: Sizes, size: Any, ratio: Any) -> Sizes:
     """The sizes of the result."""
     if size is not None:
-        return per_axis(name, "output_size", size, d)
+        return per_axis(name, "output_size", size, d, 1)
     if ratio is None:
         raise ArgumentError(f"{name}: needs output_size or output_ratio",
                             "as in output_size=7, or output_ratio=0.5 for half the size")
-    return tuple(math.floor(n * r) for n, r in zip(
-        space, per_axis(name, "output_ratio", ratio, d), strict=True))
+    ratios = numbers_per_axis(name, "output_ratio", ratio, d)
+    if not all(0 < check_number(name, "output_ratio", r) < 1 for r in ratios):
+        raise ArgumentError(f"{name}: output_ratio must be between 0 and 1, got {ratio!r}")
+    return tuple(math.floor(n * r) for n, r in zip(space, ratios, strict=True))
 
 
 def _check_room(name: str, space: Sizes, kernel: Sizes, sizes: Sizes) -> None:

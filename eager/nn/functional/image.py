@@ -2,27 +2,21 @@
 
 from __future__ import annotations
 
+import math
 from itertools import product as combinations
 from typing import Any
 
-from ...arguments import check_at_least, check_choice, per_axis
+from ...arguments import check_choice, check_number, check_whole, names_itself, per_axis
 from ...arrays import dtypes
-from ...arrays.shapes import product
+from ...arrays.shapes import listed, product, sizes_of
 from ...core.tensor import Tensor
 from ...errors import ArgumentError, DTypeError, ShapeError
 from ...ops.create import arange
 from ...ops.declare import cast
 from ...ops.elementwise.casting import in_float32
+from ...ops.elementwise.clip import clip
 from ...ops.elementwise.pointwise import abs as absolute
-from ...ops.elementwise.pointwise import (
-    clip,
-    floor,
-    floor_divide,
-    logical_and,
-    remainder,
-    round,
-    where,
-)
+from ...ops.elementwise.pointwise import floor, floor_divide, logical_and, remainder, round, where
 from ...ops.layers.resize import cubic_weights, resize_axis, scaled
 from ...ops.products.contract import matmul
 from ...ops.shape import padding, window
@@ -65,7 +59,7 @@ def pad(input: Tensor, pad: Any, mode: str = "constant", value: Any = None) -> T
         >>> fw.nn.functional.pad(fw.tensor([[1, 2, 3]]), (1, -1))
         tensor([[0, 1, 2]])
     """
-    counts = tuple(pad)
+    counts = tuple(check_whole("pad", "pad", count) for count in listed("pad", pad))
     if len(counts) % 2 or len(counts) > 2 * input.ndim:
         raise ShapeError(f"pad: {counts} are not pairs for the last axes of shape {input.shape}",
                          "give (before, after) of the last axis first: (left, right, top, bottom)")
@@ -142,7 +136,7 @@ def fold(input: Tensor, output_size: Any, kernel_size: Any, dilation: Any = 1, p
                  [1., 2., 1.]]])
     """
     x = input if input.ndim == 3 else expand_dims(input, 0)
-    size = per_axis("fold", "output_size", output_size, 2)
+    size = per_axis("fold", "output_size", output_size, 2, 0)
     kernel, *rest = _windows("fold", kernel_size=kernel_size, dilation=dilation, padding=padding,
                              stride=stride)
     out = _counts("fold", size, kernel, *rest)
@@ -159,7 +153,8 @@ def fold(input: Tensor, output_size: Any, kernel_size: Any, dilation: Any = 1, p
 
 
 def _windows(owner: str, **arguments: Any) -> list[tuple[Any, ...]]:
-    return [per_axis(owner, name, value, 2) for name, value in arguments.items()]
+    return [per_axis(owner, name, value, 2, 0 if name == "padding" else 1)
+            for name, value in arguments.items()]
 
 
 def _counts(owner: str, size: Any, kernel: Any, dilation: Any, padding: Any, stride: Any
@@ -185,7 +180,7 @@ def channel_shuffle(input: Tensor, groups: int) -> Tensor:
         >>> fw.nn.functional.channel_shuffle(fw.arange(6).reshape(1, 6, 1), 2).flatten()
         tensor([0, 3, 1, 4, 2, 5])
     """
-    if input.ndim < 3 or input.shape[1] % check_at_least("channel_shuffle", "groups", groups, 1):
+    if input.ndim < 3 or input.shape[1] % check_whole("channel_shuffle", "groups", groups, 1):
         raise ShapeError(f"channel_shuffle: takes (n, c, *space) with a multiple of {groups} "
                          f"channels, got shape {input.shape}", "the channels are axis 1")
     n, channels, *space = input.shape
@@ -193,6 +188,7 @@ def channel_shuffle(input: Tensor, groups: int) -> Tensor:
     return reshape(permute_dims(apart, (0, 2, 1, *range(3, apart.ndim))), input.shape)
 
 
+@names_itself
 def native_channel_shuffle(input: Tensor, groups: int) -> Tensor:
     """`channel_shuffle(input, groups)`, under the name of PyTorch's kernel.
 
@@ -227,7 +223,8 @@ def pixel_shuffle(input: Tensor, upscale_factor: int) -> Tensor:
                  [2, 3]]])
     """
     _check_image("pixel_shuffle", input)
-    r, (*lead, channels, h, w) = upscale_factor, input.shape
+    r = check_whole("pixel_shuffle", "upscale_factor", upscale_factor, 1)
+    *lead, channels, h, w = input.shape
     if channels % (r * r):
         raise ShapeError(f"pixel_shuffle: {channels} channels of shape {input.shape} are no "
                          f"multiple of {r} * {r}", f"the channels are axis {input.ndim - 3}")
@@ -253,7 +250,8 @@ def pixel_unshuffle(input: Tensor, downscale_factor: int) -> Tensor:
         tensor([0, 1, 2, 3])
     """
     _check_image("pixel_unshuffle", input)
-    r, (*lead, channels, h, w) = downscale_factor, input.shape
+    r = check_whole("pixel_unshuffle", "downscale_factor", downscale_factor, 1)
+    *lead, channels, h, w = input.shape
     if h % r or w % r:
         raise ShapeError(f"pixel_unshuffle: height {h} and width {w} of shape {input.shape} are no "
                          f"multiples of {r}", "pad the image first")
@@ -264,8 +262,8 @@ def pixel_unshuffle(input: Tensor, downscale_factor: int) -> Tensor:
 
 
 # ---- other sizes
-_MODES = {"nearest": (1, 2, 3), "nearest-exact": (1, 2, 3), "area": (1, 2, 3), "linear": (1,),
-          "bilinear": (2,), "bicubic": (2,), "trilinear": (3,)}
+MODES = {"nearest": (1, 2, 3), "nearest-exact": (1, 2, 3), "area": (1, 2, 3), "linear": (1,),
+         "bilinear": (2,), "bicubic": (2,), "trilinear": (3,)}
 
 
 def interpolate(
@@ -300,11 +298,11 @@ def interpolate(
         >>> fw.nn.functional.interpolate(fw.tensor([[[1.0, 5.0]]]), scale_factor=2)
         tensor([[[1., 1., 5., 5.]]])
     """
-    check_choice("interpolate", "mode", mode, tuple(_MODES))
+    check_choice("interpolate", "mode", mode, tuple(MODES))
     d = input.ndim - 2
-    if d not in _MODES[mode]:
+    if d not in MODES[mode]:
         raise ShapeError(f"interpolate: mode {mode!r} takes (n, channels, *space) with "
-                         f"{' or '.join(map(str, _MODES[mode]))} axes of space, got shape "
+                         f"{' or '.join(map(str, MODES[mode]))} axes of space, got shape "
                          f"{input.shape}", "linear, bilinear, trilinear are for 1, 2, 3 axes")
     if align_corners is not None and not mode.endswith(("linear", "cubic")):
         raise ArgumentError(f"interpolate: mode {mode!r} has no align_corners", "leave it out")
@@ -330,6 +328,12 @@ def _sizes(input: Tensor, size: Any, factor: Any, recompute: bool) -> tuple[Any,
         raise ArgumentError("interpolate: needs size or scale_factor, and not both")
     requested = size if factor is None else factor
     each = tuple(requested) if isinstance(requested, (tuple, list)) else (requested,) * len(space)
+    for number in each:
+        if factor is None:
+            check_whole("interpolate", "size", number)
+        elif not 0 < check_number("interpolate", "scale_factor", number) < math.inf:
+            raise ArgumentError(
+                f"interpolate: scale_factor must be above 0 and finite, got {factor}")
     if len(each) != len(space):
         raise ShapeError(f"interpolate: {requested!r} does not have one number for each axis of "
                          f"space {space}")
@@ -359,12 +363,12 @@ def affine_grid(theta: Tensor, size: Any, align_corners: bool | None = None) -> 
         tensor([[[[-0.5,  0. ],
                   [ 0.5,  0. ]]]])
     """
+    size = sizes_of("affine_grid", size)
+    d = len(size) - 2
+    if d not in (2, 3) or theta.shape != (size[0], d, d + 1):
+        raise ShapeError(f"affine_grid: theta must be {(*size[:1], d, d + 1)} for the size {size}, "
+                         f"got {theta.shape}", "the size is (n, c, h, w) or (n, c, d, h, w)")
     n, _, *space = size
-    d = len(space)
-    if d not in (2, 3) or theta.shape != (n, d, d + 1):
-        raise ShapeError(f"affine_grid: theta must be ({n}, {d}, {d + 1}) for the size "
-                         f"{tuple(size)}, got {theta.shape}",
-                         "the size is (n, c, h, w) or (n, c, d, h, w), and n is the same")
     bases = [_base(count, bool(align_corners), theta) for count in space]
     full = [broadcast_to(reshape(b, tuple(-1 if i == a else 1 for i in range(d))), tuple(space))
             for a, b in enumerate(bases)]
@@ -380,6 +384,7 @@ def _base(count: int, align_corners: bool, like: Tensor) -> Tensor:
     return (at * 2 + 1) / count - 1
 
 
+@names_itself
 @in_float32
 def grid_sample(input: Tensor, grid: Tensor, mode: str = "bilinear", padding_mode: str = "zeros",
                 align_corners: bool | None = None) -> Tensor:

@@ -10,14 +10,16 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from ...arguments import check_at_least, check_choice
-from ...core.tensor import Tensor
+from ... import interpreter
+from ...arguments import check_at_least, check_choice, check_number, names_itself
+from ...core.tensor import Tensor, as_tensor
 from ...errors import ArgumentError, ShapeError
 from ...ops.declare import prepare
 from ...ops.elementwise.activation import softplus
 from ...ops.elementwise.casting import in_float32
+from ...ops.elementwise.clip import clip
 from ...ops.elementwise.composite import call
-from ...ops.elementwise.pointwise import abs, clip, exp, log, maximum, square, where
+from ...ops.elementwise.pointwise import abs, exp, log, maximum, square, where
 from ...ops.layers.entropy import binary_op
 from ...ops.reduction.reduce import mean, sum
 from ...ops.shape.view import expand_dims
@@ -48,6 +50,7 @@ def check_same(loss: str, input: Tensor, target: Tensor, name: str = "target") -
             "bring one to the shape of the other first: reshape, x[:, None] or broadcast_to")
 
 
+@names_itself
 @in_float32
 def mse_loss(input: Tensor, target: Tensor, reduction: str = "mean", weight: Tensor | None = None
              ) -> Tensor:
@@ -73,6 +76,7 @@ def mse_loss(input: Tensor, target: Tensor, reduction: str = "mean", weight: Ten
     return _weighted("mse_loss", square(input - target), weight, reduction)
 
 
+@names_itself
 @in_float32
 def l1_loss(input: Tensor, target: Tensor, reduction: str = "mean", weight: Tensor | None = None
             ) -> Tensor:
@@ -107,6 +111,19 @@ def _weighted(name: str, losses: Tensor, weight: Tensor | None, reduction: str) 
     return reduced(losses * weight, reduction)
 
 
+def check_weight(loss: str, input: Tensor, weight: Any, name: str = "weight") -> None:
+    """Raises an error unless `weight` is a tensor that broadcasts to the shape of `input`."""
+    if weight is None:
+        return
+    sizes = as_tensor(loss, weight).shape
+    fits = len(sizes) <= input.ndim and all(
+        n in (1, m) for n, m in zip(reversed(sizes), reversed(input.shape)))
+    if not fits:
+        raise ShapeError(f"{loss}: {name} {sizes} does not broadcast to the input {input.shape}",
+                         "it has a factor for each of the last axes, or the shape of the input")
+
+
+@names_itself
 @in_float32
 def smooth_l1_loss(input: Tensor, target: Tensor, reduction: str = "mean", beta: float = 1.0
                    ) -> Tensor:
@@ -138,6 +155,7 @@ def smooth_l1_loss(input: Tensor, target: Tensor, reduction: str = "mean", beta:
     return reduced(near / beta * (d - 0.5 * near), reduction)
 
 
+@names_itself
 @in_float32
 def huber_loss(input: Tensor, target: Tensor, reduction: str = "mean", delta: float = 1.0,
                weight: Tensor | None = None) -> Tensor:
@@ -163,7 +181,7 @@ def huber_loss(input: Tensor, target: Tensor, reduction: str = "mean", delta: fl
         tensor([0.5, 4. ])
     """
     check_same("huber_loss", input, target)
-    if delta <= 0:
+    if not check_number("huber_loss", "delta", delta) > 0:
         raise ArgumentError(f"huber_loss: delta must be above 0, got {delta}",
                             "l1_loss has no quadratic part")
     d = input - target
@@ -175,6 +193,7 @@ def huber_loss(input: Tensor, target: Tensor, reduction: str = "mean", delta: fl
     return reduced(losses, reduction)
 
 
+@names_itself
 @in_float32
 def soft_margin_loss(input: Tensor, target: Tensor, reduction: str = "mean") -> Tensor:
     """Mean of log(1 + exp(-target * input)): a scalar, or the shape of `input` for "none".
@@ -199,6 +218,7 @@ def soft_margin_loss(input: Tensor, target: Tensor, reduction: str = "mean") -> 
 
 
 # ---- of probabilities
+@names_itself
 @in_float32
 def binary_cross_entropy(input: Tensor, target: Tensor, weight: Tensor | None = None,
                          reduction: str = "mean") -> Tensor:
@@ -224,11 +244,13 @@ def binary_cross_entropy(input: Tensor, target: Tensor, weight: Tensor | None = 
         tensor(100.)
     """
     check_same("binary_cross_entropy", input, target)
+    check_weight("binary_cross_entropy", input, weight)
     input, target = prepare("binary_cross_entropy", (input, target), "real float")
     losses = call(binary_op, input, target)
     return reduced(losses if weight is None else losses * weight, reduction)
 
 
+@names_itself
 @in_float32
 def binary_cross_entropy_with_logits(
     input: Tensor, target: Tensor, weight: Tensor | None = None, reduction: str = "mean",
@@ -255,6 +277,8 @@ def binary_cross_entropy_with_logits(
         tensor([  0., 200.])
     """
     check_same("binary_cross_entropy_with_logits", input, target)
+    check_weight("binary_cross_entropy_with_logits", input, weight)
+    check_weight("binary_cross_entropy_with_logits", input, pos_weight, "pos_weight")
     if pos_weight is None:
         losses = softplus(input) - target * input
     else:
@@ -262,6 +286,7 @@ def binary_cross_entropy_with_logits(
     return reduced(losses if weight is None else losses * weight, reduction)
 
 
+@names_itself
 @in_float32
 def kl_div(input: Tensor, target: Tensor, reduction: str = "mean", log_target: bool = False
            ) -> Tensor:
@@ -292,6 +317,7 @@ def kl_div(input: Tensor, target: Tensor, reduction: str = "mean", log_target: b
 
 
 # ---- likelihoods
+@names_itself
 @in_float32
 def poisson_nll_loss(input: Tensor, target: Tensor, log_input: bool = True, full: bool = False,
                      eps: float = 1e-8, reduction: str = "mean") -> Tensor:
@@ -316,6 +342,7 @@ def poisson_nll_loss(input: Tensor, target: Tensor, log_input: bool = True, full
         >>> fw.nn.functional.poisson_nll_loss(fw.tensor([0.0]), fw.tensor([3.0]))
         tensor(1.)
     """
+    check_number("poisson_nll_loss", "eps", eps)
     check_same("poisson_nll_loss", input, target)
     losses = exp(input) - target * input if log_input else input - target * log(input + eps)
     return reduced(losses + _stirling(target) if full else losses, reduction)
@@ -327,6 +354,7 @@ def _stirling(n: Tensor) -> Tensor:
     return where(n > 1, term, 0.0)
 
 
+@names_itself
 def gaussian_nll_loss(input: Tensor, target: Tensor, var: Tensor | float, full: bool = False,
                       eps: float = 1e-6, reduction: str = "mean") -> Tensor:
     """Mean of (log(var) + (input - target) ** 2 / var) / 2, for normal distributions: a scalar.
@@ -342,7 +370,7 @@ def gaussian_nll_loss(input: Tensor, target: Tensor, var: Tensor | float, full: 
 
     Raises:
         ShapeError: `target` has another number of axes than `input`, or `var` does not fit it.
-        ArgumentError: `var` is a negative number, or `reduction` is unknown.
+        ArgumentError: `var` holds a negative number, or `reduction` is unknown.
 
     Example:
         >>> import fusewire as fw
@@ -353,9 +381,18 @@ def gaussian_nll_loss(input: Tensor, target: Tensor, var: Tensor | float, full: 
     if input.ndim != target.ndim:
         check_same("gaussian_nll_loss", input, target)
     var = _variance(input, var)
+    _check_variance(var)
+    check_number("gaussian_nll_loss", "eps", eps)
     bounded = var + (maximum(var, eps) - var).detach()  # the gradient passes where it is limited
     losses = (log(bounded) + square(input - target) / bounded) * 0.5
     return reduced(losses + 0.5 * math.log(2 * math.pi) if full else losses, reduction)
+
+
+def _check_variance(var: Tensor) -> None:
+    """Raises an ArgumentError for a negative variance; a trace has no values to check."""
+    if not interpreter.in_use and bool((var.detach() < 0).any()):
+        raise ArgumentError("gaussian_nll_loss: var holds negative numbers",
+                            "pass a variance, such as exp or softplus of a network's output")
 
 
 def _variance(input: Tensor, var: Any) -> Tensor:

@@ -6,10 +6,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from ...arguments import check_choice, check_fraction
+from ...arguments import check_choice, check_fraction, check_number, check_whole, names_itself
 from ...arrays.dtypes import int64, kind
 from ...arrays.shapes import product, same
-from ...core.tensor import Tensor
+from ...core.tensor import Tensor, as_tensor
 from ...errors import ArgumentError, IndexingError, ShapeError
 from ...ops.create import iota
 from ...ops.elementwise.casting import in_float32
@@ -28,7 +28,7 @@ from ...ops.shape.view import expand_dims, permute_dims, reshape, take
 from .activation import logsigmoid
 from .affine import linear
 from .inputs import check_integers
-from .losses import check_same, reduced
+from .losses import check_same, check_weight, reduced
 
 __all__ = [
     "cross_entropy", "linear_cross_entropy", "multi_margin_loss", "multilabel_margin_loss",
@@ -36,6 +36,7 @@ __all__ = [
 ]
 
 
+@names_itself
 @in_float32
 def cross_entropy(
     input: Tensor, target: Tensor, weight: Tensor | None = None, ignore_index: int = NOTHING,
@@ -57,7 +58,7 @@ def cross_entropy(
             Default 0.
 
     Raises:
-        ShapeError: `target` does not fit `input`.
+        ShapeError: `target` does not fit `input`, or `weight` is not (classes,).
         DTypeError: `target` is neither integers nor floating point, or `input` holds integers.
         IndexingError: a class number is negative or not below the number of classes.
         ArgumentError: `label_smoothing` is outside of [0, 1], `reduction` is unknown, or
@@ -70,12 +71,15 @@ def cross_entropy(
         tensor([  0., 100.])
     """
     check_fraction("cross_entropy", "label_smoothing", label_smoothing)
+    check_whole("cross_entropy", "ignore_index", ignore_index)
     if kind(target.dtype) == "f":
         if ignore_index >= 0:
             raise ArgumentError("cross_entropy: ignore_index names a class number, and the target "
                                 "holds probabilities", "leave out ignore_index")
         return _soft_entropy(input, target, weight, reduction, label_smoothing)
     rows, labels = _as_rows("cross_entropy", input, target)
+    if weight is not None:
+        _check_class_weight("cross_entropy", weight, rows.shape[1])
     if weight is None and not label_smoothing and reduction == "mean":
         return _entropies(cross_entropy_mean, rows, labels, ignore_index)
     losses = _entropies(cross_entropy_rows, rows, labels, ignore_index)
@@ -90,6 +94,7 @@ def cross_entropy(
     return _averaged(losses, share, labels, ignore_index, target.shape, reduction)
 
 
+@names_itself
 @in_float32
 def nll_loss(
     input: Tensor, target: Tensor, weight: Tensor | None = None, ignore_index: int = NOTHING,
@@ -107,7 +112,7 @@ def nll_loss(
         reduction: "mean" (default), "sum", or "none" for the loss of each target.
 
     Raises:
-        ShapeError: `target` does not fit `input`.
+        ShapeError: `target` does not fit `input`, or `weight` is not (classes,).
         DTypeError: `target` does not hold integers, or `input` is not real floating point.
         IndexingError: a class number is negative or not below the number of classes.
         ArgumentError: `reduction` is unknown.
@@ -119,6 +124,9 @@ def nll_loss(
         tensor(2.5)
     """
     rows, labels = _as_rows("nll_loss", input, target)
+    if weight is not None:
+        _check_class_weight("nll_loss", weight, rows.shape[1])
+    check_whole("nll_loss", "ignore_index", ignore_index)
     valid, safe = _counted_labels(labels, ignore_index)
     losses = where(valid, -at_labels(rows, safe, "nll_loss: target"), 0.0)
     share = None if weight is None else where(valid, take(weight, safe), 0.0)
@@ -137,6 +145,7 @@ class LinearCrossEntropyOptions:
     acc_dtype: Any = None
 
 
+@names_itself
 def linear_cross_entropy(
     input: Tensor, linear_weight: Tensor, target: Tensor, *, linear_bias: Tensor | None = None,
     weight: Tensor | None = None, reduction: str = "mean", ignore_index: int | None = None,
@@ -195,6 +204,13 @@ def _as_rows(name: str, x: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
     return reshape(last, (-1, shape[1])), reshape(target, (-1,))
 
 
+def _check_class_weight(name: str, weight: Any, classes: Any) -> None:
+    """Raises an error unless `weight` is a tensor with a factor for each class."""
+    if as_tensor(name, weight).shape != (classes,):
+        raise ShapeError(f"{name}: weight {weight.shape} must be ({classes},)",
+                         "it has a factor for each class of the input")
+
+
 def _target_help(shape: Any, labels: Any) -> str:
     if labels == shape:
         return "one-hot targets become class numbers by target.argmax(1)"
@@ -245,6 +261,8 @@ def _soft_entropy(
                          f"input {x.shape}", "class numbers must be integers: astype(fw.int64)")
     axis = 1 if x.ndim > 1 else 0
     classes = x.shape[axis]
+    if weight is not None:
+        _check_class_weight("cross_entropy", weight, classes)
     if smoothing:
         target = target * (1 - smoothing) + smoothing / classes
     terms = log_softmax(x, axis) * target
@@ -255,6 +273,7 @@ def _soft_entropy(
 
 
 # ---- margins between classes
+@names_itself
 @in_float32
 def multi_margin_loss(
     input: Tensor, target: Tensor, p: int = 1, margin: float = 1.0, weight: Tensor | None = None,
@@ -273,7 +292,7 @@ def multi_margin_loss(
         reduction: "mean" (default), "sum", or "none" for the loss of each sample.
 
     Raises:
-        ShapeError: `target` does not fit `input`.
+        ShapeError: `target` does not fit `input`, or `weight` is not (classes,).
         DTypeError: `target` does not hold integers, or `input` is not real floating point.
         IndexingError: a class number is negative or not below the number of classes.
         ArgumentError: `p` is neither 1 nor 2, or `reduction` is unknown.
@@ -285,6 +304,9 @@ def multi_margin_loss(
     """
     check_choice("multi_margin_loss", "p", p, (1, 2))
     rows, labels = _as_rows("multi_margin_loss", input, target)
+    if weight is not None:
+        _check_class_weight("multi_margin_loss", weight, rows.shape[1])
+    check_number("multi_margin_loss", "margin", margin)
     named = at_labels(rows, labels, "multi_margin_loss: target")
     gap = rows - expand_dims(named, 1) + margin
     others = not_equal(iota(rows.shape, 1, labels.dtype, rows.device), expand_dims(labels, 1))
@@ -295,6 +317,7 @@ def multi_margin_loss(
     return reduced(reshape(losses, target.shape), reduction)
 
 
+@names_itself
 @in_float32
 def multilabel_margin_loss(input: Tensor, target: Tensor, reduction: str = "mean") -> Tensor:
     """Mean of sum_ij max(0, 1 - input[target[j]] + input[i]) / classes: a scalar.
@@ -334,6 +357,7 @@ def multilabel_margin_loss(input: Tensor, target: Tensor, reduction: str = "mean
     return reduced(reshape(losses, input.shape[:-1]), reduction)
 
 
+@names_itself
 def multilabel_soft_margin_loss(input: Tensor, target: Tensor, weight: Tensor | None = None,
                                 reduction: str = "mean") -> Tensor:
     """Mean over classes of the binary cross entropy of sigmoid(input) and `target`: a scalar.
@@ -355,6 +379,7 @@ def multilabel_soft_margin_loss(input: Tensor, target: Tensor, weight: Tensor | 
         tensor(100.)
     """
     check_same("multilabel_soft_margin_loss", input, target)
+    check_weight("multilabel_soft_margin_loss", input, weight)
     losses = -(target * logsigmoid(input) + (1 - target) * logsigmoid(-input))
     losses = losses if weight is None else losses * weight
     return reduced(mean(losses, -1), reduction)

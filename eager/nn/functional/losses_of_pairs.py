@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from ...arguments import check_number, names_itself
 from ...core.tensor import Tensor
 from ...errors import ArgumentError, ShapeError
 from ...ops.elementwise.casting import in_float32
-from ...ops.elementwise.pointwise import clip, equal, minimum, not_equal, sqrt, where
+from ...ops.elementwise.clip import clip
+from ...ops.elementwise.pointwise import equal, minimum, not_equal, sqrt, where
 from ...ops.reduction.reduce import sum
 from .distance import pairwise_distance
 from .losses import check_same, reduced
@@ -18,6 +20,7 @@ __all__ = [
 ]
 
 
+@names_itself
 @in_float32
 def margin_ranking_loss(input1: Tensor, input2: Tensor, target: Tensor, margin: float = 0.0,
                         reduction: str = "mean") -> Tensor:
@@ -40,11 +43,13 @@ def margin_ranking_loss(input1: Tensor, input2: Tensor, target: Tensor, margin: 
         >>> fw.nn.functional.margin_ranking_loss(x, y, target, reduction="none")
         tensor([0., 2.])
     """
+    check_number("margin_ranking_loss", "margin", margin)
     check_same("margin_ranking_loss", input1, input2, "input2")
     check_same("margin_ranking_loss", input1, target)
     return reduced(clip(-target * (input1 - input2) + margin, 0), reduction)
 
 
+@names_itself
 @in_float32
 def hinge_embedding_loss(input: Tensor, target: Tensor, margin: float = 1.0,
                          reduction: str = "mean") -> Tensor:
@@ -66,11 +71,13 @@ def hinge_embedding_loss(input: Tensor, target: Tensor, margin: float = 1.0,
         >>> fw.nn.functional.hinge_embedding_loss(x, target, reduction="none")
         tensor([2.  , 0.75])
     """
+    check_number("hinge_embedding_loss", "margin", margin)
     check_same("hinge_embedding_loss", input, target)
     far = where(not_equal(target, 1), clip(margin - input, 0), 0.0)
     return reduced(far + where(not_equal(target, -1), input, 0.0), reduction)
 
 
+@names_itself
 @in_float32
 def cosine_embedding_loss(input1: Tensor, input2: Tensor, target: Tensor, margin: float = 0.0,
                           reduction: str = "mean") -> Tensor:
@@ -95,6 +102,7 @@ def cosine_embedding_loss(input1: Tensor, input2: Tensor, target: Tensor, margin
         >>> fw.nn.functional.cosine_embedding_loss(x, y, fw.tensor([1.0]))
         tensor(1.)
     """
+    check_number("cosine_embedding_loss", "margin", margin)
     check_same("cosine_embedding_loss", input1, input2, "input2")
     if input1.ndim not in (1, 2) or target.shape != input1.shape[:-1]:
         raise ShapeError(f"cosine_embedding_loss: inputs {input1.shape} = (n, d) need a target of "
@@ -109,6 +117,7 @@ def cosine_embedding_loss(input1: Tensor, input2: Tensor, target: Tensor, margin
 _TINY = 1e-12  # added to squares of lengths, which may be 0
 
 
+@names_itself
 @in_float32
 def triplet_margin_loss(
     anchor: Tensor, positive: Tensor, negative: Tensor, margin: float = 1.0, p: float = 2,
@@ -137,10 +146,13 @@ def triplet_margin_loss(
         >>> fw.nn.functional.triplet_margin_loss(zero, zero, far, eps=0.0)
         tensor(0.25)
     """
+    check_number("triplet_margin_loss", "p", p)
+    check_number("triplet_margin_loss", "eps", eps)
     return _triplets(anchor, positive, negative, margin, swap, reduction,
                      lambda x, y: pairwise_distance(x, y, p, eps))
 
 
+@names_itself
 def triplet_margin_with_distance_loss(
     anchor: Tensor, positive: Tensor, negative: Tensor, *,
     distance_function: Callable[[Tensor, Tensor], Tensor] | None = None, margin: float = 1.0,
@@ -174,7 +186,7 @@ def triplet_margin_with_distance_loss(
 
 def _triplets(anchor: Tensor, positive: Tensor, negative: Tensor, margin: float, swap: bool,
               reduction: str, distance: Callable[[Tensor, Tensor], Tensor]) -> Tensor:
-    if margin <= 0:
+    if not check_number("triplet_margin_loss", "margin", margin) > 0:
         raise ArgumentError(f"triplet_margin_loss: margin must be above 0, got {margin}")
     if not anchor.ndim == positive.ndim == negative.ndim:
         raise ShapeError(f"triplet_margin_loss: anchor {anchor.shape}, positive {positive.shape} "

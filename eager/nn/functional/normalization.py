@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ...arguments import check_at_least
+from ...arguments import check_number, check_whole, names_itself
 from ...arrays import dtypes
 from ...arrays.shapes import listed, product
 from ...core.dispatch import replace
@@ -101,6 +101,7 @@ def layer_norm(
         >>> fw.nn.functional.layer_norm(fw.tensor([[1.0, 3.0]]), (2,), eps=0.0)
         tensor([[-1.,  1.]])
     """
+    check_number("layer_norm", "eps", eps)
     x = floating("layer_norm", input, "f")
     axes = _normalized_axes("layer_norm", x, normalized_shape, weight, bias)
     return _scaled(widened(x), axes, eps, weight, bias, x.dtype, x.shape[axes[0]:])
@@ -128,6 +129,8 @@ def rms_norm(
         >>> fw.nn.functional.rms_norm(fw.tensor([[3.0, -3.0]]), (2,))
         tensor([[ 1., -1.]])
     """
+    if eps is not None:
+        check_number("rms_norm", "eps", eps)
     x = floating("rms_norm", input, "f")
     axes = _normalized_axes("rms_norm", x, normalized_shape, weight)
     wide = widened(x)
@@ -163,11 +166,12 @@ def group_norm(
         tensor([[[-1.,  1.],
                  [-1.,  1.]]])
     """
+    check_number("group_norm", "eps", eps)
     x = floating("group_norm", input, "f")
     if x.ndim < 2:
         raise ShapeError(f"group_norm: takes (n, channels, ...), got shape {x.shape}")
     n, channels, *space = x.shape
-    check_at_least("group_norm", "num_groups", num_groups, 1)
+    check_whole("group_norm", "num_groups", num_groups, 1)
     if channels % num_groups:
         raise ShapeError(f"group_norm: {channels} channels of the input {x.shape} (axis 1) do not "
                          f"make {num_groups} groups", "num_groups must divide the channels")
@@ -208,6 +212,8 @@ def instance_norm(
         >>> fw.nn.functional.instance_norm(fw.tensor([[[1.0, 3.0]]]), eps=0.0)
         tensor([[[-1.,  1.]]])
     """
+    check_number("instance_norm", "momentum", momentum)
+    check_number("instance_norm", "eps", eps)
     x = floating("instance_norm", input, "f")
     if x.ndim < 3:
         raise ShapeError(f"instance_norm: takes (n, channels, *space), got shape {x.shape}",
@@ -258,6 +264,8 @@ def batch_norm(
         >>> mean, var
         (tensor([1.]), tensor([1.5]))
     """
+    check_number("batch_norm", "momentum", momentum)
+    check_number("batch_norm", "eps", eps)
     x = floating("batch_norm", input, "f")
     if x.ndim < 2:
         raise ShapeError(f"batch_norm: takes (n, channels, ...), got shape {x.shape}")
@@ -349,10 +357,13 @@ def local_response_norm(
         tensor([[[0.5],
                  [0.3]]])
     """
+    check_number("local_response_norm", "k", k)
+    check_number("local_response_norm", "beta", beta)
+    check_number("local_response_norm", "alpha", alpha)
     x = floating("local_response_norm", input, "f")
     if x.ndim < 3:
         raise ShapeError(f"local_response_norm: takes (n, channels, *space), got shape {x.shape}")
-    check_at_least("local_response_norm", "size", size, 1)
+    check_whole("local_response_norm", "size", size, 1)
     return x / (sums_of_squares(x, size, size // 2) * (alpha / size) + k) ** beta
 
 
@@ -367,6 +378,7 @@ def sums_of_squares(x: Tensor, size: int, before: int) -> Tensor:
     return reshape(window_sums(squares, (size, 1), planes, (1, 1), (before, 0)), x.shape)
 
 
+@names_itself
 def normalize(
     input: Tensor, p: float = 2.0, dim: Any = 1, eps: float = 1e-12, out: Tensor | None = None
 ) -> Tensor:

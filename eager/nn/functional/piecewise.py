@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from ...arguments import check_at_least, check_number, names_itself
 from ...core.tensor import Tensor
 from ...errors import ArgumentError, ShapeError
+from ...ops.declare import prepare
 from ...ops.elementwise import activation, pointwise
 from ...ops.elementwise.casting import lowered
 from ...ops.elementwise.pointwise import abs, cast, where
@@ -72,7 +74,7 @@ def threshold(input: Tensor, threshold: float, value: float, inplace: bool = Fal
         >>> fw.nn.functional.threshold(fw.tensor([0.5, 1.0, 2.0]), 1.0, -1.0)
         tensor([-1., -1.,  2.])
     """
-    return store_inplace("threshold", input, where(input <= threshold, value, input), inplace)
+    return store_inplace("threshold", input, _replaced(input, threshold, value), inplace)
 
 
 def threshold_(input: Tensor, threshold: float, value: float) -> Tensor:
@@ -92,7 +94,13 @@ def threshold_(input: Tensor, threshold: float, value: float) -> Tensor:
         >>> fw.nn.functional.threshold_(fw.tensor([0.5, 2.0]), 1.0, 0.0)
         tensor([0., 2.])
     """
-    return store_inplace("threshold_", input, where(input <= threshold, value, input))
+    return store_inplace("threshold_", input, _replaced(input, threshold, value))
+
+
+def _replaced(input: Tensor, threshold: float, value: float) -> Tensor:
+    (x,) = prepare("threshold", (input,), "real")
+    below = x <= check_number("threshold", "threshold", threshold)
+    return where(below, check_number("threshold", "value", value), x)
 
 
 def leaky_relu(input: Tensor, negative_slope: float = 0.01, inplace: bool = False) -> Tensor:
@@ -134,6 +142,7 @@ def leaky_relu_(input: Tensor, negative_slope: float = 0.01) -> Tensor:
 
 
 @lowered
+@names_itself
 def prelu(input: Tensor, weight: Tensor) -> Tensor:
     """`input` where it is positive, else weight * input, of the shape of `input`.
 
@@ -163,6 +172,7 @@ def prelu(input: Tensor, weight: Tensor) -> Tensor:
     return where(input > 0, input, weight * input)
 
 
+@names_itself
 def rrelu(input: Tensor, lower: float = 1 / 8, upper: float = 1 / 3, training: bool = False,
           inplace: bool = False) -> Tensor:
     """`input` where it is positive, else a slope times `input`, of the shape of `input`.
@@ -185,14 +195,16 @@ def rrelu(input: Tensor, lower: float = 1 / 8, upper: float = 1 / 3, training: b
         >>> fw.nn.functional.rrelu(fw.tensor([-4.0, 1.0]), 0.25, 0.75)
         tensor([-2.,  1.])
     """
-    if lower > upper:
+    if not check_number("rrelu", "lower", lower) <= check_number("rrelu", "upper", upper):
         raise ArgumentError(f"rrelu: lower must not be above upper, got {lower} and {upper}")
     if not training:
         return leaky_relu(input, (lower + upper) / 2, inplace)
-    slope = cast(rand(input.shape, device=input.device) * (upper - lower) + lower, input.dtype)
-    return store_inplace("rrelu", input, where(input > 0, input, input * slope), inplace)
+    (x,) = prepare("rrelu", (input,), "real float")
+    slope = cast(rand(x.shape, device=x.device) * (upper - lower) + lower, x.dtype)
+    return store_inplace("rrelu", input, where(x > 0, x, x * slope), inplace)
 
 
+@names_itself
 def rrelu_(input: Tensor, lower: float = 1 / 8, upper: float = 1 / 3, training: bool = False
            ) -> Tensor:
     """`input`, overwritten with `rrelu(input, lower, upper, training)`.
@@ -236,7 +248,8 @@ def hardtanh(input: Tensor, min_val: float = -1.0, max_val: float = 1.0, inplace
         >>> fw.nn.functional.hardtanh(fw.tensor([-3.0, 0.5, 3.0]))
         tensor([-1. ,  0.5,  1. ])
     """
-    if min_val > max_val:
+    check_number("hardtanh", "min_val", min_val)
+    if not min_val <= check_number("hardtanh", "max_val", max_val):
         raise ArgumentError(f"hardtanh: min_val must not be above max_val, got {min_val} and "
                             f"{max_val}")
     return store_inplace("hardtanh", input, activation.hardtanh(input, min_val, max_val), inplace)
@@ -263,6 +276,7 @@ def hardtanh_(input: Tensor, min_val: float = -1.0, max_val: float = 1.0) -> Ten
     return hardtanh(input, min_val, max_val, inplace=True)
 
 
+@names_itself
 def relu6(input: Tensor, inplace: bool = False) -> Tensor:
     """`input` limited to [0, 6], of the shape of `input`.
 
@@ -334,7 +348,8 @@ def hardshrink(input: Tensor, lambd: float = 0.5) -> Tensor:
         >>> fw.nn.functional.hardshrink(fw.tensor([-1.0, 0.5, 2.0]))
         tensor([-1.,  0.,  2.])
     """
-    return where(abs(input) <= lambd, 0.0, input)
+    (x,) = prepare("hardshrink", (input,), "real float")
+    return where(abs(x) <= check_number("hardshrink", "lambd", lambd), 0.0, x)
 
 
 def softshrink(input: Tensor, lambd: float = 0.5) -> Tensor:
@@ -352,7 +367,7 @@ def softshrink(input: Tensor, lambd: float = 0.5) -> Tensor:
         >>> fw.nn.functional.softshrink(fw.tensor([-1.0, 0.5, 2.0]))
         tensor([-0.5,  0. ,  1.5])
     """
-    if not lambd >= 0:
-        raise ArgumentError(f"softshrink: lambd must be at least 0, got {lambd}")
-    inner = where(input < -lambd, input + lambd, input * 0.0)  # nan stays nan
-    return where(input > lambd, input - lambd, inner)
+    check_at_least("softshrink", "lambd", lambd, 0)
+    (x,) = prepare("softshrink", (input,), "real float")
+    inner = where(x < -lambd, x + lambd, x * 0.0)  # nan stays nan
+    return where(x > lambd, x - lambd, inner)

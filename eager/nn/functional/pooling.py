@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from ...arguments import check_at_least, per_axis
+from ...arguments import check_number, check_whole, numbers_per_axis, per_axis
 from ...arrays import dtypes
 from ...arrays.shapes import product
 from ...core.tensor import Tensor, as_tensor
@@ -22,7 +22,7 @@ from ...ops.layers import pool
 from ...ops.range_checks import check_index
 from ...ops.reduction.reduce import floating, mean, widened
 from ...ops.shape.view import expand_to, flatten, reshape, take
-from .inputs import like_input, with_samples
+from .inputs import check_integers, like_input, with_samples
 
 __all__ = [
     "adaptive_avg_pool1d", "adaptive_avg_pool2d", "adaptive_avg_pool3d", "adaptive_max_pool1d",
@@ -47,13 +47,10 @@ def with_rank_in_name(d: int, *functions: Function) -> Any:
 def _window(name: str, d: int, kernel_size: Any, stride: Any, padding: Any, dilation: Any = 1
             ) -> tuple[Sizes, Sizes, Sizes, Sizes]:
     """Kernel, stride, dilation and padding with a number for each axis."""
-    kernel = per_axis(name, "kernel_size", kernel_size, d)
-    step = kernel if stride is None or stride == [] else per_axis(name, "stride", stride, d)
-    apart = per_axis(name, "dilation", dilation, d)
-    around = per_axis(name, "padding", padding, d)
-    for what, numbers, least in (("kernel_size", kernel, 1), ("stride", step, 1),
-                                 ("dilation", apart, 1), ("padding", around, 0)):
-        check_at_least(name, what, min(numbers), least)
+    kernel = per_axis(name, "kernel_size", kernel_size, d, 1)
+    step = kernel if stride is None or stride == [] else per_axis(name, "stride", stride, d, 1)
+    apart = per_axis(name, "dilation", dilation, d, 1)
+    around = per_axis(name, "padding", padding, d, 0)
     if any(2 * p > r * (k - 1) + 1 for p, k, r in zip(around, kernel, apart, strict=True)):
         raise ArgumentError(f"{name}: padding {around} is more than half the kernel {kernel}",
                             "windows would lie in the padding alone")
@@ -159,6 +156,7 @@ def _unpools(d: int) -> Any:
         kernel, stride, _, pad = _window(name, d, kernel_size, stride, padding)
         space = _unpooled(name, x.shape[2:], kernel, stride, pad, output_size)
         lead = x.shape[:2]
+        check_integers(name, "indices", at)
         index = check_index(flatten(at, 2, -1), product(space), f"{name}: index")
         empty = full((*lead, product(space)), 0, x.dtype, x.device)
         return like_input(reshape(scatter(empty, 2, index, flatten(x, 2, -1)), (*lead, *space)),
@@ -193,7 +191,7 @@ def _mean_of_windows(
     kernel, stride, _, pad = _window(name, d, *window)
     out = tuple(pool.pool_count(name, n, k, s, 1, p, ceil)
                 for n, k, s, p in zip(x.shape[2:], kernel, stride, pad, strict=True))
-    if divisor == 0:
+    if divisor is not None and check_whole(name, "divisor_override", divisor) == 0:
         raise ArgumentError(f"{name}: divisor_override must not be 0")
     total = pool.window_sums(widened(x), kernel, out, stride, pad)
     share: Any = divisor
@@ -299,6 +297,8 @@ def _lp_pools(d: int) -> Any:
             tensor([[5.]])
         """
         name = f"lp_pool{d}d"
+        if check_number(name, "norm_type", norm_type) == 0:
+            raise ArgumentError(f"{name}: norm_type must not be 0: the root is of that order")
         powers = floating(name, input, "f") ** norm_type
         means = _mean_of_windows(name, d, powers, (kernel_size, stride, 0), ceil_mode, True)
         return (means * product(per_axis(name, "kernel_size", kernel_size, d))) ** (1.0 / norm_type)
@@ -309,11 +309,9 @@ def _lp_pools(d: int) -> Any:
 # ---- windows that follow from the sizes
 def _output_sizes(name: str, d: int, x: Tensor, output_size: Any) -> Sizes:
     """`output_size` with a number for each axis; None is the size of `x`."""
-    requested = per_axis(name, "output_size", output_size, d)
-    sizes = tuple(n if o is None else o for o, n in zip(requested, x.shape[2:], strict=True))
-    for o in requested:
-        check_at_least(name, "output_size", 1 if o is None else o, 1)
-    return sizes
+    requested = numbers_per_axis(name, "output_size", output_size, d)
+    return tuple(n if o is None else check_whole(name, "output_size", o, 1)
+                 for o, n in zip(requested, x.shape[2:], strict=True))
 
 
 def _divides(size: Any, n: Any) -> bool:

@@ -14,8 +14,8 @@ from ...ops.layers.lstm import lstm
 from ...ops.layers.recurrent import (
     KINDS,
     Kind,
+    RecurrentWeights,
     State,
-    Weights,
     beginning,
     of_direction,
     of_inputs,
@@ -33,7 +33,8 @@ together: Callable[..., tuple[Tensor, State] | None] | None = None
 
 @lowered
 def run(
-    kind: Kind, x: Tensor, sizes: Sequence[int], state: State, w: Weights, reverse: bool = False
+    kind: Kind, x: Tensor, sizes: Sequence[int], state: State, w: RecurrentWeights,
+    reverse: bool = False
 ) -> tuple[Tensor, State]:
     """The h of every step, packed, and the last state of each sequence.
 
@@ -80,7 +81,7 @@ def stays_whole(*tensors: Tensor | None) -> bool:
 
 
 @lowered
-def whole(kind: str, x: Tensor, directions: tuple[Weights, ...], state: State
+def whole(kind: str, x: Tensor, directions: tuple[RecurrentWeights, ...], state: State
           ) -> tuple[Tensor, State]:
     """The h of every step (steps, directions, batch, hidden), and the last state, as ops of layers.
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from ...arguments import check_number, names_itself
 from ...core.tensor import Tensor
-from ...errors import ShapeError
+from ...errors import ArgumentError, ShapeError
 from ...ops.create import iota
 from ...ops.elementwise.pointwise import astype, cast, equal
 from ...ops.indexing.search import argmax
@@ -37,6 +38,7 @@ def softmax(input: Tensor, dim: int | None = None, dtype: Any = None) -> Tensor:
     return _softmax.softmax(_in(input, dtype), _need_dim("softmax", dim, input))
 
 
+@names_itself
 def softmin(input: Tensor, dim: int | None = None, dtype: Any = None) -> Tensor:
     """softmax(-input) along `dim`, of the shape of `input`.
 
@@ -81,6 +83,7 @@ def log_softmax(input: Tensor, dim: int | None = None, dtype: Any = None) -> Ten
     return _softmax.log_softmax(_in(input, dtype), _need_dim("log_softmax", dim, input))
 
 
+@names_itself
 def gumbel_softmax(logits: Tensor, tau: float = 1, hard: bool = False, eps: float = 1e-10,
                    dim: int = -1) -> Tensor:
     """softmax((logits + Gumbel noise) / tau) along `dim`, of the shape of `logits`.
@@ -103,6 +106,9 @@ def gumbel_softmax(logits: Tensor, tau: float = 1, hard: bool = False, eps: floa
         >>> fw.nn.functional.gumbel_softmax(fw.tensor([[0.0, 1000.0]]), hard=True)
         tensor([[0., 1.]])
     """
+    check_number("gumbel_softmax", "eps", eps)
+    if not check_number("gumbel_softmax", "tau", tau) > 0:
+        raise ArgumentError(f"gumbel_softmax: tau must be above 0, got {tau}")
     noise = gumbel(size=logits.shape, dtype=logits.dtype)
     soft = _softmax.softmax((logits + noise) / tau, dim)
     if not hard:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from ...arguments import check_at_least
+from ...arguments import check_whole
 from ...core.tensor import Tensor
 from ...errors import ArgumentError
 from ...ops.create import zeros
@@ -68,8 +68,8 @@ class MultiheadAttention(Module):
         vdim: int | None = None, batch_first: bool = False, device: Any = None, dtype: Any = None,
     ) -> None:
         super().__init__()
-        self.embed_dim = check_at_least("MultiheadAttention", "embed_dim", embed_dim, 1)
-        self.num_heads = check_at_least("MultiheadAttention", "num_heads", num_heads, 1)
+        self.embed_dim = check_whole("MultiheadAttention", "embed_dim", embed_dim, 1)
+        self.num_heads = check_whole("MultiheadAttention", "num_heads", num_heads, 1)
         self.kdim, self.vdim = (embed_dim if n is None else n for n in (kdim, vdim))
         self.dropout, self.batch_first = dropout, batch_first
         self.head_dim, self.add_zero_attn = embed_dim // num_heads, add_zero_attn

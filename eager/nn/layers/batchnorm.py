@@ -66,6 +66,18 @@ class _ChannelNorm(Scaled):
                 f"{type(self).__name__}: takes (n, {self.num_features}, ...) with {shapes}, got "
                 f"shape {input.shape}", "the digit in the layer's name counts the axes of space")
 
+    def _check_channels(self, input: Tensor, axis: int) -> None:
+        """Raises a ShapeError for another number of channels than num_features.
+
+        With parameters or running statistics, the function finds it by their shapes.
+        """
+        if self.weight is None and self.running_mean is None \
+                and input.shape[axis] != self.num_features:
+            raise ShapeError(
+                f"{type(self).__name__}: the input {input.shape} has {input.shape[axis]} channels "
+                f"in axis {axis}, not num_features={self.num_features}",
+                "make the layer for the number of channels of its input")
+
     def _load_from_state_dict(self, state_dict: Any, prefix: str, *rest: Any) -> None:
         number = prefix + "num_batches_tracked"
         if self.num_batches_tracked is not None and number not in state_dict:
@@ -90,6 +102,7 @@ class _BatchNorm(_ChannelNorm):
 
     def forward(self, input: Tensor) -> Tensor:
         self._check_input_dim(input)
+        self._check_channels(input, 1)
         momentum = self._count_batch() if self.training else 0.0
         has_running = self.running_mean is not None and self.running_var is not None
         uses_running = self.track_running_stats or not self.training
@@ -286,6 +299,7 @@ class _InstanceNorm(_ChannelNorm):
     def forward(self, input: Tensor) -> Tensor:
         self._check_input_dim(input)
         unbatched = input.ndim == self.dimensions[0]
+        self._check_channels(input, int(not unbatched))
         out = F.instance_norm(
             input[None] if unbatched else input, self.running_mean, self.running_var, self.weight,
             self.bias, self.training or not self.track_running_stats,

@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from ...arguments import check_at_least, check_choice, per_axis
+from ...arguments import check_choice, check_whole, per_axis
 from ...core.tensor import Tensor
 from ...errors import ArgumentError, ShapeError
 from ...ops.create import zeros
@@ -47,8 +47,9 @@ class _Conv(Module):
 
     def _set_channels(self, in_channels: int, out_channels: int, groups: int) -> None:
         name = type(self).__name__
-        check_at_least(name, "groups", groups, 1)
+        check_whole(name, "groups", groups, 1)
         for what, count in (("in_channels", in_channels), ("out_channels", out_channels)):
+            check_whole(name, what, count, 0)
             if count % groups:
                 raise ArgumentError(f"{name}: {what}={count} is not divisible by groups={groups}",
                                     "every group has as many channels")
@@ -56,13 +57,14 @@ class _Conv(Module):
 
     def _set_sizes(self, **sizes: Any) -> None:
         for name, value in sizes.items():
-            setattr(self, name, per_axis(type(self).__name__, name, value, self.axes))
+            least = 0 if "padding" in name else 1
+            setattr(self, name, per_axis(type(self).__name__, name, value, self.axes, least))
 
     def _set_padding(self, padding: Any, padding_mode: str) -> None:
         name = type(self).__name__
         self.padding_mode = check_choice(name, "padding_mode", padding_mode, _MODES)
         if not isinstance(padding, str):
-            self.padding = per_axis(name, "padding", padding, self.axes)
+            self.padding = per_axis(name, "padding", padding, self.axes, 0)
             return
         self.padding = check_choice(name, "padding", padding, ("same", "valid"))
         if padding == "same":

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from ...arguments import check_at_least
+from ...arguments import check_whole
 from ...core.tensor import Tensor
 from ...ops.create import zeros
 from .. import functional as F
@@ -90,7 +90,7 @@ class Bilinear(Module):
         device: Any = None, dtype: Any = None,
     ) -> None:
         super().__init__()
-        check_at_least("Bilinear", "in1_features", in1_features, 1)
+        check_whole("Bilinear", "in1_features", in1_features, 1)
         self.in1_features, self.in2_features = in1_features, in2_features
         self.out_features = out_features
         shape = (out_features, in1_features, in2_features)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from ...arguments import check_number
 from ...core.tensor import Tensor
 from ...errors import ArgumentError
 from .pooling_base import Pool
@@ -334,7 +335,8 @@ class _FractionalMaxPool(Pool):
         self.output_size = None if output_size is None else self._each("output_size", output_size)
         self.output_ratio = None if output_ratio is None else \
             self._each("output_ratio", output_ratio)
-        if self.output_ratio is not None and not all(0 < r < 1 for r in self.output_ratio):
+        if self.output_ratio is not None and not all(
+                0 < check_number(name, "output_ratio", r) < 1 for r in self.output_ratio):
             raise ArgumentError(f"{name}: output_ratio must be between 0 and 1, got {output_ratio}")
 
     def forward(self, input: Tensor) -> Any:

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from ...arguments import check_at_least
-from ...arrays.shapes import sizes_of
+from ...arguments import check_whole
 from ...core.tensor import Tensor
 from ...errors import ShapeError
-from ...ops.create import iota, ones, zeros
+from ...ops.create import check_sizes, iota, ones, zeros
 from ...ops.elementwise.pointwise import square, where
 from .. import functional as F
 from ..base import init
@@ -62,7 +61,7 @@ class LayerNorm(Scaled):
         bias: bool = True, device: Any = None, dtype: Any = None,
     ) -> None:
         super().__init__()
-        self.normalized_shape = sizes_of("LayerNorm", normalized_shape)
+        self.normalized_shape = check_sizes(normalized_shape, "LayerNorm")
         self.eps, self.elementwise_affine = eps, elementwise_affine
         options = {"device": device, "dtype": dtype}
         shape = self.normalized_shape
@@ -105,7 +104,7 @@ class RMSNorm(Scaled):
         device: Any = None, dtype: Any = None,
     ) -> None:
         super().__init__()
-        self.normalized_shape = sizes_of("RMSNorm", normalized_shape)
+        self.normalized_shape = check_sizes(normalized_shape, "RMSNorm")
         self.eps, self.elementwise_affine = eps, elementwise_affine
         self.weight = Parameter(ones(self.normalized_shape, device=device, dtype=dtype)) \
             if elementwise_affine else None
@@ -150,7 +149,7 @@ class GroupNorm(Scaled):
         device: Any = None, dtype: Any = None, *, bias: bool = True,
     ) -> None:
         super().__init__()
-        check_at_least("GroupNorm", "num_groups", num_groups, 1)
+        check_whole("GroupNorm", "num_groups", num_groups, 1)
         if num_channels % num_groups:
             raise ShapeError(f"GroupNorm: {num_channels} channels do not make {num_groups} groups",
                              "num_groups must divide num_channels")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ...arguments import per_axis
+from ...arguments import numbers_per_axis, per_axis
 from .. import functional as F
 from ..base.module import Module
 
@@ -19,4 +19,7 @@ class Pool(Module):
         return getattr(F, f"{self.function}{self.axes}d")(*args, **kwargs)
 
     def _each(self, name: str, value: Any) -> tuple[Any, ...]:
-        return per_axis(type(self).__name__, name, value, self.axes)
+        owner = type(self).__name__
+        if name == "output_ratio":
+            return numbers_per_axis(owner, name, value, self.axes)
+        return per_axis(owner, name, value, self.axes, 0 if name == "padding" else 1)

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+from ...arguments import check_choice, check_number
 from ...core.tensor import Tensor
 from .. import functional as F
 from ..base.module import Module
+from ..functional.image import MODES
 
 __all__ = ["Upsample", "UpsamplingBilinear2d", "UpsamplingNearest2d"]
 
@@ -43,12 +45,13 @@ class Upsample(Module):
     ) -> None:
         super().__init__()
         self.name = type(self).__name__
-        self.size, self.mode = size, mode
+        self.size, self.mode = size, check_choice(self.name, "mode", mode, tuple(MODES))
         self.scale_factor: Any = None
         if isinstance(scale_factor, (tuple, list)):
-            self.scale_factor = tuple(map(float, scale_factor))
+            self.scale_factor = tuple(
+                float(check_number(self.name, "scale_factor", f)) for f in scale_factor)
         elif scale_factor is not None:
-            self.scale_factor = float(scale_factor)
+            self.scale_factor = float(check_number(self.name, "scale_factor", scale_factor))
         self.align_corners = align_corners
         self.recompute_scale_factor = recompute_scale_factor
 

@@ -5,9 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
+from ...arguments import check_number, check_whole
+from ...arrays.shapes import listed
 from ...core.tensor import Tensor
 from ...errors import ArgumentError, ShapeError
-from ...ops.elementwise.pointwise import clip, greater_equal, where
+from ...ops.elementwise.clip import clip
+from ...ops.elementwise.pointwise import greater_equal, where
 from ...ops.indexing.search import argmax
 from ...ops.layers.entropy import at_labels
 from ...ops.range_checks import check_index
@@ -65,6 +68,9 @@ class AdaptiveLogSoftmaxWithLoss(Module):
         super().__init__()
         self.in_features, self.n_classes = in_features, n_classes
         self.cutoffs = [*_checked(cutoffs, n_classes), n_classes]
+        if not check_number("AdaptiveLogSoftmaxWithLoss", "div_value", div_value) > 0:
+            raise ArgumentError("AdaptiveLogSoftmaxWithLoss: div_value must be above 0, got "
+                                f"{div_value}", "it divides the widths of the projections")
         self.div_value, self.head_bias = div_value, head_bias
         self.shortlist_size, self.n_clusters = self.cutoffs[0], len(self.cutoffs) - 1
         self.head_size = self.shortlist_size + self.n_clusters
@@ -122,9 +128,10 @@ class AdaptiveLogSoftmaxWithLoss(Module):
 
 
 def _checked(cutoffs: Sequence[int], n_classes: int) -> list[int]:
-    classes = list(cutoffs)
-    if not classes or classes != sorted(set(classes)) or any(int(c) != c for c in classes) \
-            or classes[0] <= 0 or classes[-1] >= n_classes:
+    classes = [check_whole("AdaptiveLogSoftmaxWithLoss", "cutoffs", c)
+               for c in listed("AdaptiveLogSoftmaxWithLoss", cutoffs)]
+    if not classes or classes != sorted(set(classes)) or \
+            classes[0] <= 0 or classes[-1] >= n_classes:
         raise ArgumentError(
             f"AdaptiveLogSoftmaxWithLoss: cutoffs {cutoffs!r} must be whole numbers from 1 to "
             f"n_classes - 1 = {n_classes - 1}, each larger than the one before",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ...arguments import check_at_least, check_choice, check_fraction
+from ...arguments import check_choice, check_fraction, check_whole
 from ...arrays.shapes import product
 from ...core.tensor import Tensor
 from ...errors import ShapeError
@@ -270,7 +270,7 @@ class CTCLoss(Loss):
 
     def __init__(self, blank: int = 0, reduction: str = "mean", zero_infinity: bool = False
                  ) -> None:
-        check_at_least("CTCLoss", "blank", blank, 0)
+        check_whole("CTCLoss", "blank", blank, 0)
         super().__init__(reduction, blank=blank, zero_infinity=zero_infinity)
 
     def forward(self, log_probs: Tensor, targets: Tensor, input_lengths: Any, target_lengths: Any

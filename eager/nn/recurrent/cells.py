@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from ...arguments import check_at_least, check_choice
+from ...arguments import check_choice, check_whole
 from ...core.tensor import Tensor
 from ...errors import ShapeError
 from ...ops.create import zeros
-from ...ops.layers.recurrent import KINDS, Weights, of_inputs, stepper
+from ...ops.layers.recurrent import KINDS, RecurrentWeights, of_inputs, stepper
 from ...ops.shape.view import reshape
 from ..base.parameter import Parameter
 from .base import Recurrent
@@ -47,8 +47,8 @@ class RNNCellBase(Recurrent):
                  device: Any = None, dtype: Any = None) -> None:
         super().__init__()
         owner = type(self).__name__
-        self.input_size = check_at_least(owner, "input_size", input_size, 1)
-        self.hidden_size = check_at_least(owner, "hidden_size", hidden_size, 1)
+        self.input_size = check_whole(owner, "input_size", input_size, 1)
+        self.hidden_size = check_whole(owner, "hidden_size", hidden_size, 1)
         self.bias = bias
         rows = num_chunks * hidden_size
         self._create({"weight_ih": (rows, input_size), "weight_hh": (rows, hidden_size)}, device,
@@ -73,7 +73,7 @@ class RNNCellBase(Recurrent):
                 raise ShapeError(f"{type(self).__name__}: for the input {input.shape} each tensor "
                                  f"of hx must be {shape}, got {s.shape}")
         kind, rows = KINDS[self.mode], (-1, self.hidden_size)
-        weights = Weights(self.weight_ih, self.weight_hh, self.bias_ih, self.bias_hh)
+        weights = RecurrentWeights(self.weight_ih, self.weight_hh, self.bias_ih, self.bias_hh)
         from_input = of_inputs(kind, reshape(input, (-1, self.input_size)), weights)
         next_state = stepper(kind, weights)(from_input, tuple(reshape(s, rows) for s in state))
         return self._as_hx(tuple(reshape(s, shape) for s in next_state))

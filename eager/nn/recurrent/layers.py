@@ -6,11 +6,11 @@ import warnings
 from collections.abc import Sequence
 from typing import Any
 
-from ...arguments import check_at_least, check_choice, check_fraction
+from ...arguments import check_choice, check_fraction, check_whole
 from ...core.tensor import Tensor
 from ...errors import ArgumentError, ShapeError
 from ...ops.create import zeros
-from ...ops.layers.recurrent import KINDS, State, Weights
+from ...ops.layers.recurrent import KINDS, RecurrentWeights, State
 from ...ops.shape.join import concat, stack
 from ...ops.shape.view import expand_dims, permute_dims, reshape, squeeze, take, transpose
 from .. import functional as F
@@ -59,12 +59,12 @@ class RNNBase(Recurrent):
         super().__init__()
         owner = type(self).__name__
         self.mode = check_choice(owner, "mode", mode, tuple(KINDS))
-        self.input_size = check_at_least(owner, "input_size", input_size, 1)
-        self.hidden_size = check_at_least(owner, "hidden_size", hidden_size, 1)
-        self.num_layers = check_at_least(owner, "num_layers", num_layers, 1)
+        self.input_size = check_whole(owner, "input_size", input_size, 1)
+        self.hidden_size = check_whole(owner, "hidden_size", hidden_size, 1)
+        self.num_layers = check_whole(owner, "num_layers", num_layers, 1)
         self.bias, self.batch_first, self.bidirectional = bias, batch_first, bidirectional
         self.dropout = float(check_fraction(owner, "dropout", dropout))
-        self.proj_size = check_at_least(owner, "proj_size", proj_size, 0)
+        self.proj_size = check_whole(owner, "proj_size", proj_size, 0)
         if proj_size and (proj_size >= hidden_size or mode != "LSTM"):
             raise ArgumentError(f"{owner}: proj_size {proj_size} must be below hidden_size "
                                 f"{hidden_size}, and is for LSTM only")
@@ -101,10 +101,10 @@ class RNNBase(Recurrent):
             shapes[f"weight_hr{suffix}"] = (self.proj_size, self.hidden_size)
         return shapes
 
-    def _weights(self, suffix: str) -> Weights:
+    def _weights(self, suffix: str) -> RecurrentWeights:
         names = ("weight_ih", "weight_hh", "bias_ih", "bias_hh", "weight_hr")
         parameters: list[Any] = [self._parameters.get(name + suffix) for name in names]
-        return Weights(*parameters)
+        return RecurrentWeights(*parameters)
 
     @property
     def all_weights(self) -> list[list[Parameter]]:

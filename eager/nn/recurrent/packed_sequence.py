@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from ...arguments import check_choice
+from ...arguments import check_choice, check_number, check_whole
 from ...arrays import dtypes
 from ...core.tensor import Tensor, from_numpy, tensor
 from ...errors import ArgumentError, DTypeError, ShapeError
@@ -100,7 +101,10 @@ def invert_permutation(permutation: Tensor | None) -> Tensor | None:
 
 def _as_counts(name: str, lengths: Any) -> Any:
     """`lengths` as an int64 array; tensors become NumPy arrays since sizes depend on them."""
-    counts = lengths.numpy() if isinstance(lengths, Tensor) else np.array([*map(int, lengths)])
+    if not isinstance(lengths, (Tensor, Iterable)):
+        raise DTypeError(f"{name}: lengths are a tensor or a list, not {lengths!r:.80}")
+    counts = lengths.numpy() if isinstance(lengths, Tensor) else \
+        np.array([check_whole(name, "lengths", n) for n in lengths])
     if counts.ndim != 1 or counts.dtype.kind not in "iu":
         raise ShapeError(f"{name}: lengths are one whole number for each sequence, got "
                          f"{counts.dtype.name} of shape {counts.shape}")
@@ -188,7 +192,8 @@ def pad_packed_sequence(
     """
     active = _as_counts("pad_packed_sequence", sequence.batch_sizes)
     steps, batch = len(active), int(active[0])
-    if total_length is not None and total_length < steps:
+    if total_length is not None and check_whole(
+            "pad_packed_sequence", "total_length", total_length) < steps:
         raise ArgumentError(f"pad_packed_sequence: total_length {total_length} is less than the "
                             f"longest sequence, {steps}")
     active = np.concatenate([active, np.zeros((total_length or steps) - steps, np.int64)])
@@ -202,13 +207,19 @@ def pad_packed_sequence(
     elements = take(sequence.data, tensor(rows, device=sequence.data.device), 0)
     mask = is_inside.reshape(*is_inside.shape, *(1,) * (elements.ndim - 2))
     lengths = is_inside.sum(1 if batch_first else 0)
-    padded = where(tensor(mask, device=elements.device), elements, _number(padding_value, elements))
+    value = _number("pad_packed_sequence", padding_value, elements)
+    padded = where(tensor(mask, device=elements.device), elements, value)
     return padded, from_numpy(lengths)
 
 
-def _number(value: Any, like: Tensor) -> Any:
+def _number(name: str, value: Any, like: Tensor) -> Any:
     """A padding value as a number of the kind that the tensor holds."""
-    return int(value) if like.dtype.kind in "iu" else value
+    check_number(name, "padding_value", value, real=like.dtype.kind != "c")
+    if like.dtype.kind not in "iu":
+        return value
+    if not math.isfinite(value):
+        raise ArgumentError(f"{name}: padding_value {value!r} is no {like.dtype.name}")
+    return int(value)
 
 
 def pad_sequence(
@@ -252,7 +263,8 @@ def _padded_to(x: Tensor, steps: int, value: Any, side: str) -> Tensor:
     if not missing:
         return x
     start = (missing if side == "left" else 0, *(0,) * (x.ndim - 1))
-    return unslice(x, (steps, *x.shape[1:]), start, (1,) * x.ndim, _number(value, x))
+    fill = _number("pad_sequence", value, x)
+    return unslice(x, (steps, *x.shape[1:]), start, (1,) * x.ndim, fill)
 
 
 def unpad_sequence(

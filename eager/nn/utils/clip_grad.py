@@ -11,12 +11,14 @@ import warnings
 from collections.abc import Iterable
 from typing import Any
 
+from ...arguments import check_at_least, check_number, names_itself
 from ...core.dispatch import replace
 from ...core.tape import no_grad
 from ...core.tensor import Tensor, tensor
 from ...errors import GradientError
 from ...linalg.norm import vector_norm
-from ...ops.elementwise.pointwise import cast, clip
+from ...ops.elementwise.clip import clip
+from ...ops.elementwise.pointwise import cast
 from ...ops.shape.join import stack
 
 __all__ = ["clip_grad_norm_", "clip_grad_value_", "clip_grads_with_norm_", "get_total_norm"]
@@ -25,6 +27,7 @@ Tensors = Tensor | Iterable[Tensor]
 _SMALL = 1e-6  # added to a norm that is divided by
 
 
+@names_itself
 @no_grad
 def get_total_norm(
     tensors: Tensors, norm_type: float = 2.0, error_if_nonfinite: bool = False, foreach: Any = None
@@ -48,7 +51,8 @@ def get_total_norm(
     each = _listed(tensors)
     if not each:
         return tensor(0.0)
-    order = float(norm_type)
+    order = float(norm_type if norm_type == "inf" else check_number(
+        "get_total_norm", "norm_type", norm_type))
     norms = [vector_norm(x, ord=order) for x in each if x.size]
     total = vector_norm(stack(norms), ord=order) if norms else \
         tensor(0.0, each[0].dtype, each[0].device)
@@ -60,6 +64,7 @@ def get_total_norm(
     return total
 
 
+@names_itself
 @no_grad
 def clip_grads_with_norm_(
     parameters: Tensors, max_norm: float, total_norm: Tensor, foreach: Any = None
@@ -82,11 +87,13 @@ def clip_grads_with_norm_(
         >>> (p.grad * 10).round()
         tensor([15., 20.])
     """
+    check_number("clip_grads_with_norm_", "max_norm", max_norm)
     share = clip(max_norm / (total_norm + _SMALL), None, 1.0)
     for g in _gradients(_listed(parameters)):
         replace(g, g * cast(share, g.dtype))
 
 
+@names_itself
 def clip_grad_norm_(
     parameters: Tensors, max_norm: float, norm_type: float = 2.0,
     error_if_nonfinite: bool = False, foreach: Any = None,
@@ -123,6 +130,7 @@ def clip_grad_norm_(
     return total
 
 
+@names_itself
 @no_grad
 def clip_grad_value_(parameters: Tensors, clip_value: float, foreach: Any = None) -> None:
     """Limits each element of the gradients of `parameters` to [-clip_value, clip_value], in place.
@@ -140,8 +148,9 @@ def clip_grad_value_(parameters: Tensors, clip_value: float, foreach: Any = None
         >>> p.grad
         tensor([ 1. , -0.5])
     """
+    limit = check_at_least("clip_grad_value_", "clip_value", clip_value, 0)
     for g in _gradients(_listed(parameters)):
-        replace(g, clip(g, -float(clip_value), float(clip_value)))
+        replace(g, clip(g, -float(limit), float(limit)))
 
 
 def _listed(tensors: Tensors) -> list[Tensor]:

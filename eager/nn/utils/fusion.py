@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 from typing import Any
 
+from ...arguments import check_number, names_itself
 from ...core.tensor import Tensor
 from ...errors import ArgumentError
 from ...ops.create import ones_like, zeros_like
@@ -44,6 +45,7 @@ def fuse_conv_bn_eval(conv: Any, bn: Any, transpose: bool = False) -> Any:
     return fused
 
 
+@names_itself
 def fuse_conv_bn_weights(
     conv_w: Tensor, conv_b: Tensor | None, bn_rm: Tensor, bn_rv: Tensor, bn_eps: float,
     bn_w: Tensor | None, bn_b: Tensor | None, transpose: bool = False,
@@ -65,6 +67,7 @@ def fuse_conv_bn_weights(
         >>> w.item(), b.item()
         (0.5, -0.5)
     """
+    check_number("fuse_conv_bn_weights", "bn_eps", bn_eps)
     return _fused(conv_w, conv_b, bn_rm, bn_rv, bn_eps, bn_w, bn_b, 1 if transpose else 0)
 
 
@@ -97,6 +100,7 @@ def fuse_linear_bn_eval(linear: Any, bn: Any) -> Any:
     return fused
 
 
+@names_itself
 def fuse_linear_bn_weights(
     linear_w: Tensor, linear_b: Tensor | None, bn_rm: Tensor, bn_rv: Tensor, bn_eps: float,
     bn_w: Tensor | None, bn_b: Tensor | None,
@@ -117,6 +121,7 @@ def fuse_linear_bn_weights(
         >>> w.item(), b.item()
         (0.5, -0.5)
     """
+    check_number("fuse_linear_bn_weights", "bn_eps", bn_eps)
     return _fused(linear_w, linear_b, bn_rm, bn_rv, bn_eps, bn_w, bn_b, 0)
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from ... import linalg
-from ...arguments import check_at_least, check_choice
+from ...arguments import check_choice, check_number, check_whole, names_itself
 from ...core.tape import no_grad
 from ...core.tensor import Tensor, from_numpy
 from ...errors import ArgumentError, AxisError, ShapeError
@@ -32,6 +32,9 @@ def norm_except(v: Tensor, dim: int | None) -> Tensor:
     """The norms of the slices of `v` along `dim`, of size 1 on other axes; None or -1: one norm."""
     if dim is None or dim == -1:  # both mean the whole tensor in PyTorch
         return linalg.vector_norm(v)
+    if not 0 <= check_whole("weight_norm", "dim", dim) < v.ndim:
+        raise AxisError(f"weight_norm: dim {dim} is no axis of a weight {v.shape}",
+                        f"axes are 0 to {v.ndim - 1}; None and -1 mean one norm of the whole")
     return linalg.vector_norm(v, axis=tuple(i for i in range(v.ndim) if i != dim), keepdims=True)
 
 
@@ -49,6 +52,7 @@ class _WeightNorm(Module):
         return norm_except(weight, self.dim), weight
 
 
+@names_itself
 def weight_norm(module: Module, name: str = "weight", dim: int | None = 0) -> Module:
     """`module` with its weight computed as g * v / |v|.
 
@@ -118,7 +122,7 @@ class _SpectralNorm(Module):
         super().__init__()
         if not -weight.ndim <= dim < weight.ndim:
             raise AxisError(f"spectral_norm: dim {dim} is no axis of a weight {weight.shape}")
-        check_at_least("spectral_norm", "n_power_iterations", n_power_iterations, 1)
+        check_whole("spectral_norm", "n_power_iterations", n_power_iterations, 1)
         self.dim, self.eps, self.n_power_iterations = dim % weight.ndim, eps, n_power_iterations
         if weight.ndim > 1:
             with no_grad():
@@ -144,6 +148,7 @@ class _SpectralNorm(Module):
         return value  # its multiples have the same result
 
 
+@names_itself
 def spectral_norm(
     module: Module, name: str = "weight", n_power_iterations: int = 1, eps: float = 1e-12,
     dim: int | None = None,
@@ -171,6 +176,7 @@ def spectral_norm(
         >>> abs(abs(layer.weight.item()) - 1) < 1e-5
         True
     """
+    check_number("spectral_norm", "eps", eps)
     weight = getattr(module, name, None)
     if not isinstance(weight, Tensor):
         raise ArgumentError(f"spectral_norm: {type(module).__name__} has no tensor {name!r}")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ...arguments import check_at_least
+from ...arguments import check_number, check_whole, names_itself
 from ...core.tape import no_grad
 from ...core.tensor import Tensor
 from ...errors import ArgumentError, StateError
@@ -50,7 +50,7 @@ class _WeightNorm(_Weight):
 class _SpectralNorm(_Weight):
     def __init__(self, name: str, n_power_iterations: int, eps: float, dim: int) -> None:
         super().__init__(name)
-        check_at_least("spectral_norm", "n_power_iterations", n_power_iterations, 1)
+        check_whole("spectral_norm", "n_power_iterations", n_power_iterations, 1)
         self.n_power_iterations, self.eps, self.dim = n_power_iterations, eps, dim
 
     def of(self, module: Any) -> Tensor:
@@ -98,6 +98,7 @@ def _remove_hook(what: str, kind: type[_Weight], module: Module, name: str) -> A
     return hook
 
 
+@names_itself
 def weight_norm(module: Module, name: str = "weight", dim: int | None = 0) -> Module:
     """`module` with its weight computed before each forward as g * v / |v|.
 
@@ -149,6 +150,7 @@ def remove_weight_norm(module: Module, name: str = "weight") -> Module:
     return module
 
 
+@names_itself
 def spectral_norm(
     module: Module, name: str = "weight", n_power_iterations: int = 1, eps: float = 1e-12,
     dim: int | None = None,
@@ -175,6 +177,7 @@ def spectral_norm(
         >>> list(fw.nn.utils.spectral_norm(fw.nn.Linear(3, 2)).state_dict())
         ['bias', 'weight_orig', 'weight_u', 'weight_v']
     """
+    check_number("spectral_norm", "eps", eps)
     hook = _SpectralNorm(name, n_power_iterations, eps,
                          transposed_axis(module) if dim is None else dim)
     weight = _take_parameter("spectral_norm", _SpectralNorm, module, name)

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ...arguments import check_number
 from ...arrays import dtypes
 from ...arrays.shapes import broadcast
 from ...core.dispatch import apply
@@ -16,10 +17,10 @@ from ...core.tensor import Tensor, as_tensor
 from ...errors import DTypeError
 from ..batching import leading
 from ..declare import operand, prepare, result_rule
+from ..elementwise.clip import clip
 from ..elementwise.pointwise import (
     abs,
     cast,
-    clip,
     equal,
     exp2,
     floor,
@@ -209,6 +210,8 @@ def lerp(x: Tensor, y: Any, weight: Any) -> Tensor:
         >>> fw.lerp(fw.tensor([0.0, 10.0]), fw.tensor([4.0, 20.0]), 0.25)
         tensor([ 1. , 12.5])
     """
+    if not isinstance(weight, Tensor):
+        check_number("lerp", "weight", weight, real=False)
     x = as_tensor("lerp", x)
     broadcast("lerp", *[v.shape for v in (x, y, weight) if isinstance(v, Tensor)])
     step = y - x

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+from ...arguments import check_at_least
 from ...arrays import dtypes
 from ...arrays.shapes import broadcast
 from ...core.tensor import Tensor, as_tensor
-from ...errors import ArgumentError, DTypeError
+from ...errors import DTypeError
 from ..create import full
 from ..declare import prepare
 from ..elementwise.complex import imag
@@ -71,9 +72,8 @@ def allclose(x: Any, y: Any, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: 
 
 
 def _close(name: str, x: Any, y: Any, rtol: float, atol: float, equal_nan: bool) -> Tensor:
-    if not (rtol >= 0 and atol >= 0):
-        raise ArgumentError(f"{name}: the tolerances rtol={rtol} and atol={atol}",
-                            "both are 0 or more")
+    check_at_least(name, "rtol", rtol, 0)
+    check_at_least(name, "atol", atol, 0)
     x, y = operands(name, x, y, "any")
     difference, size, ends = _difference(x, y)
     near = logical_and(less_equal(difference, size * rtol + atol), ends)

@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Any
 
+from ...arguments import check_number
 from ...core.dispatch import apply
 from ...core.op import Op, define, each
 from ...core.tensor import Tensor
@@ -33,8 +34,8 @@ def _activation(
                      each(vjp), onnx, why, passes=passes))
 
 
-def _call(op: Op, x: Any, **params: Any) -> Tensor:
-    return apply(op, prepare(op.name, (x,), "float"), params)
+def _call(op: Op, x: Any, takes: str = "real float", **params: Any) -> Tensor:
+    return apply(op, prepare(op.name, (x,), takes), params)
 
 
 # ---- gelu
@@ -73,7 +74,7 @@ silu_op = _activation("silu", lambda k, x: x / (1 + k.exp(-x)), _silu_vjp,
 
 def silu(x: Tensor) -> Tensor:
     """x * sigmoid(x), of the shape of `x`."""
-    return _call(silu_op, x)
+    return _call(silu_op, x, "float")
 
 
 # ---- softplus
@@ -95,7 +96,7 @@ leaky_relu_op = _activation(
 
 def leaky_relu(x: Tensor, alpha: float = 0.01) -> Tensor:
     """x where it is positive, else alpha * x; shape of `x`. alpha: default 0.01."""
-    return _call(leaky_relu_op, x, alpha=float(alpha))
+    return _call(leaky_relu_op, x, alpha=float(check_number("leaky_relu", "negative_slope", alpha)))
 
 
 elu_op = _activation(
@@ -105,7 +106,7 @@ elu_op = _activation(
 
 def elu(x: Tensor, alpha: float = 1.0) -> Tensor:
     """x where it is positive, else alpha * (exp(x) - 1); shape of `x`. alpha: default 1."""
-    return _call(elu_op, x, alpha=float(alpha))
+    return _call(elu_op, x, alpha=float(check_number("elu", "alpha", alpha)))
 
 
 # ---- mish

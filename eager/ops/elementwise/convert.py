@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from ...arguments import check_number
 from ...arrays import dtypes
 from ...core.tensor import Tensor, as_tensor
 from ..declare import alias, prepare
@@ -31,6 +32,10 @@ def nan_to_num(
         >>> fw.nan_to_num(fw.tensor([float("nan"), 1.0, float("inf")]), posinf=9.0)
         tensor([0., 1., 9.])
     """
+    check_number("nan_to_num", "nan", nan)
+    for name, number in (("posinf", posinf), ("neginf", neginf)):
+        if number is not None:
+            check_number("nan_to_num", name, number)
     x = as_tensor("nan_to_num", x)
     if x.dtype.kind == "c":
         return complex(*[nan_to_num(part, nan, posinf, neginf) for part in (real(x), imag(x))])

@@ -20,7 +20,7 @@ from .complex import conj_of, real
 __all__ = [
     "abs", "acos", "acosh", "add", "asin", "asinh", "astype", "atan", "atan2", "atanh",
     "bitwise_and", "bitwise_invert", "bitwise_left_shift", "bitwise_or", "bitwise_right_shift",
-    "bitwise_xor", "ceil", "clip", "copysign", "cos", "cosh", "divide", "equal", "erf", "exp",
+    "bitwise_xor", "ceil", "copysign", "cos", "cosh", "divide", "equal", "erf", "exp",
     "exp2", "expm1", "floor", "floor_divide", "greater", "greater_equal", "hypot", "isfinite",
     "isinf", "isnan", "less", "less_equal", "log", "log1p", "log2", "log10", "logaddexp",
     "logical_and", "logical_not", "logical_or", "logical_xor", "maximum", "minimum", "multiply",
@@ -459,38 +459,10 @@ def astype(x: Tensor, dtype: Any, /, *, copy: bool = True, device: Any = None) -
         tensor([-1,  2])
     """
     x, target = as_tensor("astype", x), dtypes.as_dtype(dtype)
-    if device is not None and devices.placed(device) != x.device:
+    if device is not None and devices.resolve_device(device) != x.device:
         if x.is_cuda:
-            return cast(transfer(x, devices.placed(device)), target)
-        return transfer(cast(x, target), devices.placed(device))
+            return cast(transfer(x, devices.resolve_device(device)), target)
+        return transfer(cast(x, target), devices.resolve_device(device))
     if x.dtype == target:
         return alias(x) if copy else x
     return cast(x, target)
-
-
-def clip(x: Tensor, /, min: Any = None, max: Any = None) -> Tensor:
-    """`x` limited to the range from `min` to `max`.
-
-    Args:
-        min, max: numbers or tensors that broadcast with `x`. Default None: no limit.
-
-    Raises:
-        DTypeError: `x` is complex.
-
-    Example:
-        >>> import fusewire as fw
-        >>> fw.tensor([-1.0, 0.5, 2.0]).clip(0, 1)
-        tensor([0. , 0.5, 1. ])
-    """
-    if min is None and max is None:
-        return alias(as_tensor("clip", x))
-    out = x if min is None else _bound(maximum, greater_equal, x, min)
-    return out if max is None else _bound(minimum, less_equal, out, max)
-
-
-def _bound(extreme: Any, inside: Any, x: Any, bound: Any) -> Tensor:
-    """The extreme of both, with all of the gradient for `x` where it is equal to the bound."""
-    out: Tensor = extreme(x, bound)
-    if isinstance(bound, Tensor) or out.dtype == dtypes.bfloat16:  # its scalars become tensors
-        return where(inside(x, bound), x, out)
-    return out

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from ...arguments import check_whole, names_itself
 from ...arrays import shapes
-from ...arrays.devices import placed
+from ...arrays.devices import resolve_device
 from ...core.tensor import Tensor, as_tensor
 from ...errors import DTypeError
 from ..create import full
@@ -19,6 +20,7 @@ from .search import nonzero
 __all__ = ["tril_indices", "triu_indices", "unravel_index"]
 
 
+@names_itself
 def tril_indices(n_rows: int, n_cols: int | None = None, /, *, k: int = 0, device: Any = None
                  ) -> tuple[Tensor, ...]:
     """The rows and the columns of the elements of a matrix that do not lie above diagonal `k`.
@@ -39,6 +41,7 @@ def tril_indices(n_rows: int, n_cols: int | None = None, /, *, k: int = 0, devic
     return nonzero(tril(_ones("tril_indices", n_rows, n_cols, device), k=k))
 
 
+@names_itself
 def triu_indices(n_rows: int, n_cols: int | None = None, /, *, k: int = 0, device: Any = None
                  ) -> tuple[Tensor, ...]:
     """The rows and the columns of the elements of a matrix that do not lie below diagonal `k`.
@@ -54,8 +57,9 @@ def triu_indices(n_rows: int, n_cols: int | None = None, /, *, k: int = 0, devic
 
 
 def _ones(name: str, n_rows: Any, n_cols: Any, device: Any) -> Tensor:
-    shape = shapes.sizes_of(name, (n_rows, n_rows if n_cols is None else n_cols))
-    return full(shape, True, device=placed(device))
+    shape = (check_whole(name, "n_rows", n_rows, 0),
+             check_whole(name, "n_cols", n_rows if n_cols is None else n_cols, 0))
+    return full(shape, True, device=resolve_device(device))
 
 
 def unravel_index(indices: Tensor, shape: Sequence[int]) -> tuple[Tensor, ...]:

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from ...arguments import names_itself
 from ...arrays import dtypes
 from ...arrays.shapes import TensorType, axis_of, broadcast, product
 from ...core.dispatch import apply
@@ -291,6 +292,7 @@ def scatter(
     return _scatter(x, indices, values, at, reduce)
 
 
+@names_itself
 def scatter_add(x: Tensor, axis: int, index: Tensor, src: Any) -> Tensor:
     """`x` with the values `src` added at `index` along `axis`: `scatter` with reduce="add".
 
@@ -327,6 +329,7 @@ def slices(name: str, x: Any, axis: int, index: Any) -> tuple[Tensor, int, Tenso
     return x, at, from_front(name, reshape(index, (-1,)), x.shape[at])
 
 
+@names_itself
 def index_add(x: Tensor, axis: int, index: Tensor, src: Tensor) -> Tensor:
     """`x` with slice i of `src` added to its slice index[i] along `axis`.
 
@@ -356,6 +359,7 @@ def index_add(x: Tensor, axis: int, index: Tensor, src: Tensor) -> Tensor:
     return x + add_at(broadcast_to(src, shape), index, x.shape[at], at)
 
 
+@names_itself
 def index_fill(x: Tensor, axis: int, index: Tensor, value: Any) -> Tensor:
     """`x` with the slices `index` along `axis` filled with `value`, a number or 0-d tensor.
 
@@ -384,6 +388,7 @@ def as_mask(name: str, mask: Any) -> Tensor:
     return mask
 
 
+@names_itself
 def masked_fill(x: Tensor, mask: Tensor, value: Any) -> Tensor:
     """`x` with `value`, a number or a tensor, where `mask` is True; shapes broadcast.
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from ...arguments import names_itself
 from ...arrays import dtypes
 from ...core.tensor import Tensor, as_tensor
 from ...errors import ArgumentError
@@ -18,6 +19,7 @@ __all__ = ["put", "scatter_reduce"]
 _SCATTERED = {"sum": "add", "mean": "add", "prod": "prod", "amax": "amax", "amin": "amin"}
 
 
+@names_itself
 def scatter_reduce(
     x: Tensor, axis: int, index: Tensor, src: Tensor, reduce: str, include_self: bool = True
 ) -> Tensor:
@@ -66,6 +68,7 @@ def _identity(reduce: str, dtype: Any) -> Any:
     return 1 if reduce == "prod" else 0
 
 
+@names_itself
 def put(x: Tensor, index: Tensor, source: Any, accumulate: bool = False) -> Tensor:
     """`x` with the values `source` at `index`, which counts elements in row-major order.
 

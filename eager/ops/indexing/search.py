@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from ...arguments import names_itself
 from ...arrays import dtypes
 from ...arrays.shapes import TensorType, axis_of
 from ...core.dispatch import apply
@@ -115,6 +116,7 @@ def ordered(name: str, x: Any) -> Tensor:
 
 
 # ---- elements that are not zero
+@names_itself
 def count_nonzero(x: Tensor, axis: Any = None, keepdims: bool = False) -> Tensor:
     """The number of elements along `axis` that are not 0, int64.
 
@@ -241,6 +243,7 @@ def searchsorted(x1: Tensor, x2: Any, side: str = "left", sorter: Tensor | None 
     return call(search_op, x1, values.detach(), right=side == "right")
 
 
+@names_itself
 def bucketize(x: Any, boundaries: Tensor, right: bool = False) -> Tensor:
     """For each element of `x`, the number of the bucket between sorted boundaries, int64.
 

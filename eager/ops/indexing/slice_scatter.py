@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from ...arrays.shapes import axis_of, slice_of_size, whole
+from ...arguments import check_whole, whole
+from ...arrays.shapes import axis_of, slice_of_size
 from ...core.tensor import Tensor, as_tensor
-from ...errors import ArgumentError, IndexingError, ShapeError
+from ...errors import IndexingError, ShapeError
 from ..shape.put_slice import put_slice
 from ..shape.view import expand_dims
 from .scatter import fitting
@@ -68,8 +69,10 @@ def slice_scatter(
     """
     x = as_tensor("slice_scatter", x)
     at = axis_of("slice_scatter", axis, x.ndim)
-    if whole(step) is None or step < 1:
-        raise ArgumentError(f"slice_scatter: step={step!r}", "a step is a whole number from 1 on")
+    check_whole("slice_scatter", "step", step, 1)
+    for name, limit in (("start", start), ("end", end)):
+        if limit is not None:
+            check_whole("slice_scatter", name, limit)
     first, _, count = slice_of_size(slice(start, end, step), x.shape[at])
     src = fitting("slice_scatter", x, src)
     _check_shape("slice_scatter", src, (*x.shape[:at], count, *x.shape[at + 1:]))

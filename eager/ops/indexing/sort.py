@@ -6,8 +6,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ...arguments import whole
 from ...arrays import dtypes
-from ...arrays.shapes import axis_of, whole
+from ...arrays.shapes import axis_of
 from ...core.dispatch import apply
 from ...core.op import Op, define, each
 from ...core.tensor import Tensor

@@ -20,8 +20,9 @@ from ...core.op import Op, define
 from ...core.tensor import Tensor
 from ...errors import DTypeError, ShapeError
 from ..create import ones
+from ..elementwise.clip import clip
 from ..elementwise.composite import composite
-from ..elementwise.pointwise import cast, clip, divide, equal, maximum, minimum, round, where
+from ..elementwise.pointwise import cast, divide, equal, maximum, minimum, round, where
 from ..products.contract import LETTERS, contract, contract_op
 from ..reduction.reduce import max as max_of
 from ..reduction.reduce import min as min_of

@@ -27,7 +27,7 @@ State = tuple[Tensor, ...]  # of each sequence: (h,), or (h, c) of an LSTM
 PARTS = ("y", "h", "c")  # of a layer: the h of every step, the last h, the last c of an LSTM
 
 
-class Weights(NamedTuple):
+class RecurrentWeights(NamedTuple):
     """The parameters of one direction of one layer; gates follow one another along axis 0."""
 
     w_ih: Tensor  # (gates * hidden, input)
@@ -73,14 +73,14 @@ KINDS = {"RNN_TANH": _simple(tanh), "RNN_RELU": _simple(relu),
 
 
 # ---- steps
-def of_inputs(kind: Kind, x: Tensor, w: Weights) -> Tensor:
+def of_inputs(kind: Kind, x: Tensor, w: RecurrentWeights) -> Tensor:
     """The part of the gates that inputs (n, input) give at every step: (n, gates * hidden)."""
     bias = w.b_ih if w.b_ih is None or w.b_hh is None or kind.apart else w.b_ih + w.b_hh
     out = matmul(x, transpose(w.w_ih, 0, 1))
     return out if bias is None else out + bias
 
 
-def stepper(kind: Kind, w: Weights) -> Callable[[Tensor, State], State]:
+def stepper(kind: Kind, w: RecurrentWeights) -> Callable[[Tensor, State], State]:
     """A function of the inputs' part of the gates and the state that returns the next state."""
     w_hh, bias = transpose(w.w_hh, 0, 1), w.b_hh if kind.apart else None
     w_hr = None if w.w_hr is None else transpose(w.w_hr, 0, 1)
@@ -96,7 +96,8 @@ def stepper(kind: Kind, w: Weights) -> Callable[[Tensor, State], State]:
 
 
 def stepwise(
-    kind: Kind, inputs: Tensor, sizes: Sequence[int], state: State, w: Weights, reverse: bool
+    kind: Kind, inputs: Tensor, sizes: Sequence[int], state: State, w: RecurrentWeights,
+    reverse: bool
 ) -> tuple[Tensor, State]:
     """The h of every step, packed, and each sequence's last state.
 
@@ -164,22 +165,23 @@ def beginning(kind: Kind, x: Tensor, r: Tensor, directions: int) -> State:
 
 
 # ---- a layer as one op, with all directions, and weights in the layout of ONNX
-def stored(kind: Kind, directions: Sequence[Weights]) -> list[Tensor]:
+def stored(kind: Kind, directions: Sequence[RecurrentWeights]) -> list[Tensor]:
     """W (directions, gates * hidden, input), R (.., hidden) and, if any, B (.., 2 * .. hidden)."""
     reordered = [[_reordered(x, kind.order) for x in w if x is not None] for w in directions]
     each = [[w, r, concat_same_dtype(bias, 0)] if bias else [w, r] for w, r, *bias in reordered]
     return [stack(parts) for parts in zip(*each)]
 
 
-def taken(kind: Kind, number: int, w: Tensor, r: Tensor, b: Tensor | None = None) -> Weights:
+def taken(kind: Kind, number: int, w: Tensor, r: Tensor,
+          b: Tensor | None = None) -> RecurrentWeights:
     """The weights of one direction from those that `stored` returned."""
     gates = [kind.order.index(k) for k in range(len(kind.order))]
     w_ih, w_hh = (_reordered(of_direction(x, number), gates) for x in (w, r))
     if b is None:
-        return Weights(w_ih, w_hh, None, None)
+        return RecurrentWeights(w_ih, w_hh, None, None)
     both, n = of_direction(b, number), w.shape[1]
     b_ih, b_hh = (_reordered(slice_axes(both, (k * n,), (1,), (n,)), gates) for k in range(2))
-    return Weights(w_ih, w_hh, b_ih, b_hh)
+    return RecurrentWeights(w_ih, w_hh, b_ih, b_hh)
 
 
 def _reordered(x: Tensor, gates: Sequence[int]) -> Tensor:
@@ -197,13 +199,13 @@ def of_direction(x: Tensor, number: int) -> Tensor:
     return reshape(slice_axes(x, (number, *[0] * len(rest)), (1,) * x.ndim, (1, *rest)), rest)
 
 
-def _layer(x: Tensor, w: Tensor, r: Tensor, *rest: Tensor, kind: str, ways: tuple[str, ...],
+def _layer(x: Tensor, w: Tensor, r: Tensor, *rest: Tensor, kind: str, directions: tuple[str, ...],
            bias: bool, part: str) -> Tensor:
     k, (steps, batch, features) = KINDS[kind], x.shape
     assert type(steps) is int, "an exporter has to refuse this"
     rows, results = reshape(x, (-1, features)), []
-    first = rest[bias:] or beginning(k, x, r, len(ways))
-    for number, direction in enumerate(ways):
+    first = rest[bias:] or beginning(k, x, r, len(directions))
+    for number, direction in enumerate(directions):
         weights = taken(k, number, w, r, *rest[:bias])
         start = tuple(of_direction(s, number) for s in first)
         out, last = stepwise(k, of_inputs(k, rows, weights), [batch] * steps, start, weights,
@@ -213,15 +215,15 @@ def _layer(x: Tensor, w: Tensor, r: Tensor, *rest: Tensor, kind: str, ways: tupl
 
 
 def _layer_type(x: TensorType, w: TensorType, r: TensorType, *rest: TensorType, kind: str,
-                ways: tuple[str, ...], bias: bool, part: str) -> TensorType:
-    last = (len(ways), x.shape[1], r.shape[2])
+                directions: tuple[str, ...], bias: bool, part: str) -> TensorType:
+    last = (len(directions), x.shape[1], r.shape[2])
     return TensorType((x.shape[0], *last) if part == "y" else last, x.dtype)
 
 
 layer_op: Op = composite("recurrent", _layer, _layer_type)
 
 
-def layer(kind: str, x: Tensor, weights: Sequence[Tensor], state: State, ways: tuple[str, ...]
+def layer(kind: str, x: Tensor, weights: Sequence[Tensor], state: State, directions: tuple[str, ...]
           ) -> tuple[Tensor, State]:
     """The h of every step (steps, directions, batch, hidden), and the last state.
 
@@ -229,8 +231,9 @@ def layer(kind: str, x: Tensor, weights: Sequence[Tensor], state: State, ways: t
         x: (steps, batch, input).
         weights: as `stored` returns them.
         state: tensors (directions, batch, hidden); none for zeros.
-        ways: "forward" or "reverse", for each direction.
+        directions: "forward" or "reverse", for each direction.
     """
-    y, *last = (call(layer_op, x, *weights, *state, kind=kind, ways=ways, bias=len(weights) == 3,
+    y, *last = (call(layer_op, x, *weights, *state, kind=kind, directions=directions,
+                     bias=len(weights) == 3,
                      part=part) for part in PARTS[:1 + KINDS[kind].states])
     return y, tuple(last)

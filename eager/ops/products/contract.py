@@ -8,8 +8,9 @@ from typing import Any
 
 import numpy as np
 
+from ...arguments import whole
 from ...arrays import cpu_kernels, device_kernels, dtypes
-from ...arrays.shapes import TensorType, axis_of, broadcast, product, whole
+from ...arrays.shapes import TensorType, axis_of, broadcast, product
 from ...core.dispatch import apply
 from ...core.op import Op, define, each
 from ...core.tensor import Tensor, as_tensor
@@ -21,7 +22,7 @@ from ..shape.view import expand_to, permute_dims
 __all__ = ["matmul", "tensordot", "vecdot"]
 
 LETTERS = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
-Product = Callable[[Any, Any], Any]  # of two arrays
+ProductFunction = Callable[[Any, Any], Any]  # of two arrays
 _MIN_SIDE = 4  # rows and columns of a product that uses its elements often
 _BYTES_PER_NS = 256  # bytes of elements that BLAS multiplies in a nanosecond
 
@@ -55,7 +56,7 @@ def _impl(xp: Any, x: Any, y: Any, spec: str) -> Any:
 
 
 @cache
-def _product(spec: str) -> Product:
+def _product(spec: str) -> ProductFunction:
     """A function of two arrays that computes `spec`, through BLAS where possible."""
     left, right, out = parts(spec)
     rows, columns = [c for c in out if c not in right], [c for c in out if c not in left]
@@ -72,7 +73,8 @@ def _product(spec: str) -> Product:
                      out)
 
 
-def _direct(left: str, right: str, batch: Any, rows: Any, columns: Any, summed: Any) -> Product:
+def _direct(left: str, right: str, batch: Any, rows: Any, columns: Any,
+            summed: Any) -> ProductFunction:
     """The product of (batches of) matrices and vectors, or of views with exchanged axes."""
     axes_x = _permutation(left, [*batch, *rows, *summed])
     axes_y = _permutation(right, [*batch, *summed, *columns])
@@ -89,7 +91,7 @@ def _direct(left: str, right: str, batch: Any, rows: Any, columns: Any, summed: 
     return lambda x, y: np.matmul(_view(x, axes_x), _view(y, axes_y))
 
 
-_DOTS: dict[tuple[bool, bool], Product] = {
+_DOTS: dict[tuple[bool, bool], ProductFunction] = {
     (False, False): lambda x, y: x.dot(y), (True, False): lambda x, y: x.T.dot(y),
     (False, True): lambda x, y: x.dot(y.T), (True, True): lambda x, y: x.T.dot(y.T)}
 
@@ -108,13 +110,13 @@ def _view(x: Any, axes: list[int] | None) -> Any:
     return x if axes is None else x.transpose(axes)
 
 
-def _permuted(product: Product, letters: list[str], out: str) -> Product:
+def _permuted(product: ProductFunction, letters: list[str], out: str) -> ProductFunction:
     """`product` with the axes `letters` of its result permuted to `out`."""
     axes = _permutation("".join(letters), [*out])
     return product if axes is None else lambda x, y: product(x, y).transpose(axes)
 
 
-def _outer(left: str, right: str, out: str) -> Product:
+def _outer(left: str, right: str, out: str) -> ProductFunction:
     """A product without a sum: elements are multiplied, along axes that one side may lack."""
     to_left, to_right = ([side.index(c) for c in out if c in side] for side in (left, right))
     at_left, at_right = (tuple(slice(None) if c in side else None for c in out)
@@ -122,7 +124,7 @@ def _outer(left: str, right: str, out: str) -> Product:
     return lambda x, y: x.transpose(to_left)[at_left] * y.transpose(to_right)[at_right]
 
 
-def _flattened(left: str, right: str, out: str, groups: list[list[str]]) -> Product:
+def _flattened(left: str, right: str, out: str, groups: list[list[str]]) -> ProductFunction:
     """A product that first joins the axes of each role, by copies if memory requires them."""
     batch, rows, columns, summed = groups
     to_left = [left.index(c) for c in (*batch, *rows, *summed)]

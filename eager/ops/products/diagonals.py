@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from ...arguments import check_whole
 from ...core.tensor import Tensor, as_tensor
 from ...errors import ShapeError
 from ..elementwise.pointwise import cast
@@ -59,6 +60,7 @@ def diag_embed(x: Tensor, offset: int = 0) -> Tensor:
         tensor([[3, 0],
                 [0, 4]])
     """
+    check_whole("diag_embed", "offset", offset)
     x = as_tensor("diag_embed", x)
     if x.ndim == 0:
         raise ShapeError("diag_embed: takes vectors (..., k), got a 0-d tensor",
@@ -79,6 +81,7 @@ def diagflat(x: Tensor, offset: int = 0) -> Tensor:
                 [0, 0, 2],
                 [0, 0, 0]])
     """
+    check_whole("diagflat", "offset", offset)
     return diagonal_matrix(reshape(as_tensor("diagflat", x), (-1,)), offset)
 
 
@@ -98,6 +101,7 @@ def diagonal_scatter(x: Tensor, src: Tensor, offset: int = 0) -> Tensor:
         tensor([[1., 0.],
                 [0., 2.]])
     """
+    check_whole("diagonal_scatter", "offset", offset)
     x, src = as_tensor("diagonal_scatter", x), as_tensor("diagonal_scatter", src)
     if x.ndim < 2:
         raise ShapeError(f"diagonal_scatter: needs matrices (..., m, n), got shape {x.shape}",

@@ -99,6 +99,8 @@ def _fit(product: str, left: tuple[Any, ...], right: tuple[Any, ...]) -> bool:
 @cache
 def _parse(spec: str, ndims: tuple[int, ...]) -> tuple[tuple[str, ...], str]:
     """The letters of each operand and of the result, with ellipses replaced by unused letters."""
+    if not isinstance(spec, str):
+        raise DTypeError(f"einsum: the spec is a string, not {spec!r:.80}", 'as in "ij,jk->ik"')
     inputs, arrow, out = spec.replace(" ", "").partition("->")
     names = inputs.split(",")
     for part in (*names, out):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from ...arguments import check_whole, names_itself
 from ...arrays.shapes import axis_of, broadcast
 from ...core.tensor import Tensor, as_tensor
 from ...errors import ShapeError
@@ -30,6 +31,7 @@ def diagonal(x: Tensor, offset: int = 0) -> Tensor:
         >>> fw.diagonal(fw.arange(6).reshape(2, 3), offset=1)
         tensor([1, 5])
     """
+    check_whole("diagonal", "offset", offset)
     x = as_tensor("diagonal", x)
     if x.ndim < 2:
         raise ShapeError(f"diagonal: needs matrices (..., m, n), got shape {x.shape}",
@@ -70,6 +72,7 @@ def diag(x: Tensor, offset: int = 0) -> Tensor:
         tensor([[1, 0],
                 [0, 2]])
     """
+    check_whole("diag", "offset", offset)
     x = as_tensor("diag", x)
     if x.ndim == 2:
         return diagonal(x, offset)
@@ -92,6 +95,7 @@ def diagonal_matrix(x: Tensor, offset: int = 0) -> Tensor:
 
 
 @in_float32
+@names_itself
 def trace(x: Tensor, offset: int = 0, dtype: Any = None) -> Tensor:
     """The sums of the diagonals of matrices: (..., m, n) -> (...).
 
@@ -107,6 +111,7 @@ def trace(x: Tensor, offset: int = 0, dtype: Any = None) -> Tensor:
         >>> fw.trace(fw.tensor([[1, 2], [3, 4]]))
         tensor(5)
     """
+    check_whole("trace", "offset", offset)
     return reduce.sum(diagonal(as_tensor("trace", x), offset), axis=-1, dtype=dtype)
 
 

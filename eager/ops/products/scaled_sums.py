@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from ...arguments import check_number, names_itself
 from ...arrays.shapes import broadcast
 from ...core.tensor import Tensor, as_tensor
 from ...errors import ShapeError
@@ -15,6 +16,7 @@ from .matrix import outer
 __all__ = ["addbmm", "addcdiv", "addcmul", "addmm", "addmv", "addr", "baddbmm"]
 
 
+@names_itself
 def addmm(x: Tensor, a: Tensor, b: Tensor, *, beta: Any = 1, alpha: Any = 1) -> Tensor:
     """beta * x + alpha * (a @ b), for matrices: (n, k), (k, m) -> (n, m).
 
@@ -37,6 +39,7 @@ def addmm(x: Tensor, a: Tensor, b: Tensor, *, beta: Any = 1, alpha: Any = 1) -> 
     return _scaled_sum("addmm", x, matmul(a, b), beta, alpha)
 
 
+@names_itself
 def addmv(x: Tensor, a: Tensor, v: Tensor, *, beta: Any = 1, alpha: Any = 1) -> Tensor:
     """beta * x + alpha * (a @ v), for a matrix and a vector: (n, k), (k,) -> (n,). See `addmm`.
 
@@ -49,6 +52,7 @@ def addmv(x: Tensor, a: Tensor, v: Tensor, *, beta: Any = 1, alpha: Any = 1) -> 
     return _scaled_sum("addmv", x, matmul(a, v), beta, alpha)
 
 
+@names_itself
 def addr(x: Tensor, u: Tensor, v: Tensor, *, beta: Any = 1, alpha: Any = 1) -> Tensor:
     """beta * x + alpha * outer(u, v), for vectors: (n,), (m,) -> (n, m). See `addmm`.
 
@@ -62,6 +66,7 @@ def addr(x: Tensor, u: Tensor, v: Tensor, *, beta: Any = 1, alpha: Any = 1) -> T
     return _scaled_sum("addr", x, outer(u, v), beta, alpha)
 
 
+@names_itself
 def baddbmm(x: Tensor, a: Tensor, b: Tensor, *, beta: Any = 1, alpha: Any = 1) -> Tensor:
     """beta * x + alpha * (a @ b), for batches: (l, n, k), (l, k, m) -> (l, n, m). See `addmm`.
 
@@ -75,6 +80,7 @@ def baddbmm(x: Tensor, a: Tensor, b: Tensor, *, beta: Any = 1, alpha: Any = 1) -
     return _scaled_sum("baddbmm", x, matmul(a, b), beta, alpha)
 
 
+@names_itself
 def addbmm(x: Tensor, a: Tensor, b: Tensor, *, beta: Any = 1, alpha: Any = 1) -> Tensor:
     """beta * x + alpha * the sum of the products of a batch: (l, n, k), (l, k, m) -> (n, m).
 
@@ -106,17 +112,23 @@ def _scaled_sum(name: str, x: Any, product: Tensor, beta: Any, alpha: Any) -> Te
     if broadcast(name, x.shape, product.shape) != product.shape:
         raise ShapeError(f"{name}: x {x.shape} does not broadcast to the product {product.shape}",
                          "the result has the shape of the product")
-    scaled = product if _is(alpha, 1) else multiply(product, alpha)
+    scaled = _times(name, product, "alpha", alpha)
     if _is(beta, 0):
         return scaled
-    return (expand_to(x, product.shape) if _is(beta, 1) else multiply(x, beta)) + scaled
+    return (expand_to(x, product.shape) if _is(beta, 1) else _times(name, x, "beta", beta)) + scaled
+
+
+def _times(name: str, x: Tensor, what: str, factor: Any) -> Tensor:
+    """x * factor, for a factor that is one number."""
+    return x if _is(factor, 1) else multiply(x, check_number(name, what, factor, real=False))
 
 
 def _is(factor: Any, number: int) -> bool:
-    return not isinstance(factor, Tensor) and bool(factor == number)
+    return not hasattr(factor, "shape") and bool(factor == number)
 
 
 # ---- elements
+@names_itself
 def addcmul(x: Tensor, a: Any, b: Any, *, value: Any = 1) -> Tensor:
     """x + value * a * b; shapes broadcast.
 
@@ -132,10 +144,10 @@ def addcmul(x: Tensor, a: Any, b: Any, *, value: Any = 1) -> Tensor:
         tensor([2.5, 5. ])
     """
     x = _beside("addcmul", x, a, b)
-    product = multiply(a, b)
-    return x + (product if _is(value, 1) else multiply(product, value))
+    return x + _times("addcmul", multiply(a, b), "value", value)
 
 
+@names_itself
 def addcdiv(x: Tensor, a: Any, b: Any, *, value: Any = 1) -> Tensor:
     """x + value * a / b; shapes broadcast.
 
@@ -151,8 +163,7 @@ def addcdiv(x: Tensor, a: Any, b: Any, *, value: Any = 1) -> Tensor:
         tensor([2. , 1.5])
     """
     x = _beside("addcdiv", x, a, b)
-    quotient = divide(a, b)
-    return x + (quotient if _is(value, 1) else multiply(quotient, value))
+    return x + _times("addcdiv", divide(a, b), "value", value)
 
 
 def _beside(name: str, x: Any, a: Any, b: Any) -> Tensor:

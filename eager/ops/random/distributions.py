@@ -14,16 +14,17 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from ... import interpreter
+from ...arguments import check_number, check_whole
 from ...arrays import dtypes
-from ...arrays.devices import placed
-from ...arrays.shapes import broadcast, sizes_of
+from ...arrays.devices import resolve_device
+from ...arrays.shapes import axis_of, broadcast
 from ...core.tape import MODE, no_grad
 from ...core.tensor import Tensor, as_tensor
-from ...errors import GradientError, ShapeError
-from ..create import full
+from ...errors import ArgumentError, DTypeError, GradientError, ShapeError
+from ..create import check_sizes, full
 from ..declare import cast, operand
 from ..elementwise.pointwise import (
-    clip,
     cos,
     exp,
     log,
@@ -41,7 +42,6 @@ from ..indexing.sort import argsort
 from ..reduction.reduce import sum as total
 from ..reduction.softmax import log_softmax
 from ..shape.view import expand_to, take
-from ..special.special import ndtr, ndtri
 from ..statistics.cumulative import cumulative_sum
 from .generator import Generator, float_dtype, rand, rand_like, randint, randn, randperm
 
@@ -50,16 +50,23 @@ __all__ = ["bernoulli", "multinomial", "normal"]
 _GAMMA_ROUNDS = 6  # each accepts at least 95 %, so that one number in 1e7 gets the fallback
 
 
+TINY = 2.0 ** -149  # the least positive float32
+
+
 class Draw:
     """The arguments of a call of a distribution: parameters, shape, dtypes, device, generator."""
 
     def __init__(self, name: str, parameters: tuple[Any, ...], size: Any, dtype: Any,
                  generator: Generator | None, device: Any) -> None:
-        operands = [operand(name, p) for p in parameters]
+        self.name = name
+        self.operands = operands = [operand(name, p) for p in parameters]
         tensor_devices = [p.device for p in operands if isinstance(p, Tensor)]
-        self.device = tensor_devices[0] if device is None and tensor_devices else placed(device)
+        self.device = tensor_devices[0] if device is None and tensor_devices \
+            else resolve_device(device)
         common: Any = None
         for p in operands:
+            if isinstance(p, Tensor) and dtypes.kind(p.dtype) == "c":
+                raise DTypeError(f"{name}: takes real parameters, not {p.dtype.name}")
             if isinstance(p, Tensor) and dtypes.kind(p.dtype) == "f":
                 common = p.dtype if common is None else dtypes.promote(common, p.dtype)
         self.dtype = float_dtype(name, common if dtype is None else dtype)
@@ -67,11 +74,28 @@ class Draw:
         self.parameters = [cast(p, self.work) if isinstance(p, Tensor) else
                            full((), p, self.work, self.device) for p in operands]
         shapes = [p.shape for p in self.parameters]
-        self.shape = broadcast(name, *shapes) if size is None else sizes_of(name, size)
+        self.shape = broadcast(name, *shapes) if size is None else check_sizes(size, name)
         if size is not None and broadcast(name, *shapes, self.shape) != self.shape:
             raise ShapeError(f"{name}: parameters of shapes {shapes} do not broadcast to the size "
                              f"{self.shape}", "omit size, or pass the common shape")
         self.generator = generator
+
+    def require(self, name: str, position: int, least: float = 0.0, most: float = math.inf
+                ) -> None:
+        """Raises an ArgumentError unless all numbers of a parameter lie in least ... most.
+
+        A trace does not check tensors, since a graph has no values.
+        """
+        x = self.operands[position]
+        if isinstance(x, Tensor):
+            x = x.detach()
+            fits = interpreter.in_use or bool(((x >= least) & (x <= most)).all())
+        else:
+            fits = least <= check_number(self.name, name, x) <= most
+        if not fits:
+            limit = "above 0" if least == TINY else f"at least {least:g}"
+            limit += "" if most == math.inf else f" and at most {most:g}"
+            raise ArgumentError(f"{self.name}: {name} must be {limit}")
 
     def even(self) -> Tensor:
         """Uniform numbers from [0, 1)."""
@@ -125,6 +149,7 @@ def normal(mean: Any = 0.0, std: Any = 1.0, size: Any = None, *, dtype: Any = No
     Raises:
         ShapeError: the parameters do not broadcast to `size`.
         DTypeError: `dtype` is not a real float.
+        ArgumentError: `std` holds a negative number.
 
     Example:
         >>> import fusewire as fw
@@ -132,6 +157,7 @@ def normal(mean: Any = 0.0, std: Any = 1.0, size: Any = None, *, dtype: Any = No
         (2, 3)
     """
     d = Draw("normal", (mean, std), size, dtype, generator, device)
+    d.require("std", 1)
     mean, std = d.parameters
     return d.result(mean + std * d.normal())
 
@@ -148,33 +174,9 @@ def log_normal(mean: Any = 0.0, std: Any = 1.0, size: Any = None, *, dtype: Any 
         True
     """
     d = Draw("log_normal", (mean, std), size, dtype, generator, device)
+    d.require("std", 1)
     mean, std = d.parameters
     return d.result(exp(mean + std * d.normal()))
-
-
-def truncated_normal(mean: Any = 0.0, std: Any = 1.0, low: Any = -2.0, high: Any = 2.0,
-                     size: Any = None, *, dtype: Any = None, generator: Generator | None = None,
-                     device: Any = None) -> Tensor:
-    """Normal random numbers, on the condition that they lie in the range from `low` to `high`.
-
-    The other parameters and errors are those of `normal`.
-
-    Args:
-        mean, std: of the normal distribution before truncation. Default 0 and 1.
-        low, high: limits of the numbers, not multiples of `std`. Default -2 and 2.
-
-    Example:
-        >>> import fusewire as fw
-        >>> bool((abs(fw.random.truncated_normal(size=(100,))) <= 2).all())
-        True
-    """
-    d = Draw("truncated_normal", (mean, std, low, high), size, dtype, generator, device)
-    mean, std, low, high = d.parameters
-    a, b = (low - mean) / std, (high - mean) / std
-    right = a > 0  # the mirror image is drawn, since differences near 1 lose digits
-    first, last = ndtr(where(right, -b, a)), ndtr(where(right, -a, b))
-    z = ndtri(first + d.even() * (last - first))
-    return d.result(clip(mean + std * where(right, -z, z), low, high))
 
 
 def exponential(scale: Any = 1.0, size: Any = None, *, dtype: Any = None,
@@ -189,6 +191,7 @@ def exponential(scale: Any = 1.0, size: Any = None, *, dtype: Any = None,
         (3,)
     """
     d = Draw("exponential", (scale,), size, dtype, generator, device)
+    d.require("scale", 0)
     return d.result(d.parameters[0] * _exponential(d))
 
 
@@ -208,6 +211,7 @@ def laplace(loc: Any = 0.0, scale: Any = 1.0, size: Any = None, *, dtype: Any = 
         (3,)
     """
     d = Draw("laplace", (loc, scale), size, dtype, generator, device)
+    d.require("scale", 1)
     loc, scale = d.parameters
     return d.result(loc + scale * (_exponential(d) - _exponential(d)))
 
@@ -224,6 +228,7 @@ def cauchy(loc: Any = 0.0, scale: Any = 1.0, size: Any = None, *, dtype: Any = N
         (3,)
     """
     d = Draw("cauchy", (loc, scale), size, dtype, generator, device)
+    d.require("scale", 1)
     loc, scale = d.parameters
     return d.result(loc + scale * tan((d.even() - 0.5) * math.pi))
 
@@ -240,6 +245,7 @@ def gumbel(loc: Any = 0.0, scale: Any = 1.0, size: Any = None, *, dtype: Any = N
         (3,)
     """
     d = Draw("gumbel", (loc, scale), size, dtype, generator, device)
+    d.require("scale", 1)
     loc, scale = d.parameters
     half_a_step = 2.0 ** (-54 if d.work == dtypes.float64 else -25)
     return d.result(loc - scale * log(-log1p(-maximum(d.even(), half_a_step))))
@@ -263,6 +269,7 @@ def bernoulli(p: Any, size: Any = None, *, dtype: Any = None, generator: Generat
         tensor([0., 1.])
     """
     d = Draw("bernoulli", (p,), size, None, generator, device)
+    d.require("p", 0, most=1.0)
     hit = d.even() < d.parameters[0]
     return cast(hit, d.dtype if dtype is None else dtypes.as_dtype(dtype))
 
@@ -285,6 +292,7 @@ def multinomial(probs: Tensor, num_samples: int, replacement: bool = False, *,
         >>> fw.multinomial(fw.tensor([0.0, 1.0, 0.0]), 2, replacement=True)
         tensor([1, 1])
     """
+    check_whole("multinomial", "num_samples", num_samples)
     probs = cast(as_tensor("multinomial", probs), dtypes.float64).detach()
     _check_weights(probs, num_samples, replacement)
     if replacement:
@@ -337,8 +345,8 @@ def choice(x: Any, size: Any = (), replace: bool = True, p: Any = None, *,
         >>> fw.random.choice(5, (5,), replace=False).sort()
         tensor([0, 1, 2, 3, 4])
     """
-    n = x if isinstance(x, int) else as_tensor("choice", x).shape[0]
-    sizes = sizes_of("choice", size)
+    n = check_whole("choice", "x", x, 0) if isinstance(x, int) else as_tensor("choice", x).shape[0]
+    sizes = check_sizes(size, "choice")
     count = math.prod(sizes)
     if not replace and count > n:
         raise ShapeError(f"choice: cannot draw {count} of {n} without replacement",
@@ -363,7 +371,8 @@ def shuffle(x: Tensor, axis: int = 0, *, generator: Generator | None = None) -> 
         tensor([1, 2, 3])
     """
     x = as_tensor("shuffle", x)
-    return take(x, randperm(x.shape[axis], generator, device=x.device), axis)
+    at = axis_of("shuffle", axis, x.ndim)
+    return take(x, randperm(x.shape[at], generator, device=x.device), at)
 
 
 # ---- gamma, and distributions built on it
@@ -382,6 +391,8 @@ def gamma(concentration: Any, scale: Any = 1.0, size: Any = None, *, dtype: Any 
         (3,)
     """
     d = Draw("gamma", (concentration, scale), size, dtype, generator, device)
+    d.require("concentration", 0)
+    d.require("scale", 1)
     return d.result(exp(_log_gamma("gamma", d, d.parameters[0])) * d.parameters[1])
 
 
@@ -400,6 +411,8 @@ def beta(a: Any, b: Any, size: Any = None, *, dtype: Any = None,
         (3,)
     """
     d = Draw("beta", (a, b), size, dtype, generator, device)
+    d.require("a", 0)
+    d.require("b", 1)
     x, y = (_log_gamma("beta", d, p) for p in d.parameters)
     return d.result(1 / (1 + exp(y - x)))
 
@@ -423,12 +436,14 @@ def dirichlet(concentration: Any, size: Any = None, *, dtype: Any = None,
         >>> fw.random.dirichlet(fw.ones(3), (2,)).shape
         (2, 3)
     """
-    parameter = as_tensor("dirichlet", concentration)
+    parameter = operand("dirichlet", concentration)
+    parameter = parameter if isinstance(parameter, Tensor) else full((), parameter)
     if parameter.ndim == 0:
         raise ShapeError("dirichlet: needs one concentration for each of the k numbers",
                          "pass a tensor (..., k)")
-    full_size = None if size is None else (*sizes_of("dirichlet", size), parameter.shape[-1])
+    full_size = None if size is None else (*check_sizes(size, "dirichlet"), parameter.shape[-1])
     d = Draw("dirichlet", (parameter,), full_size, dtype, generator, device)
+    d.require("concentration", 0)
     return d.result(exp(log_softmax(_log_gamma("dirichlet", d, d.parameters[0]), -1)))
 
 
@@ -448,6 +463,8 @@ def student_t(df: Any, loc: Any = 0.0, scale: Any = 1.0, size: Any = None, *, dt
         (2,)
     """
     d = Draw("student_t", (df, loc, scale), size, dtype, generator, device)
+    d.require("df", 0, TINY)
+    d.require("scale", 2)
     df, loc, scale = d.parameters
     spread = exp(_log_gamma("student_t", d, df * 0.5)) * 2 / df
     return d.result(loc + scale * d.normal() * rsqrt(spread))

@@ -16,14 +16,22 @@ from typing import Any
 import numpy as np
 
 from ... import interpreter
+from ...arguments import (
+    check_at_least,
+    check_fraction,
+    check_number,
+    check_whole,
+    names_itself,
+    whole,
+)
 from ...arrays import dtypes
-from ...arrays.devices import CPU, placed
+from ...arrays.devices import CPU, resolve_device
 from ...arrays.memory import is_whole
 from ...core.dispatch import apply, replace
 from ...core.tape import with_tape
-from ...core.tensor import Tensor
+from ...core.tensor import Tensor, as_tensor
 from ...errors import DTypeError, ShapeError
-from ..create import _shape
+from ..create import check_sizes
 from ..declare import cast
 from ..indexing.sort import argsort
 from ..transfer import transfer
@@ -57,16 +65,18 @@ class Generator:
     """
 
     def __init__(self, seed: int = 0, device: Any = None) -> None:
-        self.device = placed(device)
+        self.device = resolve_device(device)
         self.state = Tensor(np.array([0, 0], np.int64))
         self.manual_seed(seed)
 
     def manual_seed(self, seed: int) -> Generator:
         """This generator, reset to the start of the stream of `seed`."""
-        if isinstance(seed, float) or not hasattr(seed, "__index__"):
-            raise DTypeError(f"manual_seed: a seed is a whole number, not {seed!r:.80}",
+        number = int(seed) if isinstance(seed, bool) else whole(seed)
+        if number is None:
+            raise DTypeError(f"Generator.manual_seed: a seed is a whole number, not {seed!r:.80}",
                              "any int is taken, by its lowest 64 bits")
-        fresh = interpreter.source(Tensor(np.array([signed(operator.index(seed)), 0], np.int64)))
+        fresh = interpreter.note_constant(
+            Tensor(np.array([signed(operator.index(number)), 0], np.int64)))
         replace(self.state, fresh)
         return self
 
@@ -130,7 +140,8 @@ class Generator:
 
 
 def _one_step() -> Tensor:
-    return interpreter.source(Tensor(np.array([0, 1], np.int64)))  # type: ignore[no-any-return]
+    state = Tensor(np.array([0, 1], np.int64))
+    return interpreter.note_constant(state)  # type: ignore[no-any-return]
 
 
 default_generator = Generator(int.from_bytes(os.urandom(4), "little"))
@@ -251,9 +262,11 @@ def drawn_from(generator: Generator | None, device: Any) -> Tensor:
 
     A generator of a GPU draws the numbers of the CPU, on the GPU.
     """
+    if not isinstance(generator, (Generator, type(None))):
+        raise DTypeError(f"a generator is a fw.Generator or None, not {generator!r:.80}")
     owner = generator or default()
     state = owner.next()
-    target = owner.device if device is None and owner.device != CPU else placed(device)
+    target = owner.device if device is None and owner.device != CPU else resolve_device(device)
     return state if target == CPU else transfer(state, target)
 
 
@@ -277,7 +290,7 @@ def rand(*shape: Any, dtype: Any = None, generator: Generator | None = None,
         >>> x.shape, bool((x >= 0).all()), bool((x < 1).all())
         ((2, 3), True, True)
     """
-    sizes = _shape(shape[0] if len(shape) == 1 else shape, "rand")
+    sizes = check_sizes(shape[0] if len(shape) == 1 else shape, "rand")
     state = drawn_from(generator, device)
     return apply(uniform_op, (state,), {"shape": sizes, "dtype": float_dtype("rand", dtype)})
 
@@ -307,6 +320,7 @@ def float_dtype(name: str, dtype: Any) -> Any:
     return chosen
 
 
+@names_itself
 def rand_like(x: Tensor, dtype: Any = None, generator: Generator | None = None,
               device: Any = None) -> Tensor:
     """Uniform random numbers from [0, 1), of the shape of `x`.
@@ -324,6 +338,7 @@ def rand_like(x: Tensor, dtype: Any = None, generator: Generator | None = None,
         >>> fw.rand_like(fw.zeros(2, 3)).shape
         (2, 3)
     """
+    x = as_tensor("rand_like", x)
     return rand(x.shape, dtype=dtype or x.dtype, generator=generator, device=device or x.device)
 
 
@@ -338,7 +353,7 @@ def randn(*shape: Any, dtype: Any = None, generator: Generator | None = None,
         >>> fw.randn(2, 3).shape
         (2, 3)
     """
-    sizes = _shape(shape[0] if len(shape) == 1 else shape, "randn")
+    sizes = check_sizes(shape[0] if len(shape) == 1 else shape, "randn")
     chosen = float_dtype("randn", dtype)
     drawn = dtypes.float64 if chosen == dtypes.float64 else dtypes.float32
     u, v = (rand(sizes, dtype=drawn, generator=generator, device=device) for _ in range(2))
@@ -346,6 +361,7 @@ def randn(*shape: Any, dtype: Any = None, generator: Generator | None = None,
     return cast(radius * (v * (2 * np.pi)).cos(), chosen)
 
 
+@names_itself
 def randn_like(x: Tensor, dtype: Any = None, generator: Generator | None = None,
                device: Any = None) -> Tensor:
     """Standard normal random numbers of the shape of `x`; the parameters are those of `rand_like`.
@@ -355,6 +371,7 @@ def randn_like(x: Tensor, dtype: Any = None, generator: Generator | None = None,
         >>> fw.randn_like(fw.zeros(2, 3)).shape
         (2, 3)
     """
+    x = as_tensor("randn_like", x)
     return randn(x.shape, dtype=dtype or x.dtype, generator=generator, device=device or x.device)
 
 
@@ -379,9 +396,8 @@ def randint(low: int, high: int | None = None, size: Any = (), generator: Genera
         >>> bool((fw.randint(1, 7, (100,)) <= 6).all())
         True
     """
-    if high is None:
-        low, high = 0, low
-    low, high = operator.index(low), operator.index(high)
+    low = check_whole("randint", "low", low)
+    low, high = (0, low) if high is None else (low, check_whole("randint", "high", high))
     if not low < high:
         raise ShapeError(f"randint: there are no whole numbers from {low} to below {high}",
                          "give the lower limit first; the upper one is left out")
@@ -394,10 +410,11 @@ def randint(low: int, high: int | None = None, size: Any = (), generator: Genera
         raise DTypeError(f"randint: {chosen.name} does not hold all of {low} to {high - 1}",
                          f"it goes from {limits.min} to {limits.max}")
     state = drawn_from(generator, device)
-    return apply(randint_op, (state,), {"shape": _shape(size, "randint"), "dtype": chosen,
+    return apply(randint_op, (state,), {"shape": check_sizes(size, "randint"), "dtype": chosen,
                                         "low": low, "count": high - low})
 
 
+@names_itself
 def randint_like(x: Tensor, low: int, high: int | None = None, dtype: Any = None,
                  generator: Generator | None = None) -> Tensor:
     """Uniform random integers from low to high - 1, of the shape of `x`.
@@ -409,10 +426,12 @@ def randint_like(x: Tensor, low: int, high: int | None = None, dtype: Any = None
         >>> fw.randint_like(fw.zeros(2, 3), 10).shape
         (2, 3)
     """
+    x = as_tensor("randint_like", x)
     own_dtype = x.dtype if x.dtype.kind in "iu" else None
     return randint(low, high, x.shape, generator, dtype or own_dtype, x.device)
 
 
+@names_itself
 def randperm(n: int, generator: Generator | None = None, dtype: Any = None, device: Any = None
              ) -> Tensor:
     """The integers from 0 to n - 1 in random order, as a vector.
@@ -428,6 +447,7 @@ def randperm(n: int, generator: Generator | None = None, dtype: Any = None, devi
         >>> fw.randperm(5).sort()
         tensor([0, 1, 2, 3, 4])
     """
+    check_whole("randperm", "n", n, 0)
     draws = rand(n, dtype=dtypes.float64, generator=generator, device=device)
     return cast(argsort(draws), dtypes.as_dtype(dtypes.DEFAULT_INT if dtype is None else dtype))
 
@@ -443,6 +463,7 @@ def uniform_(self: Tensor, low: float = 0.0, high: float = 1.0, *,
         >>> bool((x >= 2).all()), bool((x <= 3).all())
         (True, True)
     """
+    check_number("uniform_", "low", low), check_number("uniform_", "high", high)
     return replace(self, scaled(rand_like(self, generator=generator), high - low, low))
 
 
@@ -455,6 +476,7 @@ def normal_(self: Tensor, mean: float = 0.0, std: float = 1.0, *,
         >>> fw.zeros(2, 3).normal_().shape
         (2, 3)
     """
+    check_number("normal_", "mean", mean), check_at_least("normal_", "std", std, 0)
     return replace(self, scaled(randn_like(self, generator=generator), std, mean))
 
 
@@ -466,5 +488,6 @@ def bernoulli_(self: Tensor, p: float = 0.5, *, generator: Generator | None = No
         >>> fw.zeros(3).bernoulli_(1.0)
         tensor([1., 1., 1.])
     """
+    check_fraction("bernoulli_", "p", p)
     drawn = rand(self.shape, generator=generator, device=self.device)
     return replace(self, cast(drawn < p, self.dtype))

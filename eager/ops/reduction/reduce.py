@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ... import interpreter
+from ...arguments import check_number
 from ...arrays import cpu_kernels, dtypes, sums
 from ...arrays.shapes import TensorType, axes_of, product, reduced
 from ...core import dispatch
@@ -339,6 +340,7 @@ def var(x: Tensor, axis: Axis = None, correction: float = 0.0, keepdims: bool = 
         >>> fw.tensor([1.0, 3.0]).var(), fw.tensor([1.0, 3.0]).var(correction=1)
         (tensor(1.), tensor(2.))
     """
+    check_number("var", "correction", correction)
     x = floating("var", x)
     return cast(_variance("var", x, axis, correction, keepdims), dtypes.real_of(x.dtype))
 
@@ -362,6 +364,7 @@ def std(x: Tensor, axis: Axis = None, correction: float = 0.0, keepdims: bool = 
         >>> fw.tensor([1.0, 3.0]).std()
         tensor(1.)
     """
+    check_number("std", "correction", correction)
     x = floating("std", x)
     return cast(root(_variance("std", x, axis, correction, keepdims)), dtypes.real_of(x.dtype))
 

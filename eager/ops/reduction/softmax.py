@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ...arguments import names_itself
 from ...arrays.shapes import axis_of
 from ...core.op import Op, each
 from ...core.tensor import Tensor
@@ -70,6 +71,7 @@ def _along(op: Op, x: Tensor, axis: int) -> Tensor:
     return call(op, x, axis=at) if x.shape[at] else alias(x)  # an empty axis has no maximum
 
 
+@names_itself
 def logsumexp(x: Tensor, axis: int = -1, keepdims: bool = False) -> Tensor:
     """log(sum(exp(x))) along `axis`. Large values do not overflow.
 

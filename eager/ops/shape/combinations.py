@@ -6,8 +6,9 @@ import itertools
 
 import numpy as np
 
+from ...arguments import check_whole
 from ...core.tensor import Tensor, as_tensor, tensor
-from ...errors import ArgumentError, ShapeError
+from ...errors import ShapeError
 from .grid import meshgrid
 from .join import alike, stack
 from .view import reshape, take
@@ -50,7 +51,7 @@ def combinations(x: Tensor, r: int = 2, with_replacement: bool = False) -> Tenso
 
     Raises:
         ShapeError: `x` is no vector.
-        ArgumentError: `r` is negative.
+        ArgumentError: `r` is negative or a fraction.
 
     Example:
         >>> import fusewire as fw
@@ -62,8 +63,7 @@ def combinations(x: Tensor, r: int = 2, with_replacement: bool = False) -> Tenso
     x = as_tensor("combinations", x)
     if x.ndim != 1:
         raise ShapeError(f"combinations: takes a vector, got shape {x.shape}", "x.flatten() is one")
-    if r < 0:
-        raise ArgumentError(f"combinations: r={r} elements", "r is 0 or more")
+    r = check_whole("combinations", "r", r, 0)
     choose = itertools.combinations_with_replacement if with_replacement \
         else itertools.combinations
     choices = list(choose(range(x.shape[0]), r))

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from ...arguments import check_number, check_whole, names_itself, whole
 from ...arrays import dtypes
-from ...arrays.devices import placed
-from ...arrays.shapes import whole
+from ...arrays.devices import resolve_device
 from ...core.tensor import Tensor, as_tensor
 from ...errors import DTypeError, ShapeError
 from ..create import iota
@@ -18,6 +18,7 @@ from .view import broadcast_to, reshape
 __all__ = ["eye", "linspace", "logspace", "meshgrid", "tril", "triu"]
 
 
+@names_itself
 def linspace(
     start: Any, stop: Any, /, num: int, *, dtype: Any = None, device: Any = None,
     endpoint: bool = True,
@@ -40,7 +41,7 @@ def linspace(
         >>> fw.linspace(0, 1, 5), fw.linspace(0, 1, 5, endpoint=False)
         (tensor([0.  , 0.25, 0.5 , 0.75, 1.  ]), tensor([0. , 0.2, 0.4, 0.6, 0.8]))
     """
-    device_name = placed(device)
+    device_name = resolve_device(device)
     start, stop = (v.item() if hasattr(v, "item") else v for v in (start, stop))
     parts = "c" in (dtypes.of_scalar(start).kind, dtypes.of_scalar(stop).kind)
     default = dtypes.complex64 if parts else dtypes.float32
@@ -59,6 +60,7 @@ def linspace(
                         _steps(start.imag, stop.imag, count, endpoint, device_name)), chosen)
 
 
+@names_itself
 def logspace(
     start: Any, stop: Any, /, num: int, *, base: float = 10.0, dtype: Any = None,
     device: Any = None, endpoint: bool = True,
@@ -73,6 +75,7 @@ def logspace(
         >>> fw.logspace(0, 2, 3)
         tensor([  1.,  10., 100.])
     """
+    check_number("logspace", "base", base, real=False)
     ends = [dtypes.of_scalar(v.item() if hasattr(v, "item") else v).kind for v in (start, stop)]
     parts = "c" in ends
     chosen = dtypes.as_dtype(dtype or (dtypes.complex64 if parts else dtypes.float32))
@@ -109,9 +112,11 @@ def eye(
         tensor([[0., 1., 0.],
                 [0., 0., 1.]])
     """
+    check_whole("eye", "n_rows", n_rows, 0)
+    check_whole("eye", "n_cols", 0 if n_cols is None else n_cols, 0)
     shape = (n_rows, n_rows if n_cols is None else n_cols)
     chosen = dtypes.DEFAULT_FLOAT if dtype is None else dtypes.as_dtype(dtype)
-    return cast(equal(_diagonals(shape, placed(device)), _bounded(k)), chosen)
+    return cast(equal(_diagonals(shape, resolve_device(device)), _bounded("eye", k)), chosen)
 
 
 def tril(x: Tensor, /, *, k: int = 0) -> Tensor:
@@ -131,7 +136,7 @@ def tril(x: Tensor, /, *, k: int = 0) -> Tensor:
                 [1., 1.]])
     """
     x, diagonals = _matrices("tril", x)
-    return where(less_equal(diagonals, _bounded(k)), x, False)
+    return where(less_equal(diagonals, _bounded("tril", k)), x, False)
 
 
 def triu(x: Tensor, /, *, k: int = 0) -> Tensor:
@@ -151,7 +156,7 @@ def triu(x: Tensor, /, *, k: int = 0) -> Tensor:
                 [0., 1.]])
     """
     x, diagonals = _matrices("triu", x)
-    return where(greater_equal(diagonals, _bounded(k)), x, False)
+    return where(greater_equal(diagonals, _bounded("triu", k)), x, False)
 
 
 def _diagonals(shape: tuple[Any, Any], device: str) -> Tensor:
@@ -159,9 +164,9 @@ def _diagonals(shape: tuple[Any, Any], device: str) -> Tensor:
     return iota(shape, 1, device=device) - iota(shape, 0, device=device)
 
 
-def _bounded(k: int) -> int:
+def _bounded(name: str, k: int) -> int:
     """`k` limited to int64; no matrix has that many diagonals."""
-    return max(-2 ** 62, min(k, 2 ** 62))
+    return max(-2 ** 62, min(check_whole(name, "k", k), 2 ** 62))  # type: ignore[no-any-return]
 
 
 def _matrices(name: str, x: Any) -> tuple[Tensor, Tensor]:

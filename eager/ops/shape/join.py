@@ -8,8 +8,9 @@ from functools import reduce
 from itertools import accumulate, pairwise
 from typing import Any
 
+from ...arguments import check_whole, names_itself, whole
 from ...arrays.dtypes import promote
-from ...arrays.shapes import axis_of, same, whole
+from ...arrays.shapes import axis_of, listed, same
 from ...core.tensor import Tensor, as_tensor
 from ...core.views import view_of
 from ...errors import ShapeError
@@ -193,6 +194,7 @@ def _between(x: Tensor, limits: Sequence[Any], axis: int) -> tuple[Tensor, ...]:
     return tuple(parts)
 
 
+@names_itself
 def split(x: Tensor, sizes: int | Sequence[int], axis: int = 0) -> tuple[Tensor, ...]:
     """Slices of `x` along `axis`, as a tuple.
 
@@ -215,13 +217,14 @@ def split(x: Tensor, sizes: int | Sequence[int], axis: int = 0) -> tuple[Tensor,
         if size < 1:
             raise ShapeError(f"split: a size of {size}", "sizes of parts are positive")
         return _between(x, [*range(0, n, size), n] if n else [0, 0], at)
-    counts = [whole(s) for s in sizes]  # type: ignore[union-attr]
+    counts = [whole(s) for s in listed("split", sizes)]
     if None in counts or any(s < 0 for s in counts) or builtins.sum(counts) != n:
         raise ShapeError(f"split: sizes {sizes!r} do not make up axis {at} of shape {x.shape}",
                          f"they are whole numbers that add up to {n}; tensor_split takes indices")
     return _between(x, list(accumulate(counts, initial=0)), at)
 
 
+@names_itself
 def tensor_split(x: Tensor, parts: int | Sequence[int], axis: int = 0) -> tuple[Tensor, ...]:
     """Slices of `x` along `axis`, as a tuple: a number of them, or cut at given indices.
 
@@ -242,13 +245,15 @@ def tensor_split(x: Tensor, parts: int | Sequence[int], axis: int = 0) -> tuple[
     at = axis_of("tensor_split", axis, x.ndim)
     n, count = x.shape[at], whole(parts)
     if count is None:
-        positions = [slice(p, None).indices(n)[0] for p in parts]  # type: ignore[union-attr]
+        positions = [slice(check_whole("tensor_split", "parts", p), None).indices(n)[0]
+                     for p in listed("tensor_split", parts)]
         return _between(x, [0, *positions, n], at)
     if count < 1:
         raise ShapeError(f"tensor_split: {count} parts", "ask for one part or more")
     return _between(x, [i * (n // count) + min(i, n % count) for i in range(count + 1)], at)
 
 
+@names_itself
 def hsplit(x: Tensor, parts: int | Sequence[int]) -> tuple[Tensor, ...]:
     """Slices of `x` along axis 1, or axis 0 of a vector: a number of equal ones, or cut at indices.
 
@@ -264,6 +269,7 @@ def hsplit(x: Tensor, parts: int | Sequence[int]) -> tuple[Tensor, ...]:
     return _equal_parts("hsplit", x, parts, 1 if x.ndim > 1 else 0)
 
 
+@names_itself
 def dsplit(x: Tensor, parts: int | Sequence[int]) -> tuple[Tensor, ...]:
     """Slices of `x` along axis 2: a number of equal ones, or cut at given indices.
 
@@ -307,6 +313,7 @@ def chunk(x: Tensor, parts: int, axis: int = 0) -> tuple[Tensor, ...]:
     return split(x, max(-(-x.shape[at] // parts), 1), at)
 
 
+@names_itself
 def vsplit(x: Tensor, parts: int | Sequence[int]) -> tuple[Tensor, ...]:
     """Slices of `x` along the first axis, as a tuple; `parts` as for `tensor_split`.
 
@@ -322,8 +329,4 @@ def vsplit(x: Tensor, parts: int | Sequence[int]) -> tuple[Tensor, ...]:
     if x.ndim < 2:
         raise ShapeError(f"vsplit: takes two axes or more, got shape {x.shape}",
                          "fw.tensor_split takes vectors")
-    count = whole(parts)
-    if count and x.shape[0] % count:
-        raise ShapeError(f"vsplit: {count} parts do not divide the {x.shape[0]} rows of shape "
-                         f"{x.shape}", "fw.tensor_split makes parts of different sizes")
-    return tensor_split(x, parts)
+    return _equal_parts("vsplit", x, parts, 0)

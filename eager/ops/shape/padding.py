@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from ...arrays.shapes import whole
+from ...arguments import check_whole, whole
+from ...arrays.shapes import listed
 from ...core.tensor import Tensor, as_tensor
 from ...errors import ArgumentError, ShapeError
 from ..elementwise.pointwise import alias
@@ -75,18 +76,23 @@ def pad(x: Tensor, width: Any, mode: str = "constant", value: Any = 0) -> Tensor
 
 def _widths(x: Tensor, width: Any) -> list[tuple[int, int]]:
     if whole(width) is not None:
-        return [(whole(width), whole(width))] * x.ndim
-    pairs = list(width)
+        return [(check_whole("pad", "width", width, 0),) * 2] * x.ndim  # type: ignore[list-item]
+    pairs = list(listed("pad", width))
     if pairs and all(whole(w) is not None for w in pairs):
         pairs = [pairs] * x.ndim
     if len(pairs) == 1:
         pairs = pairs * x.ndim
-    bad = len(pairs) != x.ndim or any(len(w) != 2 or min(w) < 0 for w in pairs)
+    bad = len(pairs) != x.ndim or any(len(w) != 2 or min(w) < 0 for w in map(_pair, pairs))
     if bad:
         raise ShapeError(f"pad: needs (before, after), not negative, for each of the {x.ndim} axes "
                          f"of shape {x.shape}, got {width!r}",
                          "as in pad(x, [(0, 0), (1, 1)]); slices take elements away")
-    return [(whole(a), whole(b)) for a, b in pairs]
+    return [(a, b) for a, b in map(_pair, pairs)]
+
+
+def _pair(width: Any) -> tuple[int, ...]:
+    """The numbers of elements to add to an axis, as ints."""
+    return tuple(check_whole("pad", "width", w) for w in listed("pad", width))
 
 
 def picked(x: Tensor, axis: int, indices: Sequence[int]) -> Tensor:

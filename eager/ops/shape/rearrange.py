@@ -7,8 +7,9 @@ from typing import Any
 
 import numpy as np
 
+from ...arguments import names_itself, whole
 from ...arrays import shapes
-from ...arrays.shapes import axis_of, whole
+from ...arrays.shapes import axis_of
 from ...core.dispatch import apply
 from ...core.tensor import Tensor, as_tensor
 from ...errors import ArgumentError, DTypeError, ShapeError
@@ -215,6 +216,7 @@ def tile(x: Tensor, repetitions: Sequence[int]) -> Tensor:
     return reshape(broadcast_to(apart, pairs), tuple(t * n for t, n in zip(times, sizes)))
 
 
+@names_itself
 def unflatten(x: Tensor, axis: int, sizes: Sequence[int]) -> Tensor:
     """`x` with `axis` split into axes of `sizes`; `flatten` is the inverse.
 

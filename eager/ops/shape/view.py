@@ -441,7 +441,7 @@ def take(x: Tensor, indices: Tensor, /, axis: int | None = None) -> Tensor:
     if axis is None and x.ndim > 1:
         raise ShapeError(f"take: needs an axis of the shape {x.shape}",
                          "as in take(x, indices, axis=0)")
-    at = axis_of("take", axis or 0, x.ndim)
+    at = axis_of("take", 0 if axis is None else axis, x.ndim)
     return apply(take_op, (x, from_front("take", indices, x.shape[at])), {"axis": at})
 
 

@@ -10,12 +10,13 @@ from typing import Any
 
 import numpy as np
 
+from ...arguments import check_whole, names_itself
 from ...arrays import cpu_kernels
 from ...arrays.shapes import TensorType, broadcast
 from ...core.dispatch import apply
 from ...core.op import Op, define, each
 from ...core.tensor import Tensor
-from ...errors import GradientError, ShapeError
+from ...errors import GradientError
 from .. import batching
 from ..create import full
 from ..declare import prepare, result_rule
@@ -167,6 +168,7 @@ polygamma_op = define(Op("polygamma", "pointwise", result_rule("polygamma", "sam
                          _polygamma, each(_polygamma_vjp)))
 
 
+@names_itself
 def polygamma(n: int, x: Tensor) -> Tensor:
     """The n-th derivative of `digamma` at `x`, of the shape of `x`.
 
@@ -174,16 +176,14 @@ def polygamma(n: int, x: Tensor) -> Tensor:
         n: a whole number of 0 or more.
 
     Raises:
-        ShapeError: `n` is negative or no int.
+        ArgumentError: `n` is negative or no int.
 
     Example:
         >>> import fusewire as fw
         >>> fw.polygamma(1, fw.tensor([1.0]))
         tensor([1.644934])
     """
-    if type(n) is not int or n < 0:
-        raise ShapeError(f"polygamma: the order is a whole number from 0 on, not {n!r}",
-                         "the order comes first: polygamma(1, x)")
+    check_whole("polygamma", "n", n, 0)
     if n == 0:
         return digamma(x)
     return apply(polygamma_op, prepare("polygamma", (x,), "real float"), {"n": n})
@@ -397,6 +397,7 @@ def gammainc(a: Any, x: Any) -> Tensor:
     return _gammainc(a, x, False)
 
 
+@names_itself
 def gammaincc(a: Any, x: Any) -> Tensor:
     """1 - gammainc(a, x), accurate also where it is small; shapes broadcast. See `gammainc`.
 
@@ -415,6 +416,7 @@ def _gammainc(a: Any, x: Any, upper: bool) -> Tensor:
 
 
 # ---- sums of lgamma
+@names_itself
 def betaln(a: Tensor, b: Tensor) -> Tensor:
     """The logarithm of the beta function, lgamma(a) + lgamma(b) - lgamma(a + b); shapes broadcast.
 
@@ -426,20 +428,19 @@ def betaln(a: Tensor, b: Tensor) -> Tensor:
     return lgamma(a) + lgamma(b) - lgamma(a + b)
 
 
+@names_itself
 def multigammaln(a: Tensor, p: int) -> Tensor:
     """The logarithm of the multivariate gamma function of dimension `p`, of the shape of `a`.
 
     Raises:
-        ShapeError: `p` is not a whole number of 1 or more.
+        ArgumentError: `p` is not a whole number of 1 or more.
 
     Example:
         >>> import fusewire as fw
         >>> fw.special.multigammaln(fw.tensor(2.0), 2)
         tensor(0.45158267)
     """
-    if type(p) is not int or p < 1:
-        raise ShapeError(f"multigammaln: p is a whole number from 1 on, not {p!r}",
-                         "p is the number of variables, the size of a matrix")
+    check_whole("multigammaln", "p", p, 1)
     total = lgamma(a) + p * (p - 1) / 4 * math.log(math.pi)
     for j in range(1, p):
         total = total + lgamma(a - j / 2)

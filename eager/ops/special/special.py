@@ -13,11 +13,12 @@ from typing import Any
 
 import numpy as np
 
+from ...arguments import check_number, names_itself
 from ...arrays.cpu_kernels import ERFC_P, ERFC_Q, TAIL_P, TAIL_Q
 from ...core.dispatch import apply
 from ...core.op import Op, define, each
 from ...core.tensor import Tensor
-from ...errors import DTypeError
+from ...errors import ArgumentError
 from ..declare import in_float32, pointwise, prepare, result_rule
 from ..elementwise.pointwise import exp, log, log1p, where
 
@@ -267,6 +268,7 @@ def _bessel(x: Any, order: int, scaled: bool) -> Tensor:
                  {"order": order, "scaled": scaled})
 
 
+@names_itself
 def i0(x: Tensor) -> Tensor:
     """The modified Bessel function of the first kind of order 0, of the shape of `x`.
 
@@ -278,6 +280,7 @@ def i0(x: Tensor) -> Tensor:
     return _bessel(x, 0, False)
 
 
+@names_itself
 def i0e(x: Tensor) -> Tensor:
     """exp(-|x|) * i0(x), of the shape of `x`; it does not overflow.
 
@@ -289,6 +292,7 @@ def i0e(x: Tensor) -> Tensor:
     return _bessel(x, 0, True)
 
 
+@names_itself
 def i1(x: Tensor) -> Tensor:
     """The modified Bessel function of the first kind of order 1, of the shape of `x`.
 
@@ -300,6 +304,7 @@ def i1(x: Tensor) -> Tensor:
     return _bessel(x, 1, False)
 
 
+@names_itself
 def i1e(x: Tensor) -> Tensor:
     """exp(-|x|) * i1(x), of the shape of `x`; it does not overflow.
 
@@ -312,6 +317,7 @@ def i1e(x: Tensor) -> Tensor:
 
 
 # ---- logarithms that are 0 where their factor is
+@names_itself
 def logit(x: Tensor, eps: float | None = None) -> Tensor:
     """log(x / (1 - x)), of the shape of `x`.
 
@@ -319,7 +325,7 @@ def logit(x: Tensor, eps: float | None = None) -> Tensor:
         eps: limits `x` to the range from eps to 1 - eps first. Default None: no limit.
 
     Raises:
-        DTypeError: `eps` is not in the range from 0 to 0.5.
+        ArgumentError: `eps` is not in the range from 0 to 0.5.
 
     Example:
         >>> import fusewire as fw
@@ -327,8 +333,9 @@ def logit(x: Tensor, eps: float | None = None) -> Tensor:
         tensor([-1.0986123,  0.       ])
     """
     if eps is not None:
-        if not 0 <= eps <= 0.5:
-            raise DTypeError(f"logit: eps is from 0 to 0.5, not {eps}", "leave it out, or use 1e-6")
+        if not 0 <= check_number("logit", "eps", eps) <= 0.5:
+            raise ArgumentError(f"logit: eps is from 0 to 0.5, not {eps}",
+                                "leave it out, or use 1e-6")
         (x,) = prepare("logit", (x,), "real float")
         x = x.clip(eps, 1 - eps)  # type: ignore[attr-defined]
     return log(x) - log1p(-x)

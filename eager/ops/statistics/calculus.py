@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from ...arguments import check_number, whole
 from ...arrays import dtypes
 from ...arrays.shapes import axes_of, axis_of
 from ...core.tensor import Tensor, as_tensor
@@ -39,7 +40,7 @@ def gradient(x: Tensor, spacing: Any = 1.0, axis: Any = None, edge_order: int = 
     """
     x = as_tensor("gradient", x)
     x = x if dtypes.is_float(x.dtype) else cast(x, dtypes.DEFAULT_FLOAT)
-    if edge_order not in (1, 2):
+    if whole(edge_order) not in (1, 2):
         raise ArgumentError(f"gradient: edge_order={edge_order!r} is not known", "it is 1 or 2")
     axes = axes_of("gradient", axis, x.ndim)
     steps = list(spacing) if isinstance(spacing, (list, tuple)) else [spacing] * len(axes)
@@ -113,6 +114,7 @@ def cumulative_trapezoid(y: Tensor, x: Tensor | None = None, dx: Any = 1.0, axis
         >>> fw.cumulative_trapezoid(fw.tensor([1.0, 3.0, 5.0]))
         tensor([2., 6.])
     """
+    check_number("cumulative_trapezoid", "dx", dx, real=False)
     y = as_tensor("cumulative_trapezoid", y)
     at = axis_of("cumulative_trapezoid", axis, y.ndim)
     y = y if dtypes.is_float(y.dtype) else cast(y, dtypes.DEFAULT_FLOAT)

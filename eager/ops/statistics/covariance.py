@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
+from ...arguments import check_number, names_itself
 from ...arrays import dtypes
 from ...core.tensor import Tensor, as_tensor
 from ...errors import ShapeError
 from ..create import ones
+from ..elementwise.clip import clip
 from ..elementwise.complex import conj_of
-from ..elementwise.pointwise import abs, cast, clip, sqrt, where
+from ..elementwise.pointwise import abs, cast, sqrt, where
 from ..products.contract import matmul
 from ..reduction import reduce
 from ..shape.grid import eye
@@ -18,6 +20,7 @@ from ..shape.view import expand_dims, permute_dims, reshape
 __all__ = ["corrcoef", "cov"]
 
 
+@names_itself
 def cov(x: Tensor, correction: float = 1, fweights: Tensor | None = None,
         aweights: Tensor | None = None) -> Tensor:
     """The covariances of n variables with m observations: (n, m) -> (n, n).
@@ -38,6 +41,7 @@ def cov(x: Tensor, correction: float = 1, fweights: Tensor | None = None,
         tensor([[ 1., -1.],
                 [-1.,  1.]])
     """
+    check_number("cov", "correction", correction)
     x = as_tensor("cov", x)
     if x.ndim > 2:
         raise ShapeError(f"cov: takes (variables, observations), got {x.shape}",

@@ -7,8 +7,9 @@ from typing import Any
 
 import numpy as np
 
+from ...arguments import whole
 from ...arrays import dtypes
-from ...arrays.shapes import TensorType, axis_of, whole
+from ...arrays.shapes import TensorType, axis_of
 from ...core.dispatch import apply
 from ...core.op import Op, Reduction, define, each
 from ...core.tensor import Tensor, as_tensor

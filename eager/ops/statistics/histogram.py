@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from ... import interpreter
+from ...arguments import names_itself, whole
 from ...arrays import dtypes
-from ...arrays.shapes import whole
 from ...core.tensor import Tensor, as_tensor, tensor
 from ...errors import ArgumentError, ShapeError
 from ..create import full
@@ -30,6 +30,7 @@ class Histogram(NamedTuple):
     bin_edges: Tensor
 
 
+@names_itself
 def histogram(x: Tensor, bins: Any = 10, range: tuple[float, float] | None = None,
               weights: Tensor | None = None, density: bool = False) -> Histogram:
     """The numbers of elements in each bin, and the edges of bins: (hist, bin_edges).
@@ -83,6 +84,7 @@ class HistogramDD(NamedTuple):
     bin_edges: tuple[Tensor, ...]
 
 
+@names_itself
 def histogramdd(x: Tensor, bins: Any = 10, range: Sequence[Any] | None = None,
                 weights: Tensor | None = None, density: bool = False) -> HistogramDD:
     """The numbers of points in each cell of a grid, and the edges: (hist, bin_edges).
@@ -113,6 +115,9 @@ def histogramdd(x: Tensor, bins: Any = 10, range: Sequence[Any] | None = None,
                          "a vector of numbers is x[:, None]")
     x = x if dtypes.is_float(x.dtype) else cast(x, dtypes.DEFAULT_FLOAT)
     columns = unstack(x, 1)
+    if whole(bins) is None and (isinstance(bins, str) or not isinstance(bins, Iterable)):
+        raise ArgumentError(f"histogramdd: bins={bins!r:.80}",
+                            "it is a whole number, or a list of numbers and edges")
     each = [bins] * len(columns) if whole(bins) is not None else list(bins)
     limits = [None] * len(columns) if range is None else list(range)
     if len(each) != len(columns) or len(limits) != len(columns):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from ...arguments import names_itself
 from ...arrays import dtypes
 from ...arrays.shapes import axis_of
 from ...core.tensor import Tensor
@@ -29,6 +30,7 @@ from .cumulative import cumsum
 __all__ = ["mode", "std_mean", "var_mean"]
 
 
+@names_itself
 def var_mean(x: Tensor, axis: Any = None, correction: float = 0.0, keepdims: bool = False
              ) -> tuple[Tensor, Tensor]:
     """The variance and the mean along `axis`, as a tuple. See `var` for parameters and errors.
@@ -42,6 +44,7 @@ def var_mean(x: Tensor, axis: Any = None, correction: float = 0.0, keepdims: boo
     return reduce.var(x, axis, correction, keepdims), reduce.mean(x, axis, keepdims)
 
 
+@names_itself
 def std_mean(x: Tensor, axis: Any = None, correction: float = 0.0, keepdims: bool = False
              ) -> tuple[Tensor, Tensor]:
     """The standard deviation and the mean along `axis`, as a tuple. See `var`.

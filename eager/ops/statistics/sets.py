@@ -10,7 +10,7 @@ from ...arrays import devices, dtypes
 from ...arrays.shapes import axis_of, product
 from ...core.dispatch import apply
 from ...core.tensor import Tensor, as_tensor
-from ...interpreter import source
+from ...interpreter import note_constant
 from ..create import full, iota, ones_like
 from ..data_dependent import where_true
 from ..declare import prepare
@@ -89,7 +89,7 @@ def _argsort(x: Tensor) -> Tensor:
     """The indices that sort a vector; equal elements keep their order."""
     if dtypes.kind(x.dtype) == "c":  # by real and then imaginary parts, as NumPy does
         array = devices.host(x._data) if x.is_cuda else x.numpy()
-        indices = source(Tensor(array.argsort(kind="stable").astype(np.int64, copy=False)))
+        indices = note_constant(Tensor(array.argsort(kind="stable").astype(np.int64, copy=False)))
         return beside(indices, x)
     return argsort(x)
 

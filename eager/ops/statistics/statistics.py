@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from ... import interpreter
+from ...arguments import check_number, check_whole, names_itself
 from ...arrays import dtypes
 from ...arrays.shapes import axes_of, product, reduced
 from ...core.tensor import Tensor, as_tensor, tensor
@@ -50,6 +51,7 @@ def _is_missing(x: Tensor) -> Tensor:
     return isnan(x) if dtypes.is_float(x.dtype) else full(x.shape, False, device=x.device)
 
 
+@names_itself
 def nansum(x: Tensor, axis: Axis = None, keepdims: bool = False, dtype: Any = None) -> Tensor:
     """The sum along `axis` of the elements that are not nan; the parameters are those of `sum`.
 
@@ -62,6 +64,7 @@ def nansum(x: Tensor, axis: Axis = None, keepdims: bool = False, dtype: Any = No
     return reduce.sum(where(_is_missing(x), 0, x), axis, keepdims, dtype)
 
 
+@names_itself
 def nanmean(x: Tensor, axis: Axis = None, keepdims: bool = False) -> Tensor:
     """The mean along `axis` of the elements that are not nan; nan if there are none. See `mean`.
 
@@ -82,6 +85,7 @@ def _count(x: Tensor, axis: Axis, keepdims: bool) -> Tensor:
     return count_nonzero(logical_not(_is_missing(x)), axis, keepdims)
 
 
+@names_itself
 def nanmax(x: Tensor, axis: Axis = None, keepdims: bool = False) -> Tensor:
     """The largest element along `axis` that is not nan; nan if there is none. See `max`.
 
@@ -93,6 +97,7 @@ def nanmax(x: Tensor, axis: Axis = None, keepdims: bool = False) -> Tensor:
     return _nan_extreme("nanmax", reduce.max, reduce.lowest, x, axis, keepdims)
 
 
+@names_itself
 def nanmin(x: Tensor, axis: Axis = None, keepdims: bool = False) -> Tensor:
     """The smallest element along `axis` that is not nan; nan if there is none. See `min`.
 
@@ -114,6 +119,7 @@ def _nan_extreme(name: str, extreme: Callable[..., Tensor], least: Callable[[Any
     return where(reduce.all(missing, axis, keepdims), float("nan"), value)
 
 
+@names_itself
 def nanvar(x: Tensor, axis: Axis = None, correction: float = 0.0, keepdims: bool = False
            ) -> Tensor:
     """The variance along `axis` of the n elements that are not nan, by n - correction. See `var`.
@@ -123,6 +129,7 @@ def nanvar(x: Tensor, axis: Axis = None, correction: float = 0.0, keepdims: bool
         >>> fw.nanvar(fw.tensor([1.0, float("nan"), 3.0]))
         tensor(1.)
     """
+    check_number("nanvar", "correction", correction)
     x = reduce.floating("nanvar", x, "f")
     return cast(_variance_of_rest(reduce.widened(x), axis, correction, keepdims), x.dtype)
 
@@ -134,6 +141,7 @@ def _variance_of_rest(x: Tensor, axis: Axis, correction: float, keepdims: bool) 
     return total / where(left > 0, left, float("nan"))
 
 
+@names_itself
 def nanstd(x: Tensor, axis: Axis = None, correction: float = 0.0, keepdims: bool = False
            ) -> Tensor:
     """The standard deviation along `axis` of the elements that are not nan. See `std`.
@@ -143,6 +151,7 @@ def nanstd(x: Tensor, axis: Axis = None, correction: float = 0.0, keepdims: bool
         >>> fw.nanstd(fw.tensor([1.0, float("nan"), 3.0]))
         tensor(1.)
     """
+    check_number("nanstd", "correction", correction)
     x = reduce.floating("nanstd", x, "f")
     variance = _variance_of_rest(reduce.widened(x), axis, correction, keepdims)
     return cast(reduce.root(variance), x.dtype)
@@ -222,6 +231,7 @@ def quantile(x: Tensor, q: Any, axis: Axis = None, keepdims: bool = False, metho
 
 
 @in_float32
+@names_itself
 def nanquantile(x: Tensor, q: Any, axis: Axis = None, keepdims: bool = False,
                 method: str = "linear") -> Tensor:
     """`quantile` of the elements that are not nan; nan if there are none.
@@ -247,6 +257,7 @@ def median(x: Tensor, axis: Axis = None, keepdims: bool = False) -> Tensor:
     return _quantile("median", x, 0.5, axis, keepdims, "linear", False)
 
 
+@names_itself
 def nanmedian(x: Tensor, axis: Axis = None, keepdims: bool = False) -> Tensor:
     """`median` of the elements that are not nan; nan if there are none.
 
@@ -315,6 +326,7 @@ def _of_rows(rows: Tensor, q: Tensor, rank: RankRule, skip: bool) -> Tensor:
 
 
 # ---- counts
+@names_itself
 def bincount(x: Tensor, weights: Tensor | None = None, minlength: int = 0) -> Tensor:
     """The number of occurrences of each integer from 0 to the largest of `x` (n,), as a vector.
 
@@ -333,6 +345,7 @@ def bincount(x: Tensor, weights: Tensor | None = None, minlength: int = 0) -> Te
         >>> fw.bincount(fw.tensor([0, 2, 2]))
         tensor([1, 0, 2])
     """
+    check_whole("bincount", "minlength", minlength, 0)
     x = as_tensor("bincount", x)
     if x.ndim != 1 or dtypes.kind(x.dtype) not in "iu":
         raise DTypeError(f"bincount: counts integers in one axis, not {x.dtype.name} of {x.shape}",

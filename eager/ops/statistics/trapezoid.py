@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from ...arguments import check_number
 from ...arrays.shapes import axis_of
 from ...core.tensor import Tensor, as_tensor
 from ...errors import ArgumentError, ShapeError
@@ -45,7 +46,7 @@ def trapezoids(name: str, y: Tensor, x: Any, dx: Any, axis: int) -> Tensor:
         raise ArgumentError(f"{name}: both x and dx={dx!r} are set", "leave one of them out")
     pairs = _part(y, axis, 1) + _part(y, axis, 0)
     if x is None:
-        return pairs * (0.5 if dx is None else dx * 0.5)
+        return pairs * (0.5 if dx is None else check_number(name, "dx", dx, real=False) * 0.5)
     return pairs * _steps(name, as_tensor(name, x), y, axis) * 0.5
 
 

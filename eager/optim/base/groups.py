@@ -28,7 +28,7 @@ class Setting:
         self.tensor = tensor(value, dtype=float64)
 
 
-class Group(MutableMapping[str, Any]):
+class ParamGroup(MutableMapping[str, Any]):
     """A dict of parameters ("params") and their settings, whose numbers read as Python numbers.
 
     If the user assigns a tensor as a setting, reading it gives that tensor.
@@ -63,8 +63,8 @@ class Group(MutableMapping[str, Any]):
         """A plain dict of the present settings."""
         return dict(self)
 
-    def __copy__(self) -> Group:
-        return Group(self)
+    def __copy__(self) -> ParamGroup:
+        return ParamGroup(self)
 
     def __or__(self, other: Any) -> dict[str, Any]:
         return {**self, **other}
@@ -72,7 +72,7 @@ class Group(MutableMapping[str, Any]):
     def __ror__(self, other: Any) -> dict[str, Any]:
         return {**other, **self}
 
-    def __ior__(self, other: Any) -> Group:
+    def __ior__(self, other: Any) -> ParamGroup:
         self.update(other)
         return self
 
@@ -93,7 +93,7 @@ class Group(MutableMapping[str, Any]):
 
 def stored(group: Any) -> dict[str, Any]:
     """The settings of a group as a step needs them: numbers, and a Setting for each that varies."""
-    settings: dict[str, Any] = group.stored if isinstance(group, Group) else group
+    settings: dict[str, Any] = group.stored if isinstance(group, ParamGroup) else group
     return settings
 
 

@@ -19,11 +19,11 @@ from ...ops.create import full
 from ...uninterrupted import Uninterrupted
 from .foreach import batches, gradient, joined, narrowed, split_into, widened
 from .formulas import axpy, scale
-from .groups import Group, stored
+from .groups import ParamGroup, stored
 from .state_dicts import State, StateDictMixin, with_hooks
 from .step_numbers import PLAIN, as_count, is_zero, number
 
-Settings = dict[str, Any]
+OptimizerSettings = dict[str, Any]
 
 
 class Optimizer(StateDictMixin):
@@ -65,10 +65,10 @@ class Optimizer(StateDictMixin):
     by_element = True  # True if a new element follows from its own gradient and state alone
     takes_complex = True
 
-    def __init__(self, params: Iterable[Any], defaults: Settings) -> None:
+    def __init__(self, params: Iterable[Any], defaults: OptimizerSettings) -> None:
         super().__init__()
         self.defaults = defaults
-        self.param_groups: list[Group] = []
+        self.param_groups: list[ParamGroup] = []
         self.state: dict[Tensor, State] = defaultdict(dict)
         if isinstance(params, Tensor):
             raise DTypeError(f"{self._name}: takes a list of parameters, not one tensor",
@@ -106,7 +106,7 @@ class Optimizer(StateDictMixin):
         if not isinstance(param_group, Mapping) or "params" not in param_group:
             raise DTypeError(f"{self._name}: a group is a dict with 'params', not "
                              f"{param_group!r:.80}", "as in {'params': tensors, 'lr': 0.1}")
-        group = Group({**self.defaults, **param_group})
+        group = ParamGroup({**self.defaults, **param_group})
         names, params = self._parameters(param_group["params"])
         group["params"] = params
         if names:
@@ -151,7 +151,8 @@ class Optimizer(StateDictMixin):
                              "optimize real and imaginary parts as parameters of their own")
 
     # ---- defined by subclasses
-    def _stepped(self, p: Tensor, g: Tensor, state: State, group: Settings) -> tuple[Tensor, State]:
+    def _stepped(self, p: Tensor, g: Tensor, state: State,
+                 group: OptimizerSettings) -> tuple[Tensor, State]:
         """The parameter and its state after one step with the gradient `g`.
 
         Counts and settings are Python numbers, or 0-d tensors of float64 in a trace. `p` may hold
@@ -160,7 +161,7 @@ class Optimizer(StateDictMixin):
         raise NotImplementedError(f"{self._name} does not define step")
 
     # ---- state
-    def _begin(self, group: Group) -> None:
+    def _begin(self, group: ParamGroup) -> None:
         """Creates the state that parameters lack; equal counts share an array."""
         settings = self._settings(group, False)
         counters: dict[str, Any] = {}
@@ -173,12 +174,12 @@ class Optimizer(StateDictMixin):
                     continue
                 if name in self.counts:
                     shared = counters.setdefault(name, as_count(value))
-                    held[name] = interpreter.source(Tensor(shared._data))
+                    held[name] = interpreter.note_constant(Tensor(shared._data))
                 else:
                     both = 1 + 1j if kind(p.dtype) == "c" else 1  # fills real and imaginary part
                     held[name] = full(self._shape_of(p, name), value * both, p.dtype, p.device)
 
-    def _settings(self, group: Group, recorded: bool) -> Settings:
+    def _settings(self, group: ParamGroup, recorded: bool) -> OptimizerSettings:
         return {k: v if type(v) in PLAIN else number(v, recorded)
                 for k, v in stored(group).items() if k != "params"}
 
@@ -211,7 +212,7 @@ class Optimizer(StateDictMixin):
             clear_gradients(group["params"], set_to_none)
 
     # ---- a step
-    def _step_group(self, group: Group, params: list[Tensor]) -> None:
+    def _step_group(self, group: ParamGroup, params: list[Tensor]) -> None:
         recorded = interpreter.STATE.active is not None
         settings = self._settings(group, recorded)
         first = self._first_state(params[0], settings)
@@ -226,7 +227,8 @@ class Optimizer(StateDictMixin):
         for members, counts in batches(params, self.state, self.counts, self.by_element):
             self._step_together(members, counts, settings)
 
-    def _step_together(self, members: list[Tensor], counts: dict[str, float], settings: Settings
+    def _step_together(self, members: list[Tensor], counts: dict[str, float],
+                       settings: OptimizerSettings
                        ) -> None:
         """Steps `members` as one long parameter, with their common counts."""
         names = self._first_state(members[0], settings)
@@ -245,7 +247,7 @@ class Optimizer(StateDictMixin):
             else:
                 split_into(value, held[name])
 
-    def _step_each(self, params: list[Tensor], settings: Settings, recorded: bool) -> None:
+    def _step_each(self, params: list[Tensor], settings: OptimizerSettings, recorded: bool) -> None:
         """Steps each parameter by itself, in ops that a tracer or the tape sees."""
         shared: dict[Any, Any] = {}  # counts that share an array still share one afterwards
         for p in params:
@@ -271,19 +273,19 @@ class Optimizer(StateDictMixin):
         return "\n".join([f"{self._name} (" + lines[0], *lines[1:], ")"])
 
 
-def apply_weight_decay(p: Tensor, g: Tensor, group: Settings) -> tuple[Tensor, Tensor]:
+def apply_weight_decay(p: Tensor, g: Tensor, group: OptimizerSettings) -> tuple[Tensor, Tensor]:
     """The parameter and the gradient after weight decay, decoupled or not."""
     keep = decay_factor(group)
     return p if is_zero(1.0 - keep) else scale(p, keep), regularized_gradient(p, g, group)
 
 
-def decay_factor(group: Settings) -> Any:
+def decay_factor(group: OptimizerSettings) -> Any:
     """The factor of the parameter in decoupled decay; 1.0 if the decay is not decoupled."""
     decay = group["weight_decay"]
     return 1.0 - group["lr"] * decay if group.get("decoupled_weight_decay") else 1.0
 
 
-def regularized_gradient(p: Tensor, g: Tensor, group: Settings) -> Tensor:
+def regularized_gradient(p: Tensor, g: Tensor, group: OptimizerSettings) -> Tensor:
     """The gradient, negated if the group maximizes, plus weight_decay * p if not decoupled."""
     decay = group["weight_decay"]
     if group.get("maximize"):
@@ -291,7 +293,7 @@ def regularized_gradient(p: Tensor, g: Tensor, group: Settings) -> Tensor:
     return g if is_zero(decay) or group.get("decoupled_weight_decay") else axpy(g, decay, p)
 
 
-def constructor_settings(arguments: dict[str, Any]) -> Settings:
+def constructor_settings(arguments: dict[str, Any]) -> OptimizerSettings:
     """The settings among the arguments of a constructor, from its `locals()`."""
     return {k: v for k, v in arguments.items() if k not in ("self", "params", "__class__")}
 

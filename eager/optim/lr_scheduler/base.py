@@ -9,6 +9,7 @@ import warnings
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from ...arguments import check_number
 from ...core.tensor import Tensor
 from ...errors import ArgumentError, DTypeError, StateError
 from ...interpreter import Symbol
@@ -175,6 +176,8 @@ def cos(x: Any) -> Any:
 def one_each(owner: LRScheduler, name: str, optimizer: Optimizer, value: Any) -> list[Any]:
     """A list with a value for each group, from a list or from one value for all."""
     count = len(optimizer.param_groups)
+    for number in value if isinstance(value, (list, tuple)) else [value]:
+        check_number(type(owner).__name__, name, number)
     if not isinstance(value, (list, tuple)):
         return [plain(value)] * count
     if len(value) != count:

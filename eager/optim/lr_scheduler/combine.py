@@ -6,6 +6,8 @@ from bisect import bisect_right
 from collections.abc import Sequence
 from typing import Any
 
+from ...arguments import check_whole
+from ...arrays.shapes import listed
 from ...errors import ArgumentError, DTypeError
 from ...uninterrupted import Uninterrupted
 from ..base.optimizer import Optimizer
@@ -79,6 +81,8 @@ class SequentialLR(_Several):
     def __init__(self, optimizer: Optimizer, schedulers: list[LRScheduler], milestones: list[int],
                  last_epoch: int = -1) -> None:
         self._take(schedulers, optimizer)
+        milestones = [check_whole("SequentialLR", "milestones", m)
+                      for m in listed("SequentialLR", milestones)]
         if len(milestones) != len(schedulers) - 1:
             raise ArgumentError(f"SequentialLR: {len(schedulers)} schedulers with "
                                 f"{len(milestones)} milestones", "there is one milestone between "

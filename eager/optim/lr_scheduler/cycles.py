@@ -6,9 +6,9 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-from ...arguments import check_at_least, check_choice, check_fraction
+from ...arguments import check_at_least, check_choice, check_fraction, check_number
 from ...errors import ArgumentError
-from ..base.optimizer import Group, Optimizer
+from ..base.optimizer import Optimizer, ParamGroup
 from .base import LRScheduler, check_optimizer, cos, one_each, plain, saved_function
 
 __all__ = ["CyclicLR", "OneCycleLR"]
@@ -34,7 +34,7 @@ class _Cycling(LRScheduler):
                 group["max_momentum"], group["base_momentum"] = largest, base
         return bases, tops
 
-    def _set_momentum(self, group: Group, value: float) -> None:
+    def _set_momentum(self, group: ParamGroup, value: float) -> None:
         if self.use_beta1:
             group.vary("betas", value, 0)
         else:
@@ -106,6 +106,7 @@ class CyclicLR(_Cycling):
         self.total_size = float(step_size_up) + float(
             step_size_up if step_size_down is None else step_size_down)
         self.step_ratio = step_size_up / self.total_size
+        check_choice("CyclicLR", "scale_mode", scale_mode, ("cycle", "iterations"))
         if scale_fn is None:
             scale_mode = _SCALES[check_choice("CyclicLR", "mode", mode, tuple(_SCALES))][1]
         self.mode, self.gamma, self.scale_mode = mode, gamma, scale_mode
@@ -206,6 +207,9 @@ class OneCycleLR(_Cycling):
         self._schedule_phases = _phases(pct_start * self.total_steps, self.total_steps, three_phase)
         self._anneal_func_type = check_choice(
             "OneCycleLR", "anneal_strategy", anneal_strategy, tuple(_ANNEAL))
+        for name, divisor in (("div_factor", div_factor), ("final_div_factor", final_div_factor)):
+            if not check_number("OneCycleLR", name, divisor) > 0:
+                raise ArgumentError(f"OneCycleLR: {name} must be above 0, got {divisor}")
         tops = one_each(self, "max_lr", optimizer, max_lr)
         if first:
             for group, most in zip(optimizer.param_groups, tops, strict=True):
@@ -229,7 +233,7 @@ class OneCycleLR(_Cycling):
         share = (self.last_epoch - start) / (phase["end_step"] - start)
         anneal = _ANNEAL[self._anneal_func_type]
 
-        def between(group: Group, what: str) -> float:
+        def between(group: ParamGroup, what: str) -> float:
             return anneal(plain(group[phase[f"start_{what}"]]),
                           plain(group[phase[f"end_{what}"]]), share)
 

@@ -11,7 +11,8 @@ from collections import Counter
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from ...arguments import check_at_least, check_fraction
+from ...arguments import check_at_least, check_fraction, check_whole
+from ...arrays.shapes import listed
 from ...errors import ArgumentError, DTypeError
 from ...uninterrupted import Uninterrupted
 from ..base.optimizer import Optimizer
@@ -174,7 +175,10 @@ class MultiStepLR(LRScheduler):
 
     def __init__(self, optimizer: Optimizer, milestones: Iterable[int], gamma: float = 0.1,
                  last_epoch: int = -1) -> None:
-        self.milestones, self.gamma = Counter(milestones), gamma
+        self.milestones, self.gamma = Counter(
+            check_whole("MultiStepLR", "milestones", m)
+            for m in listed("MultiStepLR", tuple(milestones) if isinstance(milestones, Iterable)
+                            and not isinstance(milestones, str) else milestones)), gamma
         super().__init__(optimizer, last_epoch)
 
     def get_lr(self) -> list[Any]:

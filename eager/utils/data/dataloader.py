@@ -15,7 +15,7 @@ from ...ops.random.generator import Generator
 from .collate import default_collate, default_convert
 from .dataset import Dataset, IterableDataset
 from .fetch import END, ReadJob
-from .prefetch import Pass, Prefetcher, State
+from .prefetch import Epoch, Prefetcher, State
 from .sampler import BatchSampler, RandomSampler, SequentialSampler, resumable
 from .worker_pool import WorkerPool
 from .worker_processes import ProcessPool
@@ -105,7 +105,7 @@ class DataLoader(Generic[_T_co]):
         self.batch_size, self.drop_last = batch_size, drop_last
         self.sampler, self.batch_sampler = sampler, batch_sampler
         self.collate_fn = collate_fn or (default_collate if self._batched else default_convert)
-        self._pass: Pass | None = None  # the latest one
+        self._epoch: Epoch | None = None  # the latest one
         self._resumed: State | None = None
         self._pool: WorkerPool | None = None  # the persistent one, and the loop that uses it
         self._user: weakref.ref[Any] | None = None
@@ -118,7 +118,7 @@ class DataLoader(Generic[_T_co]):
 
     def __iter__(self) -> Iterator[Any]:
         state, self._resumed = self._resumed, None
-        run = self._pass = Pass(self._source(), self.generator, state)
+        run = self._epoch = Epoch(self._source(), self.generator, state)
         if self.num_workers == 0:
             return self._streamed(run) if self._iterable else self._numbered(run)
         pool = self._pool_for(run)
@@ -139,14 +139,14 @@ class DataLoader(Generic[_T_co]):
             return None
         return self.batch_sampler if self._batched else self.sampler
 
-    def _numbered(self, run: Pass) -> Iterator[Any]:
+    def _numbered(self, run: Epoch) -> Iterator[Any]:
         read = self._job(run).reader([])
         for indices in run.indices():
             run.yielded += 1
             yield read(indices)
         run.ended = True
 
-    def _streamed(self, run: Pass) -> Iterator[Any]:
+    def _streamed(self, run: Epoch) -> Iterator[Any]:
         read = self._job(run).reader([])
         while (batch := [read(None)])[0] is not END:
             if run.passes():
@@ -169,12 +169,12 @@ class DataLoader(Generic[_T_co]):
         self._pool = None if self._pool is pool else self._pool
         pool.close()
 
-    def _job(self, run: Pass) -> ReadJob:
+    def _job(self, run: Epoch) -> ReadJob:
         size = (self.batch_size or 1) if self._batched else None
         return ReadJob(self.dataset, self._iterable, size, self.drop_last, self.collate_fn,
                        self.worker_init_fn, self.num_workers, run.seed)
 
-    def _pool_for(self, run: Pass) -> WorkerPool:
+    def _pool_for(self, run: Epoch) -> WorkerPool:
         user = None if self._user is None else self._user()
         if self._pool is not None and (user is None or user.gi_frame is None):
             return self._pool
@@ -195,7 +195,7 @@ class DataLoader(Generic[_T_co]):
         """
         if self._resumed is not None:
             return dict(self._resumed)
-        run, source = self._pass, self._source()
+        run, source = self._epoch, self._source()
         state: State = {"seed": None, "yielded": 0, "pending": [], "drained": False, "ended": True}
         if run is not None and not run.ended:
             state = run.state_dict()

@@ -15,7 +15,7 @@ from .worker_pool import WorkerPool
 State = dict[str, Any]
 
 
-class Pass:
+class Epoch:
     """Holds the batches of a pass that are still to be read, or being read."""
 
     def __init__(self, source: Any, generator: Any, state: State | None) -> None:
@@ -66,7 +66,7 @@ class Pass:
 class Prefetcher:
     """Lets every worker read a number of batches ahead."""
 
-    def __init__(self, run: Pass, pool: WorkerPool, batches_per_worker: int, in_order: bool,
+    def __init__(self, run: Epoch, pool: WorkerPool, batches_per_worker: int, in_order: bool,
                  timeout: float) -> None:
         pool.passes += 1
         self.run, self.pool, self.now = run, pool, pool.passes

@@ -10,8 +10,8 @@ from ....capture.graph.graph import Node
 from ....capture.sizes.symbolic_dim import size_expr_of
 from ....eager.arrays.shapes import product
 from ....eager.ops.products.contract import parts
-from ..writer.context import Context
-from ..writer.graph_writer import Value
+from ..writer.context import WriterContext
+from ..writer.graph_writer import OnnxValue
 
 SINCE = 23  # the first opset with the operator
 Users = Mapping[Node, Sequence[Node]]
@@ -49,13 +49,13 @@ class Attention(NamedTuple):
         mask = () if self.mask is None else (self.mask,)
         return (self.query, self.key.node, self.value.node, *mask)
 
-    def write(self, c: Context, xs: list[Value]) -> Value:
+    def write(self, c: WriterContext, xs: list[OnnxValue]) -> OnnxValue:
         key, value = (c.writer.permuted(x, y.perm) for x, y in zip(xs[1:], (self.key, self.value)))
         masks = [] if self.mask is None else [self._full_mask(c, xs[3])]
         return c.writer.op("Attention", [xs[0], key, value, *masks], xs[0].dtype,
                            scale=self.scale, is_causal=int(self.causal))
 
-    def _full_mask(self, c: Context, mask: Value) -> Value:
+    def _full_mask(self, c: WriterContext, mask: OnnxValue) -> OnnxValue:
         """The mask with all its rows and columns, which runtimes require."""
         assert self.mask is not None
         own = self.mask.type.shape

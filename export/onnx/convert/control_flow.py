@@ -19,7 +19,7 @@ from ....capture.program.segment_planner import walk
 from ....capture.scalars.scalar_expr import ScalarExpr, elements
 from ....capture.sizes.symbolic_dim import Dim
 from ....eager.errors import ExportError
-from ..writer.graph_writer import Value
+from ..writer.graph_writer import OnnxValue
 from ..writer.pointwise_formulas import BOOL
 from .converter import Converter
 
@@ -30,11 +30,11 @@ Finished = frozenset[LoopHeader]  # loops that have ended: no path continues in 
 class Result(NamedTuple):
     """A value and its shape, with None for a size that depends on the path."""
 
-    value: Value
+    value: OnnxValue
     shape: tuple[Any, ...]
 
 
-class Iteration(NamedTuple):
+class LoopContext(NamedTuple):
     """The loop iteration being written: its carried values, as positions among the loop's phis.
 
     `continues`: the outcome of the decision at the loop's head that starts an iteration; None if
@@ -51,7 +51,7 @@ def operands_of(at: Block, outputs: Mapping[Exit, Sequence[Node]]) -> list[Node]
     return list(outputs[at]) if isinstance(at, Exit) else at.operands
 
 
-class Flow:
+class ControlFlowWriter:
     """Writes a control-flow tree; `outputs` are the traced nodes of the results at each exit."""
 
     def __init__(self, converter: Converter, outputs: Mapping[Exit, Sequence[Node]]) -> None:
@@ -59,7 +59,7 @@ class Flow:
         self.writer = converter.writer
         self._read_after: dict[IfMerge, list[int]] = {}  # phis of a merge that are read later
 
-    def write(self, at: Block, iteration: Iteration | None = None,
+    def write(self, at: Block, iteration: LoopContext | None = None,
               finished: Finished = frozenset()) -> list[Result]:
         """The results of the paths from this block on: those of the function, or of an iteration.
 
@@ -78,8 +78,8 @@ class Flow:
             return self.write(at.body, iteration, finished | {at})
         if isinstance(at, IfMerge):
             self._merge(at, finished)
-            assert at.continuation.body is not None
-            return self.write(at.continuation.body, iteration, finished)
+            assert at.continuation is not None
+            return self.write(at.continuation, iteration, finished)
         if isinstance(at, Yield):
             return self._values(at.values, at.formulas, self._differing(at.if_merge))
         assert isinstance(at, Exit)
@@ -90,7 +90,7 @@ class Flow:
         return [self.converter.now[n] for n in nodes]
 
     # ---- branches
-    def _branch(self, at: Branch, iteration: Iteration | None, finished: Finished
+    def _branch(self, at: Branch, iteration: LoopContext | None, finished: Finished
                 ) -> list[Result]:
         live = [block for block in at.outcomes.values() if not _is_finished(block, finished)]
         if len(live) == 1:
@@ -129,8 +129,8 @@ class Flow:
     def _live_phis(self, at: IfMerge) -> list[int]:
         """The positions of the phis that are read after the merge."""
         if at not in self._read_after:
-            assert at.continuation.body is not None
-            read = self._phis_of(operand for block in walk(at.continuation.body)
+            assert at.continuation is not None
+            read = self._phis_of(operand for block in walk(at.continuation)
                                  for operand in self._reads(block))
             self._read_after[at] = [i for i, phi in enumerate(_phis(at))
                                     if phi in read]
@@ -153,7 +153,7 @@ class Flow:
             operands.append(at.subject)
         return operands
 
-    def _truth(self, subject: Node | ScalarExpr) -> Value:
+    def _truth(self, subject: Node | ScalarExpr) -> OnnxValue:
         """The subject of a decision as a 0-d boolean."""
         if isinstance(subject, ScalarExpr):
             return self.converter.number(subject)
@@ -164,7 +164,7 @@ class Flow:
         k = self.converter.number.k
         return value if value.dtype == BOOL else (k.wrap(value) != 0).value
 
-    def _always_computed(self, at: Block, iteration: Iteration | None, finished: Finished
+    def _always_computed(self, at: Block, iteration: LoopContext | None, finished: Finished
                          ) -> set[Node]:
         """The nodes that all paths from this block compute."""
         if isinstance(at, Branch):
@@ -177,9 +177,9 @@ class Flow:
         if iteration is not None and not _repeats(at, iteration.loop):
             return set()
         if isinstance(at, IfMerge):
-            assert at.body is not None and at.continuation.body is not None
+            assert at.body is not None and at.continuation is not None
             return self._always_computed(at.body, None, finished) | \
-                self._always_computed(at.continuation.body, iteration, finished)
+                self._always_computed(at.continuation, iteration, finished)
         if isinstance(at, Yield):
             values = [at.values[i] for i in self._differing(at.if_merge) if i < len(at.values)]
             return self._cone(self._now(values))
@@ -227,13 +227,13 @@ class Flow:
         carried = self._live_carried(at, continues, finished)
         if not carried:
             return  # no result of the loop is read
-        iteration = Iteration(at, carried, continues)
+        iteration = LoopContext(at, carried, continues)
         first = self._values(at.entry.values, at.entry.formulas, carried)
         go = self.writer.const(np.array(True)) if continues is None else \
             self._condition(_last(at.entry.values, at.entry.formulas, at), continues)
         phis = [_phis(at)[i] for i in carried]
         with self.converter.subgraph():
-            inputs = [Result(Value(self.writer.unique("carried"), r.value.dtype), r.shape)
+            inputs = [Result(OnnxValue(self.writer.unique("carried"), r.value.dtype), r.shape)
                       for r in first]
             for phi, value_in in zip(phis, inputs):
                 self._bind(phi, value_in.value)
@@ -253,7 +253,7 @@ class Flow:
         for phi, value in zip(phis, values):
             self._bind(phi, value)
 
-    def _bind(self, phi: Phi, value: Value) -> None:
+    def _bind(self, phi: Phi, value: OnnxValue) -> None:
         self.converter.bind(phi if isinstance(phi, ScalarExpr) else self.converter.now[phi], value)
 
     def _values(self, nodes: Sequence[Node], formulas: Sequence[ScalarExpr], carried: list[int]
@@ -268,12 +268,12 @@ class Flow:
                 values.append(Result(self.converter.number(formulas[i - len(nodes)]), ()))
         return values
 
-    def _condition(self, subject: Phi, continues: bool) -> Value:
+    def _condition(self, subject: Phi, continues: bool) -> OnnxValue:
         """True in the model if the decision on `subject` continues the loop."""
         value = self._truth(subject)
         return value if continues else self.writer.op("Not", [value], BOOL)
 
-    def _next(self, at: BackEdge, iteration: Iteration) -> list[Result]:
+    def _next(self, at: BackEdge, iteration: LoopContext) -> list[Result]:
         """The condition of the next iteration, and its initial values."""
         jump = at.repeat
         go = self.writer.const(np.array(True)) if iteration.continues is None else \
@@ -281,7 +281,7 @@ class Flow:
                             iteration.continues)
         return [Result(go, ()), *self._values(jump.values, jump.formulas, iteration.carried)]
 
-    def _leave(self, iteration: Iteration) -> list[Result]:
+    def _leave(self, iteration: LoopContext) -> list[Result]:
         """The condition False, and the carried values unchanged."""
         enter = iteration.loop.entry
         same = self._values(enter.phis, enter.symbols, iteration.carried)

@@ -13,8 +13,8 @@ from ....capture.sizes.symbolic_dim import Dim
 from ....eager.core.op import OPS, Op
 from ....eager.errors import ExportError, GraphError
 from ..writer.constants import Constants, Named
-from ..writer.context import Context
-from ..writer.graph_writer import Value, Writer
+from ..writer.context import WriterContext
+from ..writer.graph_writer import OnnxValue, Writer
 from ..writer.pointwise_formulas import Builder
 from ..writer.python_numbers import NumberWriter
 from ..writer.size_expressions import SizeWriter
@@ -35,7 +35,7 @@ class Step(NamedTuple):
 
     node: Node
     inputs: tuple[Node, ...]
-    write: Callable[[Context, list[Value]], Value]
+    write: Callable[[WriterContext, list[OnnxValue]], OnnxValue]
 
 
 def row_of(op: Op) -> Row | None:
@@ -71,20 +71,20 @@ class Converter:
         for out in graph.outputs:
             self.users[out].append(out)  # so that no pattern absorbs an output
         self._constants = Constants(self.nodes, constants)
-        self._values: ChainMap[Node, Value] = ChainMap()
-        self._phis: ChainMap[Any, Value] = ChainMap()
+        self._values: ChainMap[Node, OnnxValue] = ChainMap()
+        self._phis: ChainMap[Any, OnnxValue] = ChainMap()
         self._context = self._context_of(inputs)
 
-    def _context_of(self, inputs: Mapping[Node, str]) -> Context:
-        axes_by_name: dict[str, tuple[Value, int]] = {}
+    def _context_of(self, inputs: Mapping[Node, str]) -> WriterContext:
+        axes_by_name: dict[str, tuple[OnnxValue, int]] = {}
         for node, name in inputs.items():
-            value = self._values[node] = Value(name, node.type.dtype)
+            value = self._values[node] = OnnxValue(name, node.type.dtype)
             for axis, size in enumerate(node.type.shape):
                 if type(size) is Dim:
                     axes_by_name.setdefault(str(size), (value, axis))
         k, sizes = Builder(self.writer), SizeWriter(self.writer, axes_by_name)
         self.number = NumberWriter(k, sizes, lambda n: self.write([self.now[n]])[0], self._phis)
-        return Context(self.writer, sizes, k)
+        return WriterContext(self.writer, sizes, k)
 
     @contextlib.contextmanager
     def subgraph(self) -> Iterator[None]:
@@ -101,14 +101,14 @@ class Converter:
             self._values, self._phis, sizes.values, number.numbers = before
             number.phis = self._phis
 
-    def bind(self, phi: Node | ScalarExpr, value: Value) -> None:
+    def bind(self, phi: Node | ScalarExpr, value: OnnxValue) -> None:
         """Binds a loop-carried value, which may then be read."""
         if isinstance(phi, ScalarExpr):
             self._phis[phi.args[0]] = value
         else:
             self._values[phi] = value
 
-    def write(self, roots: Sequence[Node]) -> list[Value]:
+    def write(self, roots: Sequence[Node]) -> list[OnnxValue]:
         """The values of `roots`, which are written if they do not exist yet."""
         for step in self._steps(roots):
             self.writer.site = step.node.site
@@ -143,7 +143,7 @@ class Converter:
                 seen[stack.pop()] = None
         return list(seen)
 
-    def _value(self, node: Node) -> Value:
+    def _value(self, node: Node) -> OnnxValue:
         """The value of a written node, or of a constant."""
         if node not in self._values:
             named = self._constants[node]

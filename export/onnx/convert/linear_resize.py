@@ -15,8 +15,8 @@ from ....capture.graph.graph import Node
 from ....capture.sizes.symbolic_dim import Dim
 from ..load.operators.resizing import POSITIONS, Along, ResizeAttributes, taps
 from ..writer.constants import Constants
-from ..writer.context import Context
-from ..writer.graph_writer import Value
+from ..writer.context import WriterContext
+from ..writer.graph_writer import OnnxValue
 from .patterns import Fused, Users
 
 MODES = ("half_pixel", "align_corners")
@@ -43,7 +43,7 @@ def interpolated(node: Node, users: Users, constants: Constants) -> Fused | None
     return Fused((steps[-1].source,), lambda c, xs: _resize(c, node, xs[0], mode))
 
 
-def _resize(c: Context, node: Node, x: Value, mode: str) -> Value:
+def _resize(c: WriterContext, node: Node, x: OnnxValue, mode: str) -> OnnxValue:
     attributes: dict[str, Any] = {"mode": "linear", "coordinate_transformation_mode": mode}
     if c.writer.opset >= 18:
         attributes["axes"] = list(range(2, node.type.ndim))

@@ -6,8 +6,8 @@ import numpy as np
 
 from ....capture.graph.graph import Node
 from ....capture.sizes.symbolic_dim import Dim
-from ..writer.context import Context
-from ..writer.graph_writer import Value
+from ..writer.context import WriterContext
+from ..writer.graph_writer import OnnxValue
 from .op_table import row
 
 
@@ -38,7 +38,7 @@ def _by_channel(node: Node) -> bool:
 
 
 @row("normalize")
-def _normalize(c: Context, node: Node, xs: list[Value]) -> Value:
+def _normalize(c: WriterContext, node: Node, xs: list[OnnxValue]) -> OnnxValue:
     if node.params["centred"] and _by_channel(node):
         channels = node.type.shape[1]
         ones, zeros = np.ones(channels, np.float32), np.zeros(channels, np.float32)
@@ -50,14 +50,14 @@ def _normalize(c: Context, node: Node, xs: list[Value]) -> Value:
     return normalized(c, node, [*xs, c.writer.const(np.ones(_sizes(node), np.float32))])
 
 
-def _by_root(c: Context, node: Node, x: Value) -> Value:
+def _by_root(c: WriterContext, node: Node, x: OnnxValue) -> OnnxValue:
     """`x` divided by its root mean square, in the steps of the pattern that runtimes fuse."""
     square = c.k.pow(c.k.wrap(x), 2.0).value
     mean = c.reduce("ReduceMean", square, node.params["axes"], True)
     return (c.k.wrap(x) / c.k.sqrt(c.k.wrap(mean) + float(node.params["eps"]))).value
 
 
-def normalized(c: Context, node: Node, xs: list[Value]) -> Value:
+def normalized(c: WriterContext, node: Node, xs: list[OnnxValue]) -> OnnxValue:
     """The normalization times a weight, plus a bias if there is one."""
     if not node.params["centred"] and c.writer.opset < 23:
         return c.writer.apply("Mul", [_by_root(c, node, xs[0]), xs[1]])

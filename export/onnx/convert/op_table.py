@@ -18,12 +18,12 @@ from ....eager.arrays.shapes import product
 from ....eager.core.op import OPS
 from ....eager.errors import ExportError
 from ....eager.ops.products.contract import parts
-from ..writer.context import Context
-from ..writer.graph_writer import Value
+from ..writer.context import WriterContext
+from ..writer.graph_writer import OnnxValue
 from ..writer.pointwise_formulas import BOOL, Number
 from ..writer.size_expressions import FIRST, LAST, along
 
-Row = Callable[[Context, Node, list[Value]], Value]
+Row = Callable[[WriterContext, Node, list[OnnxValue]], OnnxValue]
 ROWS: dict[str, Row] = {}
 
 # Advice for ops whose entry gives a reason why they cannot be exported.
@@ -41,7 +41,7 @@ INSTEAD = {
     **dict.fromkeys(("angle", "complex", "conj", "imag", "real"),
                     "keep real and imaginary parts as two tensors"),
     "nextafter": "add a small multiple of the number instead",
-    "places": "choose by a mask: fw.where(mask, values, x)",
+    "true_indices": "choose by a mask: fw.where(mask, values, x)",
     "repeats": "pass in the repeated tensor as an argument",
     "index_put": "choose by a mask: fw.where(mask, values, x)",
     "cumulative_prod": "for positive numbers: fw.exp(fw.cumulative_sum(fw.log(x)))",
@@ -66,9 +66,9 @@ def row(*names: str) -> Callable[[Row], Row]:
     return enter
 
 
-def attributes(**where: str) -> Callable[[Context, Node, list[Value]], Value]:
+def attributes(**where: str) -> Callable[[WriterContext, Node, list[OnnxValue]], OnnxValue]:
     """A row: the op's operator, with attributes taken from its params (attribute=param)."""
-    def write(c: Context, node: Node, xs: list[Value]) -> Value:
+    def write(c: WriterContext, node: Node, xs: list[OnnxValue]) -> OnnxValue:
         values = {name: node.params[param] for name, param in where.items()}
         return c.writer.apply(OPS[node.op].onnx, xs, **values)
 
@@ -82,38 +82,38 @@ for _name, _taken in {
     ROWS[_name] = attributes(**_taken)
 
 
-def formula_row(c: Context, node: Node, xs: list[Value]) -> Value:
+def formula_row(c: WriterContext, node: Node, xs: list[OnnxValue]) -> OnnxValue:
     """A pointwise op, written by its formula."""
     out = OPS[node.op].meaning(c.k, *map(c.k.wrap, xs), **node.params)
-    value: Value = out.value
+    value: OnnxValue = out.value
     return c.writer.cast(value, node.type.dtype)
 
 
 # ---- pointwise
 @row("alias", "check_index")
-def _same(c: Context, node: Node, xs: list[Value]) -> Value:
+def _same(c: WriterContext, node: Node, xs: list[OnnxValue]) -> OnnxValue:
     return xs[0]
 
 
 @row("cast")
-def _cast(c: Context, node: Node, xs: list[Value]) -> Value:
+def _cast(c: WriterContext, node: Node, xs: list[OnnxValue]) -> OnnxValue:
     if node.params["dtype"] == BOOL and xs[0].dtype != BOOL:
         return (c.k.wrap(xs[0]) != 0).value  # Cast does not define nan to bool
     return c.writer.cast(xs[0], node.params["dtype"])
 
 
 @row("where")
-def _choice(c: Context, node: Node, xs: list[Value]) -> Value:
+def _choice(c: WriterContext, node: Node, xs: list[OnnxValue]) -> OnnxValue:
     return c.writer.apply("Where", xs, typed=1)
 
 
 @row("relu")
-def _relu(c: Context, node: Node, xs: list[Value]) -> Value:
+def _relu(c: WriterContext, node: Node, xs: list[OnnxValue]) -> OnnxValue:
     return xs[0] if xs[0].dtype.kind == "u" else c.writer.apply("Relu", xs)
 
 
 @row("pow")
-def _pow(c: Context, node: Node, xs: list[Value]) -> Value:
+def _pow(c: WriterContext, node: Node, xs: list[OnnxValue]) -> OnnxValue:
     exponent = node.inputs[1]
     whole = exponent.op == "const" and type(exponent.params["value"]) is int
     if node.type.dtype.kind == "f" or (whole and exponent.params["value"] >= 0):
@@ -122,19 +122,19 @@ def _pow(c: Context, node: Node, xs: list[Value]) -> Value:
 
 
 @row("bitwise_and", "bitwise_or", "bitwise_xor")
-def _bitwise(c: Context, node: Node, xs: list[Value]) -> Value:
+def _bitwise(c: WriterContext, node: Node, xs: list[OnnxValue]) -> OnnxValue:
     return formula_row(c, node, xs)
 
 
 # ---- creation
 @row("full")
-def _full(c: Context, node: Node, xs: list[Value]) -> Value:
+def _full(c: WriterContext, node: Node, xs: list[OnnxValue]) -> OnnxValue:
     value = c.writer.const(np.array(node.params["value"], node.type.dtype))
     return c.expand(value, (), node.type.shape)
 
 
 @row("iota")
-def _iota(c: Context, node: Node, xs: list[Value]) -> Value:
+def _iota(c: WriterContext, node: Node, xs: list[OnnxValue]) -> OnnxValue:
     axis, shape, dtype = node.params["axis"], node.type.shape, node.type.dtype
     counted = c.writer.cast(c.as_value(c.positions(shape[axis]), np.int64), dtype)
     own = tuple(n if i == axis else 1 for i, n in enumerate(shape))
@@ -145,7 +145,7 @@ def _iota(c: Context, node: Node, xs: list[Value]) -> Value:
 
 # ---- views
 @row("reshape")
-def _reshape(c: Context, node: Node, xs: list[Value]) -> Value:
+def _reshape(c: WriterContext, node: Node, xs: list[OnnxValue]) -> OnnxValue:
     old, new = node.inputs[0].type.shape, node.type.shape
     if any(n == 0 for n in new):  # by default a 0 copies the size of the input
         return c.writer.op("Reshape", [xs[0], c.sizes.vector(new)], xs[0].dtype, allowzero=1)
@@ -180,12 +180,12 @@ def _units(old: Sequence[Any], new: Sequence[Any]) -> tuple[str, list[int]] | No
 
 
 @row("broadcast_to")
-def _broadcast(c: Context, node: Node, xs: list[Value]) -> Value:
+def _broadcast(c: WriterContext, node: Node, xs: list[OnnxValue]) -> OnnxValue:
     return c.expand(xs[0], node.inputs[0].type.shape, node.type.shape)
 
 
 @row("slice")
-def _slice(c: Context, node: Node, xs: list[Value]) -> Value:
+def _slice(c: WriterContext, node: Node, xs: list[OnnxValue]) -> OnnxValue:
     limits = []
     p, shape = node.params, node.inputs[0].type.shape
     for axis, (start, step, size, n) in enumerate(zip(p["start"], p["step"], p["size"], shape)):
@@ -212,8 +212,8 @@ def _end(start: Any, step: int, size: Any, n: Any) -> Any:
     return start + step * (size - 1) - 1 - n  # one before the last element, counted from the back
 
 
-def spread(c: Context, v: Value, own: Any, shape: Any, start: Any, step: Any
-           ) -> tuple[Value, Value | None]:
+def spread(c: WriterContext, v: OnnxValue, own: Any, shape: Any, start: Any, step: Any
+           ) -> tuple[OnnxValue, OnnxValue | None]:
     """The elements of `v` at the positions of a slice of `shape`, and a mask of these positions.
 
     Other positions hold any element. The mask broadcasts to `shape`; it is None if the slice covers
@@ -236,7 +236,7 @@ def spread(c: Context, v: Value, own: Any, shape: Any, start: Any, step: Any
     return v, None if mask is None else mask.value
 
 
-def _not_empty(c: Context, v: Value, count: Any, axis: int, ndim: int) -> Value:
+def _not_empty(c: WriterContext, v: OnnxValue, count: Any, axis: int, ndim: int) -> OnnxValue:
     """`v` with one more element along `axis` if that axis may be empty, for Gather to read."""
     if (size_expr_of(count).low() or 0) > 0:
         return v
@@ -250,7 +250,7 @@ def _whole(hit: Any) -> Any:
 
 
 @row("unslice")
-def _unslice(c: Context, node: Node, xs: list[Value]) -> Value:
+def _unslice(c: WriterContext, node: Node, xs: list[OnnxValue]) -> OnnxValue:
     p, own, shape = node.params, node.inputs[0].type.shape, node.type.shape
     fill = c.writer.const(np.array(p["fill"], xs[0].dtype))
     if any(n == 0 for n in own):
@@ -264,7 +264,7 @@ def _unslice(c: Context, node: Node, xs: list[Value]) -> Value:
 
 
 @row("put_slice")
-def _put_slice(c: Context, node: Node, xs: list[Value]) -> Value:
+def _put_slice(c: WriterContext, node: Node, xs: list[OnnxValue]) -> OnnxValue:
     own = node.inputs[1].type.shape
     if any(n == 0 for n in own):
         return xs[0]
@@ -273,13 +273,13 @@ def _put_slice(c: Context, node: Node, xs: list[Value]) -> Value:
 
 
 @row("take")
-def _take(c: Context, node: Node, xs: list[Value]) -> Value:
+def _take(c: WriterContext, node: Node, xs: list[OnnxValue]) -> OnnxValue:
     indices = xs[1] if xs[1].dtype.name in ("int32", "int64") else c.writer.cast(xs[1], np.int64)
     return c.writer.op("Gather", [xs[0], indices], xs[0].dtype, axis=node.params["axis"])
 
 
 @row("add_at")
-def _add_at(c: Context, node: Node, xs: list[Value]) -> Value:
+def _add_at(c: WriterContext, node: Node, xs: list[OnnxValue]) -> OnnxValue:
     """ScatterND adds along leading axes, so the axis is moved there and back."""
     axis, size, w = node.params["axis"], node.params["size"], c.writer
     values, width = node.inputs[0].type, node.inputs[1].type.ndim
@@ -293,7 +293,7 @@ def _add_at(c: Context, node: Node, xs: list[Value]) -> Value:
 
 
 @row("take_along_axis")
-def _take_along_axis(c: Context, node: Node, xs: list[Value]) -> Value:
+def _take_along_axis(c: WriterContext, node: Node, xs: list[OnnxValue]) -> OnnxValue:
     """GatherElements on the slice of elements that the indices reach."""
     w, axis = c.writer, node.params["axis"]
     x, own, target = xs[0], node.inputs[0].type.shape, node.type.shape
@@ -308,14 +308,14 @@ _SCATTER = {None: "none", "add": "add", "prod": "mul", "amax": "max", "amin": "m
 
 
 @row("scatter")
-def _scatter(c: Context, node: Node, xs: list[Value]) -> Value:
+def _scatter(c: WriterContext, node: Node, xs: list[OnnxValue]) -> OnnxValue:
     inputs = [xs[0], c.writer.cast(xs[1], np.int64), xs[2]]
     return c.writer.apply("ScatterElements", inputs, axis=node.params["axis"],
                           reduction=_SCATTER[node.params["reduce"]])
 
 
 @row("argsort")
-def _argsort(c: Context, node: Node, xs: list[Value]) -> Value:
+def _argsort(c: WriterContext, node: Node, xs: list[OnnxValue]) -> OnnxValue:
     """The second result of TopK, which keeps the order of equal elements."""
     axis, largest = node.params["axis"], int(node.params["descending"])
     count = c.sizes.vector([node.params["count"]])
@@ -323,7 +323,7 @@ def _argsort(c: Context, node: Node, xs: list[Value]) -> Value:
 
 
 @row("sort")
-def _sort(c: Context, node: Node, xs: list[Value]) -> Value:
+def _sort(c: WriterContext, node: Node, xs: list[OnnxValue]) -> OnnxValue:
     """The elements in the order of TopK's second result."""
     axis, largest = node.params["axis"], int(node.params["descending"])
     count = c.sizes.vector([node.type.shape[axis]])
@@ -332,7 +332,7 @@ def _sort(c: Context, node: Node, xs: list[Value]) -> Value:
 
 
 @row("cumulative_sum")
-def _cumulative_sum(c: Context, node: Node, xs: list[Value]) -> Value:
+def _cumulative_sum(c: WriterContext, node: Node, xs: list[OnnxValue]) -> OnnxValue:
     """float16 is summed in float32."""
     wide = c.writer.cast(xs[0], np.float32) if xs[0].dtype == np.float16 else xs[0]
     axis = c.writer.const(np.int64(node.params["axis"]))
@@ -344,12 +344,12 @@ _REDUCE = {"sum": "ReduceSum", "prod": "ReduceProd", "max": "ReduceMax", "min": 
 
 
 @row("sum", "prod", "max", "min")
-def _reduction(c: Context, node: Node, xs: list[Value]) -> Value:
+def _reduction(c: WriterContext, node: Node, xs: list[OnnxValue]) -> OnnxValue:
     return c.reduce(_REDUCE[node.op], xs[0], node.params["axis"], node.params["keepdims"])
 
 
 @row("any", "all")
-def _truth(c: Context, node: Node, xs: list[Value]) -> Value:
+def _truth(c: WriterContext, node: Node, xs: list[OnnxValue]) -> OnnxValue:
     """any: true elements are counted; all: false elements are."""
     x = c.k.wrap(xs[0])
     hits = c.writer.cast((x if node.op == "any" else ~x).value, np.int64)
@@ -359,13 +359,13 @@ def _truth(c: Context, node: Node, xs: list[Value]) -> Value:
 
 
 @row("argmax")
-def _argmax(c: Context, node: Node, xs: list[Value]) -> Value:
+def _argmax(c: WriterContext, node: Node, xs: list[OnnxValue]) -> OnnxValue:
     return c.writer.apply("ArgMax", xs, np.int64, axis=node.params["axis"], keepdims=0)
 
 
 # ---- products
 @row("contract")
-def _contract(c: Context, node: Node, xs: list[Value]) -> Value:
+def _contract(c: WriterContext, node: Node, xs: list[OnnxValue]) -> OnnxValue:
     """MatMul if the spec is a (batched) matrix product, else Einsum."""
     left, right, out = parts(node.params["spec"])
     batch = [a for a in out if a in left and a in right]
@@ -382,8 +382,8 @@ def _contract(c: Context, node: Node, xs: list[Value]) -> Value:
     return c.writer.permuted(c.writer.apply("MatMul", [x, y]), [axes.index(a) for a in out])
 
 
-def convolved(c: Context, node: Node, xs: list[Value], weight: int = 1, kind: str = "Conv"
-              ) -> Value:
+def convolved(c: WriterContext, node: Node, xs: list[OnnxValue], weight: int = 1, kind: str = "Conv"
+              ) -> OnnxValue:
     """Conv or another operator `kind` on the inputs `xs`.
 
     The weight is the input number `weight` of the node.
@@ -403,7 +403,7 @@ def _pads(pairs: Any) -> tuple[int, ...]:
 
 
 @row("conv_transpose")
-def _conv_transpose(c: Context, node: Node, xs: list[Value]) -> Value:
+def _conv_transpose(c: WriterContext, node: Node, xs: list[OnnxValue]) -> OnnxValue:
     """Elements beyond the last window: the pads are reduced, or zeros are appended."""
     p, (y, w) = node.params, node.inputs
     least = [(n - 1) * s + r * (k - 1) + 1 - sum(pad) for n, s, r, k, pad in zip(
@@ -417,7 +417,7 @@ def _conv_transpose(c: Context, node: Node, xs: list[Value]) -> Value:
 
 
 @row("conv_weight")
-def _conv_weight(c: Context, node: Node, xs: list[Value]) -> Value:
+def _conv_weight(c: WriterContext, node: Node, xs: list[OnnxValue]) -> OnnxValue:
     """The gradient of a convolution's weight, as a convolution.
 
     Channels are its batch, examples its channels, strides its dilations.
@@ -426,7 +426,7 @@ def _conv_weight(c: Context, node: Node, xs: list[Value]) -> Value:
     (n, channels, *space), filters, groups = x, y[1], p["groups"]
     d, each = len(space), channels // groups
 
-    def reshaped(v: Value, *shape: Any) -> Value:
+    def reshaped(v: OnnxValue, *shape: Any) -> OnnxValue:
         return c.writer.op("Reshape", [v, c.sizes.vector(shape)], v.dtype)
 
     image = c.writer.permuted(reshaped(xs[0], n, groups, each, *space), [2, 1, 0, *range(3, d + 3)])
@@ -442,20 +442,20 @@ def _conv_weight(c: Context, node: Node, xs: list[Value]) -> Value:
 
 
 @row("max_pool")
-def _max_pool(c: Context, node: Node, xs: list[Value]) -> Value:
+def _max_pool(c: WriterContext, node: Node, xs: list[OnnxValue]) -> OnnxValue:
     p = node.params
     return c.writer.apply("MaxPool", xs, kernel_shape=p["kernel"], strides=p["stride"],
                           dilations=p["dilation"], pads=_pads(_around(node, p["dilation"])))
 
 
 @row("pool_sum")
-def _pool_sum(c: Context, node: Node, xs: list[Value]) -> Value:
+def _pool_sum(c: WriterContext, node: Node, xs: list[OnnxValue]) -> OnnxValue:
     """The mean over windows times the number of their elements."""
     count = c.writer.const(np.array(product(node.params["kernel"]), node.type.dtype))
     return c.writer.apply("Mul", [pool_means(c, node, xs), count])
 
 
-def pool_means(c: Context, node: Node, xs: list[Value]) -> Value:
+def pool_means(c: WriterContext, node: Node, xs: list[OnnxValue]) -> OnnxValue:
     """The mean over windows, with padding counted, for a node that sums over windows."""
     p = node.params
     if any(n != 1 for n in p["spread"]):
@@ -476,7 +476,7 @@ def _around(node: Node, dilation: Any) -> list[tuple[int, int]]:
 
 
 @row("cross_entropy_rows")
-def _cross_entropy(c: Context, node: Node, xs: list[Value]) -> Value:
+def _cross_entropy(c: WriterContext, node: Node, xs: list[OnnxValue]) -> OnnxValue:
     target = c.writer.cast(xs[1], np.int64)
     return c.writer.apply("SoftmaxCrossEntropyLoss", [xs[0], target], reduction="none",
                           ignore_index=node.params["ignore"])

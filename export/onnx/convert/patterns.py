@@ -11,8 +11,8 @@ from ....capture.graph.graph import Node
 from ....capture.sizes.symbolic_dim import size_expr_of
 from ....eager.arrays.shapes import product
 from ....eager.ops.products.contract import parts
-from ..writer.context import Context
-from ..writer.graph_writer import Value
+from ..writer.context import WriterContext
+from ..writer.graph_writer import OnnxValue
 from . import attention
 from .normalization import normalized
 from .op_table import convolved, pool_means
@@ -23,7 +23,7 @@ class Fused(NamedTuple):
     """A replacement for a node: its inputs, and the function that writes it."""
 
     inputs: tuple[Node, ...]
-    write: Callable[[Context, list[Value]], Value]
+    write: Callable[[WriterContext, list[OnnxValue]], OnnxValue]
 
 
 Users = Mapping[Node, Sequence[Node]]
@@ -194,7 +194,7 @@ def _index_put(node: Node, users: Users) -> Fused | None:
     if not _is_distinct(node.inputs[2]):
         return None
 
-    def write(c: Context, xs: list[Value]) -> Value:
+    def write(c: WriterContext, xs: list[OnnxValue]) -> OnnxValue:
         w = c.writer
         indices = w.op("Unsqueeze", [w.cast(xs[2], np.int64), w.ints([-1])], np.int64)
         return w.op("ScatterND", [xs[0], indices, xs[1]], xs[0].dtype)
@@ -215,11 +215,11 @@ def _is_number(node: Node, value: object) -> bool:
     return node.op == "const" and not node.type.shape and bool(node.params["value"] == value)
 
 
-Pattern = Callable[[Node, Users], Fused | None]
-PATTERNS: dict[str, list[Pattern]] = {
+OperatorPattern = Callable[[Node, Users], Fused | None]
+PATTERNS: dict[str, list[OperatorPattern]] = {
     "add": [_linear, _conv_bias, _scaled_norm], "multiply": [_scaled_norm],
     "contract": [_attention, _linear], "divide": [_mean, _pool_mean], "take": [_indices],
     "reshape": [_attention, _pixels], "minimum": [_clip], "where": [_prelu],
     "index_put": [_index_put],
 }
-SINCE: dict[Pattern, int] = {_attention: attention.SINCE}
+SINCE: dict[OperatorPattern, int] = {_attention: attention.SINCE}

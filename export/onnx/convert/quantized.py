@@ -11,8 +11,8 @@ from __future__ import annotations
 import numpy as np
 
 from ....capture.graph.graph import Node
-from ..writer.context import Context
-from ..writer.graph_writer import Value
+from ..writer.context import WriterContext
+from ..writer.graph_writer import OnnxValue
 from .op_table import convolved, formula_row, row
 
 SINCE = 13  # the first opset with a scale for each channel
@@ -30,7 +30,7 @@ def has_range(node: Node, opset: int) -> bool:
 
 
 @row("quantize_linear")
-def _quantize(c: Context, node: Node, xs: list[Value]) -> Value:
+def _quantize(c: WriterContext, node: Node, xs: list[OnnxValue]) -> OnnxValue:
     x, scale, zero = node.inputs
     if (scale.op, zero.op) == _DYNAMIC[1:] and scale.inputs == zero.inputs == (x,):
         return _dynamic(c, xs[0], _DYNAMIC[0])
@@ -40,11 +40,11 @@ def _quantize(c: Context, node: Node, xs: list[Value]) -> Value:
 
 
 @row("dynamic_scale", "dynamic_zero")
-def _of_input(c: Context, node: Node, xs: list[Value]) -> Value:
+def _of_input(c: WriterContext, node: Node, xs: list[OnnxValue]) -> OnnxValue:
     return _dynamic(c, xs[0], node.op)
 
 
-def _dynamic(c: Context, x: Value, name: str) -> Value:
+def _dynamic(c: WriterContext, x: OnnxValue, name: str) -> OnnxValue:
     """A result of DynamicQuantizeLinear; its three results share one node."""
     key = ("DynamicQuantizeLinear", x)
     if key not in c.writer.shared:
@@ -54,7 +54,7 @@ def _dynamic(c: Context, x: Value, name: str) -> Value:
 
 
 @row("quantized_linear")
-def _linear(c: Context, node: Node, xs: list[Value]) -> Value:
+def _linear(c: WriterContext, node: Node, xs: list[OnnxValue]) -> OnnxValue:
     q, scale, zero, w, w_scale, *bias = xs
     channels = node.inputs[3].type.shape[0]
     if _is_dynamic(node):
@@ -70,18 +70,18 @@ def _linear(c: Context, node: Node, xs: list[Value]) -> Value:
 
 
 @row("quantized_conv")
-def _conv(c: Context, node: Node, xs: list[Value]) -> Value:
+def _conv(c: WriterContext, node: Node, xs: list[OnnxValue]) -> OnnxValue:
     q, scale, zero, w, w_scale = xs[:5]
     channels = node.inputs[3].type.shape[0]
     if _is_dynamic(node):
         sums = convolved(c, node, [q, *_unsigned(c, w, zero)], weight=3, kind="ConvInteger")
-        return _scaled(c, node, Value(sums.name, np.dtype(np.int32)), xs, node.type.ndim - 2)
+        return _scaled(c, node, OnnxValue(sums.name, np.dtype(np.int32)), xs, node.type.ndim - 2)
     x = c.writer.op("DequantizeLinear", [q, scale, zero], np.float32)
     weight = _plain(c, w, w_scale, channels, 0)
     return convolved(c, node, [x, weight, *_bias(c, xs, channels)], weight=3)
 
 
-def _unsigned(c: Context, w: Value, zero: Value) -> list[Value]:
+def _unsigned(c: WriterContext, w: OnnxValue, zero: OnnxValue) -> list[OnnxValue]:
     """A weight as uint8, the zero point of the input, and that of the weight.
 
     Only the latest versions of onnxruntime convolve with int8 weights.
@@ -100,13 +100,13 @@ def _is_dynamic(node: Node) -> bool:
     return any(b.type.dtype != np.int32 for b in node.inputs[5:])
 
 
-def _plain(c: Context, x: Value, scale: Value, count: int, axis: int) -> Value:
+def _plain(c: WriterContext, x: OnnxValue, scale: OnnxValue, count: int, axis: int) -> OnnxValue:
     """Dequantized integers with zero point 0, scaled along an axis of `count`."""
     zeros = c.writer.const(np.zeros(count, x.dtype))  # part of the pattern that runtimes fuse
     return c.writer.op("DequantizeLinear", [x, scale, zeros], np.float32, axis=axis)
 
 
-def _bias(c: Context, xs: list[Value], channels: int) -> list[Value]:
+def _bias(c: WriterContext, xs: list[OnnxValue], channels: int) -> list[OnnxValue]:
     """The dequantized bias in a list, or an empty list."""
     _, scale, _, _, w_scale, *bias = xs
     scales = [c.writer.array(x) for x in (scale, w_scale)]
@@ -115,12 +115,13 @@ def _bias(c: Context, xs: list[Value], channels: int) -> list[Value]:
     return [_plain(c, b, unit, channels, 0) for b in bias]
 
 
-def _scaled(c: Context, node: Node, sums: Value, xs: list[Value], space: int) -> Value:
+def _scaled(c: WriterContext, node: Node, sums: OnnxValue, xs: list[OnnxValue],
+            space: int) -> OnnxValue:
     """int32 sums as floats, with the scale and bias of each channel."""
     w, (_, scale, _, _, w_scale, *bias) = c.writer, xs
     shape = (-1, *[1] * space)
 
-    def along(x: Value) -> Value:
+    def along(x: OnnxValue) -> OnnxValue:
         return w.reshape(x, shape) if space else x
 
     if bias and bias[0].dtype == np.int32:

@@ -8,8 +8,8 @@ from ....capture.graph.graph import Node
 from ....capture.sizes.symbolic_dim import Dim
 from ....eager.errors import ExportError
 from ....eager.ops.layers.recurrent import PARTS
-from ..writer.context import Context
-from ..writer.graph_writer import Value
+from ..writer.context import WriterContext
+from ..writer.graph_writer import OnnxValue
 from .op_table import row
 
 # By kind of layer: the operator, its attributes, and its activation if that is not the default.
@@ -38,25 +38,25 @@ def is_whole(node: Node, opset: int) -> bool:
 
 
 @row("recurrent")
-def _recurrent(c: Context, node: Node, xs: list[Value]) -> Value:
+def _recurrent(c: WriterContext, node: Node, xs: list[OnnxValue]) -> OnnxValue:
     """A result of the operator; all results share one node."""
     p = node.params
-    key = (*xs, p["kind"], p["ways"])
+    key = (*xs, p["kind"], p["directions"])
     if key not in c.writer.shared:
         c.writer.shared[key] = _layer(c, node, xs)
     return c.writer.shared[key][PARTS.index(p["part"])]
 
 
-def _layer(c: Context, node: Node, xs: list[Value]) -> list[Value]:
+def _layer(c: WriterContext, node: Node, xs: list[OnnxValue]) -> list[OnnxValue]:
     p, hidden = node.params, node.inputs[2].type.shape[2]
     kind, attributes, activation = _OPERATORS[p["kind"]]
     weights, state = xs[:3 + p["bias"]], xs[3 + p["bias"]:]
-    inputs: list[Value | None] = [*weights]
+    inputs: list[OnnxValue | None] = [*weights]
     if state:
         inputs += [*[None] * (5 - len(weights)), *state]
     if activation:
-        attributes = {**attributes, "activations": [activation] * len(p["ways"])}
-    direction = "bidirectional" if len(p["ways"]) == 2 else p["ways"][0]
+        attributes = {**attributes, "activations": [activation] * len(p["directions"])}
+    direction = "bidirectional" if len(p["directions"]) == 2 else p["directions"][0]
     count = 3 if kind == "LSTM" else 2
     return c.writer.ops(kind, inputs, [node.type.dtype] * count, hidden_size=hidden,
                         direction=direction, **attributes)

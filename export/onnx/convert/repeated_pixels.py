@@ -10,8 +10,8 @@ import numpy as np
 from ....capture.graph.graph import Node
 from ....capture.sizes.symbolic_dim import Dim, size_expr_of
 from ....eager.arrays.shapes import product
-from ..writer.context import Context
-from ..writer.graph_writer import Value
+from ..writer.context import WriterContext
+from ..writer.graph_writer import OnnxValue
 
 MAX_VIEWS = 8  # views between an image and its repetition
 
@@ -88,7 +88,7 @@ def _regrouped(axes: Axes, shape: Sequence[Any]) -> Axes | None:
     return groups if not rest else None
 
 
-def resized(c: Context, x: Value, times: Sequence[int]) -> Value:
+def resized(c: WriterContext, x: OnnxValue, times: Sequence[int]) -> OnnxValue:
     """`x` with each element repeated along each axis by Resize."""
     scales = c.writer.const(np.array(times, np.float32))
     return c.writer.op("Resize", [x, None, scales], x.dtype, mode="nearest", nearest_mode="floor",

@@ -21,7 +21,7 @@ Axes = dict[int, str]  # the dynamic axes of a tensor, and the names of their si
 
 
 @dataclass(frozen=True)
-class Arguments:
+class ExportArguments:
     """An example call: its arguments, and the name, value and dynamic axes of each tensor."""
 
     fn: Callable[..., Any]
@@ -71,7 +71,7 @@ class _Many(tuple[Any, ...]):
 
 
 def arguments(fn: Callable[..., Any], args: Any, input_names: Sequence[str] | None,
-              dynamic: Any, ignored: Sequence[str] = ()) -> Arguments:
+              dynamic: Any, ignored: Sequence[str] = ()) -> ExportArguments:
     """The example call fn(*args), or fn(**args) if `args` is a dictionary.
 
     `ignored`: names of outputs, which PyTorch's dynamic_axes may list; the axes of outputs follow
@@ -89,10 +89,10 @@ def arguments(fn: Callable[..., Any], args: Any, input_names: Sequence[str] | No
     axes = _axes(values, names, [tensor for _, tensor in tensors], dynamic)
     arrays = tuple(host(tensor._data) for _, tensor in tensors)
     devices = tuple(tensor.device for _, tensor in tensors)
-    return Arguments(fn, values, frozenset(kwargs), names, arrays, axes, devices)
+    return ExportArguments(fn, values, frozenset(kwargs), names, arrays, axes, devices)
 
 
-def further(call: Arguments, args: Any) -> Arguments:
+def further(call: ExportArguments, args: Any) -> ExportArguments:
     """A further example call of the same function, with tensors of the same names, dtypes and axes.
 
     Raises ExportError if it differs from `call` in more than the values and dynamic sizes.

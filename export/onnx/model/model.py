@@ -20,12 +20,12 @@ from ....capture.trace.export_tracer import walk as find_all
 from ....eager.arrays.devices import host
 from ....eager.nn.base.module import Module
 from ..convert.batchnorm_folding import fold_channels
-from ..convert.control_flow import Flow, Result, described, operands_of
+from ..convert.control_flow import ControlFlowWriter, Result, described, operands_of
 from ..convert.converter import Converter, is_written
 from ..writer.constants import Named
-from ..writer.graph_writer import Value, Writer
-from .arguments import Arguments
-from .training_state import Held
+from ..writer.graph_writer import OnnxValue, Writer
+from .arguments import ExportArguments
+from .training_state import ModelState
 
 
 class Results(NamedTuple):
@@ -61,7 +61,8 @@ def _add_names(names: dict[int, str], module: Module, prefix: str) -> None:
         names.setdefault(id(tensor._data), prefix + name)
 
 
-def build(paths: Explored, call: Arguments, results: Results, held: Sequence[Held], opset: int,
+def build(paths: Explored, call: ExportArguments, results: Results, held: Sequence[ModelState],
+          opset: int,
           names: Mapping[int, str], optimize: bool = False) -> Any:
     """The ONNX model of a function; with `optimize`, batch norms are folded."""
     roots = _required(paths, results)
@@ -84,7 +85,7 @@ def build(paths: Explored, call: Arguments, results: Results, held: Sequence[Hel
         writer.unique(name)
     inputs = {now[n]: name for n, name in zip(input_nodes, titles)}
     converter = Converter(ready, inputs, constants, writer, numbers, now)
-    outputs = Flow(converter, results.nodes).write(paths.root)
+    outputs = ControlFlowWriter(converter, results.nodes).write(paths.root)
     _name_outputs(writer, [r.value for r in outputs], results.names)
     for h in held:  # the default, for calls that do not pass the state
         writer.start(h.name, host(paths.names.outside[h.node].array))
@@ -129,7 +130,7 @@ def _prepared(graph: Graph, opset: int) -> Graph:
     return run_passes(graph, [without_operator, simplify])
 
 
-def _name_outputs(writer: Writer, values: Sequence[Value], names: Sequence[str]) -> None:
+def _name_outputs(writer: Writer, values: Sequence[OnnxValue], names: Sequence[str]) -> None:
     """Names the outputs: outputs of nodes are renamed, other values are copied by Identity."""
     computed = {out for node in writer.nodes for out in node.output}
     renamed: dict[str, str] = {}
@@ -156,7 +157,8 @@ def _assembled(writer: Writer, inputs: Mapping[Node, str], outputs: Iterable[tup
                ) -> Any:
     from onnx import helper
 
-    input_values = [Result(Value(name, n.type.dtype), n.type.shape) for n, name in inputs.items()]
+    input_values = [Result(OnnxValue(name, n.type.dtype), n.type.shape) for n,
+                    name in inputs.items()]
     read = {name for node in _all_nodes(writer.nodes) for name in node.input} | {*inputs.values()}
     graph = helper.make_graph(
         writer.nodes, "main", [described(r.value.name, r) for r in input_values],

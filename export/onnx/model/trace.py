@@ -15,9 +15,9 @@ from ....capture.trace.export_tracer import modules_of, walk
 from ....eager.core.tape import no_grad
 from ....eager.core.tensor import Tensor
 from ....eager.errors import CaptureError, ExportError
-from .arguments import Arguments, leaves, resized
+from .arguments import ExportArguments, leaves, resized
 from .model import Results
-from .training_state import Held, after
+from .training_state import ModelState, after
 
 
 def plain(fn: Any) -> Callable[..., Any]:
@@ -52,7 +52,7 @@ def _recorded_sizes(example: Mapping[str, int]) -> dict[str, int]:
     return {name: next(free, 37) if size == 1 else size for name, size in example.items()}
 
 
-def explored(calls: Sequence[Arguments], sizes: ShapeEnv, training: bool, merging: bool = True
+def explored(calls: Sequence[ExportArguments], sizes: ShapeEnv, training: bool, merging: bool = True
              ) -> Explored:
     """All control-flow paths of a function; with `merging`, paths of a branch are merged.
 
@@ -73,7 +73,7 @@ def explored(calls: Sequence[Arguments], sizes: ShapeEnv, training: bool, mergin
         raise
 
 
-def _example(call: Arguments, sizes: ShapeEnv) -> Example:
+def _example(call: ExportArguments, sizes: ShapeEnv) -> Example:
     sizes.begin(_recorded_sizes(call.sizes()))
     arrays = [resized(a, axes, sizes.values) for a, axes in zip(call.arrays, call.axes)]
     inputs = call.export_inputs(sizes, arrays)
@@ -114,7 +114,7 @@ def conditions_of(sizes: ShapeEnv) -> list[SizeCondition]:
     return independent
 
 
-def results_of(paths: Explored, held: list[Held], output_names: Sequence[str] | None,
+def results_of(paths: Explored, held: list[ModelState], output_names: Sequence[str] | None,
                taken: Sequence[str]) -> Results:
     """The function's results and its changed state.
 

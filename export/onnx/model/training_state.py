@@ -12,7 +12,7 @@ from ....capture.trace.export_tracer import ExportTrace, dotted
 from ....eager.core.tensor import Tensor
 
 
-class Held(NamedTuple):
+class ModelState(NamedTuple):
     """A tensor that a step changes: the names of its value before and after, and its owners."""
 
     name: str
@@ -21,18 +21,18 @@ class Held(NamedTuple):
     tensors: list[Tensor]
 
 
-def states_of(paths: Explored, names: Mapping[int, str]) -> list[Held]:
+def states_of(paths: Explored, names: Mapping[int, str]) -> list[ModelState]:
     """The tensors that any path changes, named as in the module or the optimizer."""
     outside = paths.names.outside
     own: dict[int, str] = {}
     for node, tensors in paths.states.items():
         name = names.get(id(outside[node].array)) or dotted(outside[node].path)
         own.update((id(t), name) for t in tensors)
-    states: dict[str, Held] = {}
+    states: dict[str, ModelState] = {}
     for node, tensors in paths.states.items():
         base = _name(outside[node].path, own, own[id(tensors[0])], len(tensors) > 1)
         name = _unique(base or "state", states)
-        states[name] = Held(name, f"{name}.new", node, tensors)
+        states[name] = ModelState(name, f"{name}.new", node, tensors)
     return list(states.values())
 
 
@@ -46,13 +46,13 @@ def _name(path: Path | None, names: Mapping[int, str], own: str, shared: bool) -
     return word if shared else f"{names.get(id(key), 'parameter')}.{word}"
 
 
-def _unique(base: str, taken: Mapping[str, Held]) -> str:
+def _unique(base: str, taken: Mapping[str, ModelState]) -> str:
     name, count = base, 1
     while name in taken:
         name, count = f"{base}_{count}", count + 1
     return name
 
 
-def after(run: ExportTrace, held: list[Held]) -> list[Node]:
+def after(run: ExportTrace, held: list[ModelState]) -> list[Node]:
     """The nodes of the states at the end of a run."""
     return [run.after.get(h.node, h.node) for h in held]

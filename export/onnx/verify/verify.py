@@ -13,8 +13,8 @@ from ....capture.sizes.symbolic_dim import SizeCondition
 from ....capture.trace.export_tracer import unchanged
 from ....eager.arrays.devices import host
 from ....eager.errors import ExportError, FusewireError
-from ..model.arguments import Arguments, drawn, leaves
-from ..model.training_state import Held
+from ..model.arguments import ExportArguments, drawn, leaves
+from ..model.training_state import ModelState
 from ..writer.files import Files
 from .compare import check_valid, compare, rounding_of, runner
 
@@ -34,8 +34,8 @@ class Check:
     conditions: list[SizeCondition] = field(default_factory=list)
 
 
-def verify_model(unpublished: Files, calls: Sequence[Arguments], outputs: Sequence[str],
-                 held: Sequence[Held], check: Check) -> None:
+def verify_model(unpublished: Files, calls: Sequence[ExportArguments], outputs: Sequence[str],
+                 held: Sequence[ModelState], check: Check) -> None:
     """Compares the model with the function on the examples and at other sizes, and fills `check`.
 
     A function that changes state is run several times in a row.
@@ -67,7 +67,8 @@ def verify_model(unpublished: Files, calls: Sequence[Arguments], outputs: Sequen
         _compare_elsewhere(at, call, call.sizes(), check)
 
 
-def _compare_elsewhere(at: Any, call: Arguments, example: dict[str, int], check: Check) -> None:
+def _compare_elsewhere(at: Any, call: ExportArguments, example: dict[str, int],
+                       check: Check) -> None:
     """Compares at other sizes, with all of them 1, and where only conditions `a != b` fail."""
     rng = np.random.default_rng(0)
 
@@ -98,7 +99,8 @@ def _compare_elsewhere(at: Any, call: Arguments, example: dict[str, int], check:
     check.conditions = [c for c in check.conditions if all(map(c.holds, check.sizes))]
 
 
-def _eager(call: Arguments, arrays: Sequence[Any], held: Sequence[Held]) -> list[list[Any]]:
+def _eager(call: ExportArguments, arrays: Sequence[Any],
+           held: Sequence[ModelState]) -> list[list[Any]]:
     """The function's results and changed state as arrays, for each of several calls in a row.
 
     A function without state is called once.

@@ -8,20 +8,20 @@ from typing import Any
 import numpy as np
 
 from ....capture.sizes.symbolic_dim import Dim
-from .graph_writer import Value, Writer
+from .graph_writer import OnnxValue, Writer
 from .pointwise_formulas import Builder, Number
 from .size_expressions import SizeWriter
 
 
 @dataclass(frozen=True)
-class Context:
+class WriterContext:
     """A model being written: its writer, its sizes, and the builder of pointwise formulas."""
 
     writer: Writer
     sizes: SizeWriter
     k: Builder
 
-    def reduce(self, kind: str, x: Value, axes: tuple[int, ...], keepdims: bool) -> Value:
+    def reduce(self, kind: str, x: OnnxValue, axes: tuple[int, ...], keepdims: bool) -> OnnxValue:
         """A ReduceSum or similar node. Before opset 18, only ReduceSum has its axes as an input."""
         w = self.writer
         if kind == "ReduceSum" or w.opset >= 18:
@@ -30,7 +30,7 @@ class Context:
             out = w.apply(kind, [x], axes=list(axes), keepdims=int(keepdims))
         return out
 
-    def expand(self, x: Value, own: Any, shape: Any) -> Value:
+    def expand(self, x: OnnxValue, own: Any, shape: Any) -> OnnxValue:
         """`x` of shape `own` broadcast to `shape`. Computes only the sizes of axes that change."""
         padded = [1] * (len(shape) - len(own)) + list(own)
         target = [1 if size == old else size for size, old in zip(shape, padded)]
@@ -46,7 +46,7 @@ class Context:
         limits = [w.const(np.int64(0)), self.sizes.number(size, np.int64), w.const(np.int64(1))]
         return Number(self.k, w.op("Range", limits, np.int64))
 
-    def as_value(self, x: Any, dtype: Any) -> Value:
+    def as_value(self, x: Any, dtype: Any) -> OnnxValue:
         """The tensor of an array or number: its own value, or a constant."""
         return x.value if isinstance(x, Number) else self.writer.const(np.asarray(x, dtype))
 

@@ -19,7 +19,7 @@ _WIDER = {"bool": "int32", "int8": "int32", "int16": "int32", "uint8": "int32", 
           "int32": "int64", "uint32": "int64", "uint64": "int64", "float16": "float32"}
 
 
-class Value(NamedTuple):
+class OnnxValue(NamedTuple):
     """A tensor of the model: its name and its dtype."""
 
     name: str
@@ -33,11 +33,12 @@ class Writer:
         self.opset = opset
         self.nodes: list[Any] = []
         self.initializers: list[Any] = []
-        self.shared: ChainMap[Any, list[Value]] = ChainMap()  # results of nodes that have several
+        self.shared: ChainMap[Any,
+                              list[OnnxValue]] = ChainMap()  # results of nodes that have several
         self.site = ""  # the user's line of the nodes being written
         self._count = 0  # nodes written so far, with those of subgraphs
         self._taken: set[str] = set()
-        self._constants: dict[Any, Value] = {}
+        self._constants: dict[Any, OnnxValue] = {}
         self._arrays: dict[str, Any] = {}  # the values of constants, by name
 
     def unique(self, base: str) -> str:
@@ -48,8 +49,8 @@ class Writer:
         self._taken.add(name)
         return name
 
-    def op(self, kind: str, inputs: Sequence[Value | None], dtype: Any, name: str = "",
-           before: int = 0, **attributes: Any) -> Value:
+    def op(self, kind: str, inputs: Sequence[OnnxValue | None], dtype: Any, name: str = "",
+           before: int = 0, **attributes: Any) -> OnnxValue:
         """The result, of `dtype`, of a new node; None stands for an omitted input.
 
         before: the number of unused outputs in front of this one.
@@ -57,16 +58,16 @@ class Writer:
         output = name or self.unique(f"{kind.lower()}_{self._count}")
         unused = [self.unique(f"{output}_unused") for _ in range(before)]
         self._node(kind, inputs, [*unused, output], attributes)
-        return Value(output, np.dtype(dtype))
+        return OnnxValue(output, np.dtype(dtype))
 
-    def ops(self, kind: str, inputs: Sequence[Value | None], dtypes: Sequence[Any],
-            **attributes: Any) -> list[Value]:
+    def ops(self, kind: str, inputs: Sequence[OnnxValue | None], dtypes: Sequence[Any],
+            **attributes: Any) -> list[OnnxValue]:
         """The results of a new node, of these dtypes."""
         names = [self.unique(f"{kind.lower()}_{self._count}") for _ in dtypes]
         self._node(kind, inputs, names, attributes)
-        return [Value(name, np.dtype(dtype)) for name, dtype in zip(names, dtypes)]
+        return [OnnxValue(name, np.dtype(dtype)) for name, dtype in zip(names, dtypes)]
 
-    def _node(self, kind: str, inputs: Sequence[Value | None], outputs: Sequence[str],
+    def _node(self, kind: str, inputs: Sequence[OnnxValue | None], outputs: Sequence[str],
               attributes: dict[str, Any]) -> None:
         from onnx import helper
 
@@ -88,8 +89,8 @@ class Writer:
         finally:
             self.nodes, self.shared = around, self.shared.parents
 
-    def apply(self, kind: str, inputs: Sequence[Value], dtype: Any = None, typed: int = 0,
-              **attributes: Any) -> Value:
+    def apply(self, kind: str, inputs: Sequence[OnnxValue], dtype: Any = None, typed: int = 0,
+              **attributes: Any) -> OnnxValue:
         """The result of `op`, in a wider dtype if the operator does not support its inputs.
 
         Input number `typed` and the inputs of its dtype are cast. The result is cast back to
@@ -114,7 +115,7 @@ class Writer:
             name = _WIDER[name]
         return np.dtype(name)
 
-    def cast(self, x: Value, dtype: Any) -> Value:
+    def cast(self, x: OnnxValue, dtype: Any) -> OnnxValue:
         """`x` converted to another dtype."""
         from onnx import helper
 
@@ -126,7 +127,7 @@ class Writer:
                               "keep real and imaginary parts as two tensors")
         return self.op("Cast", [x], target, to=helper.np_dtype_to_tensor_dtype(target))
 
-    def const(self, array: Any, dtype: Any = None, name: str = "") -> Value:
+    def const(self, array: Any, dtype: Any = None, name: str = "") -> OnnxValue:
         """A constant of the model; equal constants without a name are shared."""
         from onnx import numpy_helper
 
@@ -137,12 +138,12 @@ class Writer:
             label = self.unique(name or f"constant_{len(self._constants)}")
             self.initializers.append(numpy_helper.from_array(array, label))
             self._arrays[label] = array
-            constant = Value(label, array.dtype)
+            constant = OnnxValue(label, array.dtype)
             if key is not None:
                 self._constants[key] = constant
         return constant
 
-    def array(self, x: Value) -> Any:
+    def array(self, x: OnnxValue) -> Any:
         """The array of a constant; None for other values."""
         return self._arrays.get(x.name)
 
@@ -153,7 +154,7 @@ class Writer:
         self.initializers.append(numpy_helper.from_array(np.ascontiguousarray(array).reshape(
             array.shape), name))
 
-    def permuted(self, x: Value, perm: Sequence[int]) -> Value:
+    def permuted(self, x: OnnxValue, perm: Sequence[int]) -> OnnxValue:
         """`x` with its axes permuted; a permuted constant is folded into a new constant."""
         if list(perm) == list(range(len(perm))):
             return x
@@ -165,11 +166,11 @@ class Writer:
                                               name=f"{x.name}.T")
         return self._constants[key]
 
-    def ints(self, values: Sequence[int]) -> Value:
+    def ints(self, values: Sequence[int]) -> OnnxValue:
         """A vector of int64, as shapes and axes are given."""
         return self.const(np.array(values, np.int64))
 
-    def reshape(self, x: Value, shape: Sequence[int]) -> Value:
+    def reshape(self, x: OnnxValue, shape: Sequence[int]) -> OnnxValue:
         """`x` in a shape of plain numbers, of which one may be -1."""
         return self.op("Reshape", [x, self.ints(shape)], x.dtype)
 

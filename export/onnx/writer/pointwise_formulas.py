@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from .graph_writer import Value, Writer
+from .graph_writer import OnnxValue, Writer
 
 BOOL = np.dtype(bool)
 _LOGIC = {"Add": "Or", "Mul": "And", "Max": "Or", "Min": "And"}  # their meaning for booleans
@@ -20,7 +20,7 @@ class Number:
 
     __hash__ = None  # type: ignore[assignment]
 
-    def __init__(self, k: Builder, value: Value) -> None:
+    def __init__(self, k: Builder, value: OnnxValue) -> None:
         self.k, self.value = k, value
 
     @property
@@ -103,7 +103,7 @@ class Builder:
     def __init__(self, writer: Writer) -> None:
         self.writer = writer
 
-    def wrap(self, value: Value) -> Number:
+    def wrap(self, value: OnnxValue) -> Number:
         return Number(self, value)
 
     def one(self, kind: str, x: Any, dtype: Any = None) -> Number:
@@ -117,7 +117,7 @@ class Builder:
         return Number(self, self.writer.apply(kind, [self._value(x, like), self._value(y, like)],
                                               dtype))
 
-    def _value(self, x: Any, dtype: Any) -> Value:
+    def _value(self, x: Any, dtype: Any) -> OnnxValue:
         return x.value if isinstance(x, Number) else self.writer.const(np.array(x, dtype))
 
     def const(self, value: Any, dtype: Any) -> Number:

@@ -15,7 +15,7 @@ import numpy as np
 from ....capture.graph.graph import Node
 from ....capture.scalars.scalar_expr import ScalarExpr
 from ....eager.errors import ExportError
-from .graph_writer import Value
+from .graph_writer import OnnxValue
 from .pointwise_formulas import BOOL, Builder, Number
 from .size_expressions import SizeWriter
 
@@ -27,12 +27,12 @@ _OF_KIND = {"b": BOOL, "i": INT64, "u": INT64, "f": FLOAT64}
 class NumberWriter:
     """Writes each formula once. `value_of` returns the tensor of a node whose element is read."""
 
-    def __init__(self, k: Builder, sizes: SizeWriter, value_of: Callable[[Node], Value],
-                 phis: Mapping[Any, Value]) -> None:
+    def __init__(self, k: Builder, sizes: SizeWriter, value_of: Callable[[Node], OnnxValue],
+                 phis: Mapping[Any, OnnxValue]) -> None:
         self.k, self.sizes, self.value_of, self.phis = k, sizes, value_of, phis
         self.numbers: ChainMap[ScalarExpr, Number] = ChainMap()
 
-    def __call__(self, formula: ScalarExpr) -> Value:
+    def __call__(self, formula: ScalarExpr) -> OnnxValue:
         """The number as a 0-d tensor."""
         for part in formula.parts:
             if part not in self.numbers:
@@ -51,18 +51,18 @@ class NumberWriter:
                               "has no counterpart in ONNX", "compute with tensors here")
         return _OPERATORS[part.op](self.k, *[self.numbers[a] for a in part.args])
 
-    def _element(self, node: Node) -> Value:
+    def _element(self, node: Node) -> OnnxValue:
         value = self.value_of(node)
         scalar = self.k.writer.reshape(value, ()) if node.type.shape else value
         return self.k.writer.cast(scalar, _OF_KIND[value.dtype.kind])
 
-    def _constant(self, constant: Any) -> Value:
+    def _constant(self, constant: Any) -> OnnxValue:
         return self.k.writer.const(np.array(constant.value, _OF_TYPE[type(constant.value)]))
 
-    def _size(self, expr: Any) -> Value:
+    def _size(self, expr: Any) -> OnnxValue:
         return self.sizes.number_of(expr)
 
-    def _phi(self, token: Any) -> Value:
+    def _phi(self, token: Any) -> OnnxValue:
         if token not in self.phis:
             raise ExportError("a loop-carried number is read outside of its loop, which cannot be "
                               "exported", "return the number's tensor from the loop, or split the "
@@ -70,7 +70,7 @@ class NumberWriter:
         return self.phis[token]
 
 
-_ORIGINS: dict[str, Callable[[NumberWriter, Any], Value]] = {
+_ORIGINS: dict[str, Callable[[NumberWriter, Any], OnnxValue]] = {
     "element": NumberWriter._element, "constant": NumberWriter._constant,
     "size": NumberWriter._size, "phi": NumberWriter._phi,
 }

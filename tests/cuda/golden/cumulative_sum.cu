@@ -14,23 +14,23 @@ k0_cumulative_sum(const float* __restrict__ x0, float* b0) {
         const int v4 = (t_2 * 4);
         if (((v4 + -100) < 0)) {
             {
-                __align__(16) float piece5[4];
+                __align__(16) float vector5[4];
                 const int v6 = (task * 100);
-                fw_move<16>(piece5, &x0[(v6 + v4)]);
+                fw_move<16>(vector5, &x0[(v6 + v4)]);
                 {
-                    s_3 = (s_3 + ((double)piece5[0]));
+                    s_3 = (s_3 + ((double)vector5[0]));
                     own[0] = s_3;
                 }
                 {
-                    s_3 = (s_3 + ((double)piece5[1]));
+                    s_3 = (s_3 + ((double)vector5[1]));
                     own[1] = s_3;
                 }
                 {
-                    s_3 = (s_3 + ((double)piece5[2]));
+                    s_3 = (s_3 + ((double)vector5[2]));
                     own[2] = s_3;
                 }
                 {
-                    s_3 = (s_3 + ((double)piece5[3]));
+                    s_3 = (s_3 + ((double)vector5[3]));
                     own[3] = s_3;
                 }
             }
@@ -86,25 +86,25 @@ k0_cumulative_sum(const float* __restrict__ x0, float* b0) {
         const int v31 = (t_27 * 4);
         if (((v31 + -100) < 0)) {
             {
-                __align__(16) float piece32[4];
+                __align__(16) float vector32[4];
                 {
                     const double v33 = own[0];
-                    piece32[0] = ((float)(before_30 + v33));
+                    vector32[0] = ((float)(before_30 + v33));
                 }
                 {
                     const double v34 = own[1];
-                    piece32[1] = ((float)(before_30 + v34));
+                    vector32[1] = ((float)(before_30 + v34));
                 }
                 {
                     const double v35 = own[2];
-                    piece32[2] = ((float)(before_30 + v35));
+                    vector32[2] = ((float)(before_30 + v35));
                 }
                 {
                     const double v36 = own[3];
-                    piece32[3] = ((float)(before_30 + v36));
+                    vector32[3] = ((float)(before_30 + v36));
                 }
                 const int v37 = (task * 100);
-                fw_move<16>(&b0[(v37 + v31)], piece32);
+                fw_move<16>(&b0[(v37 + v31)], vector32);
             }
         }
     }

@@ -9,14 +9,14 @@ k0_max(const float* __restrict__ x0, float* b0) {
         #pragma unroll 2
         for (int k_4 = 0; k_4 < 2; ++k_4) {
             {
-                __align__(16) float piece5[2];
+                __align__(16) float vector5[2];
                 const int v6 = ((((i_2 / 8) * 32) + (k_4 * 16)) + ((i_2 % 8) * 2));
-                fw_move<8>(piece5, &x0[v6]);
+                fw_move<8>(vector5, &x0[v6]);
                 {
-                    r0_3 = fw_maximum(r0_3, piece5[0]);
+                    r0_3 = fw_maximum(r0_3, vector5[0]);
                 }
                 {
-                    r0_3 = fw_maximum(r0_3, piece5[1]);
+                    r0_3 = fw_maximum(r0_3, vector5[1]);
                 }
             }
         }

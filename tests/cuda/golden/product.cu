@@ -19,8 +19,8 @@ k0_contract_relu(const float* __restrict__ x0, const float* __restrict__ x1, flo
     for (int block_2 = 0; block_2 < 3; ++block_2) {
         __syncthreads();
         #pragma unroll
-        for (int turn4 = 0; turn4 < 4; ++turn4) {
-            const int i_3 = lane + turn4 * 64;
+        for (int iteration4 = 0; iteration4 < 4; ++iteration4) {
+            const int i_3 = lane + iteration4 * 64;
             const int v5 = (i_3 % 16);
             const int v6 = (block_2 * 16);
             const int v7 = (v6 + v5);
@@ -29,8 +29,8 @@ k0_contract_relu(const float* __restrict__ x0, const float* __restrict__ x1, flo
             rows[((v5 * 20) + v8)] = (((v7 + -40) < 0) ? v9 : 0.0f);
         }
         #pragma unroll
-        for (int turn11 = 0; turn11 < 4; ++turn11) {
-            const int i_10 = lane + turn11 * 64;
+        for (int iteration11 = 0; iteration11 < 4; ++iteration11) {
+            const int i_10 = lane + iteration11 * 64;
             const int v12 = (i_10 % 16);
             const int v13 = (i_10 / 16);
             const int v14 = (block_2 * 16);
@@ -56,25 +56,25 @@ k0_contract_relu(const float* __restrict__ x0, const float* __restrict__ x1, flo
             #pragma unroll 8
             for (int k_30 = 0; k_30 < 16; ++k_30) {
                 {
-                    __align__(16) float piece31[2];
+                    __align__(16) float vector31[2];
                     const int v32 = (k_30 * 20);
-                    fw_move<8>(piece31, &rows[(v32 + ((t_17 / 8) * 2))]);
+                    fw_move<8>(vector31, &rows[(v32 + ((t_17 / 8) * 2))]);
                     {
-                        left[0] = piece31[0];
+                        left[0] = vector31[0];
                     }
                     {
-                        left[1] = piece31[1];
+                        left[1] = vector31[1];
                     }
                 }
                 {
-                    __align__(16) float piece33[2];
+                    __align__(16) float vector33[2];
                     const int v34 = (k_30 * 20);
-                    fw_move<8>(piece33, &columns[(v34 + ((t_17 % 8) * 2))]);
+                    fw_move<8>(vector33, &columns[(v34 + ((t_17 % 8) * 2))]);
                     {
-                        right[0] = piece33[0];
+                        right[0] = vector33[0];
                     }
                     {
-                        right[1] = piece33[1];
+                        right[1] = vector33[1];
                     }
                 }
                 const int v35 = (t_17 * 2);
@@ -97,37 +97,37 @@ k0_contract_relu(const float* __restrict__ x0, const float* __restrict__ x1, flo
     {
         const int t_41 = lane;
         {
-            __align__(16) float piece42[2];
+            __align__(16) float vector42[2];
             {
                 const int v43 = (t_41 * 4);
                 const float v44 = sums_[0];
-                piece42[0] = fw_maximum(v44, 0.0f);
+                vector42[0] = fw_maximum(v44, 0.0f);
             }
             {
                 const int v45 = (t_41 * 4);
                 const float v46 = sums_[1];
-                piece42[1] = fw_maximum(v46, 0.0f);
+                vector42[1] = fw_maximum(v46, 0.0f);
             }
             const int v47 = (((t_41 / 8) * 32) + ((t_41 % 8) * 2));
-            fw_move<8>(&b0[v47], piece42);
+            fw_move<8>(&b0[v47], vector42);
         }
         {
-            __align__(16) float piece48[2];
+            __align__(16) float vector48[2];
             {
                 const int v49 = (t_41 * 4);
                 const int v50 = (0 + 2);
                 const float v51 = sums_[v50];
-                piece48[0] = fw_maximum(v51, 0.0f);
+                vector48[0] = fw_maximum(v51, 0.0f);
             }
             {
                 const int v52 = (t_41 * 4);
                 const int v53 = (1 + 2);
                 const float v54 = sums_[v53];
-                piece48[1] = fw_maximum(v54, 0.0f);
+                vector48[1] = fw_maximum(v54, 0.0f);
             }
             const int v55 = (((t_41 / 8) * 32) + ((t_41 % 8) * 2));
             const int v56 = (v55 + 16);
-            fw_move<8>(&b0[v56], piece48);
+            fw_move<8>(&b0[v56], vector48);
         }
     }
 }

@@ -23,8 +23,8 @@ k0_max_exp_divide(const float* __restrict__ x0, float* b0) {
     float r0_1 = __uint_as_float(0xff800000u);
     float part2 = __uint_as_float(0xff800000u);
     #pragma unroll
-    for (int turn4 = 0; turn4 < 4; ++turn4) {
-        const int k_3 = lane + turn4 * 32;
+    for (int iteration4 = 0; iteration4 < 4; ++iteration4) {
+        const int k_3 = lane + iteration4 * 32;
         if (k_3 < 101) {
             const int v5 = (task * 101);
             const float v6 = x0[(v5 + k_3)];
@@ -35,8 +35,8 @@ k0_max_exp_divide(const float* __restrict__ x0, float* b0) {
     float r2_7 = 0.0f;
     float part8 = -0.0f;
     #pragma unroll
-    for (int turn10 = 0; turn10 < 4; ++turn10) {
-        const int k_9 = lane + turn10 * 32;
+    for (int iteration10 = 0; iteration10 < 4; ++iteration10) {
+        const int k_9 = lane + iteration10 * 32;
         if (k_9 < 101) {
             const int v11 = (task * 101);
             const float v12 = x0[(v11 + k_9)];
@@ -48,8 +48,8 @@ k0_max_exp_divide(const float* __restrict__ x0, float* b0) {
     }
     r2_7 = (r2_7 + fw_add_f32_of_32(part8));
     #pragma unroll
-    for (int turn16 = 0; turn16 < 4; ++turn16) {
-        const int k_15 = lane + turn16 * 32;
+    for (int iteration16 = 0; iteration16 < 4; ++iteration16) {
+        const int k_15 = lane + iteration16 * 32;
         if (k_15 < 101) {
             const float v17 = row0[k_15];
             float t0_18 = (v17 / r2_7);

@@ -44,8 +44,8 @@ k0_max_exp_divide(const float* __restrict__ x0, float* b0) {
     float r0_1 = __uint_as_float(0xff800000u);
     float part2 = __uint_as_float(0xff800000u);
     #pragma unroll
-    for (int turn4 = 0; turn4 < 3; ++turn4) {
-        const int k_3 = lane + turn4 * 1024;
+    for (int iteration4 = 0; iteration4 < 3; ++iteration4) {
+        const int k_3 = lane + iteration4 * 1024;
         if (k_3 < 3001) {
             const int v5 = (task * 3001);
             const float v6 = x0[(v5 + k_3)];
@@ -56,8 +56,8 @@ k0_max_exp_divide(const float* __restrict__ x0, float* b0) {
     float r2_7 = 0.0f;
     float part8 = -0.0f;
     #pragma unroll
-    for (int turn10 = 0; turn10 < 3; ++turn10) {
-        const int k_9 = lane + turn10 * 1024;
+    for (int iteration10 = 0; iteration10 < 3; ++iteration10) {
+        const int k_9 = lane + iteration10 * 1024;
         if (k_9 < 3001) {
             const int v11 = (task * 3001);
             const float v12 = x0[(v11 + k_9)];
@@ -69,8 +69,8 @@ k0_max_exp_divide(const float* __restrict__ x0, float* b0) {
     }
     r2_7 = (r2_7 + fw_add_f32_of_1024(part8, sums, lane));
     #pragma unroll
-    for (int turn16 = 0; turn16 < 3; ++turn16) {
-        const int k_15 = lane + turn16 * 1024;
+    for (int iteration16 = 0; iteration16 < 3; ++iteration16) {
+        const int k_15 = lane + iteration16 * 1024;
         if (k_15 < 3001) {
             const float v17 = row0[k_15];
             float t0_18 = (v17 / r2_7);

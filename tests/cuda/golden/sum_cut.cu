@@ -33,8 +33,8 @@ k0_sum(const float* __restrict__ x0, float* k0_sum_part0) {
     const int v2 = (task * 8192);
     float part3 = -0.0f;
     #pragma unroll
-    for (int turn5 = 0; turn5 < 8; ++turn5) {
-        const int k_4 = v2 + lane + turn5 * 1024;
+    for (int iteration5 = 0; iteration5 < 8; ++iteration5) {
+        const int k_4 = v2 + lane + iteration5 * 1024;
         if (k_4 < min((v2 + 8192), 99999)) {
             const float v6 = x0[k_4];
             part3 = (part3 + v6);

@@ -15,26 +15,26 @@ k0_multiply_and_2(const float* __restrict__ x0_0, float* b0_0, const float* __re
             const int i_2 = v1 + lane;
             if (i_2 < min((v1 + 256), 150)) {
                 {
-                    __align__(16) float piece3[4];
-                    fw_move<16>(piece3, &x0[(i_2 * 4)]);
-                    __align__(16) float piece4[4];
+                    __align__(16) float vector3[4];
+                    fw_move<16>(vector3, &x0[(i_2 * 4)]);
+                    __align__(16) float vector4[4];
                     {
-                        float t0_5 = (piece3[0] * 2.0f);
-                        piece4[0] = t0_5;
+                        float t0_5 = (vector3[0] * 2.0f);
+                        vector4[0] = t0_5;
                     }
                     {
-                        float t0_6 = (piece3[1] * 2.0f);
-                        piece4[1] = t0_6;
+                        float t0_6 = (vector3[1] * 2.0f);
+                        vector4[1] = t0_6;
                     }
                     {
-                        float t0_7 = (piece3[2] * 2.0f);
-                        piece4[2] = t0_7;
+                        float t0_7 = (vector3[2] * 2.0f);
+                        vector4[2] = t0_7;
                     }
                     {
-                        float t0_8 = (piece3[3] * 2.0f);
-                        piece4[3] = t0_8;
+                        float t0_8 = (vector3[3] * 2.0f);
+                        vector4[3] = t0_8;
                     }
-                    fw_move<16>(&b0[(i_2 * 4)], piece4);
+                    fw_move<16>(&b0[(i_2 * 4)], vector4);
                 }
             }
         }

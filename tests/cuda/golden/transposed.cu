@@ -5,8 +5,8 @@ k0_add(const float* __restrict__ x0, float* b0) {
     __shared__ __align__(16) float all_tile0[1056];
     float* const tile0 = all_tile0;
     #pragma unroll
-    for (int turn2 = 0; turn2 < 4; ++turn2) {
-        const int e_1 = lane + turn2 * 256;
+    for (int iteration2 = 0; iteration2 < 4; ++iteration2) {
+        const int e_1 = lane + iteration2 * 256;
         const int v3 = (e_1 / 32);
         const int v4 = ((task % 3) * 32);
         const int v5 = (v4 + v3);
@@ -20,8 +20,8 @@ k0_add(const float* __restrict__ x0, float* b0) {
     }
     __syncthreads();
     #pragma unroll
-    for (int turn11 = 0; turn11 < 4; ++turn11) {
-        const int e_10 = lane + turn11 * 256;
+    for (int iteration11 = 0; iteration11 < 4; ++iteration11) {
+        const int e_10 = lane + iteration11 * 256;
         const int v12 = (e_10 / 32);
         const int v13 = ((task / 3) * 32);
         const int v14 = (v13 + v12);

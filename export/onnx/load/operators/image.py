@@ -12,6 +12,7 @@ from .....eager.errors import ImportModelError
 from .....eager.nn import functional as F
 from .....eager.ops import create
 from .....eager.ops.elementwise import pointwise
+from .....eager.ops.elementwise.clip import clip
 from .....eager.ops.indexing import scatter
 from .....eager.ops.products.contract import matmul
 from .....eager.ops.reduction import reduce
@@ -51,7 +52,7 @@ def _between(x: Tensor, y_at: Tensor, x_at: Tensor) -> Tensor:
             inside = pointwise.logical_and(
                 pointwise.logical_and(py >= 0, py <= h - 1),
                 pointwise.logical_and(px >= 0, px <= w - 1))
-            index = (pointwise.clip(py, 0, h - 1) * w + pointwise.clip(px, 0, w - 1)).astype(
+            index = (clip(py, 0, h - 1) * w + clip(px, 0, w - 1)).astype(
                 "int64") + first
             weight = pointwise.where(inside, weight, 0.0)
             total = total + view.take(flat, index, axis=0) * view.expand_dims(weight, -1)

@@ -13,6 +13,7 @@ from .....eager.core.tensor import tensor
 from .....eager.nn import functional as F
 from .....eager.ops.create import full
 from .....eager.ops.elementwise import pointwise as p
+from .....eager.ops.elementwise.clip import clip
 from .....eager.ops.shape.view import reshape
 from ..runtime.casting import cast_to, dtype_name
 from ..runtime.table import Number, Tensor, operator
@@ -181,7 +182,7 @@ def _thresholded_relu(x: Tensor, alpha: float = 1.0) -> Tensor:
 def _hard_sigmoid(x: Tensor, alpha: float = 0.2, beta: float = 0.5) -> Tensor:
     if np.float32(alpha) == np.float32(1 / 6) and beta == 0.5:
         return F.hardsigmoid(x)
-    return p.clip(x * alpha + beta, 0, 1)
+    return clip(x * alpha + beta, 0, 1)
 
 
 @operator("Softplus")

@@ -7,6 +7,7 @@ from typing import Any
 from .....eager.arrays import dtypes
 from .....eager.errors import ShapeError
 from .....eager.ops.elementwise import pointwise
+from .....eager.ops.elementwise.clip import clip
 from .....eager.ops.products.contract import matmul
 from .....eager.ops.reduction import reduce
 from .....eager.ops.shape import rearrange, view
@@ -57,7 +58,7 @@ def _quantize(x: Tensor, scale: Tensor, zero: Any = None, axis: int = 1, saturat
     rounded = pointwise.round(scaled.astype("float64"))
     if zero is not None:
         rounded = rounded + _fitted(cast_to(zero, "float64"), x.shape, axis, block_size)
-    return cast_to(pointwise.clip(rounded, low, high).astype("int32"), name)
+    return cast_to(clip(rounded, low, high).astype("int32"), name)
 
 
 @operator("DequantizeLinear", settings=(2,))
@@ -74,8 +75,8 @@ def _dequantize(x: Any, scale: Any, zero: Any = None, axis: int = 1, block_size:
 def _dynamic_quantize(x: Tensor) -> Any:
     low, high = (pointwise.minimum(reduce.min(x), 0.0), pointwise.maximum(reduce.max(x), 0.0))
     scale = (high - low) / 255.0
-    zero = pointwise.clip(pointwise.round((0.0 - low) / scale), 0, 255)
-    rounded = pointwise.clip(pointwise.round(x / scale) + zero, 0, 255)
+    zero = clip(pointwise.round((0.0 - low) / scale), 0, 255)
+    rounded = clip(pointwise.round(x / scale) + zero, 0, 255)
     return rounded.astype("uint8"), scale, zero.astype("uint8")
 
 
@@ -108,7 +109,7 @@ def _conv_integer(x: Tensor, w: Tensor, x_zero: Tensor | None = None,
 def _requantized(sums: Tensor, scale: Tensor, zero: Tensor) -> Tensor:
     low, high = _RANGES[zero.dtype.name]
     rounded = pointwise.round(sums * scale) + zero.astype(sums.dtype)
-    return pointwise.clip(rounded, low, high).astype(zero.dtype)
+    return clip(rounded, low, high).astype(zero.dtype)
 
 
 @operator("QLinearMatMul", settings=(1, 4, 6))

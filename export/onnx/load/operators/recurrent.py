@@ -11,6 +11,7 @@ from .....eager.nn import functional as F
 from .....eager.nn.functional.recurrence import of_stored
 from .....eager.ops import create
 from .....eager.ops.elementwise import pointwise
+from .....eager.ops.elementwise.clip import clip as limited
 from .....eager.ops.indexing import scatter
 from .....eager.ops.products.contract import matmul
 from .....eager.ops.shape import view
@@ -31,7 +32,7 @@ _ACTIVATIONS: dict[str, Callable[..., Tensor]] = {
         pointwise.greater(x, 1.0 if a is None else a), x, 0.0),
     "scaledtanh": lambda x, a, b: (1.0 if a is None else a) * pointwise.tanh(
         (1.0 if b is None else b) * x),
-    "hardsigmoid": lambda x, a, b: pointwise.clip(
+    "hardsigmoid": lambda x, a, b: limited(
         x * (0.2 if a is None else a) + (0.5 if b is None else b), 0, 1),
     "elu": lambda x, a, b: F.elu(x, 1.0 if a is None else a),
     "softsign": lambda x, a, b: F.softsign(x),
@@ -142,7 +143,7 @@ def _in_nn(kinds: dict[str, tuple[str, ...]], names: Any, direction: str, w: Ten
 
 
 def _clipped(x: Tensor, clip: float | None) -> Tensor:
-    return x if not clip else pointwise.clip(x, -clip, clip)
+    return x if not clip else limited(x, -clip, clip)
 
 
 def _directions(direction: str) -> int:

@@ -1,0 +1,219 @@
+"""Keeps `float(t)` and `int(t)` symbolic during a trace, where code only computes and compares.
+
+`t.item()` returns a symbolic number, but `float` and `int` return exact floats and ints. A run that
+depends on such a number fits calls with the same value only. So a trace runs a copy of the
+function, in which these calls return symbolic numbers. A call is replaced if the bytecode shows
+that its result goes only into arithmetic, comparisons, and local variables. All instructions have
+the same offsets in the copy.
+"""
+
+from __future__ import annotations
+
+import builtins
+import dis
+import functools
+import math
+import sys
+import types
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from ...eager import interpreter
+from ...eager.core.tensor import Tensor
+from ..heap.bytecode import instructions, is_jump
+from ..scalars.symbolic_scalar import SymbolicScalar
+from .operand_stack import depths_of, popped
+
+_TESTS = ("COMPARE_OP", "POP_JUMP", "TO_BOOL", "UNARY_NOT")
+_ARITHMETIC = ("BINARY_", "INPLACE_", "UNARY_NEGATIVE", "UNARY_POSITIVE")
+_NO_ARITHMETIC = ("BINARY_SUBSCR", "BINARY_SLICE")
+_STORES = ("STORE_FAST", "STORE_FAST_LOAD_FAST")
+
+
+def with_symbolic_conversions(fn: Any) -> Any:
+    """A copy of a function, or method, whose conversions are symbolic where possible; `fn` itself
+    if it has none."""
+    if type(fn) is types.MethodType:
+        function = with_symbolic_conversions(fn.__func__)
+        return fn if function is fn.__func__ else types.MethodType(function, fn.__self__)
+    if type(fn) is not types.FunctionType or any(
+            name in fn.__globals__ or _builtin_of(fn, name) is not getattr(builtins, name)
+            for name in CONVERSIONS):
+        return fn
+    changes = _symbolic_code(fn.__code__)
+    if changes is None:
+        return fn
+    code = fn.__code__.replace(co_code=changes.text, co_consts=changes.constants)
+    copy = types.FunctionType(code, fn.__globals__, fn.__name__, fn.__defaults__, fn.__closure__)
+    copy.__kwdefaults__, copy.__qualname__ = fn.__kwdefaults__, fn.__qualname__
+    return copy
+
+
+def _builtin_of(fn: Any, name: str) -> Any:
+    """The builtin that code of a function reads by this name."""
+    return fn.__builtins__.get(name)
+
+
+def _symbolic_number(x: Any) -> SymbolicScalar | None:
+    """The symbolic number of a tensor or number during a trace; None for others."""
+    if isinstance(x, Tensor) and interpreter.STATE.active is not None and x.ndim == 0:
+        x = x.item()
+    return x if type(x) is SymbolicScalar else None
+
+
+def symbolic_float(x: Any = 0.0, /) -> Any:
+    """float(x), or a symbolic float."""
+    number = _symbolic_number(x)
+    if number is None:
+        return float(x)
+    return number if type(number.value) is float else number + 0.0
+
+
+def symbolic_int(*args: Any, **kwargs: Any) -> Any:
+    """int(...), or a symbolic int."""
+    number = _symbolic_number(args[0]) if len(args) == 1 and not kwargs else None
+    if number is None:
+        return int(*args, **kwargs)
+    return number if type(number.value) is int else math.trunc(number)
+
+
+CONVERSIONS: dict[str, Callable[..., Any]] = {"float": symbolic_float, "int": symbolic_int}
+
+
+# ---- code
+class ComparedCall(NamedTuple):
+    """A call of `float` or `int` whose result is only computed with and compared: the index of the
+    instruction that loads the function."""
+
+    load: int
+    name: str
+
+
+class _Changes(NamedTuple):
+    """The instructions and constants of changed code."""
+
+    text: bytes
+    constants: tuple[Any, ...]
+
+
+@functools.lru_cache(maxsize=1024)
+def _symbolic_code(code: types.CodeType) -> _Changes | None:
+    """The changes with which code calls `CONVERSIONS` where results are only computed with and
+    compared; None without such calls. Equal code in two files has equal changes."""
+    calls = [call for call in compared_calls(code) if _has_room(code, call.load)]
+    if not calls:
+        return None
+    names = sorted({call.name for call in calls})
+    first = len(code.co_consts)
+    if first + len(names) > 255:  # the indices need longer instructions
+        return None
+    text = bytearray(code.co_code)
+    for call in calls:
+        step = instructions(code)[call.load]
+        load = _load_function(first + names.index(call.name))
+        size = _end_of(code, call.load) - step.offset
+        nops = bytes([dis.opmap["NOP"], 0]) * ((size - len(load)) // 2)
+        text[step.offset:step.offset + size] = load + nops
+    functions = tuple([CONVERSIONS[name] for name in names])
+    return _Changes(bytes(text), (*code.co_consts, *functions))
+
+
+def _load_function(index: int) -> bytes:
+    """Instructions that load the constant with this index to call it."""
+    load = bytes([dis.opmap["LOAD_CONST"], index])
+    if sys.version_info < (3, 11):
+        return load
+    null = bytes([dis.opmap["PUSH_NULL"], 0])
+    return load + null if sys.version_info >= (3, 13) else null + load
+
+
+def _end_of(code: types.CodeType, n: int) -> int:
+    """The offset behind an instruction and its inline caches."""
+    steps = instructions(code)
+    return steps[n + 1].offset if n + 1 < len(steps) else len(code.co_code)
+
+
+def _has_room(code: types.CodeType, n: int) -> bool:
+    """True if an instruction that loads a function can be replaced in its place."""
+    steps = instructions(code)
+    step = steps[n]
+    pushes_null = sys.version_info < (3, 11) or bool((step.arg or 0) & 1)
+    return pushes_null and (n == 0 or steps[n - 1].opname != "EXTENDED_ARG")
+
+
+# ---- the uses of results
+@functools.lru_cache(maxsize=4096)
+def compared_calls(code: types.CodeType) -> tuple[ComparedCall, ...]:
+    """The calls of `float` and `int` whose results are only computed with and compared."""
+    depths = depths_of(code)
+    if depths is None or CONVERSIONS.keys().isdisjoint(code.co_names):
+        return ()
+    calls = []
+    for n, step in enumerate(instructions(code)):
+        if step.opname == "LOAD_GLOBAL" and step.argval in CONVERSIONS and step.offset in depths:
+            slot = depths[step.offset]
+            call = _consumer(code, n, slot)
+            if call is not None and _calls_slot(code, call, slot) \
+                    and _only_compared(code, call, slot, frozenset()):
+                calls.append(ComparedCall(n, step.argval))
+    return tuple(calls)
+
+
+def _calls_slot(code: types.CodeType, n: int, slot: int) -> bool:
+    """True if an instruction calls the function in a stack slot, which is the lowest that it pops;
+    an argument lies above the function."""
+    step, depths = instructions(code)[n], depths_of(code) or {}
+    return step.opname.startswith("CALL") and depths[step.offset] - popped(step) == slot
+
+
+def _consumer(code: types.CodeType, n: int, slot: int) -> int | None:
+    """The index of the instruction that pops the stack slot which instruction `n` has filled; None
+    if there is a jump before it."""
+    depths = depths_of(code) or {}
+    for m, step in enumerate(instructions(code)[n + 1:], n + 1):
+        if step.offset not in depths:
+            return None
+        if depths[step.offset] - popped(step) <= slot:
+            return m
+        if is_jump(step):
+            return None
+    return None
+
+
+def _only_compared(code: types.CodeType, n: int, slot: int, variables: frozenset[str]) -> bool:
+    """True if the value that instruction `n` leaves in a stack slot is only computed with and
+    compared."""
+    m = _consumer(code, n, slot)
+    if m is None:
+        return False
+    step = instructions(code)[m]
+    if step.opname.startswith(_TESTS):
+        return True
+    if step.opname.startswith(_ARITHMETIC) and step.opname not in _NO_ARITHMETIC:
+        return _only_compared(code, m, slot, variables)
+    if step.opname not in _STORES:
+        return False
+    name = step.argval if isinstance(step.argval, str) else step.argval[0]
+    return name in variables or _variable_is_compared(code, name, variables | {name})
+
+
+def _variable_is_compared(code: types.CodeType, name: str, variables: frozenset[str]) -> bool:
+    """True if all reads of a local variable are computed with and compared."""
+    if name in code.co_cellvars:
+        return False
+    depths = depths_of(code) or {}
+    for n, step in enumerate(instructions(code)):
+        for slot in _slots_read_into(step, name, depths.get(step.offset, 0)):
+            if not _only_compared(code, n, slot, variables):
+                return False
+    return True
+
+
+def _slots_read_into(step: dis.Instruction, name: str, depth: int) -> list[int]:
+    """The stack slots into which an instruction loads a local variable, from this stack depth."""
+    if not step.opname.startswith("LOAD_FAST") and step.opname != "STORE_FAST_LOAD_FAST":
+        return []
+    names = step.argval if isinstance(step.argval, tuple) else (step.argval,)
+    first = depth if step.opname.startswith("LOAD") else depth - 2
+    return [first + i for i, read in enumerate(names)
+            if read == name and (i or step.opname.startswith("LOAD"))]

@@ -1,0 +1,103 @@
+"""Adds the paths of traces to the control-flow tree of a function."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from ..control_flow.data_dependent_sizes import DataDependentSize
+from ..control_flow.decision import Decision
+from ..control_flow.loop_detection import LoopEntry
+from ..control_flow.loop_gradients import LoopBackwardEvent
+from ..control_flow.merges import Merge, MergedBranch
+from .cfg import (
+    BackEdge,
+    Block,
+    Branch,
+    Element,
+    Exit,
+    IfMerge,
+    LoopBackward,
+    LoopHeader,
+    SizeDefinition,
+    Yield,
+)
+from .trace_exit import TraceExit
+
+
+def add_path(root: Block | None, path: Sequence[Element], trace_exit: TraceExit | None,
+             one_exit: bool = False) -> tuple[Block, bool]:
+    """(root, added): the tree after another path was added to it.
+
+    `added` is False, and the tree unchanged, if the path departs from the tree elsewhere than at an
+    outcome that a branch did not have. A path without an exit ends at a back edge. With `one_exit`,
+    all traces that end in one block must have the same outputs, and share the first one's exit.
+    """
+    loops: dict[Any, LoopHeader | IfMerge] = {}
+    previous: tuple[Block, Element] | None = None
+    branch_point: tuple[Block, Element] | None = None  # where the path departs from the tree
+    at, first = root, root
+    blocks: list[Block] = []
+    for element in path:
+        if at is None:
+            at = _block_of(element, loops)
+            first = _attach(previous, at) or first
+            branch_point = branch_point or previous
+        elif not at.matches(element):
+            _detach(branch_point)
+            return first or at, False
+        if isinstance(at, LoopHeader):
+            loops[at.entry.token] = at
+        if isinstance(at, IfMerge):
+            loops[at.key] = at
+        blocks.append(at)
+        previous, at = (at, element), at.successor(element)
+    if trace_exit is None:
+        assert first is not None
+        return first, True
+    if at is not None and (not isinstance(at, Exit) or (
+            one_exit and not at.exits[0].same_outputs(trace_exit))):
+        _detach(branch_point)
+        return first or at, False
+    for block, checks in zip(blocks, trace_exit.checks):
+        block.checks.update(dict.fromkeys(checks))
+    if at is None:
+        end: Block = Exit(trace_exit)
+        return _attach(previous, end) or first or end, True
+    if not one_exit:
+        at.exits.insert(0, trace_exit)
+    assert first is not None
+    return first, True
+
+
+def _block_of(element: Element, loops: dict[Any, Any]) -> Block:
+    if isinstance(element, Decision):
+        return Branch(element)
+    if isinstance(element, MergedBranch):
+        return IfMerge(element)
+    if isinstance(element, Merge):
+        return Yield(element, loops[element.key])
+    if isinstance(element, LoopEntry):
+        return LoopHeader(element)
+    if isinstance(element, LoopBackwardEvent):
+        return LoopBackward(element)
+    if isinstance(element, DataDependentSize):
+        return SizeDefinition(element)
+    return BackEdge(element, loops[element.token])
+
+
+def _attach(previous: tuple[Block, Element] | None, block: Block) -> Block | None:
+    """Adds a block below `previous`. Returns the block if it is the root, else None."""
+    if previous is None:
+        return block
+    parent, element = previous
+    assert parent.successor(element) is None
+    parent.set_successor(element, block)
+    return None
+
+
+def _detach(branch_point: tuple[Block, Element] | None) -> None:
+    """Removes the blocks that were added at `branch_point`, which have no segments yet."""
+    if branch_point is not None:
+        parent, element = branch_point
+        parent.set_successor(element, None)

@@ -1,0 +1,102 @@
+"""Connects a tracer with the merging of paths: events on one side, edits of the trace on the other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+from ...eager.core.tensor import Tensor
+from ..control_flow.branch_merging import MERGE_FAILED, BranchMerger, MergeFailed
+from ..control_flow.possible_aliases import PossibleAliases
+from ..graph.graph import Node
+from ..scalars.symbolic_scalar import SymbolicScalar
+from .value_table import ValueTable
+
+
+class PathMerging:
+    """The part of a tracer that merges paths, if it has a `merger`."""
+
+    merger: BranchMerger | None = None
+    merge_failed = False  # the merges that this run relied on do not hold
+    aliases: PossibleAliases
+    names: ValueTable
+    path: list[Any]
+    raising: list[tuple[int, Node]]
+    refusal: str
+    can_retry: bool
+    _nodes_by_id: dict[int, tuple[Any, Node]]
+
+    def refuse(self, why: str) -> None:
+        """Marks the run as one that cannot be replayed."""
+        raise NotImplementedError
+
+    def _joined(self, subject: Any) -> Any:
+        """Merges paths here if they can. Returns `subject` or its phi."""
+        if self.merger is None or self.refusal:
+            return subject
+        try:
+            return self.merger.visit(subject)
+        except MergeFailed as error:
+            self._on_merge_failure(error)
+            return subject
+
+    def _note_branch(self, length: int) -> None:
+        """Notes that a branch begins, if the path was of this length before its decision."""
+        if self.merger is not None and len(self.path) > length and not self.refusal:
+            self._tell_merger(self.merger.note_decision)
+
+    def _observe(self, tensor: Tensor) -> None:
+        """Refuses the run if an access to a tensor shows whether a merged variable is an input."""
+        if self.merger is not None and self.aliases.observes(tensor):
+            self._tell_merger(self.merger.note_observed)
+
+    def note_identity_test(self) -> None:
+        """Notes that code runs which compares the identities of objects."""
+        if self.merger is not None:
+            self._tell_merger(self.merger.note_identity_test)
+
+    def identity_of(self, tensor: Tensor) -> SymbolicScalar | None:
+        """For a tensor that may be an input: the number that tells which one. None for others."""
+        return self.aliases.get(tensor)
+
+    def end_branches(self) -> None:
+        """Closes the branches whose paths have not merged at the end of the function."""
+        self.aliases.copy_changes()
+        if self.merger is not None and not self.refusal:
+            self._tell_merger(partial(self.merger.end, whole=True))
+
+    def _tell_merger(self, event: Callable[[], None]) -> None:
+        try:
+            event()
+        except MergeFailed as error:
+            self._on_merge_failure(error)
+
+    def _on_merge_failure(self, error: MergeFailed) -> None:
+        """Refuses the run, since values that it has merged differ from those of other paths."""
+        self.merger, self.merge_failed, self.can_retry = None, True, True
+        self.refuse(MERGE_FAILED)
+
+    def insert_element(self, index: int, element: Any) -> None:
+        """Inserts an element of the path before others."""
+        self.path.insert(index, element)
+        self.raising = [(at + (at > index), node) for at, node in self.raising]
+
+    def delete_element(self, index: int) -> None:
+        """Deletes an element of the path."""
+        del self.path[index]
+        self.raising = [(at - (at > index), node) for at, node in self.raising]
+
+    def on_merge(self, plan: Any) -> None:
+        """Called when paths have merged."""
+
+    def is_outside(self, node: Node) -> bool:
+        """True for a value that the run did not compute: every path can read it."""
+        return node in self.names.paths
+
+    def forget_branch_values(self, is_gone: Callable[[Node], bool]) -> None:
+        """Forgets the arrays of merged paths: code behind the merge must not use them."""
+        for key, (_, node) in list(self._nodes_by_id.items()):
+            if is_gone(node):
+                del self._nodes_by_id[key]
