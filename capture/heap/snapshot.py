@@ -24,13 +24,24 @@ from ..scalars.symbolic_scalar import plain_value
 from .access_path import KnownObject, Members, Path
 from .bytecode import names_of
 from .grad_hook_guards import hooks_of
-from .introspection import EMPTY, attributes, cells, is_users, of_class, of_instance, own_members
+from .introspection import (
+    EMPTY,
+    attributes,
+    cells,
+    is_hidden,
+    is_users,
+    lookup,
+    of_class,
+    of_instance,
+    own_members,
+)
 
 PLAIN = (int, float, complex, str, bytes, bool, type(None), np.dtype, type(Ellipsis), slice, range)
 FIXED = (types.ModuleType, type, types.BuiltinFunctionType, types.MethodWrapperType,
          types.CodeType, np.ufunc, enum.Enum)  # compared by identity
 SETS = (set, frozenset, bytearray)  # compared as a whole; elements are not followed
 SEQUENCES = (list, tuple, deque)
+FUNCTION_PARTS = ("__code__", "__defaults__", "__kwdefaults__")
 MODULE_DICTIONARIES = ("_parameters", "_modules", "_buffers")  # shown as attributes
 _ALWAYS_READ = {*MODULE_DICTIONARIES, "_grad", "__self__", "__func__", "func", "args", "keywords",
                 "original", "fget", "environ"}  # attributes that code need not name
@@ -70,6 +81,7 @@ class HeapSnapshot:
         self.any_name = False  # code may have read attributes by other names
         self.on_exposed_function: Callable[[Any], None] = ignore
         self._pending: dict[str, list[tuple[Path, Any]]] = {}  # attributes of exposed objects
+        self._at_start: dict[Any, Any] = {}  # variables, by scope and name, and cells, by id
         self._classes: set[int] = set()  # ids, since a metaclass may define `__hash__`
         self._exposed_classes: set[int] = set()
         self._modules: list[types.ModuleType] = []  # exposed ones
@@ -143,18 +155,20 @@ class HeapSnapshot:
             if is_users(value.__name__):
                 for name in list(vars(value)):
                     if not name.startswith("__"):
-                        variables = self.hold_module_variable(value, name)
-                        self.walk(variables.item(name), vars(value)[name])
+                        self._walk_all(self.module_variable(value, name))
         elif isinstance(value, type):
-            for member, content in of_class(value):
-                self.walk(member, content)
+            self._walk_all(self._members(value))
         elif path in self.fields:
             for name, content in self.fields[path].items():
                 self.walk(path.attr(name), content)
         elif path in self.held and isinstance(self.held[path], dict):
-            inherited = of_instance(type(value))
+            inherited = self._inherited(type(value))
             for name, content in {**inherited, **self.held[path]}.items():
                 self.walk(path.attr(name), content)
+
+    def _walk_all(self, found: Iterable[tuple[Path, Any]]) -> None:
+        for path, value in found:
+            self.walk(path, value)
 
     def _named(self, name: Any, path: Path, value: Any) -> Iterator[tuple[Path, Any]]:
         """The attribute of an exposed object, now or when code names it."""
@@ -165,28 +179,22 @@ class HeapSnapshot:
 
     # ---- scopes
 
-    def hold_variable(self, path: Path, name: str, scope: dict[str, Any]) -> bool:
-        """Notes that code reads or writes a global or a variable of a module. Returns False if it
-        is not defined."""
-        self.values.setdefault(path, scope)
+    def variable(self, path: Path, name: str, scope: dict[str, Any]) -> list[tuple[Path, Any]]:
+        """Notes that code reads or writes a global or a variable of a module, whose variables are
+        `scope`. Returns its path and value, unless it is undefined or the run has assigned it."""
+        self.values.setdefault(path, path.key if path.kind == "class" else scope)
         held, absent = self.held.setdefault(path, {}), self.absent.setdefault(path, set())
-        if name not in scope:
+        value = plain_value(scope.get(name, EMPTY))
+        before = self._at_start.setdefault((id(scope), name), value)
+        if before is EMPTY:
             absent.add(name)
-        elif name not in held and name not in absent:
-            held[name] = plain_value(scope[name])
-        return name in scope
+        else:
+            held[name] = before
+        return [] if value is EMPTY or value is not before else [(path.item(name), scope[name])]
 
-    def hold_module_variable(self, module: types.ModuleType, name: str) -> Path:
-        """Notes that code reads a variable of a module. Returns the path of its variables."""
-        path = Path("class", Members(module))
-        self.values.setdefault(path, path.key)
-        held, absent = self.held.setdefault(path, {}), self.absent.setdefault(path, set())
-        variables = vars(module)
-        if name not in variables:
-            absent.add(name)
-        elif name not in held and name not in absent:
-            held[name] = plain_value(variables[name])
-        return path
+    def module_variable(self, module: types.ModuleType, name: str) -> list[tuple[Path, Any]]:
+        """Notes that code reads or writes a variable of a module, as `variable` does."""
+        return self.variable(Path("class", Members(module)), name, vars(module))
 
     # ---- contents
 
@@ -200,6 +208,18 @@ class HeapSnapshot:
             if key not in items:
                 items[key] = plain_value(container[key]) if exists else EMPTY
         return exists
+
+    def item(self, path: Path, key: Any) -> list[tuple[Path, Any]]:
+        """Notes that code reads an item of a container. Returns its path and value, unless it does
+        not exist or the run has assigned it."""
+        if not self.hold_item(path, key):
+            return []
+        value = self.values[path][key]
+        held = self.held.get(path)
+        before = self.items.get(path, {}).get(key, EMPTY) if held is None else \
+            dict(held).get(key, EMPTY)
+        assigned = type(self.values[path]) is not tuple and before is not plain_value(value)
+        return [] if assigned else [(path.item(key), value)]
 
     def test_key(self, path: Path, key: Any) -> None:
         """Notes that a run depends on whether a dictionary has a key."""
@@ -218,9 +238,10 @@ class HeapSnapshot:
             self.held[path] = [(k, v) for k, v in (
                 *((k, before.pop(k, v)) for k, v in pairs), *before.items())
                 if v is not EMPTY] if before else pairs
-        held = self.held.get(path, ())
-        old = set(map(id, (v for _, v in held)))  # others were made or exposed by the run
-        return [p for p in pairs if id(p[1]) in old] if held else pairs
+        if isinstance(container, tuple):
+            return pairs
+        before = dict(self.held[path])  # other elements were assigned by the run
+        return [(k, v) for k, v in pairs if before.get(k, EMPTY) is v]
 
     def hold_attributes(self, path: Path) -> dict[str, Any]:
         """Notes that code reads or writes attributes of an object. Returns those at the start."""
@@ -234,11 +255,21 @@ class HeapSnapshot:
         """Notes that a function is called or read. Returns the contents of its cells."""
         value = self.values[path]
         if path not in self.held:
-            self.held[path] = tuple(map(plain_value, cells(value)))
+            self.held[path] = tuple(
+                self._at_start.setdefault(id(cell), plain_value(content))
+                for cell, content in zip(value.__closure__ or (), cells(value)))
             if not is_ours(value.__code__):
-                for name in ("__code__", "__defaults__", "__kwdefaults__"):
+                for name in FUNCTION_PARTS:
                     self.note(path.attr(name), getattr(value, name))
         return self.held[path]  # type: ignore[no-any-return]
+
+    def closure(self, path: Path) -> list[tuple[str, Path, Any]]:
+        """Notes that a function is called or read. Returns its closure variables, with the path and
+        value of each, except for those that the run has assigned."""
+        value = self.values[path]
+        names, now = value.__code__.co_freevars, map(plain_value, cells(value))
+        return [(name, path.cell(i, name), before) for i, (name, before, content) in enumerate(
+            zip(names, self.hold_cells(path), now)) if before is content and before is not EMPTY]
 
     def hold_fields(self, path: Path) -> dict[str, Any]:
         """Notes that code reads or writes attributes of a container or function."""
@@ -258,6 +289,23 @@ class HeapSnapshot:
             if members and Path("class", c) not in self.held:
                 self.values[Path("class", c)] = c
                 self.held[Path("class", c)] = {n: plain_value(v) for n, v in members.items()}
+
+    def is_assigned(self, cls: type, name: str) -> bool:
+        """True if the run has assigned the member of this name that instances of a class read."""
+        owner, member = lookup(cls, name)
+        before = self.held.get(Path("class", owner))
+        return before is not None and not is_hidden(name) \
+            and before.get(name, EMPTY) is not plain_value(member)
+
+    def _members(self, cls: type) -> list[tuple[Path, Any]]:
+        """The members of a class from before the run."""
+        return [(path, value) for path, value in of_class(cls)
+                if not self.is_assigned(cls, getattr(path.key, "value", path.key))]
+
+    def _inherited(self, cls: type) -> dict[str, Any]:
+        """The class attributes from before the run that instances read."""
+        return {name: value for name, value in of_instance(cls).items()
+                if not self.is_assigned(cls, name)}
 
     # ---- parts of exposed objects
 
@@ -291,24 +339,21 @@ class HeapSnapshot:
         if is_users(module.__name__):
             self._modules.append(module)
             self._hold_variables(module, self.names)
-            variables = Path("class", Members(module))
-            for name, value in list(vars(module).items()):
+            for name in list(vars(module)):
                 if not name.startswith("__") or name in self.names:
-                    yield from self._named(name, variables.item(name), value)
+                    for variable, value in self.module_variable(module, name):
+                        yield from self._named(name, variable, value)
 
     def _hold_variables(self, module: types.ModuleType, names: Collection[str]) -> None:
         for name in {*names, *vars(module)} if self.any_name else names:
-            self.hold_module_variable(module, name)
+            self.module_variable(module, name)
 
     def _walk_function(self, path: Path, value: Any) -> Iterator[tuple[Path, Any]]:
         self.on_exposed_function(value)
-        for i, content in enumerate(self.hold_cells(path)):
-            if content is not EMPTY:
-                yield path.cell(i, value.__code__.co_freevars[i]), content
+        for _, cell, content in self.closure(path):
+            yield cell, content
         if not is_ours(value.__code__):
-            yield path.attr("__code__"), value.__code__
-            yield path.attr("__defaults__"), value.__defaults__
-            yield path.attr("__kwdefaults__"), value.__kwdefaults__
+            yield from ((path.attr(name), self.values[path.attr(name)]) for name in FUNCTION_PARTS)
             yield from self._walk_fields(path)
 
     def _walk_fields(self, path: Path) -> Iterator[tuple[Path, Any]]:
@@ -335,7 +380,7 @@ class HeapSnapshot:
                 yield path.attr(name), element
             else:
                 yield from self._named(name, path.attr(name), element)
-        for name, element in of_instance(type(value)).items():
+        for name, element in self._inherited(type(value)).items():
             if name not in fields:
                 yield from self._named(name, path.attr(name), element)
         yield from self._walk_class(type(value))
@@ -346,7 +391,7 @@ class HeapSnapshot:
             return
         self._exposed_classes.add(id(cls))
         self.hold_class(cls)
-        for path, value in of_class(cls):
+        for path, value in self._members(cls):
             key = path.key
             yield from self._named(getattr(key, "value", key), path, value)
         for base in (*cls.__mro__[1:], type(cls)):  # `super()` reads overridden members
@@ -432,6 +477,14 @@ class HeapSnapshot:
             now = attributes(self.values[path])
             if not _same_contents(before, now):
                 yield path, before, now
+
+    def changed_functions(self) -> Iterator[tuple[Path, str]]:
+        """(path, attribute) of functions whose code or defaults have changed."""
+        for path, value in self.values.items():
+            for name in FUNCTION_PARTS if type(value) is types.FunctionType else ():
+                part = path.attr(name)
+                if part in self.values and self.values[part] is not getattr(value, name):
+                    yield path, name
 
     def _current(self, path: Path) -> Any:
         """The current contents of an object, in the format of `held`."""

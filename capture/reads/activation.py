@@ -10,6 +10,7 @@ import numpy as np
 from ...eager.core.tensor import Tensor
 from ..heap.access_path import Path
 from ..heap.code_tracker import followed, is_python
+from ..heap.introspection import lookup
 from .access_analysis import accesses_of
 from .accesses import (
     Access,
@@ -101,14 +102,6 @@ def is_followed(function: Any) -> bool:
 def is_looked_up_plainly(cls: type) -> bool:
     """True if attributes are looked up in the object and its class, as usual."""
     return lookup(cls, "__getattribute__")[0] is object and not hasattr(cls, "__captured__")
-
-
-def lookup(cls: type, name: str) -> tuple[Any, Any]:
-    """The class that defines an attribute, and the attribute; (None, None) if there is none."""
-    for owner in cls.__mro__:
-        if name in owner.__dict__:
-            return owner, owner.__dict__[name]
-    return None, None
 
 
 def has_truth(cls: type) -> bool:

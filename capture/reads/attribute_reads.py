@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import sys
 import types
 from typing import Any
 
 from ...eager.nn.base.module import Module
-from ..heap.access_path import Path
-from ..heap.introspection import is_users, member_of, of_instance
+from ..heap.access_path import Members, Path
+from ..heap.introspection import is_users, lookup, member_of, of_instance
 from ..heap.snapshot import (
     FIXED,
     INDIRECTIONS,
@@ -15,7 +16,6 @@ from ..heap.snapshot import (
     SEQUENCES,
     SETS,
 )
-from ..scalars.symbolic_scalar import plain_value
 from .accesses import (
     ESCAPES,
     Access,
@@ -28,7 +28,6 @@ from .activation import (
     is_followed,
     is_looked_up_plainly,
     is_used_whole,
-    lookup,
 )
 from .call_reads import CallReads
 
@@ -74,20 +73,24 @@ class AttributeReads(CallReads):
             if kind == "attr" and is_users(module.__name__):
                 self._variable(activation, child, module, name)
         for kind, name in access.stored:
-            if kind == "attr" and is_users(module.__name__):
-                path = self.state.hold_module_variable(module, name)
-                self.state.stored.append((path, path.item(name)))
+            if kind == "attr":
+                self._store_variable(module, name)
 
     def _variable(
         self, activation: Activation, child: Access, module: types.ModuleType, name: str
     ) -> None:
-        variables = vars(module)
-        path = self.state.hold_module_variable(module, name)
-        held = self.state.held[path]
-        if name in held and held[name] is plain_value(variables.get(name)):
-            self._todo.append((activation, child, Located(path.item(name), variables[name])))
-        elif "__getattr__" in variables:
-            self.state.walk(path.item("__getattr__"), variables["__getattr__"])
+        for located in self.state.module_variable(module, name):
+            self._todo.append((activation, child, Located(*located)))
+        if name not in vars(module) and "__getattr__" in vars(module):
+            for path, value in self.state.module_variable(module, "__getattr__"):
+                self.state.walk(path, value)
+
+    def _store_variable(self, module: types.ModuleType, name: str) -> None:
+        """Notes the value of a variable of a module before code assigns it."""
+        if is_users(module.__name__):
+            self.state.module_variable(module, name)
+            path = Path("class", Members(module))
+            self.state.stored.append((path, path.item(name)))
 
     def _library_variable(
         self,
@@ -102,6 +105,9 @@ class AttributeReads(CallReads):
         if module.__name__ == "os" and name == "environ":
             self.state.walk(located.path.attr(name), getattr(module, name))
         value = vars(module).get(name)
+        if value is sys.modules and all(kind == "item" for kind, _ in child.steps):
+            path = Path("class", Members(module)).item(name)
+            self._todo.append((activation, child, Located(path, value)))
         for site in child.calls:
             if isinstance(value, types.BuiltinFunctionType):
                 self._call_builtin(activation, site, value)
@@ -120,6 +126,8 @@ class AttributeReads(CallReads):
         ):
             self._expose(located)
             return
+        if self.state.is_assigned(cls, name):
+            return
         plain = member.__func__ if isinstance(member, (staticmethod, classmethod)) else member
         receiver = located if isinstance(member, classmethod) else None
         for path, value in member_of(cls, owner, name, member):
@@ -132,12 +140,13 @@ class AttributeReads(CallReads):
         path, value, state = located.path, located.value, self.state
         fields, cls = state.hold_attributes(path), type(value)
         owner, member = lookup(cls, name)
-        if isinstance(member, property):
+        if isinstance(member, property) and not state.is_assigned(cls, name):
             self._property(activation, child, name, located, owner, member)
         elif name in fields:
             self._todo.append((activation, child, Located(path.attr(name), fields[name])))
         elif owner is not None:
-            self._inherited(activation, child, name, located, owner, member)
+            if not state.is_assigned(cls, name):
+                self._inherited(activation, child, name, located, owner, member)
         elif (
             not self._registered(activation, child, name, located)
             and hasattr(cls, "__getattr__")
@@ -241,7 +250,7 @@ class AttributeReads(CallReads):
             table = vars(located.value).get(table_name)
             if type(table) is dict and name in table:
                 path = self.state.note(located.path.attr(table_name), table)
-                self.state.hold_item(path, name)
-                self._todo.append((activation, child, Located(path.item(name), table[name])))
+                for item in self.state.item(path, name):
+                    self._todo.append((activation, child, Located(*item)))
                 return True
         return False

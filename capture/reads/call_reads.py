@@ -12,7 +12,7 @@ from typing import Any
 
 from ...eager.nn.base.module import Module
 from ..heap.access_path import Path
-from ..heap.introspection import EMPTY, member_of
+from ..heap.introspection import lookup, member_of
 from ..heap.snapshot import (
     HeapSnapshot,
     is_plain,
@@ -30,7 +30,6 @@ from .activation import (
     is_followed,
     is_looked_up_plainly,
     is_used_whole,
-    lookup,
 )
 
 _TYPE_TESTS = (isinstance, issubclass, callable, id)
@@ -150,7 +149,8 @@ class CallReads:
                 Located(self.state.note(path.attr("forward"), fields["forward"]), fields["forward"])
             )
         owner, function = lookup(cls, "forward")
-        if not is_looked_up_plainly(cls) or not is_followed(function):
+        if not is_looked_up_plainly(cls) or not is_followed(function) \
+                or self.state.is_assigned(cls, "forward"):
             return None
         known = list(member_of(cls, owner, "forward", function))
         at = known[0][0] if known else Path("class", cls).attr("forward")
@@ -174,13 +174,12 @@ class CallReads:
     def _note_function(
         self, activation: Activation, path: Path, function: Any, names: tuple[str, ...]
     ) -> None:
-        for i, content in enumerate(self.state.hold_cells(path)):
-            name = function.__code__.co_freevars[i]
+        self.state.stored += [(path, path.cell(i, name)) for i, name in enumerate(
+            function.__code__.co_freevars) if name in activation.found.stored_names]
+        for name, cell, content in self.state.closure(path):
             access = activation.found.roots.get(("free", name))
-            if name in activation.found.stored_names:
-                self.state.stored.append((path, path.cell(i, name)))
-            if access is not None and content is not EMPTY:
-                self._give(activation, access, Located(path.cell(i, name), content))
+            if access is not None:
+                self._give(activation, access, Located(cell, content))
         defaults = function.__defaults__ or ()
         first = function.__code__.co_argcount - len(defaults)
         at = path.attr("__defaults__")

@@ -19,7 +19,7 @@ from ...eager.core.tensor import Tensor
 from ...eager.errors import is_ours
 from ...eager.nn.base.module import Module
 from ..heap.access_path import Path
-from ..heap.introspection import is_users
+from ..heap.introspection import is_users, lookup
 from ..heap.snapshot import (
     MAX_FOLLOWED_ELEMENTS,
     MODULE_DICTIONARIES,
@@ -29,7 +29,6 @@ from ..heap.snapshot import (
     is_plain,
     object_keys,
 )
-from ..scalars.symbolic_scalar import plain_value
 from .accesses import (
     ALL_ATTRIBUTES,
     ELEMENTS,
@@ -50,7 +49,6 @@ from .activation import (
     Located,
     has_truth,
     is_used_whole,
-    lookup,
 )
 from .attribute_reads import AttributeReads
 
@@ -154,13 +152,12 @@ class ReadFollower(AttributeReads):
             return self._follow_builtins(activation, found, scope)  # our own globals never change
         path = Path("globals", id(scope))
         for name in found.stored_globals:
-            state.hold_variable(path, name, scope)
+            state.variable(path, name, scope)
             state.stored.append((path, path.item(name)))
         loaded = [(n, access) for (kind, n), access in found.roots.items() if kind == "global"]
         for name, access in loaded:
-            if state.hold_variable(path, name, scope) and \
-                    state.held[path].get(name) is plain_value(scope[name]):
-                self._todo.append((activation, access, Located(path.item(name), scope[name])))
+            for variable in state.variable(path, name, scope):
+                self._todo.append((activation, access, Located(*variable)))
         state.values.setdefault(path, scope)
         if is_users(module):
             held = state.held.get(path, {})
@@ -258,13 +255,12 @@ class ReadFollower(AttributeReads):
             elif not isinstance(value, Tensor):
                 self._expose(located)
         elif isinstance(value, types.ModuleType):
-            if is_users(value.__name__):
-                variables = state.hold_module_variable(value, key)
-                state.stored.append((variables, variables.item(key)))
+            self._store_variable(value, key)
         elif isinstance(value, type):
             state.hold_class(value)
             state.stored.append((Path("class", value), Path("class", value).attr(key)))
         elif cls is types.FunctionType:
+            state.hold_cells(path)
             state.hold_fields(path)
             state.stored.append((path, path.attr(key)))
         elif not isinstance(value, Tensor):
@@ -329,18 +325,15 @@ class ReadFollower(AttributeReads):
             if path.is_argument and len(value) <= _MAX_KEYS_OF_ARGUMENT:
                 self.state.hold_elements(path)
             self.state.test_key(path, key)
-            exists = key in value
         else:
             if not isinstance(key, int):
                 return
             key = int(key) + (len(value) if key < 0 else 0)
-            exists = 0 <= key < len(value)
             self.state.counted.add(path)
-            if exists:
-                self.state.hold_item(path, key)
-        before = self.state.items.get(path, {}).get(key, value[key] if exists else None)
-        if exists and before is plain_value(value[key]):  # else the run has made or exposed it
-            self._todo.append((activation, child, Located(path.item(key), value[key])))
+            if not 0 <= key < len(value):
+                return
+        for item in self.state.item(path, key):
+            self._todo.append((activation, child, Located(*item)))
 
     def _elements(self, activation: Activation, child: Access, kind: str, located: Located) -> None:
         path, value, state = located.path, located.value, self.state
