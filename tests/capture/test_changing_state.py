@@ -12,6 +12,7 @@ import random
 import sys
 import types
 import warnings
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -163,6 +164,8 @@ WRITES = (
     "TENSORS['u'].add_(1)", "del TABLE[:-1]", "thing.made = Inner(K)", "put(K)",
     "lib.other = thing",
 )
+CONDITIONS = ("x.sum() > 9", "float(x.mean()) > 4.0", "int(x.sum()) % 2 == 0", "(x > 5).all()",
+              "float(x.max()) > K", "len(ROWS) > 3")
 CHANGES = (
     "child.k = v", "child.__dict__.pop('cached', None)", "OPS[0] = lambda d: v", "callback = float",
     "Child.shared = v", "child.inner = Inner(v)", "OPS.reverse()",
@@ -204,13 +207,30 @@ def world(source: str) -> dict[str, Any]:
 
 def written(rng: random.Random) -> str:
     """The source of a function of x that reads and writes parts of the state."""
-    lines = [f"    x = x * {read}" if rng.random() < 0.6 else f"    x = x + {read}"
-             for read in rng.sample(READS, rng.randint(1, 4))]
+    reads = iter(rng.sample(READS, 8))
+    parts = [statement(rng, reads) for _ in range(rng.randint(1, 4))]
     for write in rng.sample(WRITES, rng.choice((0, 0, 1, 1, 2))):
-        lines.insert(rng.randint(0, len(lines)), f"    {write}")
+        parts.insert(rng.randint(0, len(parts)), [write])
+    helpers = []
+    for i, part in enumerate(parts):
+        if rng.random() < 0.25:
+            helpers += [f"def part{i}(x):", "    global K", *(f"    {line}" for line in part),
+                        "    return x"]
+            parts[i] = [f"x = part{i}(x)"]
     return "\n".join([
         "def first(a, *rest): return a + len(rest)", "def named(**numbers): return numbers['u']",
-        "def f(x):", "    global K", *lines, "    return x.detach()"])
+        *helpers, "def f(x):", "    global K", *(f"    {line}" for part in parts for line in part),
+        "    return x.detach()"])
+
+
+def statement(rng: random.Random, reads: Iterator[str]) -> list[str]:
+    """The lines of a statement that computes x from a part of the state; some are branches, whose
+    paths merge."""
+    first, second = (f"x = x {rng.choice('**+')} {next(reads)}" for _ in range(2))
+    condition = f"if {rng.choice(CONDITIONS)}:"
+    return rng.choice([[first], [first], [first], [condition, f"    {first}"],
+                       [condition, f"    {first}", "else:", f"    {second}"],
+                       ["for _ in range(2):", f"    {first}"]])
 
 
 def called(f: Any, x: fw.Tensor) -> Any:
