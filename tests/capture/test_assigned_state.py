@@ -82,9 +82,9 @@ READS = (
     "ROWS[0]['a']", "ROWS[INDEX]['a']", "sum(d['a'] for d in ROWS)", "ROW['k']['a']",
     "[d['a'] for d in ROW.values()][0]", "max(d['a'] for d in ROWS)",
 )
-BETWEEN = ("", "", "lib.table['a'] = G['a'] = Thing.table['a'] = 5.0", "", "lib.scale = 3.0; put(4.0)",
-           "")
-BEFORE = "sum(d['a'] for d in ROWS) * 0 + (thing.table['a'] + G['a']) * 0"  # a read before the write
+BETWEEN = ("", "", "lib.table['a'] = G['a'] = Thing.table['a'] = 5.0", "",
+           "lib.scale = 3.0; put(4.0)", "")
+BEFORE = "sum(d['a'] for d in ROWS) * 0 + (thing.table['a'] + G['a']) * 0"  # before the write
 
 
 def world(write: str, read: str, reads_before: bool) -> dict[str, Any]:
@@ -95,7 +95,8 @@ def world(write: str, read: str, reads_before: bool) -> dict[str, Any]:
     body = [f"x = x + {BEFORE}"] * reads_before + [
         "v = x.sum()", *write.split("; "),
         "return (x * 0 + late()).detach()"]
-    lines = [f"def late(): return {read}", "def f(x):", "    global G", *(f"    {line}" for line in body)]
+    lines = [f"def late(): return {read}", "def f(x):", "    global G",
+             *(f"    {line}" for line in body)]
     scope: dict[str, Any] = {"fw": fw, "__name__": "program"}
     exec(compile(STATE + "\n".join(lines), "<program>", "exec", dont_inherit=True), scope)
     return scope

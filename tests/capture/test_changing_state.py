@@ -281,3 +281,30 @@ def test_programs(first: int, monkeypatch: pytest.MonkeyPatch) -> None:
         found = [text for seed in range(first, min(first + CHUNK, PROGRAMS))
                  if (text := difference(seed))]
     assert not found, "\n".join([f"{len(found)} programs differ", found[0]])
+
+
+class Settings:
+    """Settings of a function."""
+
+    def __init__(self, k: float) -> None:
+        self.k, self.parts = k, {"a": [k]}
+
+
+def compared(x: fw.Tensor, settings: Settings, *, other: Settings) -> fw.Tensor:
+    if float(x.sum()) > settings.k:
+        return x * settings.parts["a"][0]
+    return x + other.k
+
+
+def test_code_with_symbolic_conversions_reads_its_arguments() -> None:
+    """Such code runs as a copy of the function."""
+    f, settings, other = fw.compile(compared), Settings(1.0), Settings(2.0)
+    changes = (lambda: None, lambda: vars(settings).update(k=9.0), lambda: None,
+               lambda: settings.parts.update(a=[3.0]), lambda: vars(other).update(k=5.0),
+               lambda: vars(settings).update(k=0.5))
+    for change in changes:
+        change()
+        for x in (fw.tensor([1.0, 2.0]), fw.tensor([3.0, -9.0]), fw.tensor([30.0, 5.0])):
+            assert f(x, settings, other=other).tolist() == compared(
+                x, settings, other=other).tolist()
+    assert f.stats.replays
