@@ -29,11 +29,11 @@ class Run:
     """Calls a function as subgraphs between graph breaks."""
 
     def __init__(self, fn: Callable[..., Any]) -> None:
-        self.fn, self.pieces = fn, GraphBreakRunner(compile_graph)
+        self.fn, self.graph_breaks = fn, GraphBreakRunner(compile_graph)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         try:
-            return self.pieces.run(self.fn, args, kwargs)
+            return self.graph_breaks.run(self.fn, args, kwargs)
         finally:
             assert not waiting()
 
@@ -44,7 +44,7 @@ def check(fn: Callable[..., Any], *args: Any, calls: int = 4,
     run = Run(fn)
     for _ in range(calls):
         compare(run(*args), fn(*args), loose)
-    return run.pieces
+    return run.graph_breaks
 
 
 def compare(got: Any, expected: Any, loose: float = 1.0) -> None:

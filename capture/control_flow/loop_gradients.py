@@ -175,13 +175,13 @@ def iteration_vjp(tracer: Any, iteration: Iteration, slots: tuple[int, ...]) -> 
     vjps: dict[Any, IterationVjp] = tracer.names.iteration_vjps
     key = iteration.back_edge, slots
     if key not in vjps:
-        shadows = _node_tape(tracer, iteration)
+        node_tape = _node_tape(tracer, iteration)
         out_gradients = {i: tracer.names.phi((iteration.back_edge.token, "gradient", i),
                                              iteration.back_edge.values[i])
                          for i in slots}
-        boundaries = {k: shadows[id(e)] for k, e in iteration.boundaries.items()}
+        boundaries = {k: node_tape[id(e)] for k, e in iteration.boundaries.items()}
         outputs = [Tensor(as_tensor(iteration.back_edge.values[i])._data,
-                          shadows[id(iteration.carried_on[i].edge)])
+                          node_tape[id(iteration.carried_on[i].edge)])
                    for i in slots]
         with building(GraphBuilder(tracer.nodes)), tracer.sizes.recording(False):
             in_gradients = gradients_between(outputs, [as_tensor(n)

@@ -81,7 +81,7 @@ CONVERSIONS: dict[str, Callable[..., Any]] = {"float": symbolic_float, "int": sy
 
 
 # ---- code
-class ComparedCall(NamedTuple):
+class _ComparedCall(NamedTuple):
     """A call of `float` or `int` whose result is only computed with and compared: the index of the
     instruction that loads the function."""
 
@@ -100,7 +100,7 @@ class _Changes(NamedTuple):
 def _symbolic_code(code: types.CodeType) -> _Changes | None:
     """The changes with which code calls `CONVERSIONS` where results are only computed with and
     compared; None without such calls. Equal code in two files has equal changes."""
-    calls = [call for call in compared_calls(code) if _has_room(code, call.load)]
+    calls = [call for call in _compared_calls(code) if _has_room(code, call.load)]
     if not calls:
         return None
     names = sorted({call.name for call in calls})
@@ -143,7 +143,7 @@ def _has_room(code: types.CodeType, n: int) -> bool:
 
 # ---- the uses of results
 @functools.lru_cache(maxsize=4096)
-def compared_calls(code: types.CodeType) -> tuple[ComparedCall, ...]:
+def _compared_calls(code: types.CodeType) -> tuple[_ComparedCall, ...]:
     """The calls of `float` and `int` whose results are only computed with and compared."""
     depths = depths_of(code)
     if depths is None or CONVERSIONS.keys().isdisjoint(code.co_names):
@@ -155,7 +155,7 @@ def compared_calls(code: types.CodeType) -> tuple[ComparedCall, ...]:
             call = _consumer(code, n, slot)
             if call is not None and _calls_slot(code, call, slot) \
                     and _only_compared(code, call, slot, frozenset()):
-                calls.append(ComparedCall(n, step.argval))
+                calls.append(_ComparedCall(n, step.argval))
     return tuple(calls)
 
 

@@ -32,7 +32,7 @@ def compares_identities(code: types.CodeType) -> bool:
     """True if code can compare the identities of tensors. `x is None` and its kind cannot."""
     if not _IDENTITY_NAMES.isdisjoint(code.co_names):
         return True
-    steps = [s for s in instructions(code) if s.opname not in ("CACHE", "EXTENDED_ARG")]
+    steps = _steps(code)
     return any(step.opname in _SET_OPS or (
         step.opname == "IS_OP" and not _loads_constant(steps[n - 1])) or (
         step.opname in ("COMPARE_OP", "CONTAINS_OP") and steps[n - 1].opname in _DISPLAYS)
@@ -42,13 +42,18 @@ def compares_identities(code: types.CodeType) -> bool:
 @functools.lru_cache(maxsize=4096)
 def names_of_keys(code: types.CodeType) -> frozenset[str]:
     """The local variables that code uses as keys, as dicts compare the identities of tensors."""
-    steps = [s for s in instructions(code) if s.opname not in ("CACHE", "EXTENDED_ARG")]
+    steps = _steps(code)
     loads = [steps[n - 1] for n, step in enumerate(steps) if step.opname in _SUBSCRIPTS]
     loads += [steps[n - 2] for n, step in enumerate(steps)
               if step.opname in ("BUILD_MAP", "MAP_ADD")]
     return frozenset(name for step in loads if step.opname.startswith("LOAD_FAST")
                      for name in (step.argval if isinstance(step.argval, tuple)
                                   else (step.argval,)))
+
+
+def _steps(code: types.CodeType) -> list[dis.Instruction]:
+    """The instructions of code without those that only extend others."""
+    return [s for s in instructions(code) if s.opname not in ("CACHE", "EXTENDED_ARG")]
 
 
 def _loads_constant(step: dis.Instruction) -> bool:

@@ -49,7 +49,7 @@ class Activation:
         # Of loops whose gradient may be asked for, by the loop's token.
         self.iterations: dict[Any, list[IterationState]] = {}
         self.origins: Origins = {
-            "given": read, "size": lambda expr: expr.value(sizes(read) | self.measured),
+            "access_path": read, "size": lambda expr: expr.value(sizes(read) | self.measured),
             "element": lambda node: self.registers[node].item(),
             "phi": lambda token: self.symbols[token],
         }
@@ -207,20 +207,20 @@ class _Carrier(Block):
     def operands(self) -> list[Node]:
         return [*self.values, *elements(self.formulas)]
 
-    def carry(self, call: Activation, enter: LoopEntry | Merge) -> None:
+    def carry(self, call: Activation, entry: LoopEntry | Merge) -> None:
         """Copies the next values to the phis, in parallel."""
         arrays = [call.registers[v] for v in self.values]
         numbers = [call.value(f) for f in self.formulas]
-        call.registers.update(zip(enter.phis, arrays))
-        call.symbols.update(zip((s.args[0] for s in enter.symbols), numbers))
+        call.registers.update(zip(entry.phis, arrays))
+        call.symbols.update(zip((s.args[0] for s in entry.symbols), numbers))
 
 
 class LoopHeader(_Carrier):
     """The header of a loop, which assigns the initial values of its phis."""
 
-    def __init__(self, enter: LoopEntry) -> None:
-        super().__init__(enter.values, enter.formulas, enter.site)
-        self.entry = enter
+    def __init__(self, entry: LoopEntry) -> None:
+        super().__init__(entry.values, entry.formulas, entry.site)
+        self.entry = entry
         self.body: Block | None = None
         self.iterations = 0  # count over all calls
 
@@ -252,9 +252,9 @@ class LoopHeader(_Carrier):
 class BackEdge(_Carrier):
     """The back edge at the end of a loop iteration."""
 
-    def __init__(self, jump: LoopRepeat, loop: LoopHeader) -> None:
-        super().__init__(jump.values, jump.formulas, jump.site)
-        self.repeat, self.loop = jump, loop
+    def __init__(self, repeat: LoopRepeat, loop: LoopHeader) -> None:
+        super().__init__(repeat.values, repeat.formulas, repeat.site)
+        self.repeat, self.loop = repeat, loop
         self.vjps: dict[tuple[int, ...], tuple[IterationVjp, list[Segment]]] = {}  # by slots
 
     def matches(self, element: Element) -> bool:
@@ -392,7 +392,6 @@ class IfMerge(Block):
     def follow(self, call: Activation) -> Block | None:
         return self.body
 
-
     def always_merges(self) -> bool:
         """True if all paths so far reach the merge, and none of them through a loop."""
         stack = [] if self.body is None else [self.body]
@@ -412,11 +411,11 @@ class IfMerge(Block):
 class Yield(_Carrier):
     """The end of one path of an IfMerge, with its values for the phis of the merge."""
 
-    def __init__(self, element: Merge, fork: IfMerge) -> None:
+    def __init__(self, element: Merge, if_merge: IfMerge) -> None:
         super().__init__(element.values, element.formulas, element.site)
-        self.element, self.if_merge = element, fork
-        self.uses = 0  # calls that came this way
-        fork.merge = element
+        self.element, self.if_merge = element, if_merge
+        self.uses = 0  # calls that took this path
+        if_merge.merge = element
 
     def count(self, uses: int) -> None:
         """Adds the uses by a call."""

@@ -113,8 +113,8 @@ class SegmentPlanner:
 
     def _plan_vjps(self, at: BackEdge, available: frozenset[Node]) -> None:
         """Sets the segments of the vjps of the iteration that ends at a back edge."""
-        for (jump, slots), vjp in self.names.iteration_vjps.items():
-            if jump == at.repeat:
+        for (repeat, slots), vjp in self.names.iteration_vjps.items():
+            if repeat == at.repeat:
                 targets = list(vjp.gradients.values())
                 demanded = dict.fromkeys(targets)
                 inside_loop = available.union(vjp.incoming.values())

@@ -36,7 +36,7 @@ from ..trace.dynamic_inputs import DynamicInputs, SpecializationHistory
 from ..trace.dynamic_spec import Dynamic, requested_axes
 from ..trace.value_table import ValueTable
 from .inspection_api import Inspection
-from .replay import UNSEEN
+from .replay import NOT_TRACED
 from .retrace_check import is_due, rerun
 from .trace_call import Trace, defined_at, recorded
 from .trace_tree import TraceTree, crowded
@@ -103,7 +103,7 @@ class Compiled(Inspection):
         self.fullgraph, self.check, self.dynamic = fullgraph, check, dynamic
         self.programs: list[TraceTree] = []
         self.names, self.history = ValueTable(), SpecializationHistory(dynamic)
-        self.pieces, self.jobs = GraphBreakRunner(self._compile), Jobs()
+        self.graph_breaks, self.jobs = GraphBreakRunner(self._compile), Jobs()
         self.merges = MergeTable()  # what earlier programs have learnt about merges
         self.refusals: dict[str, int] = {}
         self.misses: list[str] = []
@@ -132,28 +132,28 @@ class Compiled(Inspection):
         if self.check is None and not profiling_spans.on:
             for program in self.programs:
                 result = program.direct(args, kwargs)
-                if result is not UNSEEN:
+                if result is not NOT_TRACED:
                     self.stats.replays += 1
                     return result
         with profiling_spans.span("call", self.__name__, self._line):
             result = self._replay(args, kwargs)
-            if result is not UNSEEN:
+            if result is not NOT_TRACED:
                 return result
             with self._lock:  # another thread may have traced this call by now
                 result = self._replay(args, kwargs)
-                return self._record(args, kwargs) if result is UNSEEN else result
+                return self._record(args, kwargs) if result is NOT_TRACED else result
 
     def _replay(self, args: Any, kwargs: Any) -> Any:
         for program in self.programs:
             if program.fits(args, kwargs):
                 result = self._run(program, args, kwargs)
-                if result is not UNSEEN:
+                if result is not NOT_TRACED:
                     self.stats.replays += 1
                     return result
-        return UNSEEN
+        return NOT_TRACED
 
     def _run(self, program: TraceTree, args: Any, kwargs: Any) -> Any:
-        """A program's result; UNSEEN after a warning if no code can be generated for it."""
+        """A program's result; NOT_TRACED after a warning if no code can be generated for it."""
         try:
             if is_due(self.check, program):
                 with self._lock:  # it traces
@@ -163,7 +163,7 @@ class Compiled(Inspection):
             if program in self.programs:  # else another thread has reported the error
                 self.programs = [p for p in self.programs if p is not program]
                 self._refuse(error.message)
-            return UNSEEN
+            return NOT_TRACED
 
     def _compile(self, graph: Graph) -> Executable:
         if self.meanwhile is None or has_symbols(graph):
@@ -212,7 +212,7 @@ class Compiled(Inspection):
             with profiling_spans.span("recording", self.__name__):
                 trace = recorded(self.original, args, kwargs, self.names, varying, section,
                                  waits=self.meanwhile is None and self.check is None,
-                               merges=fitting[0].merges if fitting else self.merges.learnt())
+                                 merges=fitting[0].merges if fitting else self.merges.learnt())
             self.stats.costs.recording += time.perf_counter() - began
             try:
                 section.open = True
@@ -224,16 +224,14 @@ class Compiled(Inspection):
     def _add_trace(self, trace: Trace, fitting: list[TraceTree], unmet: dict[TraceExit, str]
                    ) -> Any:
         """Returns the result of a traced call. Adds a trace that can be replayed."""
+        why = trace.refusal if trace.again else MERGES_DIFFER
         if trace.merge_failed:
-            self.merges = trace.merges
-            self.merges.hints.failures += 1
-            self.programs = [p for p in self.programs if p.merges is not trace.merges]
+            self._drop_merged_programs(trace)
             fitting = []
-            if not trace.again:
-                self._note_recompilation(MERGES_DIFFER)
+        if trace.merge_failed or trace.again:
+            self._note_recompilation(why)
         if trace.again:
             self.stats.fallbacks += 1
-            self._note_recompilation(trace.refusal)
             return trace.result
         refusal = trace.refusal or crowded(trace, fitting)
         if trace.exit is None or refusal:
@@ -268,11 +266,16 @@ class Compiled(Inspection):
 
     def _stop_merging(self, trace: Trace) -> None:
         """Drops the programs that share the merges of a trace, since paths differ behind them."""
-        self.merges, plans = trace.merges, trace.merges.plans
-        self.merges.hints.unmergeable.update(key for key in plans if plans[key] is not None)
+        plans = trace.merges.plans
+        trace.merges.hints.unmergeable.update(key for key in plans if plans[key] is not None)
+        self._drop_merged_programs(trace)
+        self._note_recompilation(MERGES_DIFFER)
+
+    def _drop_merged_programs(self, trace: Trace) -> None:
+        """Drops the programs that share the merges of a trace, whose hints hold for later ones."""
+        self.merges = trace.merges
         self.merges.hints.failures += 1
         self.programs = [p for p in self.programs if p.merges is not trace.merges]
-        self._note_recompilation(MERGES_DIFFER)
 
     def _grafted(self, trace: Trace, fitting: list[TraceTree]) -> TraceTree | None:
         """The program that has added a trace to its tree, or None."""
@@ -307,7 +310,7 @@ class Compiled(Inspection):
 
     def _run_with_graph_breaks(self, args: Any, kwargs: Any) -> Any:
         self.stats.fallbacks += 1
-        return self.pieces.run(self.original, args, kwargs)
+        return self.graph_breaks.run(self.original, args, kwargs)
 
     def _note_recompilation(self, why: str) -> None:
         """Stores and shows the reason of a recompilation."""
@@ -363,7 +366,7 @@ class Compiled(Inspection):
         """Deletes all traces, refusals and counts."""
         self.programs, self.names, self.merges = [], ValueTable(), MergeTable()
         self.history = SpecializationHistory(self.dynamic)
-        self.pieces, self.jobs = GraphBreakRunner(self._compile), Jobs()
+        self.graph_breaks, self.jobs = GraphBreakRunner(self._compile), Jobs()
         self.refusals.clear()
         self.misses.clear()
         self.stats = Stats()

@@ -2,8 +2,8 @@
 
 The fast path is built after some calls have taken the slow path. It evaluates the guards that can
 fail, compares watched memory words for the others, and runs the program. If anything differs, it
-returns UNSEEN without effects, and the call takes the slow path. Only the slow path handles paths
-that have no trace.
+returns NOT_TRACED without effects, and the call takes the slow path. Only the slow path handles
+paths that have no trace.
 """
 
 from __future__ import annotations
@@ -110,8 +110,8 @@ def compile_fast_path(at: FastPathContext, constants: dict[str, Any]) -> FastPat
     """The fast path for calls like this one; None if it cannot be built.
 
     `constants` holds PROGRAM, whose uses are counted; FORGET, which is called when a watched object
-    is freed; UNSEEN, the result for a call that does not fit; RAISED, the errors to propagate; and
-    AGAIN, the errors that send a call to the slow path.
+    is freed; NOT_TRACED, the result for a call that does not fit; RAISED, the errors to propagate;
+    and AGAIN, the errors that send a call to the slow path.
     """
     if native is None:
         return None
@@ -125,13 +125,13 @@ def compile_fast_path(at: FastPathContext, constants: dict[str, Any]) -> FastPat
 class _PinnedSource(PathCodegen):
     """Code for reads of paths. A pinned path becomes a constant."""
 
-    def __init__(self, at: FastPathContext, read: PathReader, pins: GuardElision) -> None:
+    def __init__(self, at: FastPathContext, read: PathReader, elision: GuardElision) -> None:
         super().__init__(at.fn, at.held)
-        self._value, self._pins = read, pins
+        self._value, self._elision = read, elision
 
     def read(self, path: Path) -> str:
         if path not in self._variables:
-            constant = self._pins.pinned(path) and not self._pins.looks.get(path)
+            constant = self._elision.pinned(path) and not self._elision.identity_checks.get(path)
             self._variables[path] = self.constant(self._value(path)) if constant \
                 else self.looked_up(path)
         return self._variables[path]
@@ -146,9 +146,9 @@ class _PinnedSource(PathCodegen):
 class _Writer:
     """Writes the source of a fast path and compiles it."""
 
-    def __init__(self, at: FastPathContext, read: PathReader, pins: GuardElision) -> None:
-        self.at, self.read, self.pins = at, read, pins
-        self.source = _PinnedSource(at, read, pins)
+    def __init__(self, at: FastPathContext, read: PathReader, elision: GuardElision) -> None:
+        self.at, self.read, self.elision = at, read, elision
+        self.source = _PinnedSource(at, read, elision)
         self.exits = exits_of(at.root)
         self.changes = any(trace_exit.effects for trace_exit in self.exits)
         self.shapes: dict[Path, tuple[int | None, ...]] = {}  # as the guards require them
@@ -159,24 +159,25 @@ class _Writer:
     def function(self, constants: dict[str, Any]) -> FastPath | None:
         tensors = self._tensors()
         guards = [g for g in self.at.guards
-                  if not self._needs_no_code(g, tensors) and not self.pins.omits(g)]
-        inputs = [p for p in tensors if not self.pins.pinned(p)]
+                  if not self._needs_no_code(g, tensors) and not self.elision.omits(g)]
+        inputs = [p for p in tensors if not self.elision.pinned(p)]
         targets = [e.target for trace_exit in self.exits for e in trace_exit.effects]
         for path in [*targets, *(p for g in guards for p in g.paths)]:
-            self.pins.pinned(path)
+            self.elision.pinned(path)
         assert native is not None
-        collect = native.collector(list(self.pins.words.items()),
+        collect = native.collector(list(self.elision.words.items()),
                                    [self._expected(p, tensors[p]) for p in inputs],
                                    [self._expected(p, tensors[p]) for p in tensors
-                                    if self.pins.pinned(p)])
+                                    if self.elision.pinned(p)])
         if collect is None:
             return None
-        self.pins.close()
+        self.elision.close()
         lines = [*self._identity_checks(constants["FORGET"]), *self._guards(guards, inputs),
                  *self._collect_call(inputs)]
         lines += self._run_lines(tensors)
         body = ["    try:", *_indented(lines), "    except RAISED: raise",
-                "    except AGAIN: return UNSEEN", "    PROGRAM.uses += 1", *self._result_lines()]
+                "    except AGAIN: return NOT_TRACED", "    PROGRAM.uses += 1",
+                *self._result_lines()]
         if self.changes:
             body = ["    with SECTION() as section:", "        section.open = True",
                     *_indented(body)]
@@ -223,18 +224,18 @@ class _Writer:
     def _head(self) -> Iterator[str]:
         keyword_check = "" if self.at.kwargs else "kwargs or "
         yield f"    if {keyword_check}INTERPRETER.in_use != INTERPRETER.devices " \
-            "or MODE.enabled is not GRAD: return UNSEEN"
+            "or MODE.enabled is not GRAD: return NOT_TRACED"
 
     def _identity_checks(self, forget: Callable[[Any], None]) -> Iterator[str]:
-        for path, is_weak in self.pins.looks.items():
+        for path, is_weak in self.elision.identity_checks.items():
             start, value = len(self.source.lines), self.read(path)
             name = self.source.read(path) if is_weak else self.source.looked_up(path)
             yield from self.source.lines[start:]
             if is_weak:
                 reference = self.source.constant(weakref.ref(value, forget))
-                yield f"    if {name} is not {reference}() or {name} is None: return UNSEEN"
+                yield f"    if {name} is not {reference}() or {name} is None: return NOT_TRACED"
             else:
-                yield f"    if {name} is not {self.source.read(path)}: return UNSEEN"
+                yield f"    if {name} is not {self.source.read(path)}: return NOT_TRACED"
 
     def _guards(self, guards: Sequence[Guard], inputs: Sequence[Path]) -> Iterator[str]:
         is_all_arguments = list(inputs) == self._arguments()  # `collect` then checks their number
@@ -244,7 +245,7 @@ class _Writer:
             start = len(self.source.lines)
             condition = guard_expression(guard, self.source)
             yield from self.source.lines[start:]
-            yield f"    if not ({condition}): return UNSEEN"
+            yield f"    if not ({condition}): return NOT_TRACED"
 
     def _collect_call(self, inputs: Sequence[Path]) -> Iterator[str]:
         if list(inputs) == self._arguments():
@@ -254,7 +255,7 @@ class _Writer:
             names = ", ".join([self.source.read(p) for p in inputs])
             yield from self.source.lines[start:]
             yield f"    arrays = COLLECT({names})"
-        yield "    if arrays is None: return UNSEEN"
+        yield "    if arrays is None: return NOT_TRACED"
 
     def _run_lines(self, tensors: dict[Path, int]) -> Iterator[str]:
         start = len(self.source.lines)
@@ -271,7 +272,7 @@ class _Writer:
         targets = {e.target for trace_exit in self.exits for e in trace_exit.effects
                    if isinstance(e.assign, SetArray)}
         for name in sorted(self.source.read(target) for target in targets):
-            yield f"    if getattr({name}, '_base', None) is not None: return UNSEEN"
+            yield f"    if getattr({name}, '_base', None) is not None: return NOT_TRACED"
 
     def _tree_lines(self, tensors: dict[Path, int]) -> Iterator[str]:
         """Lines that run the tree: one native call, or one call per segment."""
@@ -289,16 +290,17 @@ class _Writer:
             return
         self.ends = native_program.ends
         for trace_exit in native_program.first:
-            yield f"if {self.source.constant(trace_exit)}.check(args, kwargs) >= 0: return UNSEEN"
+            fails = f"{self.source.constant(trace_exit)}.check(args, kwargs) >= 0"
+            yield f"if {fails}: return NOT_TRACED"
         if self.changes:
             yield "section.open = False"
         section = "section" if self.changes else "None"
         yield f"found, end, values = {self.source.constant(native_program)}(arrays, {section})"
-        yield "if end < 0: return UNSEEN"
+        yield "if end < 0: return NOT_TRACED"
         checked_later = [x for x in self.ends if x not in native_program.first]
         if not has_one_exit and any(x.exit_guards for x in checked_later):
             ends = self.source.constant(self.ends)
-            yield f"if {ends}[end].check(args, kwargs) >= 0: return UNSEEN"
+            yield f"if {ends}[end].check(args, kwargs) >= 0: return NOT_TRACED"
 
     def _result_lines(self) -> Iterator[str]:
         """Lines that build and return the result of each exit."""
@@ -355,7 +357,7 @@ class _Writer:
 
     def _constants(self, collect: Callable[..., Any]) -> dict[str, Any]:
         return {"COLLECT": collect, "INTERPRETER": interpreter, "MODE": MODE, "GRAD": MODE.enabled,
-                "READER": PathReader, "HELD": self.at.held, "KEPT": self.pins.kept,
+                "READER": PathReader, "HELD": self.at.held, "OWNED": self.elision.owned,
                 "NEW": object.__new__, "TENSOR": Tensor, "SECTION": Uninterrupted}
 
 

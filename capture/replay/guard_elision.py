@@ -43,8 +43,8 @@ class GuardElision:
                  changing: Collection[int]) -> None:
         self._read, self._contents, self._changing = read, contents, changing
         self.words: dict[int, int] = {}
-        self.looks: dict[Path, bool] = {}  # paths checked by identity; True: may be freed
-        self.kept: list[Any] = []  # objects that must stay alive
+        self.identity_checks: dict[Path, bool] = {}  # paths checked by identity; True: may be freed
+        self.owned: list[Any] = []  # objects that must stay alive
         self._pinned: dict[Path, bool] = {}
         self._weakly_held: set[int] = set()  # the objects that may be freed, by id
         self._closed = False
@@ -69,11 +69,11 @@ class GuardElision:
         if not _has_identity(value) or (
                 not owner_pinned and isinstance(value, (dict, list, tuple))):
             return False
-        self.looks[path] = _is_weakly_referenceable(value)
-        if self.looks[path]:
+        self.identity_checks[path] = _is_weakly_referenceable(value)
+        if self.identity_checks[path]:
             self._weakly_held.add(id(value))
         else:
-            self.kept.append(value)
+            self.owned.append(value)
         return True
 
     def _is_proved(self, path: Path, value: Any) -> bool:
@@ -92,9 +92,9 @@ class GuardElision:
         if contents is None:
             return False
         self.words.update(contents.words)
-        self.kept += contents.objects
+        self.owned += contents.objects
         if id(value) not in self._weakly_held:
-            self.kept.append(value)
+            self.owned.append(value)
         return True
 
     def omits(self, guard: Guard) -> bool:

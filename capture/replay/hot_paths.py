@@ -15,7 +15,6 @@ from typing import Any
 from ...eager.arrays.shapes import TensorType
 from ..control_flow.decision import Decision
 from ..control_flow.merges import Merge, MergedBranch
-from ..guards.guards import Guard
 from ..program.cfg import Block, Branch, Element, Exit, IfMerge, Yield
 from ..program.path_expansion import NotExpandable, Step, expand
 from ..program.path_insertion import add_path
@@ -57,10 +56,6 @@ class HotPaths(Replay):
     def watches(self) -> bool:
         """True if more paths may get code."""
         return self._watched < _MAX_WATCHED_CALLS and self.count < MAX_HOT_PATHS
-
-    def guards_changed(self, guards: list[Guard]) -> None:
-        """Sets the guards of the program."""
-        self._guard(guards)
 
     def note(self, blocks: Sequence[Block], is_hot: bool = False) -> None:
         """Notes that a call took the path of these blocks. Compiles the path if it is hot."""

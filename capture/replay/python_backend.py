@@ -53,7 +53,7 @@ class PythonBackend:
     def lines(self, root: Block) -> list[str]:
         """The code of a whole tree. It sets `end`, the index of the exit, and `found`, its arrays.
 
-        The code returns UNSEEN for a path without a trace. Raises NoFastPath for a tree that it
+        The code returns NOT_TRACED for a path without a trace. Raises NoFastPath for a tree that it
         does not support.
         """
         if sum(1 for _ in walk(root)) > _MAX_BLOCKS:
@@ -65,7 +65,7 @@ class PythonBackend:
 
     def _block(self, at: Block | None, depth: int) -> Iterator[str]:
         if at is None:
-            yield "return UNSEEN"
+            yield "return NOT_TRACED"
             return
         if depth > _MAX_NESTING:
             raise NoFastPath
@@ -94,8 +94,8 @@ class PythonBackend:
         else:
             index_of_outcome = {outcome: number for number, outcome in enumerate(at.outcomes)}
             outcome_index = f"OUTCOME({at.kind!r}, {self._constant(at.subject)}, {subject})"
-            yield f"way = {self.source.constant(index_of_outcome)}.get({outcome_index}, -1)"
-            cases = {f"{'el' if i else ''}if way == {i}:": block
+            yield f"outcome = {self.source.constant(index_of_outcome)}.get({outcome_index}, -1)"
+            cases = {f"{'el' if i else ''}if outcome == {i}:": block
                      for i, block in enumerate(at.outcomes.values())} | {"else:": None}
         for condition, block in cases.items():
             yield condition
@@ -173,7 +173,7 @@ class PythonBackend:
             keyword = "if" if trace_exit is at.exits[0] else "elif"
             yield f"{keyword} {self._constant(trace_exit)}.check(args, kwargs) < 0:"
             yield from _indented(lines)
-        yield "else: return UNSEEN"
+        yield "else: return NOT_TRACED"
 
     def _exit(self, trace_exit: TraceExit) -> Iterator[str]:
         if trace_exit.backward is not None or trace_exit.segment is None:
@@ -242,7 +242,7 @@ class PythonBackend:
             return f"{self._variable(origin)}.item()"
         if part.op == "phi":
             return self._variable(origin)
-        if part.op == "given":
+        if part.op == "access_path":
             return self.source.read(origin)
         if part.op == "size":
             return self._size(origin)

@@ -23,7 +23,7 @@ from ..trace.value_table import ValueTable
 from .fast_path import Direct, FastPath, FastPathContext, compile_fast_path
 
 MAX_NOTED_BLOCKS = 1000  # on the path of one call
-UNSEEN: Any = object()  # returned by `run` if no traced path fits the call
+NOT_TRACED: Any = object()  # returned by `run` if no traced path fits the call
 MISSING = (AttributeError, KeyError, IndexError, ValueError, TypeError)
 # Errors that Python raises again at the user's line.
 _PYTHON_ERRORS = (FusewireError, ArithmeticError, *MISSING)
@@ -31,7 +31,7 @@ _PYTHON_ERRORS = (FusewireError, ArithmeticError, *MISSING)
 
 def _none(args: Any, kwargs: Any) -> Any:
     """Stands for a missing fast path: no call fits."""
-    return UNSEEN
+    return NOT_TRACED
 
 
 class Replay:
@@ -46,7 +46,7 @@ class Replay:
         self.uses = 0
         self._slow_calls = 0  # calls that took the slow path
         self._tree_version = 0  # begins and ends of tree changes: odd during a change
-        self._guard(guards)
+        self.set_guards(guards)
 
     @property
     def counter(self) -> Replay:
@@ -61,7 +61,7 @@ class Replay:
         self.direct: Direct = _none
         self.split: str | None = None  # see `FastPath`
 
-    def _guard(self, guards: list[Guard]) -> None:
+    def set_guards(self, guards: list[Guard]) -> None:
         self._drop_fast_path()
         self.guards = guards
         self.check = compile_check(guards, self._source())
@@ -92,7 +92,7 @@ class Replay:
             instead: Callable[[TraceExit, Any], None] | None = None) -> Any:
         """Returns the result of the call and applies its effects.
 
-        Returns UNSEEN, without effects, if the call takes a path that has no trace. `instead`
+        Returns NOT_TRACED, without effects, if the call takes a path that has no trace. `instead`
         replaces the effects if it is given.
         """
         with Uninterrupted() as section:
@@ -104,7 +104,7 @@ class Replay:
             except _PYTHON_ERRORS as error:
                 return self._failed(error)
             if replayed is None:
-                return UNSEEN
+                return NOT_TRACED
             trace_exit, result, commit, blocks = replayed
             if instead is None:
                 commit()
@@ -155,7 +155,7 @@ class Replay:
 
     def _failed(self, error: Exception) -> Any:
         """The result of a call that has raised an error and changed nothing."""
-        return UNSEEN
+        return NOT_TRACED
 
     def _build_fast_path(self, args: Any, kwargs: Any) -> None:
         """Builds the fast path after the second call on the slow path.
@@ -180,8 +180,8 @@ class Replay:
                                   [*self.guards, *exit_guards], self.root,
                                   self.varying.axis_of_size())
         # If code generation fails, the slow path reports it.
-        constants = {"PROGRAM": self.counter, "FORGET": self._forget_fast_path, "UNSEEN": UNSEEN,
-                     "AGAIN": _PYTHON_ERRORS, "RAISED": CheckError}
+        constants = {"PROGRAM": self.counter, "FORGET": self._forget_fast_path,
+                     "NOT_TRACED": NOT_TRACED, "AGAIN": _PYTHON_ERRORS, "RAISED": CheckError}
         try:
             fast_path = compile_fast_path(context, constants)
             # The fast path embeds values that were read above. The guards must still hold for them.

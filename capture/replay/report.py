@@ -172,7 +172,7 @@ def _subject(subject: Node | ScalarExpr) -> str:
 
 _ORIGINS: dict[str, Callable[[Any], str]] = {  # the text for each origin of a number
     "constant": lambda constant: repr(constant.value),
-    "given": describe,
+    "access_path": describe,
     "size": str,
     "element": lambda node: f"{node.op}.item()",
     "phi": lambda token: "a loop variable",

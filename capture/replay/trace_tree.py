@@ -27,7 +27,7 @@ from ..trace.symbolize import is_number_at
 from ..trace.value_table import ValueTable
 from .fast_path import FastPath
 from .hot_paths import SMALLEST_BYTES, HotPaths, bytes_at_merges
-from .replay import MISSING, UNSEEN, Replay
+from .replay import MISSING, NOT_TRACED, Replay
 from .trace_call import Trace
 
 MAX_OUTCOMES = 16  # outcomes of one branch with a path each
@@ -65,8 +65,8 @@ class TraceTree(Replay):
         hot = self._hot
         if hot is None or instead is not None:
             return super().run(args, kwargs, instead)
-        result = hot.run(args, kwargs) if hot.count else UNSEEN
-        return super().run(args, kwargs) if result is UNSEEN else result
+        result = hot.run(args, kwargs) if hot.count else NOT_TRACED
+        return super().run(args, kwargs) if result is NOT_TRACED else result
 
     def _note_path(self, blocks: Sequence[Block]) -> None:
         if self._hot is not None and self._hot.watches:
@@ -87,12 +87,12 @@ class TraceTree(Replay):
         hot = self._hot
         assert hot is not None
         result = hot.direct(args, kwargs)
-        if result is UNSEEN and not hot.watches:
+        if result is NOT_TRACED and not hot.watches:
             return self._merged_direct(args, kwargs)
         return result
 
-    def _guard(self, guards: list[Guard]) -> None:
-        super()._guard(guards)
+    def set_guards(self, guards: list[Guard]) -> None:
+        super().set_guards(guards)
         self._guard_outcomes = None
 
     def differs_only(self, args: Any, kwargs: Any, history: SpecializationHistory) -> bool:
@@ -156,7 +156,7 @@ class TraceTree(Replay):
                 if trace_exit is not trace.exit:
                     trace_exit.set_guards([*trace_exit.exit_guards, *no_longer_common],
                                           self._source())
-            self._guard(common)
+            self.set_guards(common)
         entry = {g.key for g in common}
         trace.exit.set_guards([g for g in trace.exit.guards if g.key not in entry], self._source())
         self._guard_outcomes = None
@@ -179,12 +179,12 @@ class TraceTree(Replay):
             self.contradicted = True
             return False
         guards = [*self._all_guards(), *trace.exit.guards]
-        self._guard(list({g.key: g for g in guards}.values()))
+        self.set_guards(list({g.key: g for g in guards}.values()))
         for trace_exit in self.exits():
             trace_exit.set_guards([], self._source())
         self._planner.plan(self.root)
         if self._hot is not None:
-            self._hot.guards_changed(self.guards)
+            self._hot.set_guards(self.guards)
         self._compile_if_large(trace)
         return True
 

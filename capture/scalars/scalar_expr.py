@@ -48,8 +48,9 @@ class ScalarConstant:
 class ScalarExpr:
     """A node of the DAG: an operator of OPERATORS with operands, or an origin.
 
-    Origins: "given" (the number at an access path), "element" (the one element of a graph node),
-    "size" (the value of a size expression), "phi" (a value that a loop carries), "constant".
+    Origins: "access_path" (the number at an access path), "element" (the one element of a graph
+    node), "size" (the value of a size expression), "phi" (a value that a loop carries),
+    "constant".
     """
 
     __slots__ = ("__weakref__", "_parts", "args", "op")

@@ -57,7 +57,7 @@ class Symbolizer:
             if type(value) is SymbolicScalar:  # a closure variable that two functions share
                 self.numbers[path] = value
                 continue
-            number = SymbolicScalar(ScalarExpr("given", (path,)), value, self._tracer)
+            number = SymbolicScalar(ScalarExpr("access_path", (path,)), value, self._tracer)
             self.numbers[path] = number
             owner = self._owner(path)
             self._installed.append((owner, path, value, number))

@@ -102,14 +102,23 @@ def axis_of(name: str, number: Any, ndim: int) -> int:
 
 
 def axes_of(name: str, axis: Any, ndim: int) -> tuple[int, ...]:
-    """The axes meant by None (all), an int or a tuple, counted from the front, sorted."""
+    """The axes meant by None (all), an int or a tuple, counted from the front, sorted.
+
+    A 0-d tensor takes the axes 0 and -1, as in NumPy and PyTorch, though it has none: the result
+    is then empty.
+    """
     if axis is None:
         return tuple(range(ndim))
     axis_list = axis if isinstance(axis, (tuple, list)) else (axis,)
-    axes = sorted([axis_of(name, a, ndim) for a in axis_list])
+    axes = sorted([axis_or_scalar(name, a, ndim) for a in axis_list])
     if len(set(axes)) != len(axes):
         raise ShapeError(f"{name}: an axis is given twice in {axis!r}", "name each axis once")
-    return tuple(axes)
+    return tuple(axes) if ndim else ()
+
+
+def axis_or_scalar(name: str, number: Any, ndim: int) -> int:
+    """The axis `number`, counted from the front; 0 for the axes 0 and -1 of a 0-d tensor."""
+    return 0 if ndim == 0 and whole(number) in (0, -1) else axis_of(name, number, ndim)
 
 
 def listed(name: str, sizes: Any) -> tuple[Any, ...]:

@@ -12,7 +12,7 @@ from ...capture.guards.guards import PathCodegen
 from ...capture.heap.path_reader import PathReader
 from ...capture.program.cfg import Branch
 from ...capture.program.segment_planner import walk
-from ...capture.replay.replay import MISSING, UNSEEN, Replay
+from ...capture.replay.replay import MISSING, NOT_TRACED, Replay
 from ...capture.runtime import profiling_spans
 from ...capture.trace.value_table import ValueTable
 from ...codegen.cache.json_codec import Decoder
@@ -152,7 +152,7 @@ class LoadedFunction:
         if not profiling_spans.on:
             for program in self._programs:
                 result = program.direct(args, kwargs)
-                if result is not UNSEEN:
+                if result is not NOT_TRACED:
                     return result
         with profiling_spans.span("call", self.__name__):
             return self._replay(args, kwargs)
@@ -167,7 +167,7 @@ class LoadedFunction:
         for program in self._programs:
             if program.fits(args, kwargs):
                 result = program.run(args, kwargs)
-                if result is not UNSEEN:
+                if result is not NOT_TRACED:
                     return result
         raise self._unfit(args, kwargs)
 

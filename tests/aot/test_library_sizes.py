@@ -92,7 +92,7 @@ def test_largest_sizes_that_make_no_sense(options: Any, what: str, tmp_path: Pat
                      **options)
 
 
-def test_the_short_call_takes_sizes(tmp_path: Path) -> None:
+def test_the_fast_path_takes_sizes(tmp_path: Path) -> None:
     fw.aot.build(lambda x: fw.concat([x, x]), (fw.randn(4),), tmp_path / "model",
                  dynamic_shapes={"x": {0: "class"}}, examples=[(fw.randn(4),)], library=False)
     (tmp_path / "uses.c").write_text("""

@@ -115,7 +115,7 @@ def test_time_and_random_numbers_of_python() -> None:
             random.seed(seed)
             results.append(function(X))
         compare(*results)
-    assert run.pieces.compiled == 1  # the number is an input
+    assert run.graph_breaks.compiled == 1  # the number is an input
 
 
 # ---- errors
@@ -239,7 +239,7 @@ def test_numbers_that_change_become_inputs() -> None:
     run = Run(f)
     for k in range(12):
         assert_same(run(X, 1.0 / (k + 1), k), f(X, 1.0 / (k + 1), k))
-    assert run.pieces.compiled == 1
+    assert run.graph_breaks.compiled == 1
 
 
 def test_numbers_of_equal_value_and_other_bits() -> None:
@@ -260,8 +260,8 @@ def test_a_structure_that_changes_with_each_call_is_not_compiled() -> None:
     run = Run(f)
     for n in range(1, 30):
         assert_same(run(X, n), f(X, n), 10)
-    assert run.pieces.compiled == 0
-    assert len(run.pieces._subgraphs) <= GraphBreakRunner.REMEMBERED
+    assert run.graph_breaks.compiled == 0
+    assert len(run.graph_breaks._subgraphs) <= GraphBreakRunner.REMEMBERED
 
 
 def test_programs_are_made_up_to_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -276,8 +276,8 @@ def test_programs_are_made_up_to_a_limit(monkeypatch: pytest.MonkeyPatch) -> Non
     for _ in range(3):
         for n in range(1, 5):
             assert_same(run(X, n), f(X, n), 10)
-    assert run.pieces.compiled == 2
-    assert any("2 subgraphs" in why for why in run.pieces.uncompiled)
+    assert run.graph_breaks.compiled == 2
+    assert any("2 subgraphs" in why for why in run.graph_breaks.uncompiled)
 
 
 def test_an_op_of_a_library_ends_a_piece() -> None:

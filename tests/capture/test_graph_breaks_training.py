@@ -143,7 +143,7 @@ def test_training_steps(make: Callable[[Any], Any]) -> None:
         return runs[0]
 
     compare(trained(make, wrap), trained(make, lambda step: step), 300)
-    assert runs[0].pieces.evaluations <= 4
+    assert runs[0].graph_breaks.evaluations <= 4
 
 
 def test_random_tensors_are_those_of_eager() -> None:

@@ -1,4 +1,4 @@
-"""The short way of a call skips what nothing was written to: every write must be seen."""
+"""The fast path of a call skips what nothing was written to: every write must be seen."""
 
 import sys
 
@@ -34,7 +34,7 @@ class Doubled(nn.Linear):
 
 
 def warm(call, times=5):
-    """Calls often enough for the short way to be made."""
+    """Calls often enough for the fast path to be made."""
     for _ in range(times):
         call()
 
@@ -175,7 +175,7 @@ def test_every_way_to_change_a_module_is_seen(model, change, by):
 
 
 @needs_layout
-def test_the_short_way_is_taken(model):
+def test_the_fast_path_is_taken(model):
     compiled = fw.compile(model.forward)
     with fw.no_grad():
         warm(lambda: compiled(fw.ones(3)))
@@ -253,7 +253,7 @@ def test_slots_and_properties_are_read_in_each_call():
     assert compiled(fw.ones(1)).tolist() == [15.0]
 
 
-def test_a_model_in_training_keeps_its_short_way():
+def test_a_model_in_training_keeps_its_fast_path():
     model = nn.Linear(2, 1)
     optimizer = fw.optim.SGD(model.parameters(), lr=0.1)
 
@@ -297,7 +297,7 @@ _NOT_TWICE = (widen, append_child, replace_modules, delete_attribute)
 
 @needs_layout
 def test_what_is_skipped_holds_where_python_looks_at_it_all(model):
-    """After each of many changes, a call that the short way takes fits by all guards."""
+    """After each of many changes, a call that the fast path takes fits by all guards."""
     compiled = fw.compile(lambda m, x: m(x))
     x = fw.ones(3)
     with fw.no_grad():
@@ -347,7 +347,7 @@ def in_a_closure():
 
 @pytest.mark.parametrize("make", [in_a_list, in_a_closure])
 def test_a_number_that_lies_where_an_older_one_lay(make):
-    """The number that the short way knows is equal to the one that was recorded, but another
+    """The number that the fast path knows is equal to the one that was recorded, but another
     object; when it is gone, numbers come to lie where it did."""
     function, put = make()
     compiled, x = fw.compile(function, dynamic=False), fw.ones(2)

@@ -14,7 +14,7 @@ import pytest
 
 import fusewire as fw
 from fusewire import nn
-from fusewire.capture.replay.replay import UNSEEN
+from fusewire.capture.replay.replay import NOT_TRACED
 from fusewire.codegen.runtime.cpython.object_layout import LAYOUT
 from fusewire.eager.arrays import memory
 
@@ -127,12 +127,12 @@ def test_a_model_that_was_called_often(function: Callable[..., Any], make: Any) 
         inside = [weakref.ref(p) for p in layer.parameters()]
         for _ in range(6):
             compiled(model, x)
-        assert LAYOUT is None or compiled.programs[0].direct((model, x), {}) is not UNSEEN
+        assert LAYOUT is None or compiled.programs[0].direct((model, x), {}) is not NOT_TRACED
         ref = weakref.ref(model)
         del model, layer
         assert [r() for r in (ref, *inside)] == [None] * (1 + len(inside))
         with pytest.raises((TypeError, AttributeError)):
-            compiled(None, x)  # which is what the short way finds in the place of the model
+            compiled(None, x)  # which is what the fast path finds in the place of the model
 
 
 def test_a_global_that_was_called_often(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -142,7 +142,7 @@ def test_a_global_that_was_called_often(monkeypatch: pytest.MonkeyPatch) -> None
         ref = weakref.ref(MODEL)
         for _ in range(6):
             compiled(x)
-        assert LAYOUT is None or compiled.programs[0].direct((x,), {}) is not UNSEEN
+        assert LAYOUT is None or compiled.programs[0].direct((x,), {}) is not NOT_TRACED
         monkeypatch.setitem(globals(), "MODEL", None)
         monkeypatch.undo()
         assert ref() is None

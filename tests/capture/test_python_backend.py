@@ -9,11 +9,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from short_way import broken_off, shortly
+from fast_paths import broken_off, fast_path_result
 
 import fusewire as fw
 from fusewire import nn, optim
-from fusewire.capture.replay.replay import UNSEEN
+from fusewire.capture.replay.replay import NOT_TRACED
 from fusewire.codegen.runtime.cpython.object_layout import LAYOUT
 from fusewire.eager.errors import CodegenError
 
@@ -114,8 +114,8 @@ def test_it_gives_what_python_gives(function: Callable[..., Any]) -> None:
     short = 0
     for x in inputs:
         same(compiled(x), function(x))
-        result = shortly(compiled, x)
-        if result is not UNSEEN:
+        result = fast_path_result(compiled, x)
+        if result is not NOT_TRACED:
             short += 1
             same(result, function(x))
     assert short > 20
@@ -136,7 +136,7 @@ def test_numbers_that_are_given() -> None:
     for i, x in enumerate(given(40, 3)):
         same(compiled(x, i % 7, i / 4), f(x, i % 7, i / 4))
     x = given(1, 3)[0]
-    same(shortly(compiled, x, 100, 0.5), f(x, 100, 0.5))
+    same(fast_path_result(compiled, x, 100, 0.5), f(x, 100, 0.5))
 
 
 def test_what_is_changed_is_changed_once_and_on_its_way_only() -> None:
@@ -181,8 +181,8 @@ def test_training_that_skips_bad_steps_changes_parameters_in_place() -> None:
         finals.append([losses, *(p.tolist() for p in model.parameters())])
         if compiled:
             place = model.weight._data.ctypes.data
-            losses = [shortly(run, x * 0.01) for x in given(3, 5, 4)]
-            assert UNSEEN not in losses and model.weight._data.ctypes.data == place
+            losses = [fast_path_result(run, x * 0.01) for x in given(3, 5, 4)]
+            assert NOT_TRACED not in losses and model.weight._data.ctypes.data == place
     np.testing.assert_allclose(np.concatenate([np.ravel(f) for f in finals[0]]),
                                np.concatenate([np.ravel(f) for f in finals[1]]), 1e-3, 1e-4)
 
@@ -232,7 +232,7 @@ def test_long_chains_of_decisions_go_the_long_way() -> None:
     compiled = fw.compile(f, fullgraph=True)
     for x in given(6, 3):
         same(compiled(x), f(x))
-    assert shortly(compiled, given(1, 3)[0]) is UNSEEN
+    assert fast_path_result(compiled, given(1, 3)[0]) is NOT_TRACED
 
 
 class Settings:

@@ -61,7 +61,7 @@ def bits(*tensors: Any) -> list[bytes]:
 
 
 def is_short(compiled: Any) -> bool:
-    """Whether calls go the short way."""
+    """Whether calls go the fast path."""
     return all(p.direct.__name__ == "direct" for p in compiled.programs)
 
 
@@ -93,7 +93,7 @@ def test_the_code_is_begun_when_the_function_is_recorded(compiler: Compiler) -> 
     assert is_code(compiled) and compiled.stats.replays == 0
 
 
-def test_the_short_way_is_made_of_code_alone(compiler: Compiler) -> None:
+def test_the_fast_path_is_made_of_code_alone(compiler: Compiler) -> None:
     compiled = fw.compile(f, background=True)
     for _ in range(9):
         compiled(X)
@@ -268,7 +268,7 @@ def test_a_function_in_pieces(compiler: Compiler, capsys: pytest.CaptureFixture[
     compiler.go.set()
     compiled.wait()
     np.testing.assert_allclose(compiled(LARGE).numpy(), g(LARGE).numpy(), rtol=1e-4)
-    assert compiled.pieces.replays > 0 and not compiled.pieces.uncompiled
+    assert compiled.graph_breaks.replays > 0 and not compiled.graph_breaks.uncompiled
 
 
 def test_pieces_without_code_run_op_by_op(compiler: Compiler) -> None:
@@ -280,7 +280,7 @@ def test_pieces_without_code_run_op_by_op(compiler: Compiler) -> None:
     for _ in range(8):
         assert bits(compiled(LARGE)) == bits(f(LARGE))
         compiled.wait()
-    assert compiled.pieces.uncompiled["there is none"] > 0
+    assert compiled.graph_breaks.uncompiled["there is none"] > 0
 
 
 # ---- what goes wrong

@@ -12,11 +12,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from short_way import broken_off
+from fast_paths import broken_off
 
 import fusewire as fw
 from fusewire.capture.replay.compiled_function import CaptureWarning
-from fusewire.capture.replay.replay import UNSEEN
+from fusewire.capture.replay.replay import NOT_TRACED
 from fusewire.capture.scalars.scalar_expr import OPERATORS
 from fusewire.codegen.llvm.python_scalars import NAMES
 from fusewire.codegen.runtime.cpython.object_layout import LAYOUT
@@ -159,9 +159,9 @@ def same(got: Any, want: Any) -> None:
         assert got == want
 
 
-def shortly(compiled: Any, *args: Any) -> Any:
+def fast_path_result(compiled: Any, *args: Any) -> Any:
     found = [p.direct(args, {}) for p in compiled.programs]
-    return next((f for f in found if f is not UNSEEN), UNSEEN)
+    return next((f for f in found if f is not NOT_TRACED), NOT_TRACED)
 
 
 def learnt(function: Callable[..., Any], inputs: list[Any]) -> Any:
@@ -178,8 +178,8 @@ def test_it_gives_what_python_gives(function: Callable[..., Any]) -> None:
     for x in given(60, 3):
         before = x.tolist()
         same(compiled(x), function(x))
-        result = shortly(compiled, x)
-        if result is not UNSEEN:
+        result = fast_path_result(compiled, x)
+        if result is not NOT_TRACED:
             short += 1
             same(result, function(x))
         assert x.tolist() == before
@@ -198,7 +198,7 @@ def test_any_number_of_turns() -> None:
     for limit in (0, 1, 2, 3, 5, 9, 0, 1, 2, 3, 5, 9) * 2:
         same(compiled(fw.zeros(3), fw.tensor(float(limit))), f(fw.zeros(3), fw.tensor(limit * 1.0)))
     for limit in (0, 1, 2, 1000, 30_000):
-        x, turns = shortly(compiled, fw.zeros(3), fw.tensor(float(limit)))
+        x, turns = fast_path_result(compiled, fw.zeros(3), fw.tensor(float(limit)))
         assert turns.item() == limit and x.tolist() == [limit] * 3
 
 
@@ -213,7 +213,7 @@ def test_results_of_calls_are_theirs_alone() -> None:
 def test_arrays_that_native_code_does_not_read_are_copied() -> None:
     compiled = learnt(newton, given(4, 5))
     for x in given(5, 5, 3, seed=2):
-        same(shortly(compiled, x[:, 1]), newton(x[:, 1]))
+        same(fast_path_result(compiled, x[:, 1]), newton(x[:, 1]))
 
 
 def test_a_way_that_was_not_recorded_is_left_to_python() -> None:
@@ -227,11 +227,11 @@ def test_a_way_that_was_not_recorded_is_left_to_python() -> None:
     compiled = learnt(f, [fw.ones(3)] * 30)
     assert compiled.programs[0].split == ""
     odd = fw.tensor([1e-3, -8.0, 0.0])
-    assert shortly(compiled, odd) is UNSEEN
+    assert fast_path_result(compiled, odd) is NOT_TRACED
     same(compiled(odd), f(odd))
     for x in [odd, fw.ones(3)] * 5:
         same(compiled(x), f(x))
-    same(shortly(compiled, odd), f(odd))
+    same(fast_path_result(compiled, odd), f(odd))
 
 
 def grows(total: Tensor, x: Tensor) -> Tensor:
@@ -373,7 +373,7 @@ def test_ctrl_c_ends_an_endless_loop() -> None:
         compiled(fw.zeros(3), fw.zeros(()))
         timer.join()
     timer.join()
-    same(shortly(compiled, fw.zeros(3), fw.ones(())), endless(fw.zeros(3), fw.ones(())))
+    same(fast_path_result(compiled, fw.zeros(3), fw.ones(())), endless(fw.zeros(3), fw.ones(())))
 
 
 def test_other_threads_work_while_a_loop_goes_on() -> None:
@@ -456,8 +456,8 @@ def test_random_loops() -> None:
             limit = fw.tensor((0, 1, 2, 3, 4, 6)[number % 6], dtype=fw.int32)
             try:
                 same(compiled(x, limit), scope["f"](x, limit))
-                result = shortly(compiled, x, limit)
-                if result is not UNSEEN:
+                result = fast_path_result(compiled, x, limit)
+                if result is not NOT_TRACED:
                     same(result, scope["f"](x, limit))
             except AssertionError as error:
                 pytest.fail(f"{source}\nwith x={x}, limit={limit}: {error}")
@@ -476,7 +476,7 @@ def test_a_number_that_outgrows_64_bits_is_pythons() -> None:
     assert compiled.programs[0].split == ""
     for start in (96.0, 95.0, 94.0, 93.0):  # 3 to the powers of 16, 32, 64 and 128
         same(compiled(fw.full((2,), start)), f(fw.full((2,), start)))
-    assert shortly(compiled, fw.full((2,), 93.0)) is UNSEEN
+    assert fast_path_result(compiled, fw.full((2,), 93.0)) is NOT_TRACED
 
 
 def test_a_number_that_changes_its_type_is_pythons() -> None:

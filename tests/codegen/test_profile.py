@@ -358,7 +358,7 @@ def test_it_is_not_opened_inside_of_a_compiled_function() -> None:
 
 
 @pytest.mark.skipif(LAYOUT is None, reason="objects do not lie as in this CPython")
-def test_calls_go_the_short_way_before_and_after(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_calls_go_the_fast_path_before_and_after(monkeypatch: pytest.MonkeyPatch) -> None:
     layer = products()
     given = ramp(8, 4), ramp(4, 2)
     for _ in range(3):
@@ -381,7 +381,7 @@ def test_calls_go_the_short_way_before_and_after(monkeypatch: pytest.MonkeyPatch
 
 
 @pytest.mark.skipif(LAYOUT is None, reason="objects do not lie as in this CPython")
-def test_the_short_way_is_made_after_the_profile_not_in_its_time() -> None:
+def test_the_fast_path_is_made_after_the_profile_not_in_its_time() -> None:
     layer = products()
     with fw.profile():
         for _ in range(5):

@@ -82,6 +82,8 @@ class Numpy(Namespace):
         return self._in_float32(np.sum, x, **options)
 
     def mean(self, x: Any, **options: Any) -> Any:
+        if np.ndim(x) == 0:  # np.mean takes no axis of it, as np.sum does
+            options["axis"] = None
         return self._in_float32(np.mean, x, **options)
 
     def prod(self, x: Any, **options: Any) -> Any:

@@ -125,3 +125,40 @@ def test_covariances() -> None:
         np.cov(x, fweights=f, aweights=a))
     np.testing.assert_allclose(fw.corrcoef(given).numpy(), np.corrcoef(x))
     assert fw.cov(given[0]).shape == () and fw.corrcoef(given[0]).item() == 1
+
+
+REDUCTIONS = ["all", "any", "argmax", "argmin", "count_nonzero", "cummax", "cumsum",
+              "log_softmax", "logsumexp", "max", "mean", "median", "min", "nanmean", "nansum",
+              "prod", "softmax", "sort", "squeeze", "std", "sum", "var"]
+
+
+def first(result: object) -> fw.Tensor:
+    return result[0] if isinstance(result, tuple) else result
+
+
+@pytest.mark.parametrize("axis", [0, -1])
+@pytest.mark.parametrize("name", REDUCTIONS)
+def test_a_number_has_the_axes_0_and_minus_1(name: str, axis: int) -> None:
+    """As in NumPy and PyTorch: it counts as a vector of one element, and the result is 0-d."""
+    function = getattr(fw, name)
+    expected = first(function(fw.tensor([2.5]), axis=0)).reshape(())
+    compiled = fw.compile(lambda x: first(function(x, axis=axis)))
+    for result in (first(function(fw.tensor(2.5), axis=axis)), compiled(fw.tensor(2.5))):
+        assert (result.shape, result.dtype, result.item()) == ((), expected.dtype, expected.item())
+
+
+@pytest.mark.parametrize("axis", [1, -2, (0, -1)])
+@pytest.mark.parametrize("name", ["mean", "sum", "max", "squeeze"])
+def test_a_number_has_no_other_axes(name: str, axis: object) -> None:
+    with pytest.raises(fw.ShapeError, match=f"{name}: .*axis"):
+        getattr(fw, name)(fw.tensor(2.5), axis=axis)
+
+
+def test_gradients_of_reductions_of_a_number() -> None:
+    x = fw.tensor(3.0).requires_grad_()
+    (x.sum(axis=0) + x.mean(axis=-1) + x.max(axis=0) + fw.logsumexp(x, axis=0)).backward()
+    assert x.grad.item() == 4
+
+
+def test_argmax_of_a_number_keeps_no_axes() -> None:
+    assert fw.argmax(fw.tensor(2.5), axis=0, keepdims=True).shape == ()

@@ -8,7 +8,7 @@ import numpy as np
 
 from ...arguments import names_itself
 from ...arrays import dtypes
-from ...arrays.shapes import TensorType, axis_of
+from ...arrays.shapes import TensorType, axis_or_scalar
 from ...core.dispatch import apply
 from ...core.op import each
 from ...core.tensor import Tensor, as_tensor
@@ -95,15 +95,15 @@ def _first_extreme(name: str, x: Tensor, axis: Any, keepdims: bool) -> Tensor:
     x = cast(x, dtypes.float32) if x.dtype == dtypes.bfloat16 else x
     if name == "argmin":  # reverses the order of integers exactly; -x maps the lowest to itself
         x = negative(x) if x.dtype.kind == "f" else bitwise_invert(x)
-    at = 0 if axis is None else axis_of(name, axis, x.ndim)
-    flat = flatten(x) if axis is None else x
+    at = 0 if axis is None else axis_or_scalar(name, axis, x.ndim)
+    flat = flatten(x) if axis is None or x.ndim == 0 else x
     if flat.shape[at] == 0:
         raise ShapeError(f"{name}: axis {at} of shape {x.shape} is empty",
                          "test x.size before looking for an extreme value")
     index = call(argmax_op, flat, axis=at)
     if not keepdims:
         return index
-    return reshape(index, (1,) * x.ndim) if axis is None else expand_dims(index, at)
+    return reshape(index, (1,) * x.ndim) if axis is None or x.ndim == 0 else expand_dims(index, at)
 
 
 def ordered(name: str, x: Any) -> Tensor:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from ...arguments import names_itself
-from ...arrays.shapes import axis_of
+from ...arrays.shapes import axis_or_scalar
 from ...core.op import Op, each
 from ...core.tensor import Tensor
 from ..batching import shifted
 from ..elementwise.composite import call, composite
 from ..elementwise.pointwise import alias, exp, isfinite, log, where
-from ..shape.view import squeeze
+from ..shape.view import reshape, squeeze
 from . import reduce
 
 __all__ = ["log_softmax", "logsumexp", "softmax"]
@@ -67,7 +67,9 @@ def log_softmax(x: Tensor, axis: int = -1) -> Tensor:
 
 def _along(op: Op, x: Tensor, axis: int) -> Tensor:
     x = reduce.floating(op.name, x, "f")
-    at = axis_of(op.name, axis, x.ndim)
+    at = axis_or_scalar(op.name, axis, x.ndim)
+    if x.ndim == 0:
+        return reshape(_along(op, reshape(x, (1,)), 0), ())
     return call(op, x, axis=at) if x.shape[at] else alias(x)  # an empty axis has no maximum
 
 

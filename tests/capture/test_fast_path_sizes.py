@@ -1,4 +1,4 @@
-"""Sizes that vary on the short way of calls: one short way for all of them."""
+"""Sizes that vary on the fast path of calls: one fast path serves all of them."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from short_way import shortly
+from fast_paths import fast_path_result
 
 import fusewire as fw
 from fusewire import nn
-from fusewire.capture.replay.replay import UNSEEN
+from fusewire.capture.replay.replay import NOT_TRACED
 from fusewire.codegen.runtime.cpython.object_layout import LAYOUT
 from fusewire.eager.errors import FusewireError
 
@@ -61,20 +61,20 @@ def warmed(function: Callable[..., Any], *shapes: tuple[int, ...]) -> Any:
 
 
 @pytest.mark.parametrize("function", [scaled, mean])
-def test_sizes_that_were_never_met_go_the_short_way(function: Callable[..., Any]) -> None:
+def test_sizes_that_were_never_met_go_the_fast_path(function: Callable[..., Any]) -> None:
     compiled = warmed(function, (5,), (6,), (7,))
     for n in (2, 5, 8, 33, 100):
-        same(shortly(compiled, values(n)), function(values(n)))
+        same(fast_path_result(compiled, values(n)), function(values(n)))
     assert compiled.stats.recordings == 2
 
 
 def test_of_a_module_the_other_sizes_stay_what_they_were() -> None:
     net = Net().requires_grad_(False)
     compiled = warmed(net.forward, (5, 3), (6, 3), (7, 3))
-    same(shortly(compiled, values(40, 3)), net(values(40, 3)))
-    assert shortly(compiled, values(40, 4)) is UNSEEN
-    assert shortly(compiled, values(40)) is UNSEEN
-    assert shortly(compiled, values(2, 40, 3)) is UNSEEN
+    same(fast_path_result(compiled, values(40, 3)), net(values(40, 3)))
+    assert fast_path_result(compiled, values(40, 4)) is NOT_TRACED
+    assert fast_path_result(compiled, values(40)) is NOT_TRACED
+    assert fast_path_result(compiled, values(2, 40, 3)) is NOT_TRACED
     net.layer.weight = nn.Parameter(fw.zeros((4, 3)), requires_grad=False)
     same(compiled(values(9, 3)), net(values(9, 3)))
 
@@ -85,16 +85,16 @@ def test_sizes_that_are_cases_of_their_own_are_right(size: int) -> None:
     if size:
         same(compiled(values(size)), mean(values(size)))
     else:
-        assert shortly(compiled, values(size)) is UNSEEN
+        assert fast_path_result(compiled, values(size)) is NOT_TRACED
 
 
 def test_what_was_asked_of_a_size_is_asked_again() -> None:
     compiled = warmed(by_size, (7,), (8,), (9,))
-    same(shortly(compiled, values(20)), by_size(values(20)))
-    assert shortly(compiled, values(6)) is UNSEEN
+    same(fast_path_result(compiled, values(20)), by_size(values(20)))
+    assert fast_path_result(compiled, values(6)) is NOT_TRACED
     for n in (3, 20, 4, 6, 7, 5, 30):
         same(compiled(values(n)), by_size(values(n)))
-    same(shortly(compiled, values(2)), by_size(values(2)))
+    same(fast_path_result(compiled, values(2)), by_size(values(2)))
 
 
 def test_sizes_that_were_equal_have_to_be() -> None:
@@ -104,8 +104,8 @@ def test_sizes_that_were_equal_have_to_be() -> None:
     compiled = fw.compile(product)
     for n in (5, 6, 7, 8, 9):
         compiled(values(n), values(n))
-    same(shortly(compiled, values(50), values(50)), product(values(50), values(50)))
-    assert shortly(compiled, values(50), values(49)) is UNSEEN
+    same(fast_path_result(compiled, values(50), values(50)), product(values(50), values(50)))
+    assert fast_path_result(compiled, values(50), values(49)) is NOT_TRACED
     with pytest.raises(FusewireError):
         compiled(values(50), values(49))
 

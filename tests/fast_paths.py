@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 import fusewire as fw
-from fusewire.capture.replay.replay import UNSEEN
+from fusewire.capture.replay.replay import NOT_TRACED
 
 
-def shortly(compiled: Any, *args: Any) -> Any:
-    """The result of the first fast path, of all programs, that fits a call; UNSEEN if none does."""
+def fast_path_result(compiled: Any, *args: Any) -> Any:
+    """The result of the first fast path, of all programs, that fits a call, or NOT_TRACED."""
     results = [p.direct(args, {}) for p in compiled.programs]
-    return next((f for f in results if f is not UNSEEN), UNSEEN)
+    return next((f for f in results if f is not NOT_TRACED), NOT_TRACED)
 
 
 def broken_off(x: fw.Tensor) -> Any:
