@@ -21,8 +21,8 @@ from ..graph.graph import param_key
 from ..heap import grad_hook_guards
 from ..heap.access_path import Path, describe, item, steps
 from ..heap.introspection import dictionary, own_count
-from ..heap.snapshot import FIXED, SEQUENCES, is_plain
 from ..heap.unguardable import why_unguardable
+from ..heap.value_kinds import FIXED, SEQUENCES, is_plain
 from ..sizes.size_expr import constant
 from ..sizes.symbolic_dim import SizeCondition
 from ..trace.tracer import Tracer

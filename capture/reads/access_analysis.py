@@ -12,27 +12,11 @@ import dis
 import functools
 import inspect
 import types
-from typing import Any
+from collections.abc import Callable
 
 from ..heap.bytecode import is_jump
-from .accesses import (
-    ELEMENTS,
-    ESCAPES,
-    MEMBERS,
-    OPERAND,
-    RETURNED,
-    TRUTH,
-    CodeAccesses,
-)
-from .stack_machine import (
-    FRESH,
-    LOST,
-    NO_CONSTANT,
-    Operand,
-    StackMachine,
-    is_simple_key,
-    padded,
-)
+from .accesses import ELEMENTS, ESCAPES, MEMBERS, OPERAND, RETURNED, TRUTH, CodeAccesses
+from .stack_machine import FRESH, LOST, NO_CONSTANT, Operand, StackMachine, is_simple_key, padded
 
 _GENERATORS = inspect.CO_GENERATOR | inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR
 
@@ -237,9 +221,8 @@ class _Analysis(StackMachine):
         self.push(self.parts(module, "attr", step.argval))
 
     def keyword_names(self, step: dis.Instruction) -> None:
-        self._keywords = (
-            step.argval if isinstance(step.argval, tuple) else self.code.co_consts[step.arg or 0]
-        )
+        known = isinstance(step.argval, tuple)
+        self._keywords = step.argval if known else self.code.co_consts[step.arg or 0]
 
     def call_function(self, step: dis.Instruction) -> None:
         keywords, self._keywords = self._keywords, ()
@@ -267,6 +250,9 @@ class _Analysis(StackMachine):
     def setup_finally(self, step: dis.Instruction) -> None:
         self._jump(step.argval, [*self._stack, *[LOST] * 6])
 
+    def push_null(self, step: dis.Instruction) -> None:
+        self.push(FRESH)
+
     def nothing(self, step: dis.Instruction) -> None:
         pass
 
@@ -276,92 +262,55 @@ class _Analysis(StackMachine):
 
 _LOADS_NULL = "PUSH_NULL" in dis.opmap
 _ATTRIBUTES_LOAD_METHODS = _LOADS_NULL and "LOAD_METHOD" not in dis.opmap
-_ARITHMETIC = [
-    name
-    for name in dis.opmap
-    if name.startswith(("BINARY_", "INPLACE_")) and "SUBSCR" not in name and "SLICE" not in name
-]
-_HANDLERS: dict[str, Any] = {
-    **dict.fromkeys(("LOAD_FAST", "LOAD_FAST_CHECK", "LOAD_FAST_LOAD_FAST"), _Analysis.load_fast),
-    **dict.fromkeys(
-        ("LOAD_DEREF", "LOAD_CLASSDEREF", "LOAD_FROM_DICT_OR_DEREF"), _Analysis.load_deref
-    ),
-    "LOAD_CLOSURE": _Analysis.load_closure,
-    "LOAD_FAST_AND_CLEAR": _Analysis.load_and_clear,
-    **dict.fromkeys(("STORE_FAST", "STORE_FAST_STORE_FAST", "STORE_DEREF"), _Analysis.store_fast),
-    "STORE_FAST_LOAD_FAST": _Analysis.store_load_fast,
-    "LOAD_CONST": _Analysis.load_const,
-    **dict.fromkeys(
-        ("LOAD_GLOBAL", "LOAD_NAME", "LOAD_FROM_DICT_OR_GLOBALS"), _Analysis.load_global
-    ),
-    **dict.fromkeys(
-        ("STORE_GLOBAL", "STORE_NAME", "DELETE_GLOBAL", "DELETE_NAME"), _Analysis.store_global
-    ),
-    **dict.fromkeys(("LOAD_ATTR", "LOAD_METHOD"), _Analysis.load_attribute),
-    **dict.fromkeys(("STORE_ATTR", "DELETE_ATTR"), _Analysis.store_attribute),
-    "BINARY_SUBSCR": _Analysis.load_item,
-    "STORE_SUBSCR": _Analysis.store_item_of,
-    "BINARY_SLICE": _Analysis.load_slice,
-    "UNPACK_SEQUENCE": _Analysis.unpack,
-    "UNPACK_EX": _Analysis.unpack_rest,
-    "FOR_ITER": _Analysis.next_element,
-    "GET_ITER": _Analysis.nothing,
-    **{
-        name: _Analysis.truth
-        for name in dis.opmap
-        if name.startswith(("POP_JUMP", "JUMP_IF")) and "NONE" not in name and "MATCH" not in name
-    },
-    **{
-        name: _Analysis.none_test
-        for name in dis.opmap
-        if name.startswith("POP_JUMP") and "NONE" in name
-    },
-    "TO_BOOL": _Analysis.truth,
-    "UNARY_NOT": _Analysis.truth,
-    **dict.fromkeys(
-        ("JUMP_FORWARD", "JUMP_BACKWARD", "JUMP_BACKWARD_NO_INTERRUPT", "JUMP_ABSOLUTE"),
-        _Analysis.jump,
-    ),
-    "IS_OP": _Analysis.identity,
-    "CONTAINS_OP": _Analysis.contains,
-    **dict.fromkeys(_ARITHMETIC, _Analysis.operands),
-    "COPY": _Analysis.copy,
-    "DUP_TOP": _Analysis.copy,
-    "DUP_TOP_TWO": _Analysis.copy_two,
-    "SWAP": _Analysis.swap,
-    **dict.fromkeys(("ROT_TWO", "ROT_THREE", "ROT_FOUR", "ROT_N"), _Analysis.rotate),
-    "RETURN_VALUE": _Analysis.returned,
-    "IMPORT_NAME": _Analysis.import_module,
-    "IMPORT_FROM": _Analysis.import_name,
-    "KW_NAMES": _Analysis.keyword_names,
-    **dict.fromkeys(
-        ("CALL", "CALL_FUNCTION", "CALL_METHOD", "CALL_KW", "CALL_FUNCTION_KW"),
-        _Analysis.call_function,
-    ),
-    "CALL_FUNCTION_EX": _Analysis.call_spread,
-    **dict.fromkeys(
-        ("SETUP_WITH", "BEFORE_WITH", "SETUP_ASYNC_WITH", "BEFORE_ASYNC_WITH"), _Analysis.setup_with
-    ),
-    "SETUP_FINALLY": _Analysis.setup_finally,
-    "POP_TOP": _Analysis.drop,
-    "END_FOR": _Analysis.drop,
-    **dict.fromkeys(("PUSH_NULL",), lambda analysis, step: analysis.push(FRESH)),
-    **dict.fromkeys(
-        (
-            "RESUME",
-            "CACHE",
-            "EXTENDED_ARG",
-            "PRECALL",
-            "NOP",
-            "COPY_FREE_VARS",
-            "MAKE_CELL",
-            "GEN_START",
-            "SETUP_ANNOTATIONS",
-            "RETURN_GENERATOR",
-            "RETURN_CONST",
-            "NOT_TAKEN",
-        ),
-        _Analysis.nothing,
-    ),
+_INSTRUCTIONS: dict[Callable[..., None], str] = {
+    _Analysis.load_fast: "LOAD_FAST LOAD_FAST_CHECK LOAD_FAST_LOAD_FAST",
+    _Analysis.load_deref: "LOAD_DEREF LOAD_CLASSDEREF LOAD_FROM_DICT_OR_DEREF",
+    _Analysis.load_closure: "LOAD_CLOSURE",
+    _Analysis.load_and_clear: "LOAD_FAST_AND_CLEAR",
+    _Analysis.store_fast: "STORE_FAST STORE_FAST_STORE_FAST STORE_DEREF",
+    _Analysis.store_load_fast: "STORE_FAST_LOAD_FAST",
+    _Analysis.load_const: "LOAD_CONST",
+    _Analysis.load_global: "LOAD_GLOBAL LOAD_NAME LOAD_FROM_DICT_OR_GLOBALS",
+    _Analysis.store_global: "STORE_GLOBAL STORE_NAME DELETE_GLOBAL DELETE_NAME",
+    _Analysis.load_attribute: "LOAD_ATTR LOAD_METHOD",
+    _Analysis.store_attribute: "STORE_ATTR DELETE_ATTR",
+    _Analysis.load_item: "BINARY_SUBSCR",
+    _Analysis.store_item_of: "STORE_SUBSCR",
+    _Analysis.load_slice: "BINARY_SLICE",
+    _Analysis.unpack: "UNPACK_SEQUENCE",
+    _Analysis.unpack_rest: "UNPACK_EX",
+    _Analysis.next_element: "FOR_ITER",
+    _Analysis.truth: "TO_BOOL UNARY_NOT",
+    _Analysis.jump: "JUMP_FORWARD JUMP_BACKWARD JUMP_BACKWARD_NO_INTERRUPT JUMP_ABSOLUTE",
+    _Analysis.identity: "IS_OP",
+    _Analysis.contains: "CONTAINS_OP",
+    _Analysis.copy: "COPY DUP_TOP",
+    _Analysis.copy_two: "DUP_TOP_TWO",
+    _Analysis.swap: "SWAP",
+    _Analysis.rotate: "ROT_TWO ROT_THREE ROT_FOUR ROT_N",
+    _Analysis.returned: "RETURN_VALUE",
+    _Analysis.import_module: "IMPORT_NAME",
+    _Analysis.import_name: "IMPORT_FROM",
+    _Analysis.keyword_names: "KW_NAMES",
+    _Analysis.call_function: "CALL CALL_FUNCTION CALL_METHOD CALL_KW CALL_FUNCTION_KW",
+    _Analysis.call_spread: "CALL_FUNCTION_EX",
+    _Analysis.setup_with: "SETUP_WITH BEFORE_WITH SETUP_ASYNC_WITH BEFORE_ASYNC_WITH",
+    _Analysis.setup_finally: "SETUP_FINALLY",
+    _Analysis.drop: "POP_TOP END_FOR",
+    _Analysis.push_null: "PUSH_NULL",
+    _Analysis.nothing: "RESUME CACHE EXTENDED_ARG PRECALL NOP COPY_FREE_VARS MAKE_CELL GEN_START "
+                       "SETUP_ANNOTATIONS RETURN_GENERATOR RETURN_CONST NOT_TAKEN GET_ITER",
 }
-_Analysis.handlers = _HANDLERS
+
+
+def _handler_of(name: str) -> Callable[..., None] | None:
+    """The handler of an instruction that stands for many, by its name; None for others."""
+    if name.startswith(("POP_JUMP", "JUMP_IF")) and "MATCH" not in name:
+        return _Analysis.none_test if "NONE" in name else _Analysis.truth
+    arithmetic = name.startswith(("BINARY_", "INPLACE_")) and "SUBSCR" not in name
+    return _Analysis.operands if arithmetic and "SLICE" not in name else None
+
+
+_Analysis.handlers = {
+    **{name: handler for name in dis.opmap if (handler := _handler_of(name)) is not None},
+    **{name: handler for handler, names in _INSTRUCTIONS.items() for name in names.split()}}

@@ -5,16 +5,8 @@ from __future__ import annotations
 import types
 from typing import Any
 
-ESCAPES, RETURNED, OPERAND, TRUTH, MEMBERS, ELEMENTS, ALL_ATTRIBUTES, UNKNOWN = (
-    "escapes",
-    "returned",
-    "operand",
-    "truth",
-    "members",
-    "elements",
-    "all attributes",
-    "unknown",
-)
+ESCAPES, RETURNED, OPERAND, TRUTH = "escapes", "returned", "operand", "truth"
+MEMBERS, ELEMENTS, ALL_ATTRIBUTES, UNKNOWN = "members", "elements", "all attributes", "unknown"
 
 
 class Access:

@@ -12,22 +12,12 @@ from ..heap.access_path import Path
 from ..heap.code_tracker import followed, is_python
 from ..heap.introspection import lookup
 from .access_analysis import accesses_of
-from .accesses import (
-    Access,
-    CallSite,
-)
+from .accesses import Access, CallSite
 
 _ROOT = __name__.partition(".")[0]
 CONTAINERS = (list, tuple, dict)
-OPAQUE_OBJECTS = (
-    Tensor,
-    np.ndarray,
-    np.generic,
-    types.BuiltinFunctionType,
-    types.MethodWrapperType,
-    types.CodeType,
-    np.ufunc,
-)
+OPAQUE_OBJECTS = (Tensor, np.ndarray, np.generic, types.BuiltinFunctionType,
+                  types.MethodWrapperType, types.CodeType, np.ufunc)
 
 
 class Located(NamedTuple):

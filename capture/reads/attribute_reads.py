@@ -9,17 +9,8 @@ from typing import Any
 from ...eager.nn.base.module import Module
 from ..heap.access_path import Members, Path
 from ..heap.introspection import is_users, lookup, member_of, of_instance
-from ..heap.snapshot import (
-    FIXED,
-    INDIRECTIONS,
-    MODULE_DICTIONARIES,
-    SEQUENCES,
-    SETS,
-)
-from .accesses import (
-    ESCAPES,
-    Access,
-)
+from ..heap.value_kinds import FIXED, INDIRECTIONS, MODULE_DICTIONARIES, SEQUENCES, SETS
+from .accesses import ESCAPES, Access
 from .activation import (
     CONTAINERS,
     OPAQUE_OBJECTS,
@@ -35,9 +26,8 @@ from .call_reads import CallReads
 class AttributeReads(CallReads):
     """Follows the attributes of instances, classes and modules."""
 
-    def _attribute(
-        self, activation: Activation, child: Access, name: str, located: Located
-    ) -> None:
+    def _attribute(self, activation: Activation, child: Access, name: str,
+                   located: Located) -> None:
         path, value, state = located.path, located.value, self.state
         kind = type(value)
         if kind in CONTAINERS:
@@ -64,9 +54,8 @@ class AttributeReads(CallReads):
         else:
             self._expose(located)
 
-    def _follow_module(
-        self, activation: Activation, access: Access, module: types.ModuleType
-    ) -> None:
+    def _follow_module(self, activation: Activation, access: Access,
+                       module: types.ModuleType) -> None:
         if ESCAPES in access.uses:
             self.state.walk(Path("class", module), module)
         for (kind, name), child in access.steps.items():
@@ -76,9 +65,8 @@ class AttributeReads(CallReads):
             if kind == "attr":
                 self._store_variable(module, name)
 
-    def _variable(
-        self, activation: Activation, child: Access, module: types.ModuleType, name: str
-    ) -> None:
+    def _variable(self, activation: Activation, child: Access, module: types.ModuleType,
+                  name: str) -> None:
         for located in self.state.module_variable(module, name):
             self._todo.append((activation, child, Located(*located)))
         if name not in vars(module) and "__getattr__" in vars(module):
@@ -92,14 +80,8 @@ class AttributeReads(CallReads):
             path = Path("class", Members(module))
             self.state.stored.append((path, path.item(name)))
 
-    def _library_variable(
-        self,
-        activation: Activation,
-        child: Access,
-        module: types.ModuleType,
-        name: str,
-        located: Located,
-    ) -> None:
+    def _library_variable(self, activation: Activation, child: Access, module: types.ModuleType,
+                          name: str, located: Located) -> None:
         """Follows the environment. Functions of libraries are no state; those of ours are called
         with arguments."""
         if module.__name__ == "os" and name == "environ":
@@ -112,18 +94,13 @@ class AttributeReads(CallReads):
             if isinstance(value, types.BuiltinFunctionType):
                 self._call_builtin(activation, site, value)
 
-    def _class_attribute(
-        self, activation: Activation, child: Access, name: str, located: Located
-    ) -> None:
+    def _class_attribute(self, activation: Activation, child: Access, name: str,
+                         located: Located) -> None:
         cls = located.value
         self.state.hold_class(cls)
         owner, member = lookup(cls, name)
-        if (
-            owner is None
-            or name.startswith("__")
-            or lookup(type(cls), "__getattribute__")[0] is not type
-            or is_users(type(cls).__module__)
-        ):
+        if owner is None or name.startswith("__") or is_users(type(cls).__module__) \
+                or lookup(type(cls), "__getattribute__")[0] is not type:
             self._expose(located)
             return
         if self.state.is_assigned(cls, name):
@@ -134,9 +111,8 @@ class AttributeReads(CallReads):
             function = plain if isinstance(value, types.MethodType) else value
             self._method(activation, child, Located(path, value), function, receiver)
 
-    def _instance_attribute(
-        self, activation: Activation, child: Access, name: str, located: Located
-    ) -> None:
+    def _instance_attribute(self, activation: Activation, child: Access, name: str,
+                            located: Located) -> None:
         path, value, state = located.path, located.value, self.state
         fields, cls = state.hold_attributes(path), type(value)
         owner, member = lookup(cls, name)
@@ -147,22 +123,12 @@ class AttributeReads(CallReads):
         elif owner is not None:
             if not state.is_assigned(cls, name):
                 self._inherited(activation, child, name, located, owner, member)
-        elif (
-            not self._registered(activation, child, name, located)
-            and hasattr(cls, "__getattr__")
-            and cls.__getattr__ is not Module.__getattr__
-        ):
+        elif not self._registered(activation, child, name, located) \
+                and getattr(cls, "__getattr__", Module.__getattr__) is not Module.__getattr__:
             self._expose(located)
 
-    def _property(
-        self,
-        activation: Activation,
-        child: Access,
-        name: str,
-        located: Located,
-        owner: Any,
-        member: property,
-    ) -> None:
+    def _property(self, activation: Activation, child: Access, name: str, located: Located,
+                  owner: Any, member: property) -> None:
         cls = type(located.value)
         if type(member) is not property or not is_followed(member.fget):
             self._expose(located)
@@ -174,15 +140,8 @@ class AttributeReads(CallReads):
         function = Located(at.attr("fget"), member.fget)
         self._connect(activation, child, self._bind(function, located, noted))
 
-    def _inherited(
-        self,
-        activation: Activation,
-        child: Access,
-        name: str,
-        located: Located,
-        owner: Any,
-        member: Any,
-    ) -> None:
+    def _inherited(self, activation: Activation, child: Access, name: str, located: Located,
+                   owner: Any, member: Any) -> None:
         """Follows an attribute that a class defines for its instances."""
         path, cls = located.path, type(located.value)
         plain = member.__func__ if isinstance(member, (staticmethod, classmethod)) else member
@@ -204,45 +163,27 @@ class AttributeReads(CallReads):
         elif name in of_instance(cls):
             self._todo.append((activation, child, Located(path.attr(name), member)))
 
-    def _method(
-        self,
-        activation: Activation,
-        child: Access,
-        located: Located,
-        function: Any,
-        receiver: Located | None,
-    ) -> None:
+    def _method(self, activation: Activation, child: Access, located: Located, function: Any,
+                receiver: Located | None) -> None:
         """Follows a function in a class, as code reads it: it may be a bound method."""
         path, value, _ = located
         if isinstance(value, types.MethodType):
             path = self.state.note(path, value).attr("__func__")
         self._todo.append((activation, child, Located(path, function, receiver)))
 
-    def _call_library(
-        self,
-        activation: Activation,
-        child: Access,
-        function: Any,
-        receiver: Located | None,
-        cls: type,
-    ) -> None:
+    def _call_library(self, activation: Activation, child: Access, function: Any,
+                      receiver: Located | None, cls: type) -> None:
         """Follows a method of a library's class, which no guard needs to cover."""
         if is_followed(function) and not is_used_whole(child):
             path = Path("class", cls).attr(function.__name__)
             for site in child.calls:
-                state = activation.site(site)
-                self._resolve(
-                    activation,
-                    site,
-                    state,
-                    self._bind(Located(path, function), receiver, noted=False),
-                )
+                binding = self._bind(Located(path, function), receiver, noted=False)
+                self._resolve(activation, site, activation.site(site), binding)
         elif receiver is not None:
             self._expose(receiver)
 
-    def _registered(
-        self, activation: Activation, child: Access, name: str, located: Located
-    ) -> bool:
+    def _registered(self, activation: Activation, child: Access, name: str,
+                    located: Located) -> bool:
         """Follows a parameter, buffer or module that is registered under a name."""
         if not isinstance(located.value, Module):
             return False

@@ -13,14 +13,9 @@ from typing import Any
 from ...eager.nn.base.module import Module
 from ..heap.access_path import Path
 from ..heap.introspection import lookup, member_of
-from ..heap.snapshot import (
-    HeapSnapshot,
-    is_plain,
-)
-from .accesses import (
-    Access,
-    CallSite,
-)
+from ..heap.snapshot import HeapSnapshot
+from ..heap.value_kinds import is_plain
+from .accesses import Access, CallSite
 from .activation import (
     CONTAINERS,
     Activation,
@@ -56,9 +51,8 @@ class CallReads:
         """Notes that code without analysis may call a function."""
         raise NotImplementedError
 
-    def _attribute(
-        self, activation: Activation, child: Access, name: str, located: Located
-    ) -> None:
+    def _attribute(self, activation: Activation, child: Access, name: str,
+                   located: Located) -> None:
         """Follows an attribute."""
         raise NotImplementedError
 
@@ -105,11 +99,7 @@ class CallReads:
             return
         binding = self._binding(located)
         if binding is None:
-            state.makes_object = (
-                isinstance(value, type)
-                and type(value) is type
-                and getattr(value, "__new__", None) is object.__new__
-            )
+            state.makes_object = type(value) is type and value.__new__ is object.__new__
             self._expose(located)
             self._make_opaque(activation, state)
         else:
@@ -145,9 +135,8 @@ class CallReads:
         path, value, _ = located
         fields, cls = self.state.hold_attributes(path), type(value)
         if "forward" in fields:
-            return self._binding(
-                Located(self.state.note(path.attr("forward"), fields["forward"]), fields["forward"])
-            )
+            at = self.state.note(path.attr("forward"), fields["forward"])
+            return self._binding(Located(at, fields["forward"]))
         owner, function = lookup(cls, "forward")
         if not is_looked_up_plainly(cls) or not is_followed(function) \
                 or self.state.is_assigned(cls, "forward"):
@@ -162,20 +151,18 @@ class CallReads:
         path = self.state.note(*function[:2]) if noted else function.path
         activation = self._activation(value.__code__, value.__globals__)
         shift = int(receiver is not None)
-        names = value.__code__.co_varnames
         if receiver is not None:
             self._parameter(activation, 0, receiver)
         if path not in activation.functions:
             activation.functions.add(path)
             if noted:
-                self._note_function(activation, path, value, names)
+                self._note_function(activation, path, value)
         return Binding(activation, shift)
 
-    def _note_function(
-        self, activation: Activation, path: Path, function: Any, names: tuple[str, ...]
-    ) -> None:
-        self.state.stored += [(path, path.cell(i, name)) for i, name in enumerate(
-            function.__code__.co_freevars) if name in activation.found.stored_names]
+    def _note_function(self, activation: Activation, path: Path, function: Any) -> None:
+        self.state.stored += [(path, path.cell(i, name))
+                              for i, name in enumerate(function.__code__.co_freevars)
+                              if name in activation.found.stored_names]
         for name, cell, content in self.state.closure(path):
             access = activation.found.roots.get(("free", name))
             if access is not None:
@@ -210,9 +197,8 @@ class CallReads:
         else:
             activation.pending.append((access, located))
 
-    def _resolve(
-        self, activation: Activation, site: CallSite, state: SiteState, binding: Binding
-    ) -> None:
+    def _resolve(self, activation: Activation, site: CallSite, state: SiteState,
+                 binding: Binding) -> None:
         state.is_resolved = True
         if site.spread:
             self._make_opaque(activation, state)
@@ -286,18 +272,16 @@ class CallReads:
         else:
             self._expose(located)
 
-    def _read_attribute(
-        self, activation: Activation, site: CallSite, name: str, place: Any, located: Located
-    ) -> None:
+    def _read_attribute(self, activation: Activation, site: CallSite, name: str, place: Any,
+                        located: Located) -> None:
         """Follows an attribute that `getattr` reads; the default escapes."""
         if place == 0 and not is_plain(located.value):
             self._attribute(activation, site.result, name, located)
         else:
             self._expose(located)
 
-    def _method_of_container(
-        self, activation: Activation, child: Access, name: str, located: Located
-    ) -> None:
+    def _method_of_container(self, activation: Activation, child: Access, name: str,
+                             located: Located) -> None:
         kind = type(located.value)
         for site in child.calls:
             if kind is dict and name == "get" and type(site.constants.get(0)) is str:

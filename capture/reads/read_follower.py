@@ -20,15 +20,8 @@ from ...eager.errors import is_ours
 from ...eager.nn.base.module import Module
 from ..heap.access_path import Path
 from ..heap.introspection import is_users, lookup
-from ..heap.snapshot import (
-    MAX_FOLLOWED_ELEMENTS,
-    MODULE_DICTIONARIES,
-    SEQUENCES,
-    SETS,
-    ignore,
-    is_plain,
-    object_keys,
-)
+from ..heap.snapshot import MAX_FOLLOWED_ELEMENTS, ignore
+from ..heap.value_kinds import MODULE_DICTIONARIES, SEQUENCES, SETS, is_plain, object_keys
 from .accesses import (
     ALL_ATTRIBUTES,
     ELEMENTS,
@@ -39,17 +32,9 @@ from .accesses import (
     TRUTH,
     Access,
     CallSite,
-    CodeAccesses,
     key_of,
 )
-from .activation import (
-    CONTAINERS,
-    OPAQUE_OBJECTS,
-    Activation,
-    Located,
-    has_truth,
-    is_used_whole,
-)
+from .activation import CONTAINERS, OPAQUE_OBJECTS, Activation, Located, has_truth, is_used_whole
 from .attribute_reads import AttributeReads
 
 _ROOT = __name__.partition(".")[0]
@@ -67,7 +52,8 @@ class ReadFollower(AttributeReads):
         caller, site = Activation(_NO_CODE), CallSite()
         passed: list[tuple[Any, Path, Any]] = [
             *((i, Path("args").item(i), value) for i, value in enumerate(args)),
-            *((name, Path("kwargs").item(name), value) for name, value in kwargs.items())]
+            *((name, Path("kwargs").item(name), value) for name, value in kwargs.items()),
+        ]
         for place, path, value in passed:
             self._pass(caller, site, place, Located(self.state.note(path, value), value))
         self.state.note(Path("function"), fn)
@@ -78,8 +64,7 @@ class ReadFollower(AttributeReads):
         self._settle(caller)
 
     def _note_copy(self, function: types.FunctionType, copy: types.FunctionType) -> None:
-        """Notes that a copy runs in place of a function: it reads what the function's code reads.
-        """
+        """Notes that a copy runs in place of a function: it reads what the function reads."""
         activation = self._activation(function.__code__, function.__globals__)
         self._activations[id(copy.__code__), id(copy.__globals__)] = activation
         self._by_code.setdefault(id(copy.__code__), []).append(activation)
@@ -96,7 +81,7 @@ class ReadFollower(AttributeReads):
         self._note_stored_names(found.stored_names)
         if not activation.functions or activation.is_open:  # called by code without analysis
             self._open(activation)
-        self._follow_globals(activation, found, scope)
+        self._follow_globals(activation, scope)
         for (kind, name), access in found.roots.items():
             if kind == "import":
                 self._follow_import(activation, access, name, scope)
@@ -128,11 +113,10 @@ class ReadFollower(AttributeReads):
     def _open(self, activation: Activation) -> None:
         """Notes that parameters may hold any exposed object."""
         activation.is_open = True
-        if activation.entered and not is_ours(activation.code) and any(
-            access.lists_attributes()
-            for (kind, _), access in activation.found.roots.items()
-            if kind in ("local", "free")
-        ):
+        passed = [access for (kind, _), access in activation.found.roots.items()
+                  if kind in ("local", "free")]
+        if activation.entered and not is_ours(activation.code) \
+                and any(access.lists_attributes() for access in passed):
             self.state.read_any_name()
 
     def _note_stored_names(self, names: set[str]) -> None:
@@ -144,12 +128,11 @@ class ReadFollower(AttributeReads):
 
     # ---- roots
 
-    def _follow_globals(
-        self, activation: Activation, found: CodeAccesses, scope: dict[str, Any]
-    ) -> None:
+    def _follow_globals(self, activation: Activation, scope: dict[str, Any]) -> None:
+        found = activation.found
         module, state = str(scope.get("__name__")), self.state
         if module.partition(".")[0] == _ROOT and not is_users(module):
-            return self._follow_builtins(activation, found, scope)  # our own globals never change
+            return self._follow_builtins(activation, scope)  # our own globals never change
         path = Path("globals", id(scope))
         for name in found.stored_globals:
             state.variable(path, name, scope)
@@ -162,20 +145,17 @@ class ReadFollower(AttributeReads):
         if is_users(module):
             held = state.held.get(path, {})
             state.missing.setdefault(path, set()).update(n for n, _ in loaded if n not in held)
-        self._follow_builtins(activation, found, scope)
+        self._follow_builtins(activation, scope)
         return None
 
-    def _follow_builtins(
-        self, activation: Activation, found: CodeAccesses, scope: dict[str, Any]
-    ) -> None:
-        for (kind, name), access in found.roots.items():
+    def _follow_builtins(self, activation: Activation, scope: dict[str, Any]) -> None:
+        for (kind, name), access in activation.found.roots.items():
             if kind == "global" and name not in scope and hasattr(builtins, name):
                 for site in access.calls:
                     self._call_builtin(activation, site, getattr(builtins, name))
 
-    def _follow_import(
-        self, activation: Activation, access: Access, name: str, scope: dict[str, Any]
-    ) -> None:
+    def _follow_import(self, activation: Activation, access: Access, name: str,
+                       scope: dict[str, Any]) -> None:
         if name.startswith("."):
             name = importlib.util.resolve_name(name, str(scope.get("__package__") or ""))
         module = sys.modules.get(name)
@@ -244,16 +224,7 @@ class ReadFollower(AttributeReads):
         path, value, state = located.path, located.value, self.state
         cls = type(value)
         if kind == "item":
-            position = key + len(value) if cls is list and type(key) is int and key < 0 else key
-            if cls is dict:
-                state.hold_item(path, key)
-                state.stored.append((path, path.item(key)))
-            elif cls is list and type(key) is int and 0 <= position < len(value):
-                state.counted.add(path)
-                state.hold_item(path, position)
-                state.stored.append((path, path.item(position)))
-            elif not isinstance(value, Tensor):
-                self._expose(located)
+            self._store_item(key, located)
         elif isinstance(value, types.ModuleType):
             self._store_variable(value, key)
         elif isinstance(value, type):
@@ -267,16 +238,25 @@ class ReadFollower(AttributeReads):
             setter = lookup(cls, "__setattr__")[0]
             if setter is Module:
                 self._store_in_module(key, located)
-            elif (
-                setter is object
-                and not hasattr(type(lookup(cls, key)[1]), "__set__")
-                and not hasattr(cls, "__captured__")
-                and not isinstance(value, (*SEQUENCES, *SETS, dict, *OPAQUE_OBJECTS))
-            ):
+            elif setter is object and not hasattr(type(lookup(cls, key)[1]), "__set__") \
+                    and not hasattr(cls, "__captured__") and not isinstance(
+                        value, (*SEQUENCES, *SETS, dict, *OPAQUE_OBJECTS)):
                 state.hold_attributes(path)
                 state.stored.append((path, path.attr(key)))
             else:
                 self._expose(located)
+
+    def _store_item(self, key: Any, located: Located) -> None:
+        path, value, state = located.path, located.value, self.state
+        if type(value) is list and type(key) is int:
+            state.counted.add(path)
+            key = key + len(value) if key < 0 else key
+        if type(value) is dict or (
+                type(value) is list and type(key) is int and 0 <= key < len(value)):
+            state.hold_item(path, key)
+            state.stored.append((path, path.item(key)))
+        elif not isinstance(value, Tensor):
+            self._expose(located)
 
     def _store_in_module(self, name: str, located: Located) -> None:
         """Notes what a module's `__setattr__` may change: an attribute, or a registered one."""
@@ -292,17 +272,15 @@ class ReadFollower(AttributeReads):
         if names in fields:
             state.walk(path.attr(names), fields[names])
 
-    def _step(
-        self, activation: Activation, child: Access, kind: str, key: Any, located: Located
-    ) -> None:
+    def _step(self, activation: Activation, child: Access, kind: str, key: Any,
+              located: Located) -> None:
         before = self._exposures
         self._follow_step(activation, child, kind, key, located)
         if self._exposures > before and child.lists_attributes():
             self.state.read_any_name()  # of a part that is not known
 
-    def _follow_step(
-        self, activation: Activation, child: Access, kind: str, key: Any, located: Located
-    ) -> None:
+    def _follow_step(self, activation: Activation, child: Access, kind: str, key: Any,
+                     located: Located) -> None:
         value = located.value
         if kind == "attr":
             self._attribute(activation, child, key, located)

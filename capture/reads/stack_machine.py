@@ -8,15 +8,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from ..heap.bytecode import instructions, is_jump
-from .accesses import (
-    ALL_ATTRIBUTES,
-    ESCAPES,
-    UNKNOWN,
-    Access,
-    CallSite,
-    CodeAccesses,
-    constant_key,
-)
+from .accesses import ALL_ATTRIBUTES, ESCAPES, UNKNOWN, Access, CallSite, CodeAccesses, constant_key
 
 _MAX_DEPTH = 8  # of a tree of accesses; deeper values escape
 _MAX_PASSES = 12
@@ -40,64 +32,21 @@ LOST = Operand(frozenset([NOT_KNOWN]))  # the result of code that is not analyze
 Stack = list[Operand]
 
 
-_ENDS = {
-    "RETURN_VALUE",
-    "RETURN_CONST",
-    "RAISE_VARARGS",
-    "RERAISE",
-    "JUMP_FORWARD",
-    "JUMP_BACKWARD",
-    "JUMP_BACKWARD_NO_INTERRUPT",
-    "JUMP_ABSOLUTE",
-}
-_PUSH_ONE = {
-    "BUILD_TUPLE",
-    "BUILD_LIST",
-    "BUILD_SET",
-    "BUILD_MAP",
-    "BUILD_CONST_KEY_MAP",
-    "BUILD_STRING",
-    "BUILD_SLICE",
-    "UNARY_POSITIVE",
-    "UNARY_NEGATIVE",
-    "UNARY_INVERT",
-    "FORMAT_VALUE",
-    "FORMAT_SIMPLE",
-    "FORMAT_WITH_SPEC",
-    "CONVERT_VALUE",
-    "MAKE_FUNCTION",
-    "LIST_TO_TUPLE",
-    "CALL_INTRINSIC_1",
-    "CALL_INTRINSIC_2",
-    "LOAD_BUILD_CLASS",
-    "COMPARE_OP",
-    "LOAD_LOCALS",
-    "LOAD_SUPER_ATTR",
-    "LOAD_ASSERTION_ERROR",
-    "PUSH_EXC_INFO",
-    "YIELD_VALUE",
-    "GET_AWAITABLE",
-    "GET_YIELD_FROM_ITER",
-    "SET_FUNCTION_ATTRIBUTE",
-}
-_PUSH_NONE = {
-    "LIST_APPEND",
-    "SET_ADD",
-    "MAP_ADD",
-    "LIST_EXTEND",
-    "SET_UPDATE",
-    "DICT_UPDATE",
-    "DICT_MERGE",
-    "RAISE_VARARGS",
-    "DELETE_SUBSCR",
-    "STORE_SLICE",
-    "DELETE_FAST",
-    "DELETE_DEREF",
-    "POP_BLOCK",
-    "POP_EXCEPT",
-    "RERAISE",
-    "PRINT_EXPR",
-}
+_ENDS = set("""
+    RETURN_VALUE RETURN_CONST RAISE_VARARGS RERAISE JUMP_FORWARD JUMP_BACKWARD
+    JUMP_BACKWARD_NO_INTERRUPT JUMP_ABSOLUTE
+""".split())
+_PUSH_ONE = set("""
+    BUILD_TUPLE BUILD_LIST BUILD_SET BUILD_MAP BUILD_CONST_KEY_MAP BUILD_STRING BUILD_SLICE
+    UNARY_POSITIVE UNARY_NEGATIVE UNARY_INVERT FORMAT_VALUE FORMAT_SIMPLE FORMAT_WITH_SPEC
+    CONVERT_VALUE MAKE_FUNCTION LIST_TO_TUPLE CALL_INTRINSIC_1 CALL_INTRINSIC_2 LOAD_BUILD_CLASS
+    COMPARE_OP LOAD_LOCALS LOAD_SUPER_ATTR LOAD_ASSERTION_ERROR PUSH_EXC_INFO YIELD_VALUE
+    GET_AWAITABLE GET_YIELD_FROM_ITER SET_FUNCTION_ATTRIBUTE
+""".split())
+_PUSH_NONE = set("""
+    LIST_APPEND SET_ADD MAP_ADD LIST_EXTEND SET_UPDATE DICT_UPDATE DICT_MERGE RAISE_VARARGS
+    DELETE_SUBSCR STORE_SLICE DELETE_FAST DELETE_DEREF POP_BLOCK POP_EXCEPT RERAISE PRINT_EXPR
+""".split())
 
 
 class StackMachine:
@@ -260,14 +209,8 @@ class StackMachine:
             if access is not NOT_KNOWN:
                 access.stored[kind, constant_key(key)] = None
 
-    def call(
-        self,
-        offset: int,
-        callee: frozenset[Access],
-        arguments: Sequence[Operand],
-        keywords: Sequence[str] = (),
-        spread: bool = False,
-    ) -> None:
+    def call(self, offset: int, callee: frozenset[Access], arguments: Sequence[Operand],
+             keywords: Sequence[str] = (), spread: bool = False) -> None:
         """Notes a call and pushes its result."""
         site = self.found.call_sites.setdefault(offset, CallSite())
         site.spread = site.spread or spread
@@ -292,9 +235,8 @@ class StackMachine:
         result = frozenset([site.result, NOT_KNOWN] if unknown else [site.result])
         self.push(Operand(result))
 
-    def _reads_by_name(
-        self, callee: frozenset[Access], arguments: Sequence[Operand], spread: bool
-    ) -> bool:
+    def _reads_by_name(self, callee: frozenset[Access], arguments: Sequence[Operand],
+                       spread: bool) -> bool:
         """True if a call may read attributes whose names do not stand in the code."""
         called = {n for n in _LOOKUPS | _LISTS if self.found.roots.get(("global", n)) in callee}
         if not called:
@@ -330,10 +272,8 @@ def padded(stack: Stack, depth: int) -> Stack:
 def _joined(a: Stack, b: Stack) -> Stack:
     """The stack at a place that is reached with two stacks."""
     depth = max(len(a), len(b))
-    return [
-        x if x == y else Operand(x.origins | y.origins)
-        for x, y in zip(padded(a, depth), padded(b, depth))
-    ]
+    return [x if x == y else Operand(x.origins | y.origins)
+            for x, y in zip(padded(a, depth), padded(b, depth))]
 
 
 def _protected_ranges(code: types.CodeType) -> dict[int, list[tuple[int, int, int]]]:

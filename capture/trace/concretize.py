@@ -11,7 +11,8 @@ from ...eager.core.tape import Entry, Leaf  # the tracer settles the tape
 from ...eager.core.tensor import Tensor
 from ..heap.access_path import Members
 from ..heap.introspection import EMPTY, attributes, cells, own_members
-from ..heap.snapshot import FIXED, HeapSnapshot
+from ..heap.snapshot import HeapSnapshot
+from ..heap.value_kinds import FIXED
 from ..scalars.symbolic_scalar import SYMBOLS, plain_value
 
 Assign = Callable[[Any], None]

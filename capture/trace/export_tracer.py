@@ -33,8 +33,9 @@ from ..control_flow.symbolic_range import SymbolicIterator
 from ..graph.bind_sizes import sizes_of
 from ..graph.graph import Node, topological
 from ..heap.access_path import Path
-from ..heap.snapshot import FIXED, HeapSnapshot
+from ..heap.snapshot import HeapSnapshot
 from ..heap.source_location import user_site
+from ..heap.value_kinds import FIXED
 from ..scalars.scalar_expr import ScalarExpr
 from ..scalars.symbolic_scalar import SymbolicScalar
 from ..sizes.symbolic_dim import Dim, ShapeEnv

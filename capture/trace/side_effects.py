@@ -32,7 +32,7 @@ from ..heap.mutations import (
     SetItem,
 )
 from ..heap.object_recipes import GradEdgeOf, Recipe, SameObject
-from ..heap.snapshot import FIXED, SETS, is_plain
+from ..heap.value_kinds import FIXED, SETS, is_plain
 from .output_spec import OutputSpecBuilder
 from .tracer import Tracer
 
