@@ -99,7 +99,8 @@ class CallReads:
             return
         binding = self._binding(located)
         if binding is None:
-            state.makes_object = type(value) is type and value.__new__ is object.__new__
+            makes = getattr(value, "__new__", None) is object.__new__
+            state.makes_object = type(value) is type and makes
             self._expose(located)
             self._make_opaque(activation, state)
         else:
