@@ -21,7 +21,7 @@ from programs.running import differs, freeze
 import fusewire as fw
 from fusewire.capture.runtime.warnings import CaptureWarning
 
-PROGRAMS = int(os.environ.get("FUSEWIRE_TEST_STATES", "300"))
+PROGRAMS = int(os.environ.get("FUSEWIRE_TEST_STATES", "150"))
 CHUNK = 50
 CALLS = 8
 STATE = """
