@@ -48,7 +48,8 @@ class AliasFinder:
     `fusewire.onnx`.
 
     `homes` are the names of public modules at home, by public name. `loaded` is called once for
-    each of them that the finder loads.
+    each of them that the finder loads. There is no base class, as Python asks for the methods only
+    and `importlib.abc` is slow to import.
     """
 
     def __init__(self, package: str, homes: Mapping[str, str],
@@ -61,7 +62,7 @@ class AliasFinder:
         found = find_spec(home) if home else None
         if found is None:
             return None
-        spec = ModuleSpec(name, self, origin=found.origin)
+        spec = ModuleSpec(name, self, origin=found.origin)  # type: ignore[arg-type]
         spec.submodule_search_locations = found.submodule_search_locations
         return spec
 
