@@ -38,7 +38,7 @@ assert [file for file, modules in by_file.items() if len(modules) > 1] == []
     "from fusewire import onnx; assert onnx.__name__ == 'fusewire.export.onnx'",
     "import fusewire.aot as aot; assert callable(aot.build)",
     "import fusewire.onnx.verify; assert fusewire.onnx.verify is fusewire.export.onnx.verify",
-    "from fusewire.onnx.writer import files",
+    "import fusewire.onnx.load.backend; import fusewire.export.onnx.load.backend",
     "import fusewire.export.onnx.load.load, fusewire.onnx",
     "from fusewire.aot.build import Built",
     "from fusewire.nn.functional import *; from fusewire.utils.data.dataloader import DataLoader",
