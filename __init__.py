@@ -1,7 +1,10 @@
 """fusewire: define-by-run tensors, recorded and compiled to native code, exported to ONNX."""
 
 import sys as _sys
+from importlib import import_module as _import_module
+from typing import TYPE_CHECKING as _TYPE_CHECKING
 
+from .capture.replay import compiled_function as _compiled_function
 from .codegen.cache import program_cache as _program_cache
 from .codegen.decorator import compile
 from .codegen.eager_jit import op_compiler as _op_compiler
@@ -79,13 +82,22 @@ from .eager.settings import settings
 from .eager.tensor_methods import methods as _methods
 from .eager.tensor_methods.display import *
 from .eager.tensor_methods.dlpack import *
-from .export import aot, onnx
-from .export.saved import load_compiled
+
+if _TYPE_CHECKING:
+    from .export import aot as aot
+    from .export import onnx as onnx
+    from .export.saved import load_compiled as load_compiled
 
 __version__ = "0.1.0"
 
 _program_cache.BUILTIN_OPS.update(_OPS)
-_public_modules.register(__name__, aot=aot, onnx=onnx)
-_hints.install(_sys.modules[__name__], aot=aot, onnx=onnx)
+_public_modules.register(__name__, {"aot": "export.aot", "onnx": "export.onnx"}, _hints.add)
+_hints.install(_sys.modules[__name__], {
+    "aot": lambda: _import_module(f"{__name__}.aot"),
+    "onnx": lambda: _import_module(f"{__name__}.onnx"),
+    "load_compiled": lambda: _import_module(f"{__name__}.export.saved").load_compiled,
+})
+_compiled_function.saver = lambda compiled, path: _import_module(
+    f"{__name__}.export.saved.save").save_compiled(compiled, path)
 _advice.install()
 _constructor_checks.install()

@@ -19,6 +19,7 @@ from .loop_ir import BOOL, INT, Call, Const, Expr, Var
 from .target_info import Machine
 
 Range = tuple[int, int]  # lowest and highest value
+_UNKNOWN = 1 << 40  # limit of a range that is not known
 _RANGES: weakref.WeakKeyDictionary[Expr, Range] = weakref.WeakKeyDictionary()
 
 
@@ -128,7 +129,7 @@ class Index:
         """The lowest and the highest value of the index."""
         low = high = self.const
         for e, c in self.terms.items():
-            a, b = _RANGES.get(e, (-(1 << 40), 1 << 40))
+            a, b = _RANGES.get(e, (-_UNKNOWN, _UNKNOWN))
             low += min(a * c, b * c)
             high += max(a * c, b * c)
         return low, high
@@ -218,6 +219,9 @@ def _divide(x: Index, d: int) -> tuple[Index, Index]:
     if _STATE.assumed and _is_within(rest - d, d):
         return quotient + 1, rest - d
     low, high = rest.range()
+    if -_UNKNOWN < low < 0:  # a factor is negative, and only numbers from 0 on are divided
+        quotient, rest = quotient + low // d, rest - low // d * d
+        low, high = rest.range()
     common = _common_factor(rest, d)
     if common > 1:
         small = Index({e: c for e, c in rest.terms.items() if c % common}, rest.const % common)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import array
 import functools
-import statistics
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -181,7 +180,7 @@ class Executable:
             results = [make() for make in self._results]
             steps = self.run(arrays, results, arena, self._all_constants(), self.program.profile)
             times.append([ended - began for began, ended in steps])
-        medians = [statistics.median(t) for t in zip(*times)]
+        medians = [float(np.median(t)) for t in zip(*times)]
         return [{**row, "seconds": s} for row, s in zip(self.facts, medians)]
 
     @functools.cached_property

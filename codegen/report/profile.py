@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import os
-import statistics
 import time
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
+
+import numpy as np
 
 from ...capture.replay.report_format import Explanation, ReportSection
 from ...capture.runtime import profiling_spans
@@ -104,7 +105,7 @@ class Profile:
             facts[id(step.facts)] = step.facts
             times[id(step.facts)].append(step.ended - step.began)
         rows = [{**facts[key], "calls": len(durations), "seconds": sum(durations),
-                 "median": statistics.median(durations)} for key, durations in times.items()]
+                 "median": float(np.median(durations))} for key, durations in times.items()]
         return sorted(rows, key=lambda row: -row["seconds"])
 
     def memory(self) -> Memory:

@@ -9,13 +9,13 @@ look-ups. So each such name of a tensor is a descriptor that raises.
 from __future__ import annotations
 
 import difflib
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from types import ModuleType
 from typing import Any, NoReturn
 
 from ..core.tensor import Tensor
 from ..errors import FusewireError
-from .public_modules import MODULES, show_public_names
+from .public_modules import MODULES, list_public_names, public_names
 
 __all__ = ["MissingNameError"]
 
@@ -142,7 +142,8 @@ ABSENT = {
 }
 """Names without a counterpart here -> the alternative in words."""
 
-SPACES: dict[str, Any] = {}  # modules with hints, by their public path
+SPACES: dict[str, Any] = {}  # loaded modules with hints, by their public path
+DEFERRED: dict[str, Callable[[], Any]] = {}  # names of the package that load on first use
 
 
 class MissingNameError(FusewireError, AttributeError):
@@ -172,32 +173,55 @@ class Missing:
         raise MissingNameError("a tensor", self.name, lambda: f"use {self.hint}")
 
 
-def install(package: Any, **modules: Any) -> None:
+def install(package: Any, deferred: Mapping[str, Callable[[], Any]]) -> None:
     """Makes `package`, its public modules and tensors say what to use instead of missing names.
 
-    `modules` are those that lie above `eager`, by name. `dir` of all of them lists public names.
+    `deferred` are functions that load further names of the package when a program first uses them.
     """
-    inner = {**MODULES, **modules}
-    SPACES.update({"fw": package, **{f"fw.{path}": module for path, module in inner.items()}})
-    for path, module in SPACES.items():
-        module.__getattr__ = _getattr(path, module)
-    show_public_names(list(SPACES.values()))
+    DEFERRED.update(deferred)
+    package.__all__ = sorted({*public_names(package), *deferred})
+    _add("fw", package, DEFERRED)
+    for path, module in MODULES.items():
+        add(path, module)
     for name, hint in METHODS.items():
         setattr(Tensor, name, Missing(name, hint))
     Tensor.__dir__ = _names  # type: ignore[assignment, method-assign]
+
+
+def add(path: str, module: ModuleType) -> None:
+    """Makes the public module at `path` below the package say what to use for missing names."""
+    _add(f"fw.{path}", module, {})
+
+
+def _add(path: str, module: ModuleType, deferred: Mapping[str, Callable[[], Any]]) -> None:
+    SPACES[path] = module
+    module.__getattr__ = _getattr(path, module, deferred)  # type: ignore[method-assign]
+    list_public_names(module)
+
+
+def spaces() -> dict[str, Any]:
+    """All modules with hints, by their public path. This loads those that are not loaded yet."""
+    for name in DEFERRED:
+        getattr(SPACES["fw"], name)
+    return SPACES
 
 
 def _names(x: Tensor) -> list[str]:
     return sorted({*object.__dir__(x)} - {*METHODS})
 
 
-def _getattr(path: str, module: ModuleType) -> Callable[[str], NoReturn]:
-    def missing(name: str) -> NoReturn:
+def _getattr(path: str, module: ModuleType, deferred: Mapping[str, Callable[[], Any]]
+             ) -> Callable[[str], Any]:
+    def attribute(name: str) -> Any:
+        if name in deferred:
+            value = deferred[name]()
+            setattr(module, name, value)
+            return value
         if name.startswith("_"):  # protocols look these up and need no advice
             raise AttributeError(f"module {module.__name__!r} has no attribute {name!r}")
         raise MissingNameError(path, name, lambda: suggestion(name, path))
 
-    return missing
+    return attribute
 
 
 def suggestion(name: str, path: str) -> str:
@@ -206,7 +230,7 @@ def suggestion(name: str, path: str) -> str:
         return f"use {FUNCTIONS[name]}"
     if name in ABSENT:
         return ABSENT[name]
-    elsewhere = [f"{other}.{name}" for other, module in SPACES.items() if name in dir(module)
+    elsewhere = [f"{other}.{name}" for other, module in spaces().items() if name in dir(module)
                  and not isinstance(getattr(module, name), ModuleType)]
     if elsewhere:
         return f"use {' or '.join(elsewhere)}"

@@ -11,7 +11,6 @@ from ...capture.graph.device_placement import uses_gpu
 from ...capture.guards.guards import Guard, PathCodegen, compile_check
 from ...capture.heap.path_reader import PathReader
 from ...capture.program.trace_exit import TraceExit
-from ...capture.replay import compiled_function
 from ...capture.replay.compiled_function import Compiled
 from ...capture.replay.replay import MISSING, Replay
 from ...capture.trace.side_effects import SideEffect
@@ -191,6 +190,3 @@ def version() -> str:
         return importlib.metadata.version("fusewire")
     except importlib.metadata.PackageNotFoundError:  # it runs from a folder
         return "of a folder"
-
-
-compiled_function.saver = save_compiled

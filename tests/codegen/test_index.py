@@ -29,7 +29,9 @@ def value(e: Expr, at: dict[str, int]) -> Any:
     if isinstance(e, Var):
         return at[e.name]
     assert isinstance(e, Call)
-    return SCALAR[e.op].function(*[np.int64(value(x, at)) for x in e.args])
+    operands = [np.int64(value(x, at)) for x in e.args]
+    assert e.op not in ("idiv", "imod") or operands[0] >= 0  # machine code divides unsigned
+    return SCALAR[e.op].function(*operands)
 
 
 def places() -> Any:
@@ -37,10 +39,11 @@ def places() -> Any:
     return [dict(zip(SIZES, p)) for p in itertools.product(*map(range, SIZES.values()))]
 
 
-# An index as a tree: a variable, or a sum, a multiple, a quotient or a remainder of trees.
+# An index as a tree: a variable, or a sum, a difference, a multiple, a quotient or a remainder of
+# trees.
 trees = st.recursive(
     st.sampled_from(list(SIZES)) | st.integers(0, 9),
-    lambda inner: st.tuples(st.sampled_from("+*/%"), inner, inner | st.integers(1, 12)),
+    lambda inner: st.tuples(st.sampled_from("+-*/%"), inner, inner | st.integers(1, 12)),
     max_leaves=7)
 
 
@@ -52,6 +55,8 @@ def built(tree: Any, leaf: Callable[[Any], Any]) -> Any:
     x = built(left, leaf)
     if op == "+":
         return x + built(right, leaf)
+    if op == "-":
+        return x - built(right, leaf)
     number = right if isinstance(right, int) and right else 5
     return {"*": x * number, "/": x // number, "%": x % number}[op]
 

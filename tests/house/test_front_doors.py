@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 
 import fusewire as fw
-from fusewire.eager.front.hints import SPACES
+from fusewire.eager.front.hints import spaces
 from fusewire.eager.front.public_modules import SECOND_NAMES
 
-DOORS = pytest.mark.parametrize("door", SPACES.values(), ids=SPACES)
+DOORS = pytest.mark.parametrize("door", spaces().values(), ids=spaces())
 
 
 def shown(door: ModuleType) -> dict[str, Any]:
@@ -24,7 +24,7 @@ def shown(door: ModuleType) -> dict[str, Any]:
 
 def public_callables() -> dict[str, Any]:
     """Functions and classes of all public modules, each by one of its public names."""
-    values = {f"{path}.{name}": value for path, door in SPACES.items()
+    values = {f"{path}.{name}": value for path, door in spaces().items()
               for name, value in shown(door).items() if callable(value)}
     return {name: value for name, value in values.items() if not is_dtype(value)}
 
@@ -40,7 +40,7 @@ EVERY = public_callables()
 def test_the_modules_are_those_that_users_import() -> None:
     paths = "nn nn.functional optim func linalg utils.data amp autograd random fft special cuda " \
         "onnx aot"
-    assert {f"fw.{path}" for path in paths.split()} < set(SPACES)
+    assert {f"fw.{path}" for path in paths.split()} < set(spaces())
 
 
 @DOORS
@@ -53,7 +53,7 @@ def test_names_are_public(door: ModuleType) -> None:
 
 @DOORS
 def test_modules_in_modules_are_public(door: ModuleType) -> None:
-    public = [*SPACES.values(), *SECOND_NAMES.values(), fw.onnx.operators]
+    public = [*spaces().values(), *SECOND_NAMES.values(), fw.onnx.operators]
     modules = [value for value in shown(door).values() if isinstance(value, ModuleType)]
     assert [module.__name__ for module in modules if module not in public] == []
 

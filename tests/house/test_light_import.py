@@ -5,7 +5,13 @@ from __future__ import annotations
 import subprocess
 import sys
 
-HEAVY = ("onnx", "onnxruntime", "cupy", "tqdm", "hypothesis", "safetensors")
+import pytest
+
+HEAVY = ("onnx", "onnxruntime", "cupy", "tqdm", "hypothesis", "safetensors", "subprocess",
+         "importlib.metadata", "importlib.abc", "statistics")
+DEFERRED = {"aot": "fusewire.export.aot", "onnx": "fusewire.export.onnx",
+            "load_compiled": "fusewire.export.saved"}
+"""Names of the package that load on first use, each with the module that it needs."""
 
 
 def run(code: str) -> str:
@@ -19,6 +25,58 @@ def run(code: str) -> str:
 def test_nothing_heavy_is_loaded() -> None:
     loaded = run("import sys, fusewire; print(*sys.modules)").split()
     assert [name for name in HEAVY if name in loaded] == []
+
+
+def test_nothing_of_the_top_layer_is_loaded() -> None:
+    """Few programs export or save, so the modules that do so load on first use."""
+    loaded = run("import sys, fusewire; print(*sys.modules)").split()
+    assert [name for name in loaded if name.split(".")[1:2] in (["export"], *map(list, DEFERRED))
+            and name.startswith("fusewire.")] == []
+
+
+@pytest.mark.parametrize("use", ["fw.{}", "from fusewire import {}", "from fusewire import *; {}"])
+def test_a_deferred_name_loads_on_first_use(use: str) -> None:
+    uses = "\n".join(use.format(name) for name in DEFERRED)
+    assert run(f"""
+import sys, fusewire as fw
+for name, module in {DEFERRED}.items():
+    assert name in dir(fw) and name not in vars(fw) and module not in sys.modules
+{uses}
+for name, module in {DEFERRED}.items():
+    assert module in sys.modules and vars(fw)[name] is getattr(fw, name)
+print("loaded")""") == "loaded"
+
+
+def test_what_looks_at_the_package_loads_nothing() -> None:
+    """Its names, its missing names, and calls of functions that were compiled before."""
+    assert run("""
+import sys, fusewire as fw
+f = fw.compile(lambda x: 2 * fw.abs(x))
+for _ in range(3): f(fw.ones(2))
+dir(fw); hasattr(fw, "no_such_name"); vars(fw)
+print([name for name in sys.modules if name.startswith("fusewire.export")])""") == "[]"
+
+
+def test_a_compiled_function_is_saved_before_anything_is_loaded() -> None:
+    assert run("""
+import fusewire as fw, os, tempfile
+path = os.path.join(tempfile.mkdtemp(), "double.fw")
+double = fw.compile(lambda x: 2 * x)
+double(fw.ones(2))
+double.save(path)
+print(fw.load_compiled(path)(fw.ones(2)))""") == "tensor([2., 2.])"
+
+
+def test_a_module_that_loads_leaves_recordings_valid() -> None:
+    """Whether a trace loads it or another program part: one recording serves all calls."""
+    assert run("""
+import sys, fusewire as fw
+traced = fw.compile(lambda x: x + 1 if callable(fw.onnx.export) else x, fullgraph=True)
+other = fw.compile(lambda x: 2 * fw.abs(x), fullgraph=True)
+print(other(fw.ones(1)), *(traced(fw.ones(1)) for _ in range(3)), "fusewire.onnx" in sys.modules)
+fw.aot, fw.load_compiled
+print(other(fw.ones(1)), len(traced.programs), len(other.programs))""").splitlines() == [
+        "tensor([2.]) tensor([2.]) tensor([2.]) tensor([2.]) True", "tensor([2.]) 1 1"]
 
 
 def test_nothing_is_printed_or_warned() -> None:
