@@ -258,10 +258,10 @@ class MergeState(FrameState):
         if not is_input:
             return self._value(tensor)
         self._visited.append(tensor)
-        return super()._tensor(tensor), tensor._base is None, None
+        return super()._tensor(tensor), self._relation(tensor), None
 
     def _tensor(self, tensor: Tensor) -> Any:
-        return super()._tensor(tensor), tensor._base is None, self._owned.get(id(tensor))
+        return super()._tensor(tensor), self._relation(tensor), self._owned.get(id(tensor))
 
     def _object(self, value: Any) -> Any:
         kind, path = type(value), self._owned.get(id(value))

@@ -91,7 +91,7 @@ class PossibleAliases:
         state = self.tracer.state
         path = state.paths.get(id(tensor))
         return path is not None and type(tensor) is Tensor and tensor.edge is None \
-            and tensor._grad is None and tensor._base is None \
+            and tensor._grad is None and tensor._view is None \
             and state.held[path][0] is tensor._data
 
     def _number(self, path: Path) -> int:

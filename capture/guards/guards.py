@@ -17,6 +17,7 @@ import numpy as np
 
 from ...eager.arrays import devices
 from ...eager.core.tensor import Tensor
+from ...eager.core.views import relations
 from ..graph.graph import param_key
 from ..heap import grad_hook_guards
 from ..heap.access_path import Path, describe, item, steps
@@ -399,8 +400,13 @@ def _distinct_guards(tracer: Tracer, read_values: dict[Path, Any]) -> Iterator[G
     paths = [p for p in both if isinstance(state.values.get(p), Tensor)]
     if tracer.changed_tensors and len(paths) > 1:
         first, rest = paths[0], paths[1:]
-        yield Guard(first, "different objects", {str(i + 1): p for i, p in enumerate(rest)},
+        others: dict[str, Any] = {str(i + 1): p for i, p in enumerate(rest)}
+        yield Guard(first, "different objects", others,
                     "the tensors are different objects", "identity")
+        shared = relations([state.values[p] for p in paths])
+        yield Guard(first, "relations", others | {"K": shared},
+                    "the tensors are views of each other as in the trace" if shared else
+                    "no tensor is a view of another one", "identity")
 
 
 def compile_check(guards: list[Guard], source: PathCodegen) -> Callable[[Any, Any], int]:

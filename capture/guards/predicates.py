@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from ...eager.arrays import devices
+from ...eager.core.views import relations
 from ..heap.grad_hook_guards import hooks_of
 
 
@@ -43,6 +44,12 @@ def _of_sizes(constants: Mapping[str, Any]) -> str:
 def _of_objects(constants: Mapping[str, Any]) -> str:
     others = ", ".join(f"id({{{i + 1}}})" for i in range(len(constants)))
     return f"len({{{{id({{0}}), {others}}}}}) == {len(constants) + 1}"
+
+
+def _relations(constants: Mapping[str, Any]) -> str:
+    """The predicate that says which tensors share elements; a constant `K` is its text."""
+    tensors = ", ".join(f"{{{i}}}" for i in range(len(constants)))
+    return f"RELATIONS(({tensors},)) == {{K}}"
 
 
 def _tensor(edge: str, constants: Mapping[str, Any]) -> str:
@@ -77,6 +84,7 @@ CONDITIONS: dict[str, str | Callable[[Mapping[str, Any]], str]] = {
     "same object": "{0} is {1}",
     "another object": "{0} is not {1}",
     "different objects": _of_objects,
+    "relations": _relations,
     "same values": "{0}._data is {1}._data",
     "tensor": functools.partial(_tensor, "None"),
     "tensor on tape": functools.partial(_tensor, "not None"),
@@ -88,7 +96,8 @@ CONDITIONS: dict[str, str | Callable[[Mapping[str, Any]], str]] = {
     "sizes": _of_sizes,
 }
 
-SCOPE: dict[str, Any] = {"IS": operator.is_, "LACKS": lacks, "HOOKS": hooks_of, "DEVICES": devices}
+SCOPE: dict[str, Any] = {"IS": operator.is_, "LACKS": lacks, "HOOKS": hooks_of, "DEVICES": devices,
+                         "RELATIONS": relations}
 """Global names of the predicates."""
 
 

@@ -9,6 +9,7 @@ from typing import Any
 
 from ...eager.core.lazy import AbstractLazyArray
 from ...eager.core.tensor import Tensor
+from ...eager.core.views import bases_of
 from ...eager.errors import is_ours
 from ..scalars.symbolic_scalar import plain_value
 from .access_path import Members, Path
@@ -47,6 +48,8 @@ class HeapContents:
         self.hooks: dict[Path, tuple[Any, ...]] = {}  # the gradient hooks of each tensor
         self.large: list[Path] = []
         self._lazy: list[Path] = []  # tensors with a lazy array
+        # The array, gradient and edge at the start of tensors that changed before they were noted.
+        self._unchanged: dict[int, tuple[Any, Any, Any]] = {}
         self.append_only: set[Path] = set()  # containers that the run added to and did not read
         self.absent: dict[Path, set[str]] = {}  # names in code that are not defined, by scope
         self.missing: dict[Path, set[str]] = {}  # the absent names that code reads as globals
@@ -71,10 +74,24 @@ class HeapContents:
             self._note_tensor(path, value)
         return path
 
+    def before_change(self, tensor: Tensor) -> None:
+        """Notes that the run is about to change a tensor, which may be noted later."""
+        if id(tensor) not in self.paths and id(tensor) not in self._unchanged:
+            self._alive.append(tensor)
+            self._unchanged[id(tensor)] = tensor._data, tensor._grad, tensor.edge
+
+    def note_bases(self, tensor: Tensor) -> None:
+        """Notes the bases of a view that is noted, which a change of the view changes as well."""
+        path = self.paths.get(id(tensor))
+        for base in bases_of(tensor) if path is not None else ():
+            path = self.note(path.attr("_view").attr("base"), base)
+
     def _note_tensor(self, path: Path, value: Tensor) -> None:
-        self.held[path] = (value._data, value._grad)
-        self.edges[path] = value.edge
-        self.hooks[path] = hooks_of(value.edge)
+        array, gradient, edge = self._unchanged.get(id(value),
+                                                    (value._data, value._grad, value.edge))
+        self.held[path] = (array, gradient)
+        self.edges[path] = edge
+        self.hooks[path] = hooks_of(edge)
         if isinstance(value._data, AbstractLazyArray):
             self._lazy.append(path)
         self.note(path.attr("_grad"), value._grad)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
+from ...eager.core.in_place import set_array, set_edge
 from ...eager.core.tape import Leaf
 from .access_path import Path
 
@@ -24,9 +25,12 @@ class Mutation:
 
 
 class SetArray(Mutation):
-    """Replaces the array of a tensor."""
+    """Replaces the array of a tensor, and with it the arrays of its base and views."""
 
     attribute = "_data"
+
+    def __call__(self, target: Any, value: Any) -> None:
+        set_array(target, value)
 
 
 class SetGradient(Mutation):
@@ -36,9 +40,12 @@ class SetGradient(Mutation):
 
 
 class SetEdge(Mutation):
-    """Replaces the tape edge of a tensor."""
+    """Replaces the tape edge of a tensor, and with it the edges of its views."""
 
     attribute = "edge"
+
+    def __call__(self, target: Any, value: Any) -> None:
+        set_edge(target, value)
 
 
 class MakeLeaf(Mutation):

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from ...eager.core.views import view_of
+from ...eager.core.views import ACCESSES, view_of
 from ..scalars.scalar_expr import ScalarExpr
 from .access_path import Path
 from .path_reader import PathReader
@@ -51,35 +51,20 @@ class PassedTensor:
         return tensors[self.number]
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False)
 class View:
-    """An output tensor that is a view of another tensor, unless there is no base."""
+    """An output tensor that is a view of another tensor, by the access of this name. `base` is None
+    if no other tensor with its elements outlives the call."""
 
     recipe: Recipe
-    base: Recipe
+    base: Recipe | None = None
+    access: str = ""
+    params: Any = None
 
     def __call__(self, tensors: list[Any], read: PathReader) -> Any:
-        out, base = self.recipe(tensors, read), self.base(tensors, read)
-        return out if base is None else view_of(base, out)
-
-
-@dataclass(frozen=True, eq=False)
-class OutputAmong:
-    """The first of some tensors that is an output; None if none is.
-
-    `numbers` is filled while outputs are collected, so it is read at the call only.
-    """
-
-    ids: tuple[int, ...]
-    numbers: dict[int, int]  # index of each output, by its id during the trace
-
-    def __call__(self, tensors: list[Any], read: PathReader) -> Any:
-        return self.resolved()(tensors, read)
-
-    def resolved(self) -> PassedTensor | SameObject:
-        """The recipe without the ids of a trace."""
-        number = next((self.numbers[i] for i in self.ids if i in self.numbers), None)
-        return SameObject(None) if number is None else PassedTensor(number)
+        out = self.recipe(tensors, read)
+        return out if self.base is None else view_of(
+            self.base(tensors, read), out, ACCESSES[self.access], self.params)
 
 
 @dataclass(frozen=True, eq=False)
@@ -197,8 +182,6 @@ def same_recipe(one: Any, two: Any) -> bool:
         return len(one) == len(two) and all(map(same_recipe, one, two))
     if isinstance(one, dict):
         return list(one) == list(two) and all(map(same_recipe, one.values(), two.values()))
-    if isinstance(one, OutputAmong):
-        return same_recipe(one.resolved(), two.resolved())
     if dataclasses.is_dataclass(one) and type(one).__module__ == __name__:
         return all(same_recipe(getattr(one, field.name), getattr(two, field.name))
                    for field in dataclasses.fields(one))

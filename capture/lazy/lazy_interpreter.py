@@ -150,7 +150,7 @@ class LazyInterpreter:
         data = LazyArray(step, self)
         self._steps.append(step)
         out = _new(Tensor)
-        out._data, out.edge, out._grad, out._base = data, None, None, None
+        out._data, out.edge, out._grad, out._view = data, None, None, None
         self._references.add_tensor(out)
         if MODE.enabled and signature.op.vjp is not None:
             edges = tuple([x.edge if isinstance(x, Tensor) else None for x in inputs])

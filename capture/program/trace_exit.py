@@ -6,13 +6,11 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Any
 
 from ...eager.core.tensor import Tensor
-from ...eager.core.views import check_replay
 from ..autodiff.backward_plan import BackwardPlan
 from ..graph.graph import Node
 from ..guards.gather_paths import Gather, compile_gather
 from ..guards.guards import Guard, PathCodegen, compile_check
 from ..heap.access_path import Path
-from ..heap.mutations import SetArray
 from ..heap.object_recipes import Recipe, same_recipe
 from ..heap.path_reader import PathReader
 from ..scalars.scalar_expr import Origins
@@ -108,9 +106,6 @@ class TraceExit:
             read.number(formula)  # before the segment overwrites donated inputs
         begun = None if self.backward is None else self.backward.read_inputs(args, kwargs, origins)
         sources, targets = gather(args, kwargs)
-        for effect, target in zip(self.effects, targets):  # before the segment overwrites arrays
-            if isinstance(effect.assign, SetArray) and isinstance(target, Tensor):
-                check_replay(target)
         return self.finish(segment.run(sources, registers, origins), targets, begun, read)
 
     def finish(self, arrays: list[Any], targets: list[Any], begun: Any, read: PathReader
@@ -150,7 +145,7 @@ class TraceExit:
 class _Mark:
     """A stand-in for a tensor while a recipe is tried."""
 
-    edge = _grad = None
+    edge = _grad = _view = None
 
 
 RETURNS_NONE = object()

@@ -272,7 +272,7 @@ class _Writer:
         targets = {e.target for trace_exit in self.exits for e in trace_exit.effects
                    if isinstance(e.assign, SetArray)}
         for name in sorted(self.source.read(target) for target in targets):
-            yield f"    if getattr({name}, '_base', None) is not None: return NOT_TRACED"
+            yield f"    if getattr({name}, '_view', None) is not None: return NOT_TRACED"
 
     def _tree_lines(self, tensors: dict[Path, int]) -> Iterator[str]:
         """Lines that run the tree: one native call, or one call per segment."""
@@ -329,7 +329,7 @@ class _Writer:
         """Lines that wrap an output array in a tensor."""
         return [f"{name} = NEW(TENSOR)", f"{name}._data = found[{of[0]}]",
                 f"{name}.edge = {self.source.constant(of[1])}",
-                f"{name}._grad = {name}._base = None"]
+                f"{name}._grad = {name}._view = None"]
 
     def _inline_result(self, trace_exit: TraceExit) -> Iterator[str]:
         """Lines that do the work of `TraceExit.finish` and apply the effects."""

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
 from ...eager.core.tensor import Tensor
-from ...eager.core.views import bases_of
+from ...eager.core.views import base_of, bases_of, joined_access, overlap, root_of
 from ..graph.graph import Node
 from ..heap.access_path import Path
 from ..heap.introspection import attributes
@@ -19,7 +19,6 @@ from ..heap.object_recipes import (
     InputOr,
     NumberOf,
     ObjectAtPath,
-    OutputAmong,
     PassedTensor,
     RebuiltObject,
     Recipe,
@@ -55,6 +54,7 @@ class OutputSpecBuilder:
         self.formulas: list[ScalarExpr] = []  # Python numbers that each call computes
         self.tensors: list[tuple[int, Tensor]] = []  # (index of the node, tensor of the run)
         self.grad_edges: list[Any] = []  # tape edges of the tensors, if every call has the same
+        self._views: list[tuple[View, Tensor]] = []  # outputs that are views of others
         self._of_node: dict[Node, int] = {}
         self._of_tensor: dict[int, int] = {}
         self._recipes: dict[int,
@@ -120,19 +120,34 @@ class OutputSpecBuilder:
         return InputOr(recipe, identity.formula, self._tracer.aliases.inputs)
 
     def _as_view(self, recipe: Recipe, value: Tensor) -> Recipe:
-        """A recipe that makes the tensor a view again, so that writes to it are checked as in
-        eager."""
-        bases = list(bases_of(value))
-        self._referenced += bases
-        base_recipe: Recipe = OutputAmong(tuple(map(id, bases)), self._of_tensor)
-        for base in bases:
-            identity = self._tracer.identity_of(base)
-            path = self._tracer.state.paths.get(id(base))
-            if identity is not None:
-                return View(recipe, self._input_or(base_recipe, identity))
-            if path is not None:
-                return View(recipe, ObjectAtPath(path))
-        return View(recipe, base_recipe) if bases else recipe
+        """A recipe that makes the tensor a view again, if it is one."""
+        if base_of(value) is None:
+            return recipe
+        view = View(recipe)
+        self._views.append((view, value))
+        return view
+
+    def resolve_views(self) -> None:
+        """Sets the bases of outputs that are views: an input, or another output. If several outputs
+        are views of a tensor that is none, and overlap, it becomes an output."""
+        for _, value in self._views:
+            root = root_of(value)
+            if not self._outlives(root) and overlap(self._outputs_of(root)):
+                self.tensor(root)
+        for view, value in self._views:
+            base = next((b for b in bases_of(value) if self._outlives(b)), None)
+            if base is not None:
+                view.base = self.recipe(base)
+                view.access, view.params = joined_access(value, base)
+
+    def _outlives(self, tensor: Tensor) -> bool:
+        """True if a tensor that the run read or made outlives the call."""
+        return id(tensor) in self._of_tensor or id(tensor) in self._tracer.state.paths \
+            or self._tracer.identity_of(tensor) is not None
+
+    def _outputs_of(self, root: Tensor) -> list[Tensor]:
+        """The outputs that are views of a tensor."""
+        return [value for _, value in self._views if root_of(value) is root]
 
     def _number(self, formula: ScalarExpr) -> Recipe:
         self.formulas.append(formula)

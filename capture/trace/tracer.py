@@ -181,6 +181,9 @@ class Tracer(PathMerging):
 
     def changed(self, tensor: Tensor) -> None:
         self._observe(tensor)
+        self.state.before_change(tensor)
+        if tensor._view is not None:
+            self.state.note_bases(tensor)
         self.aliases.note_change(tensor)
         self.changed_tensors[id(tensor)] = tensor
         if self.lazy is not None:

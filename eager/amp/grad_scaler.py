@@ -10,7 +10,7 @@ from typing import Any
 from .. import interpreter
 from ..arguments import check_at_least, check_number, check_whole
 from ..arrays.dtypes import float16, float32, int32
-from ..core.dispatch import replace
+from ..core.in_place import replace
 from ..core.tape import no_grad
 from ..core.tensor import Tensor
 from ..errors import ArgumentError, DTypeError, GradientError, StateError

@@ -11,14 +11,13 @@ import numpy as np
 from .. import interpreter
 from ..arrays import cpu_kernels, devices
 from ..arrays.shapes import TensorType
-from ..errors import DTypeError, FusewireError, GradientError, IndexingError, ShapeError
+from ..errors import DTypeError, FusewireError, IndexingError, ShapeError
 from . import on_device
 from .lazy import array_of
 from .op import OPS, Op
-from .tape import MODE, Entry, Leaf
+from .tape import MODE, Entry
 from .tensor import Tensor
 from .ufunc import implementation
-from .views import check_write
 
 LARGE = 1 << 17  # elements of an input times passes of the op; from here on `large` comes first
 # Set by an upper layer: returns the result of an op on arrays and numbers, or None to leave it to
@@ -150,7 +149,7 @@ def _gpu_error(op: Op, inputs: tuple[Any, ...], params: dict[str, Any],
 def with_data(op: Op, x: Tensor, data: Any, params: dict[str, Any]) -> Tensor:
     """The result of op(x) with the array `data`, on the tape; for code without an interpreter."""
     out = new(Tensor)
-    out._data, out.edge, out._grad, out._base = data, None, None, None
+    out._data, out.edge, out._grad, out._view = data, None, None, None
     if x.edge is not None and MODE.enabled:
         out.edge = Entry(op, params, (x._data,), (x.edge,), data)
     return out  # type: ignore[no-any-return]
@@ -194,7 +193,7 @@ def function_of_one(op: Op, kinds: str, otherwise: Callable[[Any], Any]) -> Call
         if type(data) is not _ndarray:
             data = np.asarray(data)
         out = new(Tensor)
-        out._data, out.edge, out._grad, out._base = data, None, None, None
+        out._data, out.edge, out._grad, out._view = data, None, None, None
         edge = x.edge
         if edge is not None and differentiable and MODE.enabled:
             entry = out.edge = new(Entry)
@@ -227,7 +226,7 @@ def function_of_two(
         if type(data) is not _ndarray:
             data = np.asarray(data)
         out = new(Tensor)
-        out._data, out.edge, out._grad, out._base = data, None, None, None
+        out._data, out.edge, out._grad, out._view = data, None, None, None
         a, b = x.edge, y.edge
         if (a is not None or b is not None) and differentiable and MODE.enabled:
             entry = out.edge = new(Entry)
@@ -280,34 +279,3 @@ def explained(
 def type_of(x: Any) -> Any:
     """The TensorType of a tensor; a Python scalar unchanged."""
     return TensorType(x._data.shape, x._data.dtype) if isinstance(x, Tensor) else x
-
-
-def replace(tensor: Tensor, new: Tensor) -> Tensor:
-    """`tensor`, changed in place to the value of `new`, which has its shape and dtype.
-
-    ViewError for a view of a tensor that would not change; GradientError for a leaf that requires a
-    gradient while the tape is on. The caller checks shape and dtype.
-    """
-    if tensor._base is not None:
-        check_write(tensor)
-    if isinstance(tensor.edge, Leaf):
-        if MODE.enabled:
-            raise GradientError(
-                "a leaf that requires a gradient cannot be changed in place while the tape is on",
-                "put the update under fw.no_grad()",
-            )
-    else:
-        tensor.edge = new.edge
-    if interpreter.STATE.active is not None:
-        interpreter.STATE.active.changed(tensor)
-    tensor._data = new._data
-    return tensor
-
-
-def renew(tensor: Tensor, new: Tensor) -> Tensor:
-    """`replace` for a step of a parameter, which may be a view: its base need not change."""
-    base, tensor._base = tensor._base, None
-    try:
-        return replace(tensor, new)
-    finally:
-        tensor._base = base

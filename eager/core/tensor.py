@@ -10,7 +10,6 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
-from weakref import ref
 
 import numpy as np
 
@@ -23,7 +22,7 @@ from ..errors import DeviceError, DTypeError, GradientError, ShapeError
 from .lazy import held_by
 from .tape import Entry, Leaf
 from .transform_value import TransformValue
-from .views import linked
+from .views import ViewNode, define_access, view_of
 
 if TYPE_CHECKING:  # at run time the methods are copied to Tensor: the ops import it
     from ..tensor_methods.methods import TensorMethods
@@ -53,7 +52,7 @@ class Tensor(TensorMethods):
                 [6., 8.]])
     """
 
-    __slots__ = ("__weakref__", "_base", "_data", "_grad", "edge")
+    __slots__ = ("__weakref__", "_data", "_grad", "_view", "edge")
     __module__ = "fusewire"  # pickles name the class by its public module
 
     # An array, a lazy array (`lazy.py`), or a value of a transform (`transform_value.py`). A tensor
@@ -61,13 +60,13 @@ class Tensor(TensorMethods):
     _data: Any
     edge: Entry | Leaf | None  # the target of its gradient
     _grad: Tensor | None
-    _base: Any  # a reference to the tensor whose view it is (`views.py`), or None
+    _view: ViewNode | None  # its base and its views, if it has any
 
     def __init__(self, data: Any, edge: Any = None) -> None:
         """Wraps the array `data` as it is, without copying. Users call `fw.tensor`."""
         self._data = data if type(data) is _ndarray else held_by(self, data)
         self.edge = edge
-        self._grad = self._base = None
+        self._grad = self._view = None
 
     @property
     def shape(self) -> tuple[Any, ...]:
@@ -159,7 +158,7 @@ class Tensor(TensorMethods):
         out: Tensor = self.astype(new_dtype, device=device)
         if out.dtype == self.dtype and out.device == self.device:
             # PyTorch returns this tensor itself, so a write to the result would change it too.
-            out._base = ref(self) if self._base is None else linked(self)
+            view_of(self, out, SAME)
         return out
 
     def cpu(self) -> Tensor:
@@ -220,11 +219,8 @@ class Tensor(TensorMethods):
         return self.edge is None or isinstance(self.edge, Leaf)
 
     def detach(self) -> Tensor:
-        """A tensor with these values that is not on the tape."""
-        data = self._data
-        out = Tensor(data.detached() if isinstance(data, TransformValue) else data)
-        out._base = ref(self) if self._base is None else linked(self)
-        return out
+        """A view of this tensor that is not on the tape."""
+        return view_of(self, _detached(self), DETACH)
 
     # ---- values for Python
 
@@ -303,6 +299,26 @@ class Tensor(TensorMethods):
         return format(self.item(), spec) if spec else repr(self)
 
 
+def _detached(x: Tensor, params: Any = None) -> Tensor:
+    data = x._data
+    return Tensor(data.detached() if isinstance(data, TransformValue) else data)
+
+
+def _same(x: Tensor, params: Any) -> Tensor:
+    out = Tensor(x._data)
+    out.edge = x.edge
+    return out
+
+
+def _written(base: Tensor, value: Tensor, params: Any) -> Tensor:
+    return value
+
+
+# Views with the elements of their base.
+SAME = define_access("same", _same, _written)
+DETACH = define_access("detach", _detached, _written, is_on_tape=False)
+
+
 def tensor(
     data: Any, dtype: Any = None, device: Any = None, requires_grad: bool = False
 ) -> Tensor:
@@ -334,9 +350,9 @@ def tensor(
         tensor([1., 2.], dtype=float64)
     """
     if isinstance(data, Tensor):
-        out = data.detach() if dtype is None and device is None else \
-            data.detach().to(dtype=dtype, device=device)
-        out._base = None  # a copy
+        out = _detached(data) if dtype is None and device is None else \
+            _detached(data).to(dtype=dtype, device=device)
+        out._view = None  # a copy
     else:
         target = devices.resolve_device(device)
         out = _of_values(data, dtype)

@@ -1,57 +1,214 @@
-"""Marks tensors that are views by PyTorch's rules and raises where a write to one would be lost.
+"""Records which tensors are views of which, so that a write to one of them reaches all others.
 
-Tensors never share elements here: a write to a view changes the view alone. Programs written for
-PyTorch or NumPy expect its base to change as well. So each view has a weak reference to its base,
-and a write in place is an error while the base, or a base of the base, is alive.
+Arrays never change, so a view and its base hold arrays of their own. Each view has a `ViewNode`
+with its base, and an `Access`: how to read the view from its base, and how to write a new value of
+the view into the base. `in_place` uses both when a tensor is changed.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any, TypeVar
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, NamedTuple, TypeVar
 from weakref import ref
 
-from ..errors import ViewError
-from .tape import Leaf
+import numpy as np
 
 T = TypeVar("T")
+_MIN_LIMIT = 16  # views that a tensor may have before those that are gone are removed
+_LOCK = threading.Lock()
 
 
-def view_of(x: Any, out: T) -> T:
-    """`out`, a new tensor, marked as a view of `x`."""
-    out._base = ref(x) if x._base is None else linked(x)  # type: ignore[attr-defined]
+class Access(NamedTuple):
+    """One kind of view. `params`, an argument of both functions, says which elements it has.
+
+    `write` is None if several elements of the view may be one element of the base.
+    """
+
+    name: str
+    read: Callable[[Any, Any], Any]  # (base, params) -> view
+    write: Callable[[Any, Any, Any], Any] | None  # (base, new value of the view, params) -> base
+    is_on_tape: bool = True  # False: gradients do not flow between the view and its base
+
+
+ACCESSES: dict[str, Access] = {}
+
+
+def define_access(name: str, read: Callable[[Any, Any], Any],
+                  write: Callable[[Any, Any, Any], Any] | None, is_on_tape: bool = True) -> Access:
+    """A new kind of view, which is now in the table."""
+    ACCESSES[name] = access = Access(name, read, write, is_on_tape)
+    return access
+
+
+class ViewNode:
+    """The views of a tensor, and the base of which it is a view itself."""
+
+    __slots__ = ("access", "base", "limit", "params", "views")
+
+    base: Any  # a tensor, or None for one that is no view
+    access: Access
+    params: Any
+    views: list[Any] | None  # weak references to tensors
+    limit: int
+
+
+_new: Any = object.__new__
+
+
+def view_of(x: Any, out: T, access: Access, params: Any = None) -> T:
+    """`out`, a new tensor, marked as a view of `x`: it is access.read(x, params)."""
+    own = x._view
+    if own is None or own.views is None:
+        own = _with_views(x)
+    own.views.append(ref(out))
+    if len(own.views) > own.limit:
+        _remove_dead(own)
+    node = _new(ViewNode)
+    node.base, node.access, node.params, node.views = x, access, params, None
+    out._view = node  # type: ignore[attr-defined]
     return out
 
 
-def linked(x: Any) -> Any:
-    """The `_base` of a view of the view `x`: references to `x` and to the bases of `x`."""
-    base = x._base
-    if type(base) is tuple and base[0]() is None:
-        base = base[1]  # skips dead tensors, so that a chain of views stays short
-    return ref(x), base
+def _with_views(x: Any) -> ViewNode:
+    """The node of a tensor, with a list of views."""
+    with _LOCK:
+        node: ViewNode | None = x._view
+        if node is None:
+            node = _new(ViewNode)
+            node.base = node.views = None
+        if node.views is None:
+            node.views, node.limit = [], _MIN_LIMIT
+        x._view = node
+    return node
+
+
+def _remove_dead(node: ViewNode) -> None:
+    with _LOCK:  # another thread may append meanwhile
+        assert node.views is not None
+        count = len(node.views)
+        node.views[:count] = [r for r in node.views[:count] if r() is not None]
+        node.limit = max(_MIN_LIMIT, 2 * len(node.views))
+
+
+def base_of(x: Any) -> Any:
+    """The tensor of which `x` is a view, or None."""
+    return None if x._view is None else x._view.base
+
+
+def views_of(x: Any) -> Iterator[Any]:
+    """The views of `x` that are alive, without views of these."""
+    node = x._view
+    if node is not None and node.views:
+        for reference in list(node.views):
+            view = reference()
+            if view is not None:
+                yield view
+
+
+def root_of(x: Any) -> Any:
+    """The tensor that is no view itself, of which `x` is a view, or a view of a view; or `x`."""
+    while x._view is not None and x._view.base is not None:
+        x = x._view.base
+    return x
+
+
+def family_of(x: Any) -> list[Any]:
+    """All tensors that are alive and share elements with `x`, bases before their views."""
+    family = [root_of(x)]
+    for tensor in family:  # which grows
+        family.extend(views_of(tensor))
+    return family
 
 
 def bases_of(x: Any) -> Iterator[Any]:
-    """The bases of `x` that are alive, nearest first."""
-    base = x._base
-    while base is not None:
-        seen, base = (base[0](), base[1]) if type(base) is tuple else (base(), None)
-        if seen is not None:
-            yield seen
+    """The tensor of which `x` is a view, its base, and so on up to the root."""
+    while x._view is not None and x._view.base is not None:
+        x = x._view.base
+        yield x
 
 
-def check_replay(x: Any) -> None:
-    """`check_write` for a tensor that a replay changes; parameters get their step as in eager."""
-    if not isinstance(x.edge, Leaf):
-        check_write(x)
+def path_to(x: Any) -> tuple[tuple[str, Any], ...]:
+    """The accesses that lead from the root to `x`, by name, with their parameters."""
+    path = []
+    while x._view is not None and x._view.base is not None:
+        path.append((x._view.access.name, x._view.params))
+        x = x._view.base
+    return tuple(reversed(path))
 
 
-def check_write(x: Any) -> None:
-    """Raises ViewError if `x` is a view of a tensor that is alive."""
-    for seen in bases_of(x):
-        raise ViewError(
-            f"a write in place to a tensor of shape {x.shape} would be lost: it is a view of a "
-            f"tensor of shape {seen.shape} that is still in use, which would not change",
-            "write to that tensor itself: x[0] = value, x[0] += value, x.copy_(value); or if it "
-            "should stay as it is, make a new tensor: y = y + value, or copy first: "
-            "y = fw.asarray(y, copy=True)")
+def relations(tensors: Sequence[Any]) -> str:
+    """A text that says which of these tensors share elements, and how. Empty if none do."""
+    roots: dict[int, list[int]] = {}
+    for i, tensor in enumerate(tensors):
+        if tensor._view is not None:
+            roots.setdefault(id(root_of(tensor)), []).append(i)
+    related = [[(i, _text_of_path(tensors[i])) for i in members]
+               for members in roots.values() if len(members) > 1]
+    return repr(related) if related else ""
+
+
+def _text_of_path(x: Any) -> tuple[tuple[str, str], ...]:
+    """`path_to` with parameters as text. Symbolic parameters are equal to themselves only."""
+    return tuple((name, _text_of(params)) for name, params in path_to(x))
+
+
+def _text_of(params: Any) -> str:
+    if isinstance(params, tuple):
+        return f"({', '.join(map(_text_of, params))})"
+    if isinstance(params, slice):
+        return _text_of((params.start, params.stop, params.step))
+    is_plain = params is None or params is Ellipsis or type(params) in (int, str, bool)
+    return repr(params) if is_plain else str(id(params))
+
+
+def joined_access(x: Any, base: Any) -> tuple[str, Any]:
+    """The name and the parameters of the access that leads from a base to its view `x`, or to a
+    view of a view."""
+    nodes: list[ViewNode] = []
+    while x is not base:
+        nodes.insert(0, x._view)
+        x = x._view.base
+    if len(nodes) == 1:
+        return nodes[0].access.name, nodes[0].params
+    chain = _CHAIN
+    if any(node.access.write is None for node in nodes):
+        chain = _OVERLAPPING_CHAIN
+    elif not all(node.access.is_on_tape for node in nodes):
+        chain = _DETACHED_CHAIN
+    return chain.name, tuple((node.access.name, node.params) for node in nodes)
+
+
+def _read_chain(base: Any, steps: Any) -> Any:
+    for name, params in steps:
+        base = ACCESSES[name].read(base, params)
+    return base
+
+
+def _write_chain(base: Any, value: Any, steps: Any) -> Any:
+    (name, params), *inner = steps
+    access = ACCESSES[name]
+    if inner:
+        value = _write_chain(access.read(base, params), value, inner)
+    assert access.write is not None
+    return access.write(base, value, params)
+
+
+_CHAIN = define_access("chain", _read_chain, _write_chain)
+_DETACHED_CHAIN = define_access("detached chain", _read_chain, _write_chain, is_on_tape=False)
+_OVERLAPPING_CHAIN = define_access("overlapping chain", _read_chain, None)
+
+
+def overlap(views: list[Any]) -> bool:
+    """True if two views of one tensor may have an element in common."""
+    root = root_of(views[0])
+    dummy = type(root)(np.empty(root._data.shape, bool))
+    arrays = [_read_chain(dummy, path_to(view))._data for view in views]
+    return any(_overlap(a, b) for i, a in enumerate(arrays) for b in arrays[:i])
+
+
+def _overlap(a: Any, b: Any) -> bool:
+    try:
+        return np.shares_memory(a, b, max_work=10_000)
+    except np.exceptions.TooHardError:
+        return True

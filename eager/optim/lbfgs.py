@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from ..arguments import check_choice
-from ..core.dispatch import replace
+from ..core.in_place import replace
 from ..core.tape import enable_grad, no_grad
 from ..core.tensor import Tensor, tensor
 from ..errors import ArgumentError

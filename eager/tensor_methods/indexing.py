@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import sys
 from typing import Any, NamedTuple
-from weakref import ref
 
 import numpy as np
 
 from .. import interpreter
 from ..arrays.dtypes import int64
 from ..arrays.memory import is_whole
-from ..arrays.shapes import broadcast, is_one, product, slice_of_size
-from ..core.dispatch import apply, new, replace
+from ..arrays.shapes import broadcast, is_one, product, same, slice_of_size
+from ..core.dispatch import apply, new
+from ..core.in_place import replace, shares_memory
 from ..core.tensor import Tensor, tensor
 from ..core.transform_value import TransformValue
-from ..core.views import check_write, linked, view_of
+from ..core.views import base_of, define_access, view_of
 from ..errors import IndexingError
 from ..ops.create import iota
 from ..ops.data_dependent import where_true
@@ -29,7 +29,9 @@ from ..ops.shape.view import (
     from_front,
     permute_dims,
     reshape,
+    reshape_unmarked,
     slice_axes,
+    slice_unmarked,
     take_op,
 )
 from ..ops.transfer import beside
@@ -61,19 +63,40 @@ def getitem(x: Tensor, index: Any) -> Tensor:
             out = new(Tensor)
             out._data = data if type(data) is np.ndarray else np.asarray(data)
             out.edge = out._grad = None
-            out._base = ref(x) if x._base is None else linked(x)
-            return out  # type: ignore[no-any-return]
+            return view_of(x, out, INDEX, index)  # type: ignore[no-any-return]
     items = _expanded(x, index)
     if any(map(_is_array, items)):
         return _getitem_arrays(x, items)
-    slices = _basic(x, items)
-    out = slice_axes(x, slices.start, slices.step, slices.size)
-    out = out if out.shape == slices.shape else reshape(out, slices.shape)
-    return view_of(x, alias(x)) if out is x else out
+    return view_of(x, _basic_part(x, _basic(x, items)), INDEX, index)
+
+
+def _basic_part(x: Tensor, slices: _Slices) -> Tensor:
+    """A new tensor with the elements of a basic index."""
+    out = slice_unmarked(x, slices.start, slices.step, slices.size)
+    if not same(out.shape, slices.shape):
+        return reshape_unmarked(out, slices.shape)
+    return alias(x) if out is x else out
+
+
+def _read_index(x: Tensor, index: Any) -> Tensor:
+    return getitem(x, index)
+
+
+def _write_index(x: Tensor, value: Tensor, index: Any) -> Tensor:
+    """A tensor with the elements of `x`, except for those at a basic index."""
+    if x.edge is value.edge is None and not interpreter.in_use and _is_simple(index):
+        array = x._data.copy()
+        array[index] = value._data
+        return Tensor(array)
+    slices = _basic(x, _expanded(x, index))
+    return put_slice(x, reshape_unmarked(value, slices.size), slices.start, slices.step)
+
+
+INDEX = define_access("index", _read_index, _write_index)
 
 
 def setitem(x: Tensor, index: Any, value: Any) -> None:
-    """Sets x[index] to `value`, which broadcasts to the shape of x[index]. Only `x` changes.
+    """Sets x[index] to `value`, which broadcasts to the shape of x[index].
 
     Where tensors of integers name an element several times, the last value stays.
 
@@ -85,9 +108,13 @@ def setitem(x: Tensor, index: Any, value: Any) -> None:
             [0., 0.],
             [0., 6.]])
     """
-    if sys.getrefcount(x) == _UNHELD:
-        raise IndexingError("x[i][j] = value would set an element of a copy that is discarded",
-                            "x[i] is a new tensor, not a window into x: write x[i, j] = value")
+    if sys.getrefcount(x) == _UNHELD and base_of(x) is None:
+        raise IndexingError("an element of a tensor is set that is discarded at once",
+                            "indexing with tensors, masks or lists makes a copy: write x[i, j] = "
+                            "value in place of x[i][j] = value")
+    node = value._view if isinstance(value, Tensor) else None
+    if node is not None and node.base is x and node.params is index and node.access is INDEX:
+        return  # Python completes x[0] += 1 by x[0] = the view
     if x.edge is None and not interpreter.in_use and _is_simple(index) and _set(x, index, value):
         return
     source = value if isinstance(value, Tensor) else tensor(value, x.dtype, x.device)
@@ -97,7 +124,7 @@ def setitem(x: Tensor, index: Any, value: Any) -> None:
         replace(x, _with_elements(x, items, source))
         return
     slices = _basic(x, items)
-    part = reshape(_fitting(source, slices.shape), slices.size)
+    part = reshape_unmarked(_fitting(source, slices.shape), slices.size)
     replace(x, put_slice(x, part, slices.start, slices.step))
 
 
@@ -141,8 +168,8 @@ _EXCLUSIVE = _references(Tensor(np.empty(1)))
 
 def _set(x: Tensor, index: Any, value: Any) -> bool:
     """True if NumPy alone has set the elements: in place if only this tensor holds the array."""
-    if x._base is not None:
-        check_write(x)
+    if x._view is not None and not shares_memory(x):
+        return False
     array = x._data
     if type(value) is float and array.dtype.kind == "f":
         pass
@@ -150,7 +177,8 @@ def _set(x: Tensor, index: Any, value: Any) -> bool:
         value = value._data
     else:
         return False
-    if sys.getrefcount(array) > _EXCLUSIVE or not is_whole(array) or not array.flags.writeable:
+    if x._view is None and (sys.getrefcount(array) > _EXCLUSIVE or not is_whole(array)
+                            or not array.flags.writeable):
         array = array.copy()
     try:
         array[index] = value

@@ -9,13 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Any, ClassVar
-from weakref import ref
 
 from .. import interpreter
 from ..autograd import engine, hooks
-from ..core.dispatch import replace, with_data
+from ..core.dispatch import with_data
+from ..core.in_place import replace
 from ..core.tensor import Tensor, tensor
-from ..core.views import linked, view_of
+from ..core.views import define_access, view_of
 from ..errors import ShapeError
 from ..linalg import distance, from_cholesky
 from ..ops import create
@@ -62,13 +62,21 @@ def _transposed(self: Tensor) -> Tensor:
     if interpreter.in_use:
         return view.transpose(self, 0, 1)
     out = with_data(view.permute_op, self, self._data.T, {"axes": (1, 0)})
-    out._base = ref(self) if self._base is None else linked(self)
-    return out
+    return view_of(self, out, view.PERMUTED, (1, 0))
 
 
 def _adjoint(self: Tensor) -> Tensor:
     """The conjugated matrices with rows and columns exchanged: (..., m, n) -> (..., n, m)."""
-    return view_of(self, complex.conj_of(view.matrix_transpose(self)))
+    return view_of(self, _conj_transposed(self), ADJOINT)
+
+
+def _conj_transposed(x: Tensor, params: Any = None) -> Tensor:
+    out = complex.conj_of(view.matrix_transpose(x))
+    out._view = None
+    return out
+
+
+ADJOINT = define_access("mH", _conj_transposed, lambda x, value, _: _conj_transposed(value))
 
 
 def _spread(fn: Callable[..., Tensor]) -> Callable[..., Tensor]:

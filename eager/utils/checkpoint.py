@@ -8,7 +8,7 @@ from typing import Any
 from .. import interpreter
 from ..arguments import check_whole
 from ..autograd.engine import freed_tape_error
-from ..core.dispatch import replace
+from ..core.in_place import replace
 from ..core.observer import ObserverInterpreter
 from ..core.op import Op
 from ..core.tape import Entry, enable_grad, is_grad_enabled

@@ -49,7 +49,7 @@ class Heap:
     # ---- the kinds of rows: an empty object, and what fills it
     def tensor(self, parts: list[Any]) -> Tensor:
         target: Tensor = object.__new__(_TENSORS[parts[0]])
-        target._data, target._base, target._grad = self._of.array(*parts[1]), None, None
+        target._data, target._view, target._grad = self._of.array(*parts[1]), None, None
         target.edge = Leaf(target) if parts[2] else None
         return target
 

@@ -196,8 +196,6 @@ _TRACES: dict[type, Codec] = {
         object_recipes.SameObject, object_recipes.PassedTensor, object_recipes.WithGradient,
         object_recipes.GradEdgeOf, object_recipes.NumberOf, object_recipes.BuiltContainer,
         object_recipes.View)},
-    object_recipes.OutputAmong: Codec("Among", lambda x, to: [to.value(x.resolved())],
-                                      lambda parts, of: of.value(parts[0])),
     object_recipes.InputOr: Codec(
         "InputOr", _write_input_or,
         lambda parts, of: object_recipes.InputOr(*map(of.value, parts))),

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from ...arrays import dtypes
 from ...arrays.devices import name_of
 from ...arrays.dtypes import as_dtype, kind
-from ...core.dispatch import replace
+from ...core.in_place import replace
 from ...core.tape import no_grad
 from ...core.tensor import Tensor
 from ...errors import ArgumentError, DTypeError

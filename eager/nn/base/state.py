@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ...autograd.hooks import RemovableHandle
-from ...core.dispatch import replace
+from ...core.in_place import replace
 from ...core.tape import no_grad
 from ...core.tensor import Tensor, tensor
 from ...errors import DTypeError, FusewireError, StateError

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ...arrays.dtypes import kind
-from ...core.dispatch import replace
+from ...core.in_place import replace
 from ...core.tensor import Tensor
 from ...errors import DTypeError, ShapeError
 from ...ops.shape.view import expand_dims, reshape

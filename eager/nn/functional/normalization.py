@@ -7,7 +7,7 @@ from typing import Any
 from ...arguments import check_number, check_whole, names_itself
 from ...arrays import dtypes
 from ...arrays.shapes import listed, product
-from ...core.dispatch import replace
+from ...core.in_place import replace
 from ...core.tape import no_grad
 from ...core.tensor import Tensor
 from ...errors import ArgumentError, ShapeError

@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from ...arguments import check_at_least, check_number, names_itself
-from ...core.dispatch import replace
+from ...core.in_place import replace
 from ...core.tape import no_grad
 from ...core.tensor import Tensor, tensor
 from ...errors import GradientError

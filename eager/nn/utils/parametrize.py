@@ -11,7 +11,7 @@ import copy
 from collections.abc import Iterator, Sequence
 from typing import Any, NoReturn
 
-from ...core.dispatch import replace
+from ...core.in_place import replace
 from ...core.tape import no_grad
 from ...core.tensor import Tensor
 from ...errors import ArgumentError, DTypeError, ShapeError, StateError

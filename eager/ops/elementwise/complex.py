@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from ...core.tensor import Tensor, as_tensor
-from ...core.views import view_of
+from ...core.tensor import SAME, Tensor, as_tensor
+from ...core.views import define_access, view_of
 from ..create import zeros_like
 from ..declare import alias, cast, pointwise
 
@@ -76,7 +76,11 @@ def real(x: Tensor, /) -> Tensor:
         tensor([1.])
     """
     x = as_tensor("real", x)
-    return view_of(x, _real(x) if x.dtype.kind == "c" else alias(x))
+    return view_of(x, _real(x), REAL) if x.dtype.kind == "c" else view_of(x, alias(x), SAME)
+
+
+REAL = define_access("real", lambda x, _: _real(x), lambda x, value, _: _complex(value, _imag(x)))
+IMAG = define_access("imag", lambda x, _: _imag(x), lambda x, value, _: _complex(_real(x), value))
 
 
 def imag(x: Tensor, /) -> Tensor:
@@ -88,7 +92,7 @@ def imag(x: Tensor, /) -> Tensor:
         tensor([2.])
     """
     x = as_tensor("imag", x)
-    return view_of(x, _imag(x)) if x.dtype.kind == "c" else zeros_like(x)
+    return view_of(x, _imag(x), IMAG) if x.dtype.kind == "c" else zeros_like(x)
 
 
 def conj(x: Tensor, /) -> Tensor:

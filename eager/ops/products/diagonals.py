@@ -10,9 +10,8 @@ from ...errors import ShapeError
 from ..elementwise.pointwise import cast
 from ..shape.concat import concat_same_dtype
 from ..shape.join import alike, atleast_2d
-from ..shape.put_slice import put_slice
 from ..shape.view import pad, reshape
-from .matrix import diagonal_matrix, diagonal_slice
+from .matrix import diagonal_matrix, diagonal_slice, write_diagonal
 
 __all__ = ["block_diag", "diag_embed", "diagflat", "diagonal_scatter"]
 
@@ -107,10 +106,8 @@ def diagonal_scatter(x: Tensor, src: Tensor, offset: int = 0) -> Tensor:
         raise ShapeError(f"diagonal_scatter: needs matrices (..., m, n), got shape {x.shape}",
                          "fw.diag makes a matrix of a vector")
     *lead, m, n = x.shape
-    start, count = diagonal_slice(m, n, offset)
+    _, count = diagonal_slice(m, n, offset)
     if src.shape != (*lead, count):
         raise ShapeError(f"diagonal_scatter: values {src.shape} for diagonals "
                          f"{(*lead, count)}", "give one value for each element of a diagonal")
-    flat = put_slice(reshape(x, (*lead, m * n)), cast(src, x.dtype), (*(0,) * len(lead), start),
-                     (*(1,) * len(lead), n + 1))
-    return reshape(flat, x.shape)
+    return write_diagonal(x, cast(src, x.dtype), offset)

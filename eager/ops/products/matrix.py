@@ -7,11 +7,21 @@ from typing import Any
 from ...arguments import check_whole, names_itself
 from ...arrays.shapes import axis_of, broadcast
 from ...core.tensor import Tensor, as_tensor
+from ...core.views import define_access, view_of
 from ...errors import ShapeError
 from ..elementwise.casting import in_float32
+from ..elementwise.pointwise import alias
 from ..reduction import reduce
 from ..shape.join import concat
-from ..shape.view import expand_to, reshape, slice_axes, unslice
+from ..shape.put_slice import put_slice
+from ..shape.view import (
+    expand_to,
+    reshape,
+    reshape_unmarked,
+    slice_axes,
+    slice_unmarked,
+    unslice,
+)
 from .contract import factors, tensordot
 
 __all__ = ["cross", "diag", "diagonal", "inner", "kron", "outer", "trace"]
@@ -36,12 +46,28 @@ def diagonal(x: Tensor, offset: int = 0) -> Tensor:
     if x.ndim < 2:
         raise ShapeError(f"diagonal: needs matrices (..., m, n), got shape {x.shape}",
                          "fw.diag makes a matrix of a vector")
+    return view_of(x, _diagonal(x, offset), DIAGONAL, offset)
+
+
+def _diagonal(x: Tensor, offset: int) -> Tensor:
     *lead, m, n = x.shape
     start, count = diagonal_slice(m, n, offset)
-    flat = reshape(x, (*lead, m * n))  # the next element of a diagonal lies n + 1 further on
+    flat = reshape_unmarked(x, (*lead, m * n))  # the next element lies n + 1 further on
     zeros, ones = (0,) * len(lead), (1,) * len(lead)
-    return reshape(slice_axes(flat, (*zeros, start), (*ones, n + 1), (*lead, count)),
-                   (*lead, count))
+    out = slice_unmarked(flat, (*zeros, start), (*ones, n + 1), (*lead, count))
+    return alias(x) if out is flat else out
+
+
+def write_diagonal(x: Tensor, value: Tensor, offset: int) -> Tensor:
+    """The matrices `x` (..., m, n) with a diagonal replaced by the vectors `value` (..., k)."""
+    *lead, m, n = x.shape
+    start, _ = diagonal_slice(m, n, offset)
+    flat = put_slice(reshape_unmarked(x, (*lead, m * n)), value, (*(0,) * len(lead), start),
+                     (*(1,) * len(lead), n + 1))
+    return reshape_unmarked(flat, x.shape)
+
+
+DIAGONAL = define_access("diagonal", _diagonal, write_diagonal)
 
 
 def diagonal_slice(m: Any, n: Any, offset: int) -> tuple[Any, Any]:

@@ -27,7 +27,8 @@ from ...arguments import (
 from ...arrays import dtypes
 from ...arrays.devices import CPU, resolve_device
 from ...arrays.memory import is_whole
-from ...core.dispatch import apply, replace
+from ...core.dispatch import apply
+from ...core.in_place import replace
 from ...core.tape import with_tape
 from ...core.tensor import Tensor, as_tensor
 from ...errors import DTypeError, ShapeError

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from ...arrays import dtypes
 from ...core.tensor import Tensor, as_tensor
-from ...core.views import view_of
+from ...core.views import define_access, view_of
 from ...errors import DTypeError, ShapeError
 from ..elementwise.complex import complex, imag, real
 from .join import stack, unstack
@@ -27,7 +29,11 @@ def view_as_real(x: Tensor) -> Tensor:
     if x.dtype.kind != "c":
         raise DTypeError(f"view_as_real: takes complex numbers, not {x.dtype.name}",
                          "cast first: x.astype(fw.complex64)")
-    return view_of(x, stack([real(x), imag(x)], -1))
+    return view_of(x, _pairs(x), PAIRS)
+
+
+def _pairs(x: Tensor, params: Any = None) -> Tensor:
+    return stack([real(x), imag(x)], -1)
 
 
 def view_as_complex(x: Tensor) -> Tensor:
@@ -49,4 +55,12 @@ def view_as_complex(x: Tensor) -> Tensor:
     if not x.ndim or x.shape[-1] != 2:
         raise ShapeError(f"view_as_complex: the last axis of shape {x.shape} has not the size 2",
                          "it holds a real and an imaginary part: fw.stack([real, imag], -1)")
-    return view_of(x, complex(*unstack(x, -1)))
+    return view_of(x, _of_pairs(x), OF_PAIRS)
+
+
+def _of_pairs(x: Tensor, params: Any = None) -> Tensor:
+    return complex(*unstack(x, -1))
+
+
+PAIRS = define_access("view_as_real", _pairs, lambda x, value, _: _of_pairs(value))
+OF_PAIRS = define_access("view_as_complex", _of_pairs, lambda x, value, _: _pairs(value))

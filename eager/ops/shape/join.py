@@ -11,7 +11,7 @@ from typing import Any
 from ...arguments import check_whole, names_itself, whole
 from ...arrays.dtypes import promote
 from ...arrays.shapes import axis_of, listed, same
-from ...core.tensor import Tensor, as_tensor
+from ...core.tensor import SAME, Tensor, as_tensor
 from ...core.views import view_of
 from ...errors import ShapeError
 from ..elementwise.pointwise import alias, cast
@@ -190,7 +190,7 @@ def _between(x: Tensor, limits: Sequence[Any], axis: int) -> tuple[Tensor, ...]:
         count = stop - start if stop > start else 0
         size = tuple(count if i == axis else n for i, n in enumerate(x.shape))
         part = slice_axes(x, begin, (1,) * x.ndim, size)
-        parts.append(view_of(x, alias(x)) if part is x else part)
+        parts.append(view_of(x, alias(x), SAME) if part is x else part)
     return tuple(parts)
 
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Any
-from weakref import ref
 
 import numpy as np
 
@@ -19,9 +18,9 @@ from ...arrays import shapes
 from ...arrays.dtypes import int64
 from ...arrays.shapes import TensorType, axis_of, product
 from ...core.dispatch import apply, with_data
-from ...core.op import Op, Source, define, each
-from ...core.tensor import Tensor, as_tensor
-from ...core.views import linked, view_of
+from ...core.op import OPS, Op, Source, define, each
+from ...core.tensor import SAME, Tensor, as_tensor
+from ...core.views import define_access, view_of
 from ...errors import IndexingError, ShapeError
 from .. import batching
 from ..batching import permuted, prefixed
@@ -87,19 +86,27 @@ def reshape(x: Tensor, shape: Any, copy: bool | None = None) -> Tensor:
                     data.shape == shape or min(shape) == -1):
                 out = with_data(reshape_op, x, data, {"shape": data.shape})
                 if data.base is x._data or data.base is x._data.base is not None:  # no copy
-                    out._base = ref(x) if x._base is None else linked(x)
+                    return view_of(x, out, RESHAPED, data.shape)
                 return out
     x = as_tensor("reshape", x)
     new_shape = shapes.resolve_reshape(x.shape, shapes.sizes_of("reshape", shape))
-    out = alias(x) if shapes.same(new_shape, x.shape) else \
-        apply(reshape_op, (x,), {"shape": new_shape})
+    out = reshape_unmarked(x, new_shape)
     if not isinstance(out._data, np.ndarray) or _shares(out._data, x._data):
-        view_of(x, out)
+        view_of(x, out, RESHAPED, new_shape)
     if copy is False and x.size and isinstance(x._data, np.ndarray) and \
             not np.may_share_memory(x._data, out._data):
         raise ShapeError(f"reshape: {x.shape} to {new_shape} needs a copy of these elements",
                          "omit copy=False")
     return out
+
+
+def reshape_unmarked(x: Tensor, shape: Any) -> Tensor:
+    """The elements of `x` in another shape, which fits, as a tensor that is no view."""
+    return alias(x) if shapes.same(shape, x.shape) else apply(reshape_op, (x,), {"shape": shape})
+
+
+RESHAPED = define_access("reshape", reshape_unmarked,
+                         lambda x, value, shape: reshape_unmarked(value, x.shape))
 
 
 def _shares(data: Any, array: Any) -> bool:
@@ -204,8 +211,20 @@ def permute_dims(x: Tensor, axes: Sequence[int]) -> Tensor:
     if sorted(checked) != list(range(x.ndim)):
         raise ShapeError(f"permute_dims: {listed} is not an order of the {x.ndim} axes of shape "
                          f"{x.shape}", "name every axis once")
-    same = checked == tuple(range(x.ndim))
-    return view_of(x, alias(x) if same else apply(permute_op, (x,), {"axes": checked}))
+    return view_of(x, permute_unmarked(x, checked), PERMUTED, checked)
+
+
+def permute_unmarked(x: Tensor, axes: tuple[int, ...]) -> Tensor:
+    """`permute_dims` for checked axes, as a tensor that is no view."""
+    same = axes == tuple(range(x.ndim))
+    return alias(x) if same else apply(permute_op, (x,), {"axes": axes})
+
+
+def _write_permuted(x: Tensor, value: Tensor, axes: tuple[int, ...]) -> Tensor:
+    return permute_unmarked(value, tuple(axes.index(i) for i in range(len(axes))))
+
+
+PERMUTED = define_access("permute_dims", permute_unmarked, _write_permuted)
 
 
 def transpose(x: Tensor, axis0: int, axis1: int) -> Tensor:
@@ -279,9 +298,16 @@ def broadcast_to(x: Tensor, shape: Sequence[Any]) -> Tensor:
     """
     x, new_shape = as_tensor("broadcast_to", x), shapes.sizes_of("broadcast_to", shape)
     if shapes.same(new_shape, x.shape):
-        return view_of(x, alias(x))
+        return view_of(x, alias(x), SAME)
     _broadcast_result(TensorType(x.shape, x.dtype), new_shape)
-    return view_of(x, apply(broadcast_op, (x,), {"shape": new_shape}))
+    out = apply(broadcast_op, (x,), {"shape": new_shape})
+    if all(n == 1 for n in new_shape[:out.ndim - x.ndim]) and \
+            shapes.same(new_shape[out.ndim - x.ndim:], x.shape):
+        return view_of(x, out, RESHAPED, new_shape)
+    return view_of(x, out, BROADCAST, new_shape)
+
+
+BROADCAST = define_access("broadcast_to", lambda x, shape: expand_to(x, shape), None)
 
 
 def expand_to(x: Tensor, shape: tuple[Any, ...]) -> Tensor:
@@ -317,10 +343,23 @@ def slice_axes(x: Tensor, start: Any, step: Any, size: Any) -> Tensor:
 
     Returns `x` itself where the slice covers it.
     """
+    out = slice_unmarked(x, start, step, size)
+    return x if out is x else view_of(x, out, SLICED, (tuple(start), tuple(step), tuple(size)))
+
+
+def slice_unmarked(x: Tensor, start: Any, step: Any, size: Any) -> Tensor:
+    """`slice_axes` as a tensor that is no view."""
     if tuple(size) == x.shape and all(s == 1 for s in step) and all(b == 0 for b in start):
         return x
     params = {"start": tuple(start), "step": tuple(step), "size": tuple(size)}
-    return view_of(x, apply(slice_op, (x,), params))
+    return apply(slice_op, (x,), params)
+
+
+def _write_slice(x: Tensor, value: Tensor, params: Any) -> Tensor:
+    return apply(OPS["put_slice"], (x, value), {"start": params[0], "step": params[1]})
+
+
+SLICED = define_access("slice", lambda x, params: slice_unmarked(x, *params), _write_slice)
 
 
 def unslice_read(k: Any, index: Any, types: Any, at: Any, shape: Any, start: Any, step: Any,
@@ -386,9 +425,9 @@ def flip(x: Tensor, axis: Any = None) -> Tensor:
     if not axes:
         return alias(x)
     start = tuple(n - 1 if i in axes else 0 for i, n in enumerate(x.shape))
-    out = slice_axes(x, start, tuple(-1 if i in axes else 1 for i in range(x.ndim)), x.shape)
-    out._base = None  # as in PyTorch, where flip copies
-    return out
+    # As in PyTorch flip copies.
+    out = slice_unmarked(x, start, tuple(-1 if i in axes else 1 for i in range(x.ndim)), x.shape)
+    return alias(x) if out is x else out
 
 
 # ---- take: indices are a tensor

@@ -20,9 +20,10 @@ from ...arrays.shapes import TensorType, axis_of
 from ...core.dispatch import apply
 from ...core.op import Op, Source, define, each
 from ...core.tensor import Tensor, as_tensor
-from ...core.views import view_of
+from ...core.views import define_access, view_of
 from ...errors import ShapeError
 from ..batching import leading
+from .put_slice import put_slice
 from .view import pad as pad_with
 from .view import permute_dims, reshape
 
@@ -266,8 +267,29 @@ def unfold(x: Tensor, axis: int, size: int, step: int) -> Tensor:
     at = axis_of("unfold", axis, x.ndim)
     if size < 1 or step < 1:
         raise ShapeError(f"unfold: size {size} and step {step} must be at least 1")
+    out = _unfolded(x, (at, size, step))
+    return view_of(x, out, UNFOLDED if step >= size or out.shape[at] == 1 else OVERLAPPING,
+                   (at, size, step))
+
+
+def _unfolded(x: Tensor, params: tuple[int, int, int]) -> Tensor:
+    at, size, step = params
     count = window_count(x.shape[at], size, step, 1, 0, "unfold")
     others = tuple(i for i in range(x.ndim) if i != at)
     windows = window(permute_dims(x, (*others, at)), (size,), (count,), (step,), (1,), (0,))
-    return view_of(
-        x, permute_dims(windows, (*range(at), x.ndim - 1, *range(at, x.ndim - 1), x.ndim)))
+    out = permute_dims(windows, (*range(at), x.ndim - 1, *range(at, x.ndim - 1), x.ndim))
+    out._view = None
+    return out
+
+
+def _write_windows(x: Tensor, value: Tensor, params: tuple[int, int, int]) -> Tensor:
+    at, size, step = params
+    for i in range(size):
+        start = tuple(i if axis == at else 0 for axis in range(x.ndim))
+        steps = tuple(step if axis == at else 1 for axis in range(x.ndim))
+        x = put_slice(x, value[..., i], start, steps)
+    return x
+
+
+UNFOLDED = define_access("unfold", _unfolded, _write_windows)
+OVERLAPPING = define_access("overlapping unfold", _unfolded, None)

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from ...arrays.dtypes import float32, kind, real_of
+from ...core.in_place import set_array
 from ...core.tensor import Tensor
 from ...errors import ShapeError
 from ...ops.elementwise.complex import complex as complex_of_parts
@@ -57,13 +58,13 @@ def split_into(x: Tensor, targets: Sequence[Tensor]) -> None:
         array = array.astype(dtype)
     if len(targets) == 1:
         shape = targets[0]._data.shape
-        targets[0]._data = array if array.shape == shape else array.reshape(shape)
+        set_array(targets[0], array if array.shape == shape else array.reshape(shape))
         return
     start = 0
     for target in targets:
         old = target._data
         stop = start + old.size
-        target._data = array[start:stop].reshape(old.shape)
+        set_array(target, array[start:stop].reshape(old.shape))
         start = stop
 
 

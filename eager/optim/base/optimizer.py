@@ -9,7 +9,7 @@ from typing import Any
 from ... import interpreter
 from ...arguments import check_at_least, check_fraction
 from ...arrays.dtypes import kind
-from ...core.dispatch import renew
+from ...core.in_place import replace, set_array
 from ...core.tape import MODE, enable_grad, with_tape
 from ...core.tensor import Tensor
 from ...errors import ArgumentError, DTypeError, GradientError
@@ -243,7 +243,7 @@ class Optimizer(StateDictMixin):
             if name in counts:
                 shared = as_count(value)
                 for x in held[name]:
-                    x._data = shared._data
+                    set_array(x, shared._data)
             else:
                 split_into(value, held[name])
 
@@ -256,13 +256,13 @@ class Optimizer(StateDictMixin):
             state = {name: number(x, recorded) if name in self.counts else widened(x)
                      for name, x in held.items()}
             changed, new = self._stepped(widened(p), widened(gradient(p)), state, settings)
-            renew(p, narrowed(changed, dtype))
+            replace(p, narrowed(changed, dtype))
             arrays = [held[name]._data for name in self.counts if name in held]
             key = tuple(map(id, arrays))
             if key not in shared:
                 shared[key] = arrays, {n: as_count(x) for n, x in new.items() if n in self.counts}
             for name, value in (new | shared[key][1]).items():
-                renew(held[name], value if name in self.counts else narrowed(value, dtype))
+                replace(held[name], value if name in self.counts else narrowed(value, dtype))
 
     def __repr__(self) -> str:
         lines = []

@@ -1,0 +1,173 @@
+"""Changes tensors in place: a change of a tensor changes its base and all of their views."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import numpy as np
+
+from .. import interpreter
+from ..arrays.memory import is_whole
+from ..errors import GradientError, ViewError
+from .tape import MODE, Leaf, with_tape
+from .tensor import Tensor
+from .views import ViewNode, base_of, bases_of, family_of, views_of
+
+
+def replace(tensor: Tensor, new: Tensor) -> Tensor:
+    """`tensor`, changed in place to the value of `new`, which has its shape and dtype. Its base and
+    all views change with it.
+
+    GradientError for a leaf that requires a gradient, or a view of one, while the tape is on;
+    ViewError for a view whose elements are not distinct elements of its base. The caller checks
+    shape and dtype.
+    """
+    node = tensor._view
+    if MODE.enabled:
+        _check_leaf(tensor)
+    if node is None:
+        _announce(tensor)
+        _assign(tensor, new)
+    elif not _written_in_memory(tensor, new):
+        _replace_family(tensor, new)
+    return tensor
+
+
+def set_array(tensor: Tensor, array: Any) -> None:
+    """Gives a tensor another array of its shape and dtype, without the tape."""
+    if tensor._view is None:
+        tensor._data = array
+    else:
+        with_tape(False, replace, tensor, Tensor(array))
+
+
+def set_edge(tensor: Tensor, edge: Any) -> None:
+    """Gives a tensor another edge, and its views the edges of views of it."""
+    tensor.edge = edge
+    for view in views_of(tensor):
+        node = view._view
+        if node.access.is_on_tape and not isinstance(view.edge, Leaf):
+            set_edge(view, with_tape(True, node.access.read, tensor, node.params).edge)
+
+
+def _check_leaf(tensor: Tensor) -> None:
+    """Raises GradientError for a leaf that requires a gradient, and for a view of one."""
+    if isinstance(tensor.edge, Leaf):
+        raise GradientError(
+            "a leaf that requires a gradient cannot be changed in place while the tape is on",
+            "put the update under fw.no_grad()")
+    node = tensor._view
+    while node is not None and node.base is not None and node.access.is_on_tape:
+        if isinstance(node.base.edge, Leaf):
+            raise GradientError(
+                "a view of a leaf that requires a gradient cannot be changed in place while the "
+                "tape is on", "put the update under fw.no_grad()")
+        node = node.base._view
+
+
+def _assign(tensor: Tensor, new: Tensor, is_on_tape: bool = True) -> None:
+    """Gives one tensor the value of another, and its edge unless the tape is off."""
+    if is_on_tape and MODE.enabled and not isinstance(tensor.edge, Leaf):
+        tensor.edge = new.edge
+    tensor._data = new._data
+
+
+def _announce(tensor: Tensor) -> None:
+    if interpreter.STATE.active is not None:
+        interpreter.STATE.active.changed(tensor)
+
+
+def _replace_family(tensor: Tensor, new: Tensor) -> None:
+    """`replace` for a tensor with a base or views. It raises before anything changes."""
+    for member in [tensor, *bases_of(tensor)] if interpreter.in_use else ():
+        _announce(member)
+    changes = _changes_of_bases(tensor, new)
+    changes += _changes_of_views(changes)
+    for target, value, is_on_tape in changes:
+        _announce(target)
+        _assign(target, value, is_on_tape)
+
+
+_Change = tuple[Tensor, Tensor, bool]  # (tensor, new value, if its edge changes)
+
+
+def _changes_of_bases(tensor: Tensor, new: Tensor) -> list[_Change]:
+    """The changes of a tensor and of the bases that it is a view of."""
+    changes: list[_Change] = [(tensor, new, True)]
+    is_on_tape = True
+    node = tensor._view
+    while node is not None and node.base is not None:
+        is_on_tape = is_on_tape and node.access.is_on_tape
+        if node.access.write is None:
+            raise overlapping(tensor, node)
+        new = with_tape(MODE.enabled and is_on_tape, node.access.write, node.base, new,
+                        node.params)
+        tensor = node.base
+        changes.append((tensor, new, is_on_tape))
+        node = tensor._view
+    return changes
+
+
+def _changes_of_views(changes: list[_Change]) -> list[_Change]:
+    """The changes of all other views of tensors that change."""
+    done = {id(tensor) for tensor, _, _ in changes}
+    more: list[_Change] = []
+    todo = list(changes)
+    for base, value, is_on_tape in todo:  # which grows
+        for view in views_of(base):
+            if id(view) in done:
+                continue
+            node = view._view
+            follows = is_on_tape and node.access.is_on_tape
+            new = with_tape(MODE.enabled and follows, node.access.read, value, node.params)
+            new._view = None
+            change = view, new, follows
+            more.append(change)
+            todo.append(change)
+    return more
+
+
+def overlapping(tensor: Tensor, node: ViewNode) -> ViewError:
+    return ViewError(
+        f"a tensor of shape {tensor.shape} cannot be changed in place: several of its elements are "
+        f"one element of the tensor of shape {node.base.shape} that it is a view of "
+        f"({node.access.name})", "copy it first: y = fw.asarray(y, copy=True)")
+
+
+# ---- in memory
+def _references(tensor: Tensor) -> int:
+    array = tensor._data
+    return sys.getrefcount(array)
+
+
+# References to an array that only its tensor holds, as `shares_memory` counts them.
+_EXCLUSIVE = _references(Tensor(np.empty(1)))
+
+
+def shares_memory(tensor: Tensor) -> bool:
+    """True if a write to the memory of a tensor changes its base and all of their views, and no one
+    else holds that memory."""
+    if interpreter.in_use or tensor.edge is not None:
+        return False
+    family = family_of(tensor)
+    array = family[0]._data
+    if type(array) is not np.ndarray or not is_whole(array) or not array.flags.writeable:
+        return False
+    for view in family[1:]:
+        data = view._data
+        if data.base is not array or view.edge is not None or sys.getrefcount(data) > _EXCLUSIVE:
+            return False
+        del data
+    return family[0].edge is None and sys.getrefcount(array) == _EXCLUSIVE + len(family) - 1
+
+
+def _written_in_memory(tensor: Tensor, new: Tensor) -> bool:
+    """True if the values of `new` were written to the memory of the tensor."""
+    if new.edge is not None or base_of(tensor) is None or not shares_memory(tensor):
+        return False
+    array: Any = tensor._data
+    if not array.flags.writeable or type(new._data) is not np.ndarray:
+        return False
+    array[...] = new._data
+    return True
