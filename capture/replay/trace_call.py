@@ -14,9 +14,9 @@ from ...eager.ops.random.generator import default_generator
 from ...eager.uninterrupted import Uninterrupted
 from ..autodiff.backward_plan import find_backward
 from ..control_flow.branch_merging import MAX_FAILURES, BranchMerger, MergeTable
-from ..control_flow.number_conversions import with_symbolic_conversions
 from ..control_flow.operand_stack import tells_symbols_apart
 from ..control_flow.possible_aliases import compares_identities
+from ..control_flow.symbolic_builtins import with_symbolic_builtins
 from ..guards.guards import find_guards, find_read_values
 from ..guards.missing_attributes import find_missing_attributes
 from ..heap.access_path import Path
@@ -101,7 +101,7 @@ def recorded(fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, An
         interpreter.STATE.active, sizes.live = tracer, True
         tracker.start()
         section.open = True
-        result = with_symbolic_conversions(fn)(*symbolizer.args, **symbolizer.kwargs)
+        result = with_symbolic_builtins(fn)(*symbolizer.args, **symbolizer.kwargs)
         section.open = False
         for finish in (tracker.stop, stop, symbolizer.uninstall):
             finish()

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import operator
+import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Generic, NamedTuple, TypeVar
@@ -126,6 +127,8 @@ class ShapeEnv:
         # Called with each question about data-dependent sizes: "eq" or "lt" and the answer, or
         # "value" and the number that Python reads.
         self.on_question: Callable[[str, SizeExpr, int], None] | None = None
+        # True for a frame of user code that compares sizes in the condition of a loop.
+        self.is_loop_test: Callable[[Any], bool] | None = None
         self.on_fix: Callable[[], None] | None = None  # called before a size becomes a plain number
         self.closed = False  # True if no size may be fixed: the graph holds for all sizes
 
@@ -315,6 +318,10 @@ def _comparison(relation: str, negated: bool, swap: bool) -> Any:
             a, b = own, float(other)
             answer = a == b if relation == "eq" else (b < a if swap else a < b)
             return answer is not negated
+        sizes = self.sizes
+        if sizes.live and sizes.number is not None and sizes.is_loop_test is not None \
+                and sizes.is_loop_test(sys._getframe(1)):
+            return _COMPARISONS[relation, negated, swap](sizes.number(self), other)
         difference = expr - self.expr if swap else self.expr - expr
         return self.sizes.decide(relation, difference) is not negated
 

@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..control_flow.frame_state import can_recur
-from ..control_flow.loop_detection import LoopDetector
+from ..control_flow.loop_detection import LoopDetector, LoopEntry
 from ..heap.code_tracker import followed
 from ..heap.source_location import user_site
 from ..scalars.symbolic_scalar import SymbolicScalar
 from ..sizes.symbolic_dim import Dim, ShapeEnv
+from .value_table import ValueTable
 
 if TYPE_CHECKING:
     from ..control_flow.symbolic_range import SymbolicIterator
@@ -21,8 +22,10 @@ if TYPE_CHECKING:
 class LoopQuestions:
     """The part of a tracer that loops over dynamic sizes ask."""
 
-    counts = True  # a `for` over a dynamic size is traced as a loop
+    counts: bool  # loops over dynamic sizes are traced as loops
+    can_retry: bool
     loops: LoopDetector
+    names: ValueTable
     path: list[Any]
     sizes: ShapeEnv
 
@@ -55,7 +58,14 @@ class LoopQuestions:
 
     def is_loop_test(self, frame: Any) -> bool:
         """True if a frame of user code tests the condition of a loop."""
-        return followed(frame.f_code) and can_recur([frame], self.loops.tracked_iterators(frame))
+        return self.counts and followed(frame.f_code) and can_recur(
+            [frame], self.loops.tracked_iterators(frame))
+
+    def unroll_sizes(self) -> None:
+        """Unrolls loops over dynamic sizes in further traces, since they may be why this one is
+        refused."""
+        if self.counts and self.sizes.values and any(type(e) is LoopEntry for e in self.path):
+            self.names.rolls_sizes, self.can_retry = False, True
 
     def _size(self, size: Any) -> SymbolicScalar:
         raise NotImplementedError

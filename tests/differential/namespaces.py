@@ -90,6 +90,8 @@ class Numpy(Namespace):
         return self._in_float32(np.prod, x, **options)
 
     def cumulative_sum(self, x: Any, axis: int) -> Any:
+        if np.ndim(x) == 0:  # np.cumsum makes an axis of its own, the Array API wants one
+            raise ValueError("cumulative_sum of a number")
         return self._in_float32(np.cumsum, x, axis=axis)
 
     def matmul(self, x: Any, y: Any) -> Any:
