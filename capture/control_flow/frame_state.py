@@ -18,7 +18,7 @@ from ..graph.graph import param_key
 from ..heap.access_path import KnownObject
 from ..heap.code_tracker import followed
 from ..heap.introspection import attributes
-from ..heap.snapshot import FIXED, is_plain
+from ..heap.value_kinds import FIXED, is_plain
 from ..scalars.symbolic_scalar import SymbolicScalar
 from ..sizes.symbolic_dim import Dim
 from .loop_inversion import header_offset

@@ -19,18 +19,14 @@ from ...eager.arrays import devices
 from ...eager.core.tensor import Tensor
 from ..graph.graph import param_key
 from ..heap import grad_hook_guards
-from ..heap.access_path import Members, Path, describe, item, steps
+from ..heap.access_path import Path, describe, item, steps
 from ..heap.introspection import dictionary, own_count
-from ..heap.snapshot import FIXED, SEQUENCES, is_plain
 from ..heap.unguardable import why_unguardable
+from ..heap.value_kinds import FIXED, SEQUENCES, is_plain
 from ..sizes.size_expr import constant
 from ..sizes.symbolic_dim import SizeCondition
 from ..trace.tracer import Tracer
 from .predicates import SCOPE, text_of
-
-_TRANSPARENT_ATTRIBUTES = {"_parameters", "_modules", "_buffers", "_grad", "__self__", "__func__",
-                           "func", "args", "keywords", "original", "fget", "__defaults__",
-                           "__kwdefaults__", "__code__", "environ"}  # always followed
 
 
 class Guard(NamedTuple):
@@ -115,12 +111,10 @@ class PathCodegen:
         return name
 
 
-def find_guards(tracer: Tracer, read_values: dict[Path, Any],
-                names: set[str] | None) -> list[Guard]:
+def find_guards(tracer: Tracer, read_values: dict[Path, Any]) -> list[Guard]:
     """The guards under which a call may replay the trace of `tracer`.
 
-    `read_values`: the values that code may have read. `names`: the names in that code; None for
-    any.
+    `read_values`: the values that code may have read.
     """
     aliases = dict(tracer.state.aliases)
     guards = list(_call_guards(tracer))
@@ -134,7 +128,7 @@ def find_guards(tracer: Tracer, read_values: dict[Path, Any],
                                      _changed_object_guards, _missing_global_guards)
                for g in make_guards(tracer, read_values)]
     guards += [g for path, value in read_values.items()
-               for g in _attribute_guards(tracer, path, value, names)]
+               for g in _attribute_guards(tracer, path, value)]
     return guards
 
 
@@ -146,48 +140,17 @@ def _call_guards(tracer: Tracer) -> Iterator[Guard]:
                 f"the keyword arguments are {', '.join(keys) or 'none'}", "keys")
 
 
-def find_read_values(tracer: Tracer, names: set[str] | None) -> dict[Path, Any]:
-    """The values, by path, on which the run may depend: those that code with these names can reach,
-    and the values on the paths to them. None: the code may have read any attribute."""
+def find_read_values(tracer: Tracer) -> dict[Path, Any]:
+    """The values, by path, on which the run may depend: those that code may have read, and the
+    values on the paths to them."""
     values = tracer.state.values
-    read = _readable_paths(tracer, names)
     read_values: dict[Path, Any] = {}
     for path in values:
-        if (path in read and path.parent is not None and path.key != "_grad") \
-                or path in tracer.sources:
+        if (path.parent is not None and path.key != "_grad") or path in tracer.sources:
             for step in steps(path):  # containers first: their keys are guarded before their items
                 if step in values:
                     read_values[step] = values[step]
     return read_values
-
-
-def _readable_paths(tracer: Tracer, names: set[str] | None) -> set[Path]:
-    """The paths that code may have followed. An alias leads to the first path of its object, under
-    which the parts of the object are listed."""
-    children: dict[Path | None, list[Path]] = {}
-    for path in tracer.state.values:
-        parent = path.parent if path.parent in tracer.state.values else None
-        children.setdefault(parent, []).append(path)
-    first = dict(tracer.state.aliases)
-    readable: set[Path] = set()
-    todo = [p for p in children.pop(None) if _can_follow(p, names)]
-    while todo:
-        path = todo.pop()
-        if path not in readable:
-            readable.add(path)
-            todo += [p for p in children.get(path, ()) if _can_follow(p, names)]
-            todo += [first[path]] if path in first else []
-    return readable
-
-
-def _can_follow(path: Path, names: set[str] | None) -> bool:
-    """True if code with these names may have followed the last step of a path."""
-    if names is None or path.parent is None:
-        return True
-    if path.kind == "attr":
-        return path.key in names or path.key in _TRANSPARENT_ATTRIBUTES
-    of_names = path.parent.kind == "globals" or type(path.parent.key) is Members
-    return not (path.kind == "item" and of_names) or path.key.value in names
 
 
 def _value_guards(tracer: Tracer, path: Path, value: Any) -> Iterator[Guard]:
@@ -237,6 +200,8 @@ def _object_guards(tracer: Tracer, path: Path, value: Any) -> Iterator[Guard]:
     elif path in tracer.state.append_only and isinstance(value, set):
         yield Guard(path, "superset", {"K": tracer.state.held[path]},
                     f"{describe(path)} still holds its elements")
+    elif path not in tracer.state.held and not isinstance(value, tuple):
+        yield from _part_guards(tracer, path, value)
     elif isinstance(value, (set, frozenset)):
         yield from _element_guards(tracer, path, list(tracer.state.held[path]), "elements")
     elif isinstance(value, bytearray):
@@ -254,6 +219,22 @@ def _object_guards(tracer: Tracer, path: Path, value: Any) -> Iterator[Guard]:
                     f"{describe(path)} has the maximum length {value.maxlen}")
     if path in tracer.state.large and path not in tracer.state.append_only:
         tracer.refuse(f"{describe(path)} has {len(value)} elements, too many to guard")
+
+
+def _part_guards(tracer: Tracer, path: Path, value: Any) -> Iterator[Guard]:
+    """Guards on a container of which the run has read at most a few items."""
+    if path in tracer.state.counted:
+        yield Guard(path, "count", {"N": len(value)},
+                    f"{describe(path)} has {len(value)} elements", "contents")
+    tested = tracer.state.tested.get(path, {})
+    present = [key for key, exists in tested.items() if exists]
+    missing = [key for key, exists in tested.items() if not exists]
+    if present:
+        yield Guard(path, "has keys", {"K": present},
+                    f"{describe(path)} has the keys {', '.join(map(repr, present))}", "contents")
+    if missing:
+        yield Guard(path, "lacks keys", {"K": missing},
+                    f"{describe(path)} lacks the keys {', '.join(map(repr, missing))}", "contents")
 
 
 def _element_guards(tracer: Tracer, path: Path, elements: list[Any],
@@ -296,8 +277,7 @@ def _missing_global_guards(tracer: Tracer, read_values: dict[Path, Any]) -> Iter
                         f"no global is named {' or '.join(sorted(names))}")
 
 
-def _attribute_guards(tracer: Tracer, path: Path, value: Any,
-                      names: set[str] | None) -> Iterator[Guard]:
+def _attribute_guards(tracer: Tracer, path: Path, value: Any) -> Iterator[Guard]:
     """Guards on the set of attributes that code may have read, and on attributes that the run
     created."""
     for owner, name in tracer.created:
@@ -306,7 +286,9 @@ def _attribute_guards(tracer: Tracer, path: Path, value: Any,
                         "contents")
     has_attributes = path in tracer.state.held and not isinstance(value,
                                                                   (Tensor, types.FunctionType))
-    own = dictionary(value) if names is None and has_attributes else None
+    state = tracer.state
+    is_listed = path in state.listed or (state.any_name and path in state.exposed)
+    own = dictionary(value) if is_listed and has_attributes else None
     if own is not None:
         keys = set(own) - {n for p, n in tracer.created if p == path}
         yield Guard(path, "attributes", {"K": keys},

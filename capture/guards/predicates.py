@@ -63,6 +63,8 @@ CONDITIONS: dict[str, str | Callable[[Mapping[str, Any]], str]] = {
     "keys": "[*{0}] == {K}",
     "keys as text": "repr([*{0}]) == {K}",
     "same keys": "len({0}) == {N} and all(map(IS, {0}, {K}))",
+    "has keys": "all(map({0}.__contains__, {K}))",
+    "lacks keys": "{0}.keys().isdisjoint({K})",
     "superset": "{0}.issuperset({K})",
     "bytes": "{0} == {K}",
     "longest": "{0}.maxlen == {N}",

@@ -26,19 +26,6 @@ def instruction_index_at(code: types.CodeType, at: int) -> int:
 
 
 @functools.lru_cache(maxsize=4096)
-def globals_of(code: types.CodeType) -> frozenset[str]:
-    """The names that a code object reads as globals."""
-    return frozenset(i.argval for i in instructions(code) if i.opname in _GLOBAL_LOADS)
-
-
-@functools.lru_cache(maxsize=4096)
-def imports_of(code: types.CodeType) -> frozenset[str]:
-    """The modules that a code object imports, and their top-level packages."""
-    named = {i.argval for i in instructions(code) if i.opname == "IMPORT_NAME"}
-    return frozenset(named.union(name.partition(".")[0] for name in named))
-
-
-@functools.lru_cache(maxsize=4096)
 def names_of(code: types.CodeType) -> frozenset[str]:
     """The names in a code object, and its string constants, which may be attribute names."""
     texts = frozenset(c for c in code.co_consts if type(c) is str and c.isidentifier())

@@ -1,6 +1,6 @@
 """Tracks executed code: a profile hook notes every Python function called during a trace.
 
-The code objects determine the names that the run may have read, and guards cover only those names.
+The code objects determine what the run may have read.
 The hook also reports calls with results from outside the program (time, random, files).
 """
 
@@ -21,7 +21,6 @@ import numpy as np
 
 from ...eager.arrays import devices
 from ...eager.errors import CodegenError, is_our_file, is_ours
-from .bytecode import names_of, reads_by_name
 from .impurity import why_impure, why_passed_function_is_impure
 from .introspection import is_users
 
@@ -55,15 +54,13 @@ PAUSES = sys.version_info < (3, 12)
 
 
 class CodeTracker:
-    """Collects the names that running code may read, and calls `entered` at each code's first call.
+    """Calls `entered` at each code's first call.
 
     It calls `outside` with a reason for each call whose result comes from outside the program.
     """
 
     def __init__(self, entered: Callable[[types.CodeType, dict[str, Any]], None],
                  outside: Callable[[str], None]) -> None:
-        self.names: set[str] = set()
-        self.any_attribute = False  # code may have read attributes with unknown names
         self._seen: dict[int, types.CodeType] = {}  # by id: code is slow to hash
         self._entered, self._outside = entered, outside
         # The garbage collector's callbacks can run at any point: they are no part of the function.
@@ -153,10 +150,7 @@ class CodeTracker:
             self._outside(why)
 
     def enter(self, code: types.CodeType, names: dict[str, Any]) -> None:
-        """Notes the names of a code object and of those defined inside it."""
-        self.names.update(names_of(code))
-        if not is_ours(code) and reads_by_name(code):
-            self.any_attribute = True
+        """Reports a code object and those defined inside it."""
         self._check(code, names)
         self._entered(code, names)
         for inner in code.co_consts:

@@ -80,8 +80,20 @@ def own_members(cls: type) -> dict[str, Any]:
     """The attributes that a user's class defines itself; none for classes of libraries."""
     if not is_users(cls.__module__) or issubclass(cls, enum.Enum):
         return {}
-    return {name: value for name, value in cls.__dict__.items()
-            if not _is_dunder(name) and not name.startswith("_abc_")}
+    return {name: value for name, value in cls.__dict__.items() if not is_hidden(name)}
+
+
+def is_hidden(name: str) -> bool:
+    """True for names of class members that `own_members` leaves out."""
+    return _is_dunder(name) or name.startswith("_abc_")
+
+
+def lookup(cls: type, name: str) -> tuple[Any, Any]:
+    """The class that defines an attribute, and the attribute; (None, None) if there is none."""
+    for owner in cls.__mro__:
+        if name in owner.__dict__:
+            return owner, owner.__dict__[name]
+    return None, None
 
 
 def of_instance(cls: type) -> dict[str, Any]:
@@ -106,10 +118,12 @@ def of_class(cls: type) -> Iterator[tuple[Path, Any]]:
         for name, value in c.__dict__.items():
             if name not in seen:
                 seen.add(name)
-                yield from _member(cls, c, name, value)
+                yield from member_of(cls, c, name, value)
 
 
-def _member(cls: type, owner: type, name: str, value: Any) -> Iterator[tuple[Path, Any]]:
+def member_of(cls: type, owner: type, name: str, value: Any) -> Iterator[tuple[Path, Any]]:
+    """(path, value) of a member that `owner` defines, as instances of `cls` read it; nothing if
+    only a library can change it."""
     plain = value.__func__ if isinstance(value, (staticmethod, classmethod)) else value
     plain = plain.fget if isinstance(plain, property) else plain
     if isinstance(plain, types.FunctionType):

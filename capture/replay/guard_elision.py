@@ -14,7 +14,7 @@ from typing import Any, Protocol
 from ...eager.core.tensor import Tensor
 from ..guards.guards import Guard
 from ..heap.access_path import Path
-from ..heap.snapshot import FIXED, is_plain
+from ..heap.value_kinds import FIXED, is_plain
 
 Words = list[tuple[int, int]]
 

@@ -28,6 +28,7 @@ from ..heap.snapshot import HeapSnapshot
 from ..program.cfg import Element
 from ..program.error_checks import find_checks
 from ..program.trace_exit import TraceExit
+from ..reads.read_follower import ReadFollower
 from ..trace.append_only import find_append_only
 from ..trace.concretize import concretize
 from ..trace.dynamic_inputs import DynamicInputs
@@ -80,7 +81,7 @@ def recorded(fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, An
     `merges` are those of the program that the trace may be added to.
     """
     state, names, varying = HeapSnapshot(), names or ValueTable(), varying or DynamicInputs()
-    read = PathReader(args, kwargs, fn, names.held)
+    read, reads = PathReader(args, kwargs, fn, names.held), ReadFollower(state)
     sizes = names.sizes
     sizes.begin(varying.sizes(read))
     tracer = Tracer(state, len(args), tuple(kwargs), names, sizes, varying)
@@ -88,8 +89,12 @@ def recorded(fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, An
     if merges.hints.failures < MAX_FAILURES:
         tracer.merger = BranchMerger(tracer, merges, all_merge=False)
     late = DeferredOutputs(tracer) if waits else None
-    _walk_inputs(state, fn, args, kwargs, names)
-    tracker, previous = CodeTracker(_code_listener(tracer), tracer.refuse), interpreter.STATE.active
+    function = with_symbolic_builtins(fn)
+    reads.begin(fn, args, kwargs, function)
+    names.held[id(default_generator)] = default_generator
+    state.walk(Path("object", id(default_generator)).attr("state"), default_generator.state)
+    tracker = CodeTracker(_code_listener(tracer, reads), tracer.refuse)
+    previous = interpreter.STATE.active
     tracer.unwatched = tracker if PAUSES else tracer.unwatched
     symbolizer = Symbolizer(varying.numbers, args, kwargs, tracer, read)
 
@@ -101,24 +106,24 @@ def recorded(fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, An
         interpreter.STATE.active, sizes.live = tracer, True
         tracker.start()
         section.open = True
-        result = with_symbolic_builtins(fn)(*symbolizer.args, **symbolizer.kwargs)
+        result = function(*symbolizer.args, **symbolizer.kwargs)
         section.open = False
         for finish in (tracker.stop, stop, symbolizer.uninstall):
             finish()
+        reads.end()
         for path in symbolizer.written:
             state.mark_written(path)
         tracer.end_branches()
         trace_exit, tracer.computed_gradients = None, computes_gradients(tracker.seen)
         if not tracer.refusal:
-            trace_exit = _finish(fn, tracer, None if tracker.any_attribute else tracker.names,
-                                 result)
+            trace_exit = _finish(fn, tracer, result)
         actual = tracer.aliases.end()
         _detach(tracer, late)
         result = concretize(state, result, actual)
     except BaseException as error:
         section.open = False
         must_restore = not isinstance(error, Exception) and not tracer.refusal
-        _run_all(tracker.stop, stop, symbolizer.uninstall,
+        _run_all(tracker.stop, stop, reads.end, symbolizer.uninstall,
                  lambda: concretize(state, None, tracer.aliases.end()),
                  lambda: _detach(tracer, late), late.end if late is not None else stop,
                  lambda: restore(state) if must_restore else None)
@@ -127,24 +132,14 @@ def recorded(fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, An
                  merges, tracer.merge_failed)
 
 
-def _walk_inputs(state: HeapSnapshot, fn: Any, args: tuple[Any, ...], kwargs: dict[str, Any],
-                 names: ValueTable) -> None:
-    """Takes a snapshot of what a call can read without the names of its code."""
-    for i, arg in enumerate(args):
-        state.walk(Path("args").item(i), arg)
-    for key, arg in kwargs.items():
-        state.walk(Path("kwargs").item(key), arg)
-    state.walk(Path("function"), fn)
-    names.held[id(default_generator)] = default_generator
-    state.walk(Path("object", id(default_generator)).attr("state"), default_generator.state)
-
-
-def _code_listener(tracer: Tracer) -> Callable[[types.CodeType, dict[str, Any]], None]:
+def _code_listener(tracer: Tracer, reads: ReadFollower
+                   ) -> Callable[[types.CodeType, dict[str, Any]], None]:
     """A function that is called before code runs for the first time, with its globals."""
 
     def entered(code: types.CodeType, scope: dict[str, Any]) -> None:
         tracer.names.held[id(scope)] = scope
-        tracer.state.walk_code(code, scope)
+        if not tracer.refusal or tracer.has_symbols:  # without symbols nothing is left to undo
+            reads.enter(code, scope)
         if not is_users(scope.get("__name__")):
             return
         if tells_symbols_apart(code):
@@ -171,17 +166,17 @@ def _run_all(*steps: Callable[[], Any]) -> None:
             step()
 
 
-def _finish(fn: Callable[..., Any], tracer: Tracer, names: set[str] | None,
-            result: Any) -> TraceExit | None:
+def _finish(fn: Callable[..., Any], tracer: Tracer, result: Any) -> TraceExit | None:
     tracer.location = defined_at(fn)
+    tracer.state.note_unchanged_parts()
     find_append_only(tracer)
     outputs = OutputSpecBuilder(tracer)
     recipe = outputs.recipe(result)
     effects = find_effects(tracer, outputs) + find_tape_effects(tracer, outputs)
     backward = find_backward(tracer, outputs)
     checks = find_checks(tracer, [*outputs.nodes, *(backward.saved if backward else ())])
-    read_values = find_read_values(tracer, names)
-    guards = [*find_guards(tracer, read_values, names),
+    read_values = find_read_values(tracer)
+    guards = [*find_guards(tracer, read_values),
               *find_missing_attributes(tracer.state, read_values)]
     if tracer.refusal:
         return None

@@ -91,7 +91,8 @@ def _forget(state: HeapSnapshot, paths: list[Path]) -> None:
             state.edges.setdefault(other, state.edges[first])
             state.hooks.setdefault(other, state.hooks[first])
     for path, value in lost.items():
-        for table in (state.held, state.fields, state.edges, state.hooks):
+        for table in (state.held, state.items, state.tested, state.fields, state.edges,
+                      state.hooks):
             table.pop(path, None)
         if state.paths.get(id(value)) == path:
             del state.paths[id(value)]

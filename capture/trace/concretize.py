@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import types
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Any
 
 from ...eager.core.tape import Entry, Leaf  # the tracer settles the tape
 from ...eager.core.tensor import Tensor
 from ..heap.access_path import Members
 from ..heap.introspection import EMPTY, attributes, cells, own_members
-from ..heap.snapshot import FIXED, HeapSnapshot
+from ..heap.snapshot import HeapSnapshot
+from ..heap.value_kinds import FIXED
 from ..scalars.symbolic_scalar import SYMBOLS, plain_value
 
 Assign = Callable[[Any], None]
@@ -22,8 +23,8 @@ def concretize(state: HeapSnapshot, result: Any, actual: Mapping[int, Tensor]) -
     those with these ids. Replaces them in changed objects, too."""
     seen = dict[int, Any].fromkeys(state.paths)  # older objects are among the changes
     seen.update(actual)
-    for path, _, _ in [*state.changes(), *state.changed_fields()]:
-        _concretize_contents(state.values[path], seen)
+    for path, before, now in [*state.changes(), *state.changed_fields()]:
+        _concretize_contents(state.values[path], seen, _ids(now) - _ids(before))
     return _concrete(result, seen)
 
 
@@ -46,7 +47,18 @@ def _is_symbolic(key: Any) -> bool:
     return type(key) in SYMBOLS or (isinstance(key, tuple) and any(map(_is_symbolic, key)))
 
 
-def _concretize_contents(value: Any, seen: dict[int, Any]) -> None:
+def _ids(contents: Any) -> set[int]:
+    """The ids of the values in a copy of an object's contents."""
+    if isinstance(contents, dict):
+        return set(map(id, contents.values()))
+    if isinstance(contents, list):
+        return {id(element) for _, element in contents}
+    return set(map(id, contents))
+
+
+def _concretize_contents(value: Any, seen: dict[int, Any],
+                         new: Collection[int] | None = None) -> None:
+    """Replaces symbols in an object; `new`: the ids of the values that may hold symbols."""
     if isinstance(value, dict) and any(map(_is_symbolic, value)):
         items = list(value.items())
         value.clear()
@@ -56,9 +68,10 @@ def _concretize_contents(value: Any, seen: dict[int, Any]) -> None:
         value.difference_update(numbers)
         value.update(_concrete(v, seen) for v in numbers)
     for old, assign in list(_slots(value)):
-        new = _concrete(old, seen)
-        if new is not old:
-            assign(new)
+        if new is None or id(old) in new:
+            plain = _concrete(old, seen)
+            if plain is not old:
+                assign(plain)
 
 
 def _slots(value: Any) -> Iterator[tuple[Any, Assign]]:

@@ -33,8 +33,9 @@ from ..control_flow.symbolic_range import SymbolicIterator
 from ..graph.bind_sizes import sizes_of
 from ..graph.graph import Node, topological
 from ..heap.access_path import Path
-from ..heap.snapshot import FIXED, HeapSnapshot
+from ..heap.snapshot import HeapSnapshot
 from ..heap.source_location import user_site
+from ..heap.value_kinds import FIXED
 from ..scalars.scalar_expr import ScalarExpr
 from ..scalars.symbolic_scalar import SymbolicScalar
 from ..sizes.symbolic_dim import Dim, ShapeEnv
@@ -378,6 +379,7 @@ def walk(fn: Callable[..., Any]) -> HeapSnapshot:
     """A snapshot of everything reachable from `fn`: its object, its closure, the globals that it
     names, and the same for functions that it names."""
     state = HeapSnapshot()
+    state.any_name = True
     state.walk(Path("function"), fn)
     seen: set[int] = set()
     todo = _unseen_function(fn, seen)

@@ -28,8 +28,8 @@ from ..heap.object_recipes import (
     View,
     WithGradient,
 )
-from ..heap.snapshot import FIXED, is_plain
 from ..heap.unguardable import is_hidden
+from ..heap.value_kinds import FIXED, is_plain
 from ..scalars.scalar_expr import ScalarExpr
 from ..scalars.symbolic_scalar import SymbolicScalar
 from ..sizes.symbolic_dim import Dim

@@ -32,7 +32,7 @@ from ..heap.mutations import (
     SetItem,
 )
 from ..heap.object_recipes import GradEdgeOf, Recipe, SameObject
-from ..heap.snapshot import FIXED, SETS, is_plain
+from ..heap.value_kinds import FIXED, SETS, is_plain
 from .output_spec import OutputSpecBuilder
 from .tracer import Tracer
 
@@ -68,6 +68,8 @@ def find_effects(tracer: Tracer, outputs: OutputSpecBuilder) -> list[SideEffect]
     for path, before, now in list(state.changes()):
         tracer.changed_paths.append(path)
         effects.extend(_effects(tracer, path, before, now, outputs))
+    for function, part in state.changed_functions():
+        tracer.refuse(f"{part} of {function} changes")
     for path, was, is_now in list(state.changed_fields()):
         tracer.changed_paths.append(path)
         effects.extend(_attribute_effects(tracer, path, was, is_now, outputs))

@@ -17,6 +17,9 @@ from .side_effects import attribute_setter
 def restore(state: HeapSnapshot) -> None:
     """Restores every object to its contents at the start of the run."""
     for path, before, now in list(state.changes()):
+        if path in state.items:
+            _set_items(state.values[path], dict(before), dict(now))
+            continue
         _restore(path, state.values[path], before, now)
     for path, before, now in list(state.changed_fields()):
         _set_attributes(state.values[path], before, now)

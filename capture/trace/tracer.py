@@ -237,10 +237,15 @@ class Tracer(PathMerging, LoopQuestions):
         self.bind(out._data, node)
         return out
 
+    @property
+    def has_symbols(self) -> bool:
+        """True if numbers or sizes of this run are symbols."""
+        return bool(self.made_symbolic_scalars or self.symbolized or self.sizes.values)
+
     def disable_symbolic_scalars(self) -> None:
         """Traces with plain numbers, since the function can tell them from symbolic scalars.
         Refuses the run if it has symbols already."""
-        if self.made_symbolic_scalars or self.symbolized or self.sizes.values:
+        if self.has_symbols:
             self.refuse("type(), __class__ or pow() is used while numbers are symbolic; the next "
                         "call is traced with plain numbers")
         self.names.symbolic_scalars = False

@@ -16,7 +16,7 @@ from typing import Any
 from ...capture.heap.access_path import Members, Path, describe, steps
 from ...capture.heap.introspection import attributes
 from ...capture.heap.path_reader import PathReader
-from ...capture.heap.snapshot import is_plain
+from ...capture.heap.value_kinds import is_plain
 from ...capture.trace.side_effects import SideEffect
 from ...codegen.cache.json_codec import Encoder, Unsaved
 from ...eager.core.tape import Leaf

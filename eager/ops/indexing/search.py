@@ -96,14 +96,15 @@ def _first_extreme(name: str, x: Tensor, axis: Any, keepdims: bool) -> Tensor:
     if name == "argmin":  # reverses the order of integers exactly; -x maps the lowest to itself
         x = negative(x) if x.dtype.kind == "f" else bitwise_invert(x)
     at = 0 if axis is None else axis_or_scalar(name, axis, x.ndim)
-    flat = flatten(x) if axis is None or x.ndim == 0 else x
+    over_all = axis is None or x.ndim == 0
+    flat = flatten(x) if over_all else x
     if flat.shape[at] == 0:
         raise ShapeError(f"{name}: axis {at} of shape {x.shape} is empty",
                          "test x.size before looking for an extreme value")
     index = call(argmax_op, flat, axis=at)
     if not keepdims:
         return index
-    return reshape(index, (1,) * x.ndim) if axis is None or x.ndim == 0 else expand_dims(index, at)
+    return reshape(index, (1,) * x.ndim) if over_all else expand_dims(index, at)
 
 
 def ordered(name: str, x: Any) -> Tensor:

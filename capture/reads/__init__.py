@@ -1,0 +1,1 @@
+"""Follows what the code of a traced function reads, by its bytecode."""
