@@ -323,7 +323,8 @@ class LoopDetector:
             return False
         here = {frame: at for frame, (_, at) in zip(*location)}
         moved = any(here.get(frame, at) != at for frame, at in self._computed_at)
-        return before.rebound(state) or moved
+        asks_for_next = len(location[0]) > len(location[1])  # the id of an iterator of `for`
+        return asks_for_next or before.rebound(state) or moved
 
     def _learn_carried(self, header: _LoopHeader, state: FrameState) -> None:
         """Notes what later iterations change: the next run carries it from the start."""

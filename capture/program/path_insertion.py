@@ -35,16 +35,16 @@ def add_path(root: Block | None, path: Sequence[Element], trace_exit: TraceExit 
     """
     loops: dict[Any, LoopHeader | IfMerge] = {}
     previous: tuple[Block, Element] | None = None
-    branch_point: tuple[Block, Element] | None = None  # where the path departs from the tree
+    attached: list[tuple[Block, Element]] = []  # the parents of all new blocks
     at, first = root, root
     blocks: list[Block] = []
     for element in path:
         if at is None:
             at = _block_of(element, loops)
             first = _attach(previous, at) or first
-            branch_point = branch_point or previous
+            attached += [previous] if previous is not None else []
         elif not at.matches(element):
-            _detach(branch_point)
+            _detach(attached)
             return first or at, False
         if isinstance(at, LoopHeader):
             loops[at.entry.token] = at
@@ -57,7 +57,7 @@ def add_path(root: Block | None, path: Sequence[Element], trace_exit: TraceExit 
         return first, True
     if at is not None and (not isinstance(at, Exit) or (
             one_exit and not at.exits[0].same_outputs(trace_exit))):
-        _detach(branch_point)
+        _detach(attached)
         return first or at, False
     for block, checks in zip(blocks, trace_exit.checks):
         block.checks.update(dict.fromkeys(checks))
@@ -96,8 +96,8 @@ def _attach(previous: tuple[Block, Element] | None, block: Block) -> Block | Non
     return None
 
 
-def _detach(branch_point: tuple[Block, Element] | None) -> None:
-    """Removes the blocks that were added at `branch_point`, which have no segments yet."""
-    if branch_point is not None:
-        parent, element = branch_point
+def _detach(parents: Sequence[tuple[Block, Element]]) -> None:
+    """Removes the blocks that were added below these, which have no segments yet. A path that
+    returns to the tree by a back edge may have left it again."""
+    for parent, element in parents:
         parent.set_successor(element, None)

@@ -106,7 +106,7 @@ def break_on_a_value(x: fw.Tensor) -> fw.Tensor:
     return total
 
 
-@loop(4)
+@loop(5)  # a single row takes one of two paths, each with a recording
 def continue_on_a_value(x: fw.Tensor) -> fw.Tensor:
     total = fw.zeros(())
     for row in x:
@@ -134,7 +134,7 @@ def inside_of_a_plain_loop(x: fw.Tensor) -> fw.Tensor:
     return total
 
 
-@loop(4)
+@loop(5)  # a mask may select one of one row, or of two
 def rows_that_a_mask_selects(x: fw.Tensor) -> fw.Tensor:
     total = fw.zeros(3)
     for row in x[x[:, 0] > 0.5]:
