@@ -72,8 +72,7 @@ class Symbol:
         raise NotImplementedError
 
 
-# Set while a function is traced for export: the rows over which a frame begins to iterate, or None
-# if Python counts them.
+# Set by the tracer: the rows over which a frame begins to iterate, or None if Python counts them.
 iterate_rows: Callable[[Any, Any], Any] | None = None
 # The number of interpreters, autocasts and limits of all threads, plus `devices`. While it is 0, an
 # op goes straight to NumPy.

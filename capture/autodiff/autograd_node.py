@@ -53,6 +53,10 @@ class CompiledBackward(Entry):
         super().__init__(op, {}, (), edges if below is None else (*edges, below), None)
         self.segment, self.saved, self.below = segment, saved, below
 
+    @property
+    def is_freed(self) -> bool:
+        return self.saved.arrays is None
+
     def back(self, g: Any, sums: Any, useful: Any, keep: bool, step: Callable[..., None]) -> None:
         if self.saved.arrays is None:
             raise freed_tape_error(self)

@@ -14,11 +14,9 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
-from ...eager import interpreter
-from .symbolic_range import BUILTIN_PROXIES, rows
+from .symbolic_range import BUILTIN_PROXIES
 
 _LOCK = threading.Lock()
-_active_traces = 0
 _traces_of_module: Counter[int] = Counter()  # active traces that patch it, by id of its globals
 
 
@@ -48,10 +46,7 @@ class PatchedModules:
 
 
 def _patch(modules: list[dict[str, Any]]) -> None:
-    global _active_traces
     with _LOCK:
-        _active_traces += 1
-        interpreter.iterate_rows = rows
         for names in modules:
             _traces_of_module[id(names)] += 1
             for name, proxy in BUILTIN_PROXIES.items():
@@ -59,10 +54,7 @@ def _patch(modules: list[dict[str, Any]]) -> None:
 
 
 def _unpatch(modules: list[dict[str, Any]]) -> None:
-    global _active_traces
     with _LOCK:
-        _active_traces -= 1
-        interpreter.iterate_rows = rows if _active_traces else None
         for names in modules:
             _traces_of_module[id(names)] -= 1
             for name, proxy in BUILTIN_PROXIES.items():

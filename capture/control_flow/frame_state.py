@@ -73,6 +73,8 @@ class FrameState:
     """The state as one comparable value (`structure`), with tensors and numbers listed separately
     in order of discovery."""
 
+    numbers: Collection[type] = (int, float, Dim)  # types of local numbers that loops may carry
+
     def __init__(self, frames: list[Any], changes: Iterator[tuple[Any, Any]],
                  owned: dict[int, Any], stale: Callable[[SymbolicScalar], bool],
                  names: Sequence[Collection[str] | None] = (),
@@ -84,7 +86,7 @@ class FrameState:
         self.frames, self._aliases = frames, aliases
         self.named_tensors: dict[Name, int] = {}  # index of the tensor, by the identity's name
         self.tensors: list[Tensor] = []
-        self.plains: dict[Name, Any] = {}  # ints and floats of local variables
+        self.plains: dict[Name, Any] = {}  # ints, floats and sizes of local variables
         self.symbols: dict[Name, SymbolicScalar] = {}
         self.equal = True  # False if no other snapshot can equal this one
         self._owned, self._stale = owned, stale
@@ -113,7 +115,7 @@ class FrameState:
             if type(value) is SymbolicScalar:
                 self.symbols[i, name] = value
                 state.append((name, "number"))
-            elif type(value) in (int, float):
+            elif type(value) in self.numbers:
                 self.plains[i, name] = value
                 state.append((name, "number"))
             else:
@@ -237,6 +239,8 @@ class MergeState(FrameState):
     objects that the run made by their classes and contents. A local variable of the innermost frame
     may name an input on one path and a new tensor on another: which one is a number of the state.
     """
+
+    numbers = (int, float)
 
     def _frame(self, i: int, names: dict[str, Any]) -> Any:
         if i > 0 or self._aliases is None:

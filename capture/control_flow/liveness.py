@@ -18,7 +18,7 @@ from .frame_state import GENERATORS
 from .operand_stack import EXIT_OPS, UNCONDITIONAL_JUMPS, depths_of, operands_of, popped
 
 _BY_NAME = {"locals", "vars", "dir", "eval", "exec", "_getframe", "currentframe"}
-_CONSTANT = ("LOAD_CONST", "LOAD_SMALL_INT", "PRECALL", "CALL", "CALL_FUNCTION")
+_CONSTANT = ("LOAD_CONST", "LOAD_SMALL_INT", "PRECALL", "CALL", "CALL_FUNCTION", "NOP", "PUSH_NULL")
 
 
 class ForLoop(NamedTuple):
@@ -189,12 +189,19 @@ def _counter_of(code: types.CodeType, loop: ForLoop, whole: bool) -> str | None:
     while first > 0 and depths.get(steps[first].offset, base) != base:
         first -= 1
     range_call = steps[first:n - 1]
-    if range_call[0].opname != "LOAD_GLOBAL" or range_call[0].argval != "range" \
-            or any(map(is_jump, range_call)):
+    load = next((i for i, step in enumerate(range_call) if step.opname.startswith("LOAD")), 0)
+    if not _loads_range(range_call[load]) or any(map(is_jump, range_call)):
         return None
-    if whole and any(step.opname not in _CONSTANT for step in range_call[1:]):
+    if whole and any(step.opname not in _CONSTANT for step in range_call[load + 1:]):
         return None
     return uses[0][0]
+
+
+def _loads_range(step: dis.Instruction) -> bool:
+    """True if an instruction loads `range`, or its replacement in a traced copy of code."""
+    if step.opname == "LOAD_CONST":
+        return getattr(step.argval, "plain", None) is range
+    return step.opname == "LOAD_GLOBAL" and step.argval == "range"
 
 
 def is_plain_range(frame: Any) -> bool:

@@ -10,15 +10,15 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Collection, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from ...eager.core.tape import Entry
 from ...eager.core.tensor import Tensor
 from ...eager.errors import CaptureError
 from ..graph.graph import Node
 from ..heap.code_tracker import followed
-from ..scalars.scalar_expr import ScalarConstant, ScalarExpr, of_number
-from ..scalars.symbolic_scalar import SymbolicScalar
+from ..scalars.scalar_expr import ScalarExpr
+from ..scalars.symbolic_scalar import SymbolicScalar, formula_of, plain_value
 from .frame_state import (
     FrameState,
     Name,
@@ -37,6 +37,7 @@ from .loop_gradients import (
     LoopGradNode,
     end_iteration,
 )
+from .state_differences import changed_variable, different, same_number
 
 if TYPE_CHECKING:
     from .symbolic_range import SymbolicIterator
@@ -75,6 +76,7 @@ class _LoopHeader:
         self.loops = loops
         self.entry, self.location, self.depth = entry, location, depth
         self.before = before
+        self.visits_before = loops.visits_before(location)
         self.carried_tensors, self.carried_numbers = carried_tensors, carried_numbers
         self.first_edges: dict[int, Any] = {}  # by slot: tape edges of the initial values
         self.iterations: list[Iteration] = []
@@ -102,6 +104,7 @@ class LoopDetector:
         # The token of the last loop that is no longer rolled up, and the number of such loops.
         self._left_loop: tuple[Any, int] = (None, 0)
         self._iterators: dict[Any, SymbolicIterator] = {}  # of `for`, by frame and offset
+        self._held: dict[int, SymbolicIterator] = {}  # all of them, so that no id is used twice
         self._merge_token: Any = None  # of the last merge point in this iteration
         self._elements_in_iteration = 0  # path elements since the innermost header
 
@@ -166,6 +169,7 @@ class LoopDetector:
         """Releases the frames and values of a run that has ended."""
         self.base = None
         self._iterators.clear()
+        self._held.clear()
         self._visits.clear()
         self._open_loops.clear()
 
@@ -197,11 +201,28 @@ class LoopDetector:
         if self.base is None or self.tracer.refusal:
             return subject
         frames = user_frames(self.base)
-        location = (tuple(map(id, frames)), header_of(frames))
-        before = self._visits.get(location)
-        header = next((h for h in reversed(self._open_loops) if h.location == location), None)
         if not can_recur(frames, self.tracked_iterators(frames[0]) if frames else ()):
             return subject
+        return self._visit((tuple(map(id, frames)), header_of(frames)), frames, subject, site)
+
+    def visit_for(self, iterator: SymbolicIterator, site: str) -> Any:
+        """`visit` for a `for` loop that asks for its next element."""
+        subject = iterator.condition()[0]
+        if self.base is None or self.tracer.refusal:
+            return subject
+        frames = user_frames(self.base)
+        self._track(iterator)
+        location = (*map(id, frames), id(iterator)), location_of(frames)
+        return self._visit(location, frames, subject, site)
+
+    def _track(self, iterator: SymbolicIterator) -> None:
+        """Adds an iterator of a `for` to the state that visits compare."""
+        self._iterators[id(iterator.frame), iterator.offset] = iterator
+        self._held[id(iterator)] = iterator
+
+    def _visit(self, location: Any, frames: list[Any], subject: Any, site: str) -> Any:
+        before = self._visits.get(location)
+        header = next((h for h in reversed(self._open_loops) if h.location == location), None)
         state = self.snapshot(frames)
         if header is not None:
             self._learn_carried(header, state)
@@ -239,7 +260,7 @@ class LoopDetector:
         """Enters or continues a `for` loop that asks for its next element. Returns the subject of
         its loop condition; None if there always is a first iteration."""
         frames = user_frames(self.base)
-        self._iterators[id(iterator.frame), iterator.offset] = iterator
+        self._track(iterator)
         location = (*map(id, frames), id(iterator)), location_of(frames)
         state = self.snapshot(frames)
         header = next((h for h in self._open_loops if h.location == location), None)
@@ -272,7 +293,7 @@ class LoopDetector:
             return self._repeat(header, state, subject, site)
         if len(carried) > before:
             raise RestartTrace
-        self._peel_first_iteration(header.location, _changed_variable(header.before, state))
+        self._peel_first_iteration(header.location, changed_variable(header.before, state))
         return subject
 
     def _peel_first_iteration(self, location: Any, name: str) -> None:
@@ -289,25 +310,33 @@ class LoopDetector:
             "give the variables of the loop one dtype and shape, and write results into a tensor "
             "made before the loop: y[t] = ... instead of a list")
 
+    def visits_before(self, location: Any) -> dict[Any, FrameState]:
+        """The visits before the first one of a location: those of the loops around it. None of
+        their values depends on the loop that begins there."""
+        locations = list(self._visits)
+        end = locations.index(location) if location in self._visits else 0
+        return {at: self._visits[at] for at in locations[:end]}
+
     def _is_loop(self, location: Any, before: FrameState, state: FrameState) -> bool:
         """True if two visits differ in tensors and numbers only, and code ran between them."""
         if not (before.equal and state.equal) or before.structure != state.structure:
             return False
         here = {frame: at for frame, (_, at) in zip(*location)}
         moved = any(here.get(frame, at) != at for frame, at in self._computed_at)
-        return before.rebound(state) or moved
+        asks_for_next = len(location[0]) > len(location[1])  # the id of an iterator of `for`
+        return asks_for_next or before.rebound(state) or moved
 
     def _learn_carried(self, header: _LoopHeader, state: FrameState) -> None:
         """Notes what later iterations change: the next run carries it from the start."""
         if state.equal and header.before.structure == state.structure:
             carried = self.tracer.names.carried.setdefault(header.location[1], set())
-            carried.update(_different(header.before, state), header.carried_tensors,
+            carried.update(different(header.before, state), header.carried_tensors,
                            header.carried_numbers, state.symbols)
 
     def _varying(self, location: Any, before: FrameState, state: FrameState
                  ) -> tuple[list[int], list[Name]]:
         """The tensors and the names of the numbers that change between iterations."""
-        changed = _different(before, state)
+        changed = different(before, state)
         carried = self.tracer.names.carried.get(location[1], set())
         tensors = [i for i, t in enumerate(state.tensors)
                    if i in changed or (i in carried and not self._is_fixed(t))]
@@ -370,8 +399,8 @@ class LoopDetector:
         carried_numbers = set(header.carried_numbers)
         if any(name not in carried_numbers for name in state.symbols):
             return False
-        return all(_same(at_header.plains.get(name), value) for name, value in state.plains.items()
-                   if name not in carried_numbers)
+        return all(same_number(at_header.plains.get(name), value)
+                   for name, value in state.plains.items() if name not in carried_numbers)
 
     def _repeat(self, header: _LoopHeader, state: FrameState, subject: Any, site: str) -> Any:
         values, formulas = self._carried(state, header.carried_tensors, header.carried_numbers,
@@ -430,7 +459,7 @@ class LoopDetector:
     def _formula(self, state: FrameState, name: Name) -> ScalarExpr:
         number = state.symbols.get(name)
         if number is None:
-            return of_number(state.plains[name])
+            return cast(ScalarExpr, formula_of(state.plains[name]))
         if self.is_stale(number):
             self.tracer.refuse(f"{name[1]} is a number of an earlier iteration of a loop")
         return number.formula
@@ -448,32 +477,10 @@ class LoopDetector:
             tensor._data = tensor._data.view()  # an array of its own, bound to the phi only
             tracer.bind(tensor._data, phi)
         for name, symbol in zip(header.carried_numbers, entry.symbols):
-            value = state.symbols[name].value if name in state.symbols else state.plains[name]
+            value = plain_value(state.symbols.get(name, state.plains.get(name)))
             state.replace_number(name, SymbolicScalar(symbol, value, tracer))
         self._mark_carried(header, state)
         header.before = self.snapshot(state.frames)
-        self._visits.clear()
+        self._visits = dict(header.visits_before)
         self._merge_token, self._elements_in_iteration = None, 0
         return entry.symbols[-1] if isinstance(subject, ScalarExpr) else entry.phis[-1]
-
-
-def _different(before: FrameState, state: FrameState) -> set[int | Name]:
-    """The indices of tensors and the names of plain numbers that have changed."""
-    differing: set[int | Name] = {name for name, value in state.plains.items()
-                                  if not _same(before.plains.get(name), value)}
-    return differing.union(i for i, (a, b) in enumerate(zip(before.arrays, state.arrays))
-                           if a is not b)
-
-
-def _changed_variable(before: FrameState, state: FrameState) -> str:
-    """The local variable whose value has changed in kind; empty if none has."""
-    frames = len(state.frames)
-    for one, two in zip(before.structure[:frames], state.structure[:frames]):
-        for name, value in two:
-            if (name, value) not in one:
-                return str(name)
-    return ""
-
-
-def _same(a: Any, b: Any) -> bool:
-    return type(a) is type(b) and ScalarConstant(a) == ScalarConstant(b)

@@ -1,9 +1,10 @@
 """Traces `for t in range(n)` and `for row in x` over dynamic sizes as loops.
 
-During a trace for export, `range` of a dynamic number returns a `SymbolicRange` (see
-`builtin_patching`), and tensors with a dynamic first size yield their rows by index, in `enumerate`
-and `zip` as well. Each iteration decides if there is another one, so a `for` becomes a loop like
-any other. The position of its iterator, which lies on Python's stack, is part of the loop's state.
+During a trace, `range` of a dynamic number returns a `SymbolicRange` (see `symbolic_builtins` and,
+for export, `builtin_patching`), and tensors with a dynamic first size yield their rows by index, in
+`enumerate` and `zip` as well. Each iteration decides if there is another one, so a `for` becomes a
+loop like any other. The position of its iterator, which lies on Python's stack, is part of the
+loop's state.
 """
 
 from __future__ import annotations
@@ -146,7 +147,7 @@ class SymbolicRange:
 
 
 def _active_tracer() -> Any:
-    """The export tracer that is active in this thread, or None."""
+    """The tracer that is active in this thread, if it traces loops over dynamic sizes, or None."""
     active: Any = interpreter.STATE.active
     return active if getattr(active, "counts", False) and active.listening else None
 
@@ -183,7 +184,7 @@ def _zip(tracer: Any, *xs: Any, strict: bool = False) -> SymbolicIterator | None
 
 
 class _BuiltinProxy(type):
-    """The class that replaces a builtin class during a trace for export. Calls on dynamic values
+    """The class that replaces a builtin class during a trace. Calls on dynamic values
     make a symbolic object; all others call the builtin."""
 
     plain: type
@@ -206,7 +207,7 @@ def _proxy(plain: type, symbolic_type: type, make_symbolic: Callable[..., Any]) 
                                               "make_symbolic": staticmethod(make_symbolic)})
 
 
-# Replacements for builtins during a trace for export, by name.
+# Replacements for builtins during a trace, by name.
 BUILTIN_PROXIES: Mapping[str, Any] = {
     "range": _proxy(_RANGE, SymbolicRange, _range),
     "enumerate": _proxy(_ENUMERATE, SymbolicIterator, _enumerate),
@@ -222,3 +223,6 @@ def rows(x: Any, frame: Any) -> SymbolicIterator | None:
     if size is None:
         return None
     return SymbolicIterator(tracer, (0, size, 1), (x,), lambda at: x[at], "rows").begin_for(frame)
+
+
+interpreter.iterate_rows = rows

@@ -24,8 +24,8 @@ from ..heap.access_path import Path, describe, item, steps
 from ..heap.introspection import dictionary, own_count
 from ..heap.unguardable import why_unguardable
 from ..heap.value_kinds import FIXED, SEQUENCES, is_plain
+from ..sizes.size_condition import SizeCondition
 from ..sizes.size_expr import constant
-from ..sizes.symbolic_dim import SizeCondition
 from ..trace.tracer import Tracer
 from .predicates import SCOPE, text_of
 

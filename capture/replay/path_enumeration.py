@@ -26,7 +26,8 @@ from ..program.cfg import BackEdge, Block, Branch, Exit, IfMerge, Yield
 from ..program.path_insertion import add_path
 from ..program.segment_planner import walk as walk_blocks
 from ..program.trace_exit import TraceExit
-from ..sizes.symbolic_dim import FixedSize, ShapeEnv, SizeCondition
+from ..sizes.size_condition import FixedSize, SizeCondition
+from ..sizes.symbolic_dim import ShapeEnv
 from ..trace.export_tracer import (
     ExportInput,
     ExportTrace,

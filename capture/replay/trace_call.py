@@ -14,9 +14,9 @@ from ...eager.ops.random.generator import default_generator
 from ...eager.uninterrupted import Uninterrupted
 from ..autodiff.backward_plan import find_backward
 from ..control_flow.branch_merging import MAX_FAILURES, BranchMerger, MergeTable
-from ..control_flow.number_conversions import with_symbolic_conversions
 from ..control_flow.operand_stack import tells_symbols_apart
 from ..control_flow.possible_aliases import compares_identities
+from ..control_flow.symbolic_builtins import with_symbolic_builtins
 from ..guards.guards import find_guards, find_read_values
 from ..guards.missing_attributes import find_missing_attributes
 from ..heap.access_path import Path
@@ -89,7 +89,7 @@ def recorded(fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, An
     if merges.hints.failures < MAX_FAILURES:
         tracer.merger = BranchMerger(tracer, merges, all_merge=False)
     late = DeferredOutputs(tracer) if waits else None
-    function = with_symbolic_conversions(fn)
+    function = with_symbolic_builtins(fn)
     reads.begin(fn, args, kwargs, function)
     names.held[id(default_generator)] = default_generator
     state.walk(Path("object", id(default_generator)).attr("state"), default_generator.state)

@@ -10,57 +10,16 @@ from __future__ import annotations
 
 import contextlib
 import operator
+import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any, Generic, NamedTuple, TypeVar
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 
 from ...eager.errors import GraphError, user_line
+from .size_condition import FixedSize, SizeCondition
 from .size_expr import SizeExpr, constant, symbol
-
-
-class SizeCondition(NamedTuple):
-    """A comparison in a trace: the outcome of `expr` == 0 ("eq") or `expr` < 0 ("lt")."""
-
-    relation: str
-    expr: SizeExpr
-    outcome: bool
-    line: str
-
-    def holds(self, sizes: Mapping[str, int]) -> bool:
-        """True if the comparison has the same outcome for these sizes."""
-        value = self.expr.value(sizes)
-        return (value == 0 if self.relation == "eq" else value < 0) is self.outcome
-
-    def follows_from(self, other: SizeCondition) -> bool:
-        """True if this condition is implied by `other`."""
-        if other.relation != "lt" or self is other:
-            return False
-        apart = self.expr - other.expr if not other.outcome else other.expr - self.expr
-        low = apart.low()
-        if low is None:
-            return False
-        if self.relation == "lt":
-            return self.outcome is other.outcome and low >= 0
-        return not self.outcome and low > 0
-
-    def __str__(self) -> str:
-        left = SizeExpr({m: c for m, c in self.expr.terms if c > 0})
-        right = SizeExpr({m: -c for m, c in self.expr.terms if c < 0})
-        if self.expr.remainder() is not None:
-            left, right = self.expr, constant(0)
-        sign = {"eq": ("!=", "=="), "lt": (">=", "<")}[self.relation][self.outcome]
-        return f"{left} {sign} {right}"
-
-
-class FixedSize(NamedTuple):
-    """A size that Python read as a plain number: its expression, value, use and line."""
-
-    expr: SizeExpr
-    value: int
-    how: str
-    line: str
 
 
 class RecordingScope:
@@ -126,6 +85,8 @@ class ShapeEnv:
         # Called with each question about data-dependent sizes: "eq" or "lt" and the answer, or
         # "value" and the number that Python reads.
         self.on_question: Callable[[str, SizeExpr, int], None] | None = None
+        # True for a frame of user code that compares sizes in the condition of a loop.
+        self.is_loop_test: Callable[[Any], bool] | None = None
         self.on_fix: Callable[[], None] | None = None  # called before a size becomes a plain number
         self.closed = False  # True if no size may be fixed: the graph holds for all sizes
 
@@ -315,6 +276,10 @@ def _comparison(relation: str, negated: bool, swap: bool) -> Any:
             a, b = own, float(other)
             answer = a == b if relation == "eq" else (b < a if swap else a < b)
             return answer is not negated
+        sizes = self.sizes
+        if sizes.live and sizes.number is not None and sizes.is_loop_test is not None \
+                and sizes.is_loop_test(sys._getframe(1)):
+            return _COMPARISONS[relation, negated, swap](sizes.number(self), other)
         difference = expr - self.expr if swap else self.expr - expr
         return self.sizes.decide(relation, difference) is not negated
 

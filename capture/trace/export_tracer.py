@@ -257,21 +257,8 @@ class ExportTracer(Tracer):
     def index_of(self, number: SymbolicScalar) -> Any:
         return self.tensor_of(number, np.dtype(np.int64)) if type(number.value) is int else number
 
-    def symbol(self, number: Any) -> Any:
-        """A size as a symbolic number that loops may carry; other numbers unchanged."""
-        return self._size(number) if type(number) is Dim else number
-
-    def loop_continues(self, counted: SymbolicIterator) -> bool:
-        """True if a `for` has another iteration."""
-        with self.sizes.recording(False):
-            outcome = counted.condition()[1]
-            subject = self.loops.count(counted, user_site())
-        if subject is None:
-            return True
-        length = len(self.path)
-        outcome = bool(self._record_decision(subject, "bool", outcome))
-        self._note_branch(length)
-        return outcome
+    def _visit_for(self, iterator: SymbolicIterator) -> Any:
+        return self.loops.count(iterator, user_site())
 
     def apply_data_dependent(self, op: Any, x: Tensor) -> Tensor | None:
         if self._depends_on_inputs(self.node_of(x)):

@@ -36,6 +36,7 @@ from ..scalars.scalar_expr import ScalarConstant, ScalarExpr, of_number
 from ..scalars.symbolic_scalar import SymbolicScalar, leaked_value, plain_value
 from ..sizes.symbolic_dim import ShapeEnv, concrete
 from .dynamic_inputs import DynamicInputs
+from .loop_questions import LoopQuestions
 from .path_merging import PathMerging
 from .value_table import ValueTable
 
@@ -45,7 +46,7 @@ _DECISION_KINDS = {"bool()": "bool", "int()": "int", "float()": "value", "comple
                    "tolist()": "value"}
 
 
-class Tracer(PathMerging):
+class Tracer(PathMerging, LoopQuestions):
     """Records the ops of a run. Arrays are never written to, so an array's identity determines its
     node."""
 
@@ -64,10 +65,11 @@ class Tracer(PathMerging):
         self._symbolic_entries: list[tuple[Any, ...]] = []  # entry, symbols, arrays, params
         self.path: list[Decision | LoopEntry | LoopRepeat | LoopBackwardEvent
                         | DataDependentSize] = []
-        self.loops = LoopDetector(self)
+        self.loops, self.counts = LoopDetector(self), names.rolls_sizes
         self.aliases = PossibleAliases(self, names.merged_inputs)
         if self.sizes is names.sizes:
             self.sizes.number, self.sizes.on_question = self._size, self._decide_size
+            self.sizes.is_loop_test = self.is_loop_test
         self.lazy: LazyInterpreter | None = None  # defers ops until Python reads a value
         self.listening = True  # False while numbers are read outside of the run
         self._decided: set[tuple[Any, str]] = set()
@@ -141,7 +143,7 @@ class Tracer(PathMerging):
         """Ends the run and releases its arrays, unless the tape goes through a rolled loop."""
         self.settle_tape()
         self.unwatched = nullcontext()
-        self.sizes.on_question = self.sizes.number = None
+        self.sizes.on_question = self.sizes.number = self.sizes.is_loop_test = None
         self.results = []
         if not self.loops.rolled_gradients:
             self.loops.end()
@@ -250,10 +252,6 @@ class Tracer(PathMerging):
             self.refuse("type(), __class__ or pow() is used while numbers are symbolic; the next "
                         "call is traced with plain numbers")
         self.names.symbolic_scalars = False
-
-    def index_of(self, number: SymbolicScalar) -> Any:
-        """The number as an index; a `Number` specializes to its value when it is used."""
-        return number
 
     # ---- decisions
 
@@ -457,6 +455,7 @@ class Tracer(PathMerging):
         self._flush_lazy()
         if not self.refusal:
             self.refusal = f"{self.location or user_site() or 'somewhere'}: {why}"
+            self.unroll_sizes()
 
 
 def _any_differ(values: Iterable[Any], others: Iterable[Any]) -> bool:

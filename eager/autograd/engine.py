@@ -186,6 +186,8 @@ def _walk(
     for out, g in zip(outputs, gradients):
         _add(sums, out.edge or _no_edge(out), _seed(out, g), out._data)
     visits = _topological(list(sums), targets if stop else None)
+    if targets is None:
+        _check_not_freed(visits)
     useful = None if targets is None else _leading_to(targets, visits)
     step, back = (watched(_step), watched(_back)) if WATCHING.on else (_step, _back)
     for edge in visits:
@@ -209,6 +211,16 @@ def _walk(
         elif targets is None:
             _reached(edge, g, create_graph)
     return collected
+
+
+def _check_not_freed(visits: list[Edge]) -> None:
+    """Raises GradientError for a tape that was freed in part, before any `.grad` changes."""
+    for edge in visits:
+        if type(edge) is Entry:
+            if edge.arrays is None:
+                raise freed_tape_error(edge)
+        elif isinstance(edge, Entry) and edge.is_freed:
+            raise freed_tape_error(edge)
 
 
 def _reached(leaf: Leaf, g: Tensor, create_graph: bool) -> None:

@@ -37,6 +37,11 @@ class Entry:
         self.edges = edges
         self.out = out
 
+    @property
+    def is_freed(self) -> bool:
+        """True if a backward has released the arrays."""
+        return self.arrays is None
+
     def back(self, g: Any, sums: Any, useful: Any, keep: bool, step: Callable[..., None]) -> None:
         """Passes the gradient `g` through this entry; `step` does it for a plain entry."""
         step(self, g, sums, useful, keep)

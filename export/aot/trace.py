@@ -10,7 +10,8 @@ from typing import Any, NamedTuple
 
 from ...capture.graph.device_placement import without_transfers
 from ...capture.graph.graph import Graph, Node, topological
-from ...capture.sizes.symbolic_dim import ShapeEnv, SizeCondition, size_expr_of
+from ...capture.sizes.size_condition import SizeCondition
+from ...capture.sizes.symbolic_dim import ShapeEnv, size_expr_of
 from ...codegen.dynamic.prime_unification import SizeFormula
 from ...codegen.runtime.target import Target
 from ...eager.arrays.devices import host

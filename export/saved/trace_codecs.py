@@ -28,8 +28,9 @@ from ...capture.program.cfg import (
 from ...capture.program.trace_exit import TraceExit
 from ...capture.scalars.scalar_expr import ScalarConstant, ScalarExpr
 from ...capture.segments.segment import Inputs, Segment
+from ...capture.sizes.size_condition import SizeCondition
 from ...capture.sizes.size_expr import Quotient, SizeExpr, SizeSymbol
-from ...capture.sizes.symbolic_dim import Dim, SizeCondition
+from ...capture.sizes.symbolic_dim import Dim
 from ...capture.trace.dynamic_inputs import DynamicInputs
 from ...capture.trace.output_spec import TraceOutputs
 from ...capture.trace.side_effects import SideEffect

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import threading
 import weakref
+from typing import Any
 
 import numpy as np
 import pytest
@@ -125,6 +126,31 @@ def test_the_tape_is_freed_unless_retained() -> None:
     assert x.grad.item() == 12.0
     with pytest.raises(GradientError, match="freed by an earlier backward"):
         y.backward()
+
+
+@pytest.mark.parametrize("wrap", [lambda f: f, fw.compile])
+@pytest.mark.parametrize("old_first", [True, False])
+def test_a_backward_over_a_freed_tape_changes_no_gradient(wrap: Any, old_first: bool) -> None:
+    weight = fw.tensor([2.0, 3.0], requires_grad=True)
+
+    @wrap
+    def first(x: Any) -> Any:
+        y = weight * x
+        y.sum().backward()
+        return y
+
+    for _ in range(3):  # the third call is a replay
+        old = first(fw.tensor([1.0, 1.0]))
+
+    def step(x: Any) -> None:
+        new = weight * x
+        (old + new if old_first else new + old).sum().backward()
+
+    step = wrap(step)
+    for _ in range(3):
+        with pytest.raises(GradientError, match="freed by an earlier backward"):
+            step(fw.tensor([5.0, 7.0]))
+        assert weight.grad.tolist() == [3.0, 3.0]
 
 
 def test_backward_frees_what_the_tape_held() -> None:

@@ -143,6 +143,17 @@ STATEMENTS: dict[str, list[Form]] = {
                  {"i": "int", "a": "float"})],
     "rows": [Form("for {my:t} in {batch}:\n    {loop}", {"t": "vector"}),
              Form("for {my:s} in {vector}:\n    {loop}", {"s": "scalar"})],
+    "size": [Form("for {my:i} in range(x.shape[0]):\n    {set:vector} = x[{my:i}] * {float}\n"
+                  "    {loop}", {"i": "int"}),
+             Form("for {my:i} in range(len(x)):\n    {loop}", {"i": "int"}),
+             Form("for {my:i}, {my:t} in enumerate({batch}):\n    {loop}",
+                  {"i": "int", "t": "vector"}),
+             Form("for {my:t}, {my:q} in zip(x, x * {number}):\n    {loop}",
+                  {"t": "vector", "q": "vector"}),
+             Form("{my:i} = 0\nwhile {my:i} < x.shape[0]:\n    {set:vector} = {vector} + "
+                  "x[{my:i}]\n    {my:i} += 1\n    {loop}", {"i": "int"}),
+             Form("for {my:i} in range(1, x.shape[0], 2):\n    {loop}\nelse:\n    {block}",
+                  {"i": "int"})],
     "early": [Form("if {test}:\n    return {result}")],
     "inplace": [Form("{in:batch} += {vector}"), Form("{in:vector} *= {scalar}"),
                 Form("{in:vector}[{row}] = {scalar}"), Form("{in:batch}[0] = {vector}"),

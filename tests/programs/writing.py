@@ -236,7 +236,7 @@ def _numbers(rng: random.Random) -> list[float]:
 
 
 def _batch(rng: random.Random, features: tuple[str, ...]) -> str:
-    rows = rng.choice([2, 2, 1, 3, 5]) if "size" in features else 2
+    rows = rng.choice([2, 2, 1, 3, 5, 7]) if "size" in features else 2
     return f"fw.tensor({[_numbers(rng) for _ in range(rows)]})"
 
 

@@ -14,7 +14,7 @@ from ....capture.program.cfg import Exit, IfMerge, LoopHeader
 from ....capture.program.segment_planner import walk
 from ....capture.replay.path_enumeration import Explored
 from ....capture.scalars.scalar_expr import elements
-from ....capture.sizes.symbolic_dim import SizeCondition
+from ....capture.sizes.size_condition import SizeCondition
 from ....capture.trace.export_tracer import called, dotted, modules_of
 from ....capture.trace.export_tracer import walk as find_all
 from ....eager.arrays.devices import host

@@ -10,7 +10,8 @@ from ....capture.graph.graph import Node
 from ....capture.program.cfg import Exit
 from ....capture.replay.compiled_function import Compiled
 from ....capture.replay.path_enumeration import Example, Explored, explore
-from ....capture.sizes.symbolic_dim import Dim, ShapeEnv, SizeCondition
+from ....capture.sizes.size_condition import SizeCondition
+from ....capture.sizes.symbolic_dim import Dim, ShapeEnv
 from ....capture.trace.export_tracer import modules_of, walk
 from ....eager.core.tape import no_grad
 from ....eager.core.tensor import Tensor

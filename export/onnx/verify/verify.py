@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from ....capture.sizes.symbolic_dim import SizeCondition
+from ....capture.sizes.size_condition import SizeCondition
 from ....capture.trace.export_tracer import unchanged
 from ....eager.arrays.devices import host
 from ....eager.errors import ExportError, FusewireError

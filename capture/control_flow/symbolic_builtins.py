@@ -1,10 +1,11 @@
-"""Keeps `float(t)` and `int(t)` symbolic during a trace, where code only computes and compares.
+"""Traces a copy of a function in which some calls of builtins return symbolic values.
 
-`t.item()` returns a symbolic number, but `float` and `int` return exact floats and ints. A run that
-depends on such a number fits calls with the same value only. So a trace runs a copy of the
-function, in which these calls return symbolic numbers. A call is replaced if the bytecode shows
-that its result goes only into arithmetic, comparisons, and local variables. All instructions have
-the same offsets in the copy.
+`t.item()` returns a symbolic number, but `float`, `int` and `len` return exact floats and ints. A
+run that depends on such a number fits calls with the same value only. In the copy these calls
+return symbolic numbers where the bytecode shows that the result goes only into arithmetic,
+comparisons, local variables, and limits of loops. In the same way, `range`, `enumerate` and `zip`
+of a `for` iterate over dynamic sizes (see `symbolic_range`). All instructions have the same offsets
+in the copy.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ import functools
 import math
 import sys
 import types
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 from ...eager import interpreter
@@ -23,6 +24,7 @@ from ...eager.core.tensor import Tensor
 from ..heap.bytecode import instructions, is_jump
 from ..scalars.symbolic_scalar import SymbolicScalar
 from .operand_stack import depths_of, popped
+from .symbolic_range import BUILTIN_PROXIES
 
 _TESTS = ("COMPARE_OP", "POP_JUMP", "TO_BOOL", "UNARY_NOT")
 _ARITHMETIC = ("BINARY_", "INPLACE_", "UNARY_NEGATIVE", "UNARY_POSITIVE")
@@ -30,17 +32,17 @@ _NO_ARITHMETIC = ("BINARY_SUBSCR", "BINARY_SLICE")
 _STORES = ("STORE_FAST", "STORE_FAST_LOAD_FAST")
 
 
-def with_symbolic_conversions(fn: Any) -> Any:
-    """A copy of a function, or method, whose conversions are symbolic where possible; `fn` itself
-    if it has none."""
+def with_symbolic_builtins(fn: Any) -> Any:
+    """A copy of a function, or method, with symbolic builtins where possible; `fn` itself if it
+    calls none of them."""
     if type(fn) is types.MethodType:
-        function = with_symbolic_conversions(fn.__func__)
+        function = with_symbolic_builtins(fn.__func__)
         return fn if function is fn.__func__ else types.MethodType(function, fn.__self__)
-    if type(fn) is not types.FunctionType or any(
-            name in fn.__globals__ or _builtin_of(fn, name) is not getattr(builtins, name)
-            for name in CONVERSIONS):
+    if type(fn) is not types.FunctionType:
         return fn
-    changes = _symbolic_code(fn.__code__)
+    changes = _symbolic_code(fn.__code__, frozenset(
+        name for name in _REPLACEMENTS.keys() & {*fn.__code__.co_names}
+        if name not in fn.__globals__ and _builtin_of(fn, name) is getattr(builtins, name)))
     if changes is None:
         return fn
     code = fn.__code__.replace(co_code=changes.text, co_consts=changes.constants)
@@ -77,13 +79,21 @@ def symbolic_int(*args: Any, **kwargs: Any) -> Any:
     return number if type(number.value) is int else math.trunc(number)
 
 
-CONVERSIONS: dict[str, Callable[..., Any]] = {"float": symbolic_float, "int": symbolic_int}
+def symbolic_len(x: Any, /) -> Any:
+    """len(x), or a symbolic size."""
+    if isinstance(x, Tensor) and interpreter.STATE.active is not None and x.ndim:
+        return x.shape[0]
+    return len(x)
+
+
+_CONVERSIONS: dict[str, Callable[..., Any]] = {
+    "float": symbolic_float, "int": symbolic_int, "len": symbolic_len}
+_REPLACEMENTS: dict[str, Callable[..., Any]] = {**_CONVERSIONS, **BUILTIN_PROXIES}
 
 
 # ---- code
-class _ComparedCall(NamedTuple):
-    """A call of `float` or `int` whose result is only computed with and compared: the index of the
-    instruction that loads the function."""
+class _Call(NamedTuple):
+    """A call of a builtin that can be replaced: the index of the instruction that loads it."""
 
     load: int
     name: str
@@ -97,24 +107,24 @@ class _Changes(NamedTuple):
 
 
 @functools.lru_cache(maxsize=1024)
-def _symbolic_code(code: types.CodeType) -> _Changes | None:
-    """The changes with which code calls `CONVERSIONS` where results are only computed with and
-    compared; None without such calls. Equal code in two files has equal changes."""
-    calls = [call for call in _compared_calls(code) if _has_room(code, call.load)]
+def _symbolic_code(code: types.CodeType, names: frozenset[str]) -> _Changes | None:
+    """The changes with which code calls the replacements of the builtins `names` where it can; None
+    without such calls. Equal code in two files has equal changes."""
+    calls = [call for call in _replaceable_calls(code, names) if _has_room(code, call.load)]
     if not calls:
         return None
-    names = sorted({call.name for call in calls})
+    called = sorted({call.name for call in calls})
     first = len(code.co_consts)
-    if first + len(names) > 255:  # the indices need longer instructions
+    if first + len(called) > 255:  # the indices need longer instructions
         return None
     text = bytearray(code.co_code)
     for call in calls:
         step = instructions(code)[call.load]
-        load = _load_function(first + names.index(call.name))
+        load = _load_function(first + called.index(call.name))
         size = _end_of(code, call.load) - step.offset
         nops = bytes([dis.opmap["NOP"], 0]) * ((size - len(load)) // 2)
         text[step.offset:step.offset + size] = load + nops
-    functions = tuple([CONVERSIONS[name] for name in names])
+    functions = tuple([_REPLACEMENTS[name] for name in called])
     return _Changes(bytes(text), (*code.co_consts, *functions))
 
 
@@ -142,21 +152,37 @@ def _has_room(code: types.CodeType, n: int) -> bool:
 
 
 # ---- the uses of results
-@functools.lru_cache(maxsize=4096)
-def _compared_calls(code: types.CodeType) -> tuple[_ComparedCall, ...]:
-    """The calls of `float` and `int` whose results are only computed with and compared."""
-    depths = depths_of(code)
-    if depths is None or CONVERSIONS.keys().isdisjoint(code.co_names):
-        return ()
-    calls = []
+def _replaceable_calls(code: types.CodeType, names: frozenset[str]) -> list[_Call]:
+    """The calls of conversions whose results are only computed with and compared, and of iterators
+    that a `for` takes at once."""
+    return [_Call(n, name) for name in sorted(names) for n, call, slot in _calls_of(code, name)
+            if (_only_compared(code, call, slot, frozenset()) if name in _CONVERSIONS
+                else _begins_for(code, call, slot))]
+
+
+def _calls_of(code: types.CodeType, name: str) -> Iterator[tuple[int, int, int]]:
+    """The calls of a global: the indices of the instructions that load and call it, and the stack
+    slot of the function and of its result."""
+    depths = depths_of(code) or {}
     for n, step in enumerate(instructions(code)):
-        if step.opname == "LOAD_GLOBAL" and step.argval in CONVERSIONS and step.offset in depths:
+        if step.opname == "LOAD_GLOBAL" and step.argval == name and step.offset in depths:
             slot = depths[step.offset]
             call = _consumer(code, n, slot)
-            if call is not None and _calls_slot(code, call, slot) \
-                    and _only_compared(code, call, slot, frozenset()):
-                calls.append(_ComparedCall(n, step.argval))
-    return tuple(calls)
+            if call is not None and _calls_slot(code, call, slot):
+                yield n, call, slot
+
+
+def _begins_for(code: types.CodeType, n: int, slot: int) -> bool:
+    """True if the value that instruction `n` leaves in a stack slot begins a `for`."""
+    m = _consumer(code, n, slot)
+    return m is not None and instructions(code)[m].opname == "GET_ITER"
+
+
+@functools.lru_cache(maxsize=1024)
+def _loops_over_ranges(code: types.CodeType) -> frozenset[int]:
+    """The indices of the calls of `range` that begin a `for`."""
+    return frozenset(call for _, call, slot in _calls_of(code, "range")
+                     if _begins_for(code, call, slot))
 
 
 def _calls_slot(code: types.CodeType, n: int, slot: int) -> bool:
@@ -187,7 +213,7 @@ def _only_compared(code: types.CodeType, n: int, slot: int, variables: frozenset
     if m is None:
         return False
     step = instructions(code)[m]
-    if step.opname.startswith(_TESTS):
+    if step.opname.startswith(_TESTS) or m in _loops_over_ranges(code):
         return True
     if step.opname.startswith(_ARITHMETIC) and step.opname not in _NO_ARITHMETIC:
         return _only_compared(code, m, slot, variables)
