@@ -193,7 +193,7 @@ def program(seed: int) -> list[Step]:
                     operands[0] if changed else "")
         try:
             pool[step.name] = fn(*[pool[o] for o in operands])
-        except fw.ViewError:  # a write to a view of a tensor that is still in use
+        except fw.ViewError:  # a write to elements that are one element of another tensor
             continue
         steps.append(step)
     return steps

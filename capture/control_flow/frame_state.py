@@ -13,6 +13,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 from ...eager.core.tensor import Tensor
+from ...eager.core.views import root_of, text_of_path
 from ...eager.core.transform_value import TransformValue
 from ..graph.graph import param_key
 from ..heap.access_path import KnownObject
@@ -79,10 +80,11 @@ class FrameState:
                  owned: dict[int, Any], stale: Callable[[SymbolicScalar], bool],
                  names: Sequence[Collection[str] | None] = (),
                  iterators: Sequence[Any] = (), aliases: PossibleAliases | None = None,
-                 objects: Sequence[Any] = ()) -> None:
+                 objects: Sequence[Any] = (), compares_views: bool = True) -> None:
         """`names`: the live local variables of each frame; None for all. `iterators`: those on
         the stacks of the frames whose state is known. `aliases`: None if it does not matter which
-        tensors are inputs. `objects`: more objects, whose contents are compared."""
+        tensors are inputs. `objects`: more objects, whose contents are compared.
+        `compares_views`: it matters which tensors are views of which."""
         self.frames, self._aliases = frames, aliases
         self.named_tensors: dict[Name, int] = {}  # index of the tensor, by the identity's name
         self.tensors: list[Tensor] = []
@@ -101,8 +103,21 @@ class FrameState:
         parts += [self._iterator_position(name, c) for name, c in self.iterators.items()]
         parts += [(path, self._value(now)) for path, now in changes]
         parts += map(self._value, objects)
+        parts += self._relations() if compares_views else ()
         self.structure = tuple(parts)
         self.arrays = [t._data for t in self.tensors]
+
+    def _relations(self) -> Iterator[Any]:
+        """The tensors that share elements with each other, or with one from outside."""
+        families: dict[int, list[int]] = {}
+        for i, tensor in enumerate(self.tensors):
+            if tensor._view is not None:
+                families.setdefault(id(root_of(tensor)), []).append(i)
+        for root, members in families.items():
+            first = self.tensors[members[0]]
+            if len(members) > 1 or (root in self._owned and id(first) != root):
+                yield self._owned.get(root), tuple(
+                    (i, text_of_path(self.tensors[i])) for i in members)
 
     def rebound(self, other: FrameState) -> bool:
         """True if a local variable names another object: then its frame has moved on."""
@@ -262,10 +277,10 @@ class MergeState(FrameState):
         if not is_input:
             return self._value(tensor)
         self._visited.append(tensor)
-        return super()._tensor(tensor), self._relation(tensor), None
+        return super()._tensor(tensor), None
 
     def _tensor(self, tensor: Tensor) -> Any:
-        return super()._tensor(tensor), self._relation(tensor), self._owned.get(id(tensor))
+        return super()._tensor(tensor), self._owned.get(id(tensor))
 
     def _object(self, value: Any) -> Any:
         kind, path = type(value), self._owned.get(id(value))

@@ -165,6 +165,16 @@ class LoopDetector:
         if self.is_stale(number):
             self.tracer.refuse("a number computed in an earlier iteration of a loop is used")
 
+    def note_shared_write(self) -> None:
+        """Notes a write that changes a view or its base: from now on it matters which tensors are
+        views of which. A loop that was found without this knowledge is traced again."""
+        if not self.tracer.names.compares_views:
+            self.tracer.names.compares_views = True
+            if self._open_loops:
+                self.tracer.can_retry = True
+                self.tracer.refuse("a loop writes to a view; the next call is traced with this "
+                                   "knowledge")
+
     def end(self) -> None:
         """Releases the frames and values of a run that has ended."""
         self.base = None
@@ -247,7 +257,8 @@ class LoopDetector:
         iterators = [c for c in self._iterators.values() if c.frame in frames and c.is_in_loop]
         aliases = self.tracer.aliases
         return kind(frames, changes, state.paths, self.is_stale, names, iterators,
-                    aliases if aliases.in_use else None, objects)
+                    aliases if aliases.in_use else None, objects,
+                    kind is not FrameState or self.tracer.names.compares_views)
 
     # ---- iterators of `for`
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from ...eager.core.lazy import AbstractLazyArray
 from ...eager.core.tensor import Tensor
-from ...eager.core.views import bases_of
+from ...eager.core.views import base_of, bases_of
 from ...eager.errors import is_ours
 from ..scalars.symbolic_scalar import plain_value
 from .access_path import Members, Path
@@ -45,6 +45,7 @@ class HeapContents:
         self.counted: set[Path] = set()  # containers whose length was read
         self.fields: dict[Path, dict[str, Any]] = {}  # attributes of functions and containers
         self.edges: dict[Path, Any] = {}  # the tape edge of each tensor
+        self.bases: dict[Path, Any] = {}  # the tensor of which each one is a view, or None
         self.hooks: dict[Path, tuple[Any, ...]] = {}  # the gradient hooks of each tensor
         self.large: list[Path] = []
         self._lazy: list[Path] = []  # tensors with a lazy array
@@ -90,6 +91,7 @@ class HeapContents:
         array, gradient, edge = self._unchanged.get(id(value),
                                                     (value._data, value._grad, value.edge))
         self.held[path] = (array, gradient)
+        self.bases[path] = base_of(value)
         self.edges[path] = edge
         self.hooks[path] = hooks_of(edge)
         if isinstance(value._data, AbstractLazyArray):

@@ -172,8 +172,14 @@ BUILDERS: dict[str, Callable[[list[Any]], Any]] = {
 }
 
 
+def _unwrapped(recipe: Any) -> Any:
+    """The recipe of a view that has no base, or the recipe itself."""
+    return recipe.recipe if isinstance(recipe, View) and recipe.base is None else recipe
+
+
 def same_recipe(one: Any, two: Any) -> bool:
     """True if two recipes, or parts of them, reconstruct equal objects from equal values."""
+    one, two = _unwrapped(one), _unwrapped(two)
     if one is two:
         return True
     if type(one) is not type(two):

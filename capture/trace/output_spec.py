@@ -130,6 +130,7 @@ class OutputSpecBuilder:
     def resolve_views(self) -> None:
         """Sets the bases of outputs that are views: an input, or another output. If several outputs
         are views of a tensor that is none, and overlap, it becomes an output."""
+        self._check_bases()
         for _, value in self._views:
             root = root_of(value)
             if not self._outlives(root) and overlap(self._outputs_of(root)):
@@ -139,6 +140,15 @@ class OutputSpecBuilder:
             if base is not None:
                 view.base = self.recipe(base)
                 view.access, view.params = joined_access(value, base)
+
+    def _check_bases(self) -> None:
+        """Refuses the trace if it makes a tensor from outside a view of another that outlives it."""
+        state = self._tracer.state
+        for path, base in state.bases.items():
+            now = base_of(state.values[path])
+            if now is not base and now is not None and self._outlives(now):
+                self._tracer.refuse(f"{path}.data becomes a view of another tensor that outlives "
+                                    "the call")
 
     def _outlives(self, tensor: Tensor) -> bool:
         """True if a tensor that the run read or made outlives the call."""

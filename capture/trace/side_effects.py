@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 
 from ...eager.core.tape import Leaf
 from ...eager.core.tensor import Tensor
+from ...eager.core.views import bases_of
 from ..heap.access_path import Members, Path
 from ..heap.grad_hook_guards import hooks_of
 from ..heap.mutations import (
@@ -73,7 +74,15 @@ def find_effects(tracer: Tracer, outputs: OutputSpecBuilder) -> list[SideEffect]
     for path, was, is_now in list(state.changed_fields()):
         tracer.changed_paths.append(path)
         effects.extend(_attribute_effects(tracer, path, was, is_now, outputs))
-    return effects + list(_gradient_resets(tracer))
+    return _without_views(tracer, effects) + list(_gradient_resets(tracer))
+
+
+def _without_views(tracer: Tracer, effects: list[SideEffect]) -> list[SideEffect]:
+    """The effects without new arrays of views whose base gets a new array: it changes its views."""
+    values = tracer.state.values
+    changed = {id(values[e.target]) for e in effects if isinstance(e.assign, SetArray)}
+    return [e for e in effects if not isinstance(e.assign, SetArray) or changed.isdisjoint(
+        map(id, bases_of(values[e.target])))]
 
 
 def _gradient_resets(tracer: Tracer) -> Iterator[SideEffect]:

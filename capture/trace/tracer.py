@@ -186,6 +186,7 @@ class Tracer(PathMerging, LoopQuestions):
         self.state.before_change(tensor)
         if tensor._view is not None:
             self.state.note_bases(tensor)
+            self.loops.note_shared_write()
         self.aliases.note_change(tensor)
         self.changed_tensors[id(tensor)] = tensor
         if self.lazy is not None:

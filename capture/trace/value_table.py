@@ -28,6 +28,7 @@ class ValueTable:
         self.data_dependent: dict[Node, None] = {}  # nodes with a data-dependent size
         self.iteration_vjps: dict[Any, Any] = {}  # by back edge and slots
         self.symbolic_scalars = True  # False where code looks at types
+        self.compares_views = False  # states of loops include which tensors are views of which
         self.rolls_sizes = True  # loops over dynamic sizes are traced as loops
         self.rolls_gradients = True  # loops may carry tensors that require gradients
         self.carried: dict[Any, set[Any]] = {}  # carried values by location of the loop

@@ -12,7 +12,7 @@ from ..arguments import check_at_least, check_number, check_whole
 from ..arrays.dtypes import float16, float32, int32
 from ..core.in_place import replace
 from ..core.tape import no_grad
-from ..core.tensor import Tensor
+from ..core.tensor import Tensor, value_of
 from ..errors import ArgumentError, DTypeError, GradientError, StateError
 from ..ops.create import full
 from ..ops.elementwise.pointwise import (
@@ -257,10 +257,10 @@ def _step_unless(nonfinite: Tensor, optimizer: Any, args: Any, kwargs: Any) -> A
     tensors = [p for group in optimizer.param_groups for p in group["params"]]
     tensors += [t for state in optimizer.state.values() for t in state.values()
                 if isinstance(t, Tensor)]
-    before = [t.detach() for t in tensors]
+    before = [value_of(t) for t in tensors]
     result = optimizer.step(*args, **kwargs)
     with no_grad():
         for t, old in zip(tensors, before, strict=True):
             if t._data is not old._data:
-                replace(t, where(nonfinite, old, t.detach()))
+                replace(t, where(nonfinite, old, value_of(t)))
     return result

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import sys
 from typing import Any
+from weakref import ref
 
 import numpy as np
 
 from .. import interpreter
 from ..arrays.memory import is_whole
-from ..errors import GradientError, ViewError
+from ..errors import DTypeError, GradientError, ViewError
 from .tape import MODE, Leaf, with_tape
-from .tensor import Tensor
-from .views import ViewNode, base_of, bases_of, family_of, views_of
+from .tensor import DETACH, Tensor
+from .views import ViewNode, base_of, bases_of, family_of, view_of, views_of
 
 
 def replace(tensor: Tensor, new: Tensor) -> Tensor:
@@ -40,6 +41,33 @@ def set_array(tensor: Tensor, array: Any) -> None:
         tensor._data = array
     else:
         with_tape(False, replace, tensor, Tensor(array))
+
+
+def set_data(tensor: Tensor, value: Tensor) -> None:
+    """Makes a tensor a view of `value` off the tape, whose shape it gets. Its former base and views
+    do not change."""
+    if not isinstance(value, Tensor) or value.dtype != tensor.dtype:
+        raise DTypeError(f"x.data = value takes a tensor of {tensor.dtype.name}, got "
+                         f"{value.dtype.name if isinstance(value, Tensor) else value!r:.80}",
+                         f"cast it: value.astype(fw.{tensor.dtype.name})")
+    if value is tensor:
+        return
+    _announce(tensor)
+    _leave_family(tensor)
+    tensor._data = value._data
+    view_of(value, tensor, DETACH)
+
+
+def _leave_family(tensor: Tensor) -> None:
+    """Puts another tensor in the place of a tensor among its base and views."""
+    node = tensor._view
+    if node is not None:
+        other = Tensor(tensor._data, tensor.edge)
+        other._view, tensor._view = node, None
+        for view in views_of(other):
+            view._view.base = other
+        if node.base is not None:
+            node.base._view.views.append(ref(other))
 
 
 def set_edge(tensor: Tensor, edge: Any) -> None:

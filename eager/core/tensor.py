@@ -299,6 +299,11 @@ class Tensor(TensorMethods):
         return format(self.item(), spec) if spec else repr(self)
 
 
+def value_of(x: Tensor) -> Tensor:
+    """A new tensor with the values that `x` has now, off the tape. Later writes to `x` leave it."""
+    return _detached(x)
+
+
 def _detached(x: Tensor, params: Any = None) -> Tensor:
     data = x._data
     return Tensor(data.detached() if isinstance(data, TransformValue) else data)

@@ -143,12 +143,12 @@ def relations(tensors: Sequence[Any]) -> str:
     for i, tensor in enumerate(tensors):
         if tensor._view is not None:
             roots.setdefault(id(root_of(tensor)), []).append(i)
-    related = [[(i, _text_of_path(tensors[i])) for i in members]
+    related = [[(i, text_of_path(tensors[i])) for i in members]
                for members in roots.values() if len(members) > 1]
     return repr(related) if related else ""
 
 
-def _text_of_path(x: Any) -> tuple[tuple[str, str], ...]:
+def text_of_path(x: Any) -> tuple[tuple[str, str], ...]:
     """`path_to` with parameters as text. Symbolic parameters are equal to themselves only."""
     return tuple((name, _text_of(params)) for name, params in path_to(x))
 
@@ -204,11 +204,13 @@ def overlap(views: list[Any]) -> bool:
     root = root_of(views[0])
     dummy = type(root)(np.empty(root._data.shape, bool))
     arrays = [_read_chain(dummy, path_to(view))._data for view in views]
-    return any(_overlap(a, b) for i, a in enumerate(arrays) for b in arrays[:i])
+    return any(_share_memory(dummy._data, a, b) for i, a in enumerate(arrays) for b in arrays[:i])
 
 
-def _overlap(a: Any, b: Any) -> bool:
+def _share_memory(whole: Any, a: Any, b: Any) -> bool:
+    """True if two parts of an array may have memory in common; also for parts that were copied."""
     try:
-        return np.shares_memory(a, b, max_work=10_000)
+        return a.base is not whole or b.base is not whole or \
+            np.shares_memory(a, b, max_work=10_000)
     except np.exceptions.TooHardError:
         return True

@@ -52,8 +52,6 @@ HABITS = (
           "x.size is the number of elements: use x.shape, and x.shape[i] for one axis"),
     Habit("'tuple' object is not callable", r"\.shape\(", "x.shape is a tuple: x.shape[i]"),
     Habit("'str' object is not callable", r"\.device\(", 'x.device is a name: "cpu"'),
-    Habit("attribute 'data' is read-only", r"\bdata\b",
-          "a tensor takes other values by x.copy_(y), a parameter inside `with fw.no_grad():`"),
     Habit("'tuple' object has no attribute 'numel'", r"\.shape\b", "use x.size"),
     Habit("'str' object has no attribute 'type'", r"device", 'x.device is a name: "cpu"'),
     Habit(r"values to unpack", r"\.(max|min|sort|median|mode)\(",

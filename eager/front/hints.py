@@ -71,7 +71,6 @@ METHODS = {
     "clone": "fw.asarray(x, copy=True)", "conjugate": "x.conj",
     "contiguous": "x  # every tensor is contiguous to those who read it",
     "copy": "fw.asarray(x, copy=True)",
-    "data": "x.detach()  # and to change a parameter, x.copy_(y) under fw.no_grad()",
     "dim": "x.ndim", "div": "x / y",
     "div_": "x.truediv_(2)", "divide": "x / y", "dot": "x.matmul", "double": "x.astype(fw.float64)",
     "element_size": "x.dtype.itemsize", "eq": "x == y", "equal": "fw.all(x == y)",

@@ -9,7 +9,7 @@ from typing import Any
 from ..arguments import check_choice
 from ..core.in_place import replace
 from ..core.tape import enable_grad, no_grad
-from ..core.tensor import Tensor, tensor
+from ..core.tensor import Tensor, tensor, value_of
 from ..errors import ArgumentError
 from ..nn.base.state import as_tensor
 from ..ops.create import zeros_like
@@ -108,7 +108,7 @@ class LBFGS(Optimizer):
     def _snapshot(self) -> tuple[list[Tensor], State]:
         """The values of the parameters and the state, which a step changes."""
         state = self.state[self._all[0]]
-        return [p.detach() for p in self._all], {
+        return [value_of(p) for p in self._all], {
             name: list(x) if isinstance(x, list) else x for name, x in state.items()}
 
     def _restore(self, before: tuple[list[Tensor], State]) -> None:
@@ -151,7 +151,7 @@ class LBFGS(Optimizer):
             if left:
                 return Point(t, float(closure()), self._gradient(), 0.0), 1
             return now._replace(t=t), 0  # the last step needs no gradient after it
-        x = [p.detach() for p in self._all]
+        x = [value_of(p) for p in self._all]
 
         def evaluate(t: float) -> Point:
             self._move(t, d)

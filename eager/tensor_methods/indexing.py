@@ -13,7 +13,7 @@ from ..arrays.memory import is_whole
 from ..arrays.shapes import broadcast, is_one, product, same, slice_of_size
 from ..core.dispatch import apply, new
 from ..core.in_place import replace, shares_memory
-from ..core.tensor import Tensor, tensor
+from ..core.tensor import Tensor, tensor, value_of
 from ..core.transform_value import TransformValue
 from ..core.views import base_of, define_access, view_of
 from ..errors import IndexingError
@@ -66,8 +66,24 @@ def getitem(x: Tensor, index: Any) -> Tensor:
             return view_of(x, out, INDEX, index)  # type: ignore[no-any-return]
     items = _expanded(x, index)
     if any(map(_is_array, items)):
-        return _getitem_arrays(x, items)
+        out = _getitem_arrays(x, items)
+        out._view = None
+        return out if any(map(_copies, items)) else view_of(x, out, INDEX, _frozen(index))
     return view_of(x, _basic_part(x, _basic(x, items)), INDEX, index)
+
+
+def _copies(item: Any) -> bool:
+    """True if an item of an index makes the result a copy. A 0-d tensor stands for an integer."""
+    return _is_array(item) and (item.ndim > 0 or item.dtype.kind == "b")
+
+
+def _frozen(index: Any) -> Any:
+    """An index whose 0-d tensors keep the values of now: as ints, if nobody records them."""
+    if isinstance(index, tuple):
+        return tuple(map(_frozen, index))
+    if not isinstance(index, Tensor):
+        return index
+    return value_of(index) if interpreter.in_use else int(index._data)
 
 
 def _basic_part(x: Tensor, slices: _Slices) -> Tensor:
@@ -88,7 +104,10 @@ def _write_index(x: Tensor, value: Tensor, index: Any) -> Tensor:
         array = x._data.copy()
         array[index] = value._data
         return Tensor(array)
-    slices = _basic(x, _expanded(x, index))
+    items = _expanded(x, index)
+    if any(map(_is_array, items)):
+        return _with_elements(x, items, value)
+    slices = _basic(x, items)
     return put_slice(x, reshape_unmarked(value, slices.size), slices.start, slices.step)
 
 

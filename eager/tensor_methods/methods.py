@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 from .. import interpreter
 from ..autograd import engine, hooks
 from ..core.dispatch import with_data
-from ..core.in_place import replace
+from ..core.in_place import replace, set_data
 from ..core.tensor import Tensor, tensor
 from ..core.views import define_access, view_of
 from ..errors import ShapeError
@@ -79,6 +79,11 @@ def _conj_transposed(x: Tensor, params: Any = None) -> Tensor:
 ADJOINT = define_access("mH", _conj_transposed, lambda x, value, _: _conj_transposed(value))
 
 
+def _data_of(self: Tensor) -> Tensor:
+    """A view of this tensor that is not on the tape. `x.data = y` makes x a view of y."""
+    return self.detach()
+
+
 def _spread(fn: Callable[..., Tensor]) -> Callable[..., Tensor]:
     """A method that takes its sequence as one argument or spread out: x.reshape(2, 3)."""
     def method(self: Tensor, *args: Any) -> Tensor:
@@ -90,6 +95,8 @@ def _spread(fn: Callable[..., Tensor]) -> Callable[..., Tensor]:
 
 class TensorMethods:
     """The operators, methods and protocols that `Tensor` takes from other modules."""
+
+    data = property(_data_of, set_data)
 
     # ---- operators
     __add__: ClassVar[Binary] = operator(pointwise.add)

@@ -19,7 +19,7 @@ from ...codegen.cache.json_codec import Decoder
 from ...eager import interpreter
 from ...eager.arrays import devices
 from ...eager.core.tape import is_grad_enabled
-from ...eager.core.tensor import Tensor
+from ...eager.core.tensor import Tensor, value_of
 from ...eager.errors import ArgumentError, CaptureError, FusewireError, ImportModelError, StateError
 from ...eager.nn.base.results import tensors_in
 from ...eager.ops.random.generator import default_generator
@@ -204,7 +204,7 @@ class LoadedFunction:
 
     def state_dict(self) -> dict[str, Tensor]:
         """The tensors of the current state by name, without gradients."""
-        return {name: tensor.detach() for name, tensor in self._tensors.items()}
+        return {name: value_of(tensor) for name, tensor in self._tensors.items()}
 
     def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
         """Replaces the values of all tensors of the state.

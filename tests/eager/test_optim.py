@@ -354,7 +354,7 @@ def test_copies_go_on_with_the_same_bits(case, way):
                                      **settings)
     steps(optimizer, params, grads[:7])
     if way == "state_dict":
-        copies = [p.detach().requires_grad_() for p in params]
+        copies = [fw.tensor(p).requires_grad_() for p in params]
         other = getattr(optim, name)([{"params": copies[:2]}, {"params": copies[2:]}])
         other.load_state_dict(optimizer.state_dict())
     elif way == "pickle":
@@ -383,12 +383,12 @@ def many(*shapes, dtype=np.float32):
 def test_what_somebody_holds_of_a_parameter_stays_as_it_was():
     params = many((3, 4), (5,), ())
     optimizer = optim.AdamW(params, lr=0.1)
-    held = [[(p.detach(), p.detach().numpy(), p._data, p.tolist()) for p in params]]
+    held = [[(fw.tensor(p), p.detach().numpy(), p._data, p.tolist()) for p in params]]
     for _ in range(3):
         for p in params:
             p.grad = fw.ones(*p.shape)
         optimizer.step()
-        held.append([(p.detach(), p.detach().numpy(), p._data, p.tolist()) for p in params])
+        held.append([(fw.tensor(p), p.detach().numpy(), p._data, p.tolist()) for p in params])
     saved = optimizer.state_dict()["state"][0]["exp_avg"]
     mean = saved.tolist()
     with no_grad():
@@ -433,7 +433,7 @@ def test_dtypes_and_sizes_in_one_group():
               nn.Parameter(fw.ones(2, dtype=fw.bfloat16)),
               nn.Parameter(fw.ones(2, dtype=fw.complex64))]
     optimizer = optim.Adam(params, lr=0.5, eps=0.0)
-    before = [p.detach() for p in params]
+    before = [fw.tensor(p) for p in params]
     for p in params:
         p.grad = fw.full(p.shape, 2 - 3j if p.dtype == fw.complex64 else 2.0, dtype=p.dtype)
     optimizer.step()

@@ -12,7 +12,7 @@ import numpy as np
 from ...autograd.hooks import RemovableHandle
 from ...core.in_place import replace
 from ...core.tape import no_grad
-from ...core.tensor import Tensor, tensor
+from ...core.tensor import Tensor, tensor, value_of
 from ...errors import DTypeError, FusewireError, StateError
 from ...tensor_methods.dlpack import from_dlpack
 from ...tensor_methods.methods import update
@@ -269,7 +269,7 @@ class SavedValues:
     def __init__(self, model: Any) -> None:
         self._tables = [(table, dict(table)) for module in model.modules()
                         for table in (module._parameters, module._buffers)]
-        self._values = [(x, x.detach()) for _, held in self._tables for x in held.values()
+        self._values = [(x, value_of(x)) for _, held in self._tables for x in held.values()
                         if x is not None and not is_lazy(x)]
 
     def restore(self) -> None:

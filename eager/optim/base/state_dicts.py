@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from ... import interpreter
 from ...autograd.hooks import RemovableHandle
 from ...core.tape import no_grad
-from ...core.tensor import Tensor
+from ...core.tensor import Tensor, value_of
 from ...errors import DTypeError, StateError
 from ...nn.base.state import as_tensor, listed
 from ...tensor_methods.methods import update
@@ -247,7 +247,7 @@ def _snapshot(value: Any) -> Any:
     """A copy of `value` that later steps leave alone: tensors change, and lists of them grow."""
     if isinstance(value, (list, tuple)):
         return type(value)(_snapshot(v) for v in value)
-    return value.detach() if isinstance(value, Tensor) else value
+    return value_of(value) if isinstance(value, Tensor) else value
 
 
 def _check(owner: str, problems: list[str]) -> None:
