@@ -155,6 +155,15 @@ def set_casting(value: Any) -> Any:
     return before
 
 
+def outside(fn: Callable[..., Any], /, *args: Any) -> Any:
+    """fn(*args) without the active interpreter."""
+    before, STATE.active = STATE.active, None
+    try:
+        return fn(*args)
+    finally:
+        STATE.active = before
+
+
 def can_read_values() -> bool:
     """True if code may read values, for example to raise an error about them."""
     return STATE.active is None or STATE.active.can_read_values

@@ -13,8 +13,8 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 from ...eager.core.tensor import Tensor
-from ...eager.core.views import root_of, text_of_path
 from ...eager.core.transform_value import TransformValue
+from ...eager.core.views import root_of, text_of_path
 from ..graph.graph import param_key
 from ..heap.access_path import KnownObject
 from ..heap.code_tracker import followed

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 
 from ...eager.core.tape import Leaf
 from ...eager.core.tensor import Tensor
+from ...eager.core.views import is_shared
 from ..heap.access_path import Path
 from ..heap.bytecode import instructions
 from ..scalars.symbolic_scalar import SymbolicScalar
@@ -91,7 +92,7 @@ class PossibleAliases:
         state = self.tracer.state
         path = state.paths.get(id(tensor))
         return path is not None and type(tensor) is Tensor and tensor.edge is None \
-            and tensor._grad is None and tensor._view is None \
+            and tensor._grad is None and not is_shared(tensor) \
             and state.held[path][0] is tensor._data
 
     def _number(self, path: Path) -> int:

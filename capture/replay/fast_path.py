@@ -16,6 +16,7 @@ from typing import Any, NamedTuple, Protocol
 from ...eager import interpreter
 from ...eager.core.tape import MODE
 from ...eager.core.tensor import Tensor
+from ...eager.core.views import is_shared
 from ...eager.uninterrupted import Uninterrupted
 from ..guards.guards import Guard, PathCodegen, guard_expression
 from ..heap.access_path import Path
@@ -272,7 +273,7 @@ class _Writer:
         targets = {e.target for trace_exit in self.exits for e in trace_exit.effects
                    if isinstance(e.assign, SetArray)}
         for name in sorted(self.source.read(target) for target in targets):
-            yield f"    if getattr({name}, '_view', None) is not None: return NOT_TRACED"
+            yield f"    if {name}._view is not None and IS_SHARED({name}): return NOT_TRACED"
 
     def _tree_lines(self, tensors: dict[Path, int]) -> Iterator[str]:
         """Lines that run the tree: one native call, or one call per segment."""
@@ -358,7 +359,8 @@ class _Writer:
     def _constants(self, collect: Callable[..., Any]) -> dict[str, Any]:
         return {"COLLECT": collect, "INTERPRETER": interpreter, "MODE": MODE, "GRAD": MODE.enabled,
                 "READER": PathReader, "HELD": self.at.held, "OWNED": self.elision.owned,
-                "NEW": object.__new__, "TENSOR": Tensor, "SECTION": Uninterrupted}
+                "NEW": object.__new__, "TENSOR": Tensor, "IS_SHARED": is_shared,
+                "SECTION": Uninterrupted}
 
 
 def _indented(lines: Iterable[str]) -> list[str]:

@@ -142,7 +142,7 @@ class OutputSpecBuilder:
                 view.access, view.params = joined_access(value, base)
 
     def _check_bases(self) -> None:
-        """Refuses the trace if it makes a tensor from outside a view of another that outlives it."""
+        """Refuses the trace if it makes an outside tensor a view of another that outlives it."""
         state = self._tracer.state
         for path, base in state.bases.items():
             now = base_of(state.values[path])

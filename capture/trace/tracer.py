@@ -17,6 +17,7 @@ from ...eager.arrays.shapes import TensorType
 from ...eager.core.dispatch import evaluate
 from ...eager.core.op import Op
 from ...eager.core.tensor import Tensor
+from ...eager.core.views import is_shared
 from ...eager.errors import DTypeError, FusewireError, GraphError, ShapeError
 from ...eager.ops.data_dependent import run
 from ...eager.ops.declare import dtype_of_operands
@@ -184,7 +185,7 @@ class Tracer(PathMerging, LoopQuestions):
     def changed(self, tensor: Tensor) -> None:
         self._observe(tensor)
         self.state.before_change(tensor)
-        if tensor._view is not None:
+        if is_shared(tensor):
             self.state.note_bases(tensor)
             self.loops.note_shared_write()
         self.aliases.note_change(tensor)

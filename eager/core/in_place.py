@@ -11,9 +11,20 @@ import numpy as np
 from .. import interpreter
 from ..arrays.memory import is_whole
 from ..errors import DTypeError, GradientError, ViewError
+from .dispatch import apply
+from .op import OPS
 from .tape import MODE, Leaf, with_tape
 from .tensor import DETACH, Tensor
-from .views import ViewNode, base_of, bases_of, family_of, view_of, views_of
+from .views import (
+    base_of,
+    bases_of,
+    family_of,
+    is_shared,
+    path_to,
+    read_chain,
+    view_of,
+    views_of,
+)
 
 
 def replace(tensor: Tensor, new: Tensor) -> Tensor:
@@ -24,20 +35,43 @@ def replace(tensor: Tensor, new: Tensor) -> Tensor:
     ViewError for a view whose elements are not distinct elements of its base. The caller checks
     shape and dtype.
     """
-    node = tensor._view
+    if tensor._view is not None and is_shared(tensor):
+        return _replace_shared(tensor, new)
+    if isinstance(tensor.edge, Leaf):
+        if MODE.enabled:
+            raise _leaf_error("a leaf")
+    elif MODE.enabled:
+        tensor.edge = new.edge
+    if interpreter.STATE.active is not None:
+        interpreter.STATE.active.changed(tensor)
+    tensor._data = new._data
+    return tensor
+
+
+def _replace_shared(tensor: Tensor, new: Tensor) -> Tensor:
+    """`replace` for a tensor with a base or views."""
     if MODE.enabled:
         _check_leaf(tensor)
-    if node is None:
-        _announce(tensor)
-        _assign(tensor, new)
-    elif not _written_in_memory(tensor, new):
+    if new._data.size and not _written_in_memory(tensor, new):
         _replace_family(tensor, new)
     return tensor
 
 
+def in_layout_of(tensor: Tensor, new: Tensor) -> Tensor:
+    """`new`, or a copy of it whose elements lie in memory in the order of those of `tensor`: the
+    layout decides which reshapes are views."""
+    before, array = tensor._data, new._data
+    if type(before) is not np.ndarray or type(array) is not np.ndarray or interpreter.in_use \
+            or before.strides == array.strides or before.ndim < 2:
+        return new
+    copy = np.empty_like(before)
+    copy[...] = array
+    return Tensor(copy, new.edge)
+
+
 def set_array(tensor: Tensor, array: Any) -> None:
     """Gives a tensor another array of its shape and dtype, without the tape."""
-    if tensor._view is None:
+    if not is_shared(tensor):
         tensor._data = array
     else:
         with_tape(False, replace, tensor, Tensor(array))
@@ -65,7 +99,7 @@ def _leave_family(tensor: Tensor) -> None:
         other = Tensor(tensor._data, tensor.edge)
         other._view, tensor._view = node, None
         for view in views_of(other):
-            view._view.base = other
+            view._view = view._view._replace(base=other)
         if node.base is not None:
             node.base._view.views.append(ref(other))
 
@@ -82,16 +116,18 @@ def set_edge(tensor: Tensor, edge: Any) -> None:
 def _check_leaf(tensor: Tensor) -> None:
     """Raises GradientError for a leaf that requires a gradient, and for a view of one."""
     if isinstance(tensor.edge, Leaf):
-        raise GradientError(
-            "a leaf that requires a gradient cannot be changed in place while the tape is on",
-            "put the update under fw.no_grad()")
+        raise _leaf_error("a leaf")
     node = tensor._view
     while node is not None and node.base is not None and node.access.is_on_tape:
         if isinstance(node.base.edge, Leaf):
-            raise GradientError(
-                "a view of a leaf that requires a gradient cannot be changed in place while the "
-                "tape is on", "put the update under fw.no_grad()")
+            raise _leaf_error("a view of a leaf")
         node = node.base._view
+
+
+def _leaf_error(kind: str) -> GradientError:
+    return GradientError(
+        f"{kind} that requires a gradient cannot be changed in place while the tape is on",
+        "put the update under fw.no_grad()")
 
 
 def _assign(tensor: Tensor, new: Tensor, is_on_tape: bool = True) -> None:
@@ -123,14 +159,18 @@ _Change = tuple[Tensor, Tensor, bool]  # (tensor, new value, if its edge changes
 def _changes_of_bases(tensor: Tensor, new: Tensor) -> list[_Change]:
     """The changes of a tensor and of the bases that it is a view of."""
     changes: list[_Change] = [(tensor, new, True)]
-    is_on_tape = True
+    target, value, is_on_tape = tensor, new, True
     node = tensor._view
     while node is not None and node.base is not None:
         is_on_tape = is_on_tape and node.access.is_on_tape
-        if node.access.write is None:
-            raise overlapping(tensor, node)
-        new = with_tape(MODE.enabled and is_on_tape, node.access.write, node.base, new,
-                        node.params)
+        write = node.access.write
+        if write is None:
+            changes.clear()  # other elements of these views change as well: they are read again
+            steps = path_to(target, node.base)
+            new = with_tape(MODE.enabled and is_on_tape, _write_elements, node.base, target, steps,
+                            value)
+        else:
+            new = with_tape(MODE.enabled and is_on_tape, write, node.base, new, node.params)
         tensor = node.base
         changes.append((tensor, new, is_on_tape))
         node = tensor._view
@@ -156,11 +196,24 @@ def _changes_of_views(changes: list[_Change]) -> list[_Change]:
     return more
 
 
-def overlapping(tensor: Tensor, node: ViewNode) -> ViewError:
-    return ViewError(
-        f"a tensor of shape {tensor.shape} cannot be changed in place: several of its elements are "
-        f"one element of the tensor of shape {node.base.shape} that it is a view of "
-        f"({node.access.name})", "copy it first: y = fw.asarray(y, copy=True)")
+def _write_elements(base: Tensor, view: Tensor, steps: Any, value: Tensor) -> Tensor:
+    """`base` with the elements of a view replaced, by their positions: for a view of a view in
+    which elements repeat. ViewError if they repeat in the view itself."""
+    positions = _positions(base, steps)
+    if np.unique(positions).size < positions.size:
+        raise ViewError(
+            f"a tensor of shape {view.shape} cannot be changed in place: several of its elements "
+            f"are one element of the tensor of shape {base.shape} that it is a view of "
+            f"({steps[0][0]})", "copy it first: y = fw.asarray(y, copy=True)")
+    flat, new = (apply(OPS["reshape"], (x,), {"shape": (-1,)}) for x in (base, value))
+    out = apply(OPS["index_put"], (flat, new, interpreter.note_constant(Tensor(positions))))
+    return apply(OPS["reshape"], (out,), {"shape": base.shape})
+
+
+def _positions(base: Tensor, steps: Any) -> Any:
+    """The position in `base`, in row-major order, of each element of a view."""
+    numbers = Tensor(np.arange(base._data.size).reshape(base._data.shape))
+    return interpreter.outside(read_chain, numbers, steps)._data.reshape(-1)
 
 
 # ---- in memory

@@ -14,6 +14,8 @@ from weakref import ref
 
 import numpy as np
 
+from .. import interpreter
+
 T = TypeVar("T")
 _MIN_LIMIT = 16  # views that a tensor may have before those that are gone are removed
 _LOCK = threading.Lock()
@@ -32,6 +34,7 @@ class Access(NamedTuple):
 
 
 ACCESSES: dict[str, Access] = {}
+_NONE = Access("none", lambda base, params: base, None)  # of a tensor that is no view
 
 
 def define_access(name: str, read: Callable[[Any, Any], Any],
@@ -41,54 +44,70 @@ def define_access(name: str, read: Callable[[Any, Any], Any],
     return access
 
 
-class ViewNode:
-    """The views of a tensor, and the base of which it is a view itself."""
+class Views(list[Any]):
+    """Weak references to views of a tensor. Those that are gone are removed beyond `limit`."""
 
-    __slots__ = ("access", "base", "limit", "params", "views")
+    __slots__ = ("limit",)
 
-    base: Any  # a tensor, or None for one that is no view
+    def __init__(self) -> None:
+        super().__init__()
+        self.limit = _MIN_LIMIT
+
+    def remove_dead(self) -> None:
+        """Removes the views that are gone."""
+        with _LOCK:  # another thread may append meanwhile
+            count = len(self)
+            self[:count] = [r for r in self[:count] if r() is not None]
+            self.limit = max(_MIN_LIMIT, 2 * len(self))
+
+
+class ViewNode(NamedTuple):
+    """The base of which a tensor is a view, and its own views; either may be None."""
+
+    base: Any
     access: Access
     params: Any
-    views: list[Any] | None  # weak references to tensors
-    limit: int
+    views: Views | None
 
 
-_new: Any = object.__new__
+_make: Any = tuple.__new__  # faster than the constructor of a named tuple
 
 
 def view_of(x: Any, out: T, access: Access, params: Any = None) -> T:
     """`out`, a new tensor, marked as a view of `x`: it is access.read(x, params)."""
-    own = x._view
-    if own is None or own.views is None:
-        own = _with_views(x)
-    own.views.append(ref(out))
-    if len(own.views) > own.limit:
-        _remove_dead(own)
-    node = _new(ViewNode)
-    node.base, node.access, node.params, node.views = x, access, params, None
-    out._view = node  # type: ignore[attr-defined]
+    node = x._view
+    views = None if node is None else node.views
+    if views is None:
+        views = _with_views(x)
+    views.append(ref(out))
+    if len(views) > views.limit:
+        views.remove_dead()
+    out._view = _make(ViewNode, (x, access, params, None))  # type: ignore[attr-defined]
     return out
 
 
-def _with_views(x: Any) -> ViewNode:
-    """The node of a tensor, with a list of views."""
+def _with_views(x: Any) -> Views:
+    """The views of a tensor, to which one can be added."""
     with _LOCK:
-        node: ViewNode | None = x._view
-        if node is None:
-            node = _new(ViewNode)
-            node.base = node.views = None
+        node = x._view or ViewNode(None, _NONE, None, None)
         if node.views is None:
-            node.views, node.limit = [], _MIN_LIMIT
-        x._view = node
-    return node
+            node = x._view = node._replace(views=Views())
+        return node.views
 
 
-def _remove_dead(node: ViewNode) -> None:
-    with _LOCK:  # another thread may append meanwhile
-        assert node.views is not None
-        count = len(node.views)
-        node.views[:count] = [r for r in node.views[:count] if r() is not None]
-        node.limit = max(_MIN_LIMIT, 2 * len(node.views))
+def is_shared(x: Any) -> bool:
+    """True if `x` is a view, or has a view that is alive."""
+    node = x._view
+    if node is None:
+        return False
+    if node.base is not None:
+        return True
+    for reference in node.views or ():
+        if reference() is not None:
+            return True
+    if node.views:
+        node.views.remove_dead()
+    return False
 
 
 def base_of(x: Any) -> Any:
@@ -128,10 +147,20 @@ def bases_of(x: Any) -> Iterator[Any]:
         yield x
 
 
-def path_to(x: Any) -> tuple[tuple[str, Any], ...]:
-    """The accesses that lead from the root to `x`, by name, with their parameters."""
+def repeats_elements(x: Any) -> bool:
+    """True if several elements of a view may be one element of its root."""
+    node = x._view
+    while node is not None and node.base is not None:
+        if node.access.write is None:
+            return True
+        node = node.base._view
+    return False
+
+
+def path_to(x: Any, base: Any = None) -> tuple[tuple[str, Any], ...]:
+    """The accesses that lead to `x` from a base, by name, with their parameters. None: the root."""
     path = []
-    while x._view is not None and x._view.base is not None:
+    while x is not base and x._view is not None and x._view.base is not None:
         path.append((x._view.access.name, x._view.params))
         x = x._view.base
     return tuple(reversed(path))
@@ -179,7 +208,7 @@ def joined_access(x: Any, base: Any) -> tuple[str, Any]:
     return chain.name, tuple((node.access.name, node.params) for node in nodes)
 
 
-def _read_chain(base: Any, steps: Any) -> Any:
+def read_chain(base: Any, steps: Any) -> Any:
     for name, params in steps:
         base = ACCESSES[name].read(base, params)
     return base
@@ -194,16 +223,34 @@ def _write_chain(base: Any, value: Any, steps: Any) -> Any:
     return access.write(base, value, params)
 
 
-_CHAIN = define_access("chain", _read_chain, _write_chain)
-_DETACHED_CHAIN = define_access("detached chain", _read_chain, _write_chain, is_on_tape=False)
-_OVERLAPPING_CHAIN = define_access("overlapping chain", _read_chain, None)
+_CHAIN = define_access("chain", read_chain, _write_chain)
+_DETACHED_CHAIN = define_access("detached chain", read_chain, _write_chain, is_on_tape=False)
+_OVERLAPPING_CHAIN = define_access("overlapping chain", read_chain, None)
+
+
+def layout(x: Any) -> Any:
+    """An array without meaning whose elements lie in memory as those of `x` do in its root."""
+    root = root_of(x)
+    array = np.empty_like(root._data, bool) if type(root._data) is np.ndarray else \
+        np.empty(root._data.shape, bool)
+    steps = [(name, _plain(params)) for name, params in path_to(x)]
+    return interpreter.outside(read_chain, type(root)(array), steps)._data
+
+
+def _plain(params: Any) -> Any:
+    """Parameters with numbers in place of symbols."""
+    if isinstance(params, tuple):
+        return tuple(map(_plain, params))
+    if isinstance(params, slice):
+        return slice(*map(_plain, (params.start, params.stop, params.step)))
+    return getattr(params, "value", params)
 
 
 def overlap(views: list[Any]) -> bool:
     """True if two views of one tensor may have an element in common."""
     root = root_of(views[0])
     dummy = type(root)(np.empty(root._data.shape, bool))
-    arrays = [_read_chain(dummy, path_to(view))._data for view in views]
+    arrays = [interpreter.outside(read_chain, dummy, path_to(view))._data for view in views]
     return any(_share_memory(dummy._data, a, b) for i, a in enumerate(arrays) for b in arrays[:i])
 
 

@@ -15,7 +15,7 @@ from ..core.dispatch import apply, new
 from ..core.in_place import replace, shares_memory
 from ..core.tensor import Tensor, tensor, value_of
 from ..core.transform_value import TransformValue
-from ..core.views import base_of, define_access, view_of
+from ..core.views import base_of, define_access, is_shared, repeats_elements, view_of
 from ..errors import IndexingError
 from ..ops.create import iota
 from ..ops.data_dependent import where_true
@@ -30,7 +30,6 @@ from ..ops.shape.view import (
     permute_dims,
     reshape,
     reshape_unmarked,
-    slice_axes,
     slice_unmarked,
     take_op,
 )
@@ -131,8 +130,7 @@ def setitem(x: Tensor, index: Any, value: Any) -> None:
         raise IndexingError("an element of a tensor is set that is discarded at once",
                             "indexing with tensors, masks or lists makes a copy: write x[i, j] = "
                             "value in place of x[i][j] = value")
-    node = value._view if isinstance(value, Tensor) else None
-    if node is not None and node.base is x and node.params is index and node.access is INDEX:
+    if type(value) is not float and _is_view_at(value, x, index):
         return  # Python completes x[0] += 1 by x[0] = the view
     if x.edge is None and not interpreter.in_use and _is_simple(index) and _set(x, index, value):
         return
@@ -143,8 +141,17 @@ def setitem(x: Tensor, index: Any, value: Any) -> None:
         replace(x, _with_elements(x, items, source))
         return
     slices = _basic(x, items)
+    if x._view is not None and repeats_elements(x):  # those at the index may be distinct
+        part = getitem(x, index)
+        replace(part, _fitting(source, part.shape))
+        return
     part = reshape_unmarked(_fitting(source, slices.shape), slices.size)
     replace(x, put_slice(x, part, slices.start, slices.step))
+
+
+def _is_view_at(value: Any, x: Tensor, index: Any) -> bool:
+    node = value._view if isinstance(value, Tensor) else None
+    return node is not None and node.base is x and node.params is index and node.access is INDEX
 
 
 class _SetItemProbe:
@@ -187,7 +194,8 @@ _EXCLUSIVE = _references(Tensor(np.empty(1)))
 
 def _set(x: Tensor, index: Any, value: Any) -> bool:
     """True if NumPy alone has set the elements: in place if only this tensor holds the array."""
-    if x._view is not None and not shares_memory(x):
+    shared = x._view is not None and is_shared(x)
+    if shared and not shares_memory(x):
         return False
     array = x._data
     if type(value) is float and array.dtype.kind == "f":
@@ -196,8 +204,8 @@ def _set(x: Tensor, index: Any, value: Any) -> bool:
         value = value._data
     else:
         return False
-    if x._view is None and (sys.getrefcount(array) > _EXCLUSIVE or not is_whole(array)
-                            or not array.flags.writeable):
+    if not shared and (sys.getrefcount(array) > _EXCLUSIVE or not is_whole(array)
+                       or not array.flags.writeable):
         array = array.copy()
     try:
         array[index] = value

@@ -11,9 +11,10 @@ from collections.abc import Callable
 from typing import Any, ClassVar
 
 from .. import interpreter
-from ..autograd import engine, hooks
 from ..core.dispatch import with_data
-from ..core.in_place import replace, set_data
+from ..arrays.shapes import same
+from ..autograd import engine, hooks
+from ..core.in_place import in_layout_of, replace, set_data
 from ..core.tensor import Tensor, tensor
 from ..core.views import define_access, view_of
 from ..errors import ShapeError
@@ -41,11 +42,17 @@ def update(x: Tensor, value: Any) -> Tensor:
     """`x` changed in place to `value`, which broadcasts to its shape and is cast to its dtype."""
     source = value if isinstance(value, Tensor) else tensor(value, dtype=x.dtype)
     source = beside(source, x)
-    return replace(x, pointwise.cast(view.broadcast_to(source, x.shape), x.dtype))
+    if not same(source.shape, x.shape):
+        source = view.broadcast_to(source, x.shape)
+    return replace(x, in_layout_of(x, pointwise.cast(source, x.dtype)))
 
 
 def _fill(self: Tensor, value: Any) -> Tensor:
     """This tensor with every element set to `value`."""
+    node = self._view
+    if node is not None and node.base is not None and node.access is view.BROADCAST:
+        _fill(node.base, value)
+        return self
     return update(self, create.full(self.shape, value, self.dtype, self.device))
 
 

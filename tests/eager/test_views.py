@@ -57,7 +57,7 @@ COPIES: dict[str, Any] = {
 
 OVERLAPPING: dict[str, Any] = {
     "broadcast": lambda x: fw.broadcast_to(x, (5, 2, 3, 4)),
-    "row of a broadcast": lambda x: fw.broadcast_to(x, (5, 2, 3, 4))[1],
+    "rows of a broadcast": lambda x: fw.broadcast_to(x, (5, 2, 3, 4))[1:3],
     "unfold": lambda x: x.unfold(2, 2, 1),
 }
 
@@ -162,6 +162,24 @@ def test_elements_that_are_one_element_cannot_be_written(view: str) -> None:
     y = OVERLAPPING[view](x)
     x.add_(1)
     assert y.tolist() == OVERLAPPING[view](start() + 1).tolist()
+
+
+@pytest.mark.parametrize("wrap", [lambda f: f, fw.compile], ids=["eager", "compiled"])
+def test_a_part_of_a_broadcast_without_repetition_can_be_written(wrap: Any) -> None:
+    def function(x: Any) -> Any:
+        wide = fw.broadcast_to(x, (5, 2, 3, 4))
+        wide[1].add_(1)
+        wide[2, 1] = 7
+        wide[0, 0].mul_(2)
+        return wide.sum()
+
+    for _ in range(3):
+        x = start()
+        total = wrap(function)(x)
+        expected = start().numpy() + 1
+        expected[1] = 7
+        expected[0] *= 2
+        assert (x.numpy() == expected).all() and total == 5 * expected.sum()
 
 
 @pytest.mark.parametrize("copied", COPIES)

@@ -18,9 +18,10 @@ from ...arrays import shapes
 from ...arrays.dtypes import int64
 from ...arrays.shapes import TensorType, axis_of, product
 from ...core.dispatch import apply, with_data
+from ...core.lazy import AbstractLazyArray
 from ...core.op import OPS, Op, Source, define, each
 from ...core.tensor import SAME, Tensor, as_tensor
-from ...core.views import define_access, view_of
+from ...core.views import base_of, define_access, layout, view_of
 from ...errors import IndexingError, ShapeError
 from .. import batching
 from ..batching import permuted, prefixed
@@ -85,13 +86,11 @@ def reshape(x: Tensor, shape: Any, copy: bool | None = None) -> Tensor:
             if shape == -1 if type(shape) is int else type(shape) is tuple and (
                     data.shape == shape or min(shape) == -1):
                 out = with_data(reshape_op, x, data, {"shape": data.shape})
-                if data.base is x._data or data.base is x._data.base is not None:  # no copy
-                    return view_of(x, out, RESHAPED, data.shape)
-                return out
+                return view_of(x, out, RESHAPED, data.shape) if _is_view(x, data) else out
     x = as_tensor("reshape", x)
     new_shape = shapes.resolve_reshape(x.shape, shapes.sizes_of("reshape", shape))
     out = reshape_unmarked(x, new_shape)
-    if not isinstance(out._data, np.ndarray) or _shares(out._data, x._data):
+    if _is_view(x, out._data):
         view_of(x, out, RESHAPED, new_shape)
     if copy is False and x.size and isinstance(x._data, np.ndarray) and \
             not np.may_share_memory(x._data, out._data):
@@ -109,8 +108,16 @@ RESHAPED = define_access("reshape", reshape_unmarked,
                          lambda x, value, shape: reshape_unmarked(value, x.shape))
 
 
-def _shares(data: Any, array: Any) -> bool:
-    """True if NumPy created `data` from `array` without a copy."""
+def _is_view(x: Tensor, data: Any) -> bool:
+    """True if a reshape of `x` is a view of it: its elements lie in memory so that no copy is
+    needed. `data`: the result."""
+    array = x._data
+    if isinstance(array, AbstractLazyArray) or (
+            type(array) is np.ndarray and array.base is None and base_of(x) is not None):
+        array = layout(x)  # `x` has no elements yet, or a copy of its elements
+        data = array.reshape(data.shape)
+    elif type(array) is not np.ndarray:
+        return True
     return data is array or data.base is array or data.base is array.base is not None
 
 
@@ -221,7 +228,10 @@ def permute_unmarked(x: Tensor, axes: tuple[int, ...]) -> Tensor:
 
 
 def _write_permuted(x: Tensor, value: Tensor, axes: tuple[int, ...]) -> Tensor:
-    return permute_unmarked(value, tuple(axes.index(i) for i in range(len(axes))))
+    """The permuted `value`, in the memory layout of `x`."""
+    new = permute_unmarked(value, tuple(axes.index(i) for i in range(len(axes))))
+    whole = {"start": (0,) * x.ndim, "step": (1,) * x.ndim}
+    return apply(OPS["put_slice"], (x, new), whole)
 
 
 PERMUTED = define_access("permute_dims", permute_unmarked, _write_permuted)
