@@ -84,8 +84,9 @@ class HeapContents:
     def note_bases(self, tensor: Tensor) -> None:
         """Notes the bases of a view that is noted, which a change of the view changes as well."""
         path = self.paths.get(id(tensor))
-        for base in bases_of(tensor) if path is not None else ():
-            path = self.note(path.attr("_view").attr("base"), base)
+        if path is not None:
+            for base in bases_of(tensor):
+                path = self.note(path.attr("_view").attr("base"), base)
 
     def _note_tensor(self, path: Path, value: Tensor) -> None:
         array, gradient, edge = self._unchanged.get(id(value),

@@ -90,9 +90,11 @@ def _with_views(x: Any) -> Views:
     """The views of a tensor, to which one can be added."""
     with _LOCK:
         node = x._view or ViewNode(None, _NONE, None, None)
-        if node.views is None:
-            node = x._view = node._replace(views=Views())
-        return node.views
+        if node.views is not None:
+            return node.views  # type: ignore[no-any-return]
+        views = Views()
+        x._view = node._replace(views=views)
+        return views
 
 
 def is_shared(x: Any) -> bool:
@@ -258,6 +260,6 @@ def _share_memory(whole: Any, a: Any, b: Any) -> bool:
     """True if two parts of an array may have memory in common; also for parts that were copied."""
     try:
         return a.base is not whole or b.base is not whole or \
-            np.shares_memory(a, b, max_work=10_000)
+            np.shares_memory(a, b, max_work=10_000)  # type: ignore[arg-type]
     except np.exceptions.TooHardError:
         return True

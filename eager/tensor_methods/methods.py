@@ -11,9 +11,9 @@ from collections.abc import Callable
 from typing import Any, ClassVar
 
 from .. import interpreter
-from ..core.dispatch import with_data
 from ..arrays.shapes import same
 from ..autograd import engine, hooks
+from ..core.dispatch import with_data
 from ..core.in_place import in_layout_of, replace, set_data
 from ..core.tensor import Tensor, tensor
 from ..core.views import define_access, view_of
