@@ -183,9 +183,9 @@ class StateError(FusewireError, KeyError, RuntimeError):
 
 
 class ViewError(FusewireError, RuntimeError):
-    """Raised for an in-place write to a view, since the tensor behind the view would not change.
+    """Raised for an in-place write to a view in which an element of its base occurs several times.
 
-    Write to that tensor itself, or copy the view first: `y = fw.asarray(y, copy=True)`.
+    Copy the view first: `y = fw.asarray(y, copy=True)`.
     """
 
 

@@ -1,8 +1,8 @@
 """Defines Tensor: an array that never changes, and the edge through which its gradient flows.
 
-A tensor is a value. A change (`x[i] = v`, `x += y`, an optimizer's step) gives the tensor a new
-array and leaves the old one to all other holders: tensors, the tape, a trace. So slices never
-alias, saved values keep their contents, and an array identifies a value of a graph.
+A change (`x[i] = v`, `x += y`, an optimizer's step) gives the tensor a new array, and its base and
+views as well. The old array is left to all other holders: the tape, a trace. So saved values keep
+their contents, and an array identifies a value of a graph.
 """
 
 from __future__ import annotations
@@ -40,8 +40,8 @@ STANDARDS = ("2021.12", "2022.12", "2023.12", "2024.12", "2025.12")
 class Tensor(TensorMethods):
     """An n-dimensional array with a dtype and, optionally, a gradient. Make one with `fw.tensor`.
 
-    Tensors are values: a slice does not share memory with its base, and an operation in place gives
-    its tensor a new array. Operators broadcast and promote dtypes.
+    A slice or another view shares its elements with its base: a write to one changes the other.
+    Operators broadcast and promote dtypes.
 
     Example:
         >>> import fusewire as fw
@@ -139,7 +139,7 @@ class Tensor(TensorMethods):
             target: a device, a dtype, or a tensor that has both.
             dtype: of the result; None keeps this tensor's.
             non_blocking: no effect. A copy to a GPU is in sequence with the work there.
-            copy: no effect. Tensors are values.
+            copy: True returns a copy if nothing has to change. Default False: a view of this tensor.
             device: of the result; None keeps this tensor's.
 
         Returns:
@@ -156,7 +156,7 @@ class Tensor(TensorMethods):
         spec = target if dtype is None else dtype
         new_dtype = self.dtype if spec is None else spec
         out: Tensor = self.astype(new_dtype, device=device)
-        if out.dtype == self.dtype and out.device == self.device:
+        if not copy and out.dtype == self.dtype and out.device == self.device:
             # PyTorch returns this tensor itself, so a write to the result would change it too.
             view_of(self, out, SAME)
         return out
@@ -435,7 +435,7 @@ def from_numpy(array: Any) -> Tensor:
     """A tensor over the memory of `array`, without a copy.
 
     Args:
-        array: NumPy array. Do not write to it afterwards: tensors are values.
+        array: NumPy array. Do not write to it afterwards: arrays of tensors never change.
 
     Returns:
         Tensor of the shape and dtype of `array`.

@@ -158,7 +158,7 @@ def from_dlpack(x: Any, /, *, device: Any = None, copy: bool | None = None) -> T
     """A tensor over the memory of `x`, an array of any library that has `__dlpack__`.
 
     Args:
-        x: array. Do not write to it afterwards if the memory is shared: tensors are values.
+        x: array. Do not write to it afterwards if the memory is shared: arrays never change.
         device: None keeps the device of `x`, the CPU or a GPU; another device needs a copy.
         copy: True always copies, False never, None only where it is needed.
 

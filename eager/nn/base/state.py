@@ -67,15 +67,15 @@ class Stateful:
     # ---- saving
     def state_dict(self, *, destination: Any = None, prefix: str = "", keep_vars: bool = False
                    ) -> dict[str, Any]:
-        """A dict of dotted names to the current values of all parameters and persistent buffers.
+        """A dict of dotted names to views of all parameters and persistent buffers, off the tape.
 
+        The views change with the model: `copy.deepcopy` keeps the values of now.
         `_metadata` of the result holds the versions of the modules' classes.
 
         Args:
             destination: a dict to fill and return. Default None: a new one.
             prefix: precedes each name. Default "".
-            keep_vars: True returns the parameters and buffers themselves, which change with the
-                model and are on the tape. Default False.
+            keep_vars: True returns the parameters and buffers themselves. Default False.
         """
         state: Any = OrderedDict() if destination is None else destination
         if destination is None:
