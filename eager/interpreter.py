@@ -56,6 +56,11 @@ class Symbol:
 
     __slots__ = ()
 
+    @property
+    def is_stale(self) -> bool:
+        """True for a number of an earlier iteration of a loop, which later ones cannot read."""
+        return False
+
     def __tensor__(self, dtype: Any = None) -> Any:
         """This number as a tensor, by default in the dtype of its kind.
 

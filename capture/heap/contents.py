@@ -6,6 +6,7 @@ from __future__ import annotations
 import types
 from collections.abc import Iterator
 from typing import Any
+from weakref import ref
 
 from ...eager.core.lazy import AbstractLazyArray
 from ...eager.core.tensor import Tensor
@@ -49,8 +50,8 @@ class HeapContents:
         self.hooks: dict[Path, tuple[Any, ...]] = {}  # the gradient hooks of each tensor
         self.large: list[Path] = []
         self._lazy: list[Path] = []  # tensors with a lazy array
-        # The array, gradient and edge at the start of tensors that changed before they were noted.
-        self._unchanged: dict[int, tuple[Any, Any, Any]] = {}
+        # By id: a weak reference to a tensor, and its array, gradient and edge at the start.
+        self._unchanged: dict[int, tuple[Any, Any, Any, Any]] = {}
         self.append_only: set[Path] = set()  # containers that the run added to and did not read
         self.absent: dict[Path, set[str]] = {}  # names in code that are not defined, by scope
         self.missing: dict[Path, set[str]] = {}  # the absent names that code reads as globals
@@ -77,9 +78,13 @@ class HeapContents:
 
     def before_change(self, tensor: Tensor) -> None:
         """Notes that the run is about to change a tensor, which may be noted later."""
-        if id(tensor) not in self.paths and id(tensor) not in self._unchanged:
-            self._alive.append(tensor)
-            self._unchanged[id(tensor)] = tensor._data, tensor._grad, tensor.edge
+        if id(tensor) not in self.paths and self._unchanged_parts(tensor) is None:
+            self._unchanged[id(tensor)] = ref(tensor), tensor._data, tensor._grad, tensor.edge
+
+    def _unchanged_parts(self, tensor: Tensor) -> tuple[Any, Any, Any] | None:
+        """The array, gradient and edge at the start of a tensor that changed before it was noted."""
+        entry = self._unchanged.get(id(tensor))  # its id may have been that of another tensor
+        return None if entry is None or entry[0]() is not tensor else entry[1:]
 
     def note_bases(self, tensor: Tensor) -> None:
         """Notes the bases of a view that is noted, which a change of the view changes as well."""
@@ -89,8 +94,8 @@ class HeapContents:
                 path = self.note(path.attr("_view").attr("base"), base)
 
     def _note_tensor(self, path: Path, value: Tensor) -> None:
-        array, gradient, edge = self._unchanged.get(id(value),
-                                                    (value._data, value._grad, value.edge))
+        array, gradient, edge = self._unchanged_parts(value) or \
+            (value._data, value._grad, value.edge)
         self.held[path] = (array, gradient)
         self.bases[path] = base_of(value)
         self.edges[path] = edge

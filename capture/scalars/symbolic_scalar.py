@@ -183,6 +183,10 @@ class SymbolicScalar(Symbol):
             return None if exact is None else exact.astype(float64).astype(target)
         return self.tracer.tensor_of(self, target)
 
+    @property
+    def is_stale(self) -> bool:
+        return bool(self.tracer.loops.is_stale(self))
+
     def as_index(self) -> Any:
         return self.tracer.index_of(self) if self.tracer.listening else self
 

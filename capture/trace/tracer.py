@@ -78,7 +78,9 @@ class Tracer(PathMerging, LoopQuestions):
         self.sources: dict[Path, Node] = {}  # tensors read from outside, in order of use
         self.grads_read: set[int] = set()  # tensors whose .grad was read before it was set
         self.grads_set: set[int] = set()
-        self.changed_tensors: dict[int, Tensor] = {}
+        # By id; weak, since a view that is gone is no longer changed with its base.
+        self.changed_tensors: weakref.WeakValueDictionary[int, Tensor] = \
+            weakref.WeakValueDictionary()
         self.changed_paths: list[Path] = []  # objects that the run changed, set at its end
         self.created: list[tuple[Path, str]] = []  # attributes that the run created
         self.computed_gradients = False  # the run computed gradients
@@ -150,7 +152,8 @@ class Tracer(PathMerging, LoopQuestions):
             self.loops.end()
             self.aliases.tracer = self.merger = None
             self.state = HeapSnapshot()
-            self.entries, self._nodes_by_id, self.changed_tensors = {}, {}, {}
+            self.entries, self._nodes_by_id = {}, {}
+            self.changed_tensors.clear()
 
     def apply_data_dependent(self, op: Op, x: Tensor) -> Tensor | None:
         self._flush_lazy()

@@ -16,11 +16,14 @@ from .op import OPS
 from .tape import MODE, Leaf, with_tape
 from .tensor import DETACH, Tensor
 from .views import (
+    ViewNode,
     base_of,
     bases_of,
     family_of,
     is_shared,
+    is_stale,
     path_to,
+    plain,
     read_chain,
     view_of,
     views_of,
@@ -188,12 +191,21 @@ def _changes_of_views(changes: list[_Change]) -> list[_Change]:
                 continue
             node = view._view
             follows = is_on_tape and node.access.is_on_tape
-            new = with_tape(MODE.enabled and follows, node.access.read, value, node.params)
+            new = _reread(value, node, MODE.enabled and follows)
             new._view = None
             change = view, new, follows
             more.append(change)
             todo.append(change)
     return more
+
+
+def _reread(base: Tensor, node: ViewNode, is_on_tape: bool) -> Tensor:
+    """The view of a new value of its base."""
+    if interpreter.in_use and is_stale(node.params):
+        # Probably only the interpreter still holds this view. It does not know the new value, and
+        # so notices a use of it.
+        return interpreter.outside(node.access.read, base, plain(node.params))  # type: ignore
+    return with_tape(is_on_tape, node.access.read, base, node.params)  # type: ignore
 
 
 def _write_elements(base: Tensor, view: Tensor, steps: Any, value: Tensor) -> Tensor:

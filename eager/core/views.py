@@ -235,17 +235,26 @@ def layout(x: Any) -> Any:
     root = root_of(x)
     array = np.empty_like(root._data, bool) if type(root._data) is np.ndarray else \
         np.empty(root._data.shape, bool)
-    steps = [(name, _plain(params)) for name, params in path_to(x)]
+    steps = [(name, plain(params)) for name, params in path_to(x)]
     return interpreter.outside(read_chain, type(root)(array), steps)._data
 
 
-def _plain(params: Any) -> Any:
-    """Parameters with numbers in place of symbols."""
+def plain(params: Any) -> Any:
+    """Parameters of an access with numbers in place of symbols."""
     if isinstance(params, tuple):
-        return tuple(map(_plain, params))
+        return tuple(map(plain, params))
     if isinstance(params, slice):
-        return slice(*map(_plain, (params.start, params.stop, params.step)))
+        return slice(*map(plain, (params.start, params.stop, params.step)))
     return getattr(params, "value", params)
+
+
+def is_stale(params: Any) -> bool:
+    """True if a parameter of an access is a number of an earlier iteration of a loop."""
+    if isinstance(params, slice):
+        params = params.start, params.stop, params.step
+    if isinstance(params, tuple):
+        return any(map(is_stale, params))
+    return isinstance(params, interpreter.Symbol) and params.is_stale
 
 
 def overlap(views: list[Any]) -> bool:
