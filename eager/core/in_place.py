@@ -217,8 +217,24 @@ def _write_elements(base: Tensor, view: Tensor, steps: Any, value: Tensor) -> Te
             f"a tensor of shape {view.shape} cannot be changed in place: several of its elements "
             f"are one element of the tensor of shape {base.shape} that it is a view of "
             f"({steps[0][0]})", "copy it first: y = fw.asarray(y, copy=True)")
-    flat, new = (apply(OPS["reshape"], (x,), {"shape": (-1,)}) for x in (base, value))
-    out = apply(OPS["index_put"], (flat, new, interpreter.note_constant(Tensor(positions))))
+    return _with_elements(base, positions, apply(OPS["reshape"], (value,), {"shape": (-1,)}))
+
+
+def fill_elements(tensor: Tensor, value: Tensor) -> None:
+    """Sets all elements of a view in which elements repeat to a 0-d tensor, in place."""
+    base, node = tensor, tensor._view
+    while node is not None and node.base is not None:
+        base = node.base if node.access.write is None else base
+        node = node.base._view
+    positions = np.unique(_positions(base, path_to(tensor, base)))
+    values = apply(OPS["broadcast_to"], (value,), {"shape": positions.shape})
+    replace(base, _with_elements(base, positions, values))
+
+
+def _with_elements(base: Tensor, positions: Any, values: Tensor) -> Tensor:
+    """`base` with other values at these positions, in row-major order."""
+    flat = apply(OPS["reshape"], (base,), {"shape": (-1,)})
+    out = apply(OPS["index_put"], (flat, values, interpreter.note_constant(Tensor(positions))))
     return apply(OPS["reshape"], (out,), {"shape": base.shape})
 
 

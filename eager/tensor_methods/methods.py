@@ -14,9 +14,9 @@ from .. import interpreter
 from ..arrays.shapes import same
 from ..autograd import engine, hooks
 from ..core.dispatch import with_data
-from ..core.in_place import in_layout_of, replace, set_data
+from ..core.in_place import fill_elements, in_layout_of, replace, set_data
 from ..core.tensor import Tensor, tensor
-from ..core.views import define_access, view_of
+from ..core.views import define_access, repeats_elements, view_of
 from ..errors import ShapeError
 from ..linalg import distance, from_cholesky
 from ..ops import create
@@ -49,9 +49,8 @@ def update(x: Tensor, value: Any) -> Tensor:
 
 def _fill(self: Tensor, value: Any) -> Tensor:
     """This tensor with every element set to `value`."""
-    node = self._view
-    if node is not None and node.base is not None and node.access is view.BROADCAST:
-        _fill(node.base, value)
+    if repeats_elements(self):
+        fill_elements(self, create.full((), value, self.dtype, self.device))
         return self
     return update(self, create.full(self.shape, value, self.dtype, self.device))
 

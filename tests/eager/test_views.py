@@ -172,6 +172,7 @@ def test_a_part_of_a_broadcast_without_repetition_can_be_written(wrap: Any) -> N
         wide[1].add_(1)
         wide[2, 1] = 7
         wide[0, 0].mul_(2)
+        wide[..., 0].fill_(3)
         return wide.sum()
 
     for _ in range(3):
@@ -180,6 +181,7 @@ def test_a_part_of_a_broadcast_without_repetition_can_be_written(wrap: Any) -> N
         expected = start().numpy() + 1
         expected[1] = 7
         expected[0] *= 2
+        expected[..., 0] = 3
         assert (x.numpy() == expected).all() and total == 5 * expected.sum()
 
 
