@@ -233,8 +233,8 @@ _OVERLAPPING_CHAIN = define_access("overlapping chain", read_chain, None)
 def layout(x: Any) -> Any:
     """An array without meaning whose elements lie in memory as those of `x` do in its root."""
     root = root_of(x)
-    array = np.empty_like(root._data, bool) if type(root._data) is np.ndarray else \
-        np.empty(root._data.shape, bool)
+    array = np.empty_like(root._data) if type(root._data) is np.ndarray else \
+        np.empty(root._data.shape, root._data.dtype)
     steps = [(name, plain(params)) for name, params in path_to(x)]
     return interpreter.outside(read_chain, type(root)(array), steps)._data
 
@@ -260,7 +260,7 @@ def is_stale(params: Any) -> bool:
 def overlap(views: list[Any]) -> bool:
     """True if two views of one tensor may have an element in common."""
     root = root_of(views[0])
-    dummy = type(root)(np.empty(root._data.shape, bool))
+    dummy = type(root)(np.empty(root._data.shape, root._data.dtype))
     arrays = [interpreter.outside(read_chain, dummy, path_to(view))._data for view in views]
     return any(_share_memory(dummy._data, a, b) for i, a in enumerate(arrays) for b in arrays[:i])
 
