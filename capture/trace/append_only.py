@@ -88,11 +88,12 @@ def _forget(state: HeapSnapshot, paths: list[Path]) -> None:
         if other not in lost and first in lost:  # a tensor that another path reaches
             state.paths[id(lost[first])] = other
             state.held.setdefault(other, state.held[first])
+            state.bases.setdefault(other, state.bases[first])
             state.edges.setdefault(other, state.edges[first])
             state.hooks.setdefault(other, state.hooks[first])
     for path, value in lost.items():
-        for table in (state.held, state.items, state.tested, state.fields, state.edges,
-                      state.hooks):
+        for table in (state.held, state.items, state.tested, state.fields, state.bases,
+                      state.edges, state.hooks):
             table.pop(path, None)
         if state.paths.get(id(value)) == path:
             del state.paths[id(value)]

@@ -44,7 +44,8 @@ def update(x: Tensor, value: Any) -> Tensor:
     source = beside(source, x)
     if not same(source.shape, x.shape):
         source = view.broadcast_to(source, x.shape)
-    return replace(x, in_layout_of(x, pointwise.cast(source, x.dtype)))
+    new = pointwise.cast(source, x.dtype)
+    return replace(x, in_layout_of(x, pointwise.alias(new) if new is value else new))
 
 
 def _fill(self: Tensor, value: Any) -> Tensor:
