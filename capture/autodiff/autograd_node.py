@@ -58,7 +58,7 @@ class CompiledBackward(Entry):
         return self.saved.arrays is None
 
     def back(self, g: Any, sums: Any, useful: Any, keep: bool, step: Callable[..., None]) -> None:
-        if self.saved.arrays is None:
+        if self.is_freed:
             raise freed_tape_error(self)
         compiled = not MODE.enabled and interpreter.STATE.active is None
         if compiled and useful is None and self.below is not None and self._is_unseen():

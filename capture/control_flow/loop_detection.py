@@ -221,14 +221,13 @@ class LoopDetector:
         if self.base is None or self.tracer.refusal:
             return subject
         frames = user_frames(self.base)
-        self._track(iterator)
-        location = (*map(id, frames), id(iterator)), location_of(frames)
-        return self._visit(location, frames, subject, site)
+        return self._visit(self._tracked(iterator, frames), frames, subject, site)
 
-    def _track(self, iterator: SymbolicIterator) -> None:
-        """Adds an iterator of a `for` to the state that visits compare."""
+    def _tracked(self, iterator: SymbolicIterator, frames: list[Any]) -> Any:
+        """The location of a `for`, whose iterator is now part of the state that visits compare."""
         self._iterators[id(iterator.frame), iterator.offset] = iterator
         self._held[id(iterator)] = iterator
+        return (*map(id, frames), id(iterator)), location_of(frames)
 
     def _visit(self, location: Any, frames: list[Any], subject: Any, site: str) -> Any:
         before = self._visits.get(location)
@@ -271,8 +270,7 @@ class LoopDetector:
         """Enters or continues a `for` loop that asks for its next element. Returns the subject of
         its loop condition; None if there always is a first iteration."""
         frames = user_frames(self.base)
-        self._track(iterator)
-        location = (*map(id, frames), id(iterator)), location_of(frames)
+        location = self._tracked(iterator, frames)
         state = self.snapshot(frames)
         header = next((h for h in self._open_loops if h.location == location), None)
         if header is None and iterator.peeled_at is None \
