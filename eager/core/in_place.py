@@ -145,11 +145,11 @@ def _announce(tensor: Tensor) -> None:
         interpreter.STATE.active.changed(tensor)
 
 
-def _replace_family(tensor: Tensor, new: Tensor) -> None:
+def _replace_family(tensor: Tensor, new: Tensor, is_uniform: bool = False) -> None:
     """`replace` for a tensor with a base or views. It raises before anything changes."""
     for member in [tensor, *bases_of(tensor)] if interpreter.in_use else ():
         _announce(member)
-    changes = _changes_of_bases(tensor, new)
+    changes = _changes_of_bases(tensor, new, is_uniform)
     changes += _changes_of_views(changes)
     for target, value, is_on_tape in changes:
         _announce(target)
@@ -159,7 +159,7 @@ def _replace_family(tensor: Tensor, new: Tensor) -> None:
 _Change = tuple[Tensor, Tensor, bool]  # (tensor, new value, if its edge changes)
 
 
-def _changes_of_bases(tensor: Tensor, new: Tensor) -> list[_Change]:
+def _changes_of_bases(tensor: Tensor, new: Tensor, is_uniform: bool) -> list[_Change]:
     """The changes of a tensor and of the bases that it is a view of."""
     changes: list[_Change] = [(tensor, new, True)]
     target, value, is_on_tape = tensor, new, True
@@ -169,9 +169,10 @@ def _changes_of_bases(tensor: Tensor, new: Tensor) -> list[_Change]:
         write = node.access.write
         if write is None:
             changes.clear()  # other elements of these views change as well: they are read again
+            if not is_uniform:
+                _check_distinct(node.base, target)
             steps = path_to(target, node.base)
-            new = with_tape(MODE.enabled and is_on_tape, _write_elements, node.base, target, steps,
-                            value)
+            new = with_tape(MODE.enabled and is_on_tape, _write_elements, node.base, steps, value)
         else:
             new = with_tape(MODE.enabled and is_on_tape, write, node.base, new, node.params)
         tensor = node.base
@@ -208,34 +209,32 @@ def _reread(base: Tensor, node: ViewNode, is_on_tape: bool) -> Tensor:
     return with_tape(is_on_tape, node.access.read, base, node.params)  # type: ignore
 
 
-def _write_elements(base: Tensor, view: Tensor, steps: Any, value: Tensor) -> Tensor:
+def _write_elements(base: Tensor, steps: Any, value: Tensor) -> Tensor:
     """`base` with the elements of a view replaced, by their positions: for a view of a view in
-    which elements repeat. ViewError if they repeat in the view itself."""
+    which elements repeat."""
+    positions = interpreter.note_constant(Tensor(_positions(base, steps)))
+    flat = apply(OPS["reshape"], (base,), {"shape": (-1,)})
+    values = apply(OPS["reshape"], (value,), {"shape": (-1,)})
+    out = apply(OPS["index_put"], (flat, values, positions))
+    return apply(OPS["reshape"], (out,), {"shape": base.shape})
+
+
+def _check_distinct(base: Tensor, view: Tensor) -> None:
+    """ViewError if several elements of a view are one element of its base."""
+    steps = path_to(view, base)
     positions = _positions(base, steps)
     if np.unique(positions).size < positions.size:
         raise ViewError(
             f"a tensor of shape {view.shape} cannot be changed in place: several of its elements "
             f"are one element of the tensor of shape {base.shape} that it is a view of "
             f"({steps[0][0]})", "copy it first: y = fw.asarray(y, copy=True)")
-    return _with_elements(base, positions, apply(OPS["reshape"], (value,), {"shape": (-1,)}))
 
 
-def fill_elements(tensor: Tensor, value: Tensor) -> None:
-    """Sets all elements of a view in which elements repeat to a 0-d tensor, in place."""
-    base, node = tensor, tensor._view
-    while node is not None and node.base is not None:
-        base = node.base if node.access.write is None else base
-        node = node.base._view
-    positions = np.unique(_positions(base, path_to(tensor, base)))
-    values = apply(OPS["broadcast_to"], (value,), {"shape": positions.shape})
-    replace(base, _with_elements(base, positions, values))
-
-
-def _with_elements(base: Tensor, positions: Any, values: Tensor) -> Tensor:
-    """`base` with other values at these positions, in row-major order."""
-    flat = apply(OPS["reshape"], (base,), {"shape": (-1,)})
-    out = apply(OPS["index_put"], (flat, values, interpreter.note_constant(Tensor(positions))))
-    return apply(OPS["reshape"], (out,), {"shape": base.shape})
+def fill_elements(tensor: Tensor, new: Tensor) -> None:
+    """`replace` for a view in which elements repeat, by a tensor whose elements are all equal."""
+    if MODE.enabled:
+        _check_leaf(tensor)
+    _replace_family(tensor, new, is_uniform=True)
 
 
 def _positions(base: Tensor, steps: Any) -> Any:

@@ -139,7 +139,7 @@ class Tensor(TensorMethods):
             target: a device, a dtype, or a tensor that has both.
             dtype: of the result; None keeps this tensor's.
             non_blocking: no effect. A copy to a GPU is in sequence with the work there.
-            copy: True returns a copy if nothing has to change. Default False: a view of this tensor.
+            copy: True returns a copy if nothing has to change. Default False: this tensor's view.
             device: of the result; None keeps this tensor's.
 
         Returns:

@@ -7,6 +7,7 @@ the view into the base. `in_place` uses both when a tensor is changed.
 
 from __future__ import annotations
 
+import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple, TypeVar
@@ -102,7 +103,7 @@ def is_shared(x: Any) -> bool:
     node = x._view
     if node is None:
         return False
-    if node.base is not None:
+    if node.base is not None and not _leave_family(x):
         return True
     for reference in node.views or ():
         if reference() is not None:
@@ -110,6 +111,29 @@ def is_shared(x: Any) -> bool:
     if node.views:
         node.views.remove_dead()
     return False
+
+
+def _leave_family(x: Any) -> bool:
+    """Makes `x` no view if nobody else has a tensor that shares elements with it. True if so.
+
+    `fw.arange(6).reshape((2, 3))` is a view of a tensor that is gone for the user.
+    """
+    node = x._view
+    if node is None or node.base is None:
+        return True
+    if node.access.write is None or _references(node) > _ONE_REFERENCE \
+            or any(view is not x for view in views_of(node.base)) or not _leave_family(node.base):
+        return False
+    x._view = None if node.views is None else ViewNode(None, _NONE, None, node.views)
+    return True
+
+
+def _references(node: ViewNode) -> int:
+    """The number of references to the base of a view."""
+    return sys.getrefcount(node.base)
+
+
+_ONE_REFERENCE = _references(ViewNode(object(), _NONE, None, None))
 
 
 def base_of(x: Any) -> Any:

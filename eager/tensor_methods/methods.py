@@ -50,10 +50,11 @@ def update(x: Tensor, value: Any) -> Tensor:
 
 def _fill(self: Tensor, value: Any) -> Tensor:
     """This tensor with every element set to `value`."""
+    new = create.full(self.shape, value, self.dtype, self.device)
     if repeats_elements(self):
-        fill_elements(self, create.full((), value, self.dtype, self.device))
+        fill_elements(self, new)
         return self
-    return update(self, create.full(self.shape, value, self.dtype, self.device))
+    return update(self, new)
 
 
 def _zero(self: Tensor) -> Tensor:
