@@ -63,6 +63,7 @@ from .eager.ops.shape.grid import *
 from .eager.ops.shape.join import *
 from .eager.ops.shape.padding import *
 from .eager.ops.shape.rearrange import *
+from .eager.ops.shape.take import *
 from .eager.ops.shape.view import *
 from .eager.ops.special.gamma import *
 from .eager.ops.special.special import *

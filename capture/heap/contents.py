@@ -82,7 +82,7 @@ class HeapContents:
             self._unchanged[id(tensor)] = ref(tensor), tensor._data, tensor._grad, tensor.edge
 
     def _unchanged_parts(self, tensor: Tensor) -> tuple[Any, Any, Any] | None:
-        """The array, gradient and edge at the start of a tensor that changed before it was noted."""
+        """The first array, gradient and edge of a tensor that changed before it was noted."""
         entry = self._unchanged.get(id(tensor))  # its id may have been that of another tensor
         return None if entry is None or entry[0]() is not tensor else entry[1:]
 

@@ -118,13 +118,14 @@ def _leave_family(x: Any) -> bool:
 
     `fw.arange(6).reshape((2, 3))` is a view of a tensor that is gone for the user.
     """
-    node = x._view
-    if node is None or node.base is None:
-        return True
-    if node.access.write is None or _references(node) > _ONE_REFERENCE \
-            or any(view is not x for view in views_of(node.base)) or not _leave_family(node.base):
-        return False
-    x._view = None if node.views is None else ViewNode(None, _NONE, None, node.views)
+    tensor = x
+    while (node := tensor._view) is not None and node.base is not None:
+        if node.access.write is None or _references(node) > _ONE_REFERENCE \
+                or any(view is not tensor for view in views_of(node.base)):
+            return False
+        tensor = node.base
+    views = x._view.views
+    x._view = None if views is None else ViewNode(None, _NONE, None, views)
     return True
 
 

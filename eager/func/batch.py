@@ -27,7 +27,8 @@ from ..ops.create import full_op
 from ..ops.elementwise.pointwise import alias
 from ..ops.products.contract import LETTERS
 from ..ops.shape.join import concat
-from ..ops.shape.view import permute_dims, reshape, slice_axes, take_op
+from ..ops.shape.take import take_op
+from ..ops.shape.view import permute_dims, reshape, slice_axes
 from . import tree
 from .custom import BatchedCall, Mapped, as_list, run_forward
 from .transform import Level, OfLevel, check_inner, is_of, running, untaped

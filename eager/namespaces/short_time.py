@@ -11,7 +11,8 @@ from ..errors import ArgumentError, ShapeError
 from ..ops.create import iota, ones
 from ..ops.elementwise.complex import conj_of, real
 from ..ops.shape.padding import pad
-from ..ops.shape.view import add_at, broadcast_to, matrix_transpose, reshape, slice_axes
+from ..ops.shape.take import add_at
+from ..ops.shape.view import broadcast_to, matrix_transpose, reshape, slice_axes
 from ..ops.shape.window import unfold
 from .fft import fft, ifft, irfft, rfft
 

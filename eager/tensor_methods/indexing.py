@@ -23,15 +23,14 @@ from ..ops.elementwise.pointwise import alias, cast, where
 from ..ops.indexing.index_put import index_put
 from ..ops.range_checks import check_index
 from ..ops.shape.put_slice import put_slice
+from ..ops.shape.take import from_front, take_op
 from ..ops.shape.view import (
     broadcast_to,
     expand_to,
-    from_front,
     permute_dims,
     reshape,
     reshape_unmarked,
     slice_unmarked,
-    take_op,
 )
 from ..ops.transfer import beside
 

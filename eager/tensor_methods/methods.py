@@ -31,6 +31,7 @@ from ..ops.random import generator
 from ..ops.reduction import reduce
 from ..ops.reduction import softmax as softmaxes
 from ..ops.shape import join, rearrange, view, window
+from ..ops.shape import take as takes
 from ..ops.special import gamma, special
 from ..ops.statistics import cumulative, masked_scatter, moments, sets, statistics
 from ..ops.transfer import beside
@@ -346,7 +347,7 @@ class TensorMethods:
     # ---- indexing, searching and sorting
     __getitem__ = indexing.getitem
     __setitem__ = indexing.setitem
-    take = view.take
+    take = takes.take
     gather = scatters.gather
     index_add = scatters.index_add
     index_copy = slices.index_copy

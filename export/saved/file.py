@@ -19,7 +19,7 @@ from ...eager.errors import ImportModelError
 from ...eager.front import safetensors_file
 from ...eager.front.atomic_files import replacing
 
-FORMAT = 5
+FORMAT = 6
 """The number of the format. Raise it if other versions would read new files wrongly, such as after
 a change of the description or of the calling convention of object code (see docs/saved.md)."""
 

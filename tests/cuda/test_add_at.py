@@ -17,7 +17,7 @@ from fusewire.codegen.cuda.program import CUDA_LOWERING, program_of
 from fusewire.codegen.cuda.runtime.device_executable import compile_on
 from fusewire.codegen.partition.hybrid_executable import HybridExecutable, compile_hybrid
 from fusewire.eager.arrays.shapes import TensorType
-from fusewire.eager.ops.shape.view import add_at
+from fusewire.eager.ops.shape.take import add_at
 
 LONG = 150  # rows of one place that fill a piece, wherever they begin
 

@@ -15,7 +15,7 @@ from fusewire import nn
 from fusewire.capture.replay.compiled_function import CaptureWarning
 from fusewire.codegen.partition.hybrid_executable import HybridExecutable
 from fusewire.eager.ops import range_checks
-from fusewire.eager.ops.shape.view import add_at
+from fusewire.eager.ops.shape.take import add_at
 from fusewire.nn import functional as F
 
 pytestmark = [pytest.mark.filterwarnings("error"), pytest.mark.usefixtures("gpus")]

@@ -13,7 +13,7 @@ import fusewire as fw
 from fusewire.eager.arrays import cpu_kernels, devices
 from fusewire.eager.core import on_device
 from fusewire.eager.core.op import OPS, Op
-from fusewire.eager.ops.shape.view import add_at
+from fusewire.eager.ops.shape.take import add_at
 
 ASKED: set[str] = set()  # ops that the hook was asked for
 

@@ -104,7 +104,7 @@ def test_the_workflow_runs_the_supported_pythons() -> None:
 
 
 def test_training_is_such_a_page() -> None:
-    assert len(BLOCK.findall(TEXTS["training"])) == 4
+    assert len(BLOCK.findall(TEXTS["training"])) == 5
 
 
 def test_the_page_of_files_is_up_to_date() -> None:

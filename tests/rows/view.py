@@ -9,7 +9,7 @@ from rows.row import Array, Bad, arrays, b1, f4, f8, i8, row, strided, u1
 
 import fusewire as fw
 from fusewire.eager.core.dispatch import apply
-from fusewire.eager.ops.shape import view, window
+from fusewire.eager.ops.shape import take, view, window
 from fusewire.eager.ops.shape.concat import concat_same_dtype
 from fusewire.eager.ops.transfer import transfer_op
 
@@ -124,12 +124,12 @@ TAKE = [arrays((4, 5, 6), (3,), dtypes=(f4, i8)), arrays((4, 5, 6), (2, 3), dtyp
         arrays((4, 5, 6), (), dtypes=(f8, i8)), arrays((4, 4, 4), (7,), dtypes=(f8, u1)),
         arrays((4, 5, 6), (0,), dtypes=(f8, i8))]
 for axis in (0, 1, -1):
-    row("take", lambda x, i, a=axis: view.take(x, i, a), TAKE,
+    row("take", lambda x, i, a=axis: take.take(x, i, a), TAKE,
         lambda x, i, a=axis: np.take(x, i, a), label=f"axis={axis}", errors=(
-            Bad(lambda: view.take(fw.zeros(3), fw.tensor([3])), "take: index 3 is out of range"),
-            Bad(lambda: view.take(fw.zeros(3), fw.tensor([-4])), "take: index -1 is out of range"),
-            Bad(lambda: view.take(fw.zeros(3), fw.tensor([0.5])), "take: indices must be integers"),
-            Bad(lambda: view.take(fw.zeros(()), fw.tensor([0])), "take: axis 0 is out of range")))
+            Bad(lambda: take.take(fw.zeros(3), fw.tensor([3])), "take: index 3 is out of range"),
+            Bad(lambda: take.take(fw.zeros(3), fw.tensor([-4])), "take: index -1 is out of range"),
+            Bad(lambda: take.take(fw.zeros(3), fw.tensor([0.5])), "take: indices must be integers"),
+            Bad(lambda: take.take(fw.zeros(()), fw.tensor([0])), "take: axis 0 is out of range")))
 row("take", lambda x, i, j: x[i, j], [arrays((4, 5), (3, 1), (2,), dtypes=(f8, i8, i8))],
     lambda x, i, j: x[i, j], label="x[i, j]")
 
@@ -146,16 +146,16 @@ def scattered(axis: int) -> Any:
 
 for axis in (0, 1):
     lead = (2,) * axis
-    row("add_at", lambda v, i, a=axis: view.add_at(v, i, 5, a),
+    row("add_at", lambda v, i, a=axis: take.add_at(v, i, 5, a),
         [arrays((*lead, 6, 3), (6,), dtypes=(f4, i8), low=0),
          arrays((*lead, 6), (6,), dtypes=(f8, i8), low=0),
          arrays((*lead, 2, 9), (2, 9), dtypes=(i8, u1)),
          arrays((*lead, 0, 3), (0,), dtypes=(f8, i8)),
          arrays((*lead, 3), (), dtypes=(f8, i8), low=0)],
         scattered(axis), label=f"axis={axis}", errors=(
-            Bad(lambda: view.add_at(fw.zeros(2), fw.tensor([0, 5]), 5), "add_at: index"),
-            Bad(lambda: view.add_at(fw.zeros(3), fw.tensor([0, 1]), 5), "add_at: values"),
-            Bad(lambda: view.add_at(fw.zeros(1), fw.tensor([0.0]), 5),
+            Bad(lambda: take.add_at(fw.zeros(2), fw.tensor([0, 5]), 5), "add_at: index"),
+            Bad(lambda: take.add_at(fw.zeros(3), fw.tensor([0, 1]), 5), "add_at: values"),
+            Bad(lambda: take.add_at(fw.zeros(1), fw.tensor([0.0]), 5),
                 "add_at: indices must be integers, not float32")))
 
 

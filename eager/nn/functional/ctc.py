@@ -32,7 +32,8 @@ from ...ops.range_checks import check_index
 from ...ops.reduction.reduce import floating, mean, sum, widened
 from ...ops.shape.join import stack, unstack
 from ...ops.shape.rearrange import shift
-from ...ops.shape.view import expand_dims, expand_to, reshape, take, unslice
+from ...ops.shape.take import take
+from ...ops.shape.view import expand_dims, expand_to, reshape, unslice
 from ...ops.statistics.cumulative import cumsum
 from .inputs import check_integers
 from .losses import REDUCTIONS

@@ -14,7 +14,7 @@ from ...ops.declare import prepare
 from ...ops.elementwise.casting import in_float32
 from ...ops.elementwise.pointwise import cast, maximum
 from ...ops.reduction.reduce import sum, widened
-from ...ops.shape.view import take
+from ...ops.shape.take import take
 
 __all__ = ["cosine_similarity", "pairwise_distance", "pdist"]
 

@@ -19,7 +19,8 @@ from ...ops.indexing.search import searchsorted
 from ...ops.range_checks import check_index
 from ...ops.reduction.reduce import max as largest
 from ...ops.reduction.reduce import sum
-from ...ops.shape.view import add_at, broadcast_to, expand_dims, reshape, take_op
+from ...ops.shape.take import add_at, take_op
+from ...ops.shape.view import broadcast_to, expand_dims, reshape
 from ...tensor_methods.methods import update
 from .inputs import check_integers
 

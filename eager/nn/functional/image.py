@@ -21,6 +21,7 @@ from ...ops.layers.resize import cubic_weights, resize_axis, scaled
 from ...ops.products.contract import matmul
 from ...ops.shape import padding, window
 from ...ops.shape.join import stack
+from ...ops.shape.take import take
 from ...ops.shape.view import (
     broadcast_to,
     expand_dims,
@@ -28,7 +29,6 @@ from ...ops.shape.view import (
     permute_dims,
     reshape,
     slice_axes,
-    take,
 )
 from .inputs import with_samples
 

@@ -24,7 +24,8 @@ from ...ops.layers.entropy import (
 from ...ops.range_checks import check_index
 from ...ops.reduction.reduce import any, floating, mean, min, sum
 from ...ops.reduction.softmax import log_softmax
-from ...ops.shape.view import expand_dims, permute_dims, reshape, take
+from ...ops.shape.take import take
+from ...ops.shape.view import expand_dims, permute_dims, reshape
 from .activation import logsigmoid
 from .affine import linear
 from .inputs import check_integers

@@ -21,7 +21,8 @@ from ...ops.indexing.scatter import along, scatter
 from ...ops.layers import pool
 from ...ops.range_checks import check_index
 from ...ops.reduction.reduce import floating, mean, widened
-from ...ops.shape.view import expand_to, flatten, reshape, take
+from ...ops.shape.take import take
+from ...ops.shape.view import expand_to, flatten, reshape
 from .inputs import check_integers, like_input, with_samples
 
 __all__ = [

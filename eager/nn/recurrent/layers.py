@@ -12,7 +12,8 @@ from ...errors import ArgumentError, ShapeError
 from ...ops.create import zeros
 from ...ops.layers.recurrent import KINDS, RecurrentWeights, State
 from ...ops.shape.join import concat, stack
-from ...ops.shape.view import expand_dims, permute_dims, reshape, squeeze, take, transpose
+from ...ops.shape.take import take
+from ...ops.shape.view import expand_dims, permute_dims, reshape, squeeze, transpose
 from .. import functional as F
 from ..base.parameter import Parameter
 from ..functional.recurrence import run, stays_whole, whole

@@ -15,7 +15,8 @@ from ...errors import ArgumentError, DTypeError, ShapeError
 from ...ops.elementwise.pointwise import astype, where
 from ...ops.indexing.scatter import sorting
 from ...ops.shape.join import stack
-from ...ops.shape.view import permute_dims, reshape, take, unslice
+from ...ops.shape.take import take
+from ...ops.shape.view import permute_dims, reshape, unslice
 
 __all__ = [
     "PackedSequence", "invert_permutation", "pack_padded_sequence", "pack_sequence",

@@ -11,7 +11,6 @@ import copy
 from collections.abc import Iterator, Sequence
 from typing import Any, NoReturn
 
-from ...core.in_place import replace
 from ...core.tape import no_grad
 from ...core.tensor import Tensor
 from ...errors import ArgumentError, DTypeError, ShapeError, StateError
@@ -147,7 +146,7 @@ def _inverse(module: Module, value: Any, otherwise: Any) -> Any:
 def _set(owner: Tensor, new: Tensor) -> None:
     if new is not owner:
         with no_grad():
-            replace(owner, new.detach())
+            owner.data = new
 
 
 def _register(module: Module, name: str, tensor: Tensor) -> None:

@@ -14,7 +14,7 @@ from ..create import full
 from ..elementwise.pointwise import floor_divide, remainder
 from ..range_checks import check_index
 from ..shape.grid import tril, triu
-from ..shape.view import from_front
+from ..shape.take import from_front
 from .search import nonzero
 
 __all__ = ["tril_indices", "triu_indices", "unravel_index"]

@@ -11,11 +11,12 @@ from ...core.tensor import Tensor
 from ..batching import written_at
 from ..create import iota, zeros_like
 from ..elementwise.pointwise import equal, where
-from ..shape.view import _check_indices, expand_to, reshape, take_op
+from ..shape.take import check_indices, take_op
+from ..shape.view import expand_to, reshape
 
 
 def _impl(xp: Any, x: Any, v: Any, i: Any) -> Any:
-    _check_indices("index_put", i, x.shape[0], 0)
+    check_indices("index_put", i, x.shape[0], 0)
     out = x.copy()
     xp.put(out, i, v)
     return out

@@ -20,7 +20,8 @@ from ..elementwise.complex import conj_of
 from ..elementwise.pointwise import cast, equal, where
 from ..range_checks import check_index
 from ..reduction.reduce import products_of_others
-from ..shape.view import add_at, broadcast_to, from_front, permute_dims, reshape, take_op
+from ..shape.take import add_at, from_front, take_op
+from ..shape.view import broadcast_to, permute_dims, reshape
 from .index_put import index_put
 
 __all__ = [

@@ -35,7 +35,8 @@ from ..elementwise.pointwise import (
 )
 from ..reduction import reduce
 from ..shape.join import stack
-from ..shape.view import expand_dims, expand_to, flatten, from_front, reshape, take, take_op
+from ..shape.take import from_front, take, take_op
+from ..shape.view import expand_dims, expand_to, flatten, reshape
 
 __all__ = [
     "argmax", "argmin", "argwhere", "bucketize", "count_nonzero", "nonzero", "searchsorted",

@@ -13,7 +13,8 @@ from ..create import iota
 from ..elementwise.pointwise import cast, divide, floor_divide, maximum, where
 from ..reduction.reduce import highest, lowest
 from ..shape.rearrange import moveaxis
-from ..shape.view import add_at, expand_to, from_front, reshape
+from ..shape.take import add_at, from_front
+from ..shape.view import expand_to, reshape
 from . import index_put as put
 from .scatter import fitting, scatter, slices
 

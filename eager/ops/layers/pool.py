@@ -21,7 +21,8 @@ from ..create import iota, zeros_like
 from ..elementwise.composite import call, composite
 from ..elementwise.pointwise import equal, isnan, maximum, minimum, where
 from ..reduction import reduce
-from ..shape.view import expand_to, flatten_index, reshape, take, unflatten_index
+from ..shape.take import take
+from ..shape.view import expand_to, flatten_index, reshape, unflatten_index
 from ..shape.window import fold, window, window_count, window_op
 
 Sizes = Any  # a number for each axis of space

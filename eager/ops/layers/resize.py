@@ -18,7 +18,8 @@ from ...core.tensor import Tensor, tensor
 from ..create import arange
 from ..declare import cast
 from ..products.contract import tensordot
-from ..shape.view import broadcast_to, permute_dims, reshape, slice_axes, take
+from ..shape.take import take
+from ..shape.view import broadcast_to, permute_dims, reshape, slice_axes
 
 __all__: list[str] = []
 

@@ -41,7 +41,8 @@ from ..indexing.search import searchsorted
 from ..indexing.sort import argsort
 from ..reduction.reduce import sum as total
 from ..reduction.softmax import log_softmax
-from ..shape.view import expand_to, take
+from ..shape.take import take
+from ..shape.view import expand_to
 from ..statistics.cumulative import cumulative_sum
 from .generator import Generator, float_dtype, rand, rand_like, randint, randn, randperm
 

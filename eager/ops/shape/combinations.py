@@ -11,7 +11,8 @@ from ...core.tensor import Tensor, as_tensor, tensor
 from ...errors import ShapeError
 from .grid import meshgrid
 from .join import alike, stack
-from .view import reshape, take
+from .take import take
+from .view import reshape
 
 __all__ = ["cartesian_prod", "combinations"]
 

@@ -18,6 +18,7 @@ from ..data_dependent import repeated
 from ..elementwise.pointwise import alias, remainder
 from .concat import concat_same_dtype
 from .join import split
+from .take import take_op
 from .view import (
     broadcast_to,
     expand_dims,
@@ -25,7 +26,6 @@ from .view import (
     permute_dims,
     reshape,
     slice_axes,
-    take_op,
     transpose,
     unslice,
 )

@@ -1,4 +1,4 @@
-"""Moves elements without changing them: reshape, permute, broadcast, slice, pad and take.
+"""Moves elements without changing them: reshape, permute, broadcast, slice and pad.
 
 Each op has an index map from an element of its result to the element of its input. The map is
 written over indices that may be Python ints, NumPy arrays or expressions of the loop IR. It
@@ -15,21 +15,20 @@ import numpy as np
 
 from ... import interpreter
 from ...arrays import shapes
-from ...arrays.dtypes import int64
 from ...arrays.shapes import TensorType, axis_of, product
 from ...core.dispatch import apply, with_data
 from ...core.lazy import AbstractLazyArray
 from ...core.op import OPS, Op, Source, define, each
 from ...core.tensor import SAME, Tensor, as_tensor
 from ...core.views import base_of, define_access, layout, view_of
-from ...errors import IndexingError, ShapeError
+from ...errors import ShapeError
 from .. import batching
 from ..batching import permuted, prefixed
-from ..elementwise.pointwise import alias, cast, where
+from ..elementwise.pointwise import alias
 
 __all__ = [
     "broadcast_to", "expand_dims", "flatten", "flip", "matrix_transpose", "permute_dims",
-    "reshape", "squeeze", "take", "transpose",
+    "reshape", "squeeze", "transpose",
 ]
 
 
@@ -438,110 +437,3 @@ def flip(x: Tensor, axis: Any = None) -> Tensor:
     # As in PyTorch flip copies.
     out = slice_unmarked(x, start, tuple(-1 if i in axes else 1 for i in range(x.ndim)), x.shape)
     return alias(x) if out is x else out
-
-
-# ---- take: indices are a tensor
-def _take_result(x: TensorType, i: TensorType, axis: int) -> TensorType:
-    return TensorType((*x.shape[:axis], *i.shape, *x.shape[axis + 1:]), x.dtype)
-
-
-def _take_read(k: Any, index: Any, types: Any, at: Any, axis: int) -> list[Source]:
-    width = types[1].ndim
-    row = at(1, index[axis:axis + width])
-    return [Source(0, (*index[:axis], row, *index[axis + width:]))]
-
-
-def _take_impl(xp: Any, x: Any, i: Any, axis: int) -> Any:
-    _check_indices("take", i, x.shape[axis], axis)
-    return x.take(i, axis=axis)
-
-
-def _check_indices(name: str, i: Any, n: int, axis: int) -> None:
-    if i.size and (i.min() < 0 or i.max() >= n):
-        bad = int(i.min()) if i.min() < 0 else int(i.max())
-        raise IndexingError(f"{name}: index {bad} is out of range for axis {axis} with size {n}",
-                            f"indices go from {-n} to {n - 1}")
-
-
-take_op = define(Op(
-    "take", "view", _take_result, _take_impl, _take_read,
-    each(lambda g, out, x, i, axis: add_at(g, i, x.shape[axis], axis), None), "Gather",
-    bounds=lambda x, i, axis: ((1, x.shape[axis]),),
-    rows=lambda x, i, axis: (0, i.ndim if axis == 0 else 0), batch=batching.taken))
-
-
-def take(x: Tensor, indices: Tensor, /, axis: int | None = None) -> Tensor:
-    """The elements of `x` at `indices` along `axis`: the shape of `indices` replaces that axis.
-
-    Args:
-        indices: integers; negative ones count from the end.
-        axis: may be omitted for a vector. Default None.
-
-    Raises:
-        IndexingError: an index is out of range, or `indices` are not integers.
-        ShapeError: `axis` is missing for more than one axis.
-
-    Example:
-        >>> import fusewire as fw
-        >>> fw.tensor([10, 20, 30]).take(fw.tensor([0, -1]))
-        tensor([10, 30])
-    """
-    x, indices = as_tensor("take", x), as_tensor("take", indices)
-    if axis is None and x.ndim > 1:
-        raise ShapeError(f"take: needs an axis of the shape {x.shape}",
-                         "as in take(x, indices, axis=0)")
-    at = axis_of("take", 0 if axis is None else axis, x.ndim)
-    return apply(take_op, (x, from_front("take", indices, x.shape[at])), {"axis": at})
-
-
-def from_front(name: str, indices: Tensor, n: Any) -> Tensor:
-    """`indices` into an axis of size `n`, with `n` added to the negative ones."""
-    kind = indices.dtype.kind
-    if kind not in "iu":
-        raise IndexingError(f"{name}: indices must be integers, not {indices.dtype.name}",
-                            "cast them: indices.astype(fw.int64)")
-    if kind == "u":
-        return indices
-    if indices.dtype.itemsize < 4:  # n may not fit in this dtype
-        indices = cast(indices, int64)
-    return where(indices < 0, indices + n, indices)
-
-
-# ---- add_at: the gradient of take, which adds elements at indices of run time
-def _scatter_result(g: TensorType, i: TensorType, size: Any, axis: int) -> TensorType:
-    return TensorType((*g.shape[:axis], size, *g.shape[axis + i.ndim:]), g.dtype)
-
-
-def _scatter_impl(xp: Any, g: Any, i: Any, size: int, axis: int) -> Any:
-    _check_indices("add_at", i, size, axis)
-    return xp.add_rows(g, i, size, axis)
-
-
-scatter_op = define(Op(
-    "add_at", "opaque", _scatter_result, _scatter_impl, None,
-    each(lambda g, out, x, i, size, axis: apply(take_op, (g, i), {"axis": axis}), None),
-    why={"meaning": "several elements may be added at one index, which only run time tells",
-         "onnx": "written as ScatterND with reduction='add'",
-         "fast cupy": "it adds rows in no fixed order, or in many passes over them"},
-    bounds=lambda g, i, size, axis: ((1, size),), batch=batching.added_at))
-
-
-def add_at(values: Tensor, indices: Tensor, size: Any, axis: int = 0) -> Tensor:
-    """A tensor of zeros with `size` elements along `axis`, and each of `values` added at its index.
-
-    The axes of `indices`, integers from 0 to size - 1, replace `axis` in the shape of `values`.
-
-    Example:
-        >>> import fusewire as fw
-        >>> add_at(fw.tensor([1.0, 2.0, 3.0]), fw.tensor([0, 2, 0]), 3)
-        tensor([4., 0., 2.])
-    """
-    values, indices = as_tensor("add_at", values), as_tensor("add_at", indices)
-    at = axis_of("add_at", axis, values.ndim - indices.ndim + 1)
-    if indices.dtype.kind not in "iu":
-        raise IndexingError(f"add_at: indices must be integers, not {indices.dtype.name}",
-                            "cast them: indices.astype(fw.int64)")
-    if values.shape[at:at + indices.ndim] != indices.shape:
-        raise ShapeError(f"add_at: values {values.shape} do not have the shape of the indices "
-                         f"{indices.shape} from axis {at} on", "give one value for each index")
-    return apply(scatter_op, (values, indices), {"size": size, "axis": at})

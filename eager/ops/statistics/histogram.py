@@ -18,7 +18,8 @@ from ..elementwise.pointwise import cast, equal, greater_equal, less, logical_an
 from ..indexing.search import ordered, searchsorted
 from ..reduction import reduce
 from ..shape.join import unstack
-from ..shape.view import add_at, flatten, reshape
+from ..shape.take import add_at
+from ..shape.view import flatten, reshape
 
 __all__ = ["histogram", "histogramdd"]
 

@@ -26,7 +26,8 @@ from ..elementwise.pointwise import (
 from ..indexing.search import searchsorted
 from ..indexing.sort import argsort, sort
 from ..reduction import reduce
-from ..shape.view import add_at, expand_dims, reshape, take_op
+from ..shape.take import add_at, take_op
+from ..shape.view import expand_dims, reshape
 from ..transfer import beside
 from .cumulative import cumulative_sum
 

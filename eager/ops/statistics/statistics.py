@@ -36,7 +36,8 @@ from ..indexing.scatter import take_along_axis
 from ..indexing.search import count_nonzero, ordered
 from ..indexing.sort import sort
 from ..reduction import reduce
-from ..shape.view import add_at, permute_dims, reshape
+from ..shape.take import add_at
+from ..shape.view import permute_dims, reshape
 
 __all__ = [
     "bincount", "median", "nanmax", "nanmean", "nanmedian",

@@ -18,6 +18,7 @@ from .....eager.ops.products.contract import matmul
 from .....eager.ops.reduction import reduce
 from .....eager.ops.shape import view
 from .....eager.ops.shape.join import stack
+from .....eager.ops.shape.take import take
 from ..runtime.table import Number, Sizes, Tensor, operator
 
 __all__: list[str] = []
@@ -55,7 +56,7 @@ def _between(x: Tensor, y_at: Tensor, x_at: Tensor) -> Tensor:
             index = (clip(py, 0, h - 1) * w + clip(px, 0, w - 1)).astype(
                 "int64") + first
             weight = pointwise.where(inside, weight, 0.0)
-            total = total + view.take(flat, index, axis=0) * view.expand_dims(weight, -1)
+            total = total + take(flat, index, axis=0) * view.expand_dims(weight, -1)
     perm = (0, total.ndim - 1, *range(1, total.ndim - 1))
     return view.permute_dims(total, perm)
 
@@ -142,7 +143,7 @@ def _region(x: Tensor, rows: Any, columns: Any, mode: str) -> Tensor:
     taps = []
     for row, row_weight in rows:
         for column, column_weight in columns:
-            pixels = view.take(view.take(x, tensor(row.reshape(-1)), axis=1),
+            pixels = take(take(x, tensor(row.reshape(-1)), axis=1),
                                tensor(column.reshape(-1)), axis=2)
             pixels = view.reshape(pixels, (x.shape[0], *row.shape, *column.shape))
             weight = row_weight[:, :, None, None] * column_weight

@@ -10,6 +10,7 @@ from .....eager.core.tensor import tensor
 from .....eager.errors import ImportModelError
 from .....eager.ops.elementwise import pointwise
 from .....eager.ops.shape import view
+from .....eager.ops.shape.take import take
 from ..runtime.table import Tensor, operator
 from ..runtime.values import is_tensor, value_of
 
@@ -20,7 +21,7 @@ ML = "ai.onnx.ml"
 
 @operator("ArrayFeatureExtractor", domain=ML)
 def _features(x: Tensor, indices: Tensor) -> Tensor:
-    features = view.take(x, view.reshape(indices, (-1,)), axis=-1)
+    features = take(x, view.reshape(indices, (-1,)), axis=-1)
     return view.reshape(features, (1, -1)) if x.ndim == 1 else features
 
 

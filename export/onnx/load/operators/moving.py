@@ -16,6 +16,7 @@ from .....eager.ops.elementwise import pointwise
 from .....eager.ops.indexing import scatter, search, sort
 from .....eager.ops.shape import padding, view
 from .....eager.ops.shape.join import concat, split
+from .....eager.ops.shape.take import take
 from ..runtime.table import Number, Sizes, Tensor, operator
 from ..runtime.values import check_room, is_stored, is_tensor, tensor_of
 from .shapes import along, axes_of
@@ -118,7 +119,7 @@ def _gather(x: Any, indices: Any, axis: int = 0) -> Any:
     x = tensor_of(x)
     if isinstance(indices, tuple) or type(indices) is int:
         indices = tensor(indices, "int64")
-    return view.take(x, _signed(tensor_of(indices)), axis=axis)
+    return take(x, _signed(tensor_of(indices)), axis=axis)
 
 
 def _signed(indices: Tensor) -> Tensor:
@@ -155,7 +156,7 @@ def _gather_nd(x: Tensor, indices: Tensor, batch_dims: int = 0) -> Tensor:
     if b:
         own = create.arange(count).reshape((*x.shape[:b], *[1] * (flat_indices.ndim - b)))
         flat_indices = flat_indices + own * inner
-    return view.take(flat, flat_indices, axis=0)
+    return take(flat, flat_indices, axis=0)
 
 
 @operator("Compress")
@@ -163,7 +164,7 @@ def _compress(x: Tensor, condition: Tensor, axis: int | None = None) -> Tensor:
     if axis is None:
         x, axis = x.reshape((-1,)), 0
     chosen, = search.nonzero(condition)
-    return view.take(x, chosen, axis=axis)
+    return take(x, chosen, axis=axis)
 
 
 @operator("ReverseSequence")

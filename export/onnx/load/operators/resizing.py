@@ -23,7 +23,7 @@ from .....eager.ops.layers.resize import (
     varies,
     wide,
 )
-from .....eager.ops.shape import view
+from .....eager.ops.shape.take import take
 from ..runtime.table import Sizes, Tensor, operator
 from ..runtime.values import check_room
 from .shapes import axes_of
@@ -166,11 +166,11 @@ def _resized(x: Tensor, axis: int, a: Along, attributes: ResizeAttributes) -> Te
     at, weights = taps(positions, a, attributes)
     shape = [-1 if i == axis else 1 for i in range(x.ndim)]
     if attributes.mode == "nearest":
-        out = view.take(x, as_tensor(at[:, 0].astype(np.int64), x), axis=axis)
+        out = take(x, as_tensor(at[:, 0].astype(np.int64), x), axis=axis)
     else:
         out = None
         for i, w in zip(at.T, weights.T):
-            part = view.take(x, as_tensor(i.astype(np.int64), x), axis=axis) * \
+            part = take(x, as_tensor(i.astype(np.int64), x), axis=axis) * \
                 as_tensor(w.astype(x.dtype).reshape(shape), x)
             out = part if out is None else out + part
     if attributes.positions == "tf_crop_and_resize":
