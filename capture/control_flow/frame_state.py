@@ -110,7 +110,7 @@ class FrameState:
     def _relations(self) -> Iterator[Any]:
         """The tensors that share elements with each other, or with one from outside."""
         families: dict[int, list[int]] = {}
-        for i, tensor in enumerate(self.tensors):
+        for i, tensor in {id(t): (i, t) for i, t in enumerate(self.tensors)}.values():
             if tensor._view is not None:
                 families.setdefault(id(root_of(tensor)), []).append(i)
         for root, members in families.items():

@@ -10,7 +10,7 @@ from weakref import ref
 
 from ...eager.core.lazy import AbstractLazyArray
 from ...eager.core.tensor import Tensor
-from ...eager.core.views import base_of, bases_of
+from ...eager.core.views import base_of, bases_of, leave_family
 from ...eager.errors import is_ours
 from ..scalars.symbolic_scalar import plain_value
 from .access_path import Members, Path
@@ -97,6 +97,7 @@ class HeapContents:
         array, gradient, edge = self._unchanged_parts(value) or \
             (value._data, value._grad, value.edge)
         self.held[path] = (array, gradient)
+        leave_family(value)  # before `bases` holds its base
         self.bases[path] = base_of(value)
         self.edges[path] = edge
         self.hooks[path] = hooks_of(edge)

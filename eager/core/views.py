@@ -103,7 +103,7 @@ def is_shared(x: Any) -> bool:
     node = x._view
     if node is None:
         return False
-    if node.base is not None and not _leave_family(x):
+    if node.base is not None and not leave_family(x):
         return True
     for reference in node.views or ():
         if reference() is not None:
@@ -113,7 +113,7 @@ def is_shared(x: Any) -> bool:
     return False
 
 
-def _leave_family(x: Any) -> bool:
+def leave_family(x: Any) -> bool:
     """Makes `x` no view if nobody else has a tensor that shares elements with it. True if so.
 
     `fw.arange(6).reshape((2, 3))` is a view of a tensor that is gone for the user.
