@@ -40,6 +40,9 @@ class DecisionRecorder(Protocol):
     def index_of(self, number: SymbolicScalar) -> Any:
         """The object to use for a number in an index: the number itself or its tensor."""
 
+    def is_stale(self, number: SymbolicScalar) -> bool:
+        """True for a number of an earlier iteration of a loop."""
+
 
 def formula_of(x: Any) -> ScalarExpr | None:
     """The expression of a plain or symbolic number; None for other objects."""
@@ -185,7 +188,7 @@ class SymbolicScalar(Symbol):
 
     @property
     def is_stale(self) -> bool:
-        return bool(self.tracer.loops.is_stale(self))
+        return self.tracer.is_stale(self)
 
     def as_index(self) -> Any:
         return self.tracer.index_of(self) if self.tracer.listening else self

@@ -40,6 +40,10 @@ class LoopQuestions:
             return self.tensor_of(number, np.dtype(np.int64))
         return number
 
+    def is_stale(self, number: SymbolicScalar) -> bool:
+        """True for a number of an earlier iteration of a loop, which no longer has a value."""
+        return self.loops.is_stale(number)
+
     def loop_continues(self, iterator: SymbolicIterator) -> bool:
         """True if a `for` has another iteration."""
         with self.sizes.recording(False):

@@ -124,6 +124,8 @@ def leave_family(x: Any) -> bool:
                 or any(view is not tensor for view in views_of(node.base)):
             return False
         tensor = node.base
+    if tensor is x:
+        return True
     views = x._view.views
     x._view = None if views is None else ViewNode(None, _NONE, None, views)
     return True
