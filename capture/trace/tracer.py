@@ -325,8 +325,9 @@ class Tracer(PathMerging, LoopQuestions):
         remaining = []
         for item in self._loop_dependent:
             if type(item) is int:
-                if item in self._nodes_by_id and is_gone(self._nodes_by_id[item][1]):
-                    del self._nodes_by_id[item]
+                entry = self._nodes_by_id.get(item)
+                if entry is None or is_gone(entry[1]):
+                    self._nodes_by_id.pop(item, None)
                     continue
             elif is_gone(item[0]):
                 self._decided.discard(item)

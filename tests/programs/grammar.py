@@ -121,7 +121,7 @@ STATEMENTS: dict[str, list[Form]] = {
     "while": [
         Form("{my:i} = 0\nwhile {scalar} < {literal} and {my:i} < {some}:\n    {my:i} += 1\n"
              "    {loop}", {"i": "int"}),
-        Form("{my:s} = {scalar} * 0.2\nwhile {my:s} < 1.7371:\n"
+        Form("{my:s} = fw.sin({scalar})\nwhile {my:s} < 1.7371:\n"
              "    {my:s} = {my:s} + 0.6 + 0.2 * fw.sin({scalar})\n    {loop}", {"s": "scalar"}),
         Form("{my:i} = 0\nwhile True:\n    {my:i} += 1\n    if {my:i} >= {some} or {test}:\n"
              "        break\n    {loop}", {"i": "int"}),
@@ -130,7 +130,7 @@ STATEMENTS: dict[str, list[Form]] = {
              {"s": "scalar", "i": "int"}),
         Form("{my:t} = fw.asarray(0)\nwhile {my:t} < {some}:\n    {my:t} = {my:t} + 1\n"
              "    {loop}", {"t": "scalar"}),
-        Form("{my:a} = {float} * 0.3\nwhile {my:a} < 2.1737:\n    {my:a} += 0.73\n    {loop}",
+        Form("{my:a} = math.sin({float})\nwhile {my:a} < 2.1737:\n    {my:a} += 0.73\n    {loop}",
              {"a": "float"}),
         Form("{my:v} = {vector}\n{my:i} = 0\nwhile {my:v}.sum() < 2.1737 and {my:i} < 6:\n"
              "    {my:v} = fw.tanh({my:v} * 0.5) + 0.4173\n    {my:i} += 1", {"v": "vector",
