@@ -99,6 +99,18 @@ def test_no_input_at_all(tmp_path: Path) -> None:
     check(lambda: weight * 2, (), tmp_path)
 
 
+def test_writes_through_views(tmp_path: Path) -> None:
+    def fn(x: fw.Tensor, row: fw.Tensor) -> tuple[fw.Tensor, ...]:
+        table = x * 2
+        table[1:3].mul_(3)
+        table.T[0].add_(row)
+        flat = table.reshape(-1)
+        flat[::4] = row
+        return table[2], flat, table
+
+    check(fn, (fw.randn(4, 4), fw.randn(4)), tmp_path)
+
+
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float64", "int8", "int64", "uint8",
                                    "bool"])
 def test_dtypes(dtype: str, tmp_path: Path) -> None:

@@ -42,6 +42,21 @@ def initializers(path: Path) -> set[str]:
     return {i.name for i in onnx.load(path).graph.initializer}
 
 
+# ---- writes
+def test_writes_through_views(path: Path) -> None:
+    def fn(x: fw.Tensor, row: fw.Tensor) -> tuple[fw.Tensor, ...]:
+        table = x * 2
+        table[1:3].mul_(3)
+        table.T[0].add_(row)
+        flat = table.reshape(-1)
+        flat[::4] = row
+        return table[2], flat, table
+
+    report = export(fn, (x(4, 4), x(4)), path)
+    assert report.max_error is not None and report.max_error < 1e-6
+    assert "If" not in ops(path) and "Loop" not in ops(path)
+
+
 # ---- models
 def test_the_demo(path: Path) -> None:
     net = DigitNet()

@@ -116,6 +116,17 @@ def f(x, cache):
     return cache["seen"]
 calls = [(x, {"seen": x - 1, "h": [x[0]]})]
 """,
+    "writes through views": """
+@fw.compile
+def f(x, rows):
+    for row in x:
+        row.mul_(2)
+    x.T[0].add_(1)
+    part = rows[1:]
+    part[0] = x.sum()
+    return part, x[1:].T, rows
+calls = [(x * 1, x * 3), (x * 2, x + 1)]
+""",
     "a varying size": """
 @fw.compile(dynamic={"x": [0]})
 def f(x):
