@@ -152,7 +152,7 @@ NOTES: dict[str, str] = {
     "unique": "fw.unique_counts and fw.unique_inverse have the other results",
     "var": "correction is 0 by default, as in NumPy",
     "var_mean": "correction is 0 by default, as in NumPy",
-    "view": "a new tensor",
+    "view": "copies where the layout of the memory allows no view",
 }
 
 _PART = "a part of PyTorch itself: "
