@@ -15,6 +15,7 @@ from ..graph.graph import Graph
 from ..lazy.lazy_array import LazyOp
 from ..lazy.lazy_interpreter import LazyInterpreter
 from ..lazy.op_signature import OpSignatures
+from .mode_choice import ModeChoices
 from .subgraph import TOO_DEEP, Subgraph, SubgraphCode, SubgraphTrace
 
 _COMPILING = held_while_forking(threading.RLock())
@@ -32,6 +33,8 @@ class GraphBreakRunner:
         self._subgraphs: OrderedDict[Any, Subgraph] = OrderedDict()
         self._max_ops = 512  # ops per subgraph: larger ones take too long to compile
         self._settled = False  # True if the last call met no new subgraph
+        self._choices = ModeChoices()
+        self.eager_calls = 0  # calls without subgraphs, since these take longer
         self.compiled = 0  # compiled subgraphs
         self.replays = 0  # subgraphs run by compiled code
         self.evaluations = 0  # subgraphs run op by op
@@ -40,9 +43,22 @@ class GraphBreakRunner:
         self.uncompiled: Counter[str] = Counter()  # counts by the reason that prevented compilation
 
     def run(self, fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """Returns fn(*args, **kwargs), with its ops run as subgraphs."""
+        """Returns fn(*args, **kwargs), with its ops run as subgraphs if that is faster."""
         if interpreter.STATE.active is not None:
             return fn(*args, **kwargs)
+        choice = self._choices.of(args, kwargs)
+        is_eager, start = choice.next_mode(), time.perf_counter()
+        if is_eager:
+            self.eager_calls += 1
+            result = fn(*args, **kwargs)
+        else:
+            result = self._run_as_subgraphs(fn, args, kwargs)
+        if is_eager or self._settled:
+            choice.note(time.perf_counter() - start)
+        return result
+
+    def _run_as_subgraphs(self, fn: Callable[..., Any], args: tuple[Any, ...],
+                          kwargs: dict[str, Any]) -> Any:
         evaluations_before = self.evaluations
         lazy_interpreter = LazyInterpreter(self._results, self._arrays, self._boundary,
                                            self._max_ops, not self._settled)

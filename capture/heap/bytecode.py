@@ -59,6 +59,22 @@ def _names_constant(code: types.CodeType, function: int) -> bool:
     return False
 
 
+def is_callee(code: types.CodeType, load: int) -> bool:
+    """True if instruction number `load` loads a function that CALL_FUNCTION calls (Python 3.10).
+
+    False if a jump stands among the arguments.
+    """
+    depth = 0  # operands above the function
+    for step in instructions(code)[load + 1:]:
+        argument = step.arg if step.opcode >= dis.HAVE_ARGUMENT else None
+        if step.opname in _CALLS_310 and argument == depth - _CALLS_310[step.opname]:
+            return True
+        depth += dis.stack_effect(step.opcode, argument)
+        if depth < 1 or is_jump(step):
+            return False
+    return False
+
+
 def _is_name(value: Any) -> bool:
     """True if a constant is a name that `names_of` finds and that reads one attribute only."""
     return type(value) is str and value.isidentifier() \
@@ -72,5 +88,6 @@ def is_jump(step: dis.Instruction) -> bool:
 
 _GLOBAL_LOADS = ("LOAD_GLOBAL", "LOAD_NAME")
 _CALLS = ("PRECALL" if "PRECALL" in dis.opmap else "CALL", "CALL_FUNCTION")
+_CALLS_310 = {"CALL_FUNCTION": 0, "CALL_FUNCTION_KW": 1}  # operands besides the arguments
 _ATTRIBUTE_LOOKUPS = {"getattr", "hasattr"}
 _READS_ANY_NAME = {"vars", "dir", "attrgetter", "__dict__"}

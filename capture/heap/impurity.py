@@ -5,10 +5,10 @@ from __future__ import annotations
 import dis
 import functools
 import types
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
-from .bytecode import instructions
+from .bytecode import instructions, is_callee
 
 _DIFFERS = "returns a different value on each call"
 _WRITES = "writes output on each call"
@@ -66,7 +66,7 @@ def why_passed_function_is_impure(code: types.CodeType, scope: Mapping[str, Any]
         while isinstance(value, (types.ModuleType, type)) and steps < len(further):
             value = getattr(value, further[steps], None)
             steps += 1
-        if isinstance(value, types.BuiltinFunctionType) and not called[steps]:
+        if isinstance(value, types.BuiltinFunctionType) and not (called and steps == len(further)):
             why = why_impure(value, False)
             if why:
                 return why
@@ -74,9 +74,9 @@ def why_passed_function_is_impure(code: types.CodeType, scope: Mapping[str, Any]
 
 
 @functools.lru_cache(maxsize=4096)
-def _loads(code: types.CodeType) -> tuple[tuple[str, list[str], list[bool]], ...]:
-    """The globals that code loads: name, chain of attributes read from it, and for each prefix of
-    the chain True if the code calls the value."""
+def _loads(code: types.CodeType) -> tuple[tuple[str, list[str], bool], ...]:
+    """The globals that code loads: name, chain of attributes read from it, and True if the code
+    calls the value at the end of the chain."""
     code_steps = instructions(code)
     loads = []
     for first, instruction in enumerate(code_steps):
@@ -85,16 +85,22 @@ def _loads(code: types.CodeType) -> tuple[tuple[str, list[str], list[bool]], ...
             while last + 1 < len(code_steps) and code_steps[last + 1].opname in _ATTRIBUTES:
                 last += 1
             loads.append((instruction.argval, [i.argval for i in code_steps[first + 1:last + 1]],
-                          [_is_called(code_steps, first, at) for at in range(first, last + 1)]))
+                          _is_called(code, first, last)))
     return tuple(loads)
 
 
 _ATTRIBUTES = ("LOAD_ATTR", "LOAD_METHOD")
 
 
-def _is_called(code_steps: Sequence[dis.Instruction], first: int, last: int) -> bool:
-    """True if the code calls the loaded value, which Python versions mark in different ways."""
+def _is_method(step: dis.Instruction) -> bool:
+    return step.opname == "LOAD_METHOD" or (step.opname == "LOAD_ATTR" and "NULL" in step.argrepr)
+
+
+def _is_called(code: types.CodeType, first: int, last: int) -> bool:
+    """True if code calls the value of a chain of attributes, which Python versions mark in
+    different ways."""
+    code_steps = instructions(code)
     before = code_steps[max(first - 1, 0)].opname
     after = code_steps[min(last + 1, len(code_steps) - 1)].opname
-    return code_steps[last].opname == "LOAD_METHOD" or "NULL" in code_steps[last].argrepr or \
-        "PUSH_NULL" in (before, after) or after == "CALL_FUNCTION"
+    return _is_method(code_steps[last]) or "NULL" in code_steps[first].argrepr \
+        or "PUSH_NULL" in (before, after) or is_callee(code, last)

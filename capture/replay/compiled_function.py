@@ -106,6 +106,7 @@ class Compiled(Inspection):
         self.graph_breaks, self.jobs = GraphBreakRunner(self._compile), Jobs()
         self.merges = MergeTable()  # what earlier programs have learnt about merges
         self.refusals: dict[str, int] = {}
+        self._gave_up = False  # True after ATTEMPTS refusals: further calls are not traced
         self.misses: list[str] = []
         self.stats = Stats()
         self._line = defined_at(fn)
@@ -135,6 +136,8 @@ class Compiled(Inspection):
                 if result is not NOT_TRACED:
                     self.stats.replays += 1
                     return result
+            if self._gave_up and not self.programs:
+                return self._run_with_graph_breaks(args, kwargs)
         with profiling_spans.span("call", self.__name__, self._line):
             result = self._replay(args, kwargs)
             if result is not NOT_TRACED:
@@ -194,10 +197,13 @@ class Compiled(Inspection):
             self.stats.peak_bytes = max(self.stats.peak_bytes, peak)
 
     def _record(self, args: Any, kwargs: Any) -> Any:
-        if sum(self.refusals.values()) >= ATTEMPTS:
+        if self._gave_up:
             return self._run_with_graph_breaks(args, kwargs)
         if sys.getprofile() is not None:
-            self._warn("a profiler is active, and recording needs the profiler hook")
+            why = "a profiler is active, and recording needs the profiler hook"
+            if self.fullgraph:
+                raise self._graph_break_error(why)
+            self._warn(why)
             return self._run_with_graph_breaks(args, kwargs)
         fitting = [p for p in self.programs if p.fits(args, kwargs)]
         varying = self._dynamic_inputs(args, kwargs)
@@ -309,6 +315,8 @@ class Compiled(Inspection):
                                            self.names.symbolic_scalars)
 
     def _run_with_graph_breaks(self, args: Any, kwargs: Any) -> Any:
+        if self.fullgraph:
+            raise self._graph_break_error(next(iter(self.refusals)))
         self.stats.fallbacks += 1
         return self.graph_breaks.run(self.original, args, kwargs)
 
@@ -319,11 +327,15 @@ class Compiled(Inspection):
 
     def _refuse(self, why: str) -> None:
         self.refusals[why] = self.refusals.get(why, 0) + 1
+        self._gave_up = sum(self.refusals.values()) >= ATTEMPTS
         debug.show(debug.RECORDINGS, self._graph_break(why))
         if self.fullgraph:
-            raise CaptureError(f"{self.__name__} cannot be compiled without a graph break: {why}")
+            raise self._graph_break_error(why)
         if self.refusals[why] == 1:
             self._warn(why)
+
+    def _graph_break_error(self, why: str) -> CaptureError:
+        return CaptureError(f"{self.__name__} cannot be compiled without a graph break: {why}")
 
     def _warn(self, why: str) -> None:
         warn(self._graph_break(why))
@@ -368,6 +380,7 @@ class Compiled(Inspection):
         self.history = SpecializationHistory(self.dynamic)
         self.graph_breaks, self.jobs = GraphBreakRunner(self._compile), Jobs()
         self.refusals.clear()
+        self._gave_up = False
         self.misses.clear()
         self.stats = Stats()
 

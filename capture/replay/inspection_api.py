@@ -8,6 +8,7 @@ from typing import Any
 from ...eager.errors import ArgumentError
 from ..graph.graph import Graph
 from ..graph.text import to_text
+from ..graph_breaks.runner import GraphBreakRunner
 from ..passes import pass_manager
 from ..runtime.compile_queue import Jobs
 from ..segments.segment import Executable, Segment
@@ -30,6 +31,7 @@ class Inspection:
     misses: list[str]
     stats: Any
     jobs: Jobs
+    graph_breaks: GraphBreakRunner
 
     def _make(self, graph: Graph) -> Executable:
         """Compiles a graph in this thread and returns its code."""

@@ -10,6 +10,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from ..graph.graph import Node
+from ..graph_breaks.runner import GraphBreakRunner
 from ..heap.access_path import describe
 from ..program.cfg import BackEdge, Block, Branch, Exit, IfMerge, LoopHeader, SizeDefinition, Yield
 from ..program.trace_exit import TraceExit
@@ -34,6 +35,7 @@ class ReportedFunction(Protocol):
     misses: list[str]
     stats: Any
     jobs: Jobs
+    graph_breaks: GraphBreakRunner
 
 
 def explain(function: ReportedFunction) -> Explanation:
@@ -47,7 +49,8 @@ def explain(function: ReportedFunction) -> Explanation:
                                    f"{_number(function.jobs.awaited, 'graph')} left: "
                                    "until then calls run op by op"))
     parts += _titled("graph breaks", [
-        ReportSection(f"{why} ({_number(n, 'time')})") for why, n in function.refusals.items()])
+        *[ReportSection(f"{why} ({_number(n, 'time')})") for why, n in function.refusals.items()],
+        *_of_subgraphs(function.graph_breaks)])
     parts += _titled("recompiled", [
         ReportSection(f"{why} ({_number(n, 'time')})")
         for why, n in Counter(function.misses).items()])
@@ -56,6 +59,23 @@ def explain(function: ReportedFunction) -> Explanation:
         parts.append(ReportSection(f"program {number} of {len(programs)}, replayed "
                                    f"{_number(program.uses, 'time')}", _of_program(program)))
     return Explanation(parts)
+
+
+def _of_subgraphs(runner: GraphBreakRunner) -> list[ReportSection]:
+    """The report lines for the subgraphs between the graph breaks, if there are any."""
+    if not runner.replays + runner.evaluations + runner.eager_calls:
+        return []
+    lines = [f"{_number(runner.compiled, 'subgraph')} compiled, in {runner.compile_seconds:.2f} s",
+             f"subgraphs ran {_number(runner.replays, 'time')} as compiled code, "
+             f"{_number(runner.evaluations, 'time')} op by op",
+             *[f"not compiled: {why} ({_number(n, 'time')})"
+               for why, n in runner.uncompiled.most_common(_MAX_ITEMS)],
+             *[f"a subgraph ends: {why} ({_number(n, 'time')})"
+               for why, n in runner.boundaries.most_common(_MAX_ITEMS)]]
+    if runner.eager_calls:
+        lines.append(f"{_number(runner.eager_calls, 'call')} ran without subgraphs: trials "
+                     "compare which takes less time")
+    return [ReportSection(line) for line in lines]
 
 
 def _number(n: int, what: str) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import io
+import os
 import random
 import threading
 import time
@@ -17,9 +18,12 @@ from oracle import assert_same
 
 import fusewire as fw
 import fusewire.nn.functional as F
+from fusewire.capture.graph_breaks.mode_choice import WARM_UP, ModeChoice
 from fusewire.capture.graph_breaks.runner import GraphBreakRunner
 from fusewire.capture.lazy import lazy_interpreter
+from fusewire.capture.runtime.warnings import CaptureWarning
 from fusewire.codegen.compile import compile_graph
+from fusewire.eager.errors import CaptureError
 
 
 @pytest.fixture(autouse=True)
@@ -369,3 +373,64 @@ def test_a_compiled_function_inside() -> None:
         return inner(y) * float(y.sum())
 
     check(f, X)
+
+
+def test_calls_on_paths_that_are_not_taken_break_no_graph() -> None:
+    def f(x: fw.Tensor, verbose: bool = False) -> fw.Tensor:
+        if verbose:
+            print("started", time.time(), end="")
+            print(random.random(), os.getcwd())
+        return x * 2
+
+    compiled = fw.compile(f, fullgraph=True)
+    for _ in range(3):
+        compiled(fw.ones(3))
+    assert compiled.stats.replays == 2
+
+
+def test_a_function_that_draws_numbers_is_passed_to_another_one() -> None:
+    def f(x: fw.Tensor) -> fw.Tensor:
+        return x * max(map(random.uniform, [0.0], [1.0]))
+
+    compiled = fw.compile(f)
+    with pytest.warns(CaptureWarning, match="random"):
+        compiled(fw.ones(3))
+    assert compiled.stats.recordings == 0
+
+
+def test_each_call_with_fullgraph_raises() -> None:
+    calls = []
+
+    @fw.compile(fullgraph=True)
+    def f(x: fw.Tensor) -> fw.Tensor:
+        calls.append(time.time())
+        return x
+
+    for _ in range(8):
+        with pytest.raises(CaptureError, match="time"):
+            f(X)
+    assert len(calls) == 4  # further calls do not run at all
+
+
+def test_a_trial_chooses_the_faster_mode() -> None:
+    def f(x: fw.Tensor) -> fw.Tensor:
+        print(end="")
+        return (x * 2 + 1).sum()
+
+    choice, modes = ModeChoice(), []
+    for _ in range(WARM_UP + 60):
+        modes.append(choice.next_mode())
+        choice.note(1.0 if modes[-1] else 2.0)
+    assert modes[:WARM_UP] == [False] * WARM_UP and all(modes[WARM_UP + 6:])
+    for _ in range(64):  # the next trial finds eager calls slower
+        modes.append(choice.next_mode())
+        choice.note(3.0 if modes[-1] else 2.0)
+    assert not choice.is_eager
+
+    compiled = fw.compile(f)
+    with pytest.warns(CaptureWarning, match="print"):
+        for _ in range(40):
+            assert_same(compiled(X), f(X))
+    runner = compiled.graph_breaks
+    assert runner.eager_calls >= 3 and f"{runner.eager_calls} calls ran without subgraphs" in \
+        str(compiled.explain())
