@@ -40,15 +40,19 @@ def replace(tensor: Tensor, new: Tensor) -> Tensor:
     """
     if tensor._view is not None and is_shared(tensor):
         return _replace_shared(tensor, new)
-    if isinstance(tensor.edge, Leaf):
-        if MODE.enabled:
-            raise _leaf_error("a leaf")
-    elif MODE.enabled:
-        tensor.edge = new.edge
+    if tensor.edge is not None or new.edge is not None:
+        _set_edge(tensor, new.edge)
     if interpreter.STATE.active is not None:
         interpreter.STATE.active.changed(tensor)
     tensor._data = new._data
     return tensor
+
+
+def _set_edge(tensor: Tensor, edge: Any) -> None:
+    if MODE.enabled:
+        if isinstance(tensor.edge, Leaf):
+            raise _leaf_error("a leaf")
+        tensor.edge = edge
 
 
 def _replace_shared(tensor: Tensor, new: Tensor) -> Tensor:

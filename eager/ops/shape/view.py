@@ -85,7 +85,11 @@ def reshape(x: Tensor, shape: Any, copy: bool | None = None) -> Tensor:
             if shape == -1 if type(shape) is int else type(shape) is tuple and (
                     data.shape == shape or min(shape) == -1):
                 out = with_data(reshape_op, x, data, {"shape": data.shape})
-                return view_of(x, out, RESHAPED, data.shape) if _is_view(x, data) else out
+                node = x._view
+                if (data.base is x._data and (node is None or node.base is None)) \
+                        or _is_view(x, data):
+                    view_of(x, out, RESHAPED, data.shape)
+                return out
     x = as_tensor("reshape", x)
     new_shape = shapes.resolve_reshape(x.shape, shapes.sizes_of("reshape", shape))
     out = reshape_unmarked(x, new_shape)
