@@ -67,7 +67,7 @@ def compile_graph(graph: Graph, target: Target | None = None) -> Program:
     if has_symbols(graph):
         return DynamicExecutable(graph, lambda sized: compile_graph(sized, target),
                                  lambda graph, least: compile_dynamic(graph, least, target))
-    if not any(map(why_no_code, graph.nodes())):
+    if not any(why_no_code(n, CPU.has_lowering) for n in graph.nodes()):
         try:
             return compile_native(graph, target)
         except MemoryShortage:

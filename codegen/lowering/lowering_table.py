@@ -14,6 +14,7 @@ from ..cpu.attention.select import attention_kernels, has_kernel
 from ..cpu.gemm.lower import lower_contract
 from ..cpu.lower import lower_loops
 from ..cpu.scan import lower_scan
+from ..cpu.scatter_add import lower_add_at
 from ..cpu.scatter_rows import lower_scatter_rows
 from ..cpu.winograd.select import winograd_kernels
 from ..fusion.fusion import Group
@@ -65,7 +66,7 @@ CPU = LoweringTable({
     "pointwise": lower_loops, "inner_reduce": lower_loops, "outer_reduce": lower_loops,
     "contract": _contract, "scan": lower_scan, "sort": lower_sort,
     "scatter_rows": lower_scatter_rows, "composite": attention_kernels,
-}, has_kernel)
+}, has_kernel, {"add_at": lower_add_at})
 
 
 @dataclass(frozen=True)

@@ -259,7 +259,7 @@ def test_calls_of_numpy_are_made_of_other_ops(reduce: str | None) -> None:
 
 
 @BOTH
-def test_rows_added_on_the_cpu_are_a_call_between_kernels() -> None:
+def test_rows_added_on_the_cpu_are_kernels_there() -> None:
     def f(x: fw.Tensor, i: fw.Tensor, y: fw.Tensor) -> fw.Tensor:
         rows = add_at((x.exp() * 3).tanh() + x, i, 5).sin() * 2 + 1
         return rows.exp().to(y.device) * y + 1
@@ -268,4 +268,17 @@ def test_rows_added_on_the_cpu_are_a_call_between_kernels() -> None:
     for _ in range(4):
         got = compiled(*given[:2], given[2].cuda())
         np.testing.assert_allclose(got.cpu().numpy(), f(*given).numpy(), 1e-5, 1e-6)
-    assert parts(compiled) == ["cpu", "add_at", "cpu", "transfer", "cuda:0"]
+    assert parts(compiled) == ["cpu", "transfer", "cuda:0"]
+
+
+@BOTH
+def test_a_library_call_on_the_cpu_stands_between_kernels() -> None:
+    def f(x: fw.Tensor, y: fw.Tensor) -> fw.Tensor:
+        rows = fw.special.gammainc(x * x + 1, (x.exp() * 3).tanh() + 1).sin() * 2 + 1
+        return rows.exp().to(y.device) * y + 1
+
+    compiled, arguments = fw.compile(f), (numbers(6, 3), numbers(6, 3))
+    for _ in range(4):
+        got = compiled(arguments[0], arguments[1].cuda())
+        np.testing.assert_allclose(got.cpu().numpy(), f(*arguments).numpy(), 1e-5, 1e-6)
+    assert parts(compiled) == ["cpu", "gammainc", "cpu", "transfer", "cuda:0"]
