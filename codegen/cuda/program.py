@@ -20,7 +20,7 @@ from ..gpu.scatter_add import lower_add_at
 from ..gpu.scatter_rows import lower_scatter_rows
 from ..ir.loop_ir import Kernel, KernelBuffer
 from ..ir.target_info import Machine
-from ..lowering.lowering_table import CPU, LoweringTable
+from ..lowering.lowering_table import CPU, CompositeKernel, LoweringTable
 from ..program.arena import plan_arena
 from ..program.executable import Interface, Plan, interface_of
 from ..program.native_program import Slot
@@ -34,8 +34,9 @@ GPU_MACHINE = Machine(vector_bytes=128, registers=64, winograd=0, task_divisor=2
 CUDA_LOWERING = LoweringTable({
     **CPU.lower, "pointwise": lower, "inner_reduce": lower, "outer_reduce": lower,
     "contract": lower_contract, "scan": lower_scan, "sort": lower_sort,
-    "scatter_rows": lower_scatter_rows, "composite": attention_kernels,
-}, has_kernel, {"add_at": lower_add_at}, decomposes_calls=True)
+    "scatter_rows": lower_scatter_rows,
+}, dict.fromkeys(("attention", "attention_back"), CompositeKernel(has_kernel, attention_kernels)),
+    {"add_at": lower_add_at}, decomposes_calls=True)
 VECTOR_BYTES = 16  # of one access of a thread
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import ChainMap
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from ...capture.graph.graph import Node
 from ...capture.passes.decompose import decomposition_of
@@ -13,6 +13,7 @@ from ..cpu.argsort import lower_sort
 from ..cpu.attention.select import attention_kernels, has_kernel
 from ..cpu.gemm.lower import lower_contract
 from ..cpu.lower import lower_loops
+from ..cpu.max_pool_grad import has_max_pool_kernel, lower_max_pool_back
 from ..cpu.scan import lower_scan
 from ..cpu.scatter_add import lower_add_at
 from ..cpu.scatter_rows import lower_scatter_rows
@@ -35,21 +36,33 @@ def _contract(group: Group, buffers: dict[Node, KernelBuffer], machine: Machine,
     return lower_contract(group, buffers, machine, name, persistent) if tiled is None else tiled
 
 
+class CompositeKernel(NamedTuple):
+    """How a composite becomes kernels, and the nodes for which it can."""
+
+    fits: Callable[[Node, Machine], bool]
+    lower: Lower
+
+
 @dataclass(frozen=True, eq=False)
 class LoweringTable:
     """How a back end lowers groups to kernels.
 
     `lower`: the lowering of each group kind; that of `contract` takes the persistent buffers, too
-    `has_kernel`: whether a composite has a kernel of its own; it is decomposed if not
+    `composites`: the kernels of composites, by name; others are decomposed
     `opaque`: the lowerings of opaque ops, by name
     `decomposes_calls`: whether other opaque ops are decomposed where a decomposition exists; they
         are library calls if not
     """
 
     lower: Mapping[str, Lower]
-    has_kernel: Callable[[Node, Machine], bool]
+    composites: Mapping[str, CompositeKernel] = field(default_factory=dict)
     opaque: Mapping[str, Lower] = field(default_factory=dict)
     decomposes_calls: bool = False
+
+    def has_kernel(self, node: Node, machine: Machine) -> bool:
+        """True if a composite has a kernel of its own; it is decomposed if not."""
+        kernel = self.composites.get(node.op)
+        return kernel is not None and kernel.fits(node, machine)
 
     def has_lowering(self, call: Node) -> bool:
         """True if an opaque node becomes kernels."""
@@ -59,14 +72,20 @@ class LoweringTable:
     def lowering_of(self, group: Group) -> Lower:
         """The lowering of a group."""
         (node, *_) = group.members
+        if group.kind == "composite":
+            return self.composites[node.op].lower
         return self.opaque[node.op] if group.kind == "opaque" else self.lower[group.kind]
 
 
 CPU = LoweringTable({
     "pointwise": lower_loops, "inner_reduce": lower_loops, "outer_reduce": lower_loops,
     "contract": _contract, "scan": lower_scan, "sort": lower_sort,
-    "scatter_rows": lower_scatter_rows, "composite": attention_kernels,
-}, has_kernel, {"add_at": lower_add_at})
+    "scatter_rows": lower_scatter_rows,
+}, {
+    **dict.fromkeys(("attention", "attention_back"),
+                    CompositeKernel(has_kernel, attention_kernels)),
+    "max_pool_back": CompositeKernel(has_max_pool_kernel, lower_max_pool_back),
+}, {"add_at": lower_add_at})
 
 
 @dataclass(frozen=True)
