@@ -266,9 +266,10 @@ def _random_program(op: Op, params: dict[str, Any], dtype: Any) -> NativeProgram
 
 
 def _is_constant(x: Any) -> bool:
-    """True if a number is compiled into the code: the 2 of x ** 2, but not the 0.1 of x * 0.1."""
+    """True if a number is compiled into the code: the 2 of x ** 2 and the 0.5 of x ** 0.5, but not
+    the 0.1 of x * 0.1."""
     return not isinstance(x, (np.ndarray, TensorType)) and (
-        not isinstance(x, float) or x.is_integer())
+        not isinstance(x, float) or (2 * x).is_integer())
 
 
 # ---- which axes are rows

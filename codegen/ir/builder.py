@@ -25,6 +25,11 @@ class ExprValue:
     def dtype(self) -> Any:
         return self.expr.dtype
 
+    @property
+    def number(self) -> Any:
+        """The value of a constant; None for other expressions."""
+        return self.expr.value if isinstance(self.expr, Const) else None
+
     if TYPE_CHECKING:  # bound below
         def _binary(self, other: Any) -> ExprValue: ...
         __add__ = __sub__ = __mul__ = __truediv__ = __and__ = __or__ = __xor__ = _binary

@@ -313,13 +313,3 @@ def function(name: str) -> MathFunction:
         return outlined(k, name, xs, own) if name in _LONG else own(k, *xs)
 
     return call
-
-
-_SQUARE = ("splat (float 0x4000000000000000)", "splat (double 0x4000000000000000)")
-
-
-def pow(k: LlvmBuilder, x: Value, y: Value) -> Value:
-    """x to the power y; the square is a product."""
-    if y.text in _SQUARE or y.text == "0x4000000000000000":
-        return k.binary("fmul", x, x)
-    return function("pow")(k, x, y)

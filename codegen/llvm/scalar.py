@@ -231,7 +231,8 @@ def _floor_divide(k: LlvmBuilder, t: DType, x: Value, y: Value) -> Value:
 
 
 def _pow(k: LlvmBuilder, t: DType, x: Value, y: Value) -> Value:
-    return math.pow(k, x, y) if t.kind == "f" else integer_pow(k, x, y, t.kind == "i")
+    return math.function("pow")(k, x, y) if t.kind == "f" else \
+        integer_pow(k, x, y, t.kind == "i")
 
 
 def _not(k: LlvmBuilder, t: DType, x: Value) -> Value:
