@@ -15,7 +15,6 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ...capture.graph.graph import Node
-from ...eager.arrays.dtypes import is_small
 from ...eager.arrays.shapes import product
 from ..fusion.fusion import Group
 from ..ir.affine_index import Index, as_index, atom, counter
@@ -36,12 +35,12 @@ from ..ir.loop_ir import (
     read,
 )
 from ..ir.target_info import Machine
-from ..partition.support import is_supported
 from .partition_work import buffers_of, chunk_bounds, split_into_tasks
 from .scatter_rows import unflatten_row
 
 _MAX_WINDOW_ELEMENTS = 64  # the kernel has code for each of them
 _MIN_ELEMENTS_PER_TASK = 8192
+_DTYPES = np.dtype("float32"), np.dtype("float64")
 _OFFSET_DTYPE = np.dtype("int32")
 
 Sizes = tuple[int, ...]
@@ -67,8 +66,8 @@ class PoolWindows(NamedTuple):
     def has_kernel(self, dtype: DType) -> bool:
         """True if the kernel computes this pooling: each window has an element of the plane, and
         windows are small."""
-        return 0 not in (*self.size, *self.out) and is_supported(dtype) and dtype.kind == "f" \
-            and not is_small(dtype) and product(self.kernel) <= _MAX_WINDOW_ELEMENTS \
+        return 0 not in (*self.size, *self.out) and dtype in _DTYPES \
+            and product(self.kernel) <= _MAX_WINDOW_ELEMENTS \
             and all(any(0 <= w * s - p + i * r < n for i in range(k))
                     for n, k, o, s, r, p in zip(*self) for w in range(o))
 

@@ -122,7 +122,7 @@ def test_another_number_of_rows_needs_no_new_code(everything_is_large: list[str]
 
 def test_another_number_as_operand_needs_no_new_code(everything_is_large: list[str]) -> None:
     x = fw.ones(30)
-    x * 0.5
+    x * 0.3
     before = len(op_compiler._PROGRAMS.programs)
     assert (x * 0.25).tolist() == [0.25] * 30
     assert len(op_compiler._PROGRAMS.programs) == before

@@ -146,7 +146,7 @@ _PRODUCTS: dict[float, Callable[[Any, Any], Any]] = {
 
 def _product_of(dtype: Any, y: Any) -> Callable[[Any, Any], Any] | None:
     """The function from (k, x) to x ** y for a constant y that needs no `pow`; else None."""
-    exponent = y if type(y) in (int, float) else getattr(y, "number", None)
+    exponent: Any = y if type(y) in (int, float) else getattr(y, "number", None)
     kind = dtypes.kind(dtype)
     if exponent in (1, 2):
         return _PRODUCTS[exponent] if kind in "fiu" else None
