@@ -50,6 +50,8 @@ LOWERED: dict[str, dict[str, int]] = {
     "codegen.cpu.nontemporal": {"_MIN_STREAMED_BYTES": 64},
     "codegen.cpu.prefetch": {"_MAX_CACHED_BYTES": 16},
     "codegen.cpu.scatter_rows": {"_MIN_ELEMENTS_PER_TASK": 8},
+    "codegen.cpu.scatter_add": {"_MIN_ELEMENTS_PER_TASK": 8},
+    "codegen.cpu.max_pool_grad": {"_MIN_ELEMENTS_PER_TASK": 8},
     "codegen.cpu.scan": {"_MIN_ELEMENTS_PER_TASK": 8},
     "codegen.cpu.argsort": {
         "_MAX_COMPARED_LENGTH": 2,
