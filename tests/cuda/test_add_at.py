@@ -12,10 +12,9 @@ from oracle import recorded
 import fusewire as fw
 from fusewire.capture.graph.graph import Graph, Nodes
 from fusewire.capture.graph.graph_builder import build
-from fusewire.codegen.compile import compile_graph
 from fusewire.codegen.cuda.program import CUDA_LOWERING, program_of
 from fusewire.codegen.cuda.runtime.device_executable import compile_on
-from fusewire.codegen.partition.hybrid_executable import HybridExecutable, compile_hybrid
+from fusewire.codegen.partition.hybrid_executable import compile_hybrid
 from fusewire.eager.arrays.shapes import TensorType
 from fusewire.eager.ops.shape.take import add_at
 
@@ -177,13 +176,6 @@ def test_how_many_teams_there_are(count: int, size: int, width: int, teams: list
     kernels = [k for s in made.steps for k in made.module.functions[s.function].kernels]
     assert [k.tasks for k in kernels] == teams
     assert made.arena < 60 * count + 9 * size + 4 * width * count // 50  # none of size by count
-
-
-def test_a_cpu_keeps_calling_its_own() -> None:
-    given = drawn(4, 2), places(4, below=3)
-    made = compile_graph(recorded(lambda v, i: add_at(v, i, 3), *given)[0])
-    assert isinstance(made, HybridExecutable)
-    assert "several elements may be added at one index" in made.explain()
 
 
 @pytest.mark.parametrize("arch", ["sm_80", "sm_90"])
