@@ -1,18 +1,20 @@
 """Compiles a graph to a program, one step per line: passes, fuse, lower, plan memory, emit.
 
 A graph with symbolic sizes is compiled when its sizes are known. If a graph has an op without code,
-only its supported parts are compiled. So every graph gives a program.
+or values on several devices, it is compiled in parts. So every graph gives a program. Each part is
+compiled by the back end of its device (`backend.py`).
 """
 
 from __future__ import annotations
 
 import functools
 from collections import Counter
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from ..capture.graph.device_placement import uses_gpu
+from ..capture.graph.bind_sizes import has_symbols
+from ..capture.graph.device_placement import uses_devices, without_transfers
 from ..capture.graph.graph import Graph, Node, Nodes, params_key, topological
 from ..capture.passes.batch_matmul import merge_products
 from ..capture.passes.bounds_checks import BoundsCheck, extract_checks
@@ -22,156 +24,133 @@ from ..capture.passes.pass_manager import CLEANUP, Pass, run
 from ..capture.passes.simplify import merge_slices, simplify
 from ..capture.passes.slice_sums import merge_slice_sums
 from ..capture.passes.slice_updates import merge_slice_updates
+from ..capture.passes.stored_dtypes import encode_stored
 from ..capture.passes.transpose_matmul import transpose_products
 from ..capture.runtime.metrics import phase
+from ..eager.arrays.devices import CPU, number_of
 from ..eager.errors import CodegenError, MemoryShortage
-from ..eager.settings import settings
-from .cache.program_cache import cached_program
+from .backend import Backend, backend_of, lowering_on
 from .cpu.gemm.zero_points import split_zero_points
-from .cpu.nontemporal import use_nontemporal_stores
-from .dynamic.dynamic_program import DynamicProgram, check_views, compile_any_size
-from .dynamic.specializations import DynamicExecutable, has_symbols
+from .dynamic.dynamic_program import DynamicProgram, compile_any_size
+from .dynamic.specializations import DynamicExecutable
 from .fusion.fusion import Group, fuse
-from .fusion.kernel_key import BufferView
-from .fusion.launch import Launch
 from .fusion.materialize import is_preallocated
-from .ir.affine_index import lowering_for
 from .ir.loop_ir import KernelBuffer
 from .ir.target_info import Machine
-from .lowering.lowering_table import CPU, KernelCache, LoweringTable, PackedOperands
+from .lowering.lowering_table import CPU as CPU_LOWERING
+from .lowering.lowering_table import KernelCache, LoweringTable, PackedOperands
 from .outline.fill_slices import fold_fill_slices
 from .outline.outline import cut_sections
-from .partition.hybrid_executable import HybridExecutable, compile_hybrid
+from .partition.hybrid_executable import HybridExecutable, NativePart, compile_hybrid
+from .partition.partition import GraphPart
 from .partition.support import why_no_code
-from .program.arena import plan_arena
+from .partition.transfers import cpu_inputs, only_device_of, with_transfers
 from .program.donation import find_donations
-from .program.executable import Executable, Plan, interface_of
+from .program.executable import Executable, Plan
 from .program.link import MIN_PRODUCTS_TO_PACK, Lowered, lower_sections
-from .program.native_program import NativeProgram, ProgramStep, Slot, WrittenProgram
-from .program.native_program import write as write_program
-from .program.native_threads import get_num_threads
-from .program.prepack import PrepackedBuffers, prepacked_launches, prepacked_part
-from .program.prepacked_executable import Parts, PrepackedExecutable
-from .runtime.target import Target, host
+from .runtime.target import Target
 
 Program = Executable | HybridExecutable | DynamicExecutable
 
-# Set with CuPy: compiles what is on GPUs, in part or as a whole.
-compile_on_devices: Callable[[Graph], HybridExecutable | DynamicExecutable] | None = None
-
 
 def compile_graph(graph: Graph, target: Target | None = None) -> Program:
-    """A callable from the graph's inputs to its outputs, as arrays."""
-    if compile_on_devices is not None and uses_gpu(graph):
-        return compile_on_devices(graph)
+    """A callable from the graph's inputs to its outputs, as arrays, each on its own device.
+    `target`: the processor of what is on the CPU; None is this one."""
     if has_symbols(graph):
         return DynamicExecutable(graph, lambda sized: compile_graph(sized, target),
                                  lambda graph, least: compile_dynamic(graph, least, target))
-    if not any(why_no_code(n, CPU.has_lowering) for n in graph.nodes()):
+    if not uses_devices(graph) and not any(why_no_code(n, lowering_on(CPU).has_lowering)
+                                           for n in graph.nodes()):
         try:
             return compile_native(graph, target)
         except MemoryShortage:
             raise
         except CodegenError:  # an op may be made of ops that have no code
             pass
-    return compile_hybrid(graph, lambda part: compile_native(part.graph, target, checks=False))
+    return compile_hybrid(with_transfers(graph), lambda part: _compile_part(part, target),
+                          lowering_on)
+
+
+def _compile_part(part: GraphPart, target: Target | None) -> NativePart:
+    """The program of a part, whose indices the caller has checked."""
+    if part.device == CPU:
+        return compile_native(part.graph, target, checks=False)
+    made: NativePart = compile_on(part.device, without_transfers(part.graph),
+                                  cpu_inputs(part.graph), checks=False)
+    return made
 
 
 def compile_native(graph: Graph, target: Target | None = None, checks: bool = True) -> Executable:
-    """The graph as one native program. Raises CodegenError if an op has no code. Without `checks`
-    the caller has checked the indices."""
-    target = target or host()
-    machine = machine_of(target)
+    """The graph as one native program of the CPU. Raises CodegenError if an op has no code. Without
+    `checks` the caller has checked the indices."""
+    cpu = backend_of(CPU)
+    made: Executable = compile_for(cpu, graph, target or cpu.device(0), checks)
+    return made
 
-    def write() -> tuple[WrittenProgram, Parts]:
-        with phase("lowering"):
-            plan, launches = lower_graph(graph, machine, checks)
-            if target.x86:  # where it was measured
-                launches = use_nontemporal_stores(launches, [plan.buffers[n] for n in plan.results])
-            return _assemble(plan, launches, target)
 
-    program, parts = cached_program(graph, target, (machine, checks), write)
-    return _executable(program, parts)
+def compile_on(device: str, graph: Graph, numbers: Collection[int] = (), checks: bool = True
+               ) -> Any:
+    """The graph as one program on a device; its inputs `numbers` are on the CPU."""
+    backend = backend_of(device)
+    return compile_for(backend, graph, backend.device(number_of(device)), checks, numbers)
+
+
+def compile_for(backend: Backend, graph: Graph, device: Any, checks: bool = True,
+                numbers: Collection[int] = ()) -> Any:
+    """The graph as one program of a back end. Raises CodegenError if an op has no code."""
+    machine = backend.machine(device)
+    program, _ = backend.cached(graph, device, (machine, checks),
+                                lambda: (assembled(backend, graph, device, checks), None))
+    return backend.executable(program, device, numbers)
+
+
+def assembled(backend: Backend, graph: Graph, device: Any, checks: bool = True) -> Any:
+    """The program of a graph before it is loaded."""
+    table = backend.lowering if backend.tuned is None else backend.tuned(device)
+    with phase("lowering"):
+        return backend.assemble(*lower_graph(graph, backend.machine(device), checks, table), device)
 
 
 def compile_dynamic(graph: Graph, least: Mapping[str, int],
                     target: Target | None = None) -> DynamicProgram:
-    """The graph as one native program for all sizes up to at least `least`. Raises CodegenError if
-    code depends on the sizes."""
-    target = target or host()
-    machine = machine_of(target)
+    """The graph, which is on one device (its numbers may be on the CPU), as one program for all
+    sizes up to at least `least`. Raises CodegenError if there is none."""
+    if not uses_devices(graph):
+        cpu = backend_of(CPU)
+        return compile_any_size_for(cpu, graph, least, target or cpu.device(0))
+    placed = with_transfers(graph)
+    device = only_device_of(placed)
+    backend = backend_of(device)
+    return compile_any_size_for(backend, without_transfers(placed), least,
+                                backend.device(number_of(device)), cpu_inputs(placed))
 
-    def lower(bound: Graph, dynamic_sizes: tuple[tuple[int, int], ...]) -> Lowered:
-        return lower_graph(bound, replace(machine, dynamic_sizes=dynamic_sizes))
 
-    def write() -> tuple[WrittenProgram, tuple[Parts, DynamicProgram]]:
-        check_supported(graph)
+def compile_any_size_for(backend: Backend, graph: Graph, least: Mapping[str, int], device: Any,
+                         numbers: Collection[int] = ()) -> DynamicProgram:
+    """The graph as one program of a back end for all sizes up to at least `least`. Raises
+    CodegenError if code depends on the sizes."""
+    machine = backend.machine(device)
+
+    def write() -> tuple[Any, DynamicProgram]:
+        check_supported(graph, backend.lowering)
         with phase("lowering"):
-            dynamic = compile_any_size(graph, least, lower,
-                                       lambda plan, launches: _assemble(plan, launches, target))
-            written, parts = dynamic.program
-            return written, (parts, replace(dynamic, program=None))
+            dynamic = compile_any_size(
+                graph, least, lambda sized: lower_graph(sized, machine, True, backend.lowering),
+                lambda plan, launches: backend.assemble(plan, launches, device))
+            return dynamic.program, replace(dynamic, program=None)
 
-    how = machine, sorted(least.items())
-    program, (parts, sized) = cached_program(graph, target, how, write)
-    return replace(sized, program=_executable(program, parts))
-
-
-def _assemble(plan: Plan, launches: list[Launch], target: Target) -> tuple[WrittenProgram, Parts]:
-    """The program that runs these launches."""
-    prepacked, launches, arguments = _prepack(plan, launches)
-    slots, arena = plan_arena([[p.buffer for p in x.views] for x in launches], arguments)
-    steps = [ProgramStep(x.kernel, [slot_of(p, slots) for p in x.views]) for x in launches]
-    written = write_program(steps, "program", target, prologue_steps=0
-                            if prepacked is None else prepacked.steps)
-    return written, Parts(interface_of(plan), arena, prepacked)
-
-
-def _executable(program: NativeProgram, parts: Parts) -> Executable:
-    if parts.prepacked is None:
-        return Executable(parts.interface, program, parts.arena)
-    return PrepackedExecutable(parts.interface, program, parts.arena, parts.prepacked)
-
-
-def _prepack(plan: Plan, launches: list[Launch]
-             ) -> tuple[PrepackedBuffers | None, list[Launch], dict[KernelBuffer, int]]:
-    """The prepacked buffers of a program, its launches with the prologue first, and all its
-    arguments; the prepacked buffers follow the constants."""
-    inputs = [plan.buffers[n] for n in plan.graph.inputs]
-    constants = [plan.buffers[n] for n in plan.constants]
-    persistent = {inputs[i] for i in plan.graph.persistent}
-    first, others = prepacked_launches(launches, {*persistent, *constants}, plan.arguments)
-    prepacked, prepacked_buffers = prepacked_part(first, others, inputs)
-    if not prepacked_buffers:
-        return None, launches, plan.arguments
-    results = [b for b in plan.arguments if b not in {*inputs, *constants}]
-    arguments = dict.fromkeys((*inputs, *constants, *prepacked_buffers, *results))
-    return prepacked, [*first, *others], {b: i for i, b in enumerate(arguments)}
-
-
-def slot_of(view: BufferView, slots: Mapping[KernelBuffer, Slot]) -> Slot:
-    """The slot of a view, from the slot of its buffer."""
-    slot = slots[view.buffer]
-    return replace(slot, offset=slot.offset + view.offset * view.buffer.dtype.itemsize)
-
-
-def machine_of(target: Target, threads: int | None = None) -> Machine:
-    """The properties of a target that the choice of loops depends on; `threads` defaults to those
-    of this process."""
-    narrow = target.x86 and target.vector_bytes < 64
-    return Machine(target.vector_bytes, 16 if narrow else 32, threads or get_num_threads(),
-                   winograd=settings.winograd, winograd_training=settings.winograd_training,
-                   dot=target.dot and settings.bf16_dot,
-                   dot16=target.dot16, dot8=target.dot8)
+    program, about = backend.cached(graph, device, (machine, sorted(least.items())), write)
+    dynamic: DynamicProgram = about
+    return replace(dynamic, program=backend.executable(program, device, numbers))
 
 
 def lower_graph(graph: Graph, machine: Machine, checks: bool = True,
-                kinds: LoweringTable = CPU) -> Lowered:
+                kinds: LoweringTable = CPU_LOWERING) -> Lowered:
     """The plan and the launches of a graph, before any code. `kinds`: the lowering table of the
     back end."""
+    graph = encode_stored(graph)
     machine = replace(machine, training=any(n.op == "conv_weight" for n in graph.nodes()))
-    with lowering_for(machine):
-        return _lower_parts(graph, KernelCache(machine, kinds), checks, None)
+    return _lower_parts(graph, KernelCache(machine, kinds), checks, None)
 
 
 def _lower_parts(graph: Graph, lowering: KernelCache, checks: bool,
@@ -179,22 +158,21 @@ def _lower_parts(graph: Graph, lowering: KernelCache, checks: bool,
                  ) -> Lowered:
     """Lowers a graph; repeated regions are lowered once. `program_inputs` is None for a whole
     program; for a section, its inputs that are arguments of the program."""
-    graph = _merge_across_iterations(graph, lowering.machine)
+    graph = _merge_across_iterations(graph)
     sections = cut_sections(graph)
     if not sections:
         return _lower_section(graph, lowering, checks, program_inputs)
     return lower_sections(graph, sections, graph.inputs
                           if program_inputs is None else program_inputs,
                           lambda part, inputs: _lower_parts(part, lowering, checks, inputs),
-                          separate=bool(lowering.machine.dynamic_sizes),
+                          separate=has_symbols(graph),
                           in_order=lowering.machine.in_order)
 
 
-def _merge_across_iterations(graph: Graph, machine: Machine) -> Graph:
+def _merge_across_iterations(graph: Graph) -> Graph:
     """The graph with ops that span many unrolled iterations merged into one."""
     graph = fold_fill_slices(merge_slices(merge_slice_sums(merge_slice_updates(graph))))
-    # along an axis whose size is not known nothing can be put together
-    return graph if machine.dynamic_sizes else merge_products(transpose_products(graph))
+    return merge_products(transpose_products(graph))
 
 
 def _lower_section(graph: Graph, lowering: KernelCache, checks: bool,
@@ -205,8 +183,6 @@ def _lower_section(graph: Graph, lowering: KernelCache, checks: bool,
     if not checks:
         ready, checked_values = replace(ready, outputs=ready.outputs[:len(graph.outputs)]), []
     check_supported(ready, lowering.table)
-    if lowering.machine.dynamic_sizes:
-        check_views(ready, lowering.machine)
     values, shapes = strip_reshapes(ready)
     if program_inputs is not None:
         values = copy_passed_through(values, len(graph.outputs), program_inputs)
@@ -219,7 +195,7 @@ def _lower_section(graph: Graph, lowering: KernelCache, checks: bool,
         group, plan.buffers, f"k{number}_{_label(group)}", persistent, packed)]
 
 
-def passes_for(machine: Machine, kinds: LoweringTable = CPU) -> list[Pass]:
+def passes_for(machine: Machine, kinds: LoweringTable = CPU_LOWERING) -> list[Pass]:
     """The passes that run before nodes become groups."""
     return [
         _decomposing(machine, kinds),
@@ -228,7 +204,7 @@ def passes_for(machine: Machine, kinds: LoweringTable = CPU) -> list[Pass]:
         merge_slice_sums,
         transpose_products,
         decompose_vector_products,
-        *([split_zero_points] if machine.dot8 and not machine.dynamic_sizes else []),
+        *([split_zero_points] if machine.dot8 else []),
         simplify,  # again: decomposing leaves reshapes of reshapes
     ]
 
@@ -261,7 +237,7 @@ def copy_passed_through(graph: Graph, result_count: int, program_inputs: Collect
     return replace(graph, outputs=tuple(outputs))
 
 
-def check_supported(graph: Graph, kinds: LoweringTable = CPU) -> None:
+def check_supported(graph: Graph, kinds: LoweringTable = CPU_LOWERING) -> None:
     """Raises CodegenError, with its line, for a value that has no native code."""
     for node in graph.nodes():
         why = why_no_code(node, kinds.has_lowering)

@@ -2,29 +2,21 @@
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, overload
 
 from ..capture.graph.bind_sizes import has_symbols
 from ..capture.graph.graph import Graph
-from ..capture.heap import code_tracker
-from ..capture.replay import fast_path, inspection_api
 from ..capture.replay.compiled_function import Compiled
 from ..capture.replay.differential_check import CheckedProgram, checking, interval
 from ..capture.segments.segment import Backend
 from ..capture.trace.dynamic_spec import Dynamic, check_dynamic
-from ..eager.arrays import devices
 from ..eager.errors import CaptureError
-from ..eager.nn.base import module
 from ..eager.nn.base.module import Module
 from .compile import compile_dynamic, compile_graph
-from .control_vm import native_fast_path
 from .dynamic.specializations import DynamicExecutable
 from .partition.hybrid_executable import op_by_op
-from .runtime.cpython.object_layout import LAYOUT
-from .runtime.cpython.profile_hook import NativeObserver
 
 
 @dataclass(frozen=True)
@@ -100,11 +92,3 @@ def compile(fn: Callable[..., Any] | None = None, *, fullgraph: bool = False,
         interval(check)  # raises for one that makes no sense
         backend = CheckedBackend(check, getattr(fn, "__name__", type(fn).__name__))
     return Compiled(fn, backend, fullgraph, check, dynamic, op_by_op if background else None)
-
-
-module.compiler = compile
-inspection_api.KINDS["cuda"] = lambda segment: importlib.import_module(
-    f"{__package__}.cuda.runtime.dump").cuda_code_of_segment(segment)
-devices.code = [f"{__package__}.cuda.runtime.eager", f"{__package__}.cuda.runtime.multi_device"]
-fast_path.native = native_fast_path
-code_tracker.observer = NativeObserver if LAYOUT is not None else None

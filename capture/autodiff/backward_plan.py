@@ -10,13 +10,13 @@ from __future__ import annotations
 
 import threading
 import weakref
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from ...eager.autograd.engine import gradients_between
 from ...eager.autograd.function import ResultEntry
-from ...eager.core.dispatch import evaluate, taped
-from ...eager.core.op import OPS, Op
+from ...eager.core.dispatch import evaluate
+from ...eager.core.op import OPS
 from ...eager.core.tape import Entry, extra_of, no_grad
 from ...eager.core.tape import Leaf as TapeLeaf
 from ...eager.core.tensor import Tensor
@@ -26,78 +26,41 @@ from ..control_flow.data_dependent_sizes import DataDependentSize
 from ..control_flow.loop_detection import LoopEntry
 from ..control_flow.loop_gradients import LoopBackwardEvent
 from ..graph.bind_sizes import bind_sizes, plain_sizes
-from ..graph.device_placement import devices_of
-from ..graph.graph import Node, Nodes, topological
-from ..graph.graph_builder import GraphBuilder, as_tensor, building
+from ..graph.graph import Node, topological
 from ..graph.reference_interpreter import evaluate_node
 from ..guards.gather_paths import compile_gather
 from ..guards.guards import PathCodegen
 from ..heap.path_reader import PathReader
 from ..runtime import profiling_spans
 from ..runtime.compile_queue import ready
+from ..runtime.specialization_cache import Specializations
 from ..runtime.warnings import warn
 from ..scalars.scalar_expr import Origins, compute
 from ..segments.segment import Backend, Executable, cone, extract_graph, operand
-from ..sizes.symbolic_dim import Dim, ShapeEnv
+from ..sizes.symbolic_dim import Dim
 from ..trace.output_spec import OutputSpecBuilder
 from ..trace.tracer import Tracer
 from .autograd_node import CompiledBackward, SavedArrays
-from .partitioner import decomposed, saved_values
+from .partition import Partition, Result, TapeSection
 from .symbolic_tape import Bindings, Boundary, CutPoint, FreedTape, SymbolicTape, ordered
 
 # One trace of a backward at a time: all plans of a function share its nodes.
 _TRACING = held_while_forking(threading.Lock())
 
 
-class TapeBuilder(GraphBuilder):
-    """A graph builder that also records a tape, so that vjp rules can differentiate again."""
-
-    def __init__(self, nodes: Nodes, sizes: ShapeEnv) -> None:
-        super().__init__(nodes)
-        self.sizes = sizes
-
-    def apply(self, op: Op, inputs: tuple[Any, ...], params: dict[str, Any]) -> Tensor:
-        with self.sizes.recording(False):  # nodes compare by symbolic sizes, without new conditions
-            operands = self.operands(inputs)
-        kind = op.result(*[n.type for n in operands], **params)
-        with self.sizes.recording(False):
-            out = as_tensor(self.nodes.make(op.name, operands, params, kind, self.site))
-        return taped(op, inputs, params, out)
-
-
 class BackwardVariant:
     """The backward program from some cut points of a segment to some of its boundaries."""
 
-    def __init__(self, plan: BackwardPlan, segment: BackwardSegment, points: Sequence[CutPoint],
-                 needed_boundaries: frozenset[int] | None, adds_conditions: bool) -> None:
-        """needed_boundaries: the numbers of the boundaries that need gradients; None for all.
-        adds_conditions: questions about sizes become conditions of the trace."""
+    def __init__(self, plan: BackwardPlan, segment: BackwardSegment, numbers: tuple[int, ...],
+                 needed_boundaries: frozenset[int] | None) -> None:
+        """needed_boundaries: the numbers of the boundaries that need gradients; None for all."""
         self.plan = plan
+        points = [plan.tape.points[i] for i in numbers]
         self.passed = frozenset(ordered([p.entry for p in points], segment.below))
-        nodes = plan.names.nodes
-        devices = devices_of([p.node for p in points])
-        incoming = [nodes.input(f"g{p.number}", p.node.type, device)
-                    for p, device in zip(points, devices)]
-        with building(TapeBuilder(nodes, plan.sizes)), plan.sizes.recording(adds_conditions):
-            gradients = gradients_between(
-                [Tensor(p.entry.out, p.entry) for p in points], [as_tensor(n) for n in incoming],
-                segment.boundaries, False)
-        by_boundary = [(i, g._data.node) for i, g in enumerate(gradients)
-                       if g is not None and (needed_boundaries is None or i in needed_boundaries)]
-        self.boundary_numbers = [i for i, _ in by_boundary]
-        self.gradients = decomposed(nodes, [node for _, node in by_boundary], plan.decomposed)
-        self.incoming = incoming
+        self.graph, self._reads, self._boundary_numbers = plan.partition.backward(
+            segment.number - 1, numbers, needed_boundaries, plan.inputs, plan.size_inputs)
         self._program: Executable | None = None
         self.refused = False
-
-    def prepare(self) -> None:
-        """Chooses the inputs of the program, after the saved values are chosen."""
-        saved = self.plan.saved
-        needed = cone([*self.gradients, *self.plan.size_inputs], saved)
-        position = {n: i for i, n in enumerate(self.plan.stored)}
-        inputs = [n for n in needed if n in position]
-        self._reads = [position[n] for n in inputs]
-        self.graph = extract_graph(needed, self.gradients, [*inputs, *self.incoming])
 
     def run(self, arrays: Sequence[Any], gradients: Sequence[Tensor]
             ) -> list[tuple[int, Tensor]] | None:
@@ -108,7 +71,7 @@ class BackwardVariant:
                 return None
             saved = [arrays[i] for i in self._reads]
             results = program([*saved, *[g._data for g in gradients]])
-        return [(i, Tensor(a)) for i, a in zip(self.boundary_numbers, results)]
+        return [(i, Tensor(a)) for i, a in zip(self._boundary_numbers, results)]
 
     def _compiled(self) -> Executable | None:
         """The compiled program; None if it cannot be compiled."""
@@ -136,7 +99,8 @@ class BackwardSegment:
         self.boundaries: list[Any] = [*[p.entry for p in self.under], *tape.outside, *self.others]
         self.lower, self.entries = len(self.under), len(tape.entries)
         self._ends = set(self.boundaries)
-        self._variants: dict[Any, BackwardVariant] = {}
+        self._variants: Specializations[BackwardVariant] = Specializations("backward variants",
+                                                                          _TRACING)
 
     def below(self, edge: Any) -> list[Any]:
         """The entries below an entry, up to the boundaries."""
@@ -145,22 +109,13 @@ class BackwardSegment:
     def variant(self, numbers: tuple[int, ...],
                 needed_boundaries: frozenset[int] | None) -> BackwardVariant:
         """The backward program from the cut points of these numbers to the needed boundaries."""
-        variant = self._variants.get((numbers, needed_boundaries))
-        if variant is None:
-            points = [self.plan.tape.points[i] for i in numbers]
-            with _TRACING, self.plan.sizes.resumed(self.plan.size_record):
-                variant = BackwardVariant(self.plan, self, points, needed_boundaries,
-                                          adds_conditions=False)
-                variant.prepare()
-            self._variants[numbers, needed_boundaries] = variant
-        return variant
+        key = numbers, needed_boundaries
+        return self._variants.get(key, lambda: self._trace_variant(*key))
 
-    def first(self) -> BackwardVariant:
-        """The backward from all cut points, which decides the values that the forward saves."""
-        numbers = tuple(p.number for p in self.points)
-        variant = self._variants[numbers, None] = BackwardVariant(
-            self.plan, self, self.points, None, adds_conditions=True)
-        return variant
+    def _trace_variant(self, numbers: tuple[int, ...],
+                       needed_boundaries: frozenset[int] | None) -> BackwardVariant:
+        with self.plan.sizes.resumed(self.plan.size_record):
+            return BackwardVariant(self.plan, self, numbers, needed_boundaries)
 
     def eagerly(self, node_of_call: CompiledBackward, numbers: Sequence[int],
                 needed_boundaries: frozenset[int] | None,
@@ -194,18 +149,13 @@ class BackwardPlan:
         self.live_in = [e.node for e in tracer.path if isinstance(e, DataDependentSize)]
         self.live_in += _carried_values(tracer, tape)
         self._is_sized = bool(tracer.sizes.values)
-        self.decomposed: dict[Node, Node] = {n: n for n in self.live_in}
-        self.saved: dict[Node, None] = {}
         top = max((p.depth for p in tape.points), default=0)
         self.segments = [BackwardSegment(self, n + 1) for n in range(top)]
-        variants = [segment.first() for segment in self.segments]
-        results = decomposed(self.names.nodes, outputs.nodes, self.decomposed)
-        internal = decomposed(self.names.nodes, list(tape.checkpointed), self.decomposed)
-        checkpointed = dict(zip(internal, tape.checkpointed.values()))
-        roots = [g for v in variants for g in v.gradients]
-        demanded = read_in_backward(roots, {g for v in variants for g in v.incoming})
-        values = saved_values(demanded, set(results), checkpointed)
-        self.saved = dict.fromkeys([*self.live_in, *values])
+        self.partition = Partition(
+            self.names.nodes, self.sizes, outputs.nodes,
+            [Result(Tensor(p.entry.out, p.entry), p.node) for p in tape.points],
+            [TapeSection([p.number for p in segment.points], segment.boundaries)
+             for segment in self.segments], self.live_in, tape.checkpointed)
         tape.checkpointed.clear()
         used = topological([n for e in tape.entries
                             for n in (*tape.nodes[e].inputs, tape.nodes[e])])
@@ -214,9 +164,7 @@ class BackwardPlan:
         self.size_inputs += self.live_in
         self.tensors = [n for n in used if n in self.names.paths]
         self.numbers = [n for n in used if n in self.names.numbers]
-        self.stored = [*self.tensors, *self.numbers, *self.saved]
-        for variant in variants:
-            variant.prepare()
+        self.inputs = [*self.tensors, *self.numbers]
         numbers = {p.entry: p.number for p in tape.points}
         self._numbers = [numbers.get(e) for e in tape.edges]
         self.is_plain = top == 1 and not (
@@ -228,6 +176,11 @@ class BackwardPlan:
         self.backend = backend
         self._gather = compile_gather([self.names.paths[n] for n in self.tensors],
                                       self.tape.paths, PathCodegen(fn, self.names.held))
+
+    @property
+    def saved(self) -> list[Node]:
+        """The values that the forward saves."""
+        return self.partition.saved
 
     # ---- a call
 
@@ -304,7 +257,7 @@ class BackwardPlan:
         The values are recomputed from the call's inputs.
         """
         assert saved.arrays is not None
-        inputs = [*self.tensors, *self.numbers, *self.live_in]
+        inputs = [*self.inputs, *self.live_in]
         entry_nodes = [self.tape.nodes[e] for e in entries]
         graph = extract_graph(cone(entry_nodes, set(inputs)), entry_nodes, inputs)
         if self._is_sized:
@@ -369,21 +322,6 @@ def _part(backward_node: CompiledBackward, point: CutPoint, bindings: Bindings) 
         if point.retained is not None:
             extra.retained = weakref.ref(bindings.tensors[point.retained])
     return part
-
-
-def read_in_backward(roots: Sequence[Node], incoming: Collection[Node]) -> list[Node]:
-    """The forward values that the gradients read or equal.
-
-    `incoming` are the gradients that the backward starts from.
-    """
-    backward: set[Node] = set()
-    demanded: dict[Node, None] = {}
-    for node in topological(roots):
-        if node in incoming or any(i in backward for i in node.inputs):
-            backward.add(node)
-            demanded.update(dict.fromkeys(i for i in node.inputs if i not in backward))
-    demanded.update(dict.fromkeys(g for g in roots if g not in backward))
-    return [n for n in demanded if n not in backward]
 
 
 def find_backward(tracer: Tracer, outputs: OutputSpecBuilder) -> BackwardPlan | None:

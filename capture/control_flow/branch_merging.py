@@ -34,6 +34,7 @@ from .loop_detection import LoopEntry, LoopRepeat
 from .merges import Merge, MergedBranch
 from .operand_stack import is_single_test, tells_symbols_apart
 from .possible_aliases import PossibleAliases
+from .symbolic_range import PositionedIterator
 
 
 class MergeFailed(BaseException):
@@ -137,7 +138,6 @@ class _OpenBranch:
     # Made objects that the variables of all frames held. A frame that has ended, or the stack of
     # an outer one, may hold them at the merge.
     objects: list[Any]
-    loop_depth: int
     loop_tokens: set[Any]
     visits: dict[Any, Any]
 
@@ -159,6 +159,7 @@ class BranchMerger:
         self._outcomes: tuple[Any, ...] = ()  # of decisions since then
         self._loop_numbers: dict[Any, int] = {}  # by token; depends on the path to the loop
         self._elements_read = 0  # of the path
+        self._iterators: dict[tuple[int, int], PositionedIterator] = {}  # by frame and offset
 
     def visit(self, subject: Any) -> Any:
         """Merges paths here if they merge at this decision. Returns the subject of the decision:
@@ -171,6 +172,14 @@ class BranchMerger:
             if (subject, "bool") not in branch.decided:
                 subject = self._merge_here(branch, frames, subject)
         return subject
+
+    def note_iterator(self, iterator: PositionedIterator) -> None:
+        """Notes the iterator of a `for` that begins now."""
+        self._iterators[id(iterator.frame), iterator.offset] = iterator
+
+    def _iterators_of(self, frame: Any) -> list[PositionedIterator]:
+        """The iterators of the `for` loops that a frame is in."""
+        return [i for i in self._iterators.values() if i.frame is frame and i.is_in_loop]
 
     def note_decision(self) -> None:
         """Notes that a decision got its outcome: a branch begins."""
@@ -273,12 +282,14 @@ class BranchMerger:
     # ---- merge points
     def _merge_here(self, branch: _OpenBranch, frames: list[Any], subject: Any) -> Any:
         location, plan = location_of(frames), self.plans.get(branch.key)
-        tracked = self.tracer.loops.tracked_iterators(frames[0])
+        iterators = self._iterators_of(frames[0])
+        tracked = self.tracer.loops.tracked_iterators(frames[0]).union(i.offset for i in iterators)
         point = _merge_point_at(branch, frames, tracked) \
             if plan is None or plan.location == location else None
         if point is None:
             return subject
-        arrival = self._state_at(location, frames, point, subject, branch.objects)
+        positions = [(i.offset, i.count, i.tensors) for i in iterators]
+        arrival = self._state_at(location, frames, point, subject, [*branch.objects, *positions])
         if plan is None:
             if not arrival.state.equal or any(t.edge is not None for t in arrival.state.tensors):
                 return subject
@@ -380,7 +391,7 @@ class BranchMerger:
         tensors = sorted({i for i in varying if type(i) is int}.union(
             state.named_tensors[n] for n in names if is_identity(n)))
         token = "merge", self.hints.number(branch.key)
-        depth = tracer.loops.note_merge(token, branch.loop_depth, branch.visits)
+        depth = tracer.loops.note_merge(token, branch.loop_tokens, branch.visits)
         element = self._merge_element(branch, arrival.plan, tensors, names, (token, depth))
         tracer.path.append(element)
         self._bind_numbers(state, dict(zip(names, element.symbols)), branch.key)

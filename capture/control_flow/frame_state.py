@@ -12,7 +12,7 @@ import types
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any
 
-from ...eager.core.tensor import Tensor
+from ...eager.core.tensor import Tensor, is_bare
 from ...eager.core.transform_value import TransformValue
 from ...eager.core.views import root_of, text_of_path
 from ..graph.graph import param_key
@@ -134,7 +134,7 @@ class FrameState:
                 self.plains[i, name] = value
                 state.append((name, "number"))
             else:
-                if type(value) is Tensor and id(value) not in self._seen:
+                if is_bare(value) and id(value) not in self._seen:
                     self._note_identity((i, IDENTITY + name), value)
                 state.append((name, self._value(value)))
         return tuple(state)
@@ -262,7 +262,7 @@ class MergeState(FrameState):
             return super()._frame(i, names)
         keys = names_of_keys(self.frames[0].f_code)
         tensors = {name: value for name, value in names.items()
-                   if type(value) is Tensor and name not in keys}
+                   if is_bare(value) and name not in keys}
         rest = {name: value for name, value in names.items() if name not in tensors}
         return super()._frame(i, rest), tuple(
             (name, self._local(name, value)) for name, value in sorted(tensors.items()))

@@ -166,7 +166,22 @@ def _instructions_between(code: types.CodeType, start: int, end: int) -> set[int
     """All instructions on paths from `start` to `end`."""
     successors = _successors(code)
     ahead = set().union(*(_reachable(code, n, -1) for n in successors[start]))
-    return {n for n in ahead if end in _reachable(code, n, -1)}
+    return ahead & _leading_to(code, end)
+
+
+@functools.lru_cache(maxsize=1024)
+def _leading_to(code: types.CodeType, end: int) -> frozenset[int]:
+    """The instructions from which a path leads to `end`, and `end` itself."""
+    predecessors: dict[int, list[int]] = {}
+    for n, following in _successors(code).items():
+        for m in following:
+            predecessors.setdefault(m, []).append(n)
+    found, todo = {end}, [end]
+    while todo:
+        new = [n for n in predecessors.get(todo.pop(), ()) if n not in found]
+        found.update(new)
+        todo += new
+    return frozenset(found)
 
 
 def _loops_around(code: types.CodeType, at: int) -> list[ForLoop]:

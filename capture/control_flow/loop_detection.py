@@ -144,6 +144,12 @@ class LoopDetector:
         """Notes that an element was added to the path."""
         self._elements_in_iteration += 1
 
+    def token(self, kind: str, deeper: int = 0) -> Any:
+        """A token of the next path element, equal in all iterations of a loop; last its depth."""
+        outer = self._open_loops[-1].entry.token if self._open_loops else self._left_loop[0]
+        place = self._merge_token or outer, self._elements_in_iteration
+        return (*place, kind, self._depth() + deeper)
+
     def depth_of(self, subject: Node | ScalarExpr) -> int:
         """The depth of the innermost loop that a node or a number depends on; 0 for none."""
         if isinstance(subject, Node):
@@ -185,9 +191,9 @@ class LoopDetector:
 
     # ---- merge points
 
-    def around(self) -> tuple[int, set[Any], dict[Any, Any]]:
-        """The number of open loops, their tokens, and the visits so far."""
-        return len(self._open_loops), {h.entry.token for h in self._open_loops}, dict(self._visits)
+    def around(self) -> tuple[set[Any], dict[Any, Any]]:
+        """The tokens of the open loops, and the visits so far."""
+        return {h.entry.token for h in self._open_loops}, dict(self._visits)
 
     def has_in_first_iteration(self, start: int, visits: dict[Any, Any]) -> bool:
         """True if a branch lies in the first iteration of the innermost loop: by its index in the
@@ -196,10 +202,10 @@ class LoopDetector:
         begun = [c.peeled_at for c in self._iterators.values() if id(c) == header.location[0][-1]]
         return header.location in visits or any(at is not None and start >= at for at in begun)
 
-    def note_merge(self, token: Any, heads: int, visits: dict[Any, Any]) -> int:
-        """Notes a merge point of paths that branched with so many loops open. Returns the loop
-        depth."""
-        del self._open_loops[heads:]
+    def note_merge(self, token: Any, around: set[Any], visits: dict[Any, Any]) -> int:
+        """Notes a merge point of paths that branched in the loops with these tokens: no other loop
+        continues behind it. Returns the loop depth."""
+        self._open_loops = [h for h in self._open_loops if h.entry.token in around]
         self._visits, self._merge_token, self._elements_in_iteration = dict(visits), token, 0
         return self._depth()
 
@@ -367,8 +373,7 @@ class LoopDetector:
         if (not carried and not carried_numbers) or any(map(self._is_fixed, carried)):
             self._visits[location] = state
             return subject
-        outer = self._open_loops[-1].entry.token if self._open_loops else self._left_loop[0]
-        token = (self._merge_token or outer, self._elements_in_iteration, depth)
+        token = self.token("loop", deeper=1)
         values, formulas = self._carried(state, carried_tensors, carried_numbers, subject)
         phis = tracer.names.phis(token, values)
         symbols = tuple(ScalarExpr("phi", ((token, i, depth),)) for i in range(len(formulas)))

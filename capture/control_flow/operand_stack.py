@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import dis
 import functools
+import sys
 import types
 from collections.abc import Iterator
 from typing import Any
@@ -143,3 +144,41 @@ def popped(step: dis.Instruction) -> int:
         return 0
     net = _effect(step, jump=False)
     return -net if name.startswith(_PUSHES_NOTHING) else 1 - net
+
+
+def consumer(code: types.CodeType, n: int, slot: int) -> int | None:
+    """The index of the instruction that pops the stack slot which instruction `n` has filled; None
+    if a jump between them leads elsewhere."""
+    depths = depths_of(code) or {}
+    steps, targets = instructions(code), list[int]()
+    for m, step in enumerate(steps[n + 1:], n + 1):
+        if step.offset not in depths:
+            return None
+        if depths[step.offset] - popped(step) <= slot:
+            is_between = all(steps[n].offset < target <= step.offset for target in targets)
+            return m if is_between else None
+        if is_jump(step):
+            targets.append(step.argval)
+    return None
+
+
+def writer(code: types.CodeType, n: int, slot: int) -> int | None:
+    """The instruction before `n` that wrote a stack slot last, in the order of the code."""
+    depths = depths_of(code) or {}
+    for k in range(n - 1, -1, -1):
+        step = instructions(code)[k]
+        if step.offset not in depths:
+            return None
+        below = depths[step.offset] - popped(step)
+        after = depths.get(instructions(code)[k + 1].offset, below)
+        if below <= slot < after and not step.opname.startswith(("PRECALL", "KW_", "CACHE")):
+            return k
+    return None
+
+
+def callee_of(code: types.CodeType, n: int, base: int) -> int | None:
+    """The instruction that loads what a call calls; its stack slots begin at `base`."""
+    return writer(code, n, base + _NULL_COMES_FIRST)
+
+
+_NULL_COMES_FIRST = (3, 11) <= sys.version_info < (3, 13)  # below a function that is no method

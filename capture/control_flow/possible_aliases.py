@@ -14,7 +14,7 @@ import types
 from typing import Any, NamedTuple
 
 from ...eager.core.tape import Leaf
-from ...eager.core.tensor import Tensor
+from ...eager.core.tensor import Tensor, is_bare, with_class
 from ...eager.core.views import is_shared
 from ..heap.access_path import Path
 from ..heap.bytecode import instructions
@@ -91,7 +91,7 @@ class PossibleAliases:
         """True for a tensor from outside that the run has not changed."""
         state = self.tracer.state
         path = state.paths.get(id(tensor))
-        return path is not None and type(tensor) is Tensor and tensor.edge is None \
+        return path is not None and is_bare(tensor) and tensor.edge is None \
             and tensor._grad is None and not is_shared(tensor) \
             and state.held[path][0] is tensor._data
 
@@ -102,7 +102,7 @@ class PossibleAliases:
 
     def may_be_input(self, tensor: Any) -> bool:
         """True if a tensor is an input on this path or on another."""
-        return id(tensor) in self._aliases or (type(tensor) is Tensor and self.is_input(tensor))
+        return id(tensor) in self._aliases or (is_bare(tensor) and self.is_input(tensor))
 
     def alias_of(self, tensor: Tensor, identity: SymbolicScalar, branch: Any) -> Tensor:
         """The tensor for a variable that has this identity behind the merge of `branch`, or in a
@@ -110,7 +110,7 @@ class PossibleAliases:
         before = self._aliases.get(id(tensor))
         branch = before.branch if before is not None and branch is None else branch
         actual = tensor if before is None else before.actual
-        out = Tensor(tensor._data) if self.is_input(tensor) else tensor
+        out = with_class(type(tensor), tensor._data) if self.is_input(tensor) else tensor
         self._aliases[id(out)] = _Alias(out, identity, actual, branch)
         return out
 
@@ -167,7 +167,7 @@ class PossibleAliases:
         """True if a change of this tensor shows whether a possible alias is an input."""
         if id(tensor) in self._aliases:
             return True
-        return type(tensor) is Tensor and id(tensor) in self.tracer.state.paths and any(
+        return is_bare(tensor) and id(tensor) in self.tracer.state.paths and any(
             alias.tensor.shape == tensor.shape and alias.tensor.dtype == tensor.dtype
             for alias in self._aliases.values())
 

@@ -1,11 +1,12 @@
 """Traces a copy of a function in which some calls of builtins return symbolic values.
 
 `t.item()` returns a symbolic number, but `float`, `int` and `len` return exact floats and ints. A
-run that depends on such a number fits calls with the same value only. In the copy these calls
-return symbolic numbers where the bytecode shows that the result goes only into arithmetic,
-comparisons, local variables, and limits of loops. In the same way, `range`, `enumerate` and `zip`
-of a `for` iterate over dynamic sizes (see `symbolic_range`). All instructions have the same offsets
-in the copy.
+run that depends on such a number fits calls with the same value only. In the copy, `float` and
+`int` return symbolic numbers where the bytecode shows that the result goes only into arithmetic,
+comparisons, local variables, messages, and limits of loops. `len` returns a dynamic size, as
+`shape` does. `bool` leaves its test to the `if` around it, where paths can merge. In the same way,
+`range`, `enumerate` and `zip` of a `for` iterate over dynamic sizes (see `symbolic_range`). All
+instructions have the same offsets in the copy.
 """
 
 from __future__ import annotations
@@ -21,14 +22,19 @@ from typing import Any, NamedTuple
 
 from ...eager import interpreter
 from ...eager.core.tensor import Tensor
-from ..heap.bytecode import instructions, is_jump
+from ..heap.bytecode import instructions
 from ..scalars.symbolic_scalar import SymbolicScalar
-from .operand_stack import depths_of, popped
+from .operand_stack import callee_of, consumer, depths_of, popped
 from .symbolic_range import BUILTIN_PROXIES
 
-_TESTS = ("COMPARE_OP", "POP_JUMP", "TO_BOOL", "UNARY_NOT")
+_TRUTH_TESTS = ("POP_JUMP", "TO_BOOL", "UNARY_NOT")
+_TESTS = ("COMPARE_OP", *_TRUTH_TESTS)
 _ARITHMETIC = ("BINARY_", "INPLACE_", "UNARY_NEGATIVE", "UNARY_POSITIVE")
 _NO_ARITHMETIC = ("BINARY_SUBSCR", "BINARY_SLICE")
+_FORMATS = ("FORMAT_", "CONVERT_VALUE")
+_CALLS = ("CALL", "CALL_KW", "CALL_FUNCTION", "CALL_METHOD", "CALL_FUNCTION_KW")
+_SHOWING = ("print", "str", "repr")  # functions, and methods, that turn numbers into text
+_LOGGING = ("debug", "info", "warning", "error", "critical", "log", "format")
 _STORES = ("STORE_FAST", "STORE_FAST_LOAD_FAST")
 
 
@@ -79,6 +85,11 @@ def symbolic_int(*args: Any, **kwargs: Any) -> Any:
     return number if type(number.value) is int else math.trunc(number)
 
 
+def symbolic_bool(x: Any = False, /) -> Any:
+    """The tensor or symbolic number itself, whose truth is tested next; bool(x) for others."""
+    return x if isinstance(x, (Tensor, SymbolicScalar)) else bool(x)
+
+
 def symbolic_len(x: Any, /) -> Any:
     """len(x), or a symbolic size."""
     if isinstance(x, Tensor) and interpreter.STATE.active is not None and x.ndim:
@@ -86,9 +97,9 @@ def symbolic_len(x: Any, /) -> Any:
     return len(x)
 
 
-_CONVERSIONS: dict[str, Callable[..., Any]] = {
-    "float": symbolic_float, "int": symbolic_int, "len": symbolic_len}
-_REPLACEMENTS: dict[str, Callable[..., Any]] = {**_CONVERSIONS, **BUILTIN_PROXIES}
+_REPLACEMENTS: dict[str, Callable[..., Any]] = {
+    "bool": symbolic_bool, "float": symbolic_float, "int": symbolic_int, "len": symbolic_len,
+    **BUILTIN_PROXIES}
 
 
 # ---- code
@@ -153,11 +164,9 @@ def _has_room(code: types.CodeType, n: int) -> bool:
 
 # ---- the uses of results
 def _replaceable_calls(code: types.CodeType, names: frozenset[str]) -> list[_Call]:
-    """The calls of conversions whose results are only computed with and compared, and of iterators
-    that a `for` takes at once."""
+    """The calls of builtins whose results are only used as the replacements allow."""
     return [_Call(n, name) for name in sorted(names) for n, call, slot in _calls_of(code, name)
-            if (_only_compared(code, call, slot, frozenset()) if name in _CONVERSIONS
-                else _begins_for(code, call, slot))]
+            if _ALLOWED_USES.get(name, _begins_for)(code, call, slot)]
 
 
 def _calls_of(code: types.CodeType, name: str) -> Iterator[tuple[int, int, int]]:
@@ -167,14 +176,14 @@ def _calls_of(code: types.CodeType, name: str) -> Iterator[tuple[int, int, int]]
     for n, step in enumerate(instructions(code)):
         if step.opname == "LOAD_GLOBAL" and step.argval == name and step.offset in depths:
             slot = depths[step.offset]
-            call = _consumer(code, n, slot)
+            call = consumer(code, n, slot)
             if call is not None and _calls_slot(code, call, slot):
                 yield n, call, slot
 
 
 def _begins_for(code: types.CodeType, n: int, slot: int) -> bool:
     """True if the value that instruction `n` leaves in a stack slot begins a `for`."""
-    m = _consumer(code, n, slot)
+    m = consumer(code, n, slot)
     return m is not None and instructions(code)[m].opname == "GET_ITER"
 
 
@@ -192,28 +201,22 @@ def _calls_slot(code: types.CodeType, n: int, slot: int) -> bool:
     return step.opname.startswith("CALL") and depths[step.offset] - popped(step) == slot
 
 
-def _consumer(code: types.CodeType, n: int, slot: int) -> int | None:
-    """The index of the instruction that pops the stack slot which instruction `n` has filled; None
-    if there is a jump before it."""
-    depths = depths_of(code) or {}
-    for m, step in enumerate(instructions(code)[n + 1:], n + 1):
-        if step.offset not in depths:
-            return None
-        if depths[step.offset] - popped(step) <= slot:
-            return m
-        if is_jump(step):
-            return None
-    return None
+def _is_tested(code: types.CodeType, n: int, slot: int) -> bool:
+    """True if the next use of the value that instruction `n` leaves in a stack slot tests its
+    truth."""
+    m = consumer(code, n, slot)
+    return m is not None and instructions(code)[m].opname.startswith(_TRUTH_TESTS)
 
 
-def _only_compared(code: types.CodeType, n: int, slot: int, variables: frozenset[str]) -> bool:
+def _only_compared(code: types.CodeType, n: int, slot: int,
+                   variables: frozenset[str] = frozenset()) -> bool:
     """True if the value that instruction `n` leaves in a stack slot is only computed with and
     compared."""
-    m = _consumer(code, n, slot)
+    m = consumer(code, n, slot)
     if m is None:
         return False
     step = instructions(code)[m]
-    if step.opname.startswith(_TESTS) or m in _loops_over_ranges(code):
+    if step.opname.startswith(_TESTS) or m in _loops_over_ranges(code) or _is_shown(code, m, slot):
         return True
     if step.opname.startswith(_ARITHMETIC) and step.opname not in _NO_ARITHMETIC:
         return _only_compared(code, m, slot, variables)
@@ -221,6 +224,20 @@ def _only_compared(code: types.CodeType, n: int, slot: int, variables: frozenset
         return False
     name = step.argval if isinstance(step.argval, str) else step.argval[0]
     return name in variables or _variable_is_compared(code, name, variables | {name})
+
+
+def _is_shown(code: types.CodeType, n: int, slot: int) -> bool:
+    """True if an instruction makes text of the value in a stack slot, or prints or logs it."""
+    step = instructions(code)[n]
+    if step.opname.startswith(_FORMATS):
+        return True
+    base = depths_of(code)[step.offset] - popped(step)  # type: ignore[index]
+    callee = callee_of(code, n, base) if step.opname in _CALLS and slot > base else None
+    if callee is None:
+        return False
+    load = instructions(code)[callee]
+    return load.argval in (_SHOWING if load.opname == "LOAD_GLOBAL" else
+                           _LOGGING if load.opname in ("LOAD_METHOD", "LOAD_ATTR") else ())
 
 
 def _variable_is_compared(code: types.CodeType, name: str, variables: frozenset[str]) -> bool:
@@ -243,3 +260,9 @@ def _slots_read_into(step: dis.Instruction, name: str, depth: int) -> list[int]:
     first = depth if step.opname.startswith("LOAD") else depth - 2
     return [first + i for i, read in enumerate(names)
             if read == name and (i or step.opname.startswith("LOAD"))]
+
+
+# The uses of the results of builtins with which their calls are replaced; `_begins_for` for others.
+_ALLOWED_USES: dict[str, Callable[[types.CodeType, int, int], bool]] = {
+    "bool": _is_tested, "float": _only_compared, "int": _only_compared,
+    "len": lambda code, n, slot: True}

@@ -28,7 +28,54 @@ from .operand_stack import tells_symbols_apart
 _RANGE, _ENUMERATE, _ZIP = range, enumerate, zip
 
 
-class SymbolicIterator:
+class _ForIterator:
+    """The iterator of a `for`, which knows the frame and the instruction that takes its elements.
+    """
+
+    tensors: tuple[Any, ...]  # what it iterates over
+    frame: Any = None  # the frame of the `for`
+    offset = 0  # of the instruction that takes the next element
+
+    def begins_for(self, frame: Any) -> bool:
+        """True if the frame begins a `for` over this iterator now."""
+        offset = _for_offset(frame) if self.frame is None else None
+        if offset is None:
+            return False
+        self.frame, self.offset = frame, offset
+        return True
+
+    @property
+    def is_in_loop(self) -> bool:
+        """True if the frame is inside the loop."""
+        steps = instructions(self.frame.f_code)
+        end = steps[instruction_index_at(self.frame.f_code, self.offset)].argval
+        return bool(self.offset <= self.frame.f_lasti < end)
+
+
+class PositionedIterator(_ForIterator):
+    """The iterator of a `for` whose length does not vary. Python hides the position of its own
+    iterators; paths of a branch can merge in a later iteration if their positions are equal."""
+
+    def __init__(self, tracer: Any, plain: Iterator[Any], iterated: tuple[Any, ...]) -> None:
+        self.tracer, self.tensors, self.count, self._plain = tracer, iterated, 0, plain
+
+    def __iter__(self) -> Iterator[Any]:
+        return self.begin_for(sys._getframe(1)) or self
+
+    def begin_for(self, frame: Any) -> PositionedIterator | None:
+        """This iterator if the frame begins a `for` over it now, else None."""
+        if not self.begins_for(frame):
+            return None
+        self.tracer.merger.note_iterator(self)
+        return self
+
+    def __next__(self) -> Any:
+        element = next(self._plain)
+        self.count += 1
+        return element
+
+
+class SymbolicIterator(_ForIterator):
     """The iterator of a `for` over a dynamic size: its position (`count`), its limits, and the
     function that makes the element at a position."""
 
@@ -38,8 +85,6 @@ class SymbolicIterator:
         self.start, self.stop, self.step = limits
         self.count = tracer.symbol(self.start)
         self.limit = formula_of(self.stop)
-        self.frame: Any = None  # the frame of the `for`
-        self.offset = 0  # of the instruction that takes the next element
         self.peeled_at: int | None = None  # length of the path at its peeled iteration
 
     def __iter__(self) -> Iterator[Any]:
@@ -47,24 +92,13 @@ class SymbolicIterator:
 
     def begin_for(self, frame: Any) -> SymbolicIterator | None:
         """This iterator if the frame begins a `for` over it now, else None."""
-        offset = _for_offset(frame) if self.frame is None else None
-        if offset is None:
-            return None
-        self.frame, self.offset = frame, offset
-        return self
+        return self if self.begins_for(frame) else None
 
     @functools.cached_property
     def _plain(self) -> Iterator[Any]:
         """All elements; specializes the sizes."""
         counts = _RANGE(*map(operator.index, (self.start, self.stop, self.step)))
         return map(self.element, counts)
-
-    @property
-    def is_in_loop(self) -> bool:
-        """True if the frame is inside the loop."""
-        steps = instructions(self.frame.f_code)
-        end = steps[instruction_index_at(self.frame.f_code, self.offset)].argval
-        return bool(self.offset <= self.frame.f_lasti < end)
 
     def condition(self) -> tuple[ScalarExpr, bool]:
         """The loop condition as an expression, and its outcome in this run."""
@@ -169,16 +203,23 @@ def _dynamic_size(x: Any) -> Any:
     return size if type(size) in SYMBOLS else None
 
 
-def _enumerate(tracer: Any, x: Any, start: Any = 0) -> SymbolicIterator | None:
+def _positioned(tracer: Any, plain: Iterator[Any], *iterated: Any) -> PositionedIterator | None:
+    """An iterator with a position; None if paths do not merge in this run."""
+    return None if tracer.merger is None else PositionedIterator(tracer, plain, iterated)
+
+
+def _enumerate(tracer: Any, x: Any, start: Any = 0) -> _ForIterator | None:
     size = _dynamic_size(x)
-    return None if size is None or type(start) is not int else SymbolicIterator(
+    if size is None or type(start) is not int:
+        return _positioned(tracer, _ENUMERATE(x, start), x, start)
+    return SymbolicIterator(
         tracer, (0, size, 1), (x,), lambda at: (start + at, x[at]), ("enumerate", start))
 
 
-def _zip(tracer: Any, *xs: Any, strict: bool = False) -> SymbolicIterator | None:
+def _zip(tracer: Any, *xs: Any, strict: bool = False) -> _ForIterator | None:
     sizes = list(map(_dynamic_size, xs))
     if not sizes or None in sizes or any(size_expr_of(n) != size_expr_of(sizes[0]) for n in sizes):
-        return None
+        return None if strict else _positioned(tracer, _ZIP(*xs), *xs)
     return SymbolicIterator(tracer, (0, sizes[0], 1), xs, lambda at: tuple([x[at] for x in xs]),
                             "zip")
 
@@ -210,19 +251,20 @@ def _proxy(plain: type, symbolic_type: type, make_symbolic: Callable[..., Any]) 
 # Replacements for builtins during a trace, by name.
 BUILTIN_PROXIES: Mapping[str, Any] = {
     "range": _proxy(_RANGE, SymbolicRange, _range),
-    "enumerate": _proxy(_ENUMERATE, SymbolicIterator, _enumerate),
-    "zip": _proxy(_ZIP, SymbolicIterator, _zip),
+    "enumerate": _proxy(_ENUMERATE, _ForIterator, _enumerate),
+    "zip": _proxy(_ZIP, _ForIterator, _zip),
 }
 
 
-def rows(x: Any, frame: Any) -> SymbolicIterator | None:
-    """An iterator over the rows of a tensor with a dynamic first size, if the frame begins a `for`
+def rows(x: Any, frame: Any) -> Any:
+    """An iterator over the rows of a tensor whose position is known, if the frame begins a `for`
     over them; else None."""
     tracer = _active_tracer()
-    size = None if tracer is None else _dynamic_size(x)
-    if size is None:
+    if tracer is None:
         return None
+    size = _dynamic_size(x)
+    if size is None:
+        positioned = _positioned(tracer, (x[i] for i in _RANGE(len(x))), x) if x.ndim else None
+        return positioned and positioned.begin_for(frame)
     return SymbolicIterator(tracer, (0, size, 1), (x,), lambda at: x[at], "rows").begin_for(frame)
 
-
-interpreter.iterate_rows = rows

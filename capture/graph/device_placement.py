@@ -1,8 +1,8 @@
 """Finds the device of each node of a graph.
 
 An input is on the device where its array was during tracing. An op runs on the device of its
-operands; CPU numbers beside GPU arrays are copied to the GPU. `transfer` names its target. A node
-without operands, such as zeros, has no device of its own: it is created where it is read.
+operands; CPU numbers beside arrays of a device are copied to it. `transfer` names its target. A
+node without operands, such as zeros, has no device of its own: it is created where it is read.
 """
 
 from __future__ import annotations
@@ -11,9 +11,16 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from ...eager.arrays import devices
 from ...eager.arrays.devices import CPU
-from .graph import Graph, Node, rebuild, topological
+from .graph import Graph, Node, missing_below, rebuild, topological
 
 Placement = str | None  # a device's name; None if any device will do
+
+
+def place(node: Node, placements: dict[Node, Placement]) -> Placement:
+    """The device of a node, which is added to `placements` with the nodes that it needs."""
+    for needed in missing_below(node, placements, lambda n: False):
+        placements[needed] = _placement(needed, placements)
+    return placements[node]
 
 
 def placement_of(nodes: Iterable[Node]) -> dict[Node, Placement]:
@@ -32,10 +39,15 @@ def devices_of(nodes: Sequence[Node]) -> list[str]:
     return [placements[n] or CPU for n in nodes]
 
 
-def uses_gpu(graph: Graph) -> bool:
-    """True if a node of the graph is on a GPU or is copied from one."""
-    return any(n.op == "transfer" or (n.op == "input" and "device" in n.params)
-               for n in (*graph.inputs, *graph.nodes()))
+def uses_devices(graph: Graph) -> bool:
+    """True if a node of the graph is on another device than the CPU or is copied from one."""
+    return bool(other_device(graph))
+
+
+def other_device(graph: Graph) -> str:
+    """The first device besides the CPU that a graph names; an empty text if there is none."""
+    return next((str(n.params["device"]) for n in (*graph.inputs, *graph.nodes())
+                 if n.op == "transfer" or (n.op == "input" and "device" in n.params)), "")
 
 
 def without_transfers(graph: Graph) -> Graph:
@@ -50,5 +62,5 @@ def _placement(node: Node, placements: Mapping[Node, Placement]) -> Placement:
     if node.op == "input":
         return str(node.params.get("device", CPU))
     operand_devices = [placements[i] for i in node.inputs]
-    gpus = [p for p in operand_devices if p not in (None, CPU)]
-    return gpus[0] if gpus else CPU if CPU in operand_devices else None
+    others = [p for p in operand_devices if p not in (None, CPU)]
+    return others[0] if others else CPU if CPU in operand_devices else None

@@ -39,7 +39,7 @@ class Node:
         return f"<{self.op} {self.type}>"
 
 
-def param_key(value: Any) -> Any:
+def param_key(value: Any) -> tuple[Any, ...]:
     """A hashable key of a param. It distinguishes 1, 1.0 and True, and 0.0 from -0.0."""
     if isinstance(value, tuple):
         return tuple(map(param_key, value))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections import Counter, OrderedDict
+from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
@@ -15,22 +15,23 @@ from ..graph.graph import Graph
 from ..lazy.lazy_array import LazyOp
 from ..lazy.lazy_interpreter import LazyInterpreter
 from ..lazy.op_signature import OpSignatures
+from ..runtime.specialization_cache import Specializations
 from .mode_choice import ModeChoices
 from .subgraph import TOO_DEEP, Subgraph, SubgraphCode, SubgraphTrace
 
+_MOST_TAKEN = 32  # calls at a time that run eagerly without any measurement
 _COMPILING = held_while_forking(threading.RLock())
 
 
 class GraphBreakRunner:
     """The subgraphs of one function. Several threads may call it at once."""
 
-    REMEMBERED = 256  # subgraphs; the least recently used one is evicted
     PROGRAMS = 64  # the limit of compilations: a function with more changes too often
 
     def __init__(self, backend: Callable[[Graph], Any]) -> None:
         self._backend = backend
         self._results = OpSignatures()
-        self._subgraphs: OrderedDict[Any, Subgraph] = OrderedDict()
+        self._subgraphs: Specializations[Subgraph] = Specializations("subgraphs")
         self._max_ops = 512  # ops per subgraph: larger ones take too long to compile
         self._settled = False  # True if the last call met no new subgraph
         self._choices = ModeChoices()
@@ -38,6 +39,7 @@ class GraphBreakRunner:
         self.compiled = 0  # compiled subgraphs
         self.replays = 0  # subgraphs run by compiled code
         self.evaluations = 0  # subgraphs run op by op
+        self.compiled_ops = self.eager_ops = 0  # ops that compiled code and eager have run
         self.compile_seconds = 0.0
         self.boundaries: Counter[str] = Counter()  # counts by the reason that ended a subgraph
         self.uncompiled: Counter[str] = Counter()  # counts by the reason that prevented compilation
@@ -53,9 +55,14 @@ class GraphBreakRunner:
             result = fn(*args, **kwargs)
         else:
             result = self._run_as_subgraphs(fn, args, kwargs)
-        if is_eager or self._settled:
-            choice.note(time.perf_counter() - start)
+        choice.note(time.perf_counter() - start, is_eager or self._settled)
         return result
+
+    def take_eager_calls(self) -> int:
+        """The number of calls that need not ask this object, since they run eagerly anyway."""
+        taken = self._choices.take_eager_calls(_MOST_TAKEN)
+        self.eager_calls += taken
+        return taken
 
     def _run_as_subgraphs(self, fn: Callable[..., Any], args: tuple[Any, ...],
                           kwargs: dict[str, Any]) -> Any:
@@ -71,8 +78,8 @@ class GraphBreakRunner:
                 section.open = False
                 interpreter.STATE.active = None
                 lazy_interpreter.end()
+                self.eager_ops += lazy_interpreter.eager_ops
                 self._settled = evaluations_before == self.evaluations
-                self._results.trim(self._subgraphs)
 
     def _boundary(self, why: str) -> None:
         self.boundaries[why] += 1
@@ -83,21 +90,20 @@ class GraphBreakRunner:
         code = self._code(trace)
         if code is None:
             self.evaluations += 1
+            self.eager_ops += len(steps)
             return trace.values()
         self.replays += 1
+        self.compiled_ops += len(steps)
         return code.run(trace)
 
     def _code(self, trace: SubgraphTrace) -> SubgraphCode | None:
         """The code for a traced subgraph, or None. A subgraph is compiled when it occurs again."""
         numbers = trace.exact_numbers()
         with _COMPILING:
-            subgraph = self._subgraphs.get(trace.key)
+            subgraph: Subgraph | None = self._subgraphs.find(trace.key)
             if subgraph is None:
-                self._subgraphs[trace.key] = Subgraph(numbers)
-                if len(self._subgraphs) > self.REMEMBERED:
-                    self._subgraphs.popitem(last=False)
+                self._subgraphs.add(trace.key, Subgraph(numbers))
                 return None
-            self._subgraphs.move_to_end(trace.key)
             subgraph.look()
             code = subgraph.code_for(numbers)
             if code is None and not subgraph.why_not:

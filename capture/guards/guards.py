@@ -104,6 +104,9 @@ class PathCodegen:
             expression = f"{parent}.{step.key}"
         elif step.kind == "cell":
             expression = f"{parent}.__closure__[{step.key}].cell_contents"
+        elif step.kind == "call":
+            arguments = self.constant(step.key)
+            expression = f"{parent}(*{arguments}.args, **{arguments}.kwargs)"
         else:
             key = step.key.value
             text = repr(key) if isinstance(key, (str, int)) else self.constant(key)
@@ -187,6 +190,9 @@ def _plain_guards(path: Path, value: Any) -> Iterator[Guard]:
 
 
 def _object_guards(tracer: Tracer, path: Path, value: Any) -> Iterator[Guard]:
+    if path in tracer.effect_targets:
+        yield Guard(path, "is", {"K": value}, f"{describe(path)} is {_short(value)}", "identity")
+        return
     message = f"{describe(path)} is a {type(value).__name__}"
     yield Guard(path, "of type", {"T": type(value)}, message, "type")
     own = own_count(value, tracer.state.held.get(path))
@@ -309,7 +315,7 @@ def _tensor_guards(tracer: Tracer, path: Path, tensor: Tensor) -> Iterator[Guard
     sizes = tuple([n if type(n) is int else None for n in shape])
     names = {"T": type(tensor), "D": array.dtype, "S": sizes}
     if device != devices.CPU:
-        names["P"] = array.device.id
+        names["P"] = device
     yield Guard(path, "tensor on tape" if on_tape else "tensor", names, message, "sizes")
     if tracer.computed_gradients:
         for same, names in grad_hook_guards.hook_condition(edge):

@@ -53,9 +53,9 @@ def _relations(constants: Mapping[str, Any]) -> str:
 
 
 def _tensor(edge: str, constants: Mapping[str, Any]) -> str:
-    """The predicate of a tensor; a constant `P` is the index of its GPU."""
-    device = "type({0}._data) is DEVICES.ndarray and {0}._data.device.id == {P}" \
-        if "P" in constants else "type({0}._data) is not DEVICES.ndarray"
+    """The predicate of a tensor; a constant `P` is the name of its device, if not the CPU."""
+    device = "DEVICES.of({0}._data) == {P}" if "P" in constants else \
+        "type({0}._data) not in DEVICES.LOADED"
     return "type({0}) is {T} and {0}._data.dtype == {D} and " \
         f"{{0}}.edge is {edge} and {device} and {_of_shape(constants)}"
 

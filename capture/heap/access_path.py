@@ -10,7 +10,7 @@ _MODULE_DICTIONARIES = ("_parameters", "_modules", "_buffers")  # shown as attri
 
 @dataclass(frozen=True, eq=False)
 class Path:
-    """A root, or a step from a parent path: attribute, item, or closure cell.
+    """A root, or a step from a parent path: attribute, item, closure cell, or the result of a call.
 
     Roots are the args and kwargs of the call, the function itself, the globals of a module (key:
     the id of the dictionary), an object held by the trace (key: its id), or a class (key: the
@@ -45,6 +45,10 @@ class Path:
     def cell(self, index: int, name: str = "") -> Path:
         return Path("cell", index, self, name)
 
+    def call(self, arguments: Arguments) -> Path:
+        """The path of the result of a cached function, which calls with equal arguments return."""
+        return Path("call", arguments, self)
+
     @property
     def is_argument(self) -> bool:
         """True if it leads to an argument of the call or to an element of one, without an attribute
@@ -56,6 +60,24 @@ class Path:
 
     def __str__(self) -> str:
         return describe(self)
+
+
+class Arguments:
+    """The plain arguments of a call, compared by type and value; objects show their identity."""
+
+    __slots__ = ("args", "kwargs")
+
+    def __init__(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        self.args, self.kwargs = args, kwargs
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Arguments) and repr(self) == repr(other)
+
+    def __hash__(self) -> int:
+        return hash(repr(self))
+
+    def __repr__(self) -> str:
+        return ", ".join([*map(repr, self.args), *(f"{k}={v!r}" for k, v in self.kwargs.items())])
 
 
 def _same_key(a: Any, b: Any) -> bool:
@@ -163,6 +185,8 @@ def describe(path: Path) -> str:
         if parent.kind == "attr" and parent.key in _MODULE_DICTIONARIES:
             return f"{describe(parent.parent)}.{path.key.value}"  # type: ignore[arg-type]
         return f"{describe(parent)}[{path.key!r}]"
+    if path.kind == "call":
+        return f"{describe(parent)}({path.key})"
     if path.kind == "cell":
         name = f"closure variable {path.name or path.key}"
         return name if parent.kind == "function" else f"{name} of {describe(parent)}"

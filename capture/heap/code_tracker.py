@@ -21,6 +21,8 @@ import numpy as np
 
 from ...eager.arrays import devices
 from ...eager.errors import CodegenError, is_our_file, is_ours
+from ...eager.fork_safety import around_forks
+from ...eager.upper_layer import UPPER
 from .impurity import why_impure, why_passed_function_is_impure
 from .introspection import is_users
 
@@ -29,7 +31,7 @@ _PACKAGES = os.path.join(_STDLIB, "site-packages")
 _ROOT = __name__.partition(".")[0]
 _NUMPY = os.path.dirname(np.__file__)
 # fusewire's own code that keeps state, as user code may
-_FOLLOWED = ("/amp/", "/nn/", "/optim/", "/utils/")
+_FOLLOWED = ("/amp/", "/distributions/", "/nn/", "/optim/", "/utils/")
 
 
 class Observer(Protocol):
@@ -45,7 +47,6 @@ class Observer(Protocol):
         """Stops reports of calls of this code, or of its calls of C functions."""
 
 
-observer: Callable[[Callable[[Any, str, Any], None]], Observer] | None = None  # set by codegen
 _RUNNING = threading.local()
 
 # True if pausing inside the engine is worth it: before 3.12 a profile hook slows all code down;
@@ -80,7 +81,7 @@ class CodeTracker:
         """Starts tracking in this thread."""
         _RUNNING.hook = self
         with contextlib.suppress(CodegenError):  # no memory: use Python's slower hook
-            self._observer = None if observer is None else observer(self._event)
+            self._observer = UPPER.observer(self._event) if UPPER.observer else None
         self._resume()
 
     def stop(self) -> None:
@@ -95,7 +96,7 @@ class CodeTracker:
 
     def __exit__(self, *error: object) -> None:
         self._pauses -= 1
-        if not self._pauses:
+        if not self._pauses and _RUNNING.hook is self:
             self._resume()
 
     def _resume(self) -> None:
@@ -171,13 +172,30 @@ class CodeTracker:
 
 def unobserved() -> contextlib.AbstractContextManager[Any]:
     """A context whose code does not count as part of a traced function."""
-    hook: CodeTracker | None = getattr(_RUNNING, "hook", None)
-    return contextlib.nullcontext() if hook is None else hook
+    return _running() or contextlib.nullcontext()
 
 
 def observing() -> bool:
     """True if a function is being traced in this thread."""
-    return getattr(_RUNNING, "hook", None) is not None
+    return _running() is not None
+
+
+def _running() -> CodeTracker | None:
+    """The tracker of this thread."""
+    return getattr(_RUNNING, "hook", None)
+
+
+def _stop_in_child() -> None:
+    """Ends the tracking of a function that forks: what a new process runs is no part of it."""
+    hook = _running()
+    if hook is not None:
+        hook.stop()
+
+
+# Tracking pauses before a fork: handlers in the child that run before ours, such as that of
+# `random`, would wait forever for locks that are held while forking.
+around_forks(lambda: unobserved().__enter__(), lambda: unobserved().__exit__(None, None, None),
+             _stop_in_child)
 
 
 def is_numpy_random(value: Any, names: tuple[str, ...]) -> bool:
@@ -216,7 +234,7 @@ def _is_followed(filename: str) -> bool:
     name = filename.replace("\\", "/")
     if is_our_file(filename):
         return any(part in name for part in _FOLLOWED)
-    return not name.startswith((_NUMPY, *devices.folders))
+    return not name.startswith((_NUMPY, *devices.library_folders()))
 
 
 class _WatchedFiles(dict[str, bool]):

@@ -25,7 +25,7 @@ from .introspection import (
     of_instance,
     own_members,
 )
-from .value_kinds import FUNCTION_PARTS, SEQUENCES, SETS, is_plain, same_contents
+from .value_kinds import FUNCTION_PARTS, LRU_CACHE, SEQUENCES, SETS, is_plain, same_contents
 
 
 class HeapContents:
@@ -49,6 +49,7 @@ class HeapContents:
         self.bases: dict[Path, Any] = {}  # the tensor of which each one is a view, or None
         self.hooks: dict[Path, tuple[Any, ...]] = {}  # the gradient hooks of each tensor
         self.large: list[Path] = []
+        self.cached: list[Path] = []  # functions with a cache of results, to be replaced
         self._lazy: list[Path] = []  # tensors with a lazy array
         # By id: a weak reference to a tensor, and its array, gradient and edge at the start.
         self._unchanged: dict[int, tuple[Any, Any, Any, Any]] = {}
@@ -72,6 +73,8 @@ class HeapContents:
             return first
         self.paths[id(value)] = path
         self._alive.append(value)
+        if type(value) is LRU_CACHE:
+            self.cached.append(path)
         if isinstance(value, Tensor):
             self._note_tensor(path, value)
         return path

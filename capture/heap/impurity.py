@@ -17,7 +17,9 @@ _IMPURE_MODULES = {"time", "random", "_random", "posix", "nt", "_socket", "_io",
                    "select", "_uuid", "_posixsubprocess", "_winapi", "mmap", "_ssl", "_sqlite3",
                    "_queue", "signal", "atexit", "_contextvars", "fcntl", "msvcrt",
                    "_multiprocessing"}
-_PURE_FUNCTIONS = {"flush", "isatty", "fspath", "getpid", "cpu_count", "get_terminal_size"}
+_PURE_FUNCTIONS = {"flush", "isatty", "fspath", "getpid", "cpu_count", "get_terminal_size",
+                   # of os.path, since Python 3.11 to 3.13: they change texts
+                   "_path_normpath", "_path_splitroot", "_path_splitroot_ex"}
 _WRITERS = {"print", "write", "writelines"}
 # Functions of other modules, by name.
 _IMPURE_FUNCTIONS = {

@@ -9,21 +9,24 @@ import types
 from collections.abc import Iterator
 from typing import Any
 
+from ...eager.arrays import devices
 from ...eager.core.tensor import Tensor
 from ...eager.errors import is_ours
 from .access_path import Members, Path
 
 _ROOT = __name__.partition(".")[0]
 _EXAMPLES = f"{_ROOT}.export.demo"  # written as a user would
-_LIBRARY = frozenset((*sys.stdlib_module_names, "numpy", "ml_dtypes", "cupy", "cupyx",
-                      _ROOT)) - {"__main__"}
+_LIBRARY = frozenset((*sys.stdlib_module_names, "numpy", "ml_dtypes", _ROOT)) - {"__main__"}
 _WITH_STATE = (functools.cached_property, functools.partialmethod, functools.singledispatchmethod)
 EMPTY = object()  # the contents of an empty closure cell
 
 
 def is_users(name: Any) -> bool:
-    """True if a module belongs to the user: not to the standard library, NumPy or fusewire."""
-    return str(name).partition(".")[0] not in _LIBRARY or str(name).startswith(_EXAMPLES)
+    """True if a module belongs to the user: not to the standard library, NumPy, a device's library
+    or fusewire."""
+    first = str(name).partition(".")[0]
+    return (first not in _LIBRARY and first not in devices.LIBRARY_MODULES) \
+        or str(name).startswith(_EXAMPLES)
 
 
 def cells(function: Any) -> tuple[Any, ...]:

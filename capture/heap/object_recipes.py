@@ -114,6 +114,22 @@ class NumberOf:
 
 
 @dataclass(frozen=True, eq=False)
+class FormattedText:
+    """A text that is made of fixed parts, and of values that are formatted by a specification, or
+    by `repr` if that is None."""
+
+    parts: tuple[str | tuple[Recipe, str | None], ...]
+
+    def __call__(self, tensors: list[Any], read: PathReader) -> Any:
+        return "".join([part if isinstance(part, str) else
+                        _formatted(part[0](tensors, read), part[1]) for part in self.parts])
+
+
+def _formatted(value: Any, spec: str | None) -> str:
+    return repr(value) if spec is None else format(value, spec)
+
+
+@dataclass(frozen=True, eq=False)
 class BuiltContainer:
     """A container or similar object, made by one of BUILDERS from its parts."""
 

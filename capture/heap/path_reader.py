@@ -28,6 +28,8 @@ class PathReader:
             return getattr(above, path.key)
         if path.kind == "cell":
             return above.__closure__[path.key].cell_contents
+        if path.kind == "call":
+            return above(*path.key.args, **path.key.kwargs)
         return item(above, path.key.value)
 
 

@@ -12,6 +12,7 @@ from collections import OrderedDict, defaultdict, deque
 from typing import Any
 
 from .impurity import why_impure
+from .value_kinds import LRU_CACHE
 
 _HEAP_TYPE_FLAG = 1 << 9  # of a class: created at run time, as classes in Python code are
 _FOLLOWED_TYPES = (object, list, dict, tuple, set, frozenset, deque, OrderedDict, defaultdict,
@@ -25,7 +26,6 @@ _IMMUTABLE_TYPES = (type(NotImplemented), types.MethodDescriptorType, types.Wrap
 _IMMUTABLE_MODULES = {"re", "datetime", "decimal", "_decimal", "zoneinfo", "_thread", "typing",
                       "_typing", "ml_dtypes"}
 _WEAK_TYPES = (weakref.ref, weakref.ProxyType, weakref.CallableProxyType)
-_LRU_CACHE = type(functools.lru_cache(abs))
 
 
 def why_unguardable(value: Any) -> str:
@@ -33,7 +33,7 @@ def why_unguardable(value: Any) -> str:
     cls = type(value)
     if hasattr(cls, "__next__") or cls.__module__.startswith("numpy.random"):
         return "whose state advances when it is read"
-    if isinstance(value, _LRU_CACHE):
+    if isinstance(value, LRU_CACHE):
         return "which caches results of earlier calls"
     if isinstance(value, _WEAK_TYPES):
         return "whose referent may change or be freed"

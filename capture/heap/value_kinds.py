@@ -11,12 +11,15 @@ from typing import Any
 
 import numpy as np
 
+from ...eager.arrays.shapes import ElementCount
 from ...eager.core.tensor import Tensor
 from .access_path import KnownObject, Path
 
-PLAIN = (int, float, complex, str, bytes, bool, type(None), np.dtype, type(Ellipsis), slice, range)
+PLAIN = (int, float, complex, str, bytes, bool, type(None), np.dtype, type(Ellipsis), slice, range,
+         ElementCount)
 FIXED = (types.ModuleType, type, types.BuiltinFunctionType, types.MethodWrapperType,
          types.CodeType, np.ufunc, enum.Enum)  # compared by identity
+LRU_CACHE = type(functools.lru_cache(abs))
 SETS = (set, frozenset, bytearray)  # compared as a whole; elements are not followed
 SEQUENCES = (list, tuple, deque)
 FUNCTION_PARTS = ("__code__", "__defaults__", "__kwdefaults__")
@@ -30,7 +33,17 @@ INDIRECTIONS: dict[type, tuple[str, ...]] = {  # wrappers, and the attributes to
 
 def is_plain(value: Any) -> bool:
     """True if a value has no further contents: numbers, strings and the like."""
-    return type(value) in PLAIN or isinstance(value, (np.dtype, np.number, np.bool_, np.datetime64))
+    cls: Any = type(value)
+    return cls in PLAIN or _adds_no_contents(cls) or isinstance(
+        value, (np.dtype, np.number, np.bool_, np.datetime64))
+
+
+@functools.lru_cache(maxsize=4096)
+def _adds_no_contents(cls: Any) -> bool:
+    """True for a subclass of str or bytes whose objects have no attributes and compare as these."""
+    base: Any = next((b for b in (str, bytes) if issubclass(cls, b)), None)
+    return base is not None and not cls.__dictoffset__ and cls.__eq__ is base.__eq__ \
+        and cls.__basicsize__ == base.__basicsize__ and not issubclass(cls, enum.Enum)
 
 
 def object_keys(value: dict[Any, Any]) -> Iterator[tuple[Path, Any]]:

@@ -38,8 +38,8 @@ def _no_array() -> None:
 class LazyOwner(Protocol):
     """The interpreter that defers ops and computes them."""
 
-    def compute_for(self, step: LazyOp, how: str) -> None:
-        """Computes `step`, since Python reads its value by `how`."""
+    def compute_for(self, step: LazyOp, how: str, name: str) -> None:
+        """Computes `step`, since Python reads its value, that of the tensor `name`, by `how`."""
 
     def add_tensor(self, tensor: Any) -> None:
         """Notes a tensor that holds a lazy array."""
@@ -71,9 +71,9 @@ class LazyArray(AbstractLazyArray):
     def nbytes(self) -> int:
         return self.size * self.dtype.itemsize
 
-    def array(self, how: str = "an array operation") -> Any:
+    def array(self, how: str = "an array operation", name: str = "") -> Any:
         if self.step.value is None:
-            self._owner.compute_for(self.step, how)
+            self._owner.compute_for(self.step, how, name)
         return self.step.value
 
     def held_by(self, tensor: Any) -> Any:

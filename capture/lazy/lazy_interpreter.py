@@ -21,7 +21,7 @@ from ...eager.core.dispatch import evaluate
 from ...eager.core.op import Op
 from ...eager.core.tape import MODE, Entry
 from ...eager.core.tensor import Tensor
-from ..heap.source_location import user_site
+from ..heap.source_location import name_of, user_site, values_of
 from .lazy_array import LazyArray, LazyOp
 from .lazy_array_holders import References, resolve_strays
 from .op_signature import OpSignature, OpSignatures, fits
@@ -55,6 +55,7 @@ class LazyInterpreter:
         self._steps: list[LazyOp] = []
         self._references = References()
         self._computed_arrays: list[Callable[[], LazyArray | None]] = []
+        self.eager_ops = 0  # ops that ran at once
         self._lock = threading.RLock()  # another thread may ask for a value, too
 
     # ---- interface of interpreters
@@ -103,7 +104,7 @@ class LazyInterpreter:
 
     def reads_values(self, tensor: Tensor, how: str) -> None:
         if type(tensor._data) is LazyArray:
-            tensor._data = tensor._data.array(how)
+            tensor._data = tensor._data.array(how, name_of(tensor))
 
     def item(self, tensor: Tensor, value: Any) -> Any:
         return value
@@ -134,6 +135,7 @@ class LazyInterpreter:
         for x in inputs:
             if isinstance(x, Tensor) and type(x._data) is LazyArray:
                 x._data = x._data.array("")
+        self.eager_ops += 1
         state = interpreter.STATE
         state._active = None  # not `active`: the thread still counts as one with an interpreter
         try:
@@ -164,10 +166,11 @@ class LazyInterpreter:
     def add_tensor(self, tensor: Tensor) -> None:
         self._references.add_tensor(tensor)
 
-    def compute_for(self, step: LazyOp, how: str) -> None:
-        """Computes all live ops, since Python reads the value of `step` by `how`."""
+    def compute_for(self, step: LazyOp, how: str, name: str) -> None:
+        """Computes all live ops, since Python reads the value of `step` by `how`; `name` is that of
+        the tensor."""
         if how:
-            self._note(f"{user_site() or 'somewhere'}: {how} hands a tensor's values to Python")
+            self._note(f"{user_site() or 'somewhere'}: {how} hands {values_of(name)} to Python")
         self.compute(step)
         assert step.value is not None
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -11,11 +10,13 @@ from ...eager.arrays.shapes import TensorType
 from ...eager.core.op import OPS, Op
 from ...eager.ops.declare import dtype_of_operands
 from ...eager.ops.range_checks import in_range
+from ..graph.call_key import call_key
 from ..graph.graph import SPECIAL, Graph, Nodes, param_key
 from ..graph.graph_builder import literal
 from ..graph.reference_interpreter import evaluate
 from ..passes.bounds_checks import BoundsCheck, extract_checks
 from ..passes.decompose import decompose
+from ..runtime.specialization_cache import Specializations
 
 
 class OpSignature:
@@ -86,39 +87,36 @@ def _is_slot(op: Op, x: Any) -> bool:
     return op.kind == "pointwise" and (type(x) is float or type(x) is int)
 
 
+_MISSING = object()
+
+
 class OpSignatures:
     """A cache of signatures; None for an op that raises an error on such inputs."""
 
-    MAX_SIGNATURES = 10_000  # above it, unused ones are dropped
-
     def __init__(self) -> None:
-        self._signatures: dict[Any, OpSignature | None] = {}
+        self._signatures: Specializations[OpSignature | None] = Specializations("op signatures")
 
     def lookup(self, op: Op, inputs: tuple[Any, ...], params: dict[str, Any]) -> OpSignature | None:
         """The signature of `op` on these arrays, lazy arrays and numbers."""
-        key: list[Any] = [op]
-        for x in inputs:
-            if hasattr(x, "shape"):
-                key += (x.shape, x.dtype)
-            elif _is_slot(op, x):
-                key.append(type(x))
-            else:
-                key.append(param_key(x))
-        for name, value in params.items():
-            key += (name, param_key(value))
+        how = _slot_or_value_key if op.kind == "pointwise" else _type_or_value_key
         try:
-            fixed = tuple(key)
-            if fixed in self._signatures:
-                return self._signatures[fixed]
+            key = call_key(op, inputs, params, how)
+            found = self._signatures.find(key, _MISSING)
         except TypeError:  # a param that is no plain value
             return None
-        return self._signatures.setdefault(fixed, _infer(op, inputs, params))
+        return self._signatures.add(key, _infer(op, inputs, params)) if found is _MISSING else found
 
-    def trim(self, keys: Iterable[tuple[Any, ...]]) -> None:
-        """Drops the signatures that do not occur in `keys` if there are too many."""
-        if len(self._signatures) >= self.MAX_SIGNATURES:
-            used = {x for key in list(keys) for x in key if type(x) is OpSignature}
-            self._signatures = {key: r for key, r in self._signatures.items() if r in used}
+
+def _type_or_value_key(x: Any) -> tuple[Any, ...]:
+    """The key of an array or lazy array, or of a number in a signature."""
+    return (x.shape, x.dtype) if hasattr(x, "shape") else param_key(x)
+
+
+def _slot_or_value_key(x: Any) -> tuple[Any, ...]:
+    """The same for inputs of a pointwise op, of which numbers may have any value."""
+    if type(x) is float or type(x) is int:
+        return (type(x),)
+    return (x.shape, x.dtype) if hasattr(x, "shape") else param_key(x)
 
 
 def _infer(op: Op, inputs: tuple[Any, ...], params: dict[str, Any]) -> OpSignature | None:

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 from ...eager.ops.products.contract import parts
 from ..graph.graph import Graph, Node, Nodes, users
+from ..sizes.symbolic_dim import typical
 from .sum_trees import summands, sums_of, with_sums
 
 MIN_PRODUCTS = 9  # in a sum; fewer products are as fast unmerged
@@ -69,7 +70,7 @@ def _is_worth_it(node: Node) -> bool:
     """
     of, (left, right) = node.type, node.inputs
     return _summed(node) is not None and of.dtype.kind == "f" and of.dtype.itemsize > 2 \
-        and left.type.size + right.type.size <= of.size
+        and typical(left.type.size) + typical(right.type.size) <= typical(of.size)
 
 
 def _summed(node: Node) -> str | None:

@@ -6,13 +6,15 @@ check of its source: if that is an input, it is checked before any kernel runs.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, NamedTuple
 
 from ...eager.core.op import OPS, Op
 from ...eager.ops import range_checks
 from ..graph.graph import Graph, Node, Nodes, rebuild
-from ..sizes.symbolic_dim import size_expr_of
+from ..sizes.size_expr import SizeExpr
+from ..sizes.symbolic_dim import Dim, size_expr_of
 
 
 class BoundsCheck(NamedTuple):
@@ -21,11 +23,22 @@ class BoundsCheck(NamedTuple):
     output: int
     size: Any
     what: str
-    low: int = 0
+    low: Any = 0
 
     def require(self, x: Any) -> None:
         """Raises IndexError unless all elements of the array `x` are in range."""
         range_checks.require(x, self.size, self.what, self.low)
+
+    def over_named_sizes(self) -> BoundsCheck:
+        """The check with a symbolic size as an expression over the named sizes."""
+        size, low = (n.expr if type(n) is Dim else n for n in (self.size, self.low))
+        return self._replace(size=size, low=low)
+
+    def at(self, sizes: Mapping[str, int]) -> BoundsCheck:
+        """The check with numbers for expressions over the named sizes."""
+        size, low = (n.value(sizes) if isinstance(n, SizeExpr) else n
+                     for n in (self.size, self.low))
+        return self._replace(size=size, low=low)
 
 
 def extract_checks(graph: Graph) -> tuple[Graph, list[BoundsCheck]]:
@@ -86,7 +99,7 @@ def indexed_value(node: Node, size: Any) -> tuple[Node, int]:
         return node, 0
     condition, moved, plain = node.inputs
     below = condition.op == "less" and _is_number(condition.inputs[1], 0)
-    above = moved.op == "add" and type(size) is int and _is_number(moved.inputs[1], size)
+    above = moved.op == "add" and _is_number(moved.inputs[1], size)
     if below and above and condition.inputs[0] is moved.inputs[0] is plain:
         return _viewed(plain), -size
     return node, 0
@@ -98,6 +111,7 @@ def _viewed(node: Node) -> Node:
     return node
 
 
-def _is_number(node: Node, value: int) -> bool:
+def _is_number(node: Node, value: Any) -> bool:
     constant = node.params["value"] if node.op == "const" and not node.type.shape else None
-    return type(constant) is int and constant == value  # a symbolic size is not equal to a number
+    same = type(constant) is type(value) and type(value) in (int, Dim)
+    return same and bool(constant == value)  # a symbolic size is not equal to a number

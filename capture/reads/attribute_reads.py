@@ -10,6 +10,7 @@ from ...eager.nn.base.module import Module
 from ..heap.access_path import Members, Path
 from ..heap.introspection import is_users, lookup, member_of, of_instance
 from ..heap.value_kinds import FIXED, INDIRECTIONS, MODULE_DICTIONARIES, SEQUENCES, SETS
+from ..scalars.stand_in import StandIn
 from .accesses import ESCAPES, Access
 from .activation import (
     CONTAINERS,
@@ -156,6 +157,9 @@ class AttributeReads(CallReads):
                 self._method(activation, child, Located(at, function), plain, receiver)
             if not known:
                 self._call_library(activation, child, plain, receiver, cls)
+        elif issubclass(type(member), StandIn):  # a method whose effect a replay repeats
+            for site in child.calls:
+                self._make_opaque(activation, activation.site(site))
         elif hasattr(type(member), "__get__"):
             self._expose(located)
             for at, element in member_of(cls, owner, name, member):

@@ -19,12 +19,13 @@ from ...eager.errors import CaptureError, CodegenError
 from ...eager.fork_safety import held_while_forking, in_child
 from ...eager.settings import settings
 from ...eager.uninterrupted import Uninterrupted
+from ...eager.upper_layer import UPPER
+from ..cfg.trace_exit import TraceExit
 from ..control_flow.branch_merging import MergeTable
 from ..graph.bind_sizes import has_symbols
 from ..graph.graph import Graph
 from ..graph_breaks.runner import GraphBreakRunner
 from ..heap.path_reader import PathReader
-from ..program.trace_exit import TraceExit
 from ..runtime import debug, profiling_spans
 from ..runtime.compile_queue import Jobs, Meanwhile
 from ..runtime.gc_pause import not_collecting
@@ -42,6 +43,7 @@ from .trace_call import Trace, defined_at, recorded
 from .trace_tree import TraceTree, crowded
 
 ATTEMPTS = 4  # failed traces before further calls run with graph breaks
+MISSES = 32  # calls that fit no program before it is asked whether programs pay
 LIMIT = 64  # programs per function; the least used one is evicted
 
 
@@ -52,12 +54,14 @@ class Stats:
     recordings: int = 0
     replays: int = 0
     fallbacks: int = 0
+    subgraphs: int = 0  # compiled, between the graph breaks
+    compiled_ops: int = 0  # ops that compiled subgraphs have run, over all calls with graph breaks
+    eager_ops: int = 0  # and ops that ran one by one in these calls
     compile_seconds: float = 0.0
     peak_bytes: int = 0  # of one call, by the largest program
     costs: Costs = field(default_factory=Costs)
 
 
-saver: Callable[[Compiled, Any], None] | None = None  # set by an upper layer
 MERGES_DIFFER = "the paths of a branch differ in more values, where they merge, than the traces " \
     "before showed"
 _ALL: weakref.WeakSet[Compiled] = weakref.WeakSet()
@@ -107,6 +111,8 @@ class Compiled(Inspection):
         self.merges = MergeTable()  # what earlier programs have learnt about merges
         self.refusals: dict[str, int] = {}
         self._gave_up = False  # True after ATTEMPTS refusals: further calls are not traced
+        self._eager_ahead = 0  # calls that run eagerly, as trials have decided
+        self._missed = self._replays_before = 0  # calls without a program, and replays before them
         self.misses: list[str] = []
         self.stats = Stats()
         self._line = defined_at(fn)
@@ -128,6 +134,10 @@ class Compiled(Inspection):
         return self if instance is None else types.MethodType(self, instance)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        if self._eager_ahead > 0:
+            self._eager_ahead -= 1
+            self.stats.fallbacks += 1
+            return self.original(*args, **kwargs)
         if (interpreter.in_use and interpreter.STATE.active is not None) or not settings.compile:
             return self.original(*args, **kwargs)
         if self.check is None and not profiling_spans.on:
@@ -136,8 +146,9 @@ class Compiled(Inspection):
                 if result is not NOT_TRACED:
                     self.stats.replays += 1
                     return result
-            if self._gave_up and not self.programs:
-                return self._run_with_graph_breaks(args, kwargs)
+            if self._gave_up:
+                result = self._replay(args, kwargs)
+                return self._run_with_graph_breaks(args, kwargs) if result is NOT_TRACED else result
         with profiling_spans.span("call", self.__name__, self._line):
             result = self._replay(args, kwargs)
             if result is not NOT_TRACED:
@@ -211,7 +222,8 @@ class Compiled(Inspection):
         if not fitting and self.programs:
             self._note_recompilation(f"guard failed: {self.programs[0].missed(args, kwargs)}")
         if self._traces_too_often():
-            self._refuse(f"it recompiles on most calls (first: {self.misses[0]})")
+            self.programs = []
+            self._refuse(f"it recompiles on most calls (first: {self.misses[0]})", for_good=True)
             return self._run_with_graph_breaks(args, kwargs)
         began = time.perf_counter()
         with Uninterrupted() as section:
@@ -317,17 +329,35 @@ class Compiled(Inspection):
     def _run_with_graph_breaks(self, args: Any, kwargs: Any) -> Any:
         if self.fullgraph:
             raise self._graph_break_error(next(iter(self.refusals)))
-        self.stats.fallbacks += 1
-        return self.graph_breaks.run(self.original, args, kwargs)
+        stats, breaks = self.stats, self.graph_breaks
+        stats.fallbacks += 1
+        try:
+            return breaks.run(self.original, args, kwargs)
+        finally:
+            stats.subgraphs, stats.compiled_ops, stats.eager_ops = \
+                breaks.compiled, breaks.compiled_ops, breaks.eager_ops
+            if self._gave_up:
+                self._note_miss()
+
+    def _note_miss(self) -> None:
+        """Drops the programs of a function that has given up if most calls fit none of them: each
+        call would evaluate their guards."""
+        self._missed += 1
+        if self.programs and self._missed >= MISSES:
+            if self._missed > self.stats.replays - self._replays_before:
+                self.programs = []
+            self._missed, self._replays_before = 0, self.stats.replays
+        if not self.programs and not profiling_spans.on:
+            self._eager_ahead = self.graph_breaks.take_eager_calls()
 
     def _note_recompilation(self, why: str) -> None:
         """Stores and shows the reason of a recompilation."""
         self.misses.append(why)
         debug.show(debug.RECORDINGS, f"{self.__name__} recompiles, {why}")
 
-    def _refuse(self, why: str) -> None:
+    def _refuse(self, why: str, for_good: bool = False) -> None:
         self.refusals[why] = self.refusals.get(why, 0) + 1
-        self._gave_up = sum(self.refusals.values()) >= ATTEMPTS
+        self._gave_up = for_good or sum(self.refusals.values()) >= ATTEMPTS
         debug.show(debug.RECORDINGS, self._graph_break(why))
         if self.fullgraph:
             raise self._graph_break_error(why)
@@ -367,8 +397,8 @@ class Compiled(Inspection):
             >>> fw.load_compiled(path)(fw.ones(2))
             tensor([2., 2.])
         """
-        assert saver is not None
-        saver(self, path)
+        assert UPPER.save is not None
+        UPPER.save(self, path)
 
     def wait(self) -> None:
         """Waits until the background thread has compiled all code (`background=True`)."""
@@ -380,7 +410,7 @@ class Compiled(Inspection):
         self.history = SpecializationHistory(self.dynamic)
         self.graph_breaks, self.jobs = GraphBreakRunner(self._compile), Jobs()
         self.refusals.clear()
-        self._gave_up = False
+        self._gave_up, self._eager_ahead, self._missed, self._replays_before = False, 0, 0, 0
         self.misses.clear()
         self.stats = Stats()
 

@@ -15,13 +15,13 @@ from typing import Any
 from ...eager.core.dispatch import LARGE
 from ...eager.core.tensor import Tensor
 from ...eager.errors import CodegenError
+from ..cfg.trace_exit import TraceExit
 from ..graph.graph import Node
 from ..graph_breaks.subgraph import SubgraphTrace
 from ..heap.access_path import Path
 from ..lazy.lazy_array import LazyOp
 from ..lazy.lazy_interpreter import LazyInterpreter
 from ..lazy.op_signature import OpSignatures
-from ..program.trace_exit import TraceExit
 from ..runtime.compile_queue import making_code
 from ..segments.segment import Segment
 from ..trace.tracer import Tracer

@@ -18,16 +18,20 @@ from ...eager.core.tape import MODE
 from ...eager.core.tensor import Tensor
 from ...eager.core.views import is_shared
 from ...eager.uninterrupted import Uninterrupted
+from ...eager.upper_layer import UPPER
+from ..cfg.ir import Block, HostCall, walk
+from ..cfg.segment_planner import exits_of, segments_of
+from ..cfg.trace_exit import RETURNS_NONE, TraceExit, forwarded_tensor
+from ..effects.effect_call import perform
+from ..effects.performers import FAST_PATH_FILE
 from ..guards.guards import Guard, PathCodegen, guard_expression
 from ..heap.access_path import Path
 from ..heap.mutations import SetArray
 from ..heap.object_recipes import Recipe
 from ..heap.path_reader import PathReader
-from ..program.cfg import Block, Exit
-from ..program.segment_planner import exits_of, segments_of
-from ..program.trace_exit import RETURNS_NONE, TraceExit, forwarded_tensor
 from ..scalars.scalar_expr import ScalarExpr
 from ..trace.dynamic_inputs import Axis
+from ..trace.output_spec import OutputTensor
 from .guard_elision import Contents, GuardElision, Words
 from .python_backend import SCOPE, NoFastPath, PythonBackend
 
@@ -81,8 +85,6 @@ class ControlProgram(Protocol):
         """
 
 
-native: Native | None = None  # set by an upper layer
-
 
 class FastPathContext(NamedTuple):
     """A call whose guards hold, and the contents of its program."""
@@ -114,12 +116,13 @@ def compile_fast_path(at: FastPathContext, constants: dict[str, Any]) -> FastPat
     is freed; NOT_TRACED, the result for a call that does not fit; RAISED, the errors to propagate;
     and AGAIN, the errors that send a call to the slow path.
     """
-    if native is None:
+    if UPPER.fast_path is None:
         return None
     read = PathReader(at.args, at.kwargs, at.fn, at.held)
     changing = {id(read(e.target)) for trace_exit in exits_of(at.root) for e in trace_exit.effects}
     with contextlib.suppress(NoFastPath):
-        return _Writer(at, read, GuardElision(read, native.contents, changing)).function(constants)
+        elision = GuardElision(read, UPPER.fast_path.contents, changing)
+        return _Writer(at, read, elision).function(constants)
     return None
 
 
@@ -152,6 +155,7 @@ class _Writer:
         self.source = _PinnedSource(at, read, elision)
         self.exits = exits_of(at.root)
         self.changes = any(trace_exit.effects for trace_exit in self.exits)
+        self.calls_host = any(isinstance(block, HostCall) for block in walk(at.root))
         self.shapes: dict[Path, tuple[int | None, ...]] = {}  # as the guards require them
         self.targets: dict[TraceExit, str] = {}  # the objects that each exit changes, as source
         self.ends: list[TraceExit] = []  # in the order of their indices in the code
@@ -165,7 +169,7 @@ class _Writer:
         targets = [e.target for trace_exit in self.exits for e in trace_exit.effects]
         for path in [*targets, *(p for g in guards for p in g.paths)]:
             self.elision.pinned(path)
-        assert native is not None
+        native: Native = UPPER.fast_path
         collect = native.collector(list(self.elision.words.items()),
                                    [self._expected(p, tensors[p]) for p in inputs],
                                    [self._expected(p, tensors[p]) for p in tensors
@@ -184,7 +188,7 @@ class _Writer:
                     *_indented(body)]
         text = "\n".join(["def direct(args, kwargs):", *self._head(), *body])
         scope = {**self.source.constants, **constants, **self._constants(collect), **SCOPE}
-        exec(compile(text, "<direct>", "exec"), scope)
+        exec(compile(text, FAST_PATH_FILE, "exec"), scope)
         return FastPath(scope.pop("direct"), self.split)
 
     def _needs_no_code(self, guard: Guard, tensors: dict[Path, int]) -> bool:
@@ -278,15 +282,16 @@ class _Writer:
     def _tree_lines(self, tensors: dict[Path, int]) -> Iterator[str]:
         """Lines that run the tree: one native call, or one call per segment."""
         has_one_exit = len(self.exits) == 1
-        assert native is not None
+        native: Native = UPPER.fast_path
         root = self.at.root
-        single = isinstance(root, Exit) and not root.segments
+        single = bool(root.exits) and not root.segments
         native_program = None if single else native.lower_control(root, tensors)
         self.split = native_program if isinstance(native_program, str) else \
             None if native_program is None else ""
         if native_program is None or isinstance(native_program, str):
             python_backend = PythonBackend(tensors, self.at.sizes, self.source, has_one_exit)
             self.ends = python_backend.ends
+            yield from ["effects = []"] if self.calls_host else []
             yield from python_backend.lines(root)
             return
         self.ends = native_program.ends
@@ -316,20 +321,28 @@ class _Writer:
     def _result(self, trace_exit: TraceExit, name: str) -> list[str]:
         """Lines for one exit: inline code if possible, else a call of `TraceExit.finish`."""
         single, used = trace_exit.single_output(), f"{name}.uses += 1"
+        last = [*self._effect_lines(), "return result"]
         if single is not None:
-            return [used, *self._tensor("result", single), "return result"]
+            return [used, *self._tensor("result", single), *last]
         if trace_exit.backward is None and not trace_exit.formulas \
                 and not trace_exit.reads_arguments:
-            return [used, *self._inline_result(trace_exit), "return result"]
+            return [used, *self._inline_result(trace_exit), *last]
         numbers = ["read.number = values.__getitem__"] if trace_exit.formulas else []
         return [used, "read = READER(args, kwargs, FN, HELD)", *numbers,
                 f"result, commit = {name}.finish(found, [{self.targets[trace_exit]}], None, read)",
-                "commit()", "return result"]
+                "commit()", *last]
 
-    def _tensor(self, name: str, of: tuple[int, Any]) -> list[str]:
+    def _effect_lines(self) -> list[str]:
+        """Lines that perform the effect calls, when everything else has changed."""
+        if not self.calls_host:
+            return []
+        return [*(["section.open = True"] if self.changes else []), "PERFORM(effects)"]
+
+    def _tensor(self, name: str, of: OutputTensor) -> list[str]:
         """Lines that wrap an output array in a tensor."""
-        return [f"{name} = NEW(TENSOR)", f"{name}._data = found[{of[0]}]",
-                f"{name}.edge = {self.source.constant(of[1])}",
+        cls = "TENSOR" if of.cls is Tensor else self.source.constant(of.cls)
+        return [f"{name} = NEW({cls})", f"{name}._data = found[{of.value}]",
+                f"{name}.edge = {self.source.constant(of.edge)}",
                 f"{name}._grad = {name}._view = None"]
 
     def _inline_result(self, trace_exit: TraceExit) -> Iterator[str]:
@@ -360,7 +373,7 @@ class _Writer:
         return {"COLLECT": collect, "INTERPRETER": interpreter, "MODE": MODE, "GRAD": MODE.enabled,
                 "READER": PathReader, "HELD": self.at.held, "OWNED": self.elision.owned,
                 "NEW": object.__new__, "TENSOR": Tensor, "IS_SHARED": is_shared,
-                "SECTION": Uninterrupted}
+                "SECTION": Uninterrupted, "PERFORM": perform}
 
 
 def _indented(lines: Iterable[str]) -> list[str]:

@@ -62,6 +62,8 @@ class GuardElision:
     def _pin(self, path: Path) -> bool:
         if path.parent is None:
             return path.kind not in ("args", "kwargs")
+        if path.kind == "call":
+            return False  # each call asks the cache
         value = self._read(path)
         owner_pinned = self.pinned(path.parent)
         if owner_pinned and self._is_proved(path, value):

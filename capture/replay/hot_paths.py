@@ -13,13 +13,13 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from ...eager.arrays.shapes import TensorType
+from ..cfg.ir import Block, Element, Yield
+from ..cfg.path_expansion import EXPANDABLE, NotExpandable, Step, expand
+from ..cfg.path_insertion import add_path
+from ..cfg.segment_planner import SegmentPlanner
+from ..cfg.trace_exit import TraceExit
 from ..control_flow.decision import Decision
-from ..control_flow.merges import Merge, MergedBranch
-from ..program.cfg import Block, Branch, Element, Exit, IfMerge, Yield
-from ..program.path_expansion import NotExpandable, Step, expand
-from ..program.path_insertion import add_path
-from ..program.segment_planner import SegmentPlanner
-from ..program.trace_exit import TraceExit
+from ..control_flow.merges import Merge
 from ..segments.segment import Backend
 from .replay import MAX_NOTED_BLOCKS, Replay
 
@@ -70,7 +70,6 @@ class HotPaths(Replay):
 
     def _add(self, steps: Sequence[Step], end: Block) -> None:
         """Compiles a path, unless another thread adds one now."""
-        assert isinstance(end, Exit)
         if not self._changing.acquire(blocking=False):
             return
         self._tree_version += 1
@@ -104,20 +103,10 @@ def _steps(blocks: Sequence[Block]) -> list[Step]:
     """The blocks of a path, without its exit, with their elements. Empty for a long path, and one
     with other blocks than branches and merges."""
     *inner, end = blocks
-    if len(blocks) >= MAX_NOTED_BLOCKS or not isinstance(end, Exit) \
-            or not all(isinstance(block, (Branch, IfMerge, Yield)) for block in inner):
+    if len(blocks) >= MAX_NOTED_BLOCKS or not end.exits \
+            or not all(isinstance(block, EXPANDABLE) for block in inner):
         return []
-    return [(block, _element(block, after)) for block, after in zip(inner, [*inner[1:], end])]
-
-
-def _element(block: Block, successor: Block) -> Element:
-    if isinstance(block, Branch):
-        outcome = next(o for o, b in block.outcomes.items() if b is successor)
-        return Decision(block.subject, block.kind, outcome, block.site)
-    if isinstance(block, Yield):
-        return block.element
-    assert isinstance(block, IfMerge)
-    return MergedBranch(block.key)
+    return [(block, block.element_to(after)) for block, after in zip(inner, [*inner[1:], end])]
 
 
 def bytes_at_merges(path: Iterable[Element]) -> int:

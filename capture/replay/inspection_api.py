@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ...eager.errors import ArgumentError
+from ...eager.upper_layer import UPPER
 from ..graph.graph import Graph
 from ..graph.text import to_text
 from ..graph_breaks.runner import GraphBreakRunner
@@ -16,7 +17,7 @@ from .report import explain
 from .report_format import Explanation
 from .trace_tree import TraceTree
 
-KINDS: dict[str, Callable[[Segment], str]] = {  # the code generator adds "cuda"
+KINDS: dict[str, Callable[[Segment], str]] = {  # of the CPU; back ends have more
     "llvm": lambda segment: segment.compile().code,
     "asm": lambda segment: segment.compile().assembly,
 }
@@ -64,13 +65,15 @@ class Inspection:
 
         Compiles graphs that have no code yet. "cuda" needs no GPU.
         """
-        if kind not in KINDS:
-            raise ArgumentError(f"code({kind!r}): there is {', '.join(map(repr, KINDS))}")
+        kinds = (*KINDS, *UPPER.code_kinds())
+        if kind not in kinds:
+            raise ArgumentError(f"code({kind!r}): there is {', '.join(map(repr, kinds))}")
         segments = self._segments(which)
         for segment in segments:
             segment.compile()
         self.jobs.wait()
-        return "\n\n".join(KINDS[kind](segment) for segment in segments)
+        return "\n\n".join(KINDS[kind](segment) if kind in KINDS else UPPER.code_of(segment, kind)
+                           for segment in segments)
 
     def kernels(self) -> list[dict[str, Any]]:
         """One row per compiled kernel: name, line, seconds, bytes, flops."""

@@ -16,16 +16,18 @@ import numpy as np
 
 from ...eager.core.tensor import Tensor
 from ...eager.errors import CaptureError, is_ours
+from ..cfg.ir import Block, Branch, Exit, IfMerge, ends_of
+from ..cfg.ir import walk as walk_blocks
+from ..cfg.path_insertion import add_path
+from ..cfg.trace_exit import TraceExit
+from ..cfg.verify import verify
+from ..cfg.visitor import Visitor
 from ..control_flow.branch_merging import MergeFailed, MergeHints
 from ..control_flow.builtin_patching import PatchedModules
 from ..control_flow.loop_detection import RestartTrace
 from ..control_flow.merges import Merge
 from ..graph.graph import Node
 from ..heap.object_recipes import SameObject
-from ..program.cfg import BackEdge, Block, Branch, Exit, IfMerge, Yield
-from ..program.path_insertion import add_path
-from ..program.segment_planner import walk as walk_blocks
-from ..program.trace_exit import TraceExit
 from ..sizes.size_condition import FixedSize, SizeCondition
 from ..sizes.symbolic_dim import ShapeEnv
 from ..trace.export_tracer import (
@@ -73,36 +75,43 @@ class _LoopGrown(Exception):
 
 
 def explore(fn: Callable[..., Any], examples: Sequence[Example], sizes: ShapeEnv,
-            training: bool = False, merging: bool = True) -> Explored:
+            training: bool = False, draws: bool = False) -> Explored:
     """Returns all paths of fn. `sizes` collects the conditions on sizes of every path.
 
-    With `training`, paths may compute gradients and change captured tensors. Paths then never
-    merge, nor do they without `merging`. Raises CaptureError for a path that cannot be traced.
+    With `training`, paths may compute gradients and change captured tensors, and never merge. With
+    `draws`, they may change the states of random generators. Raises CaptureError for a path that
+    cannot be traced.
     """
-    for hints in (MergeHints(), MergeHints(numbers=False)) if merging and not training else ():
+    def explored(hints: MergeHints | None) -> Explored:
+        return _explored(
+            lambda: _Exploration(fn, examples, sizes, training, draws, hints))
+
+    for hints in () if training else (MergeHints(), MergeHints(numbers=False)):
         try:
-            return _explored(fn, examples, sizes, training, hints)
+            return explored(hints)
         except Exception:
             if not hints.keys:
                 raise  # no paths have merged, so a merge cannot be the cause
-    return _explored(fn, examples, sizes, training, None)
+    return explored(None)
 
 
-def _explored(fn: Callable[..., Any], examples: Sequence[Example], sizes: ShapeEnv, training: bool,
-              hints: MergeHints | None) -> Explored:
+def _explored(begin: Callable[[], _Exploration]) -> Explored:
+    """The paths that an exploration finds; restarts it with what it learns about loops and merges.
+    """
     carried: dict[Any, set[Any]] = {}
     peeled_loops: set[Any] = set()
     modules = PatchedModules()
     loop_restarts = merge_restarts = 0
     while loop_restarts < _MAX_LOOP_RESTARTS and merge_restarts < _MAX_MERGE_RESTARTS:
-        enumeration = _Exploration(fn, examples, sizes, carried, training, hints)
-        enumeration.common.peeled_loops, enumeration.common.modules = peeled_loops, modules
+        enumeration = begin()
+        common = enumeration.common
+        common.carried, common.peeled_loops, common.modules = carried, peeled_loops, modules
         try:
             return enumeration.explored()
         except (MergeFailed, RestartTrace):
             merge_restarts += 1
         except _LoopGrown:
-            carried, loop_restarts = enumeration.common.carried, loop_restarts + 1
+            carried, loop_restarts = common.carried, loop_restarts + 1
     raise CaptureError("the loops of the function change different variables on each path",
                        "give each loop variable the same dtype and shape from the start")
 
@@ -111,11 +120,10 @@ class _Exploration:
     """One enumeration: the paths found so far."""
 
     def __init__(self, fn: Callable[..., Any], examples: Sequence[Example], sizes: ShapeEnv,
-                 carried: dict[Any, set[Any]], training: bool, learnt: MergeHints | None) -> None:
-        self.learnt = learnt
+                 training: bool, draws: bool, learnt: MergeHints | None) -> None:
+        self.learnt, self.draws = learnt, draws
         self.fn, self.examples, self.sizes, self.training = fn, examples, sizes, training
         self.common = SharedValues()
-        self.common.carried = carried
         self.root: Block | None = None
         self.runs: dict[Exit, list[ExportTrace]] = {}
         self.forced: dict[str, None] = {}
@@ -138,12 +146,8 @@ class _Exploration:
         assert self.root is not None
         for branch in [block for block in walk_blocks(self.root) if isinstance(block, IfMerge)]:
             assert branch.body is not None and self.learnt is not None
-            inside = set(walk_blocks(branch.body)) | {branch}
-            if any(isinstance(block, Exit)
-                   or (isinstance(block, BackEdge) and block.loop not in inside)
-                   or (isinstance(block, Yield) and block.if_merge not in inside)
-                   for block in inside):
-                self.learnt.unmergeable.add(branch.key)
+            if any(end.target is not branch for end in ends_of(branch.body)):
+                self.learnt.unmergeable.add(branch.element.key)
                 raise MergeFailed
 
     def _add_run(self, example: Example, forced: Sequence[bool]) -> None:
@@ -151,13 +155,16 @@ class _Exploration:
         self.sizes.begin(example.sizes)
         try:
             run = trace_for_export(self.fn, example.args, example.kwargs, example.inputs,
-                                   self.sizes, self.common, forced, self.training, self.learnt)
+                                   self.sizes, self.common, forced, self.training, self.learnt,
+                                   self.draws)
         finally:
             self._collect_conditions(self.sizes)
         trace_exit = None if run.result is PathKnown else _trace_exit(self.common)
         self.root, grown = add_path(self.root, run.path, trace_exit)
         if not grown:
             raise _LoopGrown
+        verify(self.root, self.common, "adding a path", planned=False,
+               inputs={*run.inputs, *self.common.outside})
         for element in run.path[:-1]:
             plan = self.common.merges.plans.get(element.key) if isinstance(element, Merge) else None
             if plan is not None:
@@ -221,21 +228,31 @@ def _with_outcomes(root: Block) -> Iterator[tuple[Block, list[bool]]]:
     while stack:
         at, outcomes = stack.pop()
         yield at, outcomes
-        if isinstance(at, Branch):
-            stack += [(below, [*outcomes, outcome]) for outcome, below in at.outcomes.items()]
-        elif isinstance(at, IfMerge):
-            stack += [(at.body, outcomes)] if at.body is not None else []
-            stack += [(at.continuation,
-                       _to_merge(at, outcomes))] if at.continuation is not None else []
-        elif not isinstance(at, BackEdge):
-            stack += [(below, outcomes) for below in at.children()]
+        stack += _OUTCOMES.visit(at, outcomes)
 
 
-def _to_merge(branch: IfMerge, outcomes: list[bool]) -> list[bool]:
-    """The outcomes of a path to the merge of a branch."""
-    assert branch.body is not None
-    return next([*outcomes, *more] for at, more in _with_outcomes(branch.body)
-                if isinstance(at, Yield) and at.if_merge is branch)
+class _Outcomes(Visitor[list[tuple[Block, list[bool]]]]):
+    """Lists the children of a block with the outcomes that lead to each of them."""
+
+    def other(self, block: Block, outcomes: list[bool]) -> list[tuple[Block, list[bool]]]:
+        return [(child, outcomes) for child in block.children()]
+
+    def branch(self, block: Branch, outcomes: list[bool]) -> list[tuple[Block, list[bool]]]:
+        return [(below, [*outcomes, outcome]) for outcome, below in block.outcomes.items()]
+
+    def if_merge(self, block: IfMerge, outcomes: list[bool]) -> list[tuple[Block, list[bool]]]:
+        body, *continuation = block.children()
+        return [(body, outcomes), *((child, self._to_merge(block, outcomes))
+                                    for child in continuation)]
+
+    def _to_merge(self, block: IfMerge, outcomes: list[bool]) -> list[bool]:
+        """The outcomes of a path to the merge of a branch."""
+        assert block.body is not None
+        return next([*outcomes, *more] for at, more in _with_outcomes(block.body)
+                    if at.target is block)
+
+
+_OUTCOMES = _Outcomes()
 
 
 def _unexplored(at: Branch, outcome: bool, error: Exception | None) -> CaptureError:

@@ -10,15 +10,14 @@ import operator
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
+from ..cfg.ir import BackEdge, Block, Branch, Exit, HostCall, IfMerge, LoopHeader, Yield, walk
+from ..cfg.trace_exit import TraceExit
+from ..cfg.visitor import Visitor
 from ..control_flow.decision import outcome_of
-from ..control_flow.loop_detection import LoopEntry
-from ..control_flow.merges import Merge
+from ..effects.effect_call import ClockRead
 from ..graph.graph import Node
 from ..guards.guards import PathCodegen
 from ..heap.access_path import Path
-from ..program.cfg import BackEdge, Block, Branch, Exit, IfMerge, LoopHeader, Yield
-from ..program.segment_planner import walk
-from ..program.trace_exit import TraceExit
 from ..scalars.scalar_expr import OPERATORS, ScalarExpr
 from ..segments.segment import Segment, operand
 from ..sizes.size_expr import SizeExpr
@@ -33,7 +32,7 @@ class NoFastPath(Exception):
     """Raised for a tree that has no Python code."""
 
 
-class PythonBackend:
+class PythonBackend(Visitor[Iterator[str]]):
     """Writes the code of a tree.
 
     `numbers` holds the indices of tensors in `arrays`, and `sizes` the axis of each dynamic size.
@@ -51,7 +50,8 @@ class PythonBackend:
         self._constants: dict[int, str] = {}
 
     def lines(self, root: Block) -> list[str]:
-        """The code of a whole tree. It sets `end`, the index of the exit, and `found`, its arrays.
+        """The code of a whole tree. It sets `end`, the index of the exit, and `found`, its arrays,
+        and adds effect calls to the list `effects`.
 
         The code returns NOT_TRACED for a path without a trace. Raises NoFastPath for a tree that it
         does not support.
@@ -71,22 +71,12 @@ class PythonBackend:
             raise NoFastPath
         for segment in at.segments:
             yield from self._segment(segment)
-        if isinstance(at, Exit):
-            yield from self._exits(at)
-        elif isinstance(at, Branch):
-            yield from self._branch(at, depth)
-        elif isinstance(at, LoopHeader):
-            yield from self._loop(at, depth)
-        elif isinstance(at, BackEdge) and not at.vjps:
-            yield from self._back_edge(at)
-        elif isinstance(at, IfMerge):
-            yield from self._if_merge(at, depth)
-        elif isinstance(at, Yield):
-            yield from self._yield(at)
-        else:
-            raise NoFastPath
+        yield from self.visit(at, depth)
 
-    def _branch(self, at: Branch, depth: int) -> Iterator[str]:
+    def other(self, at: Block, depth: int) -> Iterator[str]:
+        raise NoFastPath
+
+    def branch(self, at: Branch, depth: int) -> Iterator[str]:
         yield from self._computation(at.subject)
         subject = self._variable(at.subject)
         if at.kind == "bool":
@@ -101,8 +91,8 @@ class PythonBackend:
             yield condition
             yield from _indented(self._block(block, depth + 1))
 
-    def _loop(self, at: LoopHeader, depth: int) -> Iterator[str]:
-        yield from self._carry(at, at.entry)
+    def loop_header(self, at: LoopHeader, depth: int) -> Iterator[str]:
+        yield from self._carry(at, at)
         self._scopes.append(at)
         yield "while True:"
         yield from _indented(self._block(at.body, depth + 1))
@@ -126,44 +116,64 @@ class PythonBackend:
     def _innermost_loop(self) -> LoopHeader | None:
         return next((s for s in reversed(self._scopes) if isinstance(s, LoopHeader)), None)
 
-    def _back_edge(self, at: BackEdge) -> Iterator[str]:
-        yield from self._carry(at, at.loop.entry)
-        loop = self._constant(at.loop)
+    def back_edge(self, at: BackEdge, depth: int) -> Iterator[str]:
+        if at.vjps:
+            raise NoFastPath
+        yield from self._carry(at, at.target)
+        loop = self._constant(at.target)
         yield f"{loop}.iterations += 1"
-        yield from ["continue"] if at.loop is self._innermost_loop() else [f"to = {loop}", "break"]
+        yield from ["continue"] if at.target is self._innermost_loop() else \
+            [f"to = {loop}", "break"]
 
-    def _if_merge(self, at: IfMerge, depth: int) -> Iterator[str]:
+    def if_merge(self, at: IfMerge, depth: int) -> Iterator[str]:
         self._scopes.append(at)
         yield from self._block(at.body, depth)
         self._scopes.pop()
         if at.merge is None:  # every path so far has ended before
             return
-        if at.always_merges():
+        if always_merges(at):
             yield from self._block(at.continuation, depth)
         else:
             yield f"if to is {self._constant(at)}:"
             yield from _indented(self._block(at.continuation, depth + 1))
 
-    def _yield(self, at: Yield) -> Iterator[str]:
-        yield from self._carry(at, at.element)
-        merge = self._constant(at.if_merge)
+    def yield_values(self, at: Yield, depth: int) -> Iterator[str]:
+        yield from self._carry(at, at.target)
+        merge = self._constant(at.target)
         yield f"{self._constant(at)}.uses += 1"
         yield f"to = {merge}"
-        inside = self._scopes[self._scopes.index(at.if_merge):]
+        inside = self._scopes[self._scopes.index(at.target):]
         yield from ["break"] if any(isinstance(s, LoopHeader) for s in inside) else []
 
-    def _carry(self, at: LoopHeader | BackEdge | Yield, entry: LoopEntry | Merge) -> Iterator[str]:
-        """Lines that assign the next values of the phis, all at once."""
+    def host_call(self, at: HostCall, depth: int) -> Iterator[str]:
+        """Lines that read a clock, or that gather an effect call with its values."""
+        element = at.element
+        if isinstance(element, ClockRead):
+            yield f"{self._variable(element.token)} = {self._constant(element.read)}()"
+        else:
+            for formula in element.formulas:
+                yield from self._computation(formula)
+            arrays = map(self._variable, element.nodes)
+            numbers = map(self._variable, element.formulas)
+            yield f"effect = {self._constant(element.bound, element)}([{', '.join(arrays)}], " \
+                f"[{', '.join(numbers)}])"
+            yield "if effect is None: return NOT_TRACED"
+            yield "effects.append(effect)"
+        yield from self._block(at.body, depth)
+
+    def _carry(self, at: LoopHeader | BackEdge | Yield, target: LoopHeader | IfMerge
+               ) -> Iterator[str]:
+        """Lines that assign the next values of the phis of a target, all at once."""
         values, formulas = at.values, at.formulas
         for formula in formulas:
             yield from self._computation(formula)
         next_values = [self._variable(v) for v in (*values, *formulas)]
-        variables = [self._variable(p) for p in entry.phis]
-        variables += [self._variable(s.args[0]) for s in entry.symbols]
+        variables = [self._variable(p) for p in target.phis]
+        variables += [self._variable(s.args[0]) for s in target.symbols]
         if variables:
             yield f"{', '.join(variables)}, = {', '.join(next_values)},"
 
-    def _exits(self, at: Exit) -> Iterator[str]:
+    def exit(self, at: Exit, depth: int) -> Iterator[str]:
         for trace_exit in at.exits:
             lines = [*self._exit(trace_exit), *(["to = None"] if self._scopes else []),
                      *(["break"] if self._innermost_loop() is not None else [])]
@@ -268,6 +278,29 @@ class PythonBackend:
         if key not in self._constants:
             self._constants[key] = self.source.constant(value)
         return self._constants[key]
+
+
+def always_merges(at: IfMerge) -> bool:
+    """True if all paths so far reach the merge, and none of them through a loop."""
+    return at.body is None or _AlwaysMerges().visit(at.body, at)
+
+
+class _AlwaysMerges(Visitor[bool]):
+    """Tells if all paths so far from a block reach a merge, and none of them through a loop."""
+
+    def other(self, block: Block, merge: IfMerge) -> bool:
+        children = block.children()
+        return bool(children) and all(self.visit(child, merge) for child in children)
+
+    def loop_header(self, block: LoopHeader, merge: IfMerge) -> bool:
+        return False
+
+    def if_merge(self, block: IfMerge, merge: IfMerge) -> bool:
+        return always_merges(block) and (
+            block.continuation is None or self.visit(block.continuation, merge))
+
+    def yield_values(self, block: Yield, merge: IfMerge) -> bool:
+        return block.target is merge
 
 
 SCOPE = {"OUTCOME": outcome_of, "OPERAND": operand}  # names that the code uses

@@ -11,11 +11,13 @@ from ...eager import interpreter
 from ...eager.core.tape import is_grad_enabled
 from ...eager.errors import CheckError, CodegenError, FusewireError
 from ...eager.uninterrupted import Uninterrupted
+from ..cfg.interpret import Activation, path_of
+from ..cfg.ir import Block
+from ..cfg.segment_planner import exits_of, segments_of
+from ..cfg.trace_exit import TraceExit
+from ..effects.effect_call import Pending, perform
 from ..guards.guards import Guard, PathCodegen, compile_check
 from ..heap.path_reader import PathReader
-from ..program.cfg import Activation, Block, Exit
-from ..program.segment_planner import exits_of, segments_of
-from ..program.trace_exit import TraceExit
 from ..runtime import profiling_spans
 from ..segments.segment import Segment
 from ..trace.dynamic_inputs import DynamicInputs
@@ -105,7 +107,7 @@ class Replay:
                 return self._failed(error)
             if replayed is None:
                 return NOT_TRACED
-            trace_exit, result, commit, blocks = replayed
+            trace_exit, result, commit, effects, blocks = replayed
             if instead is None:
                 commit()
         if instead is not None:
@@ -115,35 +117,28 @@ class Replay:
         if instead is None:
             self._note_path(blocks)
             self._build_fast_path(args, kwargs)
+            perform(effects)
         return result
 
     def _replay(self, args: Any, kwargs: Any, section: Uninterrupted
-                ) -> tuple[TraceExit, Any, Callable[[], None], deque[Block]] | None:
-        """The exit of the call's path, its result, a function that applies its effects, and the
-        last blocks of the path.
+                ) -> tuple[TraceExit, Any, Callable[[], None], list[Pending], deque[Block]] | None:
+        """The exit of the call's path, its result, a function that changes what it changes, its
+        effect calls, and the last blocks of the path.
 
         None if the path has no trace. The section closes before code that overwrites arrays runs.
         """
         call = Activation(args, kwargs, PathReader(args, kwargs, self.fn, self.names.held),
                           self._sizes)
-        block: Block | None = self.root
-        blocks: deque[Block] = deque(maxlen=MAX_NOTED_BLOCKS)
         try:
-            while block is not None:
-                call.run(block.segments)
-                blocks.append(block)
-                if isinstance(block, Exit):
-                    break
-                block = block.follow(call)
-            exits = block.exits if block else ()
-            trace_exit = next((x for x in exits if x.fits(args, kwargs)), None)
+            blocks = deque(path_of(self.root, call), MAX_NOTED_BLOCKS)
+            trace_exit = next((x for x in blocks[-1].exits if x.fits(args, kwargs)), None)
             if trace_exit is None:
                 return None
             if trace_exit.effects and trace_exit.segment is not None:
                 trace_exit.segment.compile()
                 section.open = False
             replayed = trace_exit.replay(args, kwargs, call.registers, call.origins, call.read)
-            return trace_exit, *replayed, blocks
+            return trace_exit, *replayed, call.effects, blocks
         finally:
             call.end()
 

@@ -2,18 +2,29 @@
 
 from __future__ import annotations
 
-import functools
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Protocol
 
 import numpy as np
 
+from ..cfg.ir import (
+    BackEdge,
+    Block,
+    Branch,
+    Exit,
+    HostCall,
+    IfMerge,
+    LoopHeader,
+    SizeDefinition,
+    Yield,
+)
+from ..cfg.trace_exit import TraceExit
+from ..cfg.visitor import Visitor
 from ..graph.graph import Node
 from ..graph_breaks.runner import GraphBreakRunner
 from ..heap.access_path import describe
-from ..program.cfg import BackEdge, Block, Branch, Exit, IfMerge, LoopHeader, SizeDefinition, Yield
-from ..program.trace_exit import TraceExit
+from ..lazy.lazy_interpreter import MAX_EAGER_ELEMENTS
 from ..runtime.compile_queue import Jobs
 from ..scalars.scalar_expr import ScalarConstant, ScalarExpr
 from .report_format import Explanation, ReportSection
@@ -63,11 +74,17 @@ def explain(function: ReportedFunction) -> Explanation:
 
 def _of_subgraphs(runner: GraphBreakRunner) -> list[ReportSection]:
     """The report lines for the subgraphs between the graph breaks, if there are any."""
-    if not runner.replays + runner.evaluations + runner.eager_calls:
+    if not runner.replays + runner.evaluations + runner.eager_calls + runner.eager_ops:
         return []
+    if not runner.replays + runner.evaluations:
+        return [ReportSection(f"nothing is compiled: {_number(runner.eager_ops, 'operation')} ran "
+                              "one by one; subgraphs pay for arrays of more than "
+                              f"{MAX_EAGER_ELEMENTS:,} elements")]
     lines = [f"{_number(runner.compiled, 'subgraph')} compiled, in {runner.compile_seconds:.2f} s",
              f"subgraphs ran {_number(runner.replays, 'time')} as compiled code, "
              f"{_number(runner.evaluations, 'time')} op by op",
+             f"they ran {_number(runner.compiled_ops, 'operation')}; "
+             f"{_number(runner.eager_ops, 'operation')} ran one by one",
              *[f"not compiled: {why} ({_number(n, 'time')})"
                for why, n in runner.uncompiled.most_common(_MAX_ITEMS)],
              *[f"a subgraph ends: {why} ({_number(n, 'time')})"
@@ -98,7 +115,7 @@ def _of_program(program: TraceTree) -> list[ReportSection]:
     parts += _titled("dynamic scalars", [
         ReportSection(describe(p)) for p in sorted(program.varying.numbers, key=describe)])
     parts.append(ReportSection("control flow, with replay counts per branch",
-                               _of_block(program.root)))
+                               _REPORT.visit(program.root)))
     if program.split is not None:
         parts.append(ReportSection(
             f"control flow runs in Python between native calls: {program.split}"
@@ -117,57 +134,57 @@ def _of_program(program: TraceTree) -> list[ReportSection]:
             _kernels([row for m in executables for row in m.rows()])]
 
 
-# ---- the tree
+# ---- the control flow
+class _Report(Visitor[list[ReportSection]]):
+    """Writes the report lines for a block and everything below it."""
 
-@functools.singledispatch
-def _of_block(at: Block) -> list[ReportSection]:
-    """The report lines for a block and everything below it."""
-    return [part for below in at.children() for part in _of_block(below)]
+    def other(self, at: Block) -> list[ReportSection]:
+        return [part for below in at.children() for part in self.visit(below)]
 
+    def exit(self, at: Exit) -> list[ReportSection]:
+        return [part for trace_exit in at.exits for part in _of_trace_exit(trace_exit)]
 
-@_of_block.register
-def _of_exit(at: Exit) -> list[ReportSection]:
-    return [part for trace_exit in at.exits for part in _of_trace_exit(trace_exit)]
+    def branch(self, at: Branch) -> list[ReportSection]:
+        outcomes = [ReportSection(f"{_outcome(at, outcome)}: {_number(_USES.visit(block), 'time')}",
+                                  self.visit(block))
+                    for outcome, block in at.outcomes.items()]
+        return [ReportSection(f"{at.site or 'a line of fusewire'} branches on "
+                              f"{_subject(at.subject)}", outcomes)]
 
+    def loop_header(self, at: LoopHeader) -> list[ReportSection]:
+        carried = [str(n.type) for n in at.phis] + ["a number"] * len(at.symbols)
+        return [ReportSection(f"{at.site} loops, carrying {', '.join(carried) or 'nothing'}: "
+                              f"{_number(at.iterations, 'iteration')} so far", self.other(at))]
 
-@_of_block.register
-def _of_branch(at: Branch) -> list[ReportSection]:
-    outcomes = [ReportSection(f"{_outcome(at, outcome)}: {_number(_uses(block), 'time')}",
-                              _of_block(block))
-                for outcome, block in at.outcomes.items()]
-    return [ReportSection(f"{at.site or 'a line of fusewire'} branches on {_subject(at.subject)}",
-                          outcomes)]
+    def size_definition(self, at: SizeDefinition) -> list[ReportSection]:
+        return [ReportSection(f"{at.site} computes the data-dependent size {at.element.name}"),
+                *self.other(at)]
 
+    def host_call(self, at: HostCall) -> list[ReportSection]:
+        return [ReportSection(str(at.element)), *self.other(at)]
 
-@_of_block.register
-def _of_loop(at: LoopHeader) -> list[ReportSection]:
-    carried = [str(n.type) for n in at.entry.phis] + ["a number"] * len(at.entry.symbols)
-    return [ReportSection(f"{at.site} loops, carrying {', '.join(carried) or 'nothing'}: "
-                          f"{_number(at.iterations, 'iteration')} so far",
-                          _of_block(at.body) if at.body else [])]
-
-
-@_of_block.register
-def _of_size_definition(at: SizeDefinition) -> list[ReportSection]:
-    return [ReportSection(f"{at.site} computes the data-dependent size {at.element.name}"),
-            *[part for below in at.children() for part in _of_block(below)]]
+    def back_edge(self, at: BackEdge) -> list[ReportSection]:
+        return [ReportSection(f"{at.site} continues with the next iteration")]
 
 
-@_of_block.register
-def _of_back_edge(at: BackEdge) -> list[ReportSection]:
-    return [ReportSection(f"{at.site} continues with the next iteration")]
+class _Uses(Visitor[int]):
+    """Counts the calls that ended below a block, at an exit or a merge."""
 
+    def other(self, at: Block) -> int:
+        return sum(map(self.visit, at.children()))
 
-def _uses(at: Block) -> int:
-    """The number of calls that ended below a block."""
-    if isinstance(at, Exit):
+    def exit(self, at: Exit) -> int:
         return sum(trace_exit.uses for trace_exit in at.exits)
-    if isinstance(at, Yield):
+
+    def yield_values(self, at: Yield) -> int:
         return at.uses
-    children = at.children()
-    if isinstance(at, IfMerge):  # calls that merge are counted on their paths
-        children = [] if at.body is None else [at.body]
-    return sum(map(_uses, children))
+
+    def if_merge(self, at: IfMerge) -> int:
+        # Calls that merge are counted on their paths.
+        return 0 if at.body is None else self.visit(at.body)
+
+
+_REPORT, _USES = _Report(), _Uses()
 
 
 def _of_trace_exit(trace_exit: TraceExit) -> Iterator[ReportSection]:

@@ -99,8 +99,8 @@ def _jumps(node: Node) -> bool:
 
 
 def rounds(dtype: Any) -> bool:
-    """True if results of this dtype are rounded."""
-    return bool(dtypes.is_float(dtype))
+    """True if results of this dtype are rounded. A float8 is so coarse that it jumps instead."""
+    return bool(dtypes.is_float(dtype)) and not dtypes.is_stored(dtype)
 
 
 def units_of(dtype: Any) -> int:

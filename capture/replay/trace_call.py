@@ -13,6 +13,9 @@ from ...eager import interpreter
 from ...eager.ops.random.generator import default_generator
 from ...eager.uninterrupted import Uninterrupted
 from ..autodiff.backward_plan import find_backward
+from ..cfg.error_checks import find_checks
+from ..cfg.ir import Element
+from ..cfg.trace_exit import TraceExit
 from ..control_flow.branch_merging import MAX_FAILURES, BranchMerger, MergeTable
 from ..control_flow.operand_stack import tells_symbols_apart
 from ..control_flow.possible_aliases import compares_identities
@@ -25,9 +28,6 @@ from ..heap.grad_hook_guards import computes_gradients
 from ..heap.introspection import is_users
 from ..heap.path_reader import PathReader
 from ..heap.snapshot import HeapSnapshot
-from ..program.cfg import Element
-from ..program.error_checks import find_checks
-from ..program.trace_exit import TraceExit
 from ..reads.read_follower import ReadFollower
 from ..trace.append_only import find_append_only
 from ..trace.concretize import concretize
@@ -104,11 +104,12 @@ def recorded(fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, An
     try:
         tracer.symbolized, tracer.loops.base = symbolizer.install(), sys._getframe()
         interpreter.STATE.active, sizes.live = tracer, True
+        tracer.begin_effects()
         tracker.start()
         section.open = True
         result = function(*symbolizer.args, **symbolizer.kwargs)
         section.open = False
-        for finish in (tracker.stop, stop, symbolizer.uninstall):
+        for finish in (tracker.stop, tracer.end_effects, stop, symbolizer.uninstall):
             finish()
         reads.end()
         for path in symbolizer.written:
@@ -123,7 +124,7 @@ def recorded(fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, An
     except BaseException as error:
         section.open = False
         must_restore = not isinstance(error, Exception) and not tracer.refusal
-        _run_all(tracker.stop, stop, reads.end, symbolizer.uninstall,
+        _run_all(tracker.stop, tracer.end_effects, stop, reads.end, symbolizer.uninstall,
                  lambda: concretize(state, None, tracer.aliases.end()),
                  lambda: _detach(tracer, late), late.end if late is not None else stop,
                  lambda: restore(state) if must_restore else None)
@@ -140,6 +141,7 @@ def _code_listener(tracer: Tracer, reads: ReadFollower
         tracer.names.held[id(scope)] = scope
         if not tracer.refusal or tracer.has_symbols:  # without symbols nothing is left to undo
             reads.enter(code, scope)
+        tracer.enter_scope(code, scope)
         if not is_users(scope.get("__name__")):
             return
         if tells_symbols_apart(code):

@@ -13,13 +13,13 @@ from typing import Any
 from ...eager import interpreter
 from ...eager.arrays.devices import CPU
 from ...eager.core.tape import is_grad_enabled
+from ..cfg.ir import Block, Branch, Element, IfMerge, walk
+from ..cfg.path_insertion import add_path
+from ..cfg.segment_planner import SegmentPlanner
+from ..cfg.trace_exit import TraceExit
 from ..control_flow.merges import Merge
 from ..guards.guards import Guard, compile_each
 from ..heap.path_reader import PathReader
-from ..program.cfg import Block, Branch, Element, Exit, IfMerge
-from ..program.path_insertion import add_path
-from ..program.segment_planner import SegmentPlanner, walk
-from ..program.trace_exit import TraceExit
 from ..scalars.scalar_expr import ScalarExpr
 from ..segments.segment import Backend, Segment
 from ..trace.dynamic_inputs import SpecializationHistory
@@ -56,8 +56,8 @@ class TraceTree(Replay):
         self.root, added = add_path(None, run.path, run.exit)
         # True if a path that merged differs behind the merge: the traces did not see all state.
         self.contradicted = not added and self._has_merges()
-        self._planner.plan(self.root)
         if added:
+            self._planner.plan(self.root)
             self._compile_if_large(run)
 
     def run(self, args: Any, kwargs: Any,
@@ -225,7 +225,7 @@ class TraceTree(Replay):
             if below is None:
                 return block, path[i:]
             block = below
-        return (block, []) if isinstance(block, Exit) else (None, [])
+        return (block, []) if block.exits else (None, [])
 
     def unmet(self, args: Any, kwargs: Any) -> dict[TraceExit, str]:
         """The message of the failed guard, for each exit whose guards fail for this call."""
@@ -245,7 +245,7 @@ class TraceTree(Replay):
         block, rest = self.part(run.path)
         if rest:
             return f"{rest[0].site or 'a decision'} took an outcome that has no trace yet"
-        exits = block.exits if isinstance(block, Exit) else unmet
+        exits = unmet if block is None or not block.exits else block.exits
         failed = [unmet[trace_exit] for trace_exit in exits if trace_exit in unmet]
         return f"guard failed: {failed[0]}" if failed else \
             "a condition on values has an outcome that has no trace yet"
@@ -284,4 +284,4 @@ def _difference(guard: Guard, read: PathReader) -> list[tuple[int, int, int]] | 
 
 def _device(guard: Guard) -> str:
     """The device that a guard requires of a tensor."""
-    return f"cuda:{guard.constants['P']}" if "P" in guard.constants else CPU
+    return str(guard.constants.get("P", CPU))

@@ -17,6 +17,7 @@ from ...eager.arrays.dtypes import as_dtype, float32, float64, int32, int64
 from ...eager.interpreter import Symbol
 from ..sizes.symbolic_dim import Dim
 from .scalar_expr import OPERATORS, ScalarExpr, of_number
+from .stand_in import StandIn
 
 
 class DecisionRecorder(Protocol):
@@ -43,6 +44,10 @@ class DecisionRecorder(Protocol):
     def is_stale(self, number: SymbolicScalar) -> bool:
         """True for a number of an earlier iteration of a loop."""
 
+    def text_of(self, number: SymbolicScalar, spec: str | None) -> str | None:
+        """The text of a number for a message: by `format` with `spec`, or by `repr`. None if code
+        may look into the text."""
+
 
 def formula_of(x: Any) -> ScalarExpr | None:
     """The expression of a plain or symbolic number; None for other objects."""
@@ -57,8 +62,10 @@ def formula_of(x: Any) -> ScalarExpr | None:
 
 
 def plain_value(x: Any) -> Any:
-    """The plain number of a symbolic one; other objects unchanged."""
-    return x.value if type(x) is SymbolicScalar or type(x) is Dim else x
+    """The plain number of a symbolic one, and the object for which another one stands; other
+    objects unchanged."""
+    kind = type(x)
+    return x.value if kind is SymbolicScalar or kind is Dim or issubclass(kind, StandIn) else x
 
 
 def leaked_value(x: Any) -> Any:
@@ -245,10 +252,12 @@ class SymbolicScalar(Symbol):
         return type(value), (value,)
 
     def __format__(self, spec: str) -> str:
-        return format(self.leak(), spec)
+        text = self.tracer.text_of(self, spec)
+        return format(self.leak(), spec) if text is None else text
 
     def __repr__(self) -> str:
-        return repr(self.leak())
+        text = self.tracer.text_of(self, None)
+        return repr(self.leak()) if text is None else text
 
 
 SYMBOLS = (SymbolicScalar, Dim)  # stand-ins for plain numbers while a call is traced

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
+from ...eager.settings import settings
 from ..graph.bind_sizes import plain_sizes, sizes_of
 from ..graph.device_placement import devices_of
 from ..graph.graph import Graph, Node, Nodes
@@ -120,14 +121,17 @@ class Segment:
 
     def run(self, tensors: list[Any], registers: Registers, origins: Origins) -> list[Any]:
         """The output arrays for these tensors, which are those at `paths`."""
+        return self.compile()(self.operands(tensors, registers, origins))
+
+    def operands(self, tensors: list[Any], registers: Registers, origins: Origins) -> list[Any]:
+        """The input arrays of the graph for these tensors."""
         arrays = [t._data for t in tensors]
         if not all(map(_has_type, arrays, self.inputs.tensors)):
             raise ValueError("the type of an input tensor depends on the path that a call takes")
         tensors.clear()  # donated arrays must have no other reference
         arrays += [operand(compute(self.names.numbers[n], origins), n)
                    for n in self.inputs.numbers]
-        arrays += [registers[n] for n in self.inputs.registers]
-        return self.compile()(arrays)
+        return arrays + [registers[n] for n in self.inputs.registers]
 
 
 def segment_of(names: ValueTable, fn: Any, targets: Sequence[Node], available: Collection[Node],
@@ -140,7 +144,7 @@ def segment_of(names: ValueTable, fn: Any, targets: Sequence[Node], available: C
                     [n for n in sources if n in available])
     graph = extract_graph(nodes, targets, [n for kind in inputs for n in kind])
     persistent = frozenset(i for i, n in enumerate(inputs.tensors)
-                           if not names.paths[n].is_argument)
+                           if settings.prepack and not names.paths[n].is_argument)
     return Segment(names, fn, targets, inputs, replace(graph, persistent=persistent), backend)
 
 

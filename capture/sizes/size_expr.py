@@ -2,11 +2,13 @@
 
 A floor division with a remainder is one more unknown of the polynomial, a `Quotient`. A remainder
 is `n - d * (n // d)`. Two expressions that this algebra can prove equal are equal objects. Named
-sizes are integers of at least 1, or of at least 0 if they are data-dependent.
+sizes are integers of at least 1, or of at least 0 if they are data-dependent. Code for any size has
+upper bounds of them, too (`codegen/ir/sizes.py`).
 """
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -15,10 +17,11 @@ from functools import cached_property
 
 @dataclass(frozen=True)
 class SizeSymbol:
-    """A size with a name, and its least value."""
+    """A size with a name, its least value, and its greatest one if that is known."""
 
     name: str
     least: int = 1
+    most: int | None = None
 
     def __str__(self) -> str:
         return self.name
@@ -30,6 +33,26 @@ class Quotient:
 
     num: SizeExpr
     den: SizeExpr
+
+    @cached_property
+    def _hash(self) -> int:
+        return hash((self.num, self.den))
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    @cached_property
+    def bounds(self) -> tuple[int | None, int | None]:
+        """The least and the greatest value; None where it is unknown."""
+        den, least, most = self.den.low(), self.num.low(), self.num.high()
+        if den is None or den < 1:
+            return None, None
+        divisor = self.den.high()  # of a number that is not negative; den is one of a negative one
+        low = None if least is None else least // den if least < 0 else \
+            0 if divisor is None else least // divisor
+        high = None if most is None else most // den if most >= 0 else \
+            -1 if divisor is None else most // divisor
+        return low, high
 
     @cached_property
     def _text(self) -> str:
@@ -49,7 +72,8 @@ class SizeExpr:
 
     def __init__(self, terms: Mapping[Monomial, int]) -> None:
         nonzero = [(m, c) for m, c in terms.items() if c]
-        self.terms = tuple(sorted(nonzero, key=lambda term: _sort_key(term[0])))
+        self.terms = tuple(nonzero if len(nonzero) < 2 else
+                           sorted(nonzero, key=lambda term: _sort_key(term[0])))
 
     @cached_property
     def _hash(self) -> int:
@@ -117,7 +141,7 @@ class SizeExpr:
     @property
     def name(self) -> str | None:
         """The name of a polynomial that is a single named size, else None."""
-        return next((s.name for s in self.named() if self == symbol(s.name, s.least)), None)
+        return next((s.name for s in self.named() if self == single(s)), None)
 
     def atoms(self) -> list[Atom]:
         """The unknowns of the polynomial: named sizes and quotients."""
@@ -129,12 +153,21 @@ class SizeExpr:
 
     def low(self) -> int | None:
         """A lower bound of the value; None if none is known."""
-        plain = self._low()
-        if plain is not None or not any(isinstance(a, Quotient) for a in self.atoms()):
-            return plain
-        scale, below = self._without_quotients()
-        low = below._low()
-        return None if low is None else -(-low // scale)
+        return self._low
+
+    @cached_property
+    def _low(self) -> int | None:
+        """The greatest of the bounds that three views of the polynomial give."""
+        bounds = [_low_of_terms(self.terms)]
+        signs = {c > 0 for m, c in self.terms if m}
+        if len(signs) < 2 and all(type(a) is SizeSymbol for m, _ in self.terms for a, _ in m):
+            return bounds[0]  # it grows, or falls, with each size
+        bounds.append(_low_of_terms(_from_least(self).terms))
+        if any(isinstance(a, Quotient) for a in self.atoms()):
+            scale, below = self._without_quotients()
+            low = _low_of_terms(_from_least(below).terms)
+            bounds.append(None if low is None else -(-low // scale))
+        return max([n for n in bounds if n is not None], default=None)
 
     def _without_quotients(self) -> tuple[int, SizeExpr]:
         """(s, e) with s * self >= e. Uses that n // d is between (n - d + 1) / d and n / d."""
@@ -150,19 +183,20 @@ class SizeExpr:
                 total = total + SizeExpr({m: c * scale})
         return scale, total
 
-    def _low(self) -> int | None:
-        total = 0
-        for m, c in self.terms:
-            least = _least(m)
-            if m and (c < 0 or least is None):
-                return None
-            total += c * (least or 0) if m else c
-        return total
-
     def high(self) -> int | None:
         """An upper bound of the value; None if none is known."""
         low = (-self).low()
         return None if low is None else -low
+
+    def substituted(self, values: Mapping[str, SizeExpr]) -> SizeExpr:
+        """The polynomial with other expressions in the place of named sizes."""
+        total = constant(0)
+        for m, c in self.terms:
+            term = constant(c)
+            for a, power in m:
+                term = term * _atom_substituted(a, values) ** power
+            total = total + term
+        return total
 
     def remainder(self) -> tuple[SizeExpr, SizeExpr] | None:
         """(n, d) of a polynomial that is n % d, else None."""
@@ -177,7 +211,7 @@ class SizeExpr:
         if len(terms) != 1 or terms[0][1] != 1 or not _is_quotient(terms[0][0]):
             return None
         atom = terms[0][0][0][0]
-        rest = (self - _single(atom)).number or 0
+        rest = (self - single(atom)).number or 0
         divisor = atom.den.number if isinstance(atom, Quotient) else None
         if divisor is None or divisor < 1 or not isinstance(atom, Quotient):
             return None
@@ -210,23 +244,35 @@ def constant(n: int) -> SizeExpr:
     return SizeExpr({(): n})
 
 
-def symbol(name: str, least: int = 1) -> SizeExpr:
-    return SizeExpr({((SizeSymbol(name, least), 1),): 1})
+def symbol(name: str, least: int = 1, most: int | None = None) -> SizeExpr:
+    return single(SizeSymbol(name, least, most))
 
 
 def floor_divide(a: SizeExpr, b: SizeExpr) -> SizeExpr:
     """a // b: the exact quotient of the divisible terms, plus a `Quotient` of the remainder."""
     if not b.terms:
         raise ZeroDivisionError("a size is divided by 0")
-    if len(b.terms) == 1:
-        whole, rest = _split(a, b)
-    else:
-        whole, rest = _divide_exactly(a, b)
+    whole, rest = divide_terms(a, b)
     if not rest.terms:
         return whole
     if rest.number is not None and b.number is not None:
         return whole + constant(rest.number // b.number)
+    if _is_between(rest, b):
+        return whole
+    if _is_between(rest + b, b):
+        return whole - constant(1)
     return whole + _quotient(rest, b)
+
+
+def divide_terms(a: SizeExpr, b: SizeExpr) -> tuple[SizeExpr, SizeExpr]:
+    """(whole, rest) with a == whole * b + rest, without any new quotient."""
+    return _split(a, b) if len(b.terms) == 1 else _divide_exactly(a, b)
+
+
+def _is_between(a: SizeExpr, b: SizeExpr) -> bool:
+    """True if 0 <= a < b holds for all sizes."""
+    low, apart = a.low(), (b - a).low()
+    return low is not None and low >= 0 and apart is not None and apart > 0
 
 
 def _quotient(a: SizeExpr, b: SizeExpr) -> SizeExpr:
@@ -234,13 +280,14 @@ def _quotient(a: SizeExpr, b: SizeExpr) -> SizeExpr:
     a, b = (SizeExpr({m: c // shared for m, c in e.terms}) for e in (a, b))
     inner = [atom for atom in a.atoms() if isinstance(atom, Quotient)]
     if b.number is not None and b.number > 0 and len(inner) == 1:
-        divisor, more = inner[0].den.number, (a - _single(inner[0])).number
+        divisor, more = inner[0].den.number, (a - single(inner[0])).number
         if divisor is not None and divisor > 0 and more is not None:  # n // 2 // 2 is n // 4
             return (inner[0].num + constant(divisor * more)) // constant(divisor * b.number)
-    return _single(Quotient(a, b))
+    return single(Quotient(a, b))
 
 
-def _single(atom: Atom) -> SizeExpr:
+def single(atom: Atom) -> SizeExpr:
+    """The polynomial that is just this unknown."""
     return SizeExpr({((atom, 1),): 1})
 
 
@@ -279,7 +326,10 @@ def _sum(terms: Iterable[tuple[Monomial, int]]) -> Terms:
     return out
 
 
+@functools.lru_cache(maxsize=1 << 16)
 def _times(m: Monomial, n: Monomial) -> Monomial:
+    if not m or not n:
+        return m or n
     powers: dict[Atom, int] = dict(m)
     for atom, power in n:
         powers[atom] = powers.get(atom, 0) + power
@@ -296,6 +346,7 @@ def _without(m: Monomial, by: Monomial) -> Monomial | None:
     return tuple((atom, p) for atom, p in powers.items() if p)
 
 
+@functools.lru_cache(maxsize=1 << 16)
 def _sort_key(m: Monomial) -> tuple[int, str]:
     return -sum(p for _, p in m), _term(m, 1)
 
@@ -323,19 +374,59 @@ def _atom_value(atom: Atom, sizes: Mapping[str, int]) -> int:
     return atom.num.value(sizes) // atom.den.value(sizes)
 
 
-def _least(m: Monomial) -> int | None:
-    """A lower bound of the monomial that is at least 0; None if none is known."""
-    total = 1
-    for atom, power in m:
-        low = atom.least if isinstance(atom, SizeSymbol) else _quotient_low(atom)
-        if low is None or low < 0:
+def _atom_substituted(atom: Atom, values: Mapping[str, SizeExpr]) -> SizeExpr:
+    if isinstance(atom, SizeSymbol):
+        return values.get(atom.name) or single(atom)
+    return atom.num.substituted(values) // atom.den.substituted(values)
+
+
+# ---- bounds
+def _low_of_terms(terms: Iterable[tuple[Monomial, int]]) -> int | None:
+    """A lower bound of a polynomial: the sum of the lower bounds of its terms."""
+    total = 0
+    for m, c in terms:
+        bound = _monomial_bounds(m)[c < 0]
+        if bound is None:
             return None
-        total *= low ** power
+        total += c * bound
     return total
 
 
-def _quotient_low(q: Quotient) -> int | None:
-    num, den = q.num.low(), q.den.low()
-    if num is None or den is None or num < 0 or den < 1:
-        return None
-    return num // den if q.den.number is not None else 0
+def _from_least(e: SizeExpr) -> SizeExpr:
+    """The polynomial in n' for each n = n' + least: m * n - m is m' * n' + n' if both are at least
+    1, and so never negative."""
+    shifted = {s.name: single(SizeSymbol(s.name, 0, None if s.most is None else s.most - s.least))
+               + constant(s.least) for s in e.atoms() if isinstance(s, SizeSymbol) and s.least}
+    return e.substituted(shifted) if shifted and not any(
+        isinstance(a, Quotient) for a in e.atoms()) else e
+
+
+def _monomial_bounds(m: Monomial) -> tuple[int | None, int | None]:
+    """The least and the greatest value of a monomial; None where it is unknown."""
+    low: int | None = 1
+    high: int | None = 1
+    for atom, power in m:
+        for _ in range(power):
+            low, high = _product_bounds((low, high), _atom_bounds(atom))
+    return low, high
+
+
+def _product_bounds(a: tuple[int | None, int | None], b: tuple[int | None, int | None]
+                    ) -> tuple[int | None, int | None]:
+    """The bounds of the product of two numbers with these bounds."""
+    if a == (1, 1):
+        return b
+    (low, high), (least, most) = a, b
+    if low is not None and least is not None and low >= 0 and least >= 0:
+        return low * least, None if high is None or most is None else high * most
+    if low is None or high is None or least is None or most is None:
+        return None, None
+    corners = [x * y for x in (low, high) for y in (least, most)]
+    return min(corners), max(corners)
+
+
+def _atom_bounds(atom: Atom) -> tuple[int | None, int | None]:
+    """The least and the greatest value of an atom; None where it is unknown."""
+    if isinstance(atom, SizeSymbol):
+        return atom.least, atom.most
+    return atom.bounds

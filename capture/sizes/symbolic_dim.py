@@ -9,6 +9,7 @@ guards check. A use that needs a plain number fixes the size, and the user's lin
 from __future__ import annotations
 
 import contextlib
+import math
 import operator
 import sys
 import threading
@@ -87,6 +88,9 @@ class ShapeEnv:
         self.on_question: Callable[[str, SizeExpr, int], None] | None = None
         # True for a frame of user code that compares sizes in the condition of a loop.
         self.is_loop_test: Callable[[Any], bool] | None = None
+        # The text of a size in a message, by `format` with a specification or by `repr`; None if
+        # code may look into it. Without this function the text is that of the traced call.
+        self.on_text: Callable[[Dim, str | None], str | None] | None = None
         self.on_fix: Callable[[], None] | None = None  # called before a size becomes a plain number
         self.closed = False  # True if no size may be fixed: the graph holds for all sizes
 
@@ -271,11 +275,15 @@ def _comparison(relation: str, negated: bool, swap: bool) -> Any:
                 return NotImplemented
             if self.sizes.live and self.sizes.number is not None:
                 return _COMPARISONS[relation, negated, swap](self.sizes.number(self), other)
-            own = self.sizes.leak(self, "a comparison with a float") if self.sizes.live \
-                else self.value
-            a, b = own, float(other)
-            answer = a == b if relation == "eq" else (b < a if swap else a < b)
-            return answer is not negated
+            if self.sizes.live:
+                own, b = self.sizes.leak(self, "a comparison with a float"), float(other)
+                answer = own == b if relation == "eq" else (b < own if swap else own < b)
+                return answer is not negated
+            if relation == "eq" and not float(other).is_integer():
+                return negated  # no size has a fraction
+            if not math.isfinite(other):
+                return (other < 0 if swap else other > 0) is not negated
+            expr = constant(math.floor(other) if swap else math.ceil(other))
         sizes = self.sizes
         if sizes.live and sizes.number is not None and sizes.is_loop_test is not None \
                 and sizes.is_loop_test(sys._getframe(1)):
@@ -310,12 +318,18 @@ class Dim:
     def __class__(self) -> type:  # isinstance(n, int) holds
         return int
 
-    def _printed(self) -> int:
-        """The size in the traced call, recorded as used in text."""
-        if self.sizes.is_measured(self.expr):
-            return self.sizes.leak(self, "text")
-        self.sizes.printed.append(FixedSize(self.expr, self.value, "text", user_line()))
-        return self.value
+    def _text(self, spec: str | None) -> str:
+        """The text of the size in the traced call, or a placeholder in a message."""
+        sizes = self.sizes
+        text = None if sizes.on_text is None or not sizes.live else sizes.on_text(self, spec)
+        if text is not None:
+            return text
+        if sizes.is_measured(self.expr) or sizes.on_text is not None:
+            number = sizes.leak(self, "text")
+        else:
+            sizes.printed.append(FixedSize(self.expr, self.value, "text", user_line()))
+            number = self.value
+        return repr(number) if spec is None else format(number, spec)
 
     __add__ = __radd__ = _operator("add", lambda a, b: a + b)
     __mul__ = __rmul__ = _operator("mul", lambda a, b: a * b)
@@ -438,13 +452,13 @@ class Dim:
         return int, (self.sizes.leak(self, "pickle"),)
 
     def __format__(self, spec: str) -> str:
-        return format(self._printed(), spec) if spec else str(self)
+        return self._text(spec) if spec else str(self)
 
     def __repr__(self) -> str:
         """The value while user code runs; the expression in a graph."""
         if not self.sizes.live:
             return str(self.expr)
-        return str(self._printed())
+        return self._text(None)
 
 
 def concrete(value: Any) -> Any:
@@ -455,6 +469,13 @@ def concrete(value: Any) -> Any:
         numbers = tuple(map(concrete, value))
         return value if all(a is b for a, b in zip(numbers, value)) else numbers
     return value
+
+
+def typical(size: Any) -> int:
+    """A number that stands for a size in an estimate: the largest size if that is known, else the
+    size in the traced call."""
+    high = size.expr.high() if type(size) is Dim else None
+    return int(size) if type(size) is not Dim else size.value if high is None else high
 
 
 def size_expr_of(value: Any) -> SizeExpr:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Any
 
 from ...eager.core.tape import Entry, Leaf  # the tracer settles the tape
-from ...eager.core.tensor import Tensor
+from ...eager.core.tensor import Tensor, is_bare
 from ..heap.access_path import Members
 from ..heap.introspection import EMPTY, attributes, cells, own_members
 from ..heap.snapshot import HeapSnapshot
@@ -29,9 +29,10 @@ def concretize(state: HeapSnapshot, result: Any, actual: Mapping[int, Tensor]) -
 
 
 def _concrete(value: Any, seen: dict[int, Any]) -> Any:
-    if type(value) in SYMBOLS:
-        return plain_value(value)
-    if type(value) is Tensor:
+    plain = plain_value(value)
+    if plain is not value:
+        return plain
+    if is_bare(value):
         return value if seen.get(id(value)) is None else seen[id(value)]
     if isinstance(value, tuple):
         parts = [_concrete(v, seen) for v in value]

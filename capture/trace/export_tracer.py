@@ -20,10 +20,12 @@ import numpy as np
 
 from ...eager import interpreter
 from ...eager.arrays.shapes import TensorType
+from ...eager.core.op import OPS
 from ...eager.core.tape import set_grad_enabled
 from ...eager.core.tensor import Tensor
 from ...eager.errors import CaptureError, is_ours
 from ...eager.nn.base.module import Module
+from ...eager.ops.random.generator import Generator, default_generator
 from ..control_flow.branch_merging import BranchMerger, MergeFailed, MergeHints, MergeTable
 from ..control_flow.builtin_patching import PatchedModules
 from ..control_flow.frame_state import user_frames
@@ -123,6 +125,7 @@ class ExportTracer(Tracer):
                  forced: Sequence[bool], training: bool, hints: MergeHints | None = None) -> None:
         super().__init__(state, 0, (), common, sizes)
         self.common, self.forced, self.training = common, forced, training
+        self.random_states: set[int] = set()  # ids of the states of generators that may be drawn
         common.rolls_gradients = not training
         self.states: dict[Node, list[Tensor]] = {}
         self.decision_count = 0
@@ -199,9 +202,15 @@ class ExportTracer(Tracer):
 
     def _depends_on_inputs(self, node: Node) -> bool:
         """True if a node can have another value in another run."""
-        return any(n.op == "uniform" or (n.op == "input" and n not in self.common.outside)
-                   or sizes_of(n)
-                   for n in topological([node]))
+        return any((n.op in OPS and OPS[n.op].draws) or n in self.states or sizes_of(n) or
+                   (n.op == "input" and n not in self.common.outside) for n in topological([node]))
+
+    def may_draw(self) -> None:
+        """Lets the run draw random numbers: states of generators become states of the run."""
+        default = default_generator.state
+        self.state.walk(Path("object", id(default_generator)).attr("state"), default)
+        own = [v.state for v in self.state.values.values() if isinstance(v, Generator)]
+        self.random_states = set(map(id, [default, *own]))
 
     def item(self, tensor: Tensor, value: Any) -> Any:
         node = self.node_of(tensor)
@@ -316,15 +325,18 @@ def trace_for_export(fn: Callable[..., Any], args: Sequence[Any], kwargs: Mappin
                      export_inputs: Sequence[ExportInput], sizes: ShapeEnv,
                      common: SharedValues | None = None,
                      forced: Sequence[bool] = (), training: bool = False,
-                     hints: MergeHints | None = None) -> ExportTrace:
+                     hints: MergeHints | None = None, draws: bool = False) -> ExportTrace:
     """Traces fn(*args, **kwargs) for all sizes and restores every object that the run changed.
 
     Raises CaptureError if the run changes a tensor that outlives it, or cannot be traced. With
-    `training` it computes gradients and notes the changed tensors. With `hints` it merges paths
-    behind branches, and raises MergeFailed if it learns more about the merges.
+    `training` it computes gradients and notes the changed tensors. With `draws` it notes changed
+    states of random generators. With `hints` it merges paths behind branches, and raises
+    MergeFailed if it learns more about the merges.
     """
     state, common = walk(fn), common or SharedValues()
     tracer = ExportTracer(state, sizes, common, forced, training, hints)
+    if draws:
+        tracer.may_draw()
     inputs = tuple(map(tracer.add_input, export_inputs))
     before = interpreter.STATE.active
     result: Any = None
@@ -350,7 +362,8 @@ def trace_for_export(fn: Callable[..., Any], args: Sequence[Any], kwargs: Mappin
         changes = list(state.changes())
         for path, held, _ in changes:
             _restore(state.values[path], held)
-    texts = [text for change in changes for text in _describe_change(state, *change, training)]
+    texts = [text for change in changes if id(state.values[change[0]]) not in tracer.random_states
+             for text in _describe_change(state, *change, training)]
     return ExportTrace(result, inputs, common.outside, lambda t: nodes[id(t)], tracer.path,
                        tracer.states, after, texts)
 

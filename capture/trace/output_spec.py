@@ -9,7 +9,7 @@ from collections import Counter, OrderedDict, defaultdict, deque
 from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
-from ...eager.core.tensor import Tensor
+from ...eager.core.tensor import Tensor, is_bare
 from ...eager.core.views import base_of, bases_of, joined_access, overlap, root_of
 from ..graph.graph import Node
 from ..heap.access_path import Path
@@ -30,18 +30,27 @@ from ..heap.object_recipes import (
 from ..heap.unguardable import is_hidden
 from ..heap.value_kinds import FIXED, is_plain
 from ..scalars.scalar_expr import ScalarExpr
+from ..scalars.stand_in import StandIn
 from ..scalars.symbolic_scalar import SymbolicScalar
 from ..sizes.symbolic_dim import Dim
 from .tracer import Tracer
 
 
+class OutputTensor(NamedTuple):
+    """A tensor that a trace makes: the index of its value, its tape edge, its class."""
+
+    value: int
+    edge: Any
+    cls: type[Tensor]
+
+
 class TraceOutputs(NamedTuple):
-    """The outputs of a trace: its values and scalar expressions; for each tensor the index of its
-    value and its tape edge; the values that may reuse the memory of donated inputs."""
+    """The outputs of a trace: its values and scalar expressions; its tensors; the values that may
+    reuse the memory of donated inputs."""
 
     nodes: list[Node]
     formulas: list[ScalarExpr]
-    tensors: list[tuple[int, Any]]
+    tensors: list[OutputTensor]
     donated: dict[int, Node]
 
 
@@ -65,7 +74,8 @@ class OutputSpecBuilder:
     def finish(self, donated: dict[int, Node]) -> TraceOutputs:
         """The outputs of the trace, with the values that may reuse the memory of inputs."""
         edges = self.grad_edges or [None] * len(self.tensors)
-        tensors = [(i, end) for (i, _), end in zip(self.tensors, edges, strict=True)]
+        tensors = [OutputTensor(i, end, type(x))
+                   for (i, x), end in zip(self.tensors, edges, strict=True)]
         return TraceOutputs(list(self.nodes), list(self.formulas), tensors, donated)
 
     def node(self, tensor: Tensor) -> int:
@@ -81,7 +91,7 @@ class OutputSpecBuilder:
         if id(tensor) not in self._of_tensor:
             self._of_tensor[id(tensor)] = len(self.tensors)
             self.tensors.append((self.node(tensor), tensor))
-            if type(tensor) is not Tensor:
+            if not is_bare(tensor):
                 self._tracer.refuse(f"a {type(tensor).__name__} is created in the call "
                                     "and outlives it")
         return self._of_tensor[id(tensor)]
@@ -90,6 +100,8 @@ class OutputSpecBuilder:
         """The recipe that reconstructs `value`. Refuses the trace if there is none."""
         if type(value) is Dim:
             return self._number(ScalarExpr("size", (value.expr,)))
+        if issubclass(type(value), StandIn):
+            value = value.value
         if type(value) is SymbolicScalar:
             self._tracer.loops.refuse_stale(value)
             return self._number(value.formula)
@@ -183,7 +195,7 @@ class OutputSpecBuilder:
         rule = _RULES.get(kind)
         if rule is not None:
             return rule(self, value)
-        if isinstance(value, tuple) and hasattr(value, "_fields") and not attributes(value):
+        if isinstance(value, tuple) and not kind.__dictoffset__ and not attributes(value):
             return self._filled("named tuple", value, SameObject(kind))
         if kind is types.FunctionType and _is_constant(value):
             return SameObject(value)

@@ -16,6 +16,7 @@ from ...eager.arrays.memory import SMALLEST
 from ...eager.arrays.shapes import TensorType
 from ...eager.core.dispatch import evaluate
 from ...eager.core.op import Op
+from ...eager.core.tape import Entry
 from ...eager.core.tensor import Tensor
 from ...eager.core.views import is_shared
 from ...eager.errors import DTypeError, FusewireError, GraphError, ShapeError
@@ -23,20 +24,20 @@ from ...eager.ops.data_dependent import run
 from ...eager.ops.declare import dtype_of_operands
 from ..control_flow.data_dependent_sizes import DataDependentSize, decide_failure
 from ..control_flow.decision import Decision, outcome_of
-from ..control_flow.loop_detection import LoopDetector, LoopEntry, LoopRepeat
-from ..control_flow.loop_gradients import LoopBackwardEvent
+from ..control_flow.loop_detection import LoopDetector
 from ..control_flow.possible_aliases import PossibleAliases
 from ..graph.graph import Node
 from ..graph.graph_builder import constant, literal
 from ..heap.access_path import Path
 from ..heap.snapshot import HeapSnapshot
-from ..heap.source_location import user_site
+from ..heap.source_location import name_of, user_site, values_of
 from ..lazy.lazy_interpreter import LazyInterpreter
 from ..passes.bounds_checks import may_raise
 from ..scalars.scalar_expr import ScalarConstant, ScalarExpr, of_number
 from ..scalars.symbolic_scalar import SymbolicScalar, leaked_value, plain_value
 from ..sizes.symbolic_dim import ShapeEnv, concrete
 from .dynamic_inputs import DynamicInputs
+from .effect_recording import EffectRecording
 from .loop_questions import LoopQuestions
 from .path_merging import PathMerging
 from .value_table import ValueTable
@@ -47,7 +48,7 @@ _DECISION_KINDS = {"bool()": "bool", "int()": "int", "float()": "value", "comple
                    "tolist()": "value"}
 
 
-class Tracer(PathMerging, LoopQuestions):
+class Tracer(EffectRecording, PathMerging, LoopQuestions):
     """Records the ops of a run. Arrays are never written to, so an array's identity determines its
     node."""
 
@@ -64,8 +65,8 @@ class Tracer(PathMerging, LoopQuestions):
         self.symbolized: dict[Path, SymbolicScalar] = {}  # numbers replaced by symbols
         self.made_symbolic_scalars = False
         self._symbolic_entries: list[tuple[Any, ...]] = []  # entry, symbols, arrays, params
-        self.path: list[Decision | LoopEntry | LoopRepeat | LoopBackwardEvent
-                        | DataDependentSize] = []
+        self.path: list[Any] = []  # elements of the path that the run takes, see `cfg.Element`
+        self.uncomputed, self.effect_targets = {}, set()
         self.loops, self.counts = LoopDetector(self), names.rolls_sizes
         self.aliases = PossibleAliases(self, names.merged_inputs)
         if self.sizes is names.sizes:
@@ -210,9 +211,12 @@ class Tracer(PathMerging, LoopQuestions):
         self._flush_lazy()
         if how == "item()":
             return None  # `number` returns a symbolic scalar
+        text = self.text_of_tensor(tensor) if how == "repr()" else None
+        if text is not None:
+            return text
         kind = _DECISION_KINDS.get(how)
         if kind is None or tensor._data.size > _MAX_CONSTANT_ELEMENTS:
-            self.refuse(f"{how} hands a tensor's values to Python")
+            self.refuse(f"{how} hands {values_of(name_of(tensor))} to Python")
         else:
             node = self.node_of(tensor)
             self.decide(node, kind, outcome_of(kind, node, tensor._data))
@@ -344,6 +348,7 @@ class Tracer(PathMerging, LoopQuestions):
         with self.sizes.recording(False):
             node = self.nodes.make(op.name, nodes, params, tensor_type, user_site())
         self.loops.note_node(node)
+        self.uncomputed[node] = None
         self.bind(out._data, node)
         if may_raise(op):
             self.raising.append((len(self.path), node))
@@ -425,8 +430,7 @@ class Tracer(PathMerging, LoopQuestions):
             return bound[1]
         path = self._path_of(tensor._data)
         if path is None:
-            self.refuse("a tensor is used that the function did not make and that cannot be "
-                        "reached from its arguments, closure or globals")
+            self.refuse(self._why_lost(tensor))
             path = Path("lost", len(self.sources))
         tensor_type = TensorType(self.shape_at(path, tensor._data.shape), tensor._data.dtype)
         with self.sizes.recording(False):
@@ -434,6 +438,15 @@ class Tracer(PathMerging, LoopQuestions):
                                                           devices.of(tensor._data))
         self.bind(tensor._data, node)
         return node
+
+    def _why_lost(self, tensor: Tensor) -> str:
+        """The reason why the value of a tensor has no path."""
+        taped = next((p for p, edge in self.state.edges.items() if type(edge) is Entry), None)
+        name = name_of(tensor)
+        if taped is not None and not name:
+            return f"a gradient goes through operations that ran before the call: they made {taped}"
+        return f"{f'`{name}`' if name else 'a tensor'} is used, which the function did not make " \
+            "and which cannot be reached from its arguments, closure or globals"
 
     def shape_at(self, path: Path, shape: tuple[int, ...]) -> tuple[Any, ...]:
         """The shape of the tensor at `path`, with symbols for dynamic sizes."""

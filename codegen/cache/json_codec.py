@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ...eager.arrays.dtypes import as_dtype
+from ...eager.arrays.dtypes import DTYPES, as_dtype, is_stored
 from ...eager.arrays.shapes import TensorType
 from ...eager.errors import ExportError, ImportModelError
 
@@ -129,6 +129,8 @@ class Encoder:
 def _storable(array: Any) -> Any:
     """The array in a dtype that files support."""
     flat = np.ascontiguousarray(array)
+    if is_stored(flat.dtype):
+        return flat.view(np.uint8)
     return flat.reshape(-1).view(np.float64) if flat.dtype == np.complex128 else flat
 
 
@@ -189,7 +191,7 @@ _DTYPE = Codec("dtype", lambda x, to: [x.name], lambda parts, of: as_dtype(parts
 
 DATA: dict[Any, Codec] = {
     **{np.dtype(c).type: _NUMBER for c in _CODES},
-    **{type(np.dtype(c)): _DTYPE for c in _CODES}, type(as_dtype("bfloat16")): _DTYPE,
+    **{type(np.dtype(c)): _DTYPE for c in _CODES}, **{type(d): _DTYPE for d in DTYPES.values()},
     **{cls: sequence(cls) for cls in (list, tuple, set, frozenset)},
     dict: Codec("dict", lambda x, to: [[to.value(k), to.value(v)] for k, v in x.items()],
                 lambda parts, of: {of.value(k): of.value(v) for k, v in parts}),

@@ -22,7 +22,8 @@ import numpy as np
 from ...capture.graph.graph import Graph, param_key, topological
 from ...capture.runtime.metrics import count_program, phase
 from ...capture.sizes.symbolic_dim import Dim
-from ...eager.core.op import OPS, Op
+from ...eager.core.op import OPS
+from ...eager.upper_layer import UPPER
 from ..program.native_program import (
     NativeProgram,
     ProgramFacts,
@@ -37,9 +38,6 @@ from . import program_entry
 T = TypeVar("T")
 _FOLDERS = ("eager", "capture", "codegen")
 _PLAIN = (type(None), bool, int, float, complex, str, bytes)
-
-BUILTIN_OPS: dict[str, Op] = {}
-"""The ops that are defined by our sources, which say nothing of others."""
 
 
 def cached_program(graph: Graph, target: Target, how: tuple[Any, ...],
@@ -100,7 +98,7 @@ def _graph_lines(graph: Graph) -> Iterator[str]:
     """Lines that are equal only for equal graphs."""
     number = {n: i for i, n in enumerate(topological((*graph.inputs, *graph.outputs)))}
     for node in number:
-        if OPS.get(node.op) is not BUILTIN_OPS.get(node.op):
+        if OPS.get(node.op) is not UPPER.builtin_ops.get(node.op):  # no digest of its source
             raise _NotSerializable
         inputs = [number[i] for i in node.inputs]
         params = [(k, _value(v)) for k, v in sorted(node.params.items())]

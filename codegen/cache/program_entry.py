@@ -13,18 +13,23 @@ from typing import Any
 import numpy as np
 
 from ...capture.passes.bounds_checks import BoundsCheck
+from ...capture.sizes.size_expr import Quotient, SizeExpr, SizeSymbol
 from ...eager.arrays.shapes import TensorType
 from ...eager.errors import FusewireError
 from ..dynamic.dynamic_program import DynamicProgram
-from ..dynamic.prime_unification import SizeFormula
 from ..program.executable import Interface
 from ..program.native_program import ProgramFacts
 from ..program.prepack import PrepackedBuffers
 from ..program.prepacked_executable import Parts
 from .json_codec import DATA, Codec, Decoder, Encoder, Unsaved, record
 
-PARTS: dict[Any, Codec] = {cls: record(cls) for cls in (Interface, BoundsCheck, PrepackedBuffers,
-                                                        SizeFormula, DynamicProgram)}
+SIZES: dict[Any, Codec] = {
+    SizeExpr: Codec("expr", lambda x, to: [to.value(x.terms)],
+                    lambda parts, of: SizeExpr(dict(of.value(parts[0])))),
+    SizeSymbol: record(SizeSymbol), Quotient: record(Quotient)}
+"""The kinds of symbolic sizes."""
+PARTS: dict[Any, Codec] = {**SIZES, **{cls: record(cls) for cls in (
+    Interface, BoundsCheck, PrepackedBuffers, DynamicProgram)}}
 """The kinds of what programs are called with."""
 
 _CODECS = {**DATA, **PARTS, ProgramFacts: record(ProgramFacts), Parts: record(Parts),

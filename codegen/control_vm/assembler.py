@@ -13,10 +13,6 @@ from typing import Any, NamedTuple
 
 from ..llvm.control_vm import COUNTS, Opcode
 from ..program.arena import padded
-from ..program.executable import Executable
-
-_MAX_COPY_BYTES = 1 << 18  # larger values are swapped, never copied
-_DISPATCH_NANOSECONDS = 50  # at least, to go from one program to the next
 
 
 class ControlOperand(NamedTuple):
@@ -32,14 +28,14 @@ class NotNativelyControlled(Exception):
 
 @dataclass
 class ControlAssembler:
-    """A list of instructions, with the constants, registers, results and programs that they use."""
+    """A list of instructions, with the constants, registers and results that they use."""
 
     instructions: list[list[Any]] = field(default_factory=list)
     argument_lists: list[ControlOperand] = field(default_factory=list)
     constants: list[Any] = field(default_factory=list)
     registers: list[int] = field(default_factory=list)  # where in the arena they are
     results: list[Any] = field(default_factory=list)  # shapes and dtypes of arrays
-    programs: list[Executable] = field(default_factory=list)
+    program_arena: int = 0  # bytes of memory that one program needs
     arena_top: int = 0  # where in the arena the next register may begin
     register_bytes: int = 0  # bytes of all registers
 
@@ -52,25 +48,18 @@ class ControlAssembler:
         self.instructions.append(instruction)
         return instruction
 
-    def run(self, program: Executable, inputs: Sequence[ControlOperand],
-            results: Sequence[ControlOperand]
-            ) -> list[ControlOperand]:
-        """Adds the run of a program; returns the operands of its outputs."""
-        interface, native = program.interface, program.program
-        table = [*inputs, *map(self.constant, interface.constants), *results]
-        if native.steps:
-            cost = _DISPATCH_NANOSECONDS + round(min(native.cost, 1e15))
-            self.add(Opcode.RUN, native.address, len(self.argument_lists), len(table), cost)
-            self.argument_lists += table
-            self.programs.append(program)
-        return [table[i] for i in interface.outputs]
+    def run(self, program: int | str, table: Sequence[ControlOperand], arena: int, cost: int = 0
+            ) -> None:
+        """Adds the run of a program, given by its address or its symbol, on the values of a table.
+        arena: bytes of memory that it needs. cost: nanoseconds."""
+        self.add(Opcode.RUN, program, len(self.argument_lists), len(table), cost)
+        self.argument_lists += table
+        self.program_arena = max(self.program_arena, arena)
 
-    def copy(self, target: ControlOperand, source: ControlOperand, size: int) -> None:
-        """Adds a copy of `size` bytes. Raises NotNativelyControlled if they are too many."""
-        if size > _MAX_COPY_BYTES:
-            raise NotNativelyControlled(
-                f"{size} bytes would be copied between loop iterations or branches")
-        self.add(Opcode.COPY, target, source, size)
+    def copy(self, target: ControlOperand, source: ControlOperand, size: int, offset: int = 0
+             ) -> None:
+        """Adds a copy of `size` bytes that begin `offset` bytes into the source."""
+        self.add(Opcode.COPY, target, source, size, offset)
 
     def constant(self, array: Any) -> ControlOperand:
         self.constants.append(array)
@@ -97,15 +86,23 @@ class ControlImage:
         longest = max((o[3] for o in assembler.instructions if o[0] is Opcode.RUN), default=0)
         self._registers_offset = padded(self._arguments_offset + 8 * longest)
         self._program_arena_offset = self._registers_offset + assembler.register_bytes
-        self.size = padded(self._program_arena_offset + max((p.arena for p in assembler.programs),
-                                                            default=0))
-        self._instructions = array.array("q", [self._encode(w) for o in assembler.instructions
-                                               for w in o])
-        self._argument_lists = array.array("q", map(self.address_index, assembler.argument_lists))
-        self._offsets = array.array("q", [self._registers_offset + offset
-                                          for offset in assembler.registers])
+        self.size = padded(self._program_arena_offset + assembler.program_arena)
+        self.instructions = [self._encode(word) for instruction in assembler.instructions
+                             for word in instruction]
+        self.argument_lists = list(map(self.address_index, assembler.argument_lists))
+        self.offsets = [self._registers_offset + offset for offset in assembler.registers]
+        self.operations = {o[1] for o in assembler.instructions if o[0] is Opcode.SCALAR}
+        self._parts: list[array.array[int]] = []  # of the descriptor, which holds their addresses
 
-    def _encode(self, operand: Any) -> int:
+    @property
+    def numbers(self) -> tuple[int, ...]:
+        """The numbers of an image behind its budget (see `llvm/control_vm.py`)."""
+        return (*self._counts, self._addresses_offset, self._arguments_offset,
+                self._program_arena_offset)
+
+    def _encode(self, operand: Any) -> int | str:
+        if isinstance(operand, str):
+            return operand  # a symbol
         return self.address_index(operand) if isinstance(operand, ControlOperand) else int(operand)
 
     def address_index(self, operand: ControlOperand) -> int:
@@ -114,13 +111,14 @@ class ControlImage:
 
     def arena_offset(self, register: ControlOperand) -> int:
         """The offset of a register in the arena, if no loop swaps it."""
-        return self._offsets[register.number]
+        return self.offsets[register.number]
 
     def descriptor(self, fresh: bool, budget: int) -> array.array[int]:
-        """The image as `fusewire_control` takes it."""
-        parts = map(address_of, (self._instructions, self._argument_lists, self._offsets))
-        return array.array("q", [*parts, fresh, budget, *self._counts, self._addresses_offset,
-                                 self._arguments_offset, self._program_arena_offset])
+        """The image as `fusewire_control` takes it, valid as long as this object."""
+        if not self._parts:
+            self._parts = [array.array("q", words)  # type: ignore[arg-type]  # without symbols
+                           for words in (self.instructions, self.argument_lists, self.offsets)]
+        return array.array("q", [*map(address_of, self._parts), fresh, budget, *self.numbers])
 
 
 def address_of(words: array.array[int]) -> int:

@@ -11,7 +11,7 @@ from ...capture.replay.fast_path import ExpectedTensor
 from ..runtime.cpython.entry import function
 from ..runtime.cpython.mutation_watch import Words, contents
 from ..runtime.cpython.object_layout import LAYOUT
-from .lower import lower_control
+from .native_control import lower_control
 
 __all__ = ["collector", "contents", "lower_control"]
 

@@ -13,11 +13,14 @@ import numpy as np
 
 from ...capture.graph.graph import Node
 from ...capture.scalars.scalar_expr import OPERATORS, ScalarExpr
+from ...capture.sizes.size_expr import SizeExpr
+from ...eager.arrays.shapes import TensorType
 from ..llvm.control_vm import Opcode
 from ..llvm.python_scalars import NAMES
 from .assembler import ControlAssembler, ControlOperand, NotNativelyControlled
 
-SCALAR_BYTES = 8  # bytes
+SCALAR = TensorType((), np.dtype(np.int64))  # as memory; its bits are an int, a bool or a float
+_SCALAR_BYTES = 8
 LiveValues = Mapping[Any, ControlOperand]  # where nodes are, and numbers that loops carry
 
 
@@ -34,6 +37,9 @@ _KINDS = {bool: ScalarKind(bool, np.dtype(np.int64), "q"),
           float: ScalarKind(float, np.dtype(np.float64), "d")}
 _RESULTS = {"lt": bool, "le": bool, "eq": bool, "ne": bool, "gt": bool, "ge": bool}
 _BITS = ("and", "or", "xor")  # of two bools a bool
+_WHOLE = ("trunc", "floor", "ceil", "round")  # of a float an int
+_OF_ONE = (*_WHOLE, "neg", "pos", "abs", "invert", "cos")
+_MAX_EXPONENT = 64  # of an int that is multiplied by itself
 
 
 class ScalarArithmetic:
@@ -42,28 +48,45 @@ class ScalarArithmetic:
     def __init__(self, assembler: ControlAssembler) -> None:
         self.assembler = assembler
         self.kinds: dict[ControlOperand, ScalarKind] = {}
+        self._constants: dict[Any, ControlOperand] = {}
 
     def value(self, formula: ScalarExpr, live: LiveValues) -> ControlOperand:
         """The operand that holds the value of a formula, once the written instructions have run."""
         slots: dict[ScalarExpr, ControlOperand] = {}
         for part in formula.parts:
-            if part.op in OPERATORS:
-                slots[part] = self._compute(part.op, [slots[a] for a in part.args])
+            if part.op == "divmod":
+                continue  # its items are computed where they are taken
+            if part.op == "getitem" and part.args[0].op == "divmod":
+                op = ("floordiv", "mod")[part.args[1].args[0].value]
+                slots[part] = self.compute(op, *[slots[a] for a in part.args[0].args])
+            elif part.op == "pow" and len(part.args) == 2:
+                base, power = part.args
+                slots[part] = self._power(slots[base], slots[power], power)
+            elif part.op in OPERATORS:
+                slots[part] = self.compute(part.op, *[slots[a] for a in part.args])
             elif part.op == "constant":
-                slots[part] = self._constant(part.args[0].value)
+                slots[part] = self.constant(part.args[0].value)
             elif part.op == "element":
                 slots[part] = self._element(part.args[0], live)
             elif part.op == "phi":
                 slots[part] = live[part]
+            elif part.op == "size":
+                slots[part] = self.size(part.args[0])
             else:
-                raise NotNativelyControlled("it computes with numbers or sizes of the arguments")
+                raise NotNativelyControlled("it computes with numbers of the arguments")
         return slots[formula]
+
+    def size(self, size: SizeExpr) -> ControlOperand:
+        """The operand of a size."""
+        raise NotNativelyControlled("it computes with sizes of the arguments")
 
     def operand(self, number: ControlOperand, node: Node) -> ControlOperand:
         """A scalar converted to the dtype that a program takes."""
         dtype, kind = node.type.dtype, self.kinds[number].type
+        if kind is bool and dtype.kind != "b":
+            kind = int
         if kind is int and dtype.kind == "f":
-            number, kind = self._as_float(number), float
+            number, kind = self._emit("float of int", float, number), float
         return self._emit(f"to {dtype.name} of {kind.__name__}", None, number)
 
     def pinned_copy(self, number: ControlOperand) -> ControlOperand:
@@ -82,43 +105,83 @@ class ScalarArithmetic:
                                         "another path")
 
     def _copy(self, number: ControlOperand, kind: ScalarKind) -> ControlOperand:
-        copy = self.assembler.register(SCALAR_BYTES)
-        self.assembler.copy(copy, number, SCALAR_BYTES)
+        copy = self.assembler.register(_SCALAR_BYTES)
+        self.assembler.copy(copy, number, _SCALAR_BYTES)
         self.kinds[copy] = kind
         return copy
 
-    def _constant(self, value: Any) -> ControlOperand:
+    def constant(self, value: Any) -> ControlOperand:
+        """The operand of a constant."""
         kind = _KINDS.get(type(value))
         if kind is None or (kind.type is int and not -1 << 63 <= value < 1 << 63):
             raise NotNativelyControlled(f"it computes with {value!r:.40}")
-        slot = self.assembler.constant(np.array(value, kind.dtype))
-        self.kinds[slot] = kind
-        return slot
+        array = np.array(value, kind.dtype)
+        key = kind.type, array.tobytes()  # -0.0 is equal to 0.0
+        if key not in self._constants:
+            self._constants[key] = self.assembler.constant(array)
+            self.kinds[self._constants[key]] = kind
+        return self._constants[key]
 
     def _element(self, node: Node, live: LiveValues) -> ControlOperand:
-        types = {"b": bool, "i": int, "u": int, "f": float}
-        dtype = node.type.dtype
-        return self._emit(f"of {dtype.name}", types.get(dtype.kind), live[node])
+        return self.element(live[node], node.type.dtype)
 
-    def _compute(self, op: str, operands: Sequence[ControlOperand]) -> ControlOperand:
+    def element(self, operand: ControlOperand, dtype: Any) -> ControlOperand:
+        """The only element of an array as a scalar."""
+        types = {"b": bool, "i": int, "u": int, "f": float}
+        return self._emit(f"of {dtype.name}", types.get(dtype.kind), operand)
+
+    def compute(self, op: str, *operands: ControlOperand) -> ControlOperand:
+        """The result of Python's operator on scalars."""
+        if len(operands) != (1 if op in _OF_ONE else 2):
+            raise NotNativelyControlled(f"Python computes a number: {op} of {len(operands)}")
         kinds = [self.kinds[slot].type for slot in operands]
+        if op == "pos" or (op in _WHOLE and float not in kinds):
+            return self._as_int(operands[0]) if float not in kinds else operands[0]
         if float in kinds or op == "truediv":
-            operands = [slot if kind is float else self._as_float(slot)
-                        for slot, kind in zip(operands, kinds)]
-            return self._emit(f"{op} of float", _RESULTS.get(op, float), *operands)
+            return self._of_floats(op, operands)
         bools = op in _BITS and kinds == [bool, bool]
         return self._emit(f"{op} of int", bool if bools else _RESULTS.get(op, int), *operands)
 
-    def _as_float(self, number: ControlOperand) -> ControlOperand:
-        """An int as the float that equals it."""
-        return self._emit("float of int", float, number)
+    def _of_floats(self, op: str, operands: Sequence[ControlOperand]) -> ControlOperand:
+        """The result of an operator on scalars, of which at least one is a float, or of a division.
+        Python compares ints and floats exactly, and divides ints exactly. Otherwise it rounds ints
+        to floats."""
+        kinds = [self.kinds[slot].type for slot in operands]
+        exact = op in _RESULTS or float not in kinds
+        return self._emit(f"{op} of float", int if op in _WHOLE else _RESULTS.get(op, float),
+                          *self._floats(operands, exact))
+
+    def _floats(self, operands: Sequence[ControlOperand], exact: bool) -> list[ControlOperand]:
+        """The operands as floats. exact: floats that equal them, in place of the nearest ones."""
+        name = "float of int" if exact else "rounded of int"
+        return [slot if self.kinds[slot].type is float else self._emit(name, float, slot)
+                for slot in operands]
+
+    def _power(self, base: ControlOperand, power: ControlOperand, formula: ScalarExpr
+               ) -> ControlOperand:
+        """A power. An int is multiplied by itself; the power has to be a constant then."""
+        if float in (self.kinds[base].type, self.kinds[power].type):
+            return self._emit("pow of float", float, *self._floats([base, power], False))
+        exponent = formula.args[0].value if formula.op == "constant" else -1
+        if not 0 <= exponent <= _MAX_EXPONENT:
+            raise NotNativelyControlled("Python computes a number: a power of an int")
+        result = self.constant(1)
+        for _ in range(exponent):
+            result = self.compute("mul", result, base)
+        return result
+
+    def _as_int(self, number: ControlOperand) -> ControlOperand:
+        """An int or a bool as an int."""
+        if self.kinds[number].type is int:
+            return number
+        return self.compute("add", number, self.constant(0))
 
     def _emit(self, name: str, kind: type | None, *operands: ControlOperand) -> ControlOperand:
         """Writes one operation; returns its result, a scalar of this kind or an operand of a
         program."""
         if name not in NAMES or len(operands) > 2:
             raise NotNativelyControlled(f"Python computes a number: {name}")
-        result = self.assembler.register(SCALAR_BYTES)
+        result = self.assembler.register(_SCALAR_BYTES)
         self.assembler.add(Opcode.SCALAR, NAMES.index(name), result, operands[0], operands[-1])
         if kind is not None:
             self.kinds[result] = _KINDS[kind]

@@ -37,6 +37,7 @@ from ..ir.loop_ir import (
     Store,
     const,
 )
+from ..ir.sizes import is_dynamic, upper_bound
 from ..ir.target_info import Machine
 from .partition_work import buffers_of, chunk_bounds, split_into_tasks
 
@@ -56,18 +57,17 @@ def lower_sort(group: Group, buffers: dict[Node, KernelBuffer], machine: Machine
     (node,) = group.members
     if node.type.size == 0 or node not in buffers:
         return []
+    check_sortable(node)
     length = node.inputs[0].type.shape[node.params["axis"]]
-    if machine.is_dynamic(length):
-        raise CodegenError(
-            f"{location_of(node)}: one program cannot sort rows of a length known at run time only"
-        )
     sort = (ComparisonSort if length <= _MAX_COMPARED_LENGTH else RadixSort)(node, buffers, machine)
     return [sort.kernel(name)]
 
 
-def location_of(node: Node) -> str:
-    """The source line of a node, for errors."""
-    return node.site or node.op
+def check_sortable(node: Node) -> None:
+    """Raises CodegenError for rows of a dynamic length."""
+    if is_dynamic(node.inputs[0].type.shape[node.params["axis"]]):
+        raise CodegenError(f"{node.site or node.op}: one program cannot sort rows of a length "
+                           "known at run time only")
 
 
 class SortedRows:
@@ -79,7 +79,7 @@ class SortedRows:
         self.shape = self.source.type.shape
         self.length, self.count = self.shape[self.axis], int(node.params["count"])
         self.key = key_dtype(self.source.type.dtype)
-        self.rows = int(product(self.shape)) // self.length
+        self.rows = product(self.shape) // self.length
         self.tasks, self.rows_per_task = split_into_tasks(
             self.rows, -(-_MIN_ELEMENTS_PER_TASK // self.length), machine
         )
@@ -91,7 +91,7 @@ class SortedRows:
                     tuple(self.row(task, row))),)
         sites = (self.node.site,) if self.node.site else ()
         return Kernel(name, *buffers_of(body), self.scratch(), var, self.tasks, body,
-                      self.rows * self.cost(), sites)
+                      upper_bound(self.rows) * self.cost(), sites)
 
     def row(self, task: Index, row: Index) -> list[Stmt]:
         """The statements that sort one row."""
@@ -169,10 +169,7 @@ class RadixSort(SortedRows):
     def __init__(self, node: Node, buffers: dict[Node, KernelBuffer], machine: Machine) -> None:
         super().__init__(node, buffers, machine)
         self.short = 2 * self.length * (self.key.itemsize + POSITION.itemsize) <= _MAX_SCRATCH_BYTES
-        if not self.short and machine.is_dynamic(self.rows):
-            raise CodegenError(f"{location_of(node)}: sorting a dynamic number of long rows needs "
-                               "memory of unknown size")
-        size = 2 * self.length * (1 if self.short else self.tasks)
+        size = 2 * self.length * (1 if self.short else upper_bound(self.tasks))
         self.keys = KernelBuffer("keys", self.key, size, self.short)
         self.order = KernelBuffer("order", POSITION, size, self.short)
         self.bits = 8 * self.key.itemsize

@@ -7,6 +7,7 @@
 
 from __future__ import annotations
 
+import copy
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -23,6 +24,7 @@ from ..ir.inline import Indices, Inliner, flatten, load
 from ..ir.loop_ir import Expr, KernelBuffer, Register, Stmt
 from ..ir.op_cost import expression_cost
 from ..ir.scalar_ops import SCALAR
+from ..ir.sizes import Size, upper_bound
 
 _MAX_CACHED_ROW_ELEMENTS = 1 << 15  # a longer row does not stay in a cache until the next sweep
 _MIN_OPS_TO_CACHE = 8  # simple operations of a value that is cached for later sweeps
@@ -94,14 +96,15 @@ class LoopBody:
         return sweeps
 
     @property
-    def _inner(self) -> int:
-        return int(product(self.group.domain[a] for a in self.group.axes or ()))
+    def _inner(self) -> Size:
+        sizes = (self.group.domain[a] for a in self.group.axes or ())
+        return product(sizes)  # type: ignore[no-any-return]
 
     def _members_to_cache(self) -> set[Node]:
         """Members that are costly, read in several sweeps, and short enough for a cached row."""
         sums = [n for n in self.group.members if n.kind == "reduce"]
         if self.group.kind != "inner_reduce" or len(sums) < 2 \
-                or self._inner > _MAX_CACHED_ROW_ELEMENTS:
+                or upper_bound(self._inner) > _MAX_CACHED_ROW_ELEMENTS:
             return set()
         return {n for n in self.group.members if not self.is_reduced(n) and n not in self.buffers
                 and self._cost(n) >= _MIN_OPS_TO_CACHE}
@@ -169,6 +172,14 @@ class LoopBody:
         return [loop_ir.Assign(self.registers[n], loop_ir.const(identity(n), n.type.dtype))
                 for n in self.sweeps[sweep].reductions]
 
+    def with_own_sums(self, sweep: int, name: str) -> LoopBody:
+        """This body with other registers, which `name` tells apart, for the sums of a sweep."""
+        other = copy.copy(self)
+        other.registers = self.registers | {
+            n: Register(f"{self.registers[n].name}_{name}", self.registers[n].dtype)
+            for n in self.sweeps[sweep].reductions}
+        return other
+
     def element_statements(self, sweep: int, where: Indices) -> list[Stmt]:
         """The statements of a sweep at one element."""
         inline, plan = self.inliner(sweep), self.sweeps[sweep]
@@ -187,8 +198,9 @@ class LoopBody:
                 statements.append(loop_ir.Store(self.row_caches[n], self._row_index(where),
                                                 loop_ir.read(r)))
             else:
-                position = flatten(where, self.group.layout or self.group.domain).expr()
-                statements.append(loop_ir.Store(self.buffers[n], position, loop_ir.read(r)))
+                position = flatten(where, self.group.layout or self.group.domain)
+                at = (position + self.group.offset).expr()
+                statements.append(loop_ir.Store(self.buffers[n], at, loop_ir.read(r)))
         return statements
 
     def _update_column_sum(self, node: Node, total: Register, inline: Inliner,
@@ -257,13 +269,13 @@ class LoopAxes:
         merged = merge_axes(group.domain, group.variables(), forms)
         reduced = set(group.axes or ())
         runs = [part for run in merged for part in _split(run, reduced)]
-        self.sizes = {id(run): int(product(group.domain[a] for a in run)) for run in runs}
+        self.sizes = {id(run): product(group.domain[a] for a in run) for run in runs}
         outer = [r for r in runs if not reduced & set(r)]
         inner = [r for r in runs if reduced & set(r)]
         self.group, self.outer, self.inner = group, outer, inner
 
-    def size(self, run: list[int]) -> int:
-        return self.sizes[id(run)]
+    def size(self, run: list[int]) -> Size:
+        return self.sizes[id(run)]  # type: ignore[no-any-return]
 
     def where(self, values: list[tuple[list[int], Index]]) -> Indices:
         """The position in the domain. The last long axis of each run carries the run's variable."""

@@ -14,6 +14,7 @@ from ..ir import loop_ir
 from ..ir.affine_index import Index, counter
 from ..ir.blocked_sums import MAX_SEQUENTIAL_ADDS, TOTAL_DTYPE, SumBlocker, block_sums
 from ..ir.loop_ir import For, Kernel, KernelBuffer, Register, Stmt, Var, const
+from ..ir.sizes import Size, is_dynamic, upper_bound
 from ..ir.target_info import Machine
 from .loop_body import LoopAxes, LoopBody, decode, identity
 from .partition_work import buffers_of, chunk_bounds, sites_of, split_into_tasks
@@ -42,50 +43,46 @@ class LoopNest:
 
     def lanes_for(self, size: int, vectors: int = 1) -> int:
         """Lanes for a loop of `size`: at most its iterations, rounded up to a power of two."""
-        return max(2, min(vectors * self.lanes, 1 << (size - 1).bit_length()))
+        return max(2, min(vectors * self.lanes, 1 << (upper_bound(size) - 1).bit_length()))
 
     def lanes_in_flight(self, size: int) -> int:
         """Lanes for a loop of `size` independent iterations.
 
         Several vectors hide latency, but no more are taken than the last iteration can fill."""
-        vectors = 1 if self.machine.is_dynamic(size) else self.vectors
+        vectors = 1 if is_dynamic(size) else self.vectors
         while vectors > 1 and size % (vectors * self.lanes) and size < 4 * vectors * self.lanes:
             vectors //= 2
         return self.lanes_for(size, vectors)
 
     @property
     def elements_per_task(self) -> int:
-        """The smallest number of elements per task; the same for all dynamic sizes."""
-        return (
-            MIN_ELEMENTS_PER_TASK
-            if self.machine.dynamic_sizes
-            else min(MIN_ELEMENTS_PER_TASK, round(_MIN_TASK_NS / self.nanoseconds(1)))
-        )
+        """The smallest number of elements per task."""
+        return min(MIN_ELEMENTS_PER_TASK, round(_MIN_TASK_NS / self.nanoseconds(1)))
 
     def chunks_per_task(self, elements: int) -> int:
         """The smallest number of chunks of `elements` elements per task."""
-        return max(1, self.elements_per_task // max(1, self.machine.upper_bound(elements)))
+        return max(1, self.elements_per_task // max(1, upper_bound(elements)))
 
     def nanoseconds(self, elements: int) -> float:
-        """The approximate time of `elements` elements."""
-        return elements * max(self.cost, 1) / (2.5 * self.machine.lanes())
+        """The approximate time of `elements` elements, or of the most that there can be."""
+        return upper_bound(elements) * max(self.cost, 1) / (2.5 * self.machine.lanes())
 
     @property
-    def outer_size(self) -> int:
-        return int(product(map(self.axes.size, self.axes.outer)))
+    def outer_size(self) -> Size:
+        return product(map(self.axes.size, self.axes.outer))  # type: ignore[no-any-return]
 
     @property
-    def inner_size(self) -> int:
-        return int(product(map(self.axes.size, self.axes.inner)))
+    def inner_size(self) -> Size:
+        return product(map(self.axes.size, self.axes.inner))  # type: ignore[no-any-return]
 
 
-def kernel(nest: LoopNest, var: Var, tasks: int, body: Sequence[Stmt], name: str = "") -> Kernel:
+def kernel(nest: LoopNest, var: Var, tasks: Size, body: Sequence[Stmt], name: str = "") -> Kernel:
     """The kernel around a body, with the buffers that the body reads and writes."""
     reads, writes = buffers_of(tuple(body))
-    elements = max(1, nest.outer_size * nest.inner_size)
-    if not nest.machine.is_dynamic(elements):
-        body = add_prefetches(body, elements, max(1, nest.inner_size))
-    body = block_sums(body, nest.machine)
+    elements = nest.outer_size * nest.inner_size
+    if not is_dynamic(elements):
+        body = add_prefetches(body, max(1, elements), max(1, nest.inner_size))
+    body = block_sums(body)
     scratch = (*nest.body.row_caches.values(), *nest.body.column_sums.values())
     return Kernel(name or nest.name, reads, writes, scratch, var, tasks, tuple(body),
                   nest.nanoseconds(elements), sites_of(nest.group.members))
@@ -121,7 +118,7 @@ def lower_with_column_sums(nest: LoopNest, var: Var, task: Index, tasks: int, ro
         loop_ir.Store(task_sums[n], index, loop_ir.load(b, lane)) for n, b in accumulators.items()
     ]
     around = [[_row_loop(nest, lane, s, lanes)] if s else [] for s in (before_block, after_block)]
-    blocks = SumBlocker(nest.machine).split_into_blocks(rows, MAX_SEQUENTIAL_ADDS,
+    blocks = SumBlocker().split_into_blocks(rows, MAX_SEQUENTIAL_ADDS,
                                                         *around) if totals else [rows]
     statements = [_row_loop(nest, lane, init, lanes), *blocks, _row_loop(nest, lane, save, lanes)]
     lowered = kernel(nest, var, tasks, statements)
@@ -131,7 +128,7 @@ def lower_with_column_sums(nest: LoopNest, var: Var, task: Index, tasks: int, ro
 
 def _column_totals(nest: LoopNest, rows: For) -> dict[Node, KernelBuffer]:
     """Float64 buffers for sums over many rows, to which blocks of rows are added."""
-    if SumBlocker(nest.machine).max_iterations(rows) <= MAX_SEQUENTIAL_ADDS:
+    if SumBlocker().max_iterations(rows) <= MAX_SEQUENTIAL_ADDS:
         return {}
     return {n: KernelBuffer(f"{b.name}_total", TOTAL_DTYPE, b.size, scratch=True)
             for n, b in nest.body.column_sums.items()
@@ -174,4 +171,5 @@ def _task_sums_kernel(nest: LoopNest, task_sums: dict[Node, KernelBuffer], count
     loop = For(lane, *chunk_bounds(task, block, nest.inner_size), tuple(body),
                nest.lanes_for(block))
     lowered = kernel(nest, var, blocks, [loop], nest.name + "_total")
-    return replace(lowered, scratch=(), cost=lowered.cost * count / nest.outer_size)
+    share = upper_bound(count) / upper_bound(nest.outer_size)
+    return replace(lowered, scratch=(), cost=lowered.cost * share)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -13,10 +14,12 @@ from ..ir import loop_ir
 from ..ir.affine_index import Index, as_index, counter
 from ..ir.loop_ir import Expr, For, Kernel, KernelBuffer, Stmt, Var, const
 from ..ir.op_cost import expression_cost
+from ..ir.sizes import Size, ceil_div, is_at_least, is_dynamic, largest, upper_bound
 from ..ir.target_info import Machine
 from .loop_body import LoopAxes, LoopBody, decode, is_vectorizable
 from .loop_nest import MIN_ELEMENTS_PER_TASK, LoopNest, identities, kernel, lower_with_column_sums
 from .partition_work import chunk_bounds, split_into_tasks
+from .register_tile import RegisterTile, register_tile
 
 _MAX_OPS_OF_STALLED_SUM = 4.0  # with more, the processor does not wait for the previous addition
 _MIN_ROWS_PER_OUTER_REDUCE_TASK = 16  # rows
@@ -48,7 +51,7 @@ def lower_loops(group: Group, buffers: dict[Node, KernelBuffer], machine: Machin
 def _lower_pointwise(nest: LoopNest) -> Kernel:
     runs = [(r, nest.axes.size(r)) for r in nest.axes.outer]
     last = runs[-1] if runs else ([], 1)
-    if len(runs) > 1 and last[1] < nest.lanes // 2:
+    if len(runs) > 1 and upper_bound(last[1]) < nest.lanes // 2:
         return _lower_flattened(nest, runs)
     if len(runs) <= 1:
         return _lower_1d(nest, last)
@@ -59,10 +62,10 @@ def _lower_1d(nest: LoopNest, run: tuple[list[int], int]) -> Kernel:
     """The kernel of one loop over all elements. Tasks are chunks of it."""
     axes, size = run
     tasks, chunk = split_into_tasks(size, nest.elements_per_task, nest.machine)
-    is_split = tasks > 1 or nest.machine.is_dynamic(size)
+    is_split = is_dynamic(size) or tasks > 1
     lanes = nest.lanes_in_flight(chunk if is_split else size)
     chunk = -(-chunk // lanes) * lanes if is_split else chunk
-    tasks = max(1, -(-size // chunk))
+    tasks = largest(1, ceil_div(size, chunk))
     var, task = counter("task", tasks)
     lane, i = counter("i", size)
     where = nest.axes.where([(axes, i)] if axes else [])
@@ -75,9 +78,9 @@ def _lower_flattened(nest: LoopNest, runs: list[tuple[list[int], int]]) -> Kerne
     """The kernel with lanes over all positions; the axes' indices are quotients and remainders."""
     total = nest.outer_size
     tasks, chunk = split_into_tasks(total, nest.elements_per_task // 2, nest.machine)
-    is_split = tasks > 1 or nest.machine.is_dynamic(total)
+    is_split = is_dynamic(total) or tasks > 1
     chunk = -(-chunk // nest.lanes) * nest.lanes if is_split else chunk
-    tasks = max(1, -(-total // chunk))
+    tasks = largest(1, ceil_div(total, chunk))
     var, task = counter("task", tasks)
     lane, i = counter("i", total)
     where = nest.axes.where(decode(i, runs))
@@ -104,12 +107,11 @@ def _lower_nested(nest: LoopNest, runs: list[tuple[list[int], int]]) -> Kernel:
 # ---- reductions along the last axis
 def _lower_rows(nest: LoopNest) -> list[Kernel]:
     if (
-        nest.outer_size < 4
-        and nest.inner_size > 2 * _MAX_REDUCTION_CHUNK
+        upper_bound(nest.outer_size) < 4
+        and upper_bound(nest.inner_size) > 2 * _MAX_REDUCTION_CHUNK
         and len(nest.body.sweeps) == 1
     ):
         return _lower_chunked_rows(nest)
-    runs = [(r, nest.axes.size(r)) for r in nest.axes.outer]
     smallest = nest.chunks_per_task(nest.inner_size)
     smallest = max(smallest, _MIN_ROWS_PER_OUTER_REDUCE_TASK) if nest.body.column_sums else smallest
     tasks, chunk = split_into_tasks(nest.outer_size, smallest, nest.machine)
@@ -117,17 +119,38 @@ def _lower_rows(nest: LoopNest) -> list[Kernel]:
     limits = chunk_bounds(task, chunk, nest.outer_size)
     if _vectorizes_after_rows(nest, chunk):
         return [_lower_rows_then_lanes(nest, (var, tasks), chunk, task * chunk, limits)]
+    if (tile := register_tile(nest)) is not None:
+        return [_lower_tiles(nest, tile)]
     position, o = counter("o", nest.outer_size)
+    runs = [(r, nest.axes.size(r)) for r in nest.axes.outer]
     outer = decode(o, runs) if runs else []
     body: list[Stmt] = []
     for i in range(len(nest.body.sweeps)):
         body += nest.body.init_sums(i)
-        body += _sweep_loops(nest, i, outer)
+        body += _sweep_loops([nest.body], nest, i, [outer])
         body += nest.body.finish_sweep(i, nest.axes.where(outer))
     rows = For(position, *limits, tuple(body))
     if not nest.body.column_sums:
         return [kernel(nest, var, tasks, [rows])]
     return lower_with_column_sums(nest, var, task, tasks, rows, nest.lanes_for(nest.inner_size))
+
+
+def _lower_tiles(nest: LoopNest, tile: RegisterTile) -> Kernel:
+    """The kernel that computes the results of a tile side by side."""
+    runs = [(r, tile.size(r, nest.axes.size(r))) for r in nest.axes.outer]
+    total = nest.outer_size // tile.rows
+    smallest = nest.chunks_per_task(nest.inner_size * tile.rows)
+    tasks, chunk = split_into_tasks(total, smallest, nest.machine)
+    var, task = counter("task", tasks)
+    position, o = counter("o", total)
+    bodies, first = tile.bodies(nest), decode(o, runs)
+    positions = [tile.position(first, t) for t in range(tile.rows)]
+    body = [s for b in bodies for s in b.init_sums(0)]
+    body += _sweep_loops(bodies, replace(nest, vectors=tile.vectors(nest)), 0, positions)
+    for each, at in zip(bodies, positions):
+        body += each.finish_sweep(0, nest.axes.where(at))
+    limits = chunk_bounds(task, chunk, total)
+    return kernel(nest, var, tasks, [For(position, *limits, tuple(body))])
 
 
 def _vectorizes_after_rows(nest: LoopNest, rows: int) -> bool:
@@ -139,7 +162,7 @@ def _vectorizes_after_rows(nest: LoopNest, rows: int) -> bool:
     )
     if (
         not is_single_sweep
-        or nest.machine.is_dynamic(nest.outer_size)
+        or is_dynamic(nest.outer_size)
         or not nest.lanes <= rows <= _MAX_ROWS_WITH_CACHED_SUMS
     ):
         return False
@@ -157,42 +180,72 @@ def _lower_rows_then_lanes(nest: LoopNest, tasks: tuple[Var, int], rows: int, fi
     lane, i = counter("i", nest.outer_size)
     save = [loop_ir.Store(b, (o - first).expr(), loop_ir.read(r)) for r, b in sums.items()]
     restore = [loop_ir.Assign(r, loop_ir.load(b, (i - first).expr())) for r, b in sums.items()]
-    rows_loop = For(
-        position, *limits, (*body.init_sums(0), *_sweep_loops(nest, 0, [(axes, o)]), *save)
-    )
+    sums_loops = _sweep_loops([body], nest, 0, [[(axes, o)]])
+    rows_loop = For(position, *limits, (*body.init_sums(0), *sums_loops, *save))
     lanes_loop = For(lane, *limits, (*restore, *body.finish_sweep(0, nest.axes.where([(axes, i)]))),
                      nest.lanes_for(rows))
     lowered = kernel(nest, *tasks, [rows_loop, lanes_loop])
     return replace(lowered, scratch=(*lowered.scratch, *sums.values()))
 
 
-def _sweep_loops(nest: LoopNest, sweep: int, outer: Any) -> list[Stmt]:
-    """The loops of a sweep over the reduced axes; the last of them has the lanes."""
+def _sweep_loops(bodies: Sequence[LoopBody], nest: LoopNest, sweep: int, outer: Sequence[Any]
+                 ) -> list[Stmt]:
+    """The loops of a sweep over the reduced axes; the last of them has the lanes.
+
+    `bodies` differ in their registers; each has its outer position."""
     runs = nest.axes.inner
     if not runs:
-        return nest.body.element_statements(sweep, nest.axes.where(outer))
+        return _element_statements(bodies, nest, sweep, outer, [])
     counters = [counter(f"k{n}", nest.axes.size(r)) for n, r in enumerate(runs)]
-    if len(runs) > 1 and nest.axes.size(runs[-1]) < nest.lanes // 2:
-        var, k = counter("k", nest.inner_size)
-        sizes = [(r, nest.axes.size(r)) for r in runs]
-        where = nest.axes.where([*outer, *decode(k, sizes)])
-        step = tuple(nest.body.element_statements(sweep, where))
-        return [For(var, const(0), const(nest.inner_size), step, nest.lanes)]
-    where = nest.axes.where([*outer, *[(r, k) for r, (_, k) in zip(runs, counters)]])
-    body: tuple[Stmt, ...] = tuple(nest.body.element_statements(sweep, where))
-    for n in range(len(runs) - 1, -1, -1):
-        size = nest.axes.size(runs[n])
-        last = n == len(runs) - 1
-        body = (For(counters[n][0], const(0), const(size), body, nest.lanes_in_flight(size)
-                    if last else 0),)
-    return list(body)
+    inner = [(r, k) for r, (_, k) in zip(runs, counters)]
+    loops = [(var, nest.axes.size(r)) for r, (var, _) in zip(runs, counters)]
+    lane, width = loops.pop()
+    lanes = nest.lanes_in_flight(width)
+    if loops and upper_bound(width) < nest.lanes // 2:
+        lane, k = counter("k", nest.inner_size)
+        loops, width, lanes = [], nest.inner_size, nest.lanes
+        inner = decode(k, [(r, nest.axes.size(r)) for r in runs])
+    elif loops and not is_dynamic(width) and width <= lanes:
+        return _lanes_around_loops(bodies, nest, sweep, outer, inner, (*loops, (lane, width)))
+    step = _element_statements(bodies, nest, sweep, outer, inner)
+    return _nested(loops, [For(lane, const(0), const(width), tuple(step), lanes)])
+
+
+def _element_statements(bodies: Sequence[LoopBody], nest: LoopNest, sweep: int,
+                        outer: Sequence[Any], inner: Any) -> list[Stmt]:
+    return [s for body, at in zip(bodies, outer)
+            for s in body.element_statements(sweep, nest.axes.where([*at, *inner]))]
+
+
+def _nested(loops: Iterable[tuple[Var, Size]], body: list[Stmt]) -> list[Stmt]:
+    for var, size in reversed(tuple(loops)):
+        body = [For(var, const(0), const(size), tuple(body))]
+    return body
+
+
+def _lanes_around_loops(bodies: Sequence[LoopBody], nest: LoopNest, sweep: int,
+                        outer: Sequence[Any], inner: Any, loops: tuple[tuple[Var, Size], ...]
+                        ) -> list[Stmt]:
+    """The lane loop around the other loops: lanes are added up once, after all of them.
+
+    A last axis that fits into few vectors would otherwise be added up in every step of the others.
+    """
+    in_lanes = [b.with_own_sums(sweep, "lane") for b in bodies]
+    step = _element_statements(in_lanes, nest, sweep, outer, inner)
+    ends = [loop_ir.Update(total, OPS[n.op].meaning.combine, loop_ir.read(b.registers[n]))
+            for whole, b in zip(bodies, in_lanes) for n, total in whole.registers.items()
+            if n in b.sweeps[sweep].reductions]
+    init = [s for b in in_lanes for s in b.init_sums(sweep)]
+    lane, width = loops[-1]
+    return [For(lane, const(0), const(width), (*init, *_nested(loops[:-1], step), *ends),
+                nest.lanes_in_flight(width))]
 
 
 # ---- few long rows: chunks of fixed size, so that the result does not depend on the threads
 def _lower_chunked_rows(nest: LoopNest) -> list[Kernel]:
     runs = nest.axes.inner
     sizes = [(r, nest.axes.size(r)) for r in runs]
-    split_run = max(range(len(runs)), key=lambda n: sizes[n][1])
+    split_run = max(range(len(runs)), key=lambda n: upper_bound(sizes[n][1]))
     count, chunk = _chunk_sizes(sizes[split_run][1], nest.inner_size)
     outer_runs = [(r, nest.axes.size(r)) for r in nest.axes.outer]
     var, task = counter("task", count * nest.outer_size)
@@ -218,20 +271,20 @@ def _lower_chunked_rows(nest: LoopNest) -> list[Kernel]:
     return [first, _chunk_sums_kernel(nest, partial, count)]
 
 
-def _chunk_sizes(longest: int, inner: int) -> tuple[int, int]:
+def _chunk_sizes(longest: Size, inner: Size) -> tuple[Size, int]:
     """(number of chunks, iterations of the longest run in each)."""
-    rest = max(1, inner // longest)
+    rest = max(1, upper_bound(inner // longest))
     chunk = max(1, _MAX_REDUCTION_CHUNK // rest)
-    return -(-longest // chunk), chunk
+    return ceil_div(longest, chunk), chunk
 
 
-def _partial_sums(nest: LoopNest, count: int) -> dict[Node, KernelBuffer]:
+def _partial_sums(nest: LoopNest, count: Size) -> dict[Node, KernelBuffer]:
     return {r: KernelBuffer(f"{nest.name}_part{i}", summed_in(r.type.dtype),
                             count * nest.outer_size)
             for i, r in enumerate(nest.body.sweeps[0].reductions)}
 
 
-def _chunk_sums_kernel(nest: LoopNest, partial: dict[Node, KernelBuffer], count: int) -> Kernel:
+def _chunk_sums_kernel(nest: LoopNest, partial: dict[Node, KernelBuffer], count: Size) -> Kernel:
     """The second kernel: adds up the chunks' sums in order, and computes the readers of the
     reduction."""
     runs = [(r, nest.axes.size(r)) for r in nest.axes.outer]
@@ -250,25 +303,30 @@ def _chunk_sums_kernel(nest: LoopNest, partial: dict[Node, KernelBuffer], count:
 # ---- reductions along other axes: lanes run along the last outer one
 def _lower_columns(nest: LoopNest) -> list[Kernel]:
     width = nest.axes.size(nest.axes.outer[-1])
-    if nest.inner_size <= MAX_UNROLLED_REDUCTION and width < nest.lanes // 2 < nest.outer_size:
+    if _is_unrolled(nest) and upper_bound(width) < nest.lanes // 2 < upper_bound(nest.outer_size):
         return [_lower_short_rows(nest)]
     rows = nest.outer_size // width
-    block = min(4 * nest.lanes, width) if nest.inner_size > MAX_UNROLLED_REDUCTION else width
-    blocks = -(-width // block)
+    block = width if _is_unrolled(nest) or is_at_least(4 * nest.lanes, width) else 4 * nest.lanes
+    blocks = ceil_div(width, block)
     if (
-        blocks * rows < 4
-        and nest.inner_size * width > 4 * MIN_ELEMENTS_PER_TASK
+        upper_bound(blocks * rows) < 4
+        and upper_bound(nest.inner_size * width) > 4 * MIN_ELEMENTS_PER_TASK
         and len(nest.body.sweeps) == 1
     ):
         return _lower_chunked_columns(nest, width)
-    if rows > 1 and nest.inner_size * width < MIN_ELEMENTS_PER_TASK:
+    if upper_bound(rows) > 1 and upper_bound(nest.inner_size * width) < MIN_ELEMENTS_PER_TASK:
         return [_lower_small_columns(nest, rows, width)]
     var, task = counter("task", rows * blocks)
     body = _column_block(nest, task // blocks, chunk_bounds(task % blocks, block, width), None)
     return [kernel(nest, var, rows * blocks, body)]
 
 
-def _lower_small_columns(nest: LoopNest, rows: int, width: int) -> Kernel:
+def _is_unrolled(nest: LoopNest) -> bool:
+    """True if a reduction is so short that its steps are statements one after the other."""
+    return not is_dynamic(nest.inner_size) and nest.inner_size <= MAX_UNROLLED_REDUCTION
+
+
+def _lower_small_columns(nest: LoopNest, rows: Size, width: Size) -> Kernel:
     """The kernel of small blocks of columns, many of them in a task."""
     tasks, chunk = split_into_tasks(rows, nest.chunks_per_task(nest.inner_size * width),
                                     nest.machine)
@@ -286,7 +344,7 @@ def _lower_short_rows(nest: LoopNest) -> Kernel:
         nest.outer_size, max(nest.lanes, nest.chunks_per_task(4 * nest.inner_size)), nest.machine
     )
     chunk = -(-chunk // nest.lanes) * nest.lanes
-    tasks = -(-nest.outer_size // chunk)
+    tasks = ceil_div(nest.outer_size, chunk)
     var, task = counter("task", tasks)
     lane, i = counter("i", nest.outer_size)
     outer = decode(i, runs)
@@ -332,9 +390,9 @@ def _column_block(
     return [For(lane, *limits, tuple(body), _column_lanes(nest, runs[-1][1]))]
 
 
-def _column_lanes(nest: LoopNest, width: int) -> int:
+def _column_lanes(nest: LoopNest, width: Size) -> int:
     """Lanes over columns; several vectors where each addition would wait for the previous one."""
-    waits = nest.inner_size > MAX_UNROLLED_REDUCTION and nest.cost <= _MAX_OPS_OF_STALLED_SUM and \
+    waits = not _is_unrolled(nest) and nest.cost <= _MAX_OPS_OF_STALLED_SUM and \
         len(nest.body.sweeps) == len(nest.body.sweeps[0].reductions) == 1
     return nest.lanes_for(width, 4 if waits else 1)
 
@@ -343,7 +401,7 @@ def _column_sweep(
     nest: LoopNest, sweep: int, outer: Any, limits: tuple[Expr, Expr] | None
 ) -> list[Stmt]:
     runs = nest.axes.inner
-    if nest.inner_size <= MAX_UNROLLED_REDUCTION and limits is None:
+    if _is_unrolled(nest) and limits is None:
         return _unrolled(nest, sweep, outer)
     counters = [counter(f"k{n}", nest.axes.size(r)) for n, r in enumerate(runs)]
     where = nest.axes.where([*outer, *[(r, k) for r, (_, k) in zip(runs, counters)]])
@@ -354,11 +412,11 @@ def _column_sweep(
     return list(body)
 
 
-def _lower_chunked_columns(nest: LoopNest, width: int) -> list[Kernel]:
+def _lower_chunked_columns(nest: LoopNest, width: Size) -> list[Kernel]:
     first = nest.axes.size(nest.axes.inner[0])
-    rest = max(1, nest.inner_size // first) * width
+    rest = max(1, upper_bound(nest.inner_size // first)) * upper_bound(width)
     chunk = max(1, _MAX_REDUCTION_CHUNK // rest)
-    count = -(-first // chunk)
+    count = ceil_div(first, chunk)
     rows = nest.outer_size // width
     partial = _partial_sums(nest, count)
     var, task = counter("task", count * rows)
@@ -372,7 +430,7 @@ def _lower_chunked_columns(nest: LoopNest, width: int) -> list[Kernel]:
 
 
 def _column_chunk_sums_kernel(
-    nest: LoopNest, partial: dict[Node, KernelBuffer], count: int, width: int
+    nest: LoopNest, partial: dict[Node, KernelBuffer], count: Size, width: Size
 ) -> Kernel:
     runs = [(r, nest.axes.size(r)) for r in nest.axes.outer]
     rows = nest.outer_size // width

@@ -34,6 +34,7 @@ from ..ir.loop_ir import (
     load,
     read,
 )
+from ..ir.sizes import is_dynamic, upper_bound
 from ..ir.target_info import Machine
 from .partition_work import buffers_of, chunk_bounds, split_into_tasks
 from .scatter_rows import unflatten_row
@@ -75,8 +76,8 @@ class PoolWindows(NamedTuple):
 def has_max_pool_kernel(node: Node, machine: Machine) -> bool:
     """True if a backward of max pooling has a kernel; it is decomposed if not."""
     windows = PoolWindows.of(node.type.shape, node.params)
-    return node.type.size > 0 and windows.has_kernel(node.type.dtype) \
-        and not any(map(machine.is_dynamic, (*windows.size, *windows.out)))
+    return not any(map(is_dynamic, (*windows.size, *windows.out))) and node.type.size != 0 \
+        and windows.has_kernel(node.type.dtype)
 
 
 def lower_max_pool_back(group: Group, buffers: Mapping[Node, KernelBuffer], machine: Machine,
@@ -88,7 +89,7 @@ def lower_max_pool_back(group: Group, buffers: Mapping[Node, KernelBuffer], mach
     g, x = node.inputs
     windows = PoolWindows.of(node.type.shape, node.params)
     lead = node.type.shape[:node.type.ndim - len(windows.size)]
-    planes = int(product(lead))
+    planes = product(lead)
     smallest = _MIN_ELEMENTS_PER_TASK // (product(windows.out) * product(windows.kernel))
     tasks, chunk = split_into_tasks(planes, max(1, smallest), machine)
     (var, task), (number, plane) = counter("task", tasks), counter("plane", planes)
@@ -99,7 +100,7 @@ def lower_max_pool_back(group: Group, buffers: Mapping[Node, KernelBuffer], mach
                            lambda index, mask: inline.value(x, (*at, *index), mask))
     loops = (For(number, *chunk_bounds(task, chunk, planes), kernel.statements()),)
     return [Kernel(name, *buffers_of(loops), (kernel.offsets,), var, tasks, loops,
-                   planes * kernel.cost, (node.site,) if node.site else ())]
+                   upper_bound(planes) * kernel.cost, (node.site,) if node.site else ())]
 
 
 class PlaneBackward:

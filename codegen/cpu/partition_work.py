@@ -8,28 +8,29 @@ from ...capture.graph.graph import Node
 from ..ir import loop_ir
 from ..ir.affine_index import Index, as_index
 from ..ir.loop_ir import Expr, KernelBuffer, Stmt
+from ..ir.sizes import Size, ceil_div, is_at_least, is_dynamic
 from ..ir.target_info import Machine
 
 _MAX_TASKS = 64
 
 
-def split_into_tasks(total: int, smallest: int, machine: Machine) -> tuple[int, int]:
+def split_into_tasks(total: Size, smallest: int, machine: Machine) -> tuple[Size, int]:
     """(number of tasks, size of each): at least `smallest` each, and at most _MAX_TASKS tasks.
 
     The tasks of a dynamic total all have the size `smallest`."""
-    if machine.is_dynamic(total):
-        return max(1, -(-total // max(1, smallest))), max(1, smallest)
+    if is_dynamic(total):
+        return ceil_div(total, max(1, smallest)), max(1, smallest)
     smallest = max(1, smallest // machine.task_divisor)
     count = max(1, min(_MAX_TASKS * machine.task_divisor, total // smallest))
     size = -(-total // count)
     return max(1, -(-total // size)), size
 
 
-def chunk_bounds(task: Index, size: int, total: int | Index) -> tuple[Expr, Expr]:
+def chunk_bounds(task: Index, size: int, total: Size | Index) -> tuple[Expr, Expr]:
     """The range of a task: from task * size to (task + 1) * size, at most `total`."""
     start = task * size
     stop = start + size
-    if isinstance(total, int) and stop.range()[1] <= total:
+    if isinstance(total, int) and is_at_least(total, stop.range()[1]):
         return start.expr(), stop.expr()
     end = as_index(total).expr()
     return start.expr(), loop_ir.call("minimum", (stop.expr(), end), loop_ir.INT)

@@ -24,6 +24,7 @@ from ..ir.builder import BUILDER, ExprValue, call, cast
 from ..ir.inline import Indices, Inliner, flatten, memory_reader, unflatten
 from ..ir.loop_ir import For, If, Kernel, KernelBuffer, Register, Stmt, const
 from ..ir.scalar_ops import SCALAR
+from ..ir.sizes import Size, ceil_div, is_dynamic, upper_bound
 from ..ir.target_info import Machine
 from .loop_body import identity
 from .partition_work import buffers_of, chunk_bounds, split_into_tasks
@@ -52,14 +53,14 @@ class Scan:
         self.buffers, self.machine = buffers, machine
         self.shape, self.axis = self.node.type.shape, int(self.node.params["axis"])
         self.length = self.shape[self.axis]
-        self.outer_size = int(product(self.shape[:self.axis]))
-        self.inner_size = int(product(self.shape[self.axis + 1:]))
+        self.outer_size = product(self.shape[:self.axis])
+        self.inner_size = product(self.shape[self.axis + 1:])
         combine = OPS[self.node.op].meaning.combine
         self.accumulator = scanned_in(combine, self.node.type.dtype)
 
     def rows(self, name: str) -> Kernel:
         """The kernel of a scan along the last axis. A task takes some blocks of rows."""
-        height = 1 if self.machine.is_dynamic(self.outer_size) else _ROWS_AT_ONCE
+        height = 1 if is_dynamic(self.outer_size) else _ROWS_AT_ONCE
         full_blocks, rest_rows = divmod(self.outer_size, height)
         number, block = counter("block", full_blocks + (rest_rows > 0))
 
@@ -79,25 +80,23 @@ class Scan:
     def columns(self, name: str) -> Kernel:
         """The kernel of a scan along another axis. A task takes some blocks of lanes."""
         lanes = self.machine.lanes(max(4, self.accumulator.itemsize)) * _VECTORS_AT_ONCE
-        lanes = max(2, min(lanes, 1 << (self.inner_size - 1).bit_length()))
-        blocks = -(-self.inner_size // lanes)
+        lanes = max(2, min(lanes, 1 << (upper_bound(self.inner_size) - 1).bit_length()))
+        blocks = ceil_div(self.inner_size, lanes)
         block_var, block = counter("block", self.outer_size * blocks)
         lane, i = counter("i", self.inner_size)
         limits = chunk_bounds(block % blocks, lanes, self.inner_size)
         body = For(lane, *limits, tuple(self._chains([(block // blocks, i)])), lanes)
         return self._kernel(name, block_var, self.outer_size * blocks, (body,))
 
-    def _kernel(self, name: str, number: loop_ir.Var, count: int, body: tuple[Stmt, ...]) -> Kernel:
-        elements_per_block = self.node.type.size // count
-        smallest = (
-            1
-            if self.machine.is_dynamic(elements_per_block)
-            else -(-_MIN_ELEMENTS_PER_TASK // elements_per_block)
-        )
+    def _kernel(self, name: str, number: loop_ir.Var, count: Size, body: tuple[Stmt, ...]
+                ) -> Kernel:
+        elements_per_block = max(1, upper_bound(self.node.type.size) // upper_bound(count))
+        smallest = -(-_MIN_ELEMENTS_PER_TASK // elements_per_block)
         tasks, blocks_per_task = split_into_tasks(count, smallest, self.machine)
         var, task = counter("task", tasks)
         loops = (For(number, *chunk_bounds(task, blocks_per_task, count), body),)
-        return Kernel(name, *buffers_of(loops), (), var, tasks, loops, float(self.node.type.size),
+        return Kernel(name, *buffers_of(loops), (), var, tasks, loops,
+                      float(upper_bound(self.node.type.size)),
                       (self.node.site,) if self.node.site else ())
 
     def _chains(self, starts: Sequence[tuple[Index, Index]]) -> list[Stmt]:

@@ -18,6 +18,7 @@ from ..ir.affine_index import Index, as_index, atom, counter
 from ..ir.builder import ExprValue, cast
 from ..ir.inline import Inliner, memory_reader
 from ..ir.loop_ir import INT, Assign, Expr, For, Kernel, KernelBuffer, Register, Store, const, read
+from ..ir.sizes import Size, upper_bound
 from ..ir.target_info import Machine
 from .partition_work import buffers_of, chunk_bounds, split_into_tasks
 from .scatter_rows import clamped_index, unflatten_row
@@ -44,9 +45,9 @@ class ScatterAdd:
         self.node, self.machine, self.name = node, machine, name
         self.values, self.indices = node.inputs
         axis, shape = int(node.params["axis"]), node.type.shape
-        self.before, self.size, self.after = shape[:axis], int(shape[axis]), shape[axis + 1:]
-        self.outer, self.width = int(product(self.before)), int(product(self.after))
-        self.count = int(self.indices.type.size)
+        self.before, self.size, self.after = shape[:axis], shape[axis], shape[axis + 1:]
+        self.outer, self.width = product(self.before), product(self.after)
+        self.count = self.indices.type.size
         self.inline = Inliner(memory_reader(buffers))
         self.result = buffers[node]
         dtype = summed_in(node.type.dtype)
@@ -71,7 +72,7 @@ class ScatterAdd:
 
     def _of_elements(self, name: str, statement: Callable[[Index], Store]) -> Kernel:
         """A kernel that executes a statement for each element of the result."""
-        total = int(self.node.type.size)
+        total = self.node.type.size
         tasks, chunk = split_into_tasks(total, _MIN_ELEMENTS_PER_TASK, self.machine)
         var, task = counter("task", tasks)
         lane, i = counter("i", total)
@@ -80,7 +81,7 @@ class ScatterAdd:
 
     def _add_rows(self) -> Kernel:
         """The kernel that adds the rows in their order."""
-        work = self.machine.upper_bound(self.count)
+        work = upper_bound(self.count)
         if self.outer == 1:
             lanes = max(1, self._lanes(self.width))
             smallest = max(lanes, _MIN_ELEMENTS_PER_TASK // work)
@@ -89,7 +90,7 @@ class ScatterAdd:
             var, task = counter("task", tasks)
             loop = self._rows(as_index(0), chunk_bounds(task, columns, self.width))
         else:
-            smallest = _MIN_ELEMENTS_PER_TASK // (work * self.machine.upper_bound(self.width))
+            smallest = _MIN_ELEMENTS_PER_TASK // (work * upper_bound(self.width))
             tasks, slices = split_into_tasks(self.outer, max(1, smallest), self.machine)
             var, task = counter("task", tasks)
             number, o = counter("o", self.outer)
@@ -113,13 +114,14 @@ class ScatterAdd:
         add = For(column, *columns, (Store(self.sums, target, total),), self._lanes(self.width))
         return For(number, const(0), const(self.count), (Assign(at, index.expr()), add))
 
-    def _lanes(self, length: int) -> int:
+    def _lanes(self, length: Size) -> int:
         """Lanes of a loop over so many elements; 0 for one element."""
         lanes = min(_VECTORS_AT_ONCE * self.machine.lanes(max(4, self.sums.dtype.itemsize)),
-                    1 << (length - 1).bit_length())
+                    1 << (upper_bound(length) - 1).bit_length())
         return lanes if lanes > 1 else 0
 
-    def _kernel(self, name: str, var: loop_ir.Var, tasks: int, loop: For, elements: int) -> Kernel:
-        cost = int(elements) / (2.5 * self.machine.lanes())
+    def _kernel(self, name: str, var: loop_ir.Var, tasks: Size, loop: For, elements: Size
+                ) -> Kernel:
+        cost = upper_bound(elements) / (2.5 * self.machine.lanes())
         return Kernel(name, *buffers_of((loop,)), (), var, tasks, (loop,), cost,
                       (self.node.site,) if self.node.site else ())

@@ -18,6 +18,7 @@ from ..ir.affine_index import Index, as_index, atom, counter
 from ..ir.builder import ExprValue, call, cast
 from ..ir.inline import Inliner, flatten, memory_reader, unflatten
 from ..ir.loop_ir import INT, For, Kernel, KernelBuffer, Stmt, const
+from ..ir.sizes import Size, upper_bound
 from ..ir.target_info import Machine
 from .lower import lower_loops
 from .partition_work import buffers_of, chunk_bounds, split_into_tasks
@@ -62,10 +63,10 @@ def _write_rows(node: Node, buffers: Mapping[Node, KernelBuffer], machine: Machi
                 ) -> list[Kernel]:
     """The kernel that writes rows in their order. A task has some of the columns."""
     indices = node.inputs[2]
-    count, width = int(indices.type.size), int(product(node.type.shape[1:]))
+    count, width = indices.type.size, product(node.type.shape[1:])
     lanes = min(_VECTORS_AT_ONCE * machine.lanes(max(4, node.type.dtype.itemsize)),
-                1 << (width - 1).bit_length())
-    smallest = max(lanes, _MIN_ELEMENTS_PER_TASK // machine.upper_bound(count))
+                1 << (upper_bound(width) - 1).bit_length())
+    smallest = max(lanes, _MIN_ELEMENTS_PER_TASK // upper_bound(count))
     tasks, columns_per_task = split_into_tasks(width, -(-smallest // lanes) * lanes, machine)
     var, task = counter("task", tasks)
     row_var, n = counter("n", count)
@@ -76,7 +77,7 @@ def _write_rows(node: Node, buffers: Mapping[Node, KernelBuffer], machine: Machi
     line = For(column, *chunk_bounds(task, columns_per_task, width), (store,), lanes
                if lanes > 1 else 0)
     body: tuple[Stmt, ...] = (For(row_var, const(0), const(count), (line,)),)
-    cost = count * width / (2.5 * machine.lanes())
+    cost = upper_bound(count * width) / (2.5 * machine.lanes())
     return [Kernel(name, *buffers_of(body), (), var, tasks, body, cost,
                    (node.site,) if node.site else ())]
 
@@ -93,17 +94,17 @@ def store_row_element(node: Node, buffers: Mapping[Node, KernelBuffer], inline: 
     """The store of column `c` of row number `n`."""
     _, rows, indices = node.inputs
     index = (*unflatten_row(n, indices.type.shape), *unflatten_row(c, node.type.shape[1:]))
-    width = int(product(node.type.shape[1:]))
+    width = product(node.type.shape[1:])
     at = flatten((target_row(node, inline, n), c), (1, width)).expr()
     return loop_ir.Store(buffers[node], at, inline.value(rows, index).expr)
 
 
 def unflatten_row(position: Index, shape: Sequence[int]) -> tuple[Index, ...]:
     """The index of an element from its position in row-major memory; axes of size 1 give 0."""
-    return tuple([i if n > 1 else as_index(0) for n, i in zip(shape, unflatten(position, shape))])
+    return tuple([as_index(0) if n == 1 else i for n, i in zip(shape, unflatten(position, shape))])
 
 
-def clamped_index(value: ExprValue, size: int) -> Index:
+def clamped_index(value: ExprValue, size: Size) -> Index:
     """An index clamped to [0, size).
 
     The check of indices runs around the program; clamping keeps writes in bounds until then."""

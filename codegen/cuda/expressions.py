@@ -61,7 +61,8 @@ class CudaExpressions(CWriter):
         if isinstance(e, Var):
             return self.variables[e]
         if isinstance(e, Read):
-            return self.registers[e.register]
+            text = self.registers[e.register]
+            return f"((int){text})" if self._is_int32(e) else text
         name = self.name_in_scope(e)
         assert name is not None, e
         return name
@@ -71,7 +72,7 @@ class CudaExpressions(CWriter):
         return "int" if self._is_int32(e) else register_type(e.dtype)
 
     def _is_int32(self, e: Expr) -> bool:
-        return e.dtype == INT and not isinstance(e, (Read, Load)) and self.ranges.fits(e)
+        return e.dtype == INT and not isinstance(e, Load) and self.ranges.fits(e)
 
     def _write(self, e: Expr) -> None:
         if isinstance(e, (Var, Read)):

@@ -1,18 +1,13 @@
-"""Compiles a graph to one module of CUDA C and the launches that compute it."""
+"""Assembles kernels to one module of CUDA C and the launches that compute a graph."""
 
 from __future__ import annotations
 
-import functools
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import dataclass
 
-from ...capture.graph.graph import Graph
-from ..compile import lower_graph, slot_of
-from ..dynamic.dynamic_program import DynamicProgram, compile_any_size
 from ..fusion.launch import Launch
 from ..gpu.argsort import lower_sort
 from ..gpu.attention.select import attention_kernels, has_kernel
-from ..gpu.cost_model import FIRST_CANDIDATE, CandidateChoice
 from ..gpu.gemm.contract import lower_contract
 from ..gpu.lower import lower
 from ..gpu.scan import lower_scan
@@ -23,7 +18,7 @@ from ..ir.target_info import Machine
 from ..lowering.lowering_table import CPU, CompositeKernel, LoweringTable
 from ..program.arena import plan_arena
 from ..program.executable import Interface, Plan, interface_of
-from ..program.native_program import Slot
+from ..program.native_program import Slot, slot_of
 from .horizontal_fusion import fuse_launches
 from .module import CudaModule, module_of
 
@@ -63,21 +58,8 @@ class CudaProgram:
         return max([f.scratch for f in self.module.functions], default=0)
 
 
-def program_of(graph: Graph, checks: bool = True,
-               choice: CandidateChoice = FIRST_CANDIDATE) -> CudaProgram:
-    """The program of a graph; `choice` picks among candidates with the same results. Raises
-    CodegenError if a node has no code."""
-    return _assemble(*lower_graph(graph, GPU_MACHINE, checks, _with_choice(choice)))
-
-
-def dynamic_program_of(graph: Graph, least: Mapping[str, int]) -> DynamicProgram:
-    """The program of a graph for all sizes up to at least `least`; sizes are one more argument in
-    memory. Raises CodegenError if the code depends on the sizes."""
-    return compile_any_size(graph, least, lambda sized, sizes: lower_graph(
-        sized, replace(GPU_MACHINE, dynamic_sizes=sizes), kinds=CUDA_LOWERING), _assemble)
-
-
-def _assemble(plan: Plan, launches: list[Launch]) -> CudaProgram:
+def assemble(plan: Plan, launches: list[Launch]) -> CudaProgram:
+    """The program that runs these launches; small ones are fused."""
     fused_launches = fuse_launches(launches, plan.arguments)
     slots, arena = plan_arena([[p.buffer for x in fused for p in x.views]
                                for fused in fused_launches],
@@ -93,11 +75,6 @@ def _assemble(plan: Plan, launches: list[Launch]) -> CudaProgram:
 
 def _kernels(fused: Sequence[Launch]) -> tuple[Kernel, ...]:
     return tuple([x.kernel for x in fused])
-
-
-def _with_choice(choice: CandidateChoice) -> LoweringTable:
-    return replace(CUDA_LOWERING, lower={**CUDA_LOWERING.lower, "contract": functools.partial(
-        CUDA_LOWERING.lower["contract"], choice=choice)})
 
 
 def _aligned_buffers(launches: list[Launch]) -> dict[Kernel, frozenset[KernelBuffer]]:

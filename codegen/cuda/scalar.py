@@ -156,7 +156,7 @@ SCALAR: dict[str, OperationWriter] = {
     "isfinite": classified("isfinite", "true"), "signbit": _signbit,
     "and": bitwise("&"), "or": bitwise("|"), "xor": bitwise("^"), "not": _not,
     "shl": function("fw_shl"), "shr": function("fw_shr"),
-    "mulhi": function("__umulhi"), "bits": _bits,
+    "mulhi": function("__umulhi"), "bits": _bits, "from_bits": function("__uint_as_float"),
     "pair": function("fw_pair"), "dot2": function("fw_dot2"),
     "pair16": lambda t, x, y: f"fw_pair16((unsigned){x}, (unsigned){y})",
     "dot16": function("fw_dot16"),

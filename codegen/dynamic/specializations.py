@@ -21,6 +21,7 @@ from ...capture.graph.bind_sizes import bind_sizes, dims_in, has_symbols
 from ...capture.graph.graph import Graph
 from ...capture.runtime.compile_queue import CompileJob, Jobs, go_on
 from ...capture.runtime.metrics import Costs, Memory, making
+from ...capture.runtime.specialization_cache import Specializations
 from ...capture.sizes.size_expr import SizeExpr, SizeSymbol
 from ...capture.sizes.symbolic_dim import size_expr_of
 from ...eager.errors import CodegenError, FusewireError, GraphError
@@ -28,13 +29,10 @@ from ...eager.fork_safety import held_while_forking
 from ..partition.hybrid_executable import op_by_op
 from .dynamic_program import DynamicProgram
 
-__all__ = ["MAX_SPECIALIZATIONS", "DynamicExecutable", "has_symbols"]
+__all__ = ["DynamicExecutable", "has_symbols"]
 
-MAX_SPECIALIZATIONS = 64  # of one graph; the least used one is evicted
-SPECIALIZE_AFTER_CALLS = 2  # before a set of sizes gets its own program; one call more
-PROGRAMS_PER_EXTRA_CALL = 4  # for every so many programs that exist
 MAX_DYNAMIC_PROGRAMS = 8  # dynamic-shape programs; each has twice the capacity of the last
-# Calls before sizes that run a dynamic-shape program get their own program.
+# Further calls before sizes that run a dynamic-shape program get their own program.
 SPECIALIZE_DYNAMIC_AFTER_CALLS = 500
 
 _LOCK = held_while_forking(threading.RLock())
@@ -128,30 +126,27 @@ class DynamicExecutable:
         self._bindings = find_size_bindings(graph)
         self._dynamic_inputs = [i for i, n in enumerate(graph.inputs)
                                 if any(size_expr_of(size).number is None for size in n.type.shape)]
-        self._states: dict[tuple[Any, ...], SpecializationState] = {}
+        self._states: Specializations[SpecializationState] = Specializations("sizes of a graph")
         self._min_sizes = {name: size.least for name, size in _named_sizes(graph).items()}
         self._axis_sizes = {size_expr_of(n) for node in (*graph.inputs, *graph.nodes())
                             for n in node.type.shape}
 
     def __call__(self, arrays: list[Any]) -> list[Any]:
         """The outputs for these inputs. Raises GraphError for shapes that do not fit the graph."""
-        key = tuple([arrays[i].shape for i in self._dynamic_inputs])
-        state = self._states.get(key) or self._first_use(key, arrays)
-        state.uses += 1
-        if state.uses >= state.next_check:
+        shapes = []
+        for i in self._dynamic_inputs:  # a comprehension would cost a call
+            shapes.append(arrays[i].shape)
+        key = tuple(shapes)
+        state = self._states.find(key) or self._first_use(key, arrays)
+        uses = state.uses = state.uses + 1
+        if uses >= state.next_check:
             self._improve_later(state, self.jobs) if self.jobs else self._improve_now(state)
         return (state.program or self._by_ops(state))(arrays)
 
     def _first_use(self, key: Any, arrays: list[Any]) -> SpecializationState:
-        with _LOCK:
-            if key not in self._states:
-                sizes = self.sizes_of(arrays)
-                if len(self._states) >= MAX_SPECIALIZATIONS:
-                    least = min(self._states, key=lambda k: self._states[k].uses)
-                    del self._states[least]
-                empty = any(length.value(sizes) == 0 for length in self._axis_sizes)
-                self._states[key] = SpecializationState(sizes, empty)
-            return self._states[key]
+        sizes = self.sizes_of(arrays)
+        empty = any(length.value(sizes) == 0 for length in self._axis_sizes)
+        return self._states.add(key, SpecializationState(sizes, empty))
 
     def _by_ops(self, state: SpecializationState) -> Specialization:
         """A program that runs op by op."""
@@ -190,10 +185,10 @@ class DynamicExecutable:
         return state.dynamic_program is None and several and self._can_use_dynamic(state)
 
     def _should_specialize(self, state: SpecializationState) -> bool:
-        threshold = SPECIALIZE_AFTER_CALLS if state.dynamic_program is None \
-            else SPECIALIZE_DYNAMIC_AFTER_CALLS
-        extra = self._specialized_count // PROGRAMS_PER_EXTRA_CALL
-        return state.uses >= threshold + extra and not state.compiled
+        needed = self._states.policy.requests(self._specialized_count)
+        if state.dynamic_program is not None:
+            needed += SPECIALIZE_DYNAMIC_AFTER_CALLS
+        return state.uses >= needed and not state.compiled
 
     def _improve(self, state: SpecializationState) -> list[_Cost]:
         """Compiles better code for a set of sizes, if it is time; returns the costs."""
@@ -290,7 +285,7 @@ class DynamicExecutable:
         self.dynamic_program, self.refusal, self._specialized_count = sized, refusal, specialized
         self._dynamic_count = int(sized is not None)
         for shapes, sizes, empty, uses, program in seen:
-            state = self._states[shapes] = SpecializationState(sizes, empty)
+            state = self._states.add(shapes, SpecializationState(sizes, empty))
             state.uses, state.program, state.compiled = uses, program, program is not None
             state.next_check = math.inf if state.compiled else state.next_check
 

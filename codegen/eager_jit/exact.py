@@ -6,23 +6,18 @@ so equal calls have equal bits. Factors of a product are read in their memory or
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
-
-from ...capture.graph.graph import Graph, Nodes, param_key
+from ...capture.graph.call_key import call_key
+from ...capture.graph.graph import Graph, Nodes
 from ...capture.heap.code_tracker import observing
+from ...capture.runtime.specialization_cache import Specializations
 from ...eager.arrays.shapes import TensorType
 from ...eager.core.op import Op
-from ...eager.errors import CodegenError
 from ...eager.ops.products.contract import parts
 from ...eager.settings import settings
-from ..compile import compile_native
-from ..program.native_call import ProgramCall, with_contiguous_inputs
-from .specialization_cache import SpecializationCache
-
-ArrayCall = Callable[[Sequence[Any]], Any]
+from .op_call import Call, OpCall, program_for, run_of_graph
 
 MIN_NUMPY_NANOSECONDS = 1 << 15  # shorter calls of ops that estimate their time stay in NumPy
 
@@ -33,7 +28,7 @@ def is_long(op: Op, types: Sequence[Any], params: dict[str, Any]) -> bool:
 
 
 def call_for_shapes(op: Op, types: Sequence[Any], params: dict[str, Any],
-                    programs: SpecializationCache) -> ArrayCall | None:
+                    programs: Specializations[Any]) -> Call | None:
     """A function from arrays of these types to the op's result; None if it has no code."""
     if op.kind == "contract":
         return _product(op, types, params, programs)
@@ -41,39 +36,28 @@ def call_for_shapes(op: Op, types: Sequence[Any], params: dict[str, Any],
 
 
 def _cached_call(op: Op, types: Sequence[Any], params: dict[str, Any],
-                 programs: SpecializationCache) -> ArrayCall | None:
-    key = (op.name, settings.winograd, settings.winograd_training, *types,
-           *[(k, param_key(v)) for k, v in params.items()])
-    if op.work is not None and observing() and key not in programs.programs:
+                 programs: Specializations[Any]) -> Call | None:
+    key = call_key((op.name, settings.winograd, settings.winograd_training), types, params)
+    if op.work is not None and observing() and key not in programs:
         return None  # what is recorded gets code as a whole
-    call: ArrayCall | None = programs.get(key, op.name, lambda: _compiled(op, types, params))
+    call: Call | None = program_for(programs, key, op.name,
+                                         lambda: _compiled(op, types, params))
     return call
 
 
-def _compiled(op: Op, types: Sequence[TensorType], params: dict[str, Any]) -> ArrayCall | None:
+def _compiled(op: Op, types: Sequence[TensorType], params: dict[str, Any]) -> Call:
     nodes = Nodes()
     inputs = tuple([nodes.input(f"x{i}", t) for i, t in enumerate(types)])
-    out = nodes.apply(op.name, inputs, params)
-    try:
-        executable = compile_native(Graph(inputs, (out,)))
-    except CodegenError:
-        return None
-    if not executable.is_plain:
-        return lambda arrays: executable([np.ascontiguousarray(x) for x in arrays])[0]
-    constants = executable.interface.constants
-    return with_contiguous_inputs(ProgramCall(executable.program, len(inputs), [out.type],
-                                              constants,
-                                  arena=executable.arena))
+    return OpCall(run_of_graph(Graph(inputs, (nodes.apply(op.name, inputs, params),)))).run
 
 
 # ---- products
 def _product(op: Op, types: Sequence[TensorType], params: dict[str, Any],
-             programs: SpecializationCache
-             ) -> ArrayCall | None:
+             programs: Specializations[Any]) -> Call:
     """The function of a product, with one program for each memory order of its factors."""
-    calls: dict[Any, ArrayCall] = {}
+    calls: dict[Any, Call] = {}
 
-    def run(arrays: Sequence[Any]) -> Any:
+    def run(arrays: Sequence[Any]) -> list[Any] | None:
         orders = tuple([None if x.flags.c_contiguous else memory_order(x) for x in arrays])
         call = calls.get(orders)
         if call is None:

@@ -3,36 +3,40 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
+from ...capture.runtime.specialization_cache import Specializations
 from ...eager.arrays.shapes import TensorType, product
-from ..compile import machine_of
 from ..cpu.max_pool_grad import PlaneBackward, PoolWindows
+from ..cpu_backend import machine_of
 from ..ir.affine_index import as_index
 from ..ir.inline import load as element
 from ..ir.loop_ir import DType, Kernel, KernelBuffer, Var
 from ..ir.target_info import Machine
 from ..llvm.row_blocks import RowBlocks
-from ..program.native_call import ProgramCall, with_contiguous_inputs
+from ..program.native_call import ProgramCall
 from ..program.native_program import Argument, NativeProgram, ProgramStep, write
 from ..program.native_program import compile_written as program_of
 from ..runtime.target import host
+from .op_call import program_for
 
 
 def max_pool_back(
-    types: Sequence[TensorType], out: TensorType, params: dict[str, Any]
-) -> Callable[[Sequence[Any]], Any] | None:
-    """A function from the gradient and the input of max pooling to the input's gradient; None for
+    types: Sequence[TensorType], out: TensorType, params: dict[str, Any],
+    programs: Specializations[Any]
+) -> ProgramCall | None:
+    """The code from the gradient and the input of max pooling to the input's gradient; None for
     large windows and unusual dtypes."""
     windows = PoolWindows.of(out.shape, params)
     if not out.size or not windows.has_kernel(out.dtype):
         return None
     planes = product(out.shape[:out.ndim - len(windows.size)])
-    return with_contiguous_inputs(ProgramCall(_program(out.dtype, windows), 2, [out], rows=planes))
+    program = program_for(programs, ("max_pool_back", out.dtype, windows), "max_pool_back",
+                          lambda: _program(out.dtype, windows))
+    return None if program is None else ProgramCall(program, 2, [out], rows=planes)
 
 
-@functools.cache
 def _program(dtype: DType, windows: PoolWindows) -> NativeProgram:
     """The program for any number of planes."""
     target = host()

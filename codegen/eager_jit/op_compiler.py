@@ -8,6 +8,7 @@ of rows and run over any number of rows.
 from __future__ import annotations
 
 import functools
+import threading
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -15,41 +16,50 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ...capture.graph.call_key import call_key
 from ...capture.graph.graph import Graph, Node, Nodes, param_key
 from ...capture.graph.graph_builder import literal
 from ...capture.heap.code_tracker import unobserved
+from ...capture.runtime.specialization_cache import Specializations
 from ...eager.arrays import cpu_kernels
 from ...eager.arrays.dtypes import is_small
 from ...eager.arrays.shapes import TensorType, product
 from ...eager.core import dispatch
 from ...eager.core.op import Op
 from ...eager.errors import CodegenError
+from ...eager.fork_safety import held_while_forking
 from ...eager.ops.declare import dtype_of_operands
 from ...eager.ops.range_checks import in_range
 from ...eager.settings import settings
 from ..cache.program_cache import cached_program
-from ..compile import lower_graph, machine_of, slot_of
+from ..compile import lower_graph
+from ..cpu_backend import machine_of
 from ..llvm.row_blocks import RowBlocks
-from ..program.native_call import ProgramCall, with_contiguous_inputs
-from ..program.native_program import Argument, NativeProgram, ProgramStep, WrittenProgram, write
+from ..program.native_call import ProgramCall
+from ..program.native_program import (
+    Argument,
+    NativeProgram,
+    ProgramStep,
+    WrittenProgram,
+    slot_of,
+    write,
+)
 from ..runtime.target import host
 from .exact import call_for_shapes, is_long
 from .max_pool_grad import max_pool_back
+from .op_call import Call, OpCall, is_broadcast, program_for
 from .scatter_add import add_at
-from .specialization_cache import SpecializationCache
 
 _BLOCK_ELEMENTS = 1 << 14  # of a block of rows, which fits into the innermost caches
 _MAX_ROW_ELEMENTS = 1 << 17  # longer rows are left to NumPy
 _REDUCTION_ROW_ELEMENTS = 1 << 11  # of a row, where a reduction of everything is cut into rows
 _MIN_REDUCTION_ROWS = 1 << 5  # of such a reduction; smaller ones are left to NumPy
-_MIN_RANDOM_NUMBERS = 1 << 9  # calls that draw fewer are left to NumPy
 # An op draws so many numbers with NumPy before its program is compiled: that takes as long as
 # compiling. A call counts as at least so many numbers, since it has a fixed cost.
 _NUMBERS_BEFORE_COMPILING = 1 << 22
-_MIN_NUMBERS_COUNTED_PER_CALL = 1 << 16
-_RANDOM_NUMBERS_PER_ROW = 1 << 10
+_MIN_NUMBERS_COUNTED_PER_CALL = 1 << 12
+_RANDOM_ROW, _SHORT_RANDOM_ROW = 1 << 10, 1 << 6  # numbers; the short one serves small calls
 _REDUCE_ROWS_PARAMS = {"axis": (1,), "keepdims": False}
-_MAX_CACHED_CALLS = 1 << 12
 
 Shape = tuple[int, ...]
 
@@ -75,25 +85,14 @@ class RowSplit(NamedTuple):
         return max([int(product(axes)) for axes in (self.row, *moving)])
 
 
-class RowBlockCall(NamedTuple):
-    """The plan of a call: its program, and how its arrays derive from the inputs."""
-
-    run: ProgramCall
-    broadcast: tuple[int, ...]  # inputs of which one element stands everywhere
-    numbers: tuple[int, ...]  # inputs that are Python's numbers but no part of the code
-    dtype: Any  # of these
-    arrays: tuple[int, ...]  # inputs that the program reads
-    max_copied_elements: int  # larger inputs that are not contiguous are left to NumPy
-
-
 class CachedCall(NamedTuple):
     """The plan of a call, and the (input, bound) pairs of its index inputs."""
 
     bounds: tuple[tuple[int, int], ...]
-    call: Callable[[Sequence[Any]], Any]
+    call: Call
 
 
-_CALLS: dict[Any, CachedCall] = {}
+_CALLS: Specializations[CachedCall] = Specializations("eager calls")
 _LEFT_TO_NUMPY = CachedCall((), lambda inputs: None)  # of calls that are left to NumPy
 
 
@@ -101,15 +100,17 @@ def run(op: Op, inputs: Sequence[Any], params: dict[str, Any]) -> Any:
     """op(*inputs) for arrays and numbers; None if NumPy is as good."""
     if not settings.compile:
         return None
-    key = key_of(op, inputs, params)
-    cached = _CALLS.get(key)
+    how = op if op.work is None else (op, settings.winograd, settings.winograd_training)
+    key = call_key(how, inputs, params, _input_key)
+    cached = _CALLS.find(key)
     if cached is None:
         return _on_miss(op, inputs, params, key)
     if cached is _LEFT_TO_NUMPY:
         return None
     if cached.bounds and not all([in_range(inputs[i], n) for i, n in cached.bounds]):
         return None
-    return cached.call(inputs)
+    results = cached.call(inputs)
+    return None if results is None else results[0]
 
 
 def _on_miss(op: Op, inputs: Sequence[Any], params: dict[str, Any], key: Any) -> Any:
@@ -119,7 +120,7 @@ def _on_miss(op: Op, inputs: Sequence[Any], params: dict[str, Any], key: Any) ->
     if is_small(out.dtype):  # where NumPy rounds, eager does
         return None
     if not _may_compile(op, types, params):
-        _remember(key, _LEFT_TO_NUMPY)
+        _CALLS.add(key, _LEFT_TO_NUMPY)
         return None
     bounds = () if op.bounds is None else tuple(op.bounds(*types, **params))
     if not all([in_range(inputs[i], n) for i, n in bounds]):
@@ -131,8 +132,8 @@ def _on_miss(op: Op, inputs: Sequence[Any], params: dict[str, Any], key: Any) ->
         call = functools.partial(_reduce_in_two_steps, op, params)
     if call is None:
         return None
-    _remember(key, CachedCall(bounds, call))
-    return call(inputs)
+    results = _CALLS.add(key, CachedCall(bounds, call)).call(inputs)
+    return None if results is None else results[0]
 
 
 def _may_compile(op: Op, types: Sequence[Any], params: dict[str, Any]) -> bool:
@@ -142,17 +143,12 @@ def _may_compile(op: Op, types: Sequence[Any], params: dict[str, Any]) -> bool:
     return op.rows is not None or op.name in KERNELS or op.kind in ("pointwise", "reduce", "create")
 
 
-def _remember(key: Any, cached: CachedCall) -> None:
-    if len(_CALLS) >= _MAX_CACHED_CALLS:
-        _CALLS.clear()
-    _CALLS[key] = cached
-
-
 def _make_call(op: Op, inputs: Sequence[Any], types: list[Any], out: TensorType,
-               params: dict[str, Any]) -> Callable[[Sequence[Any]], Any] | None:
+               params: dict[str, Any]) -> Call | None:
     """The function for calls with inputs of these types; None if they have no code."""
     if op.name in KERNELS:
-        return KERNELS[op.name](types, out, params)  # type: ignore[no-any-return]
+        run = KERNELS[op.name](types, out, params, _PROGRAMS)
+        return None if run is None else OpCall(run).run
     if op.work is not None:
         return call_for_shapes(op, types, params, _PROGRAMS)
     broadcast = broadcast_inputs(inputs) if op.kind == "pointwise" else ()
@@ -165,60 +161,19 @@ def _make_call(op: Op, inputs: Sequence[Any], types: list[Any], out: TensorType,
     if split is None or program is None:
         has_shape_kernel = op.kind in ("composite", "sort") and op.rows is not None
         return call_for_shapes(op, types, params, _PROGRAMS) if has_shape_kernel else None
-    read = tuple([i for i, x in enumerate(inputs) if not _is_constant(x)])
-    numbers = tuple([i for i in read if not isinstance(inputs[i], np.ndarray)])
-    run = ProgramCall(program, len(read), [out], rows=split.rows)
-    call = RowBlockCall(run, broadcast, numbers, dtype_of_operands(tuple(types)), read,
-                        out.size >> 3)
-    plain = len(read) == len(inputs) and not broadcast and not numbers
-    return functools.partial(_call_plain if plain else _call_adapted, call)
+    reads = [i for i, x in enumerate(inputs) if not _is_constant(x)]
+    is_plain = len(reads) == len(inputs) and not broadcast \
+        and all([isinstance(x, np.ndarray) for x in inputs])
+    return OpCall(ProgramCall(program, len(reads), [out], rows=split.rows),
+                  None if is_plain else reads, broadcast, dtype_of_operands(tuple(types)),
+                  out.size >> 3).run
 
 
-def _call_plain(call: RowBlockCall, inputs: Sequence[Any]) -> Any:
-    """The result of a planned call; None if an input is not contiguous."""
-    results = call.run(inputs if type(inputs) is list else [*inputs])
-    return _call_with_copies(call, inputs) if results is None else results[0]
-
-
-def _call_adapted(call: RowBlockCall, inputs: Sequence[Any]) -> Any:
-    """The result of a planned call whose arrays are derived from the inputs."""
-    arrays = list(inputs)
-    for i in call.numbers:
-        arrays[i] = np.asarray(arrays[i], call.dtype)
-    for i in call.broadcast:
-        arrays[i] = arrays[i][(0,) * arrays[i].ndim + (None,)]
-    return _call_plain(call, [arrays[i] for i in call.arrays])
-
-
-def _call_with_copies(call: RowBlockCall, inputs: Sequence[Any]) -> Any:
-    """The result with copies of small or broadcast inputs that are not contiguous."""
-    arrays = list(inputs)
-    for i, a in enumerate(arrays):
-        if not (a.flags.c_contiguous and a.flags.aligned):
-            if a.size > call.max_copied_elements and any(a.strides):
-                return None
-            arrays[i] = np.array(a, order="C")
-    results = call.run(arrays)
-    return None if results is None else results[0]
-
-
-def key_of(op: Op, inputs: Sequence[Any], params: dict[str, Any]) -> tuple[Any, ...]:
-    """The key of a call: all that its code and its plan depend on."""
-    parts: list[Any] = [op] if op.work is None else \
-        [op, settings.winograd, settings.winograd_training]
-    for x in inputs:
-        if isinstance(x, np.ndarray):
-            parts += x.shape, x.dtype, is_broadcast(x)
-        else:
-            parts.append(param_key(x) if _is_constant(x) else float)
-    for name, value in params.items():
-        parts += name, param_key(value)
-    return tuple(parts)
-
-
-def is_broadcast(x: Any) -> bool:
-    """True if all elements of `x` are one element in memory, as in the gradient of a sum."""
-    return x.size > 1 and not any(x.strides)
+def _input_key(x: Any) -> tuple[Any, ...]:
+    """The key of all that the code and the plan of a call depend on in an input."""
+    if isinstance(x, np.ndarray):
+        return x.shape, x.dtype, not x.flags.c_contiguous and is_broadcast(x)
+    return param_key(x) if _is_constant(x) else (float,)
 
 
 def broadcast_inputs(inputs: Sequence[Any]) -> tuple[int, ...]:
@@ -227,42 +182,45 @@ def broadcast_inputs(inputs: Sequence[Any]) -> tuple[int, ...]:
 
 
 def _creation_call(op: Op, inputs: Sequence[Any], types: Sequence[Any], out: TensorType,
-                   params: dict[str, Any]) -> Callable[[Sequence[Any]], Any] | None:
+                   params: dict[str, Any]) -> Call | None:
     """The function for an op that creates elements from their indices."""
     if not op.draws or len(inputs) > 1:
         return call_for_shapes(op, types, params, _PROGRAMS) if out.size >= dispatch.LARGE else None
-    if out.size < _MIN_RANDOM_NUMBERS:
+    if not out.size:
         return None
-    _NUMBERS_DRAWN[op.name, out.dtype] += max(out.size, _MIN_NUMBERS_COUNTED_PER_CALL)
-    if _NUMBERS_DRAWN[op.name, out.dtype] < _NUMBERS_BEFORE_COMPILING:
+    row = _SHORT_RANDOM_ROW if out.size <= _SHORT_RANDOM_ROW else _RANDOM_ROW
+    _NUMBERS_DRAWN[op.name, out.dtype, row] += max(out.size, _MIN_NUMBERS_COUNTED_PER_CALL)
+    if _NUMBERS_DRAWN[op.name, out.dtype, row] < _NUMBERS_BEFORE_COMPILING:
         return None
-    return _random_call(op, out, params)
+    return _random_call(op, out, params, row)
 
 
-def _random_call(op: Op, out: TensorType, params: dict[str, Any]
-                 ) -> Callable[[Sequence[Any]], Any] | None:
-    """Draws random numbers as rows of fixed length: a number depends on its index, not on the
+def _random_call(op: Op, out: TensorType, params: dict[str, Any], row: int) -> Call | None:
+    """Draws random numbers as rows of `row` numbers: a number depends on its index, not on the
     total."""
-    key = (op.name, *[(k, param_key(v)) for k, v in params.items() if k != "shape"])
-    program = _PROGRAMS.get(key, op.name, lambda: _random_program(op, params, out.dtype))
+    key = (op.name, row, *[(k, param_key(v)) for k, v in params.items() if k != "shape"])
+    program = program_for(_PROGRAMS, key, op.name,
+                          lambda: _random_program(op, params, out.dtype, row))
     if program is None:
         return None
-    rows, size, shape = -(-out.size // _RANDOM_NUMBERS_PER_ROW), out.size, out.shape
-    run = with_contiguous_inputs(ProgramCall(program, 2,
-                                             [TensorType((rows * _RANDOM_NUMBERS_PER_ROW,),
-                                                         out.dtype)], rows=rows))
-    before = np.arange(rows) * (_RANDOM_NUMBERS_PER_ROW // 64)
-    return lambda inputs: run([inputs[0], before])[:size].reshape(shape)
+    rows, size, shape = -(-out.size // row), out.size, out.shape
+    call = OpCall(ProgramCall(program, 2, [TensorType((rows * row,), out.dtype)], rows=rows)).run
+    before = np.arange(rows) * (row // 64)
+
+    def draw(inputs: Sequence[Any]) -> list[Any] | None:
+        results = call([inputs[0], before])
+        return None if results is None else [results[0][:size].reshape(shape)]
+
+    return draw
 
 
-def _random_program(op: Op, params: dict[str, Any], dtype: Any) -> NativeProgram | None:
-    """The program for a row of random numbers."""
+def _random_program(op: Op, params: dict[str, Any], dtype: Any, row: int) -> NativeProgram:
+    """The program for a row of `row` random numbers."""
     nodes = Nodes()
     inputs = tuple([nodes.input(name, TensorType((size,), np.dtype(np.int64)))
                     for name, size in (("state", 2), ("before", 1))])
-    numbers = nodes.apply(op.name, inputs, {**params, "shape": (_RANDOM_NUMBERS_PER_ROW,)})
-    return compile_block(Graph(inputs, (numbers,)), 1,
-                         [0, 8, _RANDOM_NUMBERS_PER_ROW * dtype.itemsize], op.name)
+    numbers = nodes.apply(op.name, inputs, {**params, "shape": (row,)})
+    return compile_block(Graph(inputs, (numbers,)), 1, [0, 8, row * dtype.itemsize], op.name)
 
 
 def _is_constant(x: Any) -> bool:
@@ -306,7 +264,8 @@ def _common_axes(shape: Shape, out: Shape) -> int:
     return max(equal, ones)
 
 
-def _reduce_in_two_steps(op: Op, params: dict[str, Any], inputs: Sequence[Any]) -> Any:
+def _reduce_in_two_steps(op: Op, params: dict[str, Any], inputs: Sequence[Any]
+                         ) -> list[Any] | None:
     """Reduces everything to one number: short rows first, then their results."""
     x = inputs[0]
     if not x.flags.c_contiguous or x.size < _MIN_REDUCTION_ROWS * _REDUCTION_ROW_ELEMENTS:
@@ -319,11 +278,12 @@ def _reduce_in_two_steps(op: Op, params: dict[str, Any], inputs: Sequence[Any]) 
     if count < x.size:
         partial = np.concatenate([partial, flat[count:]])
     shape = (1,) * x.ndim if params["keepdims"] else ()
-    return op.impl(cpu_kernels, partial, axis=(0,), keepdims=False).reshape(shape)
+    return [op.impl(cpu_kernels, partial, axis=(0,), keepdims=False).reshape(shape)]
 
 
 # ---- programs
-_PROGRAMS = SpecializationCache()
+_PROGRAMS: Specializations[Any] = Specializations("eager programs",
+                                                  held_while_forking(threading.RLock()))
 _NUMBERS_DRAWN: Counter[Any] = Counter()  # by ops that draw
 
 
@@ -335,8 +295,9 @@ def _program(op: Op, types: Sequence[Any], out: TensorType, params: dict[str, An
     param_items = [(k, param_key(v)) for k, v in params.items()]
     key = (op.name, *param_items, split.row, *split.row_parts, *split.has_rows, *values, split.axes,
            _block(split))
-    program = _PROGRAMS.get(key, op.name, lambda: _compiled(op, types, out, params, split))
-    return program  # type: ignore[no-any-return]
+    program: NativeProgram | None = program_for(
+        _PROGRAMS, key, op.name, lambda: _compiled(op, types, out, params, split))
+    return program
 
 
 def _block(split: RowSplit) -> int:
@@ -388,8 +349,8 @@ def _broadcast_operands(nodes: Nodes, op: Op, operands: list[Node], shape: Shape
     return [nodes.apply("broadcast_to", operands[:1], {"shape": shape}), *operands[1:]]
 
 
-def compile_block(graph: Graph, block: int, strides: list[int], name: str) -> NativeProgram | None:
-    """The program for a block of rows; None if it takes more than one kernel."""
+def compile_block(graph: Graph, block: int, strides: list[int], name: str) -> NativeProgram:
+    """The program for a block of rows. Raises CodegenError if it takes more than one kernel."""
     target = host()
     machine = replace(machine_of(target), threads=1)
 
@@ -403,10 +364,4 @@ def compile_block(graph: Graph, block: int, strides: list[int], name: str) -> Na
         step = ProgramStep(kernel, [slot_of(p, slots) for p in views])
         return write([step], name, target, RowBlocks(block, strides, kernel.cost)), None
 
-    try:
-        return cached_program(graph, target, (machine, block, strides, name), written)[0]
-    except CodegenError:
-        return None
-
-
-dispatch.large = run
+    return cached_program(graph, target, (machine, block, strides, name), written)[0]

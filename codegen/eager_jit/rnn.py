@@ -8,26 +8,23 @@ sequences run in chunks of steps.
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator, Sequence
 from itertools import accumulate
 from typing import Any, NamedTuple
 
-from ...capture.autodiff.backward_plan import TapeBuilder, read_in_backward
-from ...capture.autodiff.partitioner import decomposed, saved_values
-from ...capture.graph.graph import Node, Nodes
-from ...capture.graph.graph_builder import as_tensor, building
-from ...capture.segments.segment import cone, extract_graph
-from ...capture.sizes.symbolic_dim import ShapeEnv
+from ...capture.autodiff.partition import BackwardGraph, partition
+from ...capture.runtime.specialization_cache import Specializations
 from ...eager import interpreter
 from ...eager.arrays.dtypes import is_small
 from ...eager.arrays.shapes import TensorType
 from ...eager.autograd.engine import freed_tape_error, gradients_between
 from ...eager.autograd.function import ResultEntry
 from ...eager.core.op import Op
-from ...eager.core.tape import MODE, Entry, Leaf, set_grad_enabled
+from ...eager.core.tape import MODE, Entry, set_grad_enabled
 from ...eager.core.tensor import Tensor
-from ...eager.errors import FusewireError, MemoryShortage
-from ...eager.nn.functional import recurrence
+from ...eager.errors import MemoryShortage
+from ...eager.fork_safety import held_while_forking
 from ...eager.ops.elementwise import pointwise
 from ...eager.ops.layers.recurrent import (
     KINDS,
@@ -44,7 +41,7 @@ from ...eager.ops.shape.concat import concat_same_dtype
 from ...eager.settings import settings
 from ..compile import Program, compile_graph
 from ..partition.hybrid_executable import op_by_op
-from .specialization_cache import SpecializationCache
+from .op_call import program_for
 
 _MAX_STEPS_PER_PROGRAM = 64  # of one program
 _MIN_MULTIPLICATIONS = 1 << 22  # of all steps together; smaller layers run op by op
@@ -53,6 +50,7 @@ _OPS = {kind: Op(name, "opaque", lambda *types: types[0], lambda xp, *arrays: ar
                  why={"vjp": "its programs have one"}) for kind, name in _NAMES.items()}
 
 Arrays = list[Any]
+BackwardProgram = tuple[Program, BackwardGraph]
 
 
 class RecurrentLayer(NamedTuple):
@@ -120,18 +118,12 @@ def _run_chunk(kind: Kind, x: Tensor, sizes: tuple[int, ...], state: State, w: R
                    for t in inputs])
     layer = RecurrentLayer(kind, sizes, reverse, types, needs)
     key = (_NAMES[kind], sizes, reverse, types, needs)
-    programs = _PROGRAMS.get(key, key[0], lambda: _compile(layer))
+    programs = program_for(_PROGRAMS, key, key[0], lambda: LayerPrograms(layer))
     return None if programs is None else programs.run(inputs)
 
 
-_PROGRAMS = SpecializationCache(16)
-
-
-def _compile(layer: RecurrentLayer) -> LayerPrograms | None:
-    try:
-        return LayerPrograms(layer)
-    except FusewireError:  # ops have the error, if it is one
-        return None
+_PROGRAMS: Specializations[Any] = Specializations("recurrent layers",
+                                                  held_while_forking(threading.RLock()))
 
 
 class LayerPrograms:
@@ -140,22 +132,24 @@ class LayerPrograms:
     def __init__(self, layer: RecurrentLayer) -> None:
         self.layer = layer
         self._input_numbers = [i for i, t in enumerate(layer.types) if t is not None]
-        self._backward_programs: dict[Any, tuple[Program, list[int]]] = {}
-        self._trace = trace = _LayerTrace(layer)
-        self.saved: list[Node] = []
-        if any(layer.needs):
-            backward = trace.gradients(tuple(range(len(trace.results))), layer.needs)
-            demanded = read_in_backward(backward.gradients, set(backward.result_gradients))
-            self.saved = saved_values(demanded, set(trace.nodes), {})
-        outputs = [*trace.nodes, *self.saved]
-        self._forward = compile_graph(extract_graph(cone(outputs, trace.inputs), outputs,
-                                                    trace.inputs))
+        self._partition = partition(self._apply, [t for t in layer.types if t is not None],
+                                    [layer.needs[i] for i in self._input_numbers])
+        self._forward = compile_graph(self._partition.forward)
+        self._backward_programs: Specializations[BackwardProgram] = \
+            Specializations("backward variants")
+
+    def _apply(self, tensors: Sequence[Tensor]) -> tuple[Tensor, ...]:
+        """The results of the layer, by ops, for the inputs that are there."""
+        inputs: list[Tensor | None] = [None] * len(self.layer.types)
+        for i, t in zip(self._input_numbers, tensors):
+            inputs[i] = t
+        return self.layer.apply(inputs)
 
     def run(self, inputs: Sequence[Tensor | None]) -> tuple[Tensor, State]:
         """The h of every step, and the last state."""
         arrays = [inputs[i]._data for i in self._input_numbers]  # type: ignore[union-attr]
         arrays_out = self._forward(list(arrays))
-        count = len(self._trace.nodes)
+        count = len(arrays_out) - len(self._partition.saved)
         tensors = [Tensor(a) for a in arrays_out[:count]]
         if any(self.layer.needs):
             edges = tuple([t.edge if t is not None and need else None
@@ -171,36 +165,28 @@ class LayerPrograms:
                  ) -> Iterator[tuple[int, Tensor]]:
         """(input number, its gradient), from the arrays that a call saved and the gradients of its
         results."""
-        numbers = tuple(sorted(gradients))
-        compiled = self._backward_programs.get((numbers, needed))
-        if compiled is None:
-            compiled = self._backward_programs[numbers, needed] = self._compile_backward(numbers,
-                                                                                         needed)
-        program, input_numbers = compiled
-        input_gradients = program([*arrays, *[gradients[i]._data for i in numbers]])
-        return zip(input_numbers, map(Tensor, input_gradients))
+        key = tuple(sorted(gradients)), needed
+        program, graph = self._backward_programs.get(key, lambda: self._compile_backward(*key))
+        input_gradients = program([*[arrays[i] for i in graph.reads],
+                                   *[gradients[i]._data for i in key[0]]])
+        return zip([self._input_numbers[i] for i in graph.ends], map(Tensor, input_gradients))
 
     def _compile_backward(self, numbers: tuple[int, ...], needed: tuple[bool, ...]
-                          ) -> tuple[Program, list[int]]:
-        """The backward program from these results, and the numbers of the inputs it differentiates.
-        """
-        backward = self._trace.gradients(numbers, needed)
-        live_in = [*self._trace.inputs, *self.saved]
-        graph = extract_graph(cone(backward.gradients, live_in), backward.gradients,
-                              [*live_in, *backward.result_gradients])
+                          ) -> BackwardProgram:
+        """The backward program from these results to the needed inputs."""
+        ends = [i for i, n in enumerate(self._input_numbers) if needed[n]]
+        backward = self._partition.backward(numbers, ends)
         try:
-            return compile_graph(graph), backward.input_numbers
+            return compile_graph(backward.graph), backward
         except MemoryShortage:
-            return op_by_op(graph), backward.input_numbers
+            return op_by_op(backward.graph), backward
 
     def backward_by_ops(self, arrays: Arrays, edges: Sequence[Any], gradients: dict[int, Tensor]
                         ) -> Iterator[tuple[Any, Tensor]]:
         """(edge, its gradient) by eager ops, which can be differentiated again."""
-        inputs: list[Tensor | None] = [None] * len(edges)
-        for i, array in zip(self._input_numbers, arrays):
-            inputs[i] = Tensor(array, edges[i])
+        inputs = [Tensor(array, edges[i]) for i, array in zip(self._input_numbers, arrays)]
         with set_grad_enabled(True):
-            results = self.layer.apply(inputs)
+            results = self._apply(inputs)
         ends = list(dict.fromkeys([e for e in edges if e is not None]))
         edge_gradients = gradients_between([results[i] for i in gradients],
                                            list(gradients.values()), ends,
@@ -231,47 +217,3 @@ class _LayerEntry(Entry):
         return ((self.edges[i], gx) for i, gx in self.programs.backward(arrays, g, needed))
 
 
-class _GradientGraph(NamedTuple):
-    """The gradients of some inputs as nodes, and the input nodes of the results' gradients."""
-
-    input_numbers: list[int]
-    gradients: list[Node]
-    result_gradients: list[Node]
-
-
-class _LayerTrace:
-    """The steps of a layer on nodes, with their tape."""
-
-    def __init__(self, layer: RecurrentLayer) -> None:
-        self._nodes, self._sizes = Nodes(), ShapeEnv({})
-        self._decomposed: dict[Node, Node] = {}
-        tensors = [None if t is None else as_tensor(self._nodes.input(f"x{i}", t))
-                   for i, t in enumerate(layer.types)]
-        self.inputs = [t._data.node for t in tensors if t is not None]
-        for t, need in zip(tensors, layer.needs):
-            if t is not None and need:
-                t.edge = Leaf(t)
-        self._edges = [None if t is None else t.edge for t in tensors]
-        with building(TapeBuilder(self._nodes, self._sizes)), set_grad_enabled(any(layer.needs)):
-            self.results = layer.apply(tensors)
-        self.nodes = self._decompose([t._data.node for t in self.results])
-
-    def _decompose(self, nodes: list[Node]) -> list[Node]:
-        return decomposed(self._nodes, nodes, self._decomposed)
-
-    def gradients(self, numbers: tuple[int, ...], needed: tuple[bool, ...]) -> _GradientGraph:
-        """The gradients of the wanted inputs, from those of the results with these numbers."""
-        results = [self.results[i] for i in numbers]
-        result_gradients = [self._nodes.input(f"g{i}", self.nodes[i].type) for i in numbers]
-        input_numbers = [i for i, (edge, want) in enumerate(zip(self._edges, needed))
-                         if want and edge is not None]
-        with building(TapeBuilder(self._nodes, self._sizes)):
-            input_gradients = gradients_between(results, [as_tensor(n) for n in result_gradients],
-                                                [self._edges[i] for i in input_numbers], False)
-        numbered_nodes = [(i, g._data.node) for i, g in zip(input_numbers, input_gradients)
-                          if g is not None]
-        return _GradientGraph([i for i, _ in numbered_nodes],
-                              self._decompose([n for _, n in numbered_nodes]), result_gradients)
-
-
-recurrence.together = run

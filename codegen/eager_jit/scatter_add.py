@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
+from ...capture.runtime.specialization_cache import Specializations
 from ...eager.arrays.dtypes import is_small
 from ...eager.arrays.shapes import TensorType, product
-from ..compile import machine_of
+from ..cpu_backend import machine_of
 from ..ir.loop_ir import (
     INT,
     Assign,
@@ -29,17 +29,19 @@ from ..ir.loop_ir import (
 )
 from ..ir.target_info import Machine
 from ..partition.support import is_supported
-from ..program.native_call import ProgramCall, with_contiguous_inputs
+from ..program.native_call import ProgramCall
 from ..program.native_program import Argument, NativeProgram, ProgramStep, build
 from ..runtime.target import host
+from .op_call import program_for
 
 _UNKNOWN_ELEMENTS = 1 << 40  # size of a buffer that has its real size only at run time
 
 
 def add_at(
-    types: Sequence[TensorType], out: TensorType, params: dict[str, Any]
-) -> Callable[[Sequence[Any]], Any] | None:
-    """A function from values and indices to zeros with the rows of the values added at their
+    types: Sequence[TensorType], out: TensorType, params: dict[str, Any],
+    programs: Specializations[Any]
+) -> ProgramCall | None:
+    """The code from values and indices to zeros with the rows of the values added at their
     indices; None for other axes than the first.
 
     Rows are added in order, so that results do not depend on the number of threads.
@@ -48,12 +50,13 @@ def add_at(
     if params["axis"] != 0 or indices.dtype != INT or not is_supported(out.dtype) \
             or is_small(out.dtype):
         return None
-    program = _program(out.dtype, product(out.shape[1:]))
+    width = product(out.shape[1:])
+    program = program_for(programs, ("add_at", out.dtype, width), "add_at",
+                          lambda: _program(out.dtype, width))
     counts = np.array([indices.size, out.shape[0]])
-    return with_contiguous_inputs(ProgramCall(program, 2, [out], [counts]))
+    return None if program is None else ProgramCall(program, 2, [out], [counts])
 
 
-@functools.cache
 def _program(dtype: DType, width: int) -> NativeProgram:
     target = host()
     kernel = add_rows(dtype, width, machine_of(target))

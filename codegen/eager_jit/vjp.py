@@ -8,14 +8,17 @@ and along axes. All other rules run op by op.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import threading
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from ...capture.graph.call_key import call_key
 from ...capture.graph.graph import Graph, Node, Nodes, param_key, topological
 from ...capture.graph.graph_builder import GraphBuilder, as_tensor, building
 from ...capture.passes.decompose import decompose
+from ...capture.runtime.specialization_cache import Specializations
 from ...eager.arrays.dtypes import is_small
 from ...eager.arrays.shapes import TensorType
 from ...eager.autograd.engine import sum_to
@@ -23,19 +26,17 @@ from ...eager.core import dispatch
 from ...eager.core.op import OPS, Op
 from ...eager.core.tape import Entry, no_grad
 from ...eager.errors import FusewireError
+from ...eager.fork_safety import held_while_forking
 from ...eager.settings import settings
-from ..compile import compile_native
-from ..program.executable import Executable
 from ..program.native_call import ProgramCall
-from .op_compiler import block_of, compile_block, is_broadcast
-from .specialization_cache import SpecializationCache
+from .op_call import Call, OpCall, Run, is_broadcast, program_for, run_of_graph
+from .op_compiler import block_of, compile_block
 
 _READ_THROUGH_VIEWS = ("reshape", "broadcast_to", "expand_dims",
                        "squeeze")  # views that computing reads through
-_MAX_PLANS = 1 << 12
+_MISSING = object()
 
 Values = Sequence[Any]  # the gradient, the result and the inputs: arrays and numbers
-Run = Callable[[list[Any]], list[Any] | None]
 
 
 class VjpRule(NamedTuple):
@@ -48,16 +49,16 @@ class VjpRule(NamedTuple):
 
 
 class VjpPlan(NamedTuple):
-    """A compiled rule: the values that it reads, and which of them are broadcast."""
+    """A compiled rule, and the output of each gradient."""
 
-    run: Run
-    reads: tuple[int, ...]
-    broadcast: tuple[bool, ...]
+    run: Call
     outputs: tuple[int | None, ...]
 
 
-_PLANS: dict[Any, VjpPlan | None] = {}
-_ELEMENTS, _SHAPED = SpecializationCache(), SpecializationCache(8)
+_LOCK = held_while_forking(threading.RLock())
+_PLANS: Specializations[VjpPlan | None] = Specializations("eager vjps")
+_ELEMENTS: Specializations[Any] = Specializations("elementwise vjp programs", _LOCK)
+_SHAPED: Specializations[Any] = Specializations("vjp programs by shape", _LOCK)
 
 
 def run(entry: Entry, needs: tuple[bool, ...], g: Any) -> list[Any] | None:
@@ -67,40 +68,27 @@ def run(entry: Entry, needs: tuple[bool, ...], g: Any) -> list[Any] | None:
     op, params = entry.op, entry.params
     if not settings.compile or op.kind in ("contract", "scatter_rows", "opaque", "view"):
         return None
-    key = _key(op, params, needs, values)
-    if key is None:
-        return None
     try:
-        plan = _PLANS[key]
-    except KeyError:
+        key = call_key((op, needs), values, params, _value_key)
+    except TypeError:
+        return None
+    plan = _PLANS.find(key, _MISSING)
+    if plan is _MISSING:
         plan = _make_plan(op, params, needs, values, key)
     return None if plan is None else _run_plan(plan, values)
 
 
-def _key(op: Op, params: dict[str, Any], needs: tuple[bool, ...], values: Values) -> Any:
-    parts: list[Any] = [op, needs]
-    for x in values:
-        if type(x) is np.ndarray:
-            parts += x.shape, x.dtype, is_broadcast(x)
-        elif isinstance(x, (bool, int, float, complex)):
-            parts.append(param_key(x))
-        else:  # what stands for an array
-            return None
-    for name, value in params.items():
-        parts += name, param_key(value)
-    return tuple(parts)
+def _value_key(x: Any) -> tuple[Any, ...]:
+    """The key of a value. Raises TypeError for what stands for an array."""
+    if type(x) is np.ndarray:
+        return x.shape, x.dtype, not x.flags.c_contiguous and is_broadcast(x)
+    if isinstance(x, (bool, int, float, complex)):
+        return param_key(x)
+    raise TypeError(type(x))
 
 
 def _run_plan(plan: VjpPlan, values: Values) -> list[Any] | None:
-    operands = []
-    for i, broadcast in zip(plan.reads, plan.broadcast):
-        x = values[i]
-        if broadcast:
-            x = x[(0,) * x.ndim + (...,)]  # an array without axes
-        elif not (x.flags.c_contiguous and x.flags.aligned):
-            return None
-        operands.append(x)
-    gradients = plan.run(operands)
+    gradients = plan.run(values)
     if gradients is None:
         return None
     return [None if i is None else gradients[i] if i >= 0 else values[-1 - i] for i in plan.outputs]
@@ -117,21 +105,15 @@ def _make_plan(op: Op, params: dict[str, Any], needs: tuple[bool, ...], values: 
                                           for t in types):
         rule = _traced(op, params, needs, types, broadcast)
     if rule is None or not _is_worth_compiling(rule, types):
-        return _remember(key, None)
+        return _PLANS.add(key, None)
     compiled = _compile_by_block(op, params, needs, types, broadcast) \
         or _compile_by_shape(rule, key)
     if compiled is None:
-        return None if key not in _SHAPED.programs else _remember(key, None)
+        return None if key not in _SHAPED else _PLANS.add(key, None)
     run, rule = compiled
-    return _remember(key, VjpPlan(run, rule.reads, tuple([broadcast[i] for i in rule.reads]),
-                                  rule.outputs))
-
-
-def _remember(key: Any, plan: VjpPlan | None) -> VjpPlan | None:
-    if len(_PLANS) >= _MAX_PLANS:
-        _PLANS.clear()
-    _PLANS[key] = plan
-    return plan
+    spread = [i for i in rule.reads if broadcast[i]]
+    call = OpCall(run, rule.reads, spread, max_copied_elements=0)
+    return _PLANS.add(key, VjpPlan(call.run, rule.outputs))
 
 
 def _traced(op: Op, params: dict[str, Any], needs: tuple[bool, ...], types: Sequence[Any],
@@ -203,11 +185,10 @@ def _compile_by_block(op: Op, params: dict[str, Any], needs: tuple[bool, ...], t
     outputs = [TensorType(shape, n.type.dtype) for n in rule.graph.outputs]
     strides = [0 if broadcast[i] else types[i].dtype.itemsize for i in rule.reads]
     strides += [t.dtype.itemsize for t in outputs]
-    key = (op, needs, block, broadcast, *[t.dtype if isinstance(t, TensorType) else param_key(t)
-                                       for t in types],
-           *[(k, param_key(v)) for k, v in params.items()])
-    program = _ELEMENTS.get(key, op.name, lambda: compile_block(rule.graph, block, strides,
-                                                                f"{op.name}_back"))
+    key = call_key((op, needs, block, broadcast), types, params,
+                   lambda t: (t.dtype,) if isinstance(t, TensorType) else param_key(t))
+    program = program_for(_ELEMENTS, key, op.name, lambda: compile_block(
+        rule.graph, block, strides, f"{op.name}_back"))
     if program is None:
         return None
     return ProgramCall(program, len(rule.reads), outputs, rows=types[0].size), rule
@@ -215,15 +196,5 @@ def _compile_by_block(op: Op, params: dict[str, Any], needs: tuple[bool, ...], t
 
 def _compile_by_shape(rule: VjpRule, key: Any) -> tuple[Run, VjpRule] | None:
     """Code for exactly these shapes."""
-    program = _SHAPED.get(key, key[0].name, lambda: _compile(rule.graph))
-    return None if program is None else (program, rule)
-
-
-def _compile(graph: Graph) -> Executable | None:
-    try:
-        return compile_native(graph)
-    except FusewireError:
-        return None
-
-
-dispatch.large_back = run
+    run = program_for(_SHAPED, key, key[0][0].name, lambda: run_of_graph(rule.graph))
+    return None if run is None else (run, rule)

@@ -13,11 +13,13 @@ from collections.abc import Container, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from ...capture.graph.graph import Graph, Node, missing_below, params_key, users
+from ...capture.graph.graph import Graph, Node, users
+from ...capture.graph.structure import canonical
 from ...eager.arrays.shapes import product
 from ..ir.affine_index import Index, as_index, variable
 from ..ir.builder import BUILDER, ExprValue
 from ..ir.inline import Indices, Inliner, broadcast_index
+from ..ir.sizes import Size, is_dynamic, upper_bound
 from .materialize import (
     OWN_KERNEL_REFUSALS,
     choose_materialized,
@@ -49,7 +51,8 @@ class Group:
     refusals: list[str] = field(default_factory=list)
     reader_count: int = 1  # number of computations that read the first member
     work: float = 0  # simple operations of all members
-    layout: tuple[int, ...] = ()  # shape of the array that the results are a slice of, or empty
+    layout: tuple[Size, ...] = ()  # shape of the array that the results are a slice of, or empty
+    offset: Size = 0  # the first of their elements in it
 
     @property
     def outer_axes(self) -> tuple[int, ...]:
@@ -154,23 +157,11 @@ class Reads:
 
     def _structure(self, root: Node) -> tuple[Any, list[Node]]:
         """A key of how a node is computed, and the materialized nodes that it reads."""
-        number: dict[Node, int] = {}
-        node_keys: list[Any] = []
-        leaves: list[Node] = []
+        def leaf(node: Node) -> Any:
+            return node.type if node in self.materialized and node is not root else None
 
-        def is_leaf(node: Node) -> bool:
-            return node in self.materialized and node is not root
-
-        for node in missing_below(root, number, is_leaf):
-            number[node] = len(number)
-            leaves += [node] if is_leaf(node) else []
-            node_keys.append(node.type if is_leaf(node) else node_key(node, number))
-        return tuple(node_keys), leaves
-
-
-def node_key(node: Node, number: Mapping[Node, int]) -> tuple[Any, ...]:
-    """A key of how a node is computed, with its inputs by their numbers."""
-    return node.op, params_key(node.params), node.type, tuple([number[i] for i in node.inputs])
+        rows, numbers = canonical([root], leaf)
+        return rows, [n for n in numbers if leaf(n)]
 
 
 # ---- fusing
@@ -206,7 +197,7 @@ class GroupBuilder:
         """The groups that make an operand of the node or read the same operands, newest first."""
         candidates = {self.group_of[n] for n, _ in reads if n in self.group_of}
         for n, _ in reads:
-            if n.type.size > 1 or node.type.size == 1:
+            if upper_bound(n.type.size) > 1 or node.type.size == 1:
                 recent_readers = self._groups_reading.get(n, ())[-_MAX_READER_CANDIDATES:]
                 candidates.update(
                     i for i in recent_readers if self._saves_reads(node, self.groups[i])
@@ -294,7 +285,7 @@ class GroupBuilder:
             dependencies |= self._dependencies[other] | 1 << other
         group = self.groups[number]
         return (
-            product(group.domain) < _LARGE_ARRAY_ELEMENTS
+            upper_bound(product(group.domain)) < _LARGE_ARRAY_ELEMENTS
             and dependencies != self._dependencies[number]
             and all(n not in group.members for n, _ in reads)
         )
@@ -339,7 +330,8 @@ def reduce_kind(node: Node) -> str:
     length = 1
     for a in axes:
         length *= shape[a]
-    if length <= MAX_UNROLLED_REDUCTION and node.type.size >= 16 * MAX_UNROLLED_REDUCTION:
+    is_short = not is_dynamic(length) and length <= MAX_UNROLLED_REDUCTION
+    if is_short and upper_bound(node.type.size) >= 16 * MAX_UNROLLED_REDUCTION:
         return "outer_reduce"
     last = max((i for i, n in enumerate(shape) if n != 1), default=len(shape) - 1)
     return "inner_reduce" if last in axes or not shape else "outer_reduce"
@@ -378,14 +370,15 @@ def _can_outer_reduce(node: Node, group: Group) -> bool:
 
     That is done where it saves a second read of a large array, and where the sums of a task are
     small beside its input."""
-    rows = product(group.domain[i] for i in group.outer_axes)
+    rows = upper_bound(product(group.domain[i] for i in group.outer_axes))
+    elements = upper_bound(node.inputs[0].type.size)
     leading = group.outer_axes == tuple(range(len(group.outer_axes)))
     return (
         group.kind == "inner_reduce"
         and leading
         and tuple(node.params["axis"]) == group.outer_axes
         and rows >= _MIN_ROWS_TO_OUTER_REDUCE
-        and _LARGE_ARRAY_ELEMENTS <= node.inputs[0].type.size <= rows * _MAX_ROW_TO_OUTER_REDUCE
+        and _LARGE_ARRAY_ELEMENTS <= elements <= rows * _MAX_ROW_TO_OUTER_REDUCE
     )
 
 

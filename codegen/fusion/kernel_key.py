@@ -11,8 +11,10 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ...capture.graph.graph import Node, Nodes, missing_below
+from ...capture.graph.structure import canonical
 from ..ir.loop_ir import KernelBuffer
-from .fusion import Group, node_key
+from ..ir.sizes import has_dynamic_sizes, is_dynamic
+from .fusion import Group
 
 Start = tuple[int, ...]
 
@@ -57,24 +59,19 @@ class _MemberWalk:
 
     def __init__(self, group: Group, views: Mapping[Node, BufferView]) -> None:
         self.group, self.memory, self.members = group, views, set(group.members)
-        self.numbers: dict[Node, int] = {}
-        self.rows: list[Any] = []
         self.buffers: dict[BufferView, int] = {}
         self.views: list[BufferView] = []
         self.operands: dict[Node, _Operand] = {}
 
     def build(self) -> KernelKey:
         group = self.group
-        for member in group.members:
-            for node in missing_below(member, self.numbers, self._is_leaf):
-                self.rows.append(self._row(node))
-                self.numbers[node] = len(self.numbers)
-        stored = tuple((self.numbers[m], self._view_number(self.memory[m]))
+        rows, numbers = canonical(group.members, self._leaf)
+        stored = tuple((numbers[m], self._view_number(self.memory[m]))
                        for m in group.members if m in self.memory)
-        member_numbers = tuple(self.numbers[m] for m in group.members)
+        member_numbers = tuple(numbers[m] for m in group.members)
         shifts, starts = self._move_slices()
-        key = (group.kind, group.domain, group.axes, group.layout, member_numbers, stored,
-               tuple(self.rows), starts)
+        key = (group.kind, group.domain, group.axes, group.layout, group.offset, member_numbers,
+               stored, rows, starts)
         return KernelKey(key, self.views, shifts)
 
     def _view_number(self, view: BufferView) -> int:
@@ -82,9 +79,6 @@ class _MemberWalk:
             self.buffers[view] = len(self.views)
             self.views.append(view)
         return self.buffers[view]
-
-    def _is_leaf(self, node: Node) -> bool:
-        return self._is_operand(node) or self._slice_source(node) is not None
 
     def _is_operand(self, node: Node) -> bool:
         return node in self.memory and node not in self.members
@@ -97,17 +91,18 @@ class _MemberWalk:
         source = flat_source(node.inputs[0], self._is_operand)
         return source if self._is_operand(source) else None
 
-    def _row(self, node: Node) -> Any:
+    def _leaf(self, node: Node) -> Any:
+        """The row of a value in memory, or of a slice of one; None for other nodes."""
         if self._is_operand(node):
             operand = self._operand(node)
             operand.whole = True
             return "operand", operand.number, node.type
         source = self._slice_source(node)
-        if source is not None:
-            operand = self._operand(source)
-            operand.slices.append(node)
-            return "slice", operand.number, node.params["step"], node.type, node.inputs[0].type
-        return node_key(node, self.numbers)
+        if source is None:
+            return None
+        operand = self._operand(source)
+        operand.slices.append(node)
+        return "slice", operand.number, node.params["step"], node.type, node.inputs[0].type
 
     def _operand(self, node: Node) -> _Operand:
         if node not in self.operands:
@@ -135,9 +130,13 @@ class _MemberWalk:
         """The lowest start of the slices of an operand, or 0 where they cannot be moved."""
         if not operand.slices:
             return ()
-        lowest = tuple(map(min, zip(*(n.params["start"] for n in operand.slices))))
+        starts = [n.params["start"] for n in operand.slices]
+        if has_dynamic_sizes(starts):
+            return (0,) * len(starts[0])
+        lowest = tuple(map(min, zip(*starts)))
+        has_offset = not is_dynamic(offset_of(lowest, operand.slices[0].inputs[0].type.shape))
         same_source = len({n.inputs[0] for n in operand.slices}) == 1
-        free = same_source and not operand.whole and not self._is_aliased(operand)
+        free = same_source and has_offset and not operand.whole and not self._is_aliased(operand)
         return lowest if free else (0,) * len(lowest)
 
     def _is_aliased(self, operand: _Operand) -> bool:

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 
 from ...capture.graph.graph import SPECIAL, Node
 from ..ir.op_cost import node_cost
+from ..ir.sizes import upper_bound
 
 WHOLE_OPERAND_KINDS = ("contract", "scan", "composite")
 """Kinds of nodes that read more than one element of an operand for an element of the result."""
@@ -49,7 +50,7 @@ def choose_materialized(
             recomputed = (
                 node in packed_operands
                 or (
-                    elements_read[node] > 1.5 * max(1, node.type.size)
+                    elements_read[node] > 1.5 * max(1, upper_bound(node.type.size))
                     and not _is_widening_integer_cast(node)
                 )
                 or (
@@ -72,7 +73,7 @@ def _elements_per_value(node: Node, operand: Node) -> int:
         return 1
     shape, operand_shape = node.type.shape, operand.type.shape
     is_constant_along_rows = not operand_shape or operand_shape[-1] == 1
-    return max(1, shape[-1]) if shape and is_constant_along_rows else 1
+    return max(1, upper_bound(shape[-1])) if shape and is_constant_along_rows else 1
 
 
 def _should_materialize(node: Node, op_count: float, reader_count: int, recomputed: bool,
@@ -120,7 +121,7 @@ def count_readers(
 def _read_disjoint_slices(readers: list[Node], node: Node) -> bool:
     """True if the readers are slices that together have no more elements than the node."""
     return len(readers) > 1 and all(r.op == "slice" for r in readers) \
-        and sum(r.type.size for r in readers) <= node.type.size
+        and sum(upper_bound(r.type.size) for r in readers) <= upper_bound(node.type.size)
 
 
 def _packed_operands(nodes: list[Node]) -> set[Node]:
@@ -157,7 +158,7 @@ def _elements_read(nodes: list[Node], readers: Mapping[Node, list[Node]]) -> dic
     for node in reversed(nodes):
         views = [counts[r] for r in readers[node] if _is_forwarding_view(r)
                  or _is_widening_integer_cast(r)]
-        counts[node] = max([node.type.size, *views])
+        counts[node] = max([upper_bound(node.type.size), *views])
     return counts
 
 
@@ -166,5 +167,5 @@ def _recomputes_per_row(reader: Node, node: Node) -> bool:
 
     A value that is constant along a row is computed once per row."""
     shape, reader_shape = node.type.shape, reader.type.shape
-    return reader.kind == "pointwise" and bool(shape) and shape[-1] == reader_shape[-1] > 1 \
-        and reader.type.size > 1.5 * node.type.size
+    return reader.kind == "pointwise" and bool(shape) and shape[-1] == reader_shape[-1] != 1 \
+        and upper_bound(reader.type.size) > 1.5 * upper_bound(node.type.size)

@@ -16,7 +16,8 @@ from dataclasses import dataclass
 
 from ...capture.graph.graph import Node
 from ...eager.arrays.shapes import TensorType
-from ..cpu.argsort import POSITION, SortedRows
+from ...eager.errors import CodegenError
+from ..cpu.argsort import POSITION, SortedRows, check_sortable
 from ..cpu.partition_work import buffers_of, chunk_bounds
 from ..fusion.fusion import Group
 from ..ir import loop_ir
@@ -37,6 +38,7 @@ from ..ir.loop_ir import (
     Var,
     const,
 )
+from ..ir.sizes import ceil_div, is_dynamic, upper_bound
 from ..ir.target_info import Machine
 
 MAX_RANKED_ROW = 64  # elements
@@ -55,6 +57,7 @@ def lower_sort(group: Group, buffers: dict[Node, KernelBuffer], machine: Machine
     if node.type.size == 0 or node not in buffers:
         return []
     length = node.inputs[0].type.shape[node.params["axis"]]
+    check_sortable(node)
     rows = (RankedRows if length <= MAX_RANKED_ROW else MergeSortedRows)(node, buffers, machine)
     return rows.kernels(name)
 
@@ -63,7 +66,10 @@ def argsort_kernels(node: Node, buffers: Mapping[Node, KernelBuffer], machine: M
                     ) -> tuple[KernelBuffer, list[Kernel]]:
     """The stable order of all elements of a node, and the kernels that compute it; `buffers` holds
     the nodes that lie in memory."""
-    shape = (int(node.type.size),)
+    if is_dynamic(node.type.size):
+        raise CodegenError(f"{node.site or node.op}: one program cannot sort indices whose number "
+                           "is known at run time only")
+    shape = (node.type.size,)
     flat = Node("reshape", (node,), {"shape": shape}, TensorType(shape, node.type.dtype), node.site)
     params = {"axis": 0, "descending": False, "count": shape[0]}
     order = Node("argsort", (flat,), params, TensorType(shape, INT), node.site)
@@ -92,7 +98,7 @@ class BlockSortedRows(SortedRows):
         """The kernel of these statements."""
         sites = (self.node.site,) if self.node.site else ()
         return Kernel(name, *buffers_of(tuple(body)), scratch, task, tasks, tuple(body),
-                      float(self.rows * self.length), sites)
+                      float(upper_bound(self.rows * self.length)), sites)
 
 
 class RankedRows(BlockSortedRows):
@@ -102,7 +108,7 @@ class RankedRows(BlockSortedRows):
         """The single kernel."""
         total, size = self.rows * self.length, max(1,
                                                    RANK_BLOCK_THREADS // self.length) * self.length
-        tasks = -(-total // size)
+        tasks = ceil_div(total, size)
         var, task = counter("task", tasks)
         keys = KernelBuffer("keys", self.key, size, scratch=True)
         limits = chunk_bounds(task, size, total)

@@ -27,6 +27,7 @@ from ..ir.affine_index import Index, as_index, counter
 from ..ir.inline import Indices
 from ..ir.loop_ir import Expr, For, Kernel, KernelBuffer, Stmt, const
 from ..ir.op_cost import expression_cost
+from ..ir.sizes import ceil_div, is_dynamic, is_multiple, upper_bound
 from ..ir.target_info import Machine
 from .cost_model import REFERENCE_CHIP, KernelWork, predicted_seconds
 from .shared_transpose import transpose_kernel, transposed_loads
@@ -72,7 +73,7 @@ def _vector_width(nest: LoopNest, runs: CoalescedAxes) -> int:
     touched = [b.dtype.itemsize for b in {*nest.body.buffers.values(),
                                           *nest.body.row_caches.values()}]
     count = max(1, VECTOR_BYTES // max(touched, default=4))
-    while count > 1 and (not runs or runs[-1][1] % count):
+    while count > 1 and (not runs or not is_multiple(runs[-1][1], count)):
         count //= 2
     return count
 
@@ -96,7 +97,7 @@ def _elementwise(nest: LoopNest) -> Kernel:
         return transpose_kernel(nest, runs, transpose)
     count = _vector_width(nest, runs)
     total = nest.outer_size // count
-    tasks = -(-total // BLOCK_THREADS)
+    tasks = ceil_div(total, BLOCK_THREADS)
     var, task = counter("task", tasks)
     lane, i = counter("i", total)
     inner, n = _loop_index("n", count)
@@ -109,7 +110,7 @@ def _elementwise(nest: LoopNest) -> Kernel:
 # ---- reductions along the last axis
 def _max_extents(nest: LoopNest) -> tuple[int, int]:
     """The upper bounds of the number of reductions, and of the elements of each."""
-    return nest.machine.upper_bound(nest.outer_size), nest.machine.upper_bound(nest.inner_size)
+    return upper_bound(nest.outer_size), upper_bound(nest.inner_size)
 
 
 def _rows(nest: LoopNest) -> list[Kernel]:
@@ -172,7 +173,7 @@ def _rows_with_column_sums(nest: LoopNest) -> list[Kernel]:
 def _split_rows(nest: LoopNest, length: int, chunk: int) -> list[Kernel]:
     """Rows split into chunks: one kernel reduces the chunks, a second kernel their results."""
     count = _vector_width(nest, _with_sizes(nest, nest.axes.inner))
-    chunks = -(-nest.machine.upper_bound(length) // chunk)
+    chunks = -(-upper_bound(length) // chunk)
     var, task = counter("task", chunks * nest.outer_size)
     outer_coordinates = decode(task // chunks,
                                _with_sizes(nest, nest.axes.outer)) if nest.axes.outer else []
@@ -194,7 +195,7 @@ def _partial_buffers(nest: LoopNest, count: int) -> dict[Node, KernelBuffer]:
 def _total_of_column(nest: LoopNest, partial: dict[Node, KernelBuffer], count: int) -> Kernel:
     """The kernel that reduces the chunks of each column in order and computes what follows; a
     thread for each column."""
-    tasks = -(-nest.outer_size // WARP)
+    tasks = ceil_div(nest.outer_size, WARP)
     var, task = counter("task", tasks)
     lane, o = counter("o", nest.outer_size)
     chunk_var, p = counter("p", count)
@@ -241,7 +242,7 @@ def _columns(nest: LoopNest) -> list[Kernel]:
     if few and len(nest.body.sweeps) == 1:
         return _split_columns(nest)
     threads = BLOCK_THREADS if outer >= MIN_GROUPS * BLOCK_THREADS else WARP
-    tasks = -(-nest.outer_size // threads)
+    tasks = ceil_div(nest.outer_size, threads)
     var, task = counter("task", tasks)
     lane, i = counter("i", nest.outer_size)
     outer_coordinates = decode(i, _with_sizes(nest, nest.axes.outer))
@@ -258,7 +259,7 @@ def _column_sweep(nest: LoopNest, sweep: int, outer_coordinates: list[tuple[list
                   limits: tuple[Expr, Expr]) -> list[Stmt]:
     """A thread's sweep over the elements of a column, or over some of them."""
     is_short = _max_extents(nest)[1] <= MAX_UNROLLED_REDUCTION
-    if is_short and not nest.machine.is_dynamic(nest.inner_size):
+    if is_short and not is_dynamic(nest.inner_size):
         return _unrolled_window(nest, sweep, outer_coordinates)
     var, k = counter("k", nest.inner_size)
     coordinates: Indices = nest.axes.where([*outer_coordinates,

@@ -27,6 +27,7 @@ from ..ir.affine_index import Index, as_index, counter
 from ..ir.builder import ExprValue, cast
 from ..ir.inline import Inliner, flatten, memory_reader
 from ..ir.loop_ir import Assign, Expr, For, If, Kernel, KernelBuffer, Register, Stmt, Store, const
+from ..ir.sizes import Size, ceil_div, is_multiple, least, upper_bound
 from ..ir.target_info import Machine
 from .thread_mapping import WARP
 
@@ -56,8 +57,8 @@ class ScanChunks:
     With `total`, a kernel stores the combination of each chunk there instead of results. With
     `before`, it reads the carry-in of each chunk from there."""
 
-    count: int
-    size: int
+    count: Size
+    size: Size
     total: KernelBuffer | None = None
     before: KernelBuffer | None = None
 
@@ -76,7 +77,7 @@ class BlockScan(Scan):
 
     def __init__(self, group: Group, buffers: dict[Node, KernelBuffer], machine: Machine) -> None:
         super().__init__(group, buffers, machine)
-        self.by_rows = self.inner_size == 1 and self.length > MAX_ROW_OF_THREAD
+        self.by_rows = self.inner_size == 1 and upper_bound(self.length) > MAX_ROW_OF_THREAD
         self.lines = self.outer_size * self.inner_size
         self.per_thread = max(1, VECTOR_BYTES // self.node.type.dtype.itemsize)
         self.identity = ExprValue(const(self.start_value(), self.accumulator))
@@ -97,22 +98,23 @@ class BlockScan(Scan):
                                    ScanChunks(chunks.count, chunks.size, before=before))]
 
     def _choose_chunks(self) -> ScanChunks:
+        length, lines = upper_bound(self.length), upper_bound(self.lines)
         if self.by_rows:
-            block_size = self._threads(self.length) * self.per_thread
-            split = self.lines < MIN_GROUPS // 4 and self.length >= 4 * block_size
-            size = block_size * max(1, -(-self.length // (MIN_GROUPS * block_size)))
+            block_size = self._threads(length) * self.per_thread
+            split = lines < MIN_GROUPS // 4 and length >= 4 * block_size
+            size = block_size * max(1, -(-length // (MIN_GROUPS * block_size)))
         else:
-            split = self.lines < MIN_GROUPS * WARP and self.length >= 2 * MIN_CHUNK
-            max_chunks = min(self.length // MIN_CHUNK, 2 * MIN_GROUPS * WARP // self.lines)
-            size = -(-self.length // max(1, min(max_chunks, math.isqrt(self.length))))
-        size = size if split else self.length
-        return ScanChunks(-(-self.length // size), size)
+            split = lines < MIN_GROUPS * WARP and length >= 2 * MIN_CHUNK
+            max_chunks = min(length // MIN_CHUNK, 2 * MIN_GROUPS * WARP // lines)
+            size = -(-length // max(1, min(max_chunks, math.isqrt(length))))
+        return ScanChunks(ceil_div(self.length, size), size) if split else \
+            ScanChunks(1, self.length)
 
     def _chunk_kernel(self, name: str, elements: ScanElements, chunks: ScanChunks) -> Kernel:
         lower = self._group_kernel if self.by_rows else self._thread_kernel
         var, tasks, body, scratch = lower(elements, chunks)
         return Kernel(name, *buffers_of(body), scratch, var, tasks, body,
-                      float(self.lines * elements.length),
+                      float(upper_bound(self.lines * elements.length)),
                       (self.node.site,) if self.node.site else ())
 
     # ---- elements
@@ -124,7 +126,7 @@ class BlockScan(Scan):
         at = flatten(self.index(*position), self.shape).expr()
         return Store(self.buffers[self.node], at, value)
 
-    def _chunk_totals(self, total: KernelBuffer, before: KernelBuffer, count: int) -> ScanElements:
+    def _chunk_totals(self, total: KernelBuffer, before: KernelBuffer, count: Size) -> ScanElements:
         """The combinations of the chunks, as the elements of another scan."""
         def at(position: ElementPosition) -> Expr:
             return self.chunk_offset(position[0] * self.inner_size + position[2], position[1],
@@ -133,7 +135,7 @@ class BlockScan(Scan):
         return ScanElements(count, lambda position: ExprValue(loop_ir.load(total, at(position))),
                             lambda position, value: Store(before, at(position), value))
 
-    def chunk_offset(self, line: Index, chunk: Index, count: int) -> Index:
+    def chunk_offset(self, line: Index, chunk: Index, count: Size) -> Index:
         """The index of a chunk's value, such that a thread group reads contiguous values."""
         return line * count + chunk if self.by_rows else chunk * self.lines + line
 
@@ -151,8 +153,9 @@ class BlockScan(Scan):
     def _thread_kernel(self, elements: ScanElements, chunks: ScanChunks
                        ) -> tuple[loop_ir.Var, int, tuple[Stmt, ...], tuple[KernelBuffer, ...]]:
         total = self.lines * chunks.count
-        threads = WARP if total < MIN_GROUPS * MAX_GROUP_THREADS else MAX_GROUP_THREADS
-        tasks = -(-total // threads)
+        is_small = upper_bound(total) < MIN_GROUPS * MAX_GROUP_THREADS
+        threads = WARP if is_small else MAX_GROUP_THREADS
+        tasks = ceil_div(total, threads)
         var, task = counter("task", tasks)
         lane, unit = counter("i", total)
         chunk, line = unit // self.lines, unit % self.lines
@@ -178,10 +181,10 @@ class BlockScan(Scan):
         return tuple(body)
 
     # ---- a thread group for each row
-    def _threads(self, length: int) -> int:
+    def _threads(self, length: Size) -> int:
         """The threads of a group for this many elements."""
         return min(MAX_GROUP_THREADS,
-                   max(WARP, 1 << (-(-length // self.per_thread) - 1).bit_length()))
+                   max(WARP, 1 << (-(-upper_bound(length) // self.per_thread) - 1).bit_length()))
 
     def _group_kernel(self, elements: ScanElements, chunks: ScanChunks
                       ) -> tuple[loop_ir.Var, int, tuple[Stmt, ...], tuple[KernelBuffer, ...]]:
@@ -203,7 +206,7 @@ class _RowScan:
         self.scan, self.elements, self.chunks = scan, elements, chunks
         self.line, self.chunk = line, chunk
         self.threads, self.per_thread = threads, scan.per_thread
-        self.is_aligned = elements.length % scan.per_thread == 0
+        self.is_aligned = is_multiple(elements.length, scan.per_thread)
         self.carry = Register("carry",
                               scan.accumulator)  # the combination of all elements before the block
         self.staged = KernelBuffer("own", scan.accumulator, threads * self.per_thread, scratch=True)
@@ -217,12 +220,13 @@ class _RowScan:
 
     def body(self, carry_in: ExprValue) -> list[Stmt]:
         count = self.threads * self.per_thread
-        blocks = -(-min(self.chunks.size, self.elements.length) // count)
-        var, block = counter("block", blocks) if blocks > 1 else (loop_ir.Var("block"), as_index(0))
+        blocks = ceil_div(least(self.chunks.size, self.elements.length), count)
+        var, block = counter("block", blocks)
+        block = as_index(0) if blocks == 1 else block
         first = self.chunk * self.chunks.size + block * count
         block_body = self._block(first)
         loop: list[Stmt] = [For(var, const(0), const(blocks),
-                                tuple(block_body))] if blocks > 1 else block_body
+                                tuple(block_body))] if blocks != 1 else block_body
         if self.chunks.total is not None:
             at = self.scan.chunk_offset(self.line, self.chunk, self.chunks.count).expr()
             loop = [*loop, Store(self.chunks.total, at, loop_ir.read(self.carry))]

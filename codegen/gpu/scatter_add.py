@@ -42,6 +42,7 @@ from ..ir.loop_ir import (
     load,
     read,
 )
+from ..ir.sizes import Size, ceil_div, upper_bound
 from ..ir.target_info import Machine
 from .argsort import argsort_kernels
 
@@ -58,7 +59,7 @@ def lower_add_at(group: Group, buffers: Mapping[Node, KernelBuffer], machine: Ma
     (node,) = group.members
     if node.type.size == 0 or node not in buffers:
         return []
-    scan_all = node.inputs[1].type.size <= MAX_SCANNED_ROWS
+    scan_all = upper_bound(node.inputs[1].type.size) <= MAX_SCANNED_ROWS
     return (ScanningScatterAdd if scan_all else SortedScatterAdd)(node, buffers, machine,
                                                                   name).kernels()
 
@@ -72,9 +73,9 @@ class ScatterAdd:
         self.node, self.buffers, self.machine, self.name = node, buffers, machine, name
         self.values, self.indices = node.inputs
         axis, shape = int(node.params["axis"]), node.type.shape
-        self.before, self.size, self.after = shape[:axis], int(shape[axis]), shape[axis + 1:]
-        self.outer, self.width = int(product(self.before)), int(product(self.after))
-        self.count = int(self.indices.type.size)
+        self.before, self.size, self.after = shape[:axis], shape[axis], shape[axis + 1:]
+        self.outer, self.width = product(self.before), product(self.after)
+        self.count = self.indices.type.size
         self.total = Register("total", summed_in(node.type.dtype))
         self.inline = Inliner(memory_reader(buffers))
 
@@ -82,15 +83,15 @@ class ScatterAdd:
         """All kernels, in launch order."""
         raise NotImplementedError
 
-    def kernel_of(self, name: str, total: int, body: Callable[[Index], list[Stmt]]) -> Kernel:
+    def kernel_of(self, name: str, total: Size, body: Callable[[Index], list[Stmt]]) -> Kernel:
         """A kernel with a thread for each of `total` elements."""
-        tasks = -(-total // BLOCK_THREADS)
+        tasks = ceil_div(total, BLOCK_THREADS)
         var, task = counter("task", tasks)
         lane, i = counter("i", total)
         loop = (For(lane, *chunk_bounds(task, BLOCK_THREADS, total), tuple(body(i)),
                     BLOCK_THREADS),)
         return Kernel(name, *buffers_of(loop), (), var, tasks, loop,
-                      float(self.values.type.size + total),
+                      float(upper_bound(self.values.type.size + total)),
                       (self.node.site,) if self.node.site else ())
 
     def element_kernel(self, body: Callable[[Index, Index, Index], list[Stmt]]) -> Kernel:
@@ -103,7 +104,7 @@ class ScatterAdd:
             return [self.clear_total(), *body(outer, index, column),
                     Store(self.buffers[self.node], i.expr(), sums)]
 
-        return self.kernel_of(self.name, int(self.node.type.size), element)
+        return self.kernel_of(self.name, self.node.type.size, element)
 
     def index_of_row(self, n: Index) -> Expr:
         """The index at which a row is added."""
@@ -152,7 +153,8 @@ class SortedScatterAdd(ScatterAdd):
         self.row_order, self.sort_kernels = argsort_kernels(self.indices, buffers, machine,
                                                             f"{name}_order")
         self.row_starts = KernelBuffer(f"{name}_begins", INT, self.size + 1)
-        self.chunk = max(MIN_CHUNK_ROWS, 1 << (self.count.bit_length() - 1) // 2)
+        most = upper_bound(self.count).bit_length()
+        self.chunk = max(MIN_CHUNK_ROWS, 1 << (most - 1) // 2)
         self.chunks = self.count // self.chunk
         self.sums = KernelBuffer(f"{name}_sums", self.total.dtype,
                                  self.outer * self.chunks * self.width)
@@ -174,7 +176,7 @@ class SortedScatterAdd(ScatterAdd):
     def _find_start(self, i: Index) -> list[Stmt]:
         """Counts the rows of smaller indices: there the rows of this index start."""
         count_before, step = Register("before", INT), Register("step", INT)
-        bits = self.count.bit_length()
+        bits = upper_bound(self.count).bit_length()
         var, _ = counter("bit", bits)
         candidate = loop_ir.call("add", (read(count_before), read(step)), INT)
         in_range = ExprValue(loop_ir.call("le", (candidate, const(self.count)), BOOL))

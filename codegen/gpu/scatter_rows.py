@@ -32,6 +32,7 @@ from ..ir.loop_ir import (
     Update,
     const,
 )
+from ..ir.sizes import Size, ceil_div, upper_bound
 from ..ir.target_info import Machine
 from .argsort import argsort_kernels
 from .lower import lower
@@ -51,7 +52,7 @@ def lower_scatter_rows(group: Group, buffers: dict[Node, KernelBuffer], machine:
 def _row_kernels(node: Node, buffers: Mapping[Node, KernelBuffer], machine: Machine, name: str
                  ) -> list[Kernel]:
     rows = RowScatter(node, buffers)
-    if rows.count <= MAX_COMPARED_ROWS:
+    if upper_bound(rows.count) <= MAX_COMPARED_ROWS:
         return [rows.compared_kernel(name)]
     return rows.sorted_kernels(machine, name)
 
@@ -61,13 +62,15 @@ class RowScatter:
 
     def __init__(self, node: Node, buffers: Mapping[Node, KernelBuffer]) -> None:
         self.node, self.buffers = node, buffers
-        self.count = int(node.inputs[2].type.size)
-        self.width = int(product(node.type.shape[1:]))
+        self.count = node.inputs[2].type.size
+        self.width = product(node.type.shape[1:])
         self.inline = Inliner(memory_reader(buffers))
 
-    def _kernel(self, name: str, var: loop_ir.Var, tasks: int, body: tuple[Stmt, ...]) -> Kernel:
+    def _kernel(self, name: str, var: loop_ir.Var, tasks: Size, body: tuple[Stmt, ...]
+                ) -> Kernel:
         return Kernel(name, *buffers_of(body), (), var, tasks, body,
-                      float(self.count * self.width), (self.node.site,) if self.node.site else ())
+                      float(upper_bound(self.count * self.width)),
+                      (self.node.site,) if self.node.site else ())
 
     def _same_index(self, n: Index, m: Index) -> ExprValue:
         """True where two rows have the same index."""
@@ -78,9 +81,10 @@ class RowScatter:
     def compared_kernel(self, name: str) -> Kernel:
         """The kernel for few rows: a thread group for each row, or for a part of a long one."""
         threads = min(MAX_GROUP_THREADS,
-                      max(WARP, 1 << (-(-self.width // ELEMENTS_PER_THREAD) - 1).bit_length()))
+                      max(WARP, 1 << (-(-upper_bound(self.width) // ELEMENTS_PER_THREAD)
+                                      - 1).bit_length()))
         size = threads * ELEMENTS_PER_THREAD
-        parts = -(-self.width // size)
+        parts = ceil_div(self.width, size)
         var, task = counter("task", self.count * parts)
         n, part = task // parts, task % parts
         overwritten_later = Register("later", BOOL)
@@ -104,7 +108,7 @@ class RowScatter:
     def _write_sorted(self, name: str, order: KernelBuffer) -> Kernel:
         """Writes each element unless the next row in sorted order has the same index."""
         total = self.count * self.width
-        tasks = -(-total // MAX_GROUP_THREADS)
+        tasks = ceil_div(total, MAX_GROUP_THREADS)
         var, task = counter("task", tasks)
         lane, i = counter("i", total)
         position = i // self.width

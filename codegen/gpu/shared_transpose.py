@@ -18,6 +18,7 @@ from ..ir import loop_ir
 from ..ir.affine_index import Index, counter, variable
 from ..ir.axis_coalescing import linear_form
 from ..ir.loop_ir import BOOL, Call, Const, Expr, For, If, Kernel, KernelBuffer, Load, Stmt, const
+from ..ir.sizes import ceil_div, upper_bound
 from ..ir.subexpressions import evaluation_order
 
 TILE_SIDE = 32  # elements
@@ -40,7 +41,7 @@ class SharedTranspose(NamedTuple):
 
 def transposed_loads(nest: LoopNest, runs: list[CoalescedAxes]) -> SharedTranspose | None:
     """The loads of a pointwise kernel that are worth a transpose; None if there are none."""
-    if len(runs) < 2 or runs[-1][1] < MIN_AXIS_LENGTH:
+    if len(runs) < 2 or upper_bound(runs[-1][1]) < MIN_AXIS_LENGTH:
         return None
     variables = [variable(f"run{n}", size) for n, (_, size) in enumerate(runs)]
     coordinates = [(r, i) for (r, _), i in zip(runs, variables)]
@@ -62,17 +63,17 @@ def _contiguous_axis(e: Load, runs: list[CoalescedAxes], variables: list[Index])
     if e.mask is not None or any(x not in names for x in terms):
         return None
     strides = [terms.get(x, 0) if x is not None else 0 for x in names]
-    if abs(strides[-1]) <= 1:
+    if strides[-1] in (-1, 0, 1):
         return None
     return next((n for n, stride in enumerate(strides[:-1])
-                 if stride == 1 and runs[n][1] >= MIN_AXIS_LENGTH), None)
+                 if stride == 1 and upper_bound(runs[n][1]) >= MIN_AXIS_LENGTH), None)
 
 
 def transpose_kernel(nest: LoopNest, runs: list[CoalescedAxes],
                      transpose: SharedTranspose) -> Kernel:
     """The kernel: a task for each tile, and each position along the other axes."""
     last, axis = len(runs) - 1, transpose.axis
-    blocks = {n: -(-runs[n][1] // TILE_SIDE) for n in (last, axis)}
+    blocks = {n: ceil_div(runs[n][1], TILE_SIDE) for n in (last, axis)}
     others = [n for n in range(last) if n != axis]
     tasks = nest.outer_size // (runs[last][1] * runs[axis][1]) * blocks[last] * blocks[axis]
     var, task = counter("task", tasks)

@@ -16,8 +16,21 @@ import numpy as np
 from . import loop_ir
 from .affine_index import Index, atom, counter
 from .axis_coalescing import linear_form
-from .loop_ir import INT, Assign, Call, Const, Expr, For, If, Register, Stmt, Update, const
-from .target_info import Machine
+from .loop_ir import (
+    INT,
+    Assign,
+    Call,
+    Const,
+    Expr,
+    For,
+    If,
+    Register,
+    SizeValue,
+    Stmt,
+    Update,
+    const,
+)
+from .sizes import is_dynamic, upper_bound
 
 MAX_SEQUENTIAL_ADDS = 32  # elements added to one register one by one
 TOTAL_DTYPE = np.dtype(np.float64)
@@ -25,16 +38,13 @@ TOTAL_DTYPE = np.dtype(np.float64)
 Replacements = Mapping[Register, Register]
 
 
-def block_sums(body: Iterable[Stmt], machine: Machine) -> tuple[Stmt, ...]:
+def block_sums(body: Iterable[Stmt]) -> tuple[Stmt, ...]:
     """`body` with every long sum in blocks."""
-    return SumBlocker(machine).body(body)
+    return SumBlocker().body(body)
 
 
 class SumBlocker:
-    """Rewrites the statements of a kernel for a machine."""
-
-    def __init__(self, machine: Machine) -> None:
-        self.machine = machine
+    """Rewrites the statements of a kernel."""
 
     def body(self, body: Iterable[Stmt]) -> tuple[Stmt, ...]:
         """The statements with every long sum in blocks."""
@@ -74,7 +84,7 @@ class SumBlocker:
         most = self.max_iterations(s)
         if most <= each:
             return [*before, s, *after]
-        each = each if self.machine.dynamic_sizes else _divisor(most, each, max(1, s.lanes))
+        each = each if _has_dynamic_bounds(s) else _divisor(most, each, max(1, s.lanes))
         var, block = self._block(s, each, most)
         return [For(var, const(0), self._block_count(s, each, most), (*before, block, *after))]
 
@@ -114,7 +124,7 @@ class SumBlocker:
     def _length(self, s: For) -> int | None:
         """The number of iterations of a loop, or None where it varies."""
         length = Index(*linear_form(s.stop)) - Index(*linear_form(s.start))
-        return None if self.machine.dynamic_sizes or length.terms else length.const
+        return None if length.terms or is_dynamic(length.const) else length.const
 
     # ---- how many additions follow one another
     def _is_long(self, s: For, sums: Collection[Register]) -> bool:
@@ -145,7 +155,12 @@ class SumBlocker:
         stops = s.stop.args if by_minimum and isinstance(s.stop, Call) else (s.stop,)
         start = Index(*linear_form(s.start))
         lengths = [(Index(*linear_form(stop)) - start).range()[1] for stop in stops]
-        return max(0, min(map(self.machine.upper_bound, lengths)))
+        return max(0, min(map(upper_bound, lengths)))
+
+
+def _has_dynamic_bounds(s: For) -> bool:
+    """True if the bounds of a loop depend on dynamic sizes."""
+    return any(isinstance(e, SizeValue) for e in loop_ir.subexpressions((s.start, s.stop)))
 
 
 def _float_sums(s: For) -> dict[Register, None]:

@@ -10,6 +10,7 @@ import numpy as np
 from . import loop_ir
 from .loop_ir import BOOL, Const, Expr
 from .scalar_ops import PREDICATES, SCALAR
+from .sizes import is_dynamic
 
 
 class ExprValue:
@@ -86,7 +87,7 @@ def _fold_logic(op: str, a: Any, b: Any) -> Any:
 def _operand(a: Any, dtype: Any) -> Expr:
     if isinstance(a, ExprValue):
         return a.expr
-    if hasattr(a, "value") and callable(a.value):  # an index
+    if not is_dynamic(a) and hasattr(a, "value") and callable(a.value):  # an index
         return cast(a, dtype).expr
     return loop_ir.const(a, dtype)
 
@@ -109,6 +110,16 @@ class ExprBuilder:
     """The builder `k` of formulas: every scalar operation by its name, and constants."""
 
     cast = staticmethod(cast)
+
+    @staticmethod
+    def bits(x: Any) -> ExprValue:
+        """The bits of a float as an unsigned integer."""
+        return ExprValue(loop_ir.call("bits", (x.expr,), f"u{x.dtype.itemsize}"))
+
+    @staticmethod
+    def from_bits(x: Any) -> ExprValue:
+        """The float32 with these bits, a uint32."""
+        return ExprValue(loop_ir.call("from_bits", (x.expr,), "float32"))
 
     def __getattr__(self, name: str) -> Callable[..., Any]:
         if name not in SCALAR:

@@ -14,6 +14,7 @@ from .affine_index import Index, as_index, assume_in_bounds, atom
 from .axis_coalescing import recombine_divmod
 from .builder import BUILDER, ExprValue, call, cast
 from .loop_ir import INT, Expr
+from .sizes import largest
 
 Indices = tuple[Any, ...]
 # (node, index, mask) -> the value read, or None to compute the node from its inputs.
@@ -118,7 +119,7 @@ def _view(inline: Inliner, node: Node, index: Indices, mask: Any) -> Evaluation:
     def at(n: int, where: Indices) -> Index:
         # The check of indices runs around the program; clamping keeps reads in bounds until then.
         value = cast(inline.value(node.inputs[n], where, mask), INT)
-        last = max(0, sizes[n] - 1)
+        last = largest(0, sizes[n] - 1)
         clamped = call("minimum", call("maximum", value, 0), last)
         return atom(clamped.expr, (0, last))
 

@@ -9,7 +9,8 @@
            | Prefetch(buffer, index, ahead, ...)  a hint: the element ahead is used soon
            | Mma(sums, rows, columns, fragments)  products of tiles added to sums of threads
            | If(condition, body)
-    Expr   = Const | Var | Read(register) | Load(buffer, index, mask, other) | Call(op, args)
+    Expr   = Const | SizeValue(size) | Var | Read(register) | Load(buffer, index, mask, other)
+           | Call(op, args)
 
 Meaning, as `interpreter` defines it: plain nested loops over scalars. Emitters add:
 
@@ -37,6 +38,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 import numpy as np
 
 from ...eager.fork_safety import held_while_forking
+from .sizes import Size, is_dynamic, upper_bound
 
 if TYPE_CHECKING:
     from .mma_layout import Fragments
@@ -50,7 +52,8 @@ BOOL = np.dtype("bool")
 class KernelBuffer:
     """A flat array of `size` elements: an argument of the kernel, or scratch private to a task.
 
-    An argument may begin inside a larger array; it then extends to the end of that array.
+    An argument may begin inside a larger array; it then extends to the end of that array. A buffer
+    of a dynamic size has room for the largest.
     """
 
     name: str
@@ -58,13 +61,19 @@ class KernelBuffer:
     size: int
     scratch: bool = False
 
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "size", upper_bound(self.size))
+
 
 @dataclass(frozen=True, eq=False)
 class Register:
-    """One scalar variable (one per lane when first assigned inside a lane loop)."""
+    """One scalar variable (one per lane when first assigned inside a lane loop).
+
+    `bounds`: the least and the greatest of its values, where they are known"""
 
     name: str
     dtype: DType
+    bounds: tuple[int, int] | None = None
 
 
 class Expr:
@@ -79,6 +88,15 @@ class Const(Expr):
     """A literal; `value` is a Python bool, int, float or complex that `dtype` holds exactly."""
 
     value: Any
+    dtype: DType
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class SizeValue(Expr):
+    """A size that is known at run time only. Emitters never see it: `codegen/dynamic` replaces it
+    by arithmetic with the sizes that are passed to the kernel."""
+
+    size: Size
     dtype: DType
 
 
@@ -279,10 +297,13 @@ def _intern(key: tuple[Any, ...], kind: type[_E], *fields: Any) -> _E:
     return expression  # type: ignore[return-value]
 
 
-def const(value: Any, dtype: Any = INT) -> Const:
-    """The literal `value` as `dtype`; 0.0 and -0.0, and 1 and True, are told apart."""
+def const(value: Any, dtype: Any = INT) -> Expr:
+    """The number `value` as `dtype`; 0.0 and -0.0, and 1 and True, are told apart."""
     if dtype is INT and type(value) is int:  # the common case
         return _intern(("const", INT, int, value), Const, INT.type(value).item(), INT)
+    if is_dynamic(value):
+        size = _intern(("size", value.expr), SizeValue, value, INT)
+        return size if dtype == INT else call("cast", (size,), dtype)
     dtype = np.dtype(dtype)
     value = dtype.type(value).item()
     bits = struct.pack("<d", value) if type(value) is float else value

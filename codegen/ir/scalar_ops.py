@@ -23,6 +23,10 @@ def _bits(x: Any) -> Any:
     return np.asarray(x).view(f"u{x.dtype.itemsize}")
 
 
+def _from_bits(x: Any) -> Any:
+    return np.asarray(x, np.uint32).view(np.float32)
+
+
 def _multiply_high(x: Any, y: Any) -> Any:
     """The upper 32 bits of the product of two uint32."""
     return ((np.uint64(x) * np.uint64(y)) >> np.uint64(32)).astype(np.uint32)
@@ -173,6 +177,7 @@ SCALAR: dict[str, ScalarOp] = {
     "shl": ScalarOp(np.left_shift), "shr": ScalarOp(np.right_shift),
     "mulhi": ScalarOp(_multiply_high, OpCost(4, 4, 1, 1)),
     "bits": ScalarOp(_bits),  # of a float32 or float64, as an unsigned integer
+    "from_bits": ScalarOp(_from_bits, result=np.dtype("float32")),  # of a uint32
     # pairs of bfloat16 and of 16-bit integers, and four 8-bit integers; an `Update` that adds a
     # `dot2` may round otherwise and flush subnormals
     "pair": ScalarOp(_pair, result=_UINT32),

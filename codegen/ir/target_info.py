@@ -14,8 +14,6 @@ class Machine:
     `vector_bytes`: width of a vector register
     `registers`: number of vector registers
     `threads`: size of the thread pool
-    `dynamic_sizes`: (prime, upper bound) for each size known at run time only; the prime stands
-        for the size while kernels are lowered
     `winograd`: results along a side of the tiles of 3 by 3 convolutions, 0 to disable them
     `winograd_training`: their maximum where the weights change from call to call
     `training`: whether gradients of weights are computed as well
@@ -30,7 +28,6 @@ class Machine:
     vector_bytes: int = 64
     registers: int = 32
     threads: int = 2
-    dynamic_sizes: tuple[tuple[int, int], ...] = ()
     winograd: int = 4
     winograd_training: int = 2
     training: bool = False
@@ -40,19 +37,6 @@ class Machine:
     task_divisor: int = 1
     in_order: bool = True
     gpu: bool = False
-
-    def is_dynamic(self, size: int) -> bool:
-        """True if a size is known at run time only. Loops must then be right for any size."""
-        return any(size % prime == 0 for prime, _ in self.dynamic_sizes)
-
-    def upper_bound(self, size: int) -> int:
-        """The largest value of a size. Choices based on it are the same for all sizes."""
-        for prime, largest in self.dynamic_sizes:
-            times = 0
-            while size and size % prime == 0:
-                size, times = size // prime, times + 1
-            size *= largest ** times
-        return size
 
     def lanes(self, itemsize: int = 4) -> int:
         """Elements of `itemsize` bytes in a vector."""

@@ -5,14 +5,16 @@ It interprets the instructions of one traced function and calls its programs, wh
 one arena. All about a function is data: nothing is compiled for it. Values that are not in NumPy
 arrays are in registers: addresses in a table, so that a loop updates its phis by swapping two
 addresses. A loop may never end: after a time budget the VM returns to Python, which handles Ctrl-C,
-and the next call resumes it.
+and the next call resumes it. C libraries contain the VM too; there an image is a constant.
 """
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from enum import IntEnum
+from typing import Any
 
-from .python_scalars import NUMBERS
+from .python_scalars import NAMES, numbers_text
 
 
 class Opcode(IntEnum):
@@ -21,28 +23,102 @@ class Opcode(IntEnum):
     RUN = 0  # program, start of its argument list, length of the list, nanoseconds
     BR_ZERO = 1  # scalar, its bytes, mask of the bits that count, target if they are 0
     SWAP = 2  # two registers, which exchange their addresses
-    COPY = 3  # target, source, bytes
+    COPY = 3  # target, source, bytes, offset of the source in bytes
     LOOP = 4  # loop header, word that counts the iterations
     SCALAR = 5  # scalar operation, target, operands
     RET = 6  # number of the exit
+    COPY_COUNTED = 7  # target, source, scalar with the bytes, offset of the source in bytes
+    CHECK = 8  # array of indices, scalar with their number, rule (see `rule_of`), end
 
 
 POSITION, ENDED, COUNTS = range(3)  # words at the start of the arena; counts of iterations follow
 UNKNOWN, UNFINISHED = -1, -2  # as the end: the outcome has no trace; work is left
 
+# ---- checks of indices
+_DTYPES = {"bool": ("i8", "zext"), "int8": ("i8", "sext"), "int16": ("i16", "sext"),
+           "int32": ("i32", "sext"), "int64": ("i64", ""), "uint8": ("i8", "zext"),
+           "uint16": ("i16", "zext"), "uint32": ("i32", "zext"), "uint64": ("i64", "")}
+_NUMBERS = {name: i for i, name in enumerate(_DTYPES)}
+
+
+def rule_of(dtype: Any, low: int, stop: int) -> list[int]:
+    """The rule that indices of a dtype are in range(low, stop), as `@within` takes it."""
+    return [_NUMBERS[dtype.name], low, stop]
+
+
+def _element(dtype: str) -> str:
+    """The basic block that reads an index of a dtype."""
+    kind, extend = _DTYPES[dtype]
+    number = _NUMBERS[dtype]
+    wide = f"{extend} {kind} %raw{number} to i64" if extend else f"add i64 %raw{number}, 0"
+    return f"""
+read{number}:
+  %at{number} = getelementptr {kind}, ptr %data, i64 %i
+  %raw{number} = load {kind}, ptr %at{number}
+  %wide{number} = {wide}
+  br label %look"""
+
+
+_CASES = "\n".join(f"    i64 {n}, label %read{n}" for n in _NUMBERS.values())
+_VALUES = ", ".join(f"[%wide{n}, %read{n}]" for n in _NUMBERS.values())
+
+WITHIN = f"""
+; True if all elements of an array obey a rule: the number of their dtype, the least value, the end.
+define internal i1 @within(ptr %data, i64 %count, ptr %rule) #0 {{
+entry:
+  %low.slot = getelementptr i64, ptr %rule, i64 1
+  %stop.slot = getelementptr i64, ptr %rule, i64 2
+  %dtype = load i64, ptr %rule
+  %low = load i64, ptr %low.slot
+  %stop = load i64, ptr %stop.slot
+  br label %head
+head:
+  %i = phi i64 [0, %entry], [%up, %fine]
+  %left = icmp slt i64 %i, %count
+  br i1 %left, label %element, label %yes
+element:
+  %up = add i64 %i, 1
+  switch i64 %dtype, label %no [
+{_CASES}
+  ]
+{"".join(map(_element, _DTYPES))}
+look:
+  %value = phi i64 {_VALUES}
+  %above = icmp sge i64 %value, %low
+  %below = icmp slt i64 %value, %stop
+  %inside = and i1 %above, %below
+  br i1 %inside, label %fine, label %no
+fine:
+  br label %head
+yes:
+  ret i1 true
+no:
+  ret i1 false
+}}
+"""
+
+
+# ---- the VM
 # An image: instructions, argument lists, offsets of the registers in the arena; 1 to begin at the
 # first instruction, 0 to resume; nanoseconds after which to return; the numbers of arguments, of
 # registers, of loops; and three offsets in the arena: of the table of all addresses, of the
 # addresses of one program's arguments, and of its own arena.
-CONTROL_VM = f"""{NUMBERS}
+
+
+def control_vm_text(more: str = "", operations: Collection[int] = range(len(NAMES))) -> str:
+    """`fusewire_control` as LLVM IR, for images that use these scalar operations. Its additional
+    parameters `more` are passed on to `fusewire_run`, which runs a program and is defined
+    elsewhere."""
+    return f"{numbers_text(operations)}{WITHIN}{_CONTROL_VM.replace(' MORE', more)}"
+
+
+_CONTROL_VM = f"""
 %control_image = type {{ptr, ptr, ptr, i64, i64, i64, i64, i64, i64, i64, i64}}
 
-declare void @fusewire_run(ptr, ptr, ptr)
-declare void @llvm.memcpy.p0.p0.i64(ptr, ptr, i64, i1)
 declare void @llvm.memset.p0.i64(ptr, i8, i64, i1)
 
 ; Executes the instructions of an image, from the first one or from the one where it returned.
-define void @fusewire_control(ptr %self, ptr %table, ptr %arena) #0 {{
+define void @fusewire_control(ptr %self, ptr %table, ptr %arena MORE) #0 {{
 entry:
   %spent = alloca i64, align 8
   store i64 0, ptr %spent
@@ -90,7 +166,7 @@ fill.one:
   br label %fill
 next:
   %i = phi i64 [%left, %resume], [0, %fill], [%up, %ran], [%up, %true], [%d, %false],
-               [%up, %swap], [%up, %copy], [%a, %repeat], [%up, %scalar.op]
+               [%up, %swap], [%up, %copy.to], [%a, %repeat], [%up, %scalar.op], [%up, %check]
   %up = add i64 %i, 1
   %instruction = getelementptr [5 x i64], ptr %instructions, i64 %i
   %a.slot = getelementptr i64, ptr %instruction, i64 1
@@ -109,6 +185,8 @@ next:
     i64 {Opcode.COPY.value}, label %copy
     i64 {Opcode.LOOP.value}, label %loop
     i64 {Opcode.SCALAR.value}, label %scalar.op
+    i64 {Opcode.COPY_COUNTED.value}, label %counted
+    i64 {Opcode.CHECK.value}, label %check
   ]
 run:
   %list = getelementptr i64, ptr %lists, i64 %b
@@ -128,7 +206,7 @@ take:
   br label %gather
 ran:
   %program = inttoptr i64 %a to ptr
-  call void @fusewire_run(ptr %program, ptr %part, ptr %inner)
+  call void @fusewire_run(ptr %program, ptr %part, ptr %inner MORE)
   %spent0 = load i64, ptr %spent
   %spent1 = add i64 %spent0, %d
   store i64 %spent1, ptr %spent
@@ -150,8 +228,8 @@ byte:
   %shift = shl i64 %shift.bytes, 3
   %mask.wide = lshr i64 %c, %shift
   %mask = trunc i64 %mask.wide to i8
-  %counted = and i8 %byte.there, %mask
-  %bits.more = or i8 %bits, %counted
+  %masked = and i8 %byte.there, %mask
+  %bits.more = or i8 %bits, %masked
   br label %test
 tested:
   %is.false = icmp eq i8 %bits, 0
@@ -169,12 +247,34 @@ swap:
   store ptr %one, ptr %other.slot
   br label %next
 copy:
+  br label %copy.to
+counted:
+  %bytes.slot = getelementptr ptr, ptr %all, i64 %c
+  %bytes.at = load ptr, ptr %bytes.slot
+  %bytes.there = load i64, ptr %bytes.at
+  br label %copy.to
+copy.to:
+  %bytes = phi i64 [%c, %copy], [%bytes.there, %counted]
   %target.slot = getelementptr ptr, ptr %all, i64 %a
   %source.slot = getelementptr ptr, ptr %all, i64 %b
   %target = load ptr, ptr %target.slot
   %source = load ptr, ptr %source.slot
-  call void @llvm.memcpy.p0.p0.i64(ptr %target, ptr %source, i64 %c, i1 false)
+  %source.part = getelementptr i8, ptr %source, i64 %d
+  call void @llvm.memcpy.p0.p0.i64(ptr %target, ptr %source.part, i64 %bytes, i1 false)
   br label %next
+check:
+  %indices.slot = getelementptr ptr, ptr %all, i64 %a
+  %number.slot = getelementptr ptr, ptr %all, i64 %b
+  %rule.slot = getelementptr ptr, ptr %all, i64 %c
+  %indices = load ptr, ptr %indices.slot
+  %number.at = load ptr, ptr %number.slot
+  %rule = load ptr, ptr %rule.slot
+  %number.there = load i64, ptr %number.at
+  %inside = call i1 @within(ptr %indices, i64 %number.there, ptr %rule)
+  br i1 %inside, label %next, label %outside
+outside:
+  store i64 %d, ptr %ended
+  ret void
 scalar.op:
   %result.slot = getelementptr ptr, ptr %all, i64 %b
   %x.slot = getelementptr ptr, ptr %all, i64 %c
@@ -205,3 +305,9 @@ end:
   ret void
 }}
 """
+
+CONTROL_VM = f"""
+declare void @fusewire_run(ptr, ptr, ptr)
+declare void @llvm.memcpy.p0.p0.i64(ptr, ptr, i64, i1)
+{control_vm_text()}"""
+"""A module with `fusewire_control`, which is linked to `fusewire_run` later."""

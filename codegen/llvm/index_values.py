@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..ir.loop_ir import INT, Call, Const, Expr, Load, Read, Register, Var, children
+from ..ir.ranges import Range, range_of
 from . import scalar
 from .affine import LANE, UNKNOWN, Affine, Atom, bounds, divide, may_wrap, multiple, scaled, total
 from .ir_builder import LlvmBuilder, LlvmModule, Value, constant, lane_numbers
@@ -155,8 +156,9 @@ class IndexValues(LlvmBuilder):
             return self._opaque(remainder, *_limits(e.args[0].dtype))
         if isinstance(e, Call) and e.op in ("where", "maximum", "minimum"):
             ends = [bounds(self.affine(x), self.atoms) for x in e.args[-2:]]
-            value = self._opaque_value(e)
-            return self._opaque(value, min(e[0] for e in ends), max(e[1] for e in ends))
+            return self._opaque(self._opaque_value(e), *_limited(range_of(e.op, ends)))
+        if isinstance(e, Read) and e.register.bounds is not None:
+            return self._opaque(self.value(e), *e.register.bounds)
         return self._opaque(self._opaque_value(e), -UNKNOWN, UNKNOWN)
 
     def _opaque_value(self, e: Expr) -> Value:
@@ -173,15 +175,36 @@ class IndexValues(LlvmBuilder):
             self.atoms[value.text] = Atom(value, low, high)
             return Affine({value.text: 1})
         current = self.atoms.get(value.text, Atom(value, low, high))
-        self.atoms[value.text] = current._replace(value=value)  # its depth may have changed
+        self.atoms[value.text] = current._replace(  # its depth may have changed
+            value=value, low=max(current.low, low), high=min(current.high, high))
         return Affine({value.text: 1})
 
     def _product(self, op: str, x: Affine, y: Affine) -> Affine:
         """x op y for two sums that are both not constant."""
+        if op == "mul" and not (self.varies(x) and self.varies(y)):
+            return self._distributed(x, y) if self.varies(x) else self._distributed(y, x)
         instruction = {"mul": "mul", "idiv": "udiv", "imod": "urem"}[op]
-        return self._opaque(
-            self.binary(instruction, self.sum_value(x), self.sum_value(y)), -UNKNOWN, UNKNOWN
-        )
+        ends = [bounds(a, self.atoms) for a in (x, y)]
+        kind = "i64"
+        if op != "mul" and ends[0][0] >= 0 and all(fits32(*end) for end in ends):
+            kind = "i32"  # a division of 64 bits takes several times as long
+        value = self.binary(instruction, self.sum_value(x, kind), self.sum_value(y, kind))
+        return self._opaque(self.integer(value, "i64"), *_limited(range_of(op, ends)))
+
+    def _distributed(self, x: Affine, factor: Affine) -> Affine:
+        """The sum of the terms of `x`, each times a factor that is the same in all lanes."""
+        by, ends, step = self.sum_value(factor), bounds(factor, self.atoms), \
+            multiple(factor, self.atoms)
+        result = scaled(factor, x.constant)
+        for name, coefficient in x.terms.items():
+            atom = self.atoms[name]
+            value = lane_numbers(self.lanes(), "i64") if name == LANE else atom.value
+            one = self._opaque(self.binary("mul", value, by),
+                               *_limited(range_of("mul", [(atom.low, atom.high), ends])))
+            for term in one.terms:
+                self.atoms[term] = self.atoms[term]._replace(multiple=atom.multiple * step)
+            result = total(result, one, coefficient)
+        return result
 
     def quotient(self, a: Affine, divisor: int, remainder: bool) -> Affine:
         """floor(a / divisor), or the remainder, of a non-negative sum."""
@@ -301,6 +324,12 @@ def is_sum(e: Expr) -> bool:
     if not isinstance(e, Call) or e.dtype != INT or e.op not in _SUMS:
         return False
     return all(x.dtype == INT for x in e.args)
+
+
+def _limited(ends: Range | None) -> Range:
+    """A range within that of 64 bits."""
+    low, high = ends or (-UNKNOWN, UNKNOWN)
+    return (low, high) if low >= -UNKNOWN and high <= UNKNOWN else (-UNKNOWN, UNKNOWN)
 
 
 def _limits(dtype: np.dtype[Any]) -> tuple[int, int]:

@@ -280,6 +280,7 @@ SCALAR: dict[str, Row] = {
     "isfinite": classify("olt", True), "signbit": _signbit,
     "and": by_kind("", "and"), "or": by_kind("", "or"), "xor": by_kind("", "xor"), "not": _not,
     "shl": _shift("shl"), "shr": _shift("shr"), "mulhi": _multiply_high,
+    "from_bits": lambda k, t, x: k.cast("bitcast", x, "float"),
     "bits": lambda k, t, x: k.cast("bitcast", x, f"i{BITS[x.type]}"),
     "pair": lambda k, t, x, y: dot_products.pair(k, x, y),
     "pair16": lambda k, t, x, y: dot_products.pair16(k, x, y),

@@ -22,6 +22,7 @@ from ..fusion.fusion import Group
 from ..fusion.kernel_key import BufferView, KernelKey, kernel_key_of, shift_slices
 from ..fusion.launch import Launch
 from ..ir.loop_ir import Kernel, KernelBuffer
+from ..ir.sizes import is_dynamic
 from ..ir.target_info import Machine
 from ..outline.concat_placement import placements_of
 
@@ -187,7 +188,8 @@ def concat_operand_groups(
     (concat,) = group.members
     for operand, offset in placements_of(concat):
         copy = Node("alias", (operand,), {}, operand.type, concat.site)
+        inside, outside = (offset, 0) if is_dynamic(offset) else (0, offset)
         group = Group("pointwise", operand.type.shape, None, [copy], group.reads,
-                      layout=concat.type.shape)
-        target = BufferView(views[concat].buffer, views[concat].offset + offset)
+                      layout=concat.type.shape, offset=inside)
+        target = BufferView(views[concat].buffer, views[concat].offset + outside)
         yield group, ChainMap({copy: target}, views)

@@ -15,10 +15,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ...capture.graph.graph import Node, missing_below, params_key
+from ...capture.graph.graph import Node, params_key
+from ...capture.graph.structure import canonical
 from ...eager.arrays.shapes import TensorType
-from ..fusion.fusion import node_key
 from ..fusion.kernel_key import flat_source, offset_of
+from ..ir.sizes import is_dynamic, upper_bound
 from .schedule import Scheduler
 
 MIN_REPEATS = 6  # instances
@@ -137,7 +138,8 @@ def _best_cut(scheduler: Scheduler, middle: int, period: int) -> int:
         reader_positions = [at for r in scheduler.readers[node]
                             if (at := scheduler.position[r]) <= position + period]
         if reader_positions:  # the value is live from its own position to that of its last reader
-            cost = (0 if scheduler.has_memory(node) else node.type.size, node.type.size)
+            size = upper_bound(node.type.size)
+            cost = (0 if scheduler.has_memory(node) else size, size)
             costs[max(position + 1 - middle, 0):max(max(reader_positions) + 1 - middle, 0)] += cost
     return int(np.lexsort(costs[:period].T[::-1])[0])
 
@@ -155,19 +157,13 @@ class _RegionWalk:
     def __init__(self, scheduler: Scheduler, nodes: Sequence[Node], move_slices: bool) -> None:
         self.scheduler, self.members, self.move_slices = scheduler, nodes, move_slices
         self.inside, self.shown = set(nodes), scheduler.recomputed
-        self.rows: list[Any] = []
-        self.nodes: list[Node] = []
         self.numbers: dict[Node, int] = {}
         self.operands: dict[tuple[RegionOperand, TensorType], int] = {}
 
     def build(self) -> RegionInstance:
-        for member in self.members:
-            for node in missing_below(member, self.numbers, self._leaf):
-                self.rows.append(self._leaf(node) or node_key(node, self.numbers))
-                self.numbers[node] = len(self.nodes)
-                self.nodes.append(node)
+        rows, self.numbers = canonical(self.members, self._leaf)
         member_rows = tuple(self.numbers[n] for n in self.members)
-        return RegionInstance(self.members, tuple(self.rows), self.nodes,
+        return RegionInstance(self.members, rows, list(self.numbers),
                               [operand for operand, _ in self.operands], member_rows,
                               tuple(self._donated()))
 
@@ -193,6 +189,8 @@ class _RegionWalk:
             return None
         first = [start[axes.index(a)] for a in range(len(axes))]
         operand = RegionOperand(flat, offset_of(tuple(first), source.type.shape))
+        if is_dynamic(operand.offset):
+            return None
         number = self._operand_number(operand, source.type)
         return "part", axes, step, node.type, number, source.type
 

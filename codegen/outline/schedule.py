@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from ...capture.graph.graph import Graph, Node
+from ..ir.sizes import upper_bound
 
 HEAVY_KINDS = ("contract", "composite")
 _MAX_INDEX_ELEMENTS = 64  # integers that cost nothing to compute again
@@ -133,8 +134,8 @@ def _is_small_index(node: Node, below: set[Node]) -> bool:
     """True if a node is a few integers or booleans computed from those of one input.
 
     Checks of such indices can run before the program."""
-    return node.kind in ("pointwise",
-                         "view") and node.type.size <= _MAX_INDEX_ELEMENTS and len(below) == 1 \
+    return node.kind in ("pointwise", "view") and len(below) == 1 \
+        and upper_bound(node.type.size) <= _MAX_INDEX_ELEMENTS \
         and node.type.dtype.kind in "iub" and next(iter(below)).op == "input"
 
 

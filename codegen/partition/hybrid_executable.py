@@ -11,18 +11,20 @@ from typing import Any, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 
+from ...capture.graph.device_placement import Placement, place
 from ...capture.graph.graph import SPECIAL, Graph, Node
 from ...capture.graph.reference_interpreter import evaluate_node
 from ...capture.passes.bounds_checks import BoundsCheck, extract_checks
 from ...capture.passes.decompose import decompose_composites
 from ...capture.runtime import profiling_spans
 from ...capture.runtime.metrics import Memory, phase
+from ...eager.arrays.devices import CPU
 from ...eager.core.dispatch import evaluate
 from ...eager.core.op import OPS
 from ...eager.core.tensor import Tensor
 from ...eager.errors import CodegenError, FusewireError, MemoryShortage
 from ..ir.target_info import Machine
-from ..lowering.lowering_table import CPU, LoweringTable
+from ..lowering.lowering_table import LoweringTable
 from ..program.kernel_stats import bytes_of, kernel_table
 from .partition import GraphPart, LibraryCall, PartitionStep, is_free_view, partition
 from .support import why_no_code
@@ -45,26 +47,29 @@ class NativePart(Protocol):
 
 
 def compile_hybrid(graph: Graph, native: Callable[[GraphPart], NativePart],
-                   kinds: LoweringTable = CPU) -> HybridExecutable:
-    """Compiles all parts of a graph that `native` can compile; `kinds` tells which ops have
-    kernels."""
-    ready, steps, programs, checks = compile_parts(graph, native, kinds)
+                   lowering_on: Callable[[str], LoweringTable]) -> HybridExecutable:
+    """Compiles all parts of a graph that `native` can compile; lowering_on(device) tells which ops
+    have kernels there."""
+    ready, steps, programs, checks = compile_parts(graph, native, lowering_on)
     return HybridExecutable(ready, steps, programs, checks, len(graph.outputs))
 
 
-def compile_parts(graph: Graph, native: Callable[[GraphPart], CompiledPart], kinds: LoweringTable
+def compile_parts(graph: Graph, native: Callable[[GraphPart], CompiledPart],
+                  lowering_on: Callable[[str], LoweringTable]
                   ) -> tuple[Graph, list[PartitionStep], list[CompiledPart | None],
                              list[BoundsCheck]]:
     """The partitioned graph, its steps with the programs of its parts, and its checks. A part for
     which `native` raises CodegenError is partitioned again."""
     with phase("passes"):
+        table_of = _tables(lowering_on)
         decomposed = decompose_composites(graph, lambda node: not (
-            why_no_code(node) or kinds.has_kernel(node, Machine())))
+            why_no_code(node) or table_of(node).has_kernel(node, Machine())))
         ready, checks = extract_checks(decomposed)
     checked = {n for c in checks if (n := ready.outputs[c.output]).op != "input"}
     refused: dict[Node, str] = {}
     while True:
-        steps = list(partition(ready, refused, checked, kinds.has_lowering))
+        steps = list(partition(ready, refused, checked,
+                               lambda call: table_of(call).has_lowering(call)))
         programs: list[CompiledPart | None] = []
         for step in steps:
             try:
@@ -77,6 +82,12 @@ def compile_parts(graph: Graph, native: Callable[[GraphPart], CompiledPart], kin
                 break
         else:
             return ready, steps, programs, checks
+
+
+def _tables(lowering_on: Callable[[str], LoweringTable]) -> Callable[[Node], LoweringTable]:
+    """A function from a node to the lowering table of its device."""
+    placements: dict[Node, Placement] = {}
+    return lambda node: lowering_on(place(node, placements) or CPU)
 
 
 def _without_code(part: GraphPart) -> list[Node]:

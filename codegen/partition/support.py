@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ...capture.graph.graph import SPECIAL, Node
-from ...eager.arrays.dtypes import is_small, kind
+from ...eager.arrays.dtypes import is_small, is_stored, kind
 from ...eager.core.op import OPS
 
 _KINDS = {("f", 2), ("f", 4), ("f", 8), ("b", 1)} | {(k, n) for k in "iu" for n in (1, 2, 4, 8)}
@@ -14,7 +14,7 @@ _KINDS = {("f", 2), ("f", 4), ("f", 8), ("b", 1)} | {(k, n) for k in "iu" for n 
 
 def is_supported(dtype: Any) -> bool:
     """True if native code supports this dtype."""
-    return (kind(dtype), dtype.itemsize) in _KINDS
+    return (kind(dtype), dtype.itemsize) in _KINDS or is_stored(dtype)
 
 
 def why_no_code(node: Node, runs: Callable[[Node], bool] = lambda call: False) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import array
 import functools
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -18,6 +18,7 @@ from ...capture.runtime.metrics import Memory
 from ...eager.arrays import memory
 from ...eager.arrays.shapes import TensorType
 from ..ir.loop_ir import Kernel, KernelBuffer
+from ..ir.sizes import upper_bound
 from ..runtime.cpython.data_pointers import address, aligned
 from .kernel_stats import bytes_of, kernel_facts, kernel_table
 from .native_call import (
@@ -79,35 +80,106 @@ def interface_of(plan: Plan) -> Interface:
     inputs = {n: i for i, n in enumerate(plan.graph.inputs)}
     table = {n: i for i, n in enumerate((*inputs, *plan.constants, *plan.results))}
     outputs = plan.graph.outputs
-    before = [(inputs[outputs[c.output]], c) for c in plan.checks if outputs[c.output] in inputs]
+    checks = [c.over_named_sizes() for c in plan.checks]
+    before = [(inputs[outputs[c.output]], c) for c in checks if outputs[c.output] in inputs]
     return Interface(
-        [n.type for n in inputs], [np.ascontiguousarray(evaluate_node(n, []))
-                                   for n in plan.constants],
-        [n.type for n in plan.results], [table[plan.donated.get(n, n)] for n in outputs],
+        [_at_capacity(n.type) for n in inputs], [np.ascontiguousarray(evaluate_node(n, []))
+                                                 for n in plan.constants],
+        [_at_capacity(_stored_type(n)) for n in plan.results],
+        [table[plan.donated.get(n, n)] for n in outputs],
         sorted(inputs[n] for n in plan.donated.values()), before,
-        [c for c in plan.checks if outputs[c.output] not in inputs],
-        plan.shapes[:plan.output_count], plan.sizes)
+        [c for c in checks if outputs[c.output] not in inputs],
+        tuple([tuple(map(upper_bound, shape)) for shape in plan.shapes[:plan.output_count]]),
+        plan.sizes)
+
+
+def _at_capacity(of: TensorType) -> TensorType:
+    """A type with the largest sizes that it can have."""
+    return TensorType(tuple(map(upper_bound, of.shape)), of.dtype)
+
+
+def _stored_type(result: Node) -> TensorType:
+    """The type of the array that takes a result: codes are stored as the dtype that they encode."""
+    dtype = result.params["dtype"] if result.op == "as_stored" else result.type.dtype
+    return TensorType(result.type.shape, dtype)
 
 
 class ExecutableInput(NamedTuple):
     """The arguments that bind a dynamic-shape program: an array of the sizes, functions that
-    allocate the results, and the shapes of the outputs."""
+    allocate the results, the shapes of the outputs, and the checks of its interface."""
 
     sizes: Any
     results: list[Any]
     shapes: tuple[Any, ...]
+    input_checks: list[tuple[int, BoundsCheck]]
+    output_checks: list[BoundsCheck]
 
 
-class Executable:
-    """A native program with its plan. Calls may come from several threads at once."""
+class ProgramExecutable:
+    """A program that takes and returns arrays of one device. Calls may come from several threads at
+    once. A back end says how it runs the program, and how it allocates a result."""
+
+    def __init__(self, interface: Interface) -> None:
+        self.interface = interface
+        self._results = [self.maker(t.shape, t.dtype) for t in interface.results]
+        self._identity_outputs = interface.identity_outputs
+        self._constants: list[Any] = interface.constants  # on the device
+
+    def maker(self, shape: tuple[int, ...], dtype: Any) -> Callable[[], Any]:
+        """A function that allocates an array for a result."""
+        raise NotImplementedError
+
+    def _execute(self, arrays: list[Any], results: list[Any]) -> None:
+        """Runs the program. An array that is copied first, as an input that the program overwrites
+        while others hold it, takes the place of the original in `arrays`."""
+        raise NotImplementedError
+
+    def __call__(self, arrays: list[Any], bound: ExecutableInput | None = None) -> list[Any]:
+        """The outputs for these inputs. Raises IndexError for indices out of range."""
+        given: Interface | ExecutableInput = self.interface if bound is None else bound
+        for i, check in given.input_checks:
+            check.require(arrays[i])
+        makers = self._results
+        if bound is not None:
+            arrays.append(bound.sizes)
+            makers = bound.results
+        results = []
+        for make in makers:  # a comprehension would cost a call
+            results.append(make())
+        self._execute(arrays, results)
+        return results if self._identity_outputs else self._outputs_of(arrays, results, given)
+
+    def _outputs_of(self, arrays: list[Any], results: list[Any],
+                    given: Interface | ExecutableInput) -> list[Any]:
+        everything = [*arrays, *self._constants, *results]
+        outputs = [everything[i] for i in self.interface.outputs]
+        for check in given.output_checks:
+            check.require(outputs[check.output])
+        return [a if a.shape == shape else a.reshape(shape)
+                for a, shape in zip(outputs, given.shapes)]
+
+    def rows(self, repeats: int = 7) -> list[dict[str, Any]]:
+        """A row per kernel with its median time on made-up inputs."""
+        raise NotImplementedError
+
+    def explain(self) -> str:
+        """The kernels as a table."""
+        return kernel_table(self.rows())
+
+
+class Executable(ProgramExecutable):
+    """A native program of the CPU with its plan."""
 
     def __init__(self, interface: Interface, program: NativeProgram, arena: int) -> None:
-        self.interface, self.program, self.arena = interface, program, arena
-        self._overwritten, self._constants = interface.overwritten, interface.constants
-        self._results = [memory.maker(t.shape, t.dtype) for t in interface.results]
+        super().__init__(interface)
+        self.program, self.arena = program, arena
+        self._overwritten = interface.overwritten
         self._arenas: list[Any] = []
-        self._identity_outputs = interface.identity_outputs
         self._launch = self._launcher(program.address, self._constants)
+
+    def maker(self, shape: tuple[int, ...], dtype: Any) -> Callable[[], Any]:
+        """A function that allocates an array for a result."""
+        return memory.maker(shape, dtype)
 
     def _launcher(self, program: int, constants: list[Any], same: Mapping[int, Any] = NOTHING
                   ) -> LaunchFunction:
@@ -124,17 +196,7 @@ class Executable:
         return self._identity_outputs and not self.interface.has_checks and not self._overwritten \
             and not self.interface.sizes and type(self) is Executable
 
-    def __call__(self, arrays: list[Any], bound: ExecutableInput | None = None) -> list[Any]:
-        """The outputs for these inputs. Raises IndexError for indices out of range."""
-        for i, check in self.interface.input_checks:
-            check.require(arrays[i])
-        makers, shapes = self._results, self.interface.shapes
-        if bound is not None:
-            arrays.append(bound.sizes)
-            makers, shapes = bound.results, bound.shapes
-        results = []
-        for make in makers:  # a comprehension would cost a call
-            results.append(make())
+    def _execute(self, arrays: list[Any], results: list[Any]) -> None:
         arena = self._take_arena() if self.arena else None
         try:
             if profiling_spans.on or not self._launch(arrays, results, arena):
@@ -142,7 +204,6 @@ class Executable:
         finally:
             if arena is not None:
                 self._arenas.append(arena)
-        return results if self._identity_outputs else self._outputs_of(arrays, results, shapes)
 
     def _slow_call(self, arrays: list[Any], results: list[Any], arena: Any) -> None:
         """Runs a call that `launch` refused or that is being profiled."""
@@ -159,15 +220,6 @@ class Executable:
         with profiling_spans.Span("program", "program", about=self) as span:
             span.parts = self.run(arrays, results, arena, constants,
                                   lambda table, own: self.program.profile(table, own, first))
-
-    def _outputs_of(self, arrays: list[Any], results: list[Any],
-                    shapes: tuple[Any, ...]) -> list[Any]:
-        everything = [*arrays, *self._constants, *results]
-        outputs = [everything[i] for i in self.interface.outputs]
-        for check in self.interface.output_checks:
-            check.require(outputs[check.output])
-        return [a if a.shape == shape else a.reshape(shape)
-                for a, shape in zip(outputs, shapes)]
 
     def rows(self, repeats: int = 7) -> list[dict[str, Any]]:
         """A row per kernel with its median time on made-up inputs: the time depends on sizes,
@@ -199,10 +251,6 @@ class Executable:
     def kernels(self) -> list[Kernel]:
         """The kernel of each step."""
         return self.program.kernels
-
-    def explain(self) -> str:
-        """The kernels as a table."""
-        return kernel_table(self.rows())
 
     @property
     def code(self) -> str:

@@ -69,6 +69,11 @@ def _refuses(arrays: list[Any], results: list[Any], arena: Any) -> bool:
     return False
 
 
+def is_contiguous(x: Any) -> bool:
+    """True if native code can read an array where it is."""
+    return bool(x.flags.c_contiguous and x.flags.aligned)
+
+
 def make_ready(arrays: list[Any], overwritten: Sequence[int]) -> None:
     """Copies overwritten arrays that others hold as well, and arrays that are not contiguous."""
     for i in overwritten:
@@ -76,7 +81,7 @@ def make_ready(arrays: list[Any], overwritten: Sequence[int]) -> None:
                 or not arrays[i].flags.writeable:
             arrays[i] = arrays[i].copy()
     for i, a in enumerate(arrays):
-        if not (a.flags.c_contiguous and a.flags.aligned):
+        if not is_contiguous(a):
             arrays[i] = np.array(a, order="C")
 
 
@@ -106,7 +111,7 @@ class ProgramCall:
         arena = self._arena()
         if self._launch(arrays, results, arena):
             return results
-        if not all([a.flags.c_contiguous and a.flags.aligned for a in arrays]):
+        if not all(map(is_contiguous, arrays)):
             return None
         addresses = map(address, (*arrays, *self._constants, *results))
         table = array.array("Q", [self._rows, *addresses] if self._rows else addresses)
@@ -116,14 +121,3 @@ class ProgramCall:
 
 def _no_arena() -> None:
     return None
-
-
-def with_contiguous_inputs(call: ProgramCall) -> Callable[[Sequence[Any]], Any]:
-    """A function to the single result of a call, which copies inputs that are not contiguous."""
-    def run(arrays: Sequence[Any]) -> Any:
-        results = call([*arrays])
-        if results is None:
-            results = call([np.require(a, requirements=["C", "A"]) for a in arrays])
-        return None if results is None else results[0]
-
-    return run

@@ -9,11 +9,13 @@ from __future__ import annotations
 import ctypes
 import functools
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 from ...capture.runtime.metrics import count_program, phase
-from ..ir.loop_ir import Kernel
+from ..fusion.kernel_key import BufferView
+from ..ir.loop_ir import Kernel, KernelBuffer
 from ..llvm.emit import task_function
 from ..llvm.ir_builder import LlvmModule
 from ..llvm.kernel_signature import signature
@@ -107,6 +109,12 @@ class NativeProgram:
     def assembly(self) -> str:
         """The machine code as text."""
         return assembly(self.ir, self.target)
+
+
+def slot_of(view: BufferView, slots: Mapping[KernelBuffer, Slot]) -> Slot:
+    """The slot of a view, from the slot of its buffer."""
+    slot = slots[view.buffer]
+    return replace(slot, offset=slot.offset + view.offset * view.buffer.dtype.itemsize)
 
 
 def build(

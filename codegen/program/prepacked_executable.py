@@ -10,7 +10,7 @@ from ...capture.runtime import profiling_spans
 from ...capture.runtime.metrics import Memory
 from .executable import Executable, Interface
 from .kernel_stats import kernel_facts
-from .native_call import LaunchFunction, make_ready
+from .native_call import LaunchFunction, is_contiguous, make_ready
 from .native_program import NativeProgram
 from .prepack import PrepackedBuffers, PrepackWatch
 
@@ -72,7 +72,7 @@ class PrepackedExecutable(Executable):
     def _run_prologue(self, arrays: list[Any], arena: Any) -> _Memory | None:
         """Runs the prologue if its inputs are contiguous; returns the prepacked memory."""
         same = {i: arrays[i] for i in self.prepacked.inputs}
-        if not all(a.flags.c_contiguous and a.flags.aligned for a in same.values()):
+        if not all(map(is_contiguous, same.values())):
             self._watch.changed()
             return None
         constants = self._all_constants()

@@ -31,6 +31,7 @@ class Code(IntEnum):
     MEMORY = 12
     INDEX = 13
     FILE = 14
+    NUMBER = 15
 
 
 MESSAGES = {
@@ -50,6 +51,7 @@ MESSAGES = {
     Code.MEMORY: "the workspace cannot be allocated",
     Code.INDEX: "an index is out of range",
     Code.FILE: "the file of weights cannot be opened or mapped",
+    Code.NUMBER: "a Python number exceeds 64 bits, or Python would raise an error for it",
 }
 UNKNOWN = "unknown code"
 
@@ -70,6 +72,9 @@ DTYPES = {
     "uint32": CDtype(8, "uint32_t"), "uint64": CDtype(9, "uint64_t"),
     "float16": CDtype(10, "uint16_t"), "bfloat16": CDtype(11, "uint16_t"),
     "float32": CDtype(12, "float"), "float64": CDtype(13, "double"),
+    **{name: CDtype(14 + i, "uint8_t") for i, name in enumerate((  # a byte for each number
+        "float8_e4m3fn", "float8_e5m2", "float8_e4m3fnuz", "float8_e5m2fnuz", "float8_e8m0fnu",
+        "float4_e2m1fn", "int4", "uint4", "int2", "uint2"))},
 }
 
 

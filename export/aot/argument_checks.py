@@ -1,32 +1,11 @@
-"""Holds the IR of the checks before a program runs: sizes, arrays, indices, weights.
+"""Holds the IR of the checks before a program runs: sizes, arrays, weights.
 
 One text serves every library. It reads the constants that `library_module.py` writes.
 """
 
 from __future__ import annotations
 
-from .abi import DTYPES, Code
-
-_WIDTHS = {"int8": ("i8", "sext"), "int16": ("i16", "sext"), "int32": ("i32", "sext"),
-           "int64": ("i64", ""), "bool": ("i8", "zext"), "uint8": ("i8", "zext"),
-           "uint16": ("i16", "zext"), "uint32": ("i32", "zext"), "uint64": ("i64", "")}
-
-
-def _element(dtype: str) -> str:
-    """A basic block of `within` that reads an index of a dtype."""
-    kind, widen = _WIDTHS[dtype]
-    number = DTYPES[dtype].number
-    wide = f"{widen} {kind} %raw{number} to i64" if widen else f"add i64 %raw{number}, 0"
-    return f"""
-read{number}:
-  %at{number} = getelementptr {kind}, ptr %data, i64 %i
-  %raw{number} = load {kind}, ptr %at{number}
-  %wide{number} = {wide}
-  br label %look"""
-
-
-_CASES = "\n".join(f"    i64 {DTYPES[d].number}, label %read{DTYPES[d].number}" for d in _WIDTHS)
-_READ = ", ".join(f"[%wide{DTYPES[d].number}, %read{DTYPES[d].number}]" for d in _WIDTHS)
+from .abi import Code
 
 TYPES = """
 ; Structs of callers: an array (elements, shape, rank, dtype), and a call (version; inputs, their
@@ -37,30 +16,25 @@ TYPES = """
 
 ; A size is a factor times the product of dynamic sizes, plus an offset: (factor, offset, the first
 ; of their numbers in a list, the end). An array: dtype, bytes of an element, rank, its first size.
-; A check of indices: table entry, dtype, rank, first size, low, stop. A copy: output, table entry
-; of the source, offset in bytes.
 %size = type {i64, i64, i64, i64}
 %kind = type {i64, i64, i64, i64}
-%check = type {i64, i64, i64, i64, i64, i64}
-%copy = type {i64, i64, i64}
 
-; A program: its steps, their number, bytes of workspace; the least and the largest value of each
-; size; arrays, sizes, numbers of the dynamic sizes in them; checks, number of those before the
-; program, number of all; copies, their number; offsets in the workspace of results that are not
-; returned, their number.
-%variant = type {ptr, i64, i64, ptr, ptr, ptr, ptr, ptr, i64, i64, ptr, i64, ptr, i64}
+; A variant: its control image, bytes of workspace; the least and the largest value of each size;
+; arrays, sizes, numbers of the dynamic sizes in them; constants in records of 32 bytes, their
+; number.
+%variant = type {ptr, i64, ptr, ptr, ptr, ptr, ptr, i64}
 
-; A library: its programs, their number; numbers of inputs, outputs, sizes; the embedded weights, or
-; null; bytes of weights, or 0; the head of the weights.
-%library = type {ptr, i64, i64, i64, i64, ptr, i64, ptr}
+; A library: its variants, their number; numbers of inputs, outputs, sizes; the embedded weights, or
+; null; bytes of weights, or 0; the head of the weights; the number of states among the inputs.
+%library = type {ptr, i64, i64, i64, i64, ptr, i64, ptr, i64}
 """
 
 LOOKS = f"""
 ; The value of a size.
 define internal i64 @size_at(ptr %variant, i64 %number, ptr %sizes) #0 {{
 entry:
-  %all.slot = getelementptr %variant, ptr %variant, i64 0, i32 5
-  %symbols.slot = getelementptr %variant, ptr %variant, i64 0, i32 6
+  %all.slot = getelementptr %variant, ptr %variant, i64 0, i32 4
+  %symbols.slot = getelementptr %variant, ptr %variant, i64 0, i32 5
   %all = load ptr, ptr %all.slot
   %symbols = load ptr, ptr %symbols.slot
   %size.slot = getelementptr %size, ptr %all, i64 %number
@@ -88,26 +62,7 @@ done:
   ret i64 %sum
 }}
 
-; The product of some sizes.
-define internal i64 @count(ptr %variant, i64 %first, i64 %rank, ptr %sizes) #0 {{
-entry:
-  br label %head
-head:
-  %i = phi i64 [0, %entry], [%up, %multiply]
-  %product = phi i64 [1, %entry], [%next, %multiply]
-  %left = icmp slt i64 %i, %rank
-  br i1 %left, label %multiply, label %done
-multiply:
-  %number = add i64 %first, %i
-  %size = call i64 @size_at(ptr %variant, i64 %number, ptr %sizes)
-  %next = mul i64 %product, %size
-  %up = add i64 %i, 1
-  br label %head
-done:
-  ret i64 %product
-}}
-
-; The program for these sizes, or null if there is none.
+; The variant for these sizes, or null if there is none.
 define internal ptr @variant_for(ptr %library, ptr %sizes) #0 {{
 entry:
   %library.all = load %library, ptr %library
@@ -121,7 +76,7 @@ head:
   br i1 %v.left, label %look, label %none
 look:
   %variant = getelementptr %variant, ptr %variants, i64 %v
-  %ranges.slot = getelementptr %variant, ptr %variant, i64 0, i32 3
+  %ranges.slot = getelementptr %variant, ptr %variant, i64 0, i32 2
   %ranges = load ptr, ptr %ranges.slot
   br label %compare
 compare:
@@ -216,67 +171,6 @@ no.pointer:
   ret i32 {Code.NULL}
 not.aligned:
   ret i32 {Code.ALIGNMENT}
-}}
-
-; True if all elements of an array are in range(low, stop).
-define internal i1 @within(ptr %data, i64 %count, i64 %dtype, i64 %low, i64 %stop) #0 {{
-entry:
-  br label %head
-head:
-  %i = phi i64 [0, %entry], [%up, %fine]
-  %left = icmp slt i64 %i, %count
-  br i1 %left, label %element, label %yes
-element:
-  %up = add i64 %i, 1
-  switch i64 %dtype, label %no [
-{_CASES}
-  ]
-{"".join(map(_element, _WIDTHS))}
-look:
-  %value = phi i64 {_READ}
-  %above = icmp sge i64 %value, %low
-  %below = icmp slt i64 %value, %stop
-  %inside = and i1 %above, %below
-  br i1 %inside, label %fine, label %no
-fine:
-  br label %head
-yes:
-  ret i1 true
-no:
-  ret i1 false
-}}
-
-; True if the checks from ... to - 1 of a program hold for the arrays of the table.
-define internal i1 @hold(ptr %variant, i64 %from, i64 %to, ptr %table, ptr %sizes) #0 {{
-entry:
-  %checks.slot = getelementptr %variant, ptr %variant, i64 0, i32 7
-  %checks = load ptr, ptr %checks.slot
-  br label %head
-head:
-  %i = phi i64 [%from, %entry], [%up, %fine]
-  %left = icmp slt i64 %i, %to
-  br i1 %left, label %check, label %yes
-check:
-  %up = add i64 %i, 1
-  %size.slot = getelementptr %check, ptr %checks, i64 %i
-  %check.all = load %check, ptr %size.slot
-  %at = extractvalue %check %check.all, 0
-  %dtype = extractvalue %check %check.all, 1
-  %rank = extractvalue %check %check.all, 2
-  %first = extractvalue %check %check.all, 3
-  %low = extractvalue %check %check.all, 4
-  %stop = extractvalue %check %check.all, 5
-  %count = call i64 @count(ptr %variant, i64 %first, i64 %rank, ptr %sizes)
-  %data.slot = getelementptr ptr, ptr %table, i64 %at
-  %data = load ptr, ptr %data.slot
-  %inside = call i1 @within(ptr %data, i64 %count, i64 %dtype, i64 %low, i64 %stop)
-  br i1 %inside, label %fine, label %no
-fine:
-  br label %head
-yes:
-  ret i1 true
-no:
-  ret i1 false
 }}
 
 ; True if two ranges of bytes overlap.

@@ -9,16 +9,19 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from ...capture.sizes.symbolic_dim import size_expr_of
 from ...codegen.program.object_file import object_file
 from ...codegen.runtime.target import Target
 from ...eager.errors import ExportError
 from ..onnx.load import load
 from ..onnx.model.model import version
 from .header import describe_sizes, header
-from .library_module import Library, filled, texts_of
+from .library_module import ArraySignature, Library, filled, texts_of
 from .linker import link
+from .recording import Recording, decision_notes
 from .targets import target_of
 from .trace import RecordingOptions, record
+from .variants import VariantCompiler
 
 
 @dataclass(frozen=True)
@@ -81,7 +84,8 @@ def build(
     """Compiles a function into a library that runs without Python, and returns a report of it.
 
     Writes `path` with `.o` and `.h`, and with `.so` and `.weights` where asked for. See docs/aot.md
-    for the interface of the library.
+    for the interface of the library. A library takes the paths that Python takes. One that draws
+    random numbers has one more input for each generator, its state, which calls update.
 
     Args:
         fn: a function, a module, or the path of an ONNX model. It is recorded as `fw.onnx.export`
@@ -118,9 +122,22 @@ def build(
     processor = target_of(target, cpu)
     model = load(fn) if isinstance(fn, (str, os.PathLike)) else fn
     options = RecordingOptions(input_names, output_names, dynamic_shapes, max_sizes or {}, examples)
-    lib, notes = record(model, args, options).library(name, processor, threads, weights == "inside")
+    lib, notes = _compiled(record(model, args, options), name, processor, threads,
+                           weights == "inside")
     image = object_file(texts_of(lib, processor), lib.exports, processor)
     return _write(base, lib, image, processor, library, notes)
+
+
+def _compiled(recording: Recording, name: str, target: Target, threads: int, embed: bool
+              ) -> tuple[Library, list[str]]:
+    """The library of a recording, and notes for its report."""
+    compiler, notes = VariantCompiler(recording, target, threads), decision_notes(recording.root)
+    variants = compiler.variants(notes)
+    inputs, outputs = ([ArraySignature(n, t.dtype, tuple(map(size_expr_of, t.shape)))
+                        for n, t in named] for named in (recording.named_inputs, recording.outputs))
+    block = b"" if compiler.weights.empty else compiler.weights.block()
+    return Library(name, inputs, len(recording.states), outputs, [*recording.ranges], variants,
+                   compiler.programs, compiler.stack, block, embed), notes
 
 
 def _check_arguments(path: Any, weights: str, threads: int) -> tuple[Path, str]:
@@ -143,7 +160,7 @@ def _check_arguments(path: Any, weights: str, threads: int) -> tuple[Path, str]:
 def _write(base: Path, lib: Library, image: bytes, target: Target, library: bool | None,
            notes: list[str]) -> Built:
     """The report. Writes the files, and links the shared library."""
-    stack = max(p.stack for p in lib.programs) + _FRAME_BYTES
+    stack = lib.stack_bytes + _FRAME_BYTES
     title = f"{target.cpu} ({target.triple})"
     files: dict[str, bytes] = {
         ".o": filled(image, lib.weights) if lib.weights and lib.embedded else image,
@@ -167,7 +184,7 @@ def _write(base: Path, lib: Library, image: bytes, target: Target, library: bool
             notes.append(f"no shared library: {reason}")
     return Built(lib.name, title, sizes, tuple(map(str, lib.inputs)),
                  tuple(map(str, lib.outputs)), tuple(describe_sizes(lib)), len(lib.weights),
-                 max(p.workspace for p in lib.programs), stack, tuple(notes))
+                 lib.workspace, stack, tuple(notes))
 
 
 _FRAME_BYTES = 16 << 10  # most bytes of stack for the frames of nested calls

@@ -6,7 +6,10 @@ allocates for the call, and the stack.
 
 from __future__ import annotations
 
+from ...codegen.llvm.control_vm import ENDED, UNKNOWN
 from .abi import VERSION, Code
+
+STACK_WORKSPACE = 4096  # bytes: workspaces up to this size are on the stack
 
 CALL = f"""
 ; Runs the tasks of a step by the function of the call, or, if it is null, one after the other.
@@ -25,6 +28,14 @@ alone:
   ret void
 together:
   call void %function(ptr %context, ptr %task, ptr %buffers, i64 %tasks)
+  ret void
+}}
+
+; Runs all steps of a program.
+define internal void @fusewire_run(ptr %program, ptr %table, ptr %arena, ptr %call) #0 {{
+  %steps.slot = getelementptr %program, ptr %program, i64 0, i32 8
+  %steps = load i64, ptr %steps.slot
+  call void @fusewire_steps(ptr %program, ptr %table, ptr %arena, i64 0, i64 %steps, ptr %call)
   ret void
 }}
 
@@ -59,6 +70,7 @@ counts:
   %wanted.inputs = extractvalue %library %library.all, 2
   %wanted.outputs = extractvalue %library %library.all, 3
   %wanted.sizes = extractvalue %library %library.all, 4
+  %states = extractvalue %library %library.all, 8
   %inputs.same = icmp eq i64 %input.count, %wanted.inputs
   %outputs.same = icmp eq i64 %output.count, %wanted.outputs
   %sizes.same = icmp eq i64 %size.count, %wanted.sizes
@@ -82,22 +94,18 @@ choose:
   br i1 %variant.there, label %chosen, label %size
 chosen:
   %variant = load %variant, ptr %variant.at
-  %program = extractvalue %variant %variant, 0
-  %steps = extractvalue %variant %variant, 1
-  %needed = extractvalue %variant %variant, 2
-  %kinds = extractvalue %variant %variant, 4
-  %before = extractvalue %variant %variant, 8
-  %checks = extractvalue %variant %variant, 9
-  %copies = extractvalue %variant %variant, 10
-  %copy.count = extractvalue %variant %variant, 11
-  %spare = extractvalue %variant %variant, 12
-  %spare.count = extractvalue %variant %variant, 13
+  %image = extractvalue %variant %variant, 0
+  %needed = extractvalue %variant %variant, 1
+  %kinds = extractvalue %variant %variant, 3
+  %constants = extractvalue %variant %variant, 6
+  %constant.count = extractvalue %variant %variant, 7
   %arrays = add i64 %input.count, %output.count
   %first.output = add i64 %input.count, 2
-  %first.spare = add i64 %arrays, 2
-  %entries = add i64 %first.spare, %spare.count
+  %first.state = sub i64 %input.count, %states
+  %first.constant = add i64 %arrays, 2
+  %entries = add i64 %first.constant, %constant.count
   %table = alloca ptr, i64 %entries, align 16
-  %bytes = alloca i64, i64 %entries, align 16
+  %bytes = alloca i64, i64 %first.constant, align 16
   br label %array
 array:
   %a = phi i64 [0, %chosen], [%a.up, %a.next]
@@ -151,11 +159,16 @@ work.aligned:
 first:
   br label %pair
 pair:
-  %o = phi i64 [%first.output, %first], [%o.up, %o.next]
-  %o.left = icmp slt i64 %o, %first.spare
-  br i1 %o.left, label %o.one, label %widen
-o.one:
+  %o = phi i64 [%first.state, %first], [%o.up, %o.next]
+  %o.left = icmp slt i64 %o, %first.constant
+  br i1 %o.left, label %o.any, label %widen
+o.any:
   %o.up = add i64 %o, 1
+  %o.weights = icmp eq i64 %o, %input.count
+  %o.sizes = icmp eq i64 %o, %sizes.number
+  %o.neither = or i1 %o.weights, %o.sizes
+  br i1 %o.neither, label %o.next, label %o.one
+o.one:
   %o.entry = getelementptr ptr, ptr %table, i64 %o
   %o.data = load ptr, ptr %o.entry
   %o.bytes.slot = getelementptr i64, ptr %bytes, i64 %o
@@ -188,7 +201,7 @@ o.next:
 widen:
   %w = phi i64 [0, %pair], [%w.up, %w.one]
   %w.left = icmp slt i64 %w, %size.count
-  br i1 %w.left, label %w.one, label %look
+  br i1 %w.left, label %w.one, label %fill
 w.one:
   %w.up = add i64 %w, 1
   %w.from = getelementptr i64, ptr %sizes, i64 %w
@@ -196,63 +209,40 @@ w.one:
   %w.size = load i64, ptr %w.from
   store i64 %w.size, ptr %w.to
   br label %widen
-look:
-  %right = call i1 @hold(ptr %variant.at, i64 0, i64 %before, ptr %table, ptr %sizes)
-  br i1 %right, label %take, label %index
+fill:
+  %c = phi i64 [0, %widen], [%c.up, %c.one]
+  %c.left = icmp slt i64 %c, %constant.count
+  br i1 %c.left, label %c.one, label %take
+c.one:
+  %c.up = add i64 %c, 1
+  %c.number = add i64 %first.constant, %c
+  %c.entry = getelementptr ptr, ptr %table, i64 %c.number
+  %c.data = getelementptr [32 x i8], ptr %constants, i64 %c
+  store ptr %c.data, ptr %c.entry
+  br label %fill
 take:
-  %nothing = icmp eq i64 %needed, 0
-  %take.none = xor i1 %own.memory, true
-  %given.or.none = or i1 %nothing, %take.none
-  br i1 %given.or.none, label %ready, label %allocate
+  %little = icmp sle i64 %needed, {STACK_WORKSPACE}
+  %scratch.bytes = select i1 %little, i64 %needed, i64 0
+  %scratch = alloca i8, i64 %scratch.bytes, align 64
+  %from.stack = and i1 %own.memory, %little
+  %here = select i1 %own.memory, ptr %scratch, ptr %workspace
+  %from.caller = xor i1 %own.memory, true
+  %there.is = or i1 %from.caller, %from.stack
+  br i1 %there.is, label %ready, label %allocate
 allocate:
   %taken = call ptr @aligned_alloc(i64 64, i64 %needed)
   %failed = icmp eq ptr %taken, null
   br i1 %failed, label %no.memory, label %ready
 ready:
-  %arena = phi ptr [%workspace, %take], [%taken, %allocate]
+  %arena = phi ptr [%here, %take], [%taken, %allocate]
   %mine = phi ptr [null, %take], [%taken, %allocate]
-  br label %spares
-spares:
-  %s = phi i64 [0, %ready], [%s.up, %s.one]
-  %s.left = icmp slt i64 %s, %spare.count
-  br i1 %s.left, label %s.one, label %start
-s.one:
-  %s.up = add i64 %s, 1
-  %s.offset.slot = getelementptr i64, ptr %spare, i64 %s
-  %s.offset = load i64, ptr %s.offset.slot
-  %s.number = add i64 %first.spare, %s
-  %s.entry = getelementptr ptr, ptr %table, i64 %s.number
-  %s.data = getelementptr i8, ptr %arena, i64 %s.offset
-  store ptr %s.data, ptr %s.entry
-  br label %spares
-start:
-  call void @fusewire_steps(ptr %program, ptr %table, ptr %arena, i64 0, i64 %steps, ptr %given)
-  %right.after = call i1 @hold(ptr %variant.at, i64 %before, i64 %checks, ptr %table, ptr %sizes)
-  br label %copies.head
-copies.head:
-  %c = phi i64 [0, %start], [%c.up, %c.one]
-  %c.left = icmp slt i64 %c, %copy.count
-  br i1 %c.left, label %c.one, label %end
-c.one:
-  %c.up = add i64 %c, 1
-  %c.slot = getelementptr %copy, ptr %copies, i64 %c
-  %c.all = load %copy, ptr %c.slot
-  %c.output = extractvalue %copy %c.all, 0
-  %c.from = extractvalue %copy %c.all, 1
-  %c.offset = extractvalue %copy %c.all, 2
-  %c.number = add i64 %first.output, %c.output
-  %c.to.entry = getelementptr ptr, ptr %table, i64 %c.number
-  %c.from.entry = getelementptr ptr, ptr %table, i64 %c.from
-  %c.bytes.slot = getelementptr i64, ptr %bytes, i64 %c.number
-  %c.to = load ptr, ptr %c.to.entry
-  %c.source = load ptr, ptr %c.from.entry
-  %c.start = getelementptr i8, ptr %c.source, i64 %c.offset
-  %c.bytes = load i64, ptr %c.bytes.slot
-  call void @llvm.memcpy.p0.p0.i64(ptr %c.to, ptr %c.start, i64 %c.bytes, i1 false)
-  br label %copies.head
-end:
+  call void @fusewire_control(ptr %image, ptr %table, ptr %arena, ptr %given)
+  %end.slot = getelementptr i64, ptr %arena, i64 {ENDED}
+  %end = load i64, ptr %end.slot
   call void @free(ptr %mine)
-  %code = select i1 %right.after, i32 {Code.OK}, i32 {Code.INDEX}
+  %unknown = icmp eq i64 %end, {UNKNOWN}
+  %code.wide = select i1 %unknown, i64 {Code.NUMBER}, i64 %end
+  %code = trunc i64 %code.wide to i32
   ret i32 %code
 null:
   ret i32 {Code.NULL}
@@ -268,8 +258,6 @@ not.aligned:
   ret i32 {Code.ALIGNMENT}
 overlaps:
   ret i32 {Code.OVERLAP}
-index:
-  ret i32 {Code.INDEX}
 no.memory:
   ret i32 {Code.MEMORY}
 }}

@@ -31,7 +31,7 @@ enum {{
 
 /* An array. Its elements are contiguous and in C order. */
 typedef struct {{
-  void *data;           /* aligned to an element; elements of inputs are not written */
+  void *data;           /* aligned to an element; inputs are not written, except states */
   const int64_t *shape; /* `rank` sizes; may be NULL for a scalar */
   int32_t rank;
   int32_t dtype;
@@ -97,6 +97,7 @@ extern "C" {{
 #define {upper}_INPUTS {inputs}
 #define {upper}_OUTPUTS {outputs}
 #define {upper}_SIZES {sizes}
+#define {upper}_STATES {states} /* of random generators: the last inputs, which calls update */
 #define {upper}_STACK {stack} /* most bytes of stack that a thread needs */
 
 /* Each ends with one more entry, whose name is NULL. */
@@ -155,6 +156,7 @@ def header(library: Library, target: str, version: str, stack: int) -> str:
         signature="\n".join(_signature_lines(library)), guard=f"FUSEWIRE_AOT_{upper}_H",
         common=_common(), upper=upper, name=library.name, inputs=len(library.inputs),
         outputs=len(library.outputs), sizes=len(library.sizes), stack=stack,
+        states=library.state_count,
         axes=sum(len(a.shape) for a in library.outputs), beside=beside, call=_call(library))
 
 
@@ -179,10 +181,10 @@ def _signature_lines(library: Library) -> Iterator[str]:
 
 
 def describe_sizes(library: Library) -> Iterator[str]:
-    """The sizes of each program, one line per program."""
-    for program in library.programs if library.sizes else ():
+    """The sizes of each variant, one line per variant."""
+    for variant in library.variants if library.sizes else ():
         ranges = [f"{name} = {least}" if least == most else f"{name} from {least} to {most}"
-                  for name, (least, most) in zip(library.sizes, program.ranges)]
+                  for name, (least, most) in variant.sizes.ranges.items()]
         yield f"for {', '.join(ranges)}"
 
 
@@ -194,7 +196,7 @@ def _call(library: Library) -> str:
     sizes, pointers = names[:len(library.sizes)], names[len(library.sizes):]
     parameters = [f"int64_t {size}" for size in sizes]
     for i, (array, pointer) in enumerate(zip(arrays, pointers)):
-        const = "const " if i < len(library.inputs) else ""
+        const = "const " if i < len(library.inputs) - library.state_count else ""
         parameters.append(f"{const}{DTYPES[array.dtype.name].c} *{pointer}")
     if library.beside:
         parameters.append("const void *weights_")

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from ...capture.sizes.size_expr import SizeExpr
-from ...codegen.dynamic.prime_unification import SizeFormula
+from ...codegen.llvm.control_vm import control_vm_text
 from ...codegen.llvm.step_table import loop_text
 from ...codegen.runtime.target import Target
 from ...codegen.runtime.thread_pool import IN_ORDER
 from .abi import MESSAGES, UNKNOWN, Code, number_of
 from .argument_checks import LOOKS, TYPES
-from .call import CALL
-from .program import IndexCheck, NativeVariant
+from .call import CALL, STACK_WORKSPACE
+from .sizes import SizeFormula
+from .variants import Variant
 from .weight_file import MAPPED
 from .weights import FACTOR, HEAD
 
@@ -35,14 +36,23 @@ class ArraySignature:
 
 @dataclass(frozen=True)
 class Library:
-    """The parts of a library. A call runs the first program that fits its sizes."""
+    """The parts of a library. A call runs the first variant that fits its sizes.
+
+    `inputs`: the last `state_count` are states of random generators
+    `programs`: symbols of programs by their IR
+    `stack`: the most bytes of stack that a kernel takes
+    `weights`: the whole block; empty for none
+    """
 
     name: str
     inputs: Sequence[ArraySignature]
+    state_count: int
     outputs: Sequence[ArraySignature]
     sizes: Sequence[str]
-    programs: Sequence[NativeVariant]
-    weights: bytes  # the whole block; empty for none
+    variants: Sequence[Variant]
+    programs: Mapping[str, str]
+    stack: int
+    weights: bytes
     embedded: bool
 
     @property
@@ -57,9 +67,21 @@ class Library:
 
     @property
     def ranges(self) -> list[tuple[int, int]]:
-        """The least and the largest value of each size, over all programs."""
-        each = zip(*[p.ranges for p in self.programs])
+        """The least and the largest value of each size, over all variants."""
+        each = zip(*[v.sizes.ranges.values() for v in self.variants])
         return [(min(n for n, _ in of), max(n for _, n in of)) for of in map(list, each)]
+
+    @property
+    def workspace(self) -> int:
+        """The most bytes of workspace that a call needs."""
+        return max(v.image.size for v in self.variants)
+
+    @property
+    def stack_bytes(self) -> int:
+        """The most bytes of stack that a call takes: of kernels, a workspace, tables of arrays."""
+        arrays = len(self.inputs) + len(self.outputs) + 2
+        constants = max(len(v.constants) for v in self.variants)
+        return self.stack + STACK_WORKSPACE + 16 * arrays + 8 * constants
 
     @property
     def beside(self) -> bool:
@@ -72,75 +94,81 @@ _BESIDE = ("check_weights", "map_weights", "unmap_weights")
 
 def texts_of(library: Library, target: Target) -> list[str]:
     """The LLVM modules of a library: one per program, and one with the functions that call them."""
-    programs = [_renamed(p.written.ir, i) for i, p in enumerate(library.programs)]
-    parts = [target.header, TYPES, *_constants(library), LOOKS, IN_ORDER,
-             loop_text(", ptr %team"), CALL, _functions(library),
-             f"attributes #0 = {{ {target.attributes} }}\n"]
+    programs = [_renamed(ir, symbol) for ir, symbol in library.programs.items()]
+    operations = sorted(set().union(*[v.image.operations for v in library.variants]))
+    parts = [target.header, TYPES, LOOKS, IN_ORDER, loop_text(", ptr %team"),
+             control_vm_text(", ptr %team", operations), *_constants(library), CALL,
+             _functions(library), f"attributes #0 = {{ {target.attributes} }}\n"]
     return [*programs, "\n".join(parts)]
 
 
-def _renamed(ir: str, number: int) -> str:
+def _renamed(ir: str, symbol: str) -> str:
     """The IR of a program, with names for its constants that are distinct in the library."""
-    return ir.replace("\n@program =", f"\n@program.{number} =") \
-        .replace("\n@later =", f"\n@later.{number} =")
+    return ir.replace("\n@program =", f"\n@{symbol} =").replace("\n@later =",
+                                                               f"\n@later.{symbol} =")
 
 
 # ---- constants
 def _constants(library: Library) -> Iterator[str]:
-    for i, program in enumerate(library.programs):
-        yield f"@program.{i} = external constant %program"
-        yield from _variant(library, program, i)
+    yield from (f"@{symbol} = external constant %program" for symbol in library.programs.values())
+    for i, variant in enumerate(library.variants):
+        yield from _variant(variant, i)
     yield _list("variants", "%variant",
-                [f"{{{_variant_fields(library, p, i)}}}" for i, p in enumerate(library.programs)])
+                [f"{{{_variant_fields(v, i)}}}" for i, v in enumerate(library.variants)])
     yield _weights(library)
     size = len(library.weights)
-    yield f"@library = internal constant %library {{ptr @variants, i64 {len(library.programs)}, " \
+    yield f"@library = internal constant %library {{ptr @variants, i64 {len(library.variants)}, " \
           f"i64 {len(library.inputs)}, i64 {len(library.outputs)}, i64 {len(library.sizes)}, " \
-          f"ptr {'@weights' if size and library.embedded else 'null'}, i64 {size}, ptr @head}}"
+          f"ptr {'@weights' if size and library.embedded else 'null'}, i64 {size}, ptr @head, " \
+          f"i64 {library.state_count}}}"
     yield from _information(library)
 
 
-def _variant(library: Library, program: NativeVariant, number: int) -> Iterator[str]:
-    """The constant arrays of one program."""
+def _variant(variant: Variant, number: int) -> Iterator[str]:
+    """The constant arrays of one variant."""
     sizes: list[SizeFormula] = []
     kinds = []
-    for array, shape in zip((*library.inputs, *library.outputs),
-                            (*program.inputs, *program.outputs)):
-        kinds.append(_i64s(number_of(array.dtype), array.dtype.itemsize, len(shape), len(sizes)))
+    for type, shape in zip(variant.types, (*variant.inputs, *variant.outputs)):
+        kinds.append(_i64s(number_of(type.dtype), type.dtype.itemsize, len(shape), len(sizes)))
         sizes += shape
-    checks = []
-    for check in (*program.before, *program.after):
-        checks.append(_check(check, len(sizes)))
-        sizes += check.shape
     symbols = [s for size in sizes for s in size.sizes]
     ends = _ends([len(size.sizes) for size in sizes])
     yield _list(f"kinds.{number}", "%kind", kinds)
     yield _list(f"shapes.{number}", "%size", [_i64s(size.factor, size.offset, first, end)
                                               for size, (first, end) in zip(sizes, ends)])
     yield _list(f"symbols.{number}", "i64", symbols)
-    yield _list(f"checks.{number}", "%check", checks)
-    yield _list(f"copies.{number}", "%copy",
-                [_i64s(c.output, c.entry, c.offset) for c in program.copies])
-    yield _list(f"spare.{number}", "i64", program.spare)
-    yield _list(f"ranges.{number}", "i64", [n for both in program.ranges for n in both])
+    yield _list(f"ranges.{number}", "i64",
+                [n for both in variant.sizes.ranges.values() for n in both])
+    yield from _image(variant, number)
 
 
-def _variant_fields(library: Library, program: NativeVariant, number: int) -> str:
-    """The fields of a program's %variant struct."""
+def _image(variant: Variant, number: int) -> Iterator[str]:
+    """The control image of a variant, and the constants that it reads, in records of 32 bytes."""
+    image = variant.image
+    words = [f"ptrtoint (ptr @{word} to i64)" if isinstance(word, str) else word
+             for word in image.instructions]
+    yield _list(f"instructions.{number}", "i64", words)
+    yield _list(f"lists.{number}", "i64", image.argument_lists)
+    yield _list(f"offsets.{number}", "i64", image.offsets)
+    arrays = ", ".join(f"ptr @{name}.{number}" for name in ("instructions", "lists", "offsets"))
+    numbers = ", ".join(f"i64 {n}" for n in (1, _NO_BUDGET, *image.numbers))
+    yield f"@image.{number} = internal constant %control_image {{{arrays}, {numbers}}}, align 16"
+    records = b"".join(array.tobytes().ljust(32, b"\0") for array in variant.constants)
+    yield f"@constants.{number} = internal constant [{len(records)} x i8] {_text_of(records)}, " \
+          "align 16"
+
+
+_NO_BUDGET = (1 << 63) - 1  # nanoseconds: a call never returns before it has ended
+
+
+def _variant_fields(variant: Variant, number: int) -> str:
+    """The fields of a %variant struct."""
     def symbol(name: str) -> str:
         return f"ptr @{name}.{number}"
 
-    before = len(program.before)
-    fields = [symbol("program"), len(program.written.kernels), program.workspace, symbol("ranges"),
-              symbol("kinds"), symbol("shapes"), symbol("symbols"),
-              symbol("checks"), before, before + len(program.after), symbol("copies"),
-              len(program.copies), symbol("spare"), len(program.spare)]
+    fields = [symbol("image"), variant.image.size, symbol("ranges"), symbol("kinds"),
+              symbol("shapes"), symbol("symbols"), symbol("constants"), len(variant.constants)]
     return ", ".join(w if isinstance(w, str) else f"i64 {w}" for w in fields)
-
-
-def _check(check: IndexCheck, first: int) -> str:
-    return _i64s(check.entry, number_of(check.dtype), len(check.shape), first, check.low,
-                 check.stop)
 
 
 def _ends(lengths: Iterable[int]) -> Iterator[tuple[int, int]]:
@@ -249,7 +277,7 @@ define i32 @{name}_run(ptr %call) #0 {{
   ret i32 %code
 }}
 
-; The program for the sizes of a caller, or null. Stores a code that says what is wrong.
+; The variant for the sizes of a caller, or null. Stores a code that says what is wrong.
 define internal ptr @asked(ptr %sizes, i64 %count, ptr %code) #0 {{
 entry:
   %library = load %library, ptr @library
@@ -286,7 +314,7 @@ entry:
   %none = icmp eq ptr %variant, null
   br i1 %none, label %wrong, label %right
 right:
-  %needed.slot = getelementptr %variant, ptr %variant, i64 0, i32 2
+  %needed.slot = getelementptr %variant, ptr %variant, i64 0, i32 1
   %needed = load i64, ptr %needed.slot
   ret i64 %needed
 wrong:
@@ -312,7 +340,7 @@ begin:
   %outputs = extractvalue %library %library, 3
   %last = sub i64 %outputs, 1
   %last.kind = add i64 %inputs, %last
-  %kinds.slot = getelementptr %variant, ptr %variant, i64 0, i32 4
+  %kinds.slot = getelementptr %variant, ptr %variant, i64 0, i32 3
   %kinds = load ptr, ptr %kinds.slot
   %from.slot = getelementptr %kind, ptr %kinds, i64 %inputs
   %to.slot = getelementptr %kind, ptr %kinds, i64 %last.kind

@@ -7,33 +7,36 @@ time. Their kernels are compiled for this machine, even if the library is for an
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
-from ...capture.graph.bind_sizes import bind_sizes
+from ...capture.graph.bind_sizes import bind_sizes, has_symbols
 from ...capture.graph.graph import Graph, Node
 from ...capture.graph.reference_interpreter import evaluate_node
-from ...codegen.compile import lower_graph, machine_of, slot_of
+from ...codegen.compile import lower_graph
+from ...codegen.cpu_backend import machine_of
 from ...codegen.dynamic.dynamic_program import DynamicProgram, compile_any_size
-from ...codegen.dynamic.prime_unification import SizeFormula
 from ...codegen.fusion.launch import Launch
 from ...codegen.ir.loop_ir import KernelBuffer
-from ...codegen.program.arena import in_bytes, padded, plan_arena
+from ...codegen.program.arena import in_bytes, plan_arena
 from ...codegen.program.executable import Plan
-from ...codegen.program.link import Lowered
-from ...codegen.program.native_program import Argument, ProgramStep, WrittenProgram, build
+from ...codegen.program.native_program import (
+    Argument,
+    ProgramStep,
+    WrittenProgram,
+    build,
+    slot_of,
+)
 from ...codegen.program.native_program import write as write_program
 from ...codegen.program.prepack import prepacked_launches, prepacked_part
 from ...codegen.runtime.cpython.data_pointers import address, aligned
 from ...codegen.runtime.target import Target, host
 from ...eager.errors import CodegenError
+from .sizes import Shape, SizeRanges, constant_shape
 from .weights import Weights
-
-Shape = tuple[SizeFormula, ...]
 
 
 @dataclass(frozen=True)
@@ -57,76 +60,69 @@ class OutputCopy:
 
 
 @dataclass
-class NativeVariant:
-    """A program of a library.
+class SegmentProgram:
+    """The program of a graph.
 
-    `ranges`: the least and the largest value of each dynamic size
-    `spare`: offsets in the workspace of results that are checked and not returned
+    `arena`: bytes of memory that it needs
+    `unreturned`: the bytes of each result behind the outputs, which is only checked
     `before`, `after`: index checks before and after the program runs
     """
 
     written: WrittenProgram
-    workspace: int
+    arena: int
     stack: int
-    spare: list[int]
+    unreturned: list[int]
     copies: list[OutputCopy]
-    inputs: Sequence[Shape]
-    outputs: Sequence[Shape]
     before: list[IndexCheck] = field(default_factory=list)
     after: list[IndexCheck] = field(default_factory=list)
-    ranges: Sequence[tuple[int, int]] = ()
+
+
+class Compiler:
+    """Compiles the programs of one library."""
+
+    def __init__(self, target: Target, threads: int, weights: Weights) -> None:
+        self.target, self.machine, self.weights = target, machine_of(target, threads), weights
+
+    def compile(self, graph: Graph, arrays: Sequence[Any], sizes: SizeRanges) -> SegmentProgram:
+        """The program of a graph for these sizes. The last inputs are weights, with the values
+        `arrays`. CodegenError with the reason if there is none."""
+        assembly = _Assembly(self, len(graph.inputs) - len(arrays), arrays)
+        if not sizes.fixed and has_symbols(graph):
+            return self._any_size(assembly, graph, sizes)
+        bound = bind_sizes(graph, sizes.largest) if sizes.fixed else graph
+        assembled = assembly.assemble(*lower_graph(bound, self.machine))
+        shapes = [constant_shape(n.type.shape) for n in assembled.plan.results]
+        return assembly.checked(assembled, shapes,
+                                [constant_shape(n.type.shape) for n in bound.inputs])
+
+    def _any_size(self, assembly: _Assembly, graph: Graph, sizes: SizeRanges) -> SegmentProgram:
+        dynamic: DynamicProgram = compile_any_size(
+            graph, sizes.largest, lambda sized: lower_graph(sized, self.machine), assembly.assemble)
+        equal = [f"{a} and {b}" for a, b in dynamic.equal_to.items() if a != b]
+        if equal:
+            raise CodegenError(f"the sizes {', '.join(equal)} have to be equal")
+        return assembly.checked(dynamic.program,
+                                [tuple(map(sizes.formula, shape)) for shape in dynamic.results],
+                                [sizes.shape(n.type.shape) for n in graph.inputs])
 
 
 @dataclass
 class _Assembled:
-    """A program without its shapes.
-
-    `written`: the native code
-    `entries`: the table entry of each buffer
-    """
+    """A program without its index checks. `entries`: the table entry of each buffer."""
 
     plan: Plan
-    written: WrittenProgram
-    workspace: int
-    spare: list[int]
-    copies: list[OutputCopy]
+    program: SegmentProgram
     entries: dict[KernelBuffer, int]
 
 
-class Compiler:
-    """Compiles the programs of one library. A graph's inputs are `input_count` inputs of the
-    library, then its weights, whose values are `arrays`."""
+class _Assembly:
+    """Lays out the memory of one program."""
 
-    def __init__(self, target: Target, threads: int, input_count: int, arrays: Sequence[Any],
-                 weights: Weights) -> None:
-        self.target, self.machine = target, machine_of(target, threads)
-        self.input_count, self.arrays, self.weights = input_count, arrays, weights
+    def __init__(self, compiler: Compiler, input_count: int, arrays: Sequence[Any]) -> None:
+        self.target, self.weights = compiler.target, compiler.weights
+        self.input_count, self.arrays = input_count, arrays
 
-    def fixed(self, graph: Graph, sizes: Mapping[str, int]) -> NativeVariant:
-        """The program of a graph for exactly these sizes. CodegenError for an op without code."""
-        graph = bind_sizes(graph, sizes) if sizes else graph
-        assembled = self._assemble(*lower_graph(graph, self.machine))
-        native = self._native(assembled, constant_shapes(assembled.plan.shapes),
-                              constant_shapes([n.type.shape for n in assembled.plan.results]),
-                              constant_shapes([n.type.shape for n in graph.inputs]))
-        return replace(native, ranges=[(n, n) for n in sizes.values()])
-
-    def any_size(self, graph: Graph, ranges: Mapping[str, tuple[int, int]],
-                 shapes: Sequence[Shape]) -> NativeVariant:
-        """The program of a graph for all sizes in these ranges. `shapes`: the shapes of the inputs.
-        CodegenError with the reason if no such program can be compiled."""
-        def lower(bound: Graph, sizes: tuple[tuple[int, int], ...]) -> Lowered:
-            return lower_graph(bound, replace(self.machine, dynamic_sizes=sizes))
-
-        largest = {name: most for name, (_, most) in ranges.items()}
-        dynamic: DynamicProgram = compile_any_size(graph, largest, lower, self._assemble)
-        equal = [f"{a} and {b}" for a, b in dynamic.equal_to.items() if a != b]
-        if equal:
-            raise CodegenError(f"the sizes {', '.join(equal)} have to be equal")
-        native = self._native(dynamic.program, dynamic.shapes, dynamic.results, shapes)
-        return replace(native, ranges=[*ranges.values()])
-
-    def _assemble(self, plan: Plan, launches: list[Launch]) -> _Assembled:
+    def assemble(self, plan: Plan, launches: list[Launch]) -> _Assembled:
         """The program of these launches, without those that depend on weights alone."""
         inputs = [plan.buffers[n] for n in plan.graph.inputs]
         # A last input, which holds sizes, has no array.
@@ -140,11 +136,12 @@ class Compiler:
         offsets = {b: self.weights.add(a) for b, a in held.items() if b in read}
         slots |= {b: Argument(self.input_count, offset) for b, offset in offsets.items()}
         steps = [ProgramStep(x.kernel, [slot_of(p, slots) for p in x.views]) for x in others]
-        ends = list(itertools.accumulate(map(in_bytes, unreturned), initial=arena))
         copies = [OutputCopy(j, entries[b], offsets.get(b, 0)) for j, b in enumerate(outputs)
                   if entries[b] != self.input_count + 2 + j]
-        return _Assembled(plan, write_program(steps, "program", self.target),
-                          padded(ends[-1]) if ends[-1] else 0, ends[:-1], copies, entries)
+        written = write_program(steps, "program", self.target)
+        program = SegmentProgram(written, arena, _stack(written),
+                                 list(map(in_bytes, unreturned)), copies)
+        return _Assembled(plan, program, entries)
 
     def _table(self, plan: Plan, inputs: Sequence[KernelBuffer], held: Mapping[KernelBuffer, Any],
                outputs: Sequence[KernelBuffer]) -> tuple[dict[KernelBuffer, int],
@@ -170,14 +167,13 @@ class Compiler:
         held |= _run_here(first, held, left)
         return others
 
-    def _native(self, assembled: _Assembled, outputs: Sequence[Shape], results: Sequence[Shape],
-                inputs: Sequence[Shape]) -> NativeVariant:
-        plan = assembled.plan
+    def checked(self, assembled: _Assembled, results: Sequence[Shape], inputs: Sequence[Shape]
+                ) -> SegmentProgram:
+        """The program with its index checks, given the shapes of its results and inputs. Indices
+        that depend on weights alone are checked now."""
+        plan, program = assembled.plan, assembled.program
         shapes = dict(zip([plan.buffers[n] for n in plan.results], results))
         shapes |= dict(zip([plan.buffers[n] for n in plan.graph.inputs], inputs))
-        native = NativeVariant(assembled.written, assembled.workspace, _stack(assembled.written),
-                               assembled.spare, assembled.copies, inputs[:self.input_count],
-                               outputs)
         for check in plan.checks:
             node = plan.graph.outputs[check.output]
             buffer = plan.buffers[node]
@@ -187,19 +183,14 @@ class Compiler:
                 continue
             index_check = IndexCheck(entry, node.type.dtype, shapes[buffer], check.low,
                                      int(check.size))
-            (native.before if entry < self.input_count else native.after).append(index_check)
-        return native
+            (program.before if entry < self.input_count else program.after).append(index_check)
+        return program
 
     def _value(self, plan: Plan, node: Node) -> Any:
         """The array of a weight or constant."""
         if node.op != "input":
             return evaluate_node(node, [])
         return self.arrays[plan.graph.inputs.index(node) - self.input_count]
-
-
-def constant_shapes(shapes: Iterable[Sequence[int]]) -> list[Shape]:
-    """Shapes of constant sizes, as formulas."""
-    return [tuple(map(SizeFormula, shape)) for shape in shapes]
 
 
 def _run_here(launches: Sequence[Launch], held: Mapping[KernelBuffer, Any],

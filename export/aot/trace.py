@@ -1,94 +1,25 @@
-"""Records a function and compiles the programs of its library, for ranges or sets of sizes."""
+"""Records a function for a library, for ranges or sets of sizes."""
 
 from __future__ import annotations
 
 import itertools
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from ...capture.graph.device_placement import without_transfers
-from ...capture.graph.graph import Graph, Node, topological
+from ...capture.replay.path_enumeration import Explored
 from ...capture.sizes.size_condition import SizeCondition
-from ...capture.sizes.symbolic_dim import ShapeEnv, size_expr_of
-from ...codegen.dynamic.prime_unification import SizeFormula
-from ...codegen.runtime.target import Target
-from ...eager.arrays.devices import host
-from ...eager.core.op import OPS
-from ...eager.errors import CodegenError, ExportError
+from ...capture.sizes.symbolic_dim import ShapeEnv
+from ...capture.trace.export_tracer import called
+from ...eager.errors import ExportError
 from ..onnx.model.arguments import ExportArguments, arguments, further
 from ..onnx.model.trace import check_fixed, conditions_of, explored, inference, plain, results_of
+from ..onnx.model.training_state import ModelState
 from .abi import MAX_SIZES
-from .if_conversion import decision_notes, outputs_of
-from .library_module import ArraySignature, Library
-from .program import Compiler, NativeVariant, Shape
-from .weights import Weights
+from .recording import NamedType, Recording, check_equal_types, plan_segments
 
 DEFAULT_MAX_SIZE = 64  # the maximum of a dynamic size without an entry in `max_sizes`
 _MAX_CHECKED_SIZE_SETS = 1 << 20  # conditions are evaluated for at most so many sets of sizes
-
-
-@dataclass(frozen=True)
-class Recording:
-    """A recording of a function. The last inputs of the graph are the weights.
-
-    `arrays`: the values of the weights
-    `ranges`: the least and the largest value of each dynamic size
-    `specialized`: the sets of sizes that get a program of their own
-    """
-
-    graph: Graph
-    input_count: int  # inputs before the weights
-    arrays: Sequence[Any]
-    output_names: Sequence[str]
-    ranges: Mapping[str, tuple[int, int]]
-    specialized: Sequence[Mapping[str, int]]
-    notes: Sequence[str]
-
-    def library(self, name: str, target: Target, threads: int, embed: bool
-                ) -> tuple[Library, list[str]]:
-        """The library, and notes for its report."""
-        weights, notes = Weights(), list(self.notes)
-        compiler = Compiler(target, threads, self.input_count, self.arrays, weights)
-        programs = self._programs(compiler, notes)
-        names = [*(n.params["name"] for n in self.graph.inputs[:self.input_count]),
-                 *self.output_names]
-        arrays = [ArraySignature(name, n.type.dtype, tuple(map(size_expr_of, n.type.shape)))
-                  for name, n in zip(names, (*self.graph.inputs[:self.input_count],
-                                             *self.graph.outputs))]
-        block = b"" if weights.empty else weights.block()
-        return Library(name, arrays[:self.input_count], arrays[self.input_count:], [*self.ranges],
-                       programs, block, embed), notes
-
-    def _programs(self, compiler: Compiler, notes: list[str]) -> list[NativeVariant]:
-        """The programs; those for one set of sizes come first."""
-        try:
-            programs = [compiler.fixed(self.graph, sizes) for sizes in self.specialized]
-        except CodegenError as error:
-            raise ExportError(f"aot.build: {error.message}", _HELP) from error
-        if not self.ranges:
-            return programs
-        try:
-            shapes = [self._shape(n.type.shape) for n in self.graph.inputs]
-            return [*programs, compiler.any_size(self.graph, self.ranges, shapes)]
-        except CodegenError as error:
-            if not programs:
-                raise ExportError(f"aot.build: there is no code for all sizes: {error.message}",
-                                  "give examples of the sizes to build for: "
-                                  "examples=[(x,), ...]") from error
-            notes.append(f"built only for the sizes of the examples: {error.message}")
-            return programs
-
-    def _shape(self, shape: Sequence[Any]) -> Shape:
-        """The shape of an input as formulas. Each of its sizes is a number or has a name."""
-        names = [*self.ranges]
-        return tuple([SizeFormula(n.number) if n.number is not None else
-                      SizeFormula(1, (names.index(n.name or ""),))
-                      for n in map(size_expr_of, shape)])
-
-
-_HELP = "a library runs without Python: use ops that have native code"
 
 
 class RecordingOptions(NamedTuple):
@@ -108,35 +39,39 @@ def record(fn: Callable[..., Any], args: Any, options: RecordingOptions) -> Reco
     with inference(fn):
         examples = [further(example, a) for a in options.examples]
         sizes = ShapeEnv({})
-        paths = explored([example, *examples], sizes, training=False, merging=False)
+        paths = explored([example, *examples], sizes, draws=True)
         check_fixed(sizes)
-        results = results_of(paths, [], options.output_names, example.names)
+        states = _random_states(paths, example.names)
+        results = results_of(paths, states, options.output_names, example.names)
+    count = len(results.names) - len(states)
+    check_equal_types(paths.root, results.nodes, count)
     inputs = next(iter(paths.runs.values()))[0].inputs
-    graph, arrays = _graph(inputs, outputs_of(paths, results.nodes), paths.names)
+    state_nodes = [state.node for state in states]
+    plan_segments(fn, paths, (*inputs, *state_nodes), results.nodes)
+    outputs = [NamedType(name, node.type) for name, node in
+               zip(results.names[:count], next(iter(results.nodes.values())))]
+    weights = {node: captured.array for node, captured in paths.names.outside.items()
+               if node not in state_nodes}
     conditions = conditions_of(sizes)
-    ranges = _ranges(example, examples, options.max_sizes, conditions)
-    return Recording(graph, len(inputs), arrays, results.names, ranges,
-                     _specialized_sizes(example, examples, conditions), decision_notes(paths))
+    return Recording(paths.root, (*inputs, *state_nodes),
+                     [state.name for state in states], outputs, weights, paths.names,
+                     _ranges(example, examples, options.max_sizes, conditions),
+                     _specialized_sizes(example, examples, conditions))
 
 
-def _graph(inputs: Sequence[Node], outputs: Sequence[Node], names: Any) -> tuple[Graph, list[Any]]:
-    """The graph of a function, and the arrays of its weights. ExportError for random numbers."""
-    nodes = topological(outputs)
-    reads = [n for n in nodes if n.op == "input" and n not in inputs]
-    for node in nodes:
-        if node.op in OPS and OPS[node.op].draws:
-            raise _error_at(node, "random numbers would be the same in each call",
-                            "pass them as an argument")
-    first = len(inputs)
-    persistent = frozenset(range(first, first + len(reads)))
-    graph = without_transfers(Graph((*inputs, *reads), tuple(outputs), persistent=persistent))
-    return graph, [host(names.outside[n].array) for n in reads]
-
-
-def _error_at(node: Node, why: str, help: str) -> ExportError:
-    error = ExportError(f"aot.build: {why}", help)
-    error.line = node.site
-    return error
+def _random_states(paths: Explored, taken: Sequence[str]) -> list[ModelState]:
+    """The states of the random generators that any path draws from."""
+    states: list[ModelState] = []
+    names = set(taken)
+    for node, tensors in paths.states.items():
+        path = paths.names.outside[node].path
+        assert path is not None and path.parent is not None
+        base = called(path.parent) or "random"
+        numbered = (f"{base}_{i}" for i in itertools.count(1))
+        name = next(n for n in itertools.chain([base], numbered) if n not in names)
+        names.add(name)
+        states.append(ModelState(name, f"{name}.new", node, tensors))
+    return states
 
 
 # ---- sizes

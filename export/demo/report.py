@@ -10,14 +10,13 @@ from typing import Any
 
 import numpy as np
 
-from . import charts
+from ..report import charts
+from ..report.page import compiled_program, document, legend, milliseconds, section, table, tiles
 from .train import History
 
-STYLE = Path(__file__).with_name("report.css")
 SHOWN = 35     # sample digits
 COMPARED = 3  # losses: of the traced step, of the first compiled step, and with its weights
 WINDOW = 21    # steps over which the trend of the losses is averaged
-KERNELS = 15   # rows of the table; one more row sums up the others
 
 WHY_LATER = ("Later losses differ more: rounding decides on which side of a relu a number falls, "
              "and training amplifies this.")
@@ -75,12 +74,8 @@ def write_report(findings: Findings, path: Path) -> None:
 def page(findings: Findings) -> str:
     """The report as one HTML document."""
     parts = [_head(findings), _tiles(findings), _losses(findings), _answers(findings),
-             _kernels(findings), _facts(findings)]
-    return ('<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
-            '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
-            "<title>fusewire: digits, eager and compiled</title>\n"
-            f"<style>\n{STYLE.read_text(encoding='utf-8')}</style>\n</head>\n<body>\n"
-            + "\n".join(parts) + "\n" + FOOTER + "</body>\n</html>\n")
+             compiled_program(findings.kernels, findings.explanation), _facts(findings)]
+    return document("fusewire: digits, eager and compiled", parts, FOOTER)
 
 
 FOOTER = ("<footer>Digits: E. Alpaydin and C. Kaynak, Optical Recognition of Handwritten Digits, "
@@ -100,44 +95,38 @@ def _tiles(findings: Findings) -> str:
     wrong = int((findings.guesses != findings.labels).sum())
     share = f"{100 * findings.accuracy:.1f}<small> %</small>"
     rows = [(share, f"test accuracy, {wrong} wrong", ""),
-            (_milliseconds(findings.eager.typical), "eager step, median", ""),
-            (_milliseconds(findings.compiled.typical), "compiled step, median", ""),
+            (milliseconds(findings.eager.typical), "eager step, median", ""),
+            (milliseconds(findings.compiled.typical), "compiled step, median", ""),
             (f"{findings.speedup:.2f}<small> ×</small>", "eager ÷ compiled time",
              "good" if findings.speedup > 1 else "")]
     if findings.exported is not None:
         rows.append((f"{findings.exported.max_error:.1e}", "largest ONNX error", ""))
-    tiles = "".join(f'<div class="tile {css}"><b>{value}</b><span>{label}</span></div>'
-                    for value, label, css in rows)
-    return f'<div class="tiles">{tiles}</div>'
-
-
-def _milliseconds(seconds: float) -> str:
-    return f"{1e3 * seconds:.1f}<small> ms</small>"
+    return tiles(rows)
 
 
 def _losses(findings: Findings) -> str:
     eager, compiled = findings.eager, findings.compiled
-    runs = [(run.name, run.name, run.losses) for run in (eager, compiled)]
-    trend = ("compiled, on average", "trend", charts.smoothed(compiled.losses, WINDOW))
+    runs = [charts.Series(run.name, run.name, run.losses) for run in (eager, compiled)]
+    trend = charts.Series("compiled, on average", "trend",
+                          charts.smoothed(compiled.losses, WINDOW))
     names = {"eager": f"eager, {len(eager.losses)} steps",
              "compiled": f"compiled, {len(compiled.losses)} steps",
              "trend": f"compiled, mean of {WINDOW} steps"}
-    legend = "".join(f'<span><i class="{css}"></i>{text}</span>' for css, text in names.items())
     note = (f"Both runs start from the same weights and see the same batches for {findings.shared} "
             f"steps: their first {COMPARED} losses {findings.agreement}. {WHY_LATER} "
             "Logarithmic scale.")
-    chart = charts.loss_chart([*runs, trend])
-    return _section("Loss", note, f'<div class="legend">{legend}</div>{chart}')
+    chart = charts.log_chart([*runs, trend], "Loss by training step")
+    return section("Loss", note, legend(names) + chart)
 
 
 def _answers(findings: Findings) -> str:
     counts = charts.confusion(findings.labels, findings.guesses)
     note = "Rows: the written digit. Columns: the digit that the network read. Errors are red."
-    matrix = _section("Confusion matrix", note, charts.heat_map(counts))
+    matrix = section("Confusion matrix", note, charts.heat_map(counts))
     note = ("The digits that were read wrong come first, then the least certain ones, then others. "
             "Each has the digit that the network read, and its probability.")
     samples = "".join(_sample(findings, index) for index in _chosen(findings))
-    grid = _section("Test digits", note, f'<div class="digits">{samples}</div>')
+    grid = section("Test digits", note, f'<div class="digits">{samples}</div>')
     return f'<div class="pair">{matrix}{grid}</div>'
 
 
@@ -161,48 +150,6 @@ def _sample(findings: Findings, index: int) -> str:
             f"<figcaption>{text}<small>{share:.0f} %</small></figcaption></figure>")
 
 
-def _kernels(findings: Findings) -> str:
-    rows = sorted(findings.kernels, key=lambda row: -float(row["seconds"]))
-    if not rows:
-        return ""
-    total = sum(float(row["seconds"]) for row in rows) or 1.0
-    note = (f"The training step became {len(rows)} kernels, called by one native program. "
-            f"Their times add up to {1e3 * total:.2f} ms; the slowest come first.")
-    head = ("Kernel", "From line", "Time", "Share", "", "Memory", "Arithmetic")
-    body = [_kernel(row, total) for row in rows[:KERNELS]]
-    if rows[KERNELS:]:
-        body.append(_kernel(_summed(rows[KERNELS:]), total))
-    table = _table(head, body, numbers=(2, 3, 5, 6), bars=(4,))
-    text = html.escape(findings.explanation)
-    more = f"<details><summary>explain()</summary><pre>{text}</pre></details>" if text else ""
-    return _section("Compiled program", note, table + more)
-
-
-def _summed(rows: list[Mapping[str, Any]]) -> dict[str, Any]:
-    sums = {key: sum(float(row[key]) for row in rows) for key in ("seconds", "bytes", "flops")}
-    return {"name": f"{len(rows)} others", "line": "", **sums}
-
-
-def _kernel(row: Mapping[str, Any], total: float) -> list[str]:
-    seconds = float(row["seconds"])
-    lines = str(row["line"]).replace("\\", "/").split(", ")
-    line = ", ".join(p.rsplit("/", 1)[-1] for p in lines)  # without the folders
-    share = 100 * seconds / total
-    return [_code(str(row["name"])), _code(line),
-            f"{1e6 * seconds:.0f} µs", f"{share:.0f} %", f'<i style="width:{share:.1f}%"></i>',
-            _rate(row["bytes"], seconds, "GB/s"), _rate(row["flops"], seconds, "GFLOP/s")]
-
-
-def _code(text: str) -> str:
-    """`text` as one line of code, truncated if too long, with the whole text as a tooltip."""
-    text = html.escape(text)
-    return f'<span class="cut mono" title="{text}">{text}</span>'
-
-
-def _rate(amount: Any, seconds: float, unit: str) -> str:
-    return f"{float(amount) / seconds / 1e9:.1f} {unit}" if seconds > 0 and amount else "–"
-
-
 def _facts(findings: Findings) -> str:
     rows: list[list[str]] = []
     if findings.stats is not None:
@@ -212,28 +159,16 @@ def _facts(findings: Findings) -> str:
     if findings.exported is not None:
         rows.append(["ONNX file", _exported(findings.exported)])
     rows += [[name, html.escape(value)] for name, value in findings.environment.items()]
-    return _section("Environment", "", _table((), rows, css="facts"))
+    return section("Environment", "", table((), rows, css="facts"))
 
 
 def _exported(report: Any) -> str:
-    sizes = ", ".join(map(str, report.checked_sizes))
     return (f"{html.escape(Path(report.path).name)}, {report.bytes / 1024:.0f} KiB, opset "
-            f"{report.opset}; checked against eager results with {html.escape(sizes)}")
+            f"{report.opset}; checked against eager results with "
+            f"{html.escape(sizes_text(report.checked_sizes))}")
 
 
-def _section(title: str, note: str, content: str) -> str:
-    text = f'<p class="note">{note}</p>' if note else ""
-    return f"<section><h2>{title}</h2>{text}{content}</section>"
-
-
-def _table(head: Iterable[str], body: Iterable[list[str]], numbers: tuple[int, ...] = (),
-           bars: tuple[int, ...] = (), css: str = "") -> str:
-    classes = {**dict.fromkeys(numbers, "number"), **dict.fromkeys(bars, "bar")}
-    top = _row("th", head, classes)
-    rows = "".join(_row("td", row, classes) for row in body)
-    return f'<table class="{css}"><thead>{top}</thead><tbody>{rows}</tbody></table>'
-
-
-def _row(tag: str, texts: Iterable[str], classes: Mapping[int, str]) -> str:
-    cells = (f'<{tag} class="{classes.get(i, "")}">{text}</{tag}>' for i, text in enumerate(texts))
-    return f"<tr>{''.join(cells)}</tr>"
+def sizes_text(checked: Iterable[Mapping[str, int]]) -> str:
+    """The sizes of the verified runs of an export, as in "batch=2, batch=5"."""
+    return ", ".join(" ".join(f"{name}={size}" for name, size in sizes.items())
+                     for sizes in checked)

@@ -14,10 +14,10 @@ from ...eager import optim
 from ...eager.core.tensor import Tensor
 from ...eager.ops.random.generator import manual_seed
 from ...eager.utils.data import DataLoader, TensorDataset
+from ..report.environment import environment
 from .digits import DigitSplit, split_digits
-from .environment import environment
 from .model import DigitNet
-from .report import COMPARED, WHY_LATER, Findings, write_report
+from .report import COMPARED, WHY_LATER, Findings, sizes_text, write_report
 from .train import Batches, History, Step, predict, train, training_step
 
 BATCH = 32
@@ -47,7 +47,7 @@ class Tools:
 def run_demo(options: Options, tools: Tools) -> Findings:
     """The results of the demo. Writes the model and report.html to `options.out`."""
     digits = split_digits()
-    options.out.mkdir(parents=True, exist_ok=True)
+    _make_folder(options.out)
     tools.say(_opening(digits, options))
     eager, _, _ = _trained(digits, options, "eager", 1, lambda step: step)
     tools.say(f"eager      {_speed(eager)}")
@@ -61,7 +61,15 @@ def run_demo(options: Options, tools: Tools) -> Findings:
     tools.say(f"onnx       {_written(findings.exported)}")
     write_report(findings, options.out / "report.html")
     tools.say(f"report     {options.out / 'report.html'}")
+    tools.say(_next(options))
     return findings
+
+
+def _make_folder(folder: Path) -> None:
+    """Makes a folder of results. Git does not list a new one as untracked."""
+    if not folder.exists():
+        folder.mkdir(parents=True)
+        (folder / ".gitignore").write_text("*\n", encoding="utf-8")
 
 
 def _opening(digits: DigitSplit, options: Options) -> str:
@@ -127,6 +135,13 @@ def _agreement(findings: Findings, step: Any) -> str:
 
 
 def _written(report: Any) -> str:
-    sizes = ", ".join(map(str, report.checked_sizes))
     return (f"{report.path}: {report.bytes / 1024:.0f} KiB, opset {report.opset}, checked with "
-            f"{sizes}: error {report.max_error:.1e} at most")
+            f"{sizes_text(report.checked_sizes)}: error {report.max_error:.1e} at most")
+
+
+def _next(options: Options) -> str:
+    """Commands and pages for users who want to go on from the demo."""
+    model = options.out / "digits.onnx"
+    return (f"\nnext       open {options.out / 'report.html'} in a browser\n"
+            f"           fusewire run {model} --random --size batch=8 --repeat 100\n"
+            f"           examples/digits.py trains such a network in a program of your own")

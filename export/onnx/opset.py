@@ -7,7 +7,7 @@ from typing import Any
 
 from ...eager.errors import ExportError
 
-OPSETS = (17, 23)  # the first and last that the tests cover
+OPSETS = (17, 25)  # the first and last that the tests cover
 DEFAULT = 18  # of IR version 8: onnxruntime loads it from 1.14, of February 2023, on
 
 # The newest opset of each version of onnxruntime, from its table of compatible versions. A model

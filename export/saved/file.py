@@ -16,10 +16,10 @@ import numpy as np
 
 from ...codegen.runtime.target import Target, features_here, host
 from ...eager.errors import ImportModelError
-from ...eager.front import safetensors_file
-from ...eager.front.atomic_files import replacing
+from ...eager.files import safetensors_file
+from ...eager.files.atomic_files import replacing
 
-FORMAT = 6
+FORMAT = 8
 """The number of the format. Raise it if other versions would read new files wrongly, such as after
 a change of the description or of the calling convention of object code (see docs/saved.md)."""
 

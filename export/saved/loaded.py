@@ -8,10 +8,9 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+from ...capture.cfg.ir import Branch, walk
 from ...capture.guards.guards import PathCodegen
 from ...capture.heap.path_reader import PathReader
-from ...capture.program.cfg import Branch
-from ...capture.program.segment_planner import walk
 from ...capture.replay.replay import MISSING, NOT_TRACED, Replay
 from ...capture.runtime import profiling_spans
 from ...capture.trace.value_table import ValueTable
@@ -159,7 +158,7 @@ class LoadedFunction:
 
     def _check_devices(self, args: Any, kwargs: Any) -> None:
         for x in tensors_in((args, kwargs)):
-            if x.is_cuda:
+            if devices.is_elsewhere(x._data):
                 raise ArgumentError(f"{self.__name__} was saved as code for the CPU, and an "
                                     f"argument is on {x.device}", 'move it to the CPU: x.to("cpu")')
 

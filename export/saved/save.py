@@ -7,10 +7,11 @@ import inspect
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from ...capture.graph.device_placement import uses_gpu
+from ...capture.cfg.ir import HostCall, walk
+from ...capture.cfg.trace_exit import TraceExit
+from ...capture.graph.device_placement import other_device
 from ...capture.guards.guards import Guard, PathCodegen, compile_check
 from ...capture.heap.path_reader import PathReader
-from ...capture.program.trace_exit import TraceExit
 from ...capture.replay.compiled_function import Compiled
 from ...capture.replay.replay import MISSING, Replay
 from ...capture.trace.side_effects import SideEffect
@@ -151,9 +152,14 @@ def _program(program: Replay, saving: Saving, writing: Encoder) -> list[Any]:
     if program.casting is not None:
         raise Unsaved("it was recorded under autocast",
                       "convert the model, or call it without autocast")
-    if any(uses_gpu(segment.graph) for segment in program.segments()):
-        raise Unsaved("it computes on a GPU, and saved functions run on the CPU",
+    device = next(filter(None, [other_device(s.graph) for s in program.segments()]), "")
+    if device:
+        raise Unsaved(f"it computes on {device}, and saved functions run on the CPU",
                       'move its state to the CPU, model.to("cpu"), call it there, and save it')
+    message = next((b for b in walk(program.root) if isinstance(b, HostCall)), None)
+    if message is not None:
+        raise Unsaved(f"{message.element}, and a saved function calls no Python",
+                      "return the values, and print or log them where the function is called")
     parts = saving.live(program.guards), program.root, program.grad_enabled, program.varying
     return [writing.value(part) for part in parts]
 

@@ -7,15 +7,7 @@ import types
 from collections import Counter, OrderedDict, defaultdict, deque
 from typing import Any
 
-from ...capture.control_flow.data_dependent_sizes import DataDependentSize
-from ...capture.control_flow.loop_detection import LoopEntry, LoopRepeat
-from ...capture.control_flow.loop_gradients import IterationVjp, LoopBackwardEvent
-from ...capture.control_flow.merges import Merge
-from ...capture.graph.graph import Graph, Node, Nodes, Params, topological
-from ...capture.guards.guards import Guard
-from ...capture.heap import mutations, object_recipes
-from ...capture.heap.access_path import Key, Path, steps
-from ...capture.program.cfg import (
+from ...capture.cfg.ir import (
     BackEdge,
     Branch,
     Exit,
@@ -25,16 +17,24 @@ from ...capture.program.cfg import (
     SizeDefinition,
     Yield,
 )
-from ...capture.program.trace_exit import TraceExit
+from ...capture.cfg.trace_exit import TraceExit
+from ...capture.control_flow.data_dependent_sizes import DataDependentSize
+from ...capture.control_flow.loop_detection import LoopEntry, LoopRepeat
+from ...capture.control_flow.loop_gradients import IterationVjp, LoopBackwardEvent
+from ...capture.control_flow.merges import Merge
+from ...capture.graph.graph import Graph, Node, Nodes, Params, topological
+from ...capture.guards.guards import Guard
+from ...capture.heap import mutations, object_recipes
+from ...capture.heap.access_path import Key, Path, steps
 from ...capture.scalars.scalar_expr import ScalarConstant, ScalarExpr
 from ...capture.segments.segment import Inputs, Segment
 from ...capture.sizes.size_condition import SizeCondition
-from ...capture.sizes.size_expr import Quotient, SizeExpr, SizeSymbol
 from ...capture.sizes.symbolic_dim import Dim
 from ...capture.trace.dynamic_inputs import DynamicInputs
-from ...capture.trace.output_spec import TraceOutputs
+from ...capture.trace.output_spec import OutputTensor, TraceOutputs
 from ...capture.trace.side_effects import SideEffect
 from ...codegen.cache.json_codec import DATA, Codec, Decoder, Encoder, Unsaved, filled, record
+from ...codegen.cache.program_entry import SIZES
 from ...eager.core.op import OPS
 from ...eager.core.tape import Entry
 from ...eager.core.tape import Leaf as TapeLeaf
@@ -112,11 +112,10 @@ _VALUES: dict[type, Codec] = {
         parts[0], tuple(map(of.value, parts[1:]))), id),
     ScalarConstant: Codec("constant", lambda x, to: [to.value(x.value)],
                           lambda parts, of: ScalarConstant(of.value(parts[0]))),
-    SizeExpr: Codec("expr", lambda x, to: [to.value(x.terms)],
-                    lambda parts, of: SizeExpr(dict(of.value(parts[0])))),
+    **SIZES,
     Dim: Codec("dim", lambda x, to: [to.value(x.expr)],
                lambda parts, of: of.about.names.sizes.make(of.value(parts[0]))),
-    **{cls: record(cls) for cls in (SizeSymbol, Quotient, SizeCondition, DynamicInputs)},
+    **{cls: record(cls) for cls in (SizeCondition, DynamicInputs)},
 }
 
 
@@ -189,8 +188,8 @@ _TRACES: dict[type, Codec] = {
     Guard: Codec("guard", _write_guard, lambda parts, of: Guard(*map(of.value, parts))),
     Entry: Codec("given up", _write_entry, _read_entry, id),
     **{cls: record(cls) for cls in (
-        SideEffect, TraceOutputs, Inputs, LoopEntry, LoopRepeat, Merge, DataDependentSize,
-        LoopBackwardEvent, IterationVjp, mutations.SetArray,
+        SideEffect, TraceOutputs, OutputTensor, Inputs, LoopEntry, LoopRepeat, Merge,
+        DataDependentSize, LoopBackwardEvent, IterationVjp, mutations.SetArray,
         mutations.SetGradient, mutations.SetEdge, mutations.MakeLeaf, mutations.SetItem,
         mutations.DeleteItem, mutations.SetAttribute, mutations.DeleteAttribute, mutations.SetCell,
         mutations.Extend, mutations.AddAll, mutations.ReplaceAll,
@@ -270,13 +269,10 @@ _TREE: dict[type, Codec] = {
     Exit: Codec("ends", _write_exit_block, _new(Exit), id, _fill_exit_block),
     Branch: filled(Branch, ("subject", "kind", "site", "outcomes", "segments")),
     SizeDefinition: filled(SizeDefinition, ("element", "site", "body", "segments")),
-    LoopHeader: filled(LoopHeader, ("values", "formulas", "site", "entry", "body", "segments"),
-                       iterations=0),
-    BackEdge: filled(BackEdge, ("values", "formulas", "site", "repeat", "loop", "vjps",
-                                "segments")),
-    IfMerge: filled(IfMerge, ("site", "body", "merge", "continuation", "segments"), key=None),
-    Yield: filled(Yield, ("values", "formulas", "site", "element", "if_merge", "segments"),
-                  uses=0),
+    LoopHeader: filled(LoopHeader, ("element", "site", "body", "segments")),
+    BackEdge: filled(BackEdge, ("element", "site", "target", "vjps", "segments")),
+    IfMerge: filled(IfMerge, ("site", "body", "merge", "continuation", "segments"), element=None),
+    Yield: filled(Yield, ("element", "site", "target", "segments")),
     LoopBackward: filled(LoopBackward, ("element", "site", "body", "segments")),
 }
 

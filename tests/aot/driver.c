@@ -12,7 +12,8 @@
 #define NAME(what) JOIN(MODEL, what)
 #define MOST 32
 
-static const int64_t widths[] = {0, 1, 1, 2, 4, 8, 1, 2, 4, 8, 2, 2, 4, 8};
+static const int64_t widths[] = {0, 1, 1, 2, 4, 8, 1, 2, 4, 8, 2, 2, 4, 8,
+                                 1, 1, 1, 1, 1, 1, 1, 1, 1, 1};  // of dtypes that are only stored
 
 /* ---- tasks on threads */
 typedef struct {

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 from c_programs import ARM, HERE, STRICT, check, check_call, command, compiled, symbols
 from library_models import C_LIBRARY, MODELS, model
 
 import fusewire as fw
+from fusewire.eager.arrays.dtypes import STORED
 from house.repo import ROOT
 
 pytestmark = pytest.mark.skipif(bool(HERE.missing), reason=f"not here: {HERE.missing}")
@@ -116,6 +118,14 @@ def test_writes_through_views(tmp_path: Path) -> None:
 def test_dtypes(dtype: str, tmp_path: Path) -> None:
     x = fw.arange(40).reshape(5, 8).astype(getattr(fw, dtype))
     check(lambda x: fw.where(x > 3, x, x[:1]), (x,), tmp_path)
+
+
+@pytest.mark.parametrize("dtype", STORED, ids=lambda d: d.name)
+def test_dtypes_that_are_only_stored(dtype: Any, tmp_path: Path) -> None:
+    """They are inputs, weights and outputs, as bytes."""
+    x, weight = fw.arange(40).reshape(5, 8).astype(dtype), fw.randn(5, 8).astype(dtype)
+    check(lambda x: (fw.where(x == weight, x, x[:1]), x.astype(fw.float32) + weight.astype(
+        fw.float32), (weight.astype(fw.float32) * 2).astype(dtype)), (x,), tmp_path)
 
 
 def test_level_2_of_x86_runs_here(tmp_path: Path) -> None:

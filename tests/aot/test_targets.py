@@ -54,24 +54,25 @@ def test_an_object_for_elsewhere_asks_nothing_of_this_processor(
     assert (tmp_path / "model.o").read_bytes() == first
 
 
-def halved(x: fw.Tensor) -> fw.Tensor:
+def changing_type(x: fw.Tensor) -> fw.Tensor:
+    n, m = 1, 0.5
     while x.sum() > 1:
-        x = x / 2
-    return x
+        x, n, m = x / 2, m, n  # type: ignore[assignment]
+    return x * n
 
 
 REFUSED: dict[str, tuple[Any, str]] = {
     "an op without code": (lambda x: fw.linalg.svdvals(x), "code generator does not support svd"),
-    "random numbers": (lambda x: x + fw.rand(3), "random numbers would be the same"),
-    "a loop": (halved, "the number of iterations of a loop"),
-    "a size that values tell": (lambda x: x[x > 0].sum(), "."),
-    "a number": (lambda x: x * round(x.sum().item(), 2), "by an operation that tensors do not"),
-    "ints of any size": (lambda x: x * (x.argmax().item() + 1),
-                         "by an operation that tensors do not"),
+    "a distribution without code": (lambda x: fw.random.poisson(x.abs()), "support poisson"),
+    "a size that values tell": (lambda x: x[x > 0].sum(), "choose by a mask"),
+    "a number as text": (lambda x: x * float(str(x.sum().item())), "used here as a plain number"),
+    "a number by another op": (lambda x: x * round(x.sum().item(), 2), "Python computes a number"),
+    "a number of another type": (changing_type, "has another type after an iteration"),
     "results of two shapes": (lambda x: x if x.sum() > 0 else x[0], "on one path and"),
-    "an index on one way": (lambda x: x[x[0].astype(fw.int64)] if x.sum() > 0 else x,
-                            "an index is used only on some paths"),
+    "an error of its own": (lambda x: x if x.sum() > 0 else fw.zeros(2) @ x, "tracing it without"),
+    "a changed tensor": (lambda x: STATE.add_(x.sum()), "changed in place"),
 }
+STATE = fw.zeros(3)
 
 
 @pytest.mark.parametrize("name", REFUSED)

@@ -277,7 +277,8 @@ def test_the_number_of_recordings_is_bounded() -> None:
     with pytest.warns(UserWarning, match="recompiles on most calls"):
         for k in range(70):
             assert_same(compiled(X, {"k": 2.0, str(k): None}), X * 2)
-    assert len(compiled.programs) == compiled.stats.recordings == 64
+    assert compiled.stats.recordings == 64
+    assert compiled.programs == []  # their guards would take time in each further call
 
 
 def test_it_looks_like_the_function() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import random
 from collections.abc import Callable
 from pathlib import Path
@@ -10,23 +9,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+from made_functions import function_of
 
 import fusewire as fw
-from fusewire.capture.program.cfg import IfMerge
-from fusewire.capture.program.segment_planner import walk
+from fusewire.capture.cfg.ir import IfMerge, walk
 
 Function = Callable[..., Any]
-
-
-def function_of(source: str, folder: Path) -> Function:
-    """The function `f` of a module with this source."""
-    path = folder / f"made_{abs(hash(source))}.py"
-    path.write_text("import fusewire as fw\n\n" + source)
-    spec = importlib.util.spec_from_file_location(path.stem, path)
-    assert spec is not None and spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module.f  # type: ignore[no-any-return]
 
 
 def check(fn: Function, inputs: list[Any], compiled: Any = None) -> Any:

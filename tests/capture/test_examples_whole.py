@@ -8,24 +8,21 @@ from typing import Any
 
 import pytest
 from agreement import agree, assert_equal
+from whole_compilation import compiled_whole
 
 import fusewire as fw
 from house.test_examples import FEW, FOLDER
 
-FEWER = {"char_lm": 4, "digits": 1, "fine_tune": 3, "gan": 4, "policy_gradient": 2, "vae": 4}
+FEWER = {
+    "char_lm": 4, "detection": 4, "diffusion": 4, "digits": 1, "distillation": 2, "fine_tune": 3,
+    "gan": 4, "graph_network": 4, "hamiltonian": 30, "neural_ode": 12, "physics_informed": 4,
+    "policy_gradient": 2, "style_transfer": 4, "time_series": 1, "unequal_lengths": 12, "vae": 4,
+}
 
 
 @pytest.mark.parametrize("name", sorted(path.stem for path in FOLDER.glob("*.py")))
 def test_steps_of_an_example(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """`compile` as the example calls it, but for fullgraph: a step that is not whole raises."""
-    made: list[Any] = []
-
-    def whole(fn: Any) -> Any:
-        made.append(original(fn, fullgraph=True))
-        return made[-1]
-
-    original = fw.compile
-    monkeypatch.setattr(fw, "compile", whole)
+    made = compiled_whole(monkeypatch)
     (option,) = FEW[name]
     importlib.import_module(name).main(**{option: FEWER[name]}, compiled=True)
     assert made and all(f.stats.replays > 0 and f.stats.fallbacks == 0 for f in made)

@@ -240,3 +240,34 @@ def test_the_types_of_builtins_stay() -> None:
     compiled = fw.compile(f)
     for x in sequences(9, 8):
         assert_equal(compiled(x), f(x), f"{x}")
+
+
+def test_a_loop_that_one_path_of_a_branch_has_begun_ends_at_the_merge() -> None:
+    """A data-dependent size ends the loops around it, so the number of open loops does not tell
+    which of them are around the branch. The verifier finds a loop that continues behind it."""
+    def f(x: fw.Tensor, v: fw.Tensor) -> fw.Tensor:
+        i = 0
+        while i < x.shape[0]:
+            v = x.sum(0) + x[i]
+            i += 1
+            for _ in range(1, x.shape[0], 2):
+                continue
+            j = 0
+            while j < x.shape[0]:
+                v = x.sum(0) + x[j]
+                j += 1
+                k = 0
+                while k < x.shape[0]:
+                    w = v + x[k]
+                    k += 1
+                    v = w
+                    w[v > -1.0].sum()
+                for _ in range(len(x)):
+                    v = fw.concat([x, x]).sum(0)
+        return v
+
+    compiled, draw = fw.compile(f), random.Random(0)
+    for n in (7, 7, 1, 5, 5, 5, 1, 2, 3, 2, 6):
+        x = fw.tensor([[draw.uniform(-2, 2) for _ in range(3)] for _ in range(n)])
+        v = fw.tensor([draw.uniform(-2, 2) for _ in range(3)])
+        assert_equal(compiled(x, v), f(x, v), f"{x}")

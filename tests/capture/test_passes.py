@@ -237,10 +237,26 @@ def test_a_product_with_a_vector_is_a_sum() -> None:
         x = input()  # float32[5, 3]
         y = input()  # float32[3]
         v2 = reshape(y, shape=(1, 3))  # float32[1, 3]
-        v3 = broadcast_to(v2, shape=(5, 3))  # float32[5, 3]
-        v4 = multiply(x, v3)  # float32[5, 3]
-        v5 = sum(v4, axis=(1,), keepdims=False)  # float32[5]
-        return v5""")
+        v3 = multiply(x, v2)  # float32[5, 3]
+        v4 = sum(v3, axis=(1,), keepdims=False)  # float32[5]
+        return v4""")
+
+
+def test_a_product_of_few_rows_with_small_numbers_is_a_sum() -> None:
+    becomes(lambda g: simplify(decompose_vector_products(g)), """
+        x = input()  # float32[2, 30]
+        y = input()  # int8[8, 30]
+        w = cast(y, dtype=float32)  # float32[8, 30]
+        v = contract(x, w, spec='ij,kj->ik')  # float32[2, 8]
+        return v""", """
+        x = input()  # float32[2, 30]
+        y = input()  # int8[8, 30]
+        v2 = reshape(x, shape=(2, 1, 30))  # float32[2, 1, 30]
+        v3 = cast(y, dtype=float32)  # float32[8, 30]
+        v4 = reshape(v3, shape=(1, 8, 30))  # float32[1, 8, 30]
+        v5 = multiply(v2, v4)  # float32[2, 8, 30]
+        v6 = sum(v5, axis=(2,), keepdims=False)  # float32[2, 8]
+        return v6""")
 
 
 def test_a_product_of_matrices_stays() -> None:

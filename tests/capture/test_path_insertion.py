@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
+from fusewire.capture.cfg.ir import BackEdge, Block, Branch, Exit, LoopHeader
+from fusewire.capture.cfg.path_insertion import add_path
+from fusewire.capture.cfg.trace_exit import TraceExit
 from fusewire.capture.control_flow.decision import Decision
 from fusewire.capture.control_flow.loop_detection import LoopEntry, LoopRepeat
-from fusewire.capture.program.cfg import BackEdge, Block, Branch, Exit, LoopHeader
-from fusewire.capture.program.path_insertion import add_path
-from fusewire.capture.program.trace_exit import TraceExit
 from fusewire.capture.scalars.scalar_expr import ScalarExpr, of_number
 from fusewire.capture.trace.output_spec import TraceOutputs
 
@@ -24,9 +24,9 @@ def text_of(block: Block | None) -> Any:
         return (SUBJECTS.index(block.subject),
                 {outcome: text_of(child) for outcome, child in block.outcomes.items()})
     if isinstance(block, LoopHeader):
-        return block.entry.token, text_of(block.body)
+        return block.element.token, text_of(block.body)
     if isinstance(block, BackEdge):
-        return "repeat", block.repeat
+        return "repeat", block.element
     assert isinstance(block, Exit)
     return "exit"
 

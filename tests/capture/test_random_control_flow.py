@@ -19,7 +19,7 @@ from programs.writing import Program, write
 import fusewire as fw
 from fusewire.capture.replay import deferred_outputs, hot_paths, trace_tree
 
-PROGRAMS = int(os.environ.get("FUSEWIRE_TEST_PROGRAMS", "2000"))
+PROGRAMS = int(os.environ.get("FUSEWIRE_TEST_PROGRAMS", "800"))
 NATIVE = PROGRAMS // 10
 CHUNK = 50
 FAILED: list[dict[int, str]] = []  # what was wrong in each test so far
@@ -54,6 +54,13 @@ def test_programs(first: int) -> None:
 @pytest.mark.parametrize("first", range(0, NATIVE, CHUNK))
 def test_programs_in_native_code(first: int) -> None:
     check(range(first, min(first + CHUNK, NATIVE)), wrap=fw.compile)
+
+
+@pytest.mark.parametrize("first", range(0, NATIVE, CHUNK))
+def test_programs_that_print_log_and_warn(first: int) -> None:
+    """What they say is part of what is compared."""
+    wrap = {"wrap": fw.compile} if first < NATIVE // 4 else {}
+    check(range(first, min(first + CHUNK, NATIVE)), effects=True, **wrap)
 
 
 @pytest.mark.parametrize("first", range(0, 2 * NATIVE, CHUNK))

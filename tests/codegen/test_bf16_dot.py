@@ -16,7 +16,7 @@ from oracle import interpreted
 
 import fusewire as fw
 from fusewire.capture.graph.graph import Graph, Nodes
-from fusewire.codegen.compile import compile_graph, lower_graph, slot_of
+from fusewire.codegen.compile import compile_graph, lower_graph
 from fusewire.codegen.ir.loop_ir import (
     Assign,
     KernelBuffer,
@@ -30,7 +30,7 @@ from fusewire.codegen.ir.loop_ir import (
 )
 from fusewire.codegen.ir.loop_ir import read as value_of
 from fusewire.codegen.ir.target_info import Machine
-from fusewire.codegen.program.native_program import Argument, ProgramStep, program_ir
+from fusewire.codegen.program.native_program import Argument, ProgramStep, program_ir, slot_of
 from fusewire.codegen.runtime.jit import assembly
 from fusewire.codegen.runtime.target import Target, host, named
 from fusewire.eager.arrays.dtypes import bfloat16

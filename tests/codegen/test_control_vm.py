@@ -15,7 +15,6 @@ import pytest
 from fast_paths import broken_off
 
 import fusewire as fw
-from fusewire.capture.replay.compiled_function import CaptureWarning
 from fusewire.capture.replay.replay import NOT_TRACED
 from fusewire.capture.scalars.scalar_expr import OPERATORS
 from fusewire.codegen.llvm.python_scalars import NAMES
@@ -277,10 +276,10 @@ def test_what_python_sees_on_the_way_stays_with_python(capsys: Any) -> None:
         return x
 
     compiled = fw.compile(f)
-    with pytest.warns(CaptureWarning):
-        for _ in range(5):
-            same(compiled(fw.ones(2)), f(fw.ones(2)))
+    for _ in range(5):
+        same(compiled(fw.ones(2)), f(fw.ones(2)))
     assert capsys.readouterr().out.count("turn") == 2 * 5 * 4
+    assert "runs in Python" in compiled.programs[0].split
 
 
 def test_large_values_are_not_copied_about() -> None:
@@ -511,10 +510,25 @@ FLOATS = [0.0, -0.0, 1.0, -1.5, 0.1, 1e300, -1e300, 5e-324, float("inf"), float(
           float("nan"), 2.0 ** 53, 2.0 ** 53 + 2]
 
 
+UNARY = ("neg", "abs", "invert", "trunc", "floor", "ceil", "round")
+SHIFTS = [0, 1, 2, 30, 62, 63, 64, 70, -1]
+HALVES = [2.5, -2.5, 0.5, 1.5, -0.49999999999999994, 9.2e18, -9.3e18, 2.0, 3.0]
+
+
+def operands_of(op: str) -> list[tuple[Any, ...]]:
+    """Left and right operands, and the dtypes that they come from."""
+    floats = FLOATS + HALVES * (op in (*UNARY, "pow", "mod", "floordiv"))
+    whole = (INTS, SHIFTS if "shift" in op else INTS, fw.int64, fw.int64)
+    if op in ("and", "or", "xor", "invert", "lshift", "rshift"):
+        return [whole]
+    mixed = [(floats, floats, fw.float64, fw.float64), (INTS, floats, fw.int64, fw.float64)]
+    return mixed if op == "pow" else [whole, *mixed]
+
+
 @pytest.mark.parametrize("op", sorted({name.split()[0] for name in NAMES} & set(OPERATORS)))
 def test_arithmetic_is_that_of_python(op: str) -> None:
     """Also at the ends of 64 bits, with nan, infinities and zeros of both signs."""
-    two = op != "neg"
+    two = op not in UNARY
 
     def f(a: Tensor, b: Tensor, go: Tensor) -> Any:
         x, y = a.item(), b.item()
@@ -522,11 +536,8 @@ def test_arithmetic_is_that_of_python(op: str) -> None:
             go = go + 1
         return (OPERATORS[op](x, y) if two else OPERATORS[op](x)), go
 
-    kinds: list[tuple[Any, ...]] = [(INTS, INTS, fw.int64, fw.int64)]
-    if op not in ("and", "or", "xor"):
-        kinds += [(FLOATS, FLOATS, fw.float64, fw.float64), (INTS, FLOATS, fw.int64, fw.float64)]
     go, native = fw.zeros(()), 0
-    for left, right, first, second in kinds:
+    for left, right, first, second in operands_of(op):
         compiled = fw.compile(f)
         for a in left:
             for b in right if two else right[:1]:
@@ -536,9 +547,38 @@ def test_arithmetic_is_that_of_python(op: str) -> None:
     assert native
 
 
+def test_divmod_and_powers_of_ints_are_those_of_python() -> None:
+    def f(a: Tensor, b: Tensor, go: Tensor) -> Any:
+        x, y = a.item(), b.item()
+        while go < 1:
+            go = go + 1
+        return (*divmod(x, y), x ** 3, +(x > y)), go
+
+    compiled = fw.compile(f)
+    for a in (0, 7, -7, 2_000_000, -2_000_000, 3_000_000):
+        for b in (2, -2, 0):
+            given = fw.tensor(a), fw.tensor(b), fw.zeros(())
+            assert answer(compiled, given) == answer(f, given)
+    assert any(p.split == "" for p in compiled.programs)
+
+
+def test_a_number_rounded_to_digits_is_pythons() -> None:
+    def f(a: Tensor, go: Tensor) -> Any:
+        while go < 1:
+            go = go + 1
+        return round(a.item(), 2), go
+
+    compiled = fw.compile(f)
+    for a in (0.125, 2.675, -1.005, 1e20):
+        given = fw.tensor(a, dtype=fw.float64), fw.zeros(())
+        for _ in range(3):
+            assert answer(compiled, given) == answer(f, given)
+    assert "Python computes a number" in compiled.programs[0].split
+
+
 def answer(function: Callable[..., Any], given: tuple[Any, ...]) -> str:
     """What comes of a call, to the sign of a zero."""
     try:
         return repr(function(*given)[0])
-    except ArithmeticError as error:
+    except (ArithmeticError, ValueError) as error:
         return type(error).__name__

@@ -20,10 +20,11 @@ def test_dropped_functions_leave_nothing() -> None:
     kinds = len(dropping.KINDS)
     dropping.make(ROUNDS * kinds)
     files, mapped, memory = dropping.alive(), dropping.mappings(), dropping.resident()
-    dropping.make(ROUNDS * kinds, ROUNDS * kinds)
+    dropping.make(2 * ROUNDS * kinds, ROUNDS * kinds)
     assert dropping.alive() <= files
-    assert dropping.mappings() - mapped < ROUNDS * kinds  # three times that where code stays
-    assert dropping.resident() - memory < 3  # megabytes: where code stays they are 5
+    # Twice that where code stays. Some is unloaded later, when other code is loaded.
+    assert dropping.mappings() - mapped < ROUNDS * kinds
+    assert dropping.resident() - memory < 6  # megabytes: where code stays they are 10
 
 
 def test_code_that_a_thread_runs_stays() -> None:

@@ -7,14 +7,14 @@ from typing import Any
 
 import numpy as np
 import pytest
+from thresholds import fresh_cache
 
 import fusewire as fw
 from fusewire.codegen.eager_jit import rnn
-from fusewire.codegen.eager_jit.specialization_cache import SpecializationCache
 from fusewire.eager import nn
 from fusewire.eager.errors import GradientError
-from fusewire.eager.nn.functional import recurrence
 from fusewire.eager.settings import settings
+from fusewire.eager.upper_layer import UPPER
 
 STEPS, BATCH, FEATURES, HIDDEN = 7, 3, 5, 6
 LAYERS: list[tuple[str, str, dict[str, Any]]] = [
@@ -41,18 +41,18 @@ def made(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Any]]:
             found.append(what)
 
     monkeypatch.setattr(rnn, "_MIN_MULTIPLICATIONS", 1)
-    monkeypatch.setattr(rnn, "_PROGRAMS", SpecializationCache(1 << 20))
+    monkeypatch.setattr(rnn, "_PROGRAMS", fresh_cache("recurrent layers"))
     monkeypatch.setattr(rnn, "LayerPrograms", Noted)
     yield found
 
 
 def by_ops(call: Callable[[], Any]) -> Any:
     """What a call gives where nothing makes programs of layers."""
-    before, recurrence.together = recurrence.together, None
+    before, UPPER.recurrent_layer = UPPER.recurrent_layer, None
     try:
         return call()
     finally:
-        recurrence.together = before
+        UPPER.recurrent_layer = before
 
 
 def layer_of(name: str, how: dict[str, Any], dtype: Any) -> Any:
@@ -108,7 +108,7 @@ def test_results_do_not_depend_on_the_number_of_threads(
     try:
         for threads in (1, 2):
             fw.set_num_threads(threads)
-            rnn._PROGRAMS.programs.clear()
+            rnn._PROGRAMS.clear()
             found.append([a.tobytes() for a in results(layer, xs, fw.float32)])
     finally:
         fw.set_num_threads(before)

@@ -12,15 +12,16 @@ import numpy as np
 import pytest
 from oracle import assert_same, tensors
 from samples import ROWS, Row
+from thresholds import fresh_cache
 
 import fusewire as fw
 from fusewire.codegen.eager_jit import exact, op_compiler
-from fusewire.codegen.eager_jit.specialization_cache import SpecializationCache
 from fusewire.eager.arrays import memory
 from fusewire.eager.arrays.shapes import TensorType
 from fusewire.eager.core import dispatch
 from fusewire.eager.core.op import OPS
 from fusewire.eager.settings import settings
+from fusewire.eager.upper_layer import UPPER
 
 
 @pytest.fixture
@@ -35,9 +36,9 @@ def everything_is_large(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
         return out
 
     monkeypatch.setattr(dispatch, "LARGE", 1)
-    monkeypatch.setattr(dispatch, "large", run)
-    monkeypatch.setattr(op_compiler, "_PROGRAMS", SpecializationCache(1 << 20))
-    monkeypatch.setattr(op_compiler, "_CALLS", {})
+    monkeypatch.setattr(UPPER, "large_op", run)
+    monkeypatch.setattr(op_compiler, "_PROGRAMS", fresh_cache("eager programs"))
+    monkeypatch.setattr(op_compiler, "_CALLS", fresh_cache("eager calls"))
     monkeypatch.setattr(exact, "MIN_NUMPY_NANOSECONDS", 0)
     monkeypatch.setattr(op_compiler, "_BLOCK_ELEMENTS", 8)
     monkeypatch.setattr(op_compiler, "_REDUCTION_ROW_ELEMENTS", 3)
@@ -48,8 +49,8 @@ def everything_is_large(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
 @pytest.fixture
 def no_programs_yet(monkeypatch: pytest.MonkeyPatch) -> None:
     """Whatever other tests compiled, ops here are not refused for being compiled too often."""
-    monkeypatch.setattr(op_compiler, "_PROGRAMS", SpecializationCache())
-    monkeypatch.setattr(op_compiler, "_CALLS", {})
+    monkeypatch.setattr(op_compiler, "_PROGRAMS", fresh_cache("eager programs", 32))
+    monkeypatch.setattr(op_compiler, "_CALLS", fresh_cache("eager calls"))
 
 
 @pytest.mark.parametrize("row", ROWS, ids=str)
@@ -59,7 +60,7 @@ def test_native_code_gives_what_numpy_gives(row: Row, everything_is_large: list[
         with np.errstate(all="ignore"):
             got = row.call(*tensors(inputs))
             with monkeypatch.context() as patch:
-                patch.setattr(dispatch, "large", None)
+                patch.setattr(UPPER, "large_op", None)
                 expected = row.call(*tensors(inputs))
         assert_same(got, expected, row.tolerance / 2e-6, row.op)
 
@@ -112,10 +113,10 @@ def test_what_stands_before_the_reduced_axes_are_rows() -> None:
 
 def test_another_number_of_rows_needs_no_new_code(everything_is_large: list[str]) -> None:
     fw.ones(30).tanh()
-    before = len(op_compiler._PROGRAMS.programs)
+    before = len(op_compiler._PROGRAMS)
     for count in (31, 8, 100):
         assert fw.zeros(count).tanh().sum().item() == 0
-    fresh = set(list(op_compiler._PROGRAMS.programs)[before:])
+    fresh = set([key for key, _ in op_compiler._PROGRAMS.items()][before:])
     assert not any("tanh" in key for key in fresh)
     assert everything_is_large.count("tanh") == 4
 
@@ -123,14 +124,14 @@ def test_another_number_of_rows_needs_no_new_code(everything_is_large: list[str]
 def test_another_number_as_operand_needs_no_new_code(everything_is_large: list[str]) -> None:
     x = fw.ones(30)
     x * 0.3
-    before = len(op_compiler._PROGRAMS.programs)
+    before = len(op_compiler._PROGRAMS)
     assert (x * 0.25).tolist() == [0.25] * 30
-    assert len(op_compiler._PROGRAMS.programs) == before
+    assert len(op_compiler._PROGRAMS) == before
 
 
 def test_shapes_that_always_change_are_left_to_numpy(everything_is_large: list[str],
                                                      monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(op_compiler, "_PROGRAMS", SpecializationCache(2))
+    monkeypatch.setattr(op_compiler, "_PROGRAMS", fresh_cache("eager programs", 2))
     for width in range(40, 45):
         assert fw.ones(3, width).sum(axis=1).tolist() == [width] * 3
     assert everything_is_large.count("sum") == 2
@@ -139,7 +140,7 @@ def test_shapes_that_always_change_are_left_to_numpy(everything_is_large: list[s
 def test_a_shape_that_comes_again_gets_its_code_in_the_end(everything_is_large: list[str],
                                                            monkeypatch: pytest.MonkeyPatch
                                                            ) -> None:
-    monkeypatch.setattr(op_compiler, "_PROGRAMS", SpecializationCache(2))
+    monkeypatch.setattr(op_compiler, "_PROGRAMS", fresh_cache("eager programs", 2))
     for width in (40, 41, 42, 42, 42, 43):
         assert fw.ones(3, width).sum(axis=1).tolist() == [width] * 3
     assert everything_is_large.count("sum") == 4  # 40, 41, and 42 from the second time on
@@ -165,16 +166,17 @@ def test_random_numbers_drawn_often_have_the_same_bits(everything_is_large: list
     lambda n: fw.rand(n, generator=fw.Generator(5)),
     lambda n: fw.rand(n, dtype=fw.float64, generator=fw.Generator(5)),
     lambda n: fw.randint(-3, 1 << 40, (n,), generator=fw.Generator(5))])
-def test_one_program_draws_any_number_of_random_numbers(everything_is_large: list[str], draw: Any,
+def test_two_programs_draw_any_number_of_random_numbers(everything_is_large: list[str], draw: Any,
                                                         monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(op_compiler, "_MIN_RANDOM_NUMBERS", 0)
     monkeypatch.setattr(op_compiler, "_NUMBERS_BEFORE_COMPILING", 0)
     sizes = [1, 63, 1023, 1024, 1025, 5000]
+    assert draw(0).shape == (0,)
     draw(1)
-    before = len(op_compiler._PROGRAMS.programs)
+    draw(65)
+    before = len(op_compiler._PROGRAMS)
     drawn = [draw(n).numpy() for n in sizes]
     native = [op for op in everything_is_large if op in ("uniform", "randint")]
-    assert len(op_compiler._PROGRAMS.programs) == before and len(native) == len(sizes) + 1
+    assert len(op_compiler._PROGRAMS) == before and len(native) == len(sizes) + 2
     monkeypatch.setattr(settings, "compile", False)
     for n, found in zip(sizes, drawn):
         np.testing.assert_array_equal(found, draw(n).numpy())
@@ -284,7 +286,7 @@ def test_files_that_the_compiler_reads_are_no_effects_of_a_traced_function(
         Path(__file__).read_text(encoding="utf-8")
 
     monkeypatch.setattr(op_compiler, "_make_call", reads_a_file)
-    monkeypatch.setattr(op_compiler, "_CALLS", {})
+    monkeypatch.setattr(op_compiler, "_CALLS", fresh_cache("eager calls"))
 
     @fw.compile(fullgraph=True)
     def f(x: fw.Tensor) -> fw.Tensor:

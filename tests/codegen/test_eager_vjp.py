@@ -9,13 +9,14 @@ import numpy as np
 import pytest
 from oracle import assert_same, tensors
 from samples import ROWS, Row
+from thresholds import fresh_cache
 
 import fusewire as fw
 from fusewire.codegen.eager_jit import op_compiler, vjp
-from fusewire.codegen.eager_jit.specialization_cache import SpecializationCache
 from fusewire.eager.autograd import engine
 from fusewire.eager.core import dispatch
 from fusewire.eager.settings import settings
+from fusewire.eager.upper_layer import UPPER
 
 
 @pytest.fixture
@@ -31,11 +32,11 @@ def everything_is_large(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
 
     monkeypatch.setattr(dispatch, "LARGE", 1)
     monkeypatch.setattr(engine, "MIN_NATIVE_ELEMENTS", 1)
-    monkeypatch.setattr(dispatch, "large", None)
-    monkeypatch.setattr(dispatch, "large_back", run)
-    monkeypatch.setattr(vjp, "_PLANS", {})
-    monkeypatch.setattr(vjp, "_ELEMENTS", SpecializationCache(1 << 20))
-    monkeypatch.setattr(vjp, "_SHAPED", SpecializationCache(1 << 20))
+    monkeypatch.setattr(UPPER, "large_op", None)
+    monkeypatch.setattr(UPPER, "large_vjp", run)
+    monkeypatch.setattr(vjp, "_PLANS", fresh_cache("eager vjps"))
+    monkeypatch.setattr(vjp, "_ELEMENTS", fresh_cache("elementwise vjp programs"))
+    monkeypatch.setattr(vjp, "_SHAPED", fresh_cache("vjp programs by shape"))
     monkeypatch.setattr(op_compiler, "_BLOCK_ELEMENTS", 8)
     yield done
 
@@ -60,7 +61,7 @@ def test_one_program_gives_what_the_ops_of_the_rule_give(
         with np.errstate(all="ignore"):
             found = gradients(row.call, inputs, number % 2 == 1)
             with monkeypatch.context() as patch:
-                patch.setattr(dispatch, "large_back", None)
+                patch.setattr(UPPER, "large_vjp", None)
                 expected = gradients(row.call, inputs, number % 2 == 1)
         for a, b in zip(found, expected, strict=True):
             assert (a is None) == (b is None)
@@ -88,7 +89,7 @@ def test_what_only_hands_on_gradients_is_left_alone(everything_is_large: list[st
 def test_code_for_elements_does_for_any_number_of_them(everything_is_large: list[str]) -> None:
     for size in (8, 30, 100):
         differentiated(fw.tanh, (size,))
-    assert len(vjp._ELEMENTS.programs) == 1 and len(everything_is_large) == 3
+    assert len(vjp._ELEMENTS) == 1 and len(everything_is_large) == 3
 
 
 def test_a_gradient_that_is_differentiated_goes_op_by_op(everything_is_large: list[str]) -> None:

@@ -18,10 +18,10 @@ from kinds import KINDS
 
 import fusewire as fw
 from fusewire.capture.passes.bounds_checks import BoundsCheck
+from fusewire.capture.sizes.size_expr import Quotient, SizeExpr, SizeSymbol, constant, symbol
 from fusewire.codegen.cache import program_entry
 from fusewire.codegen.compile import compile_graph
 from fusewire.codegen.dynamic.dynamic_program import DynamicProgram
-from fusewire.codegen.dynamic.prime_unification import SizeFormula
 from fusewire.codegen.program.executable import Interface
 from fusewire.codegen.program.native_program import ProgramFacts
 from fusewire.codegen.program.prepack import PrepackedBuffers
@@ -31,8 +31,8 @@ from fusewire.eager.arrays.shapes import TensorType
 
 PACKAGE = Path(fw.__file__).resolve().parent
 MUTANTS = 1500
-CLASSES = {ProgramFacts, Parts, Interface, BoundsCheck, PrepackedBuffers, SizeFormula,
-           DynamicProgram,
+CLASSES = {ProgramFacts, Parts, Interface, BoundsCheck, PrepackedBuffers, SizeExpr, SizeSymbol,
+           Quotient, DynamicProgram,
            TensorType, str, int, float,
            bool, type(None), list, tuple, dict, frozenset, set, np.ndarray}
 
@@ -43,8 +43,8 @@ INTERFACE = Interface(
                       ((3, 4),), ())
 VALUE = ("0" * 64 + ".o", ProgramFacts(frozenset({"expf", "logf"}), 3, 17.25),
          (Parts(INTERFACE, 64, PrepackedBuffers(1, (0,), (256,))),
-          DynamicProgram({"n": 64}, {"n": "n"}, None, [(SizeFormula(1, (0,)),)],
-                         [(SizeFormula(2, (), -1),)])))
+          DynamicProgram({"n": 64}, {"n": "n"}, None, [(symbol("n", 1, 64),)],
+                         [(symbol("n", 1, 64) // constant(3) + constant(1),)])))
 
 
 def plain(x: Any) -> Any:

@@ -10,12 +10,13 @@ import pytest
 from kinds import KINDS, NUMBERS
 from sampling import sample
 
-from fusewire.codegen.compile import lower_graph, machine_of, slot_of
+from fusewire.codegen.compile import lower_graph
+from fusewire.codegen.cpu_backend import machine_of
 from fusewire.codegen.llvm.control_vm import CONTROL_VM
 from fusewire.codegen.llvm.row_blocks import RUN
 from fusewire.codegen.llvm.step_table import loop_text
 from fusewire.codegen.partition.support import why_no_code
-from fusewire.codegen.program.native_program import Argument, ProgramStep, program_ir
+from fusewire.codegen.program.native_program import Argument, ProgramStep, program_ir, slot_of
 from fusewire.codegen.runtime import object_cache
 from fusewire.codegen.runtime.cpython import entry, profile_hook
 from fusewire.codegen.runtime.cpython.object_layout import LAYOUT

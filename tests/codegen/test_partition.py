@@ -14,6 +14,7 @@ import fusewire as fw
 from fusewire.capture.graph.graph import Graph
 from fusewire.capture.graph.reference_interpreter import evaluate
 from fusewire.capture.graph.text import parse, to_text
+from fusewire.codegen.backend import lowering_on
 from fusewire.codegen.compile import compile_graph
 from fusewire.codegen.partition import partition
 from fusewire.codegen.partition.hybrid_executable import HybridExecutable, compile_hybrid
@@ -134,7 +135,7 @@ def test_a_part_without_code_after_all_is_called(eager_to_compile: None) -> None
         x = input()  # float32[4]
         a = exp(x)  # float32[4]
         return a""")
-    program = compile_hybrid(graph, refuses)
+    program = compile_hybrid(graph, refuses, lowering_on)
     (step,) = program.steps
     assert isinstance(step, LibraryCall) and step.why == "not this one"
     np.testing.assert_array_equal(program([np.zeros(4, np.float32)])[0], np.ones(4))

@@ -16,13 +16,14 @@ import fusewire as fw
 from fusewire.capture.heap import code_tracker
 from fusewire.codegen.runtime.cpython.object_layout import LAYOUT
 from fusewire.codegen.runtime.cpython.profile_hook import NativeObserver
+from fusewire.eager.upper_layer import UPPER
 
 pytestmark = pytest.mark.skipif(LAYOUT is None, reason="objects do not lie as in this CPython")
 
 
 @pytest.fixture(params=["native", "python"])
 def observer_kind(request: Any, monkeypatch: Any) -> Iterator[str]:
-    monkeypatch.setattr(code_tracker, "observer", NativeObserver
+    monkeypatch.setattr(UPPER, "observer", NativeObserver
                         if request.param == "native" else None)
     yield request.param
     assert sys.getprofile() is None
@@ -153,7 +154,7 @@ def test_code_may_put_the_profile_function_aside_and_back() -> None:
 def test_contexts_in_which_nothing_is_noted_may_stand_inside_of_each_other(
         monkeypatch: pytest.MonkeyPatch) -> None:
     """As when code is made for an op while code is made."""
-    monkeypatch.setattr(code_tracker, "observer", None)
+    monkeypatch.setattr(UPPER, "observer", None)
     noting = code_tracker.CodeTracker(lambda code, names: None, lambda why: None)
     noting.start()
     try:

@@ -70,12 +70,12 @@ def test_a_program_for_any_size(disk: Path, lowered: list[Graph]) -> None:
     graph = parse("x = input()  # float32[n, 20]\ny = input()  # float32[20]\n"
                   "a = multiply(x, y)  # float32[n, 20]\nb = exp(a)  # float32[n, 20]\nreturn b")
     made, found = (compile_dynamic(graph, {"n": 5}) for _ in range(2))
-    assert len(lowered) == 2 and found.capacity == made.capacity
+    assert len(lowered) == 1 and found.capacity == made.capacity
     for n in (1, 30):
         arrays = [np.ones((n, 20), np.float32), np.linspace(0, 1, 20, dtype=np.float32)]
         assert_same_bits(found.bind({"n": n})([*arrays]), made.bind({"n": n})([*arrays]))
     compile_dynamic(graph, {"n": 500})
-    assert len(lowered) == 4
+    assert len(lowered) == 2
 
 
 def test_indices_are_looked_at(disk: Path, lowered: list[Graph]) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from compiled_for_cuda import compile_on
 from emulated import EmulatedDevice
 from oracle import recorded
 from sampling import WHOLE
@@ -17,7 +18,6 @@ from sum_errors import SUMMING, Layout, layouts, numbers, of_bound, offsets
 import fusewire as fw
 from emulator.emulator import AVAILABLE
 from fusewire.codegen.compile import compile_graph
-from fusewire.codegen.cuda.runtime.device_executable import compile_on
 
 LENGTHS = [100, 1000, 10_007, *([100_003, 1_000_000] if WHOLE else [])]
 SEEDS = range(4 if WHOLE else 1)

@@ -14,8 +14,9 @@ from oracle import recorded
 
 import fusewire as fw
 import fusewire.nn.functional as F
-from fusewire.codegen.compile import lower_graph, machine_of
+from fusewire.codegen.compile import lower_graph
 from fusewire.codegen.cpu.winograd import convolution
+from fusewire.codegen.cpu_backend import machine_of
 from fusewire.codegen.runtime.target import host
 from fusewire.eager.settings import settings
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from compiled_for_cuda import compile_on, program_of
 from device_runs import assert_bits, bits, ran, resources
 from emulated import EmulatedDevice
 from oracle import recorded
@@ -12,8 +13,7 @@ from oracle import recorded
 import fusewire as fw
 from fusewire.capture.graph.graph import Graph, Nodes
 from fusewire.capture.graph.graph_builder import build
-from fusewire.codegen.cuda.program import CUDA_LOWERING, program_of
-from fusewire.codegen.cuda.runtime.device_executable import compile_on
+from fusewire.codegen.cuda.program import CUDA_LOWERING
 from fusewire.codegen.partition.hybrid_executable import compile_hybrid
 from fusewire.eager.arrays.shapes import TensorType
 from fusewire.eager.ops.shape.take import add_at
@@ -153,7 +153,8 @@ def test_places_of_single_elements_out_of_range(bad: int, apart: bool) -> None:
     x, at, values = drawn(5, 2), np.array([[0], [-5], [4]]), drawn(3, 1)
     graph = recorded(lambda x, i, v: fw.scatter(x, 0, i, v, "add"), x, fw.from_numpy(at), values)[0]
     run = compile_hybrid(graph, lambda part: compile_on(part.graph, EmulatedDevice(), False),
-                         CUDA_LOWERING) if apart else compile_on(graph, EmulatedDevice())
+                         lambda device: CUDA_LOWERING) \
+        if apart else compile_on(graph, EmulatedDevice())
     run([x.numpy(), at, values.numpy()])
     at[2] = bad
     with pytest.raises(IndexError, match=f"scatter: index: {bad} is out of range"):

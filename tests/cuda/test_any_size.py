@@ -42,6 +42,16 @@ FUNCTIONS: dict[str, tuple[Callable[..., Any], Callable[[int], tuple[fw.Tensor, 
     "rows by places": (lambda w, i: w[i] * 2, lambda n: (numbers(11, 6), places(n))),
     "attention": (lambda q: F.scaled_dot_product_attention(q, q, q),
                   lambda n: (numbers(2, 3, n, 8),)),
+    "attention of a batch": (lambda q: F.scaled_dot_product_attention(q, q, q, is_causal=True),
+                             lambda n: (numbers(n, 3, 20, 8),)),
+    "attention to keys": (lambda q, k: F.scaled_dot_product_attention(q, k, k),
+                          lambda n: (numbers(2, 3, 40, 8), numbers(2, 3, 7 * n, 8))),
+    "joined rows": (lambda x: fw.concat([x, x * 2, x[1:]], 0).cumsum(0),
+                    lambda n: (numbers(n + 1, 5),)),
+    "padded columns": (lambda x: F.softmax(fw.pad(x, ((0, 0), (1, 2))), -1),
+                       lambda n: (numbers(3, n),)),
+    "windows": (lambda x, w: F.conv2d(x, w, padding=1), lambda n: (numbers(2, 3, 6, n + 2),
+                                                                   numbers(4, 3, 3, 3))),
 }
 
 
@@ -81,6 +91,15 @@ def test_an_index_is_looked_at() -> None:
         f(numbers(11, 2).cuda(), places(n).cuda())
     with pytest.raises(IndexError, match="11 is out of range"):
         f(numbers(11, 2).cuda(), fw.tensor([0, 11, 3], device="cuda"))
+
+
+def test_indices_whose_number_is_unknown_are_not_sorted() -> None:
+    f = fw.compile(lambda x, i, y: x.index_add(0, i, y))
+    for n in (3, 5, 40, 41):
+        args = numbers(11, 6), places(n), numbers(n, 6)
+        wanted = args[0].index_add(0, *args[1:])
+        np.testing.assert_allclose(f(*[x.cuda() for x in args]).cpu().numpy(), wanted.numpy(), 1e-4)
+    assert "cannot sort indices" in program(f).refusal
 
 
 def test_what_a_library_computes_has_code_for_each_size(monkeypatch: pytest.MonkeyPatch) -> None:

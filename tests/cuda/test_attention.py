@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 from attentions import Case, distances, exact
+from compiled_for_cuda import compile_on, program_of
 from cuda_kernels import Taken
 from emulated import EmulatedDevice
 from emulated_gpu import emulated_gpus
@@ -19,9 +20,8 @@ from samples import ROWS, Row
 import fusewire as fw
 from fusewire.capture.graph.graph import Graph
 from fusewire.capture.graph.reference_interpreter import evaluate
-from fusewire.codegen.cuda.program import CUDA_LOWERING, GPU_MACHINE, program_of
+from fusewire.codegen.cuda.program import CUDA_LOWERING, GPU_MACHINE
 from fusewire.codegen.cuda.runtime import nvrtc
-from fusewire.codegen.cuda.runtime.device_executable import compile_on
 
 WAY_BACK = ["attention_back_logs", "attention_back_along", "attention_back_queries",
             "attention_back_keys"]

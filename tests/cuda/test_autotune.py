@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 from choosing import Noting
+from compiled_for_cuda import compile_on, program_of
 from emulated import EmulatedDevice
 from fake_device import FakeDevice
 from oracle import recorded, tensors
@@ -19,10 +20,8 @@ import fusewire as fw
 import fusewire.nn.functional as F
 from emulator.emulator import AVAILABLE
 from fusewire.capture.graph.graph import Graph
-from fusewire.codegen.cuda.program import program_of
 from fusewire.codegen.cuda.runtime import autotune
 from fusewire.codegen.cuda.runtime.autotune import TimedChoice
-from fusewire.codegen.cuda.runtime.device_executable import compile_on
 from fusewire.codegen.gpu.cost_model import (
     CHIPS,
     REFERENCE_CHIP,
@@ -250,7 +249,7 @@ def test_what_takes_much_memory_is_not_measured(folder: Path,
 def test_kernels_are_timed_on_memory_of_their_own(folder: Path) -> None:
     """With all of their arguments, whatever their dtypes; indices are 0."""
     device = timed(faster)
-    given = fw.ones(9, 40), fw.tensor([3, 1]), fw.ones(40, 50, dtype=fw.bfloat16)
+    given = fw.ones(9, 40), fw.tensor(list(range(9))), fw.ones(40, 50, dtype=fw.bfloat16)
     graph, _ = recorded(lambda x, i, y: fw.take(x, i, axis=0) @ y.astype(fw.float32), *given)
     program_of(graph, choice=measured(device))
     assert len(device.launches) >= 2

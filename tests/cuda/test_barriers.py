@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from compiled_for_cuda import compile_on, program_of
 from emulated import EmulatedDevice, run_kernels
 from loop_kernels import F32, add, compare_all, kernel, loop, times
 from oracle import recorded
@@ -18,8 +19,6 @@ from random_kernels import Maker
 import fusewire as fw
 from emulator.emulator import AVAILABLE, KernelFault
 from fusewire.capture.graph.graph import Graph
-from fusewire.codegen.cuda.program import program_of
-from fusewire.codegen.cuda.runtime.device_executable import compile_on
 from fusewire.codegen.gpu.barriers import barrier_points
 from fusewire.codegen.ir.loop_ir import (
     INT,

@@ -16,7 +16,7 @@ from fusewire.codegen.cuda.runtime.device import CupyDevice, gpu
 from fusewire.codegen.cuda.runtime.protocol import Device, MemoryRange
 from fusewire.codegen.gpu.cost_model import CHIPS, CandidateChoice
 from fusewire.codegen.ir.loop_ir import Kernel, KernelBuffer, Matrix, Product, Var
-from fusewire.eager.arrays import devices
+from fusewire.eager.cuda.device import CUDA
 from fusewire.eager.settings import settings
 
 needs_nvrtc = pytest.mark.skipif(sys.platform == "darwin", reason="there is no NVRTC for macOS")
@@ -181,10 +181,10 @@ def test_what_kernels_cannot_read_as_it_is_is_copied(device: CupyDevice) -> None
 
 
 def test_without_a_gpu_the_error_says_what_is_missing() -> None:
-    if devices.available():
+    if CUDA.count():
         assert gpu().arch.startswith("sm_")
     else:
-        with pytest.raises(fw.DeviceError, match=re.escape(devices.why_not())):
+        with pytest.raises(fw.DeviceError, match=re.escape(CUDA.missing().why_not)):
             gpu()
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from types import SimpleNamespace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -10,30 +10,43 @@ import pytest
 from emulated import EmulatedDevice
 from oracle import assert_same
 
-from fusewire.codegen.cuda.runtime import eager
-from fusewire.codegen.eager_jit.specialization_cache import SpecializationCache
+from fusewire.capture.runtime.specialization_cache import Specializations
+from fusewire.codegen import backend
+from fusewire.codegen.cuda.runtime.backend import CUDA_BACKEND
+from fusewire.codegen.eager_jit import device_ops
 from fusewire.eager.arrays import cpu_kernels, devices
+from fusewire.eager.arrays.device_type import DeviceType
 from fusewire.eager.core.op import OPS
-from fusewire.eager.ops import range_checks
+from fusewire.eager.upper_layer import UPPER
+
+
+class _NumpyGpu(DeviceType):
+    name = "cuda"
+
+    def number_of(self, array: Any) -> int:
+        return 0
+
+    def download(self, array: Any) -> Any:
+        return array
 
 
 @pytest.fixture(autouse=True)
 def a_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
     """NumPy's arrays count as a GPU's, which the emulator is."""
-    runtime = SimpleNamespace(getDevice=lambda: 0)
-    monkeypatch.setattr(devices, "cupy", lambda: SimpleNamespace(cuda=SimpleNamespace(
-        runtime=runtime)))
-    monkeypatch.setattr(devices, "ndarray", np.ndarray)
-    monkeypatch.setattr(eager, "gpu", lambda number: EmulatedDevice())
-    monkeypatch.setattr(eager, "_PROGRAMS", SpecializationCache())
-    monkeypatch.setattr(range_checks, "on_gpu", None)
+    monkeypatch.setattr(devices, "in_use", True)
+    monkeypatch.setitem(devices.LOADED, np.ndarray, _NumpyGpu())
+    monkeypatch.setitem(backend._LOADED, "cuda",
+                        replace(CUDA_BACKEND, device=lambda number: EmulatedDevice()))
+    monkeypatch.setattr(device_ops, "_PROGRAMS", Specializations("eager GPU programs"))
+    monkeypatch.setattr(UPPER, "device_in_range", None)
 
 
 def both(name: str, *operands: Any, **params: Any) -> tuple[Any, Any]:
     """What an op gives on the GPU, and on the CPU."""
     op = OPS[name]
     with np.errstate(all="ignore"):
-        return eager.run_op(op, operands, params), op.impl(cpu_kernels, *operands, **params)
+        return (device_ops.run_op(op, operands, params, "cuda:0"),
+                op.impl(cpu_kernels, *operands, **params))
 
 
 def test_numbers_beside_arrays_adapt_to_them() -> None:
@@ -68,7 +81,7 @@ def _noting(load: Any, loaded: list[str]) -> Any:
 
 def test_what_has_no_code_is_left_to_others() -> None:
     opaque = next(op for op in OPS.values() if op.kind == "opaque" and op.name == "eig")
-    assert eager.run_op(opaque, (np.eye(3, dtype=np.float32),), {}) is None
+    assert device_ops.run_op(opaque, (np.eye(3, dtype=np.float32),), {}, "cuda:0") is None
 
 
 def test_random_numbers_are_those_of_the_cpu() -> None:
@@ -83,4 +96,4 @@ def test_rows_that_meet_in_one_place(count: int) -> None:
     x, i = drawn.standard_normal((count, 3)).astype(np.float32), drawn.integers(0, 4, count)
     assert_same(*both("add_at", x, i, size=5, axis=0), 10)
     with pytest.raises(IndexError, match="add_at: index: 3 is out of range"):
-        eager.run_op(OPS["add_at"], (x, i), {"size": 3, "axis": 0})
+        device_ops.run_op(OPS["add_at"], (x, i), {"size": 3, "axis": 0}, "cuda:0")

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from compiled_for_cuda import program_of
 from emulated import run_kernels
 from loop_kernels import (
     ARITY,
@@ -38,7 +39,6 @@ from emulator.emulator import AVAILABLE
 from fusewire.codegen.cuda import scalar
 from fusewire.codegen.cuda.module import module_of
 from fusewire.codegen.cuda.prelude import PRELUDE
-from fusewire.codegen.cuda.program import program_of
 from fusewire.codegen.gpu.thread_mapping import thread_mapping_of
 from fusewire.codegen.ir.loop_ir import (
     INT,

@@ -8,14 +8,14 @@ from typing import Any
 
 import numpy as np
 import pytest
+from compiled_for_cuda import compile_on
 from emulated import EmulatedDevice
 
 import fusewire as fw
 from fusewire.capture.graph.graph import Graph, Nodes
 from fusewire.capture.graph.graph_builder import build
 from fusewire.codegen.cuda.module import CudaFunction
-from fusewire.codegen.cuda.runtime import graph_replay
-from fusewire.codegen.cuda.runtime.device_executable import DeviceExecutable, compile_on
+from fusewire.codegen.cuda.runtime.device_executable import DeviceExecutable
 from fusewire.codegen.cuda.runtime.protocol import BufferAddresses, MemoryRange
 from fusewire.codegen.gpu.gemm import library_pattern
 from fusewire.eager.arrays.shapes import TensorType
@@ -144,12 +144,12 @@ def test_a_library_stands_between_graphs(monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 def test_graphs_that_are_not_met_make_room(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(graph_replay, "MAX_GRAPHS", 2)
-    monkeypatch.setattr(graph_replay, "MAX_SEEN_ADDRESSES", 3)
     program = compiled(in_turn, Steady())
+    graphs = program._replay._graphs
+    graphs.policy = graphs.policy._replace(limit=2)
     arrays = [X.copy() for _ in range(3)]
     for x in [y for a in arrays for y in (a, a)]:
         call(program, x, 1.0)
-    assert len(program._replay._graphs) == 2 and len(program._replay._seen) == 3
+    assert len(graphs) == 2 and graphs.evicted == 1
     for x in [y for a in [X.copy() for _ in range(3)] for y in (a,)]:
         assert type(call(program, x, 1.0)[1][0]) is str

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from compiled_for_cuda import compile_on, program_of
 from cuda_kernels import Taken
 from emulated import EmulatedDevice
 from fake_device import FakeDevice
@@ -20,9 +21,8 @@ from emulator.emulator import AVAILABLE, KernelFault
 from fusewire.capture.graph.reference_interpreter import evaluate
 from fusewire.codegen.cuda import horizontal_fusion
 from fusewire.codegen.cuda.module import CudaFunction
-from fusewire.codegen.cuda.program import CudaProgram, program_of
+from fusewire.codegen.cuda.program import CudaProgram
 from fusewire.codegen.cuda.runtime import nvrtc
-from fusewire.codegen.cuda.runtime.device_executable import compile_on
 from fusewire.codegen.fusion.kernel_key import BufferView
 from fusewire.codegen.fusion.launch import Launch
 from fusewire.codegen.ir.loop_ir import For, Kernel, KernelBuffer, Var, const

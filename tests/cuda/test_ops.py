@@ -30,7 +30,8 @@ def check(make_device: Any, row: Row, fn: Callable[..., Any], *given: Any) -> No
     """What a device computes is what NumPy computes, node by node."""
     graph, arrays = recorded(fn, *given)
     device = make_device(ORDERS[ROWS.index(row) % len(ORDERS)])
-    program = compile_hybrid(graph, lambda part: from_here(part.graph, device), CUDA_LOWERING)
+    program = compile_hybrid(graph, lambda part: from_here(part.graph, device),
+                             lambda device: CUDA_LOWERING)
     wanted = evaluate(graph, [np.copy(a) for a in arrays])
     for got, expected in zip(program([np.copy(a) for a in arrays]), wanted, strict=True):
         if is_small(expected.dtype):  # one number off where it lies in the middle of two

@@ -7,13 +7,13 @@ from typing import Any
 
 import numpy as np
 import pytest
+from compiled_for_cuda import compile_on
 from fake_device import FakeDevice
 
 import fusewire as fw
 from fusewire.capture.graph.graph import Graph, Nodes
 from fusewire.capture.graph.graph_builder import build
 from fusewire.codegen.cuda.module import CudaFunction
-from fusewire.codegen.cuda.runtime.device_executable import compile_on
 from fusewire.codegen.cuda.runtime.protocol import MemoryRange
 from fusewire.eager.arrays.shapes import TensorType
 

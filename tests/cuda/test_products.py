@@ -7,13 +7,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
+from compiled_for_cuda import compile_on
 from emulated import EmulatedDevice
 from oracle import assert_same, recorded, tensors
 
 import fusewire as fw
 import fusewire.nn.functional as F
 from fusewire.capture.graph.reference_interpreter import evaluate
-from fusewire.codegen.cuda.runtime.device_executable import compile_on
 from fusewire.codegen.gpu.gemm import library_pattern
 from fusewire.codegen.ir.loop_ir import Product
 

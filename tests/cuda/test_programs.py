@@ -9,27 +9,31 @@ from typing import Any
 import numpy as np
 import pytest
 from gpus import BOTH, from_here
-from models.gpt2 import GPT2
-from oracle import assert_same, recorded
+from oracle import recorded
 from random_programs import inputs_of, printed, program, run
 
 import fusewire as fw
-from fusewire.capture.graph.reference_interpreter import evaluate
+from fusewire.capture.replay.differential_check import differences
 from fusewire.codegen.cuda.program import CUDA_LOWERING
 from fusewire.codegen.partition.hybrid_executable import compile_hybrid
+from fusewire.models.text.gpt2 import GPT2, GPT2Config
 
 F = fw.nn.functional
 
 
-def check(device: Any, fn: Callable[..., Any], *given: Any, loose: float = 10) -> int:
-    """What a device computes is what NumPy computes, node by node; how many arrays that are."""
+def check(device: Any, fn: Callable[..., Any], *given: Any) -> int:
+    """The number of arrays that a device computes. Asserts that they are NumPy's.
+
+    An element may be off by what rounding explains: by the errors of sums of their sizes, measured
+    by a float64 evaluation and by perturbed ones. NumPy's own sums differ by processor, so a fixed
+    tolerance fits none: a gradient that is 0 but for rounding makes a step of any size in Adam.
+    """
     graph, arrays = recorded(fn, *given)
-    compiled = compile_hybrid(graph, lambda part: from_here(part.graph, device), CUDA_LOWERING)
-    wanted = evaluate(graph, [np.copy(a) for a in arrays])
-    assert wanted
-    for got, expected in zip(compiled([np.copy(a) for a in arrays]), wanted, strict=True):
-        assert_same(got, expected, loose)
-    return len(wanted)
+    compiled = compile_hybrid(graph, lambda part: from_here(part.graph, device),
+                              lambda device: CUDA_LOWERING)
+    outputs = compiled([np.copy(a) for a in arrays])
+    assert outputs and not [str(d) for d in differences(graph, arrays, outputs)]
+    return len(outputs)
 
 
 @pytest.mark.parametrize("seed", range(40))
@@ -65,7 +69,7 @@ def digits(device: str = "cpu") -> tuple[Any, Any, Callable[..., fw.Tensor], lis
 
 def small_gpt(device: str = "cpu") -> tuple[Any, Any, Callable[..., fw.Tensor], list[fw.Tensor]]:
     tokens = np.random.default_rng(0).integers(0, 37, (2, 9))
-    model = GPT2(37, 16, 16, 2, 2).to(device)
+    model = GPT2(GPT2Config(37, 16, 16, 2, 2)).to(device)
 
     def loss(x: fw.Tensor, t: fw.Tensor) -> fw.Tensor:
         return F.cross_entropy(model(x).reshape(-1, 37), t.reshape(-1))
@@ -90,7 +94,7 @@ def test_training_steps(make_device: Any, make: Callable[[], Any]) -> None:
 
     losses = [step(*given).item()]
     for order in (0, 1, 2):
-        made = check(make_device(order), step, *given, loose=200)
+        made = check(make_device(order), step, *given)
         assert made >= 1 + 3 * len(list(model.parameters()))
         losses.append(step(*given).item())
     assert losses == sorted(losses, reverse=True)

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from compiled_for_cuda import compile_on
 from emulated import EmulatedDevice
 from gpus import GPU
 
@@ -15,11 +16,11 @@ import fusewire as fw
 from fusewire.capture.graph.graph import Graph, Nodes
 from fusewire.capture.graph.graph_builder import build
 from fusewire.codegen.cuda.module import CudaFunction
-from fusewire.codegen.cuda.runtime.device_executable import DeviceExecutable, compile_on
+from fusewire.codegen.cuda.runtime.device_executable import DeviceExecutable
 from fusewire.codegen.cuda.runtime.protocol import MemoryRange
 from fusewire.codegen.ir.loop_ir import Kernel, Var
-from fusewire.eager.arrays import devices
 from fusewire.eager.arrays.shapes import TensorType
+from fusewire.eager.cuda.cupy_kernels import cupy
 
 
 class Emulated(EmulatedDevice):
@@ -150,7 +151,7 @@ def test_a_graph_runs_what_was_launched(device: Any) -> None:
 def test_the_driver_finds_what_the_compiler_said(device: Any, name: str) -> None:
     """How many registers a kernel takes, and so how many of its threads a block can have."""
     program = compiled(FUNCTIONS[name], device, numbers(400, 257), numbers(257, 257)).program
-    loaded, driver = device.load(program.module.source), devices.cupy().cuda.driver
+    loaded, driver = device.load(program.module.source), cupy().cuda.driver
     for function in program.module.functions:
         kernel, said = loaded._module.get_function(function.name), loaded.resources[function.name]
         found = {name: driver.funcGetAttribute(getattr(driver, f"CU_FUNC_ATTRIBUTE_{name}"),

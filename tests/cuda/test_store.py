@@ -30,16 +30,16 @@ def made(tmp_path: Path, monkeypatch: Any) -> Iterator[list[str]]:
     before = settings.disk_mb, settings.disk_dir
     settings.disk_mb, settings.disk_dir = 64, str(tmp_path)
     monkeypatch.setattr(nvrtc, "compile", noting)
-    cubin_cache._compile_once.cache_clear()
+    cubin_cache._MODULES.clear()
     yield found
-    cubin_cache._compile_once.cache_clear()
+    cubin_cache._MODULES.clear()
     settings.disk_mb, settings.disk_dir = before
 
 
 def test_a_source_is_compiled_once(made: list[str], tmp_path: Path) -> None:
     first = cubin_cache.compile_cached(SOURCE, "sm_80")
     assert cubin_cache.compile_cached(SOURCE, "sm_80") is first and made == ["sm_80"]
-    cubin_cache._compile_once.cache_clear()  # as another process begins
+    cubin_cache._MODULES.clear()  # as another process begins
     again = cubin_cache.compile_cached(SOURCE, "sm_80")
     assert made == ["sm_80"] and again == first and again.resources["set"].shared == 32
     assert len(list(tmp_path.glob("*.cubin"))) == 1
@@ -51,6 +51,6 @@ def test_what_code_depends_on_has_entries_of_its_own(made: list[str], monkeypatc
     for call in calls:
         cubin_cache.compile_cached(*call)
     monkeypatch.setattr(nvrtc, "identity", lambda newest: "another compiler")
-    cubin_cache._compile_once.cache_clear()
+    cubin_cache._MODULES.clear()
     cubin_cache.compile_cached(*calls[0])
     assert len(made) == 5

@@ -7,13 +7,13 @@ from typing import Any
 
 import numpy as np
 import pytest
+from compiled_for_cuda import compile_on
 from emulated import EmulatedDevice
 from oracle import assert_same, recorded, tensors
 
 import fusewire as fw
 from emulator.emulator import AVAILABLE
 from fusewire.capture.graph.reference_interpreter import evaluate
-from fusewire.codegen.cuda.runtime.device_executable import compile_on
 from fusewire.codegen.gpu import lower
 from fusewire.codegen.gpu.thread_mapping import thread_mapping_of
 

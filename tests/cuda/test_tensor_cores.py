@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 from choosing import Noting
+from compiled_for_cuda import compile_on, program_of
 from emulated import EmulatedDevice
 from oracle import assert_same, interpreted, recorded
 
@@ -18,9 +19,8 @@ import fusewire.nn.functional as F
 from emulator.emulator import AVAILABLE
 from fusewire.capture.graph.graph import Graph
 from fusewire.capture.graph.reference_interpreter import evaluate
-from fusewire.codegen.cuda.program import CUDA_LOWERING, GPU_MACHINE, program_of
+from fusewire.codegen.cuda.program import CUDA_LOWERING, GPU_MACHINE
 from fusewire.codegen.cuda.runtime import nvrtc
-from fusewire.codegen.cuda.runtime.device_executable import compile_on
 from fusewire.codegen.gpu.cost_model import (
     FIRST_CANDIDATE,
     REFERENCE_CHIP,

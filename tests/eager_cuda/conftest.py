@@ -4,6 +4,7 @@ tests with BOTH, which run on a GPU as well: `pytest -m gpu`."""
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any, NoReturn
 
 import pytest
@@ -11,9 +12,9 @@ from eager_cuda import fake_cupy
 from gpus import real_cupy
 
 import fusewire as fw
-from fusewire.codegen.cuda.runtime import eager, multi_device
-from fusewire.eager.core import on_device
-from fusewire.eager.ops import range_checks
+from fusewire.codegen import backend
+from fusewire.codegen.cuda.runtime.backend import CUDA_BACKEND
+from fusewire.eager.upper_layer import UPPER
 
 
 @pytest.fixture(autouse=True)
@@ -25,9 +26,8 @@ def cupy(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Ite
     def no_kernels(number: int) -> NoReturn:
         raise fw.CodegenError("kernels of ours need a GPU that is there")
 
-    assert eager.run_op  # is imported, or CuPy would bring it back
-    monkeypatch.setattr(on_device, "compiled", None)
-    monkeypatch.setattr(range_checks, "on_gpu", None)
-    monkeypatch.setattr(multi_device, "gpu", no_kernels)
+    monkeypatch.setattr(UPPER, "device_op", None)
+    monkeypatch.setattr(UPPER, "device_in_range", None)
+    monkeypatch.setitem(backend._LOADED, "cuda", replace(CUDA_BACKEND, device=no_kernels))
     with fake_cupy.installed() as module:
         yield module

@@ -528,8 +528,9 @@ def _built() -> Any:
 @contextlib.contextmanager
 def installed() -> Iterator[Any]:
     """A context in which this is CuPy, on a machine with two GPUs, for fusewire."""
-    from fusewire.eager import interpreter
     from fusewire.eager.arrays import devices
+    from fusewire.eager.cuda import driver
+    from fusewire.eager.cuda.device import CUDA
 
     cupyx: Any = types.ModuleType("cupyx")
     cupyx.errstate = lambda **how: contextlib.nullcontext()
@@ -538,11 +539,11 @@ def installed() -> Iterator[Any]:
     made = {"cupy": module(), "cupyx": cupyx,
             "cupyx.scipy": types.ModuleType("cupyx.scipy"), "cupyx.scipy.special": special}
     before = {name: sys.modules.get(name) for name in made}
-    driver, find = devices.driver, devices.importlib.util.find_spec
+    real, find = driver.driver, driver.importlib.util.find_spec
     sys.modules.update(made)
-    devices.driver = lambda: devices.Driver("", "", DEVICES, 12040)
-    devices.importlib.util.find_spec = lambda name, *rest: made.get(name) or find(name, *rest)
-    devices.probe.cache_clear()
+    driver.driver = lambda: driver.Driver("", "", DEVICES, 12040)
+    driver.importlib.util.find_spec = lambda name, *rest: made.get(name) or find(name, *rest)
+    driver.probe.cache_clear()
     try:
         yield made["cupy"]
     finally:
@@ -550,9 +551,8 @@ def installed() -> Iterator[Any]:
             sys.modules.pop(name)
             if value is not None:
                 sys.modules[name] = value
-        devices.driver, devices.importlib.util.find_spec = driver, find
-        devices.probe.cache_clear()
-        if devices.in_use:
-            devices.in_use, devices.ndarray, devices.folders = False, devices._Missing, ()
-            interpreter.in_use, interpreter.devices = interpreter.in_use - 1, 0
+        driver.driver, driver.importlib.util.find_spec = real, find
+        driver.probe.cache_clear()
+        devices.unload("cuda")
+        CUDA.forget()
         STATE.device, STATE.stream = 0, None

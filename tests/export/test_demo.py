@@ -12,11 +12,11 @@ import numpy as np
 import pytest
 
 import fusewire as fw
-from fusewire.export.demo.charts import confusion, log_ticks, png, smoothed, whole_ticks
 from fusewire.export.demo.digits import load_arrays, load_digits, split_digits
 from fusewire.export.demo.model import DigitNet
 from fusewire.export.demo.report import Findings, page
 from fusewire.export.demo.train import History, predict, training_step
+from fusewire.export.report.charts import confusion, log_ticks, png, smoothed, whole_ticks
 
 DIGEST = "87ff0c9e40dc7e2c0e34e7257799c2e3f3aec1a016363bb11cad869ec428a826"
 PER_CLASS = [178, 182, 177, 183, 181, 182, 181, 179, 174, 180]
@@ -29,7 +29,7 @@ def findings() -> Findings:
     labels = np.arange(60) % 10
     guesses = np.where(np.arange(60) == 7, 3, labels)
     exported = SimpleNamespace(path="a/digits.onnx", opset=20, bytes=2048, max_error=1e-6,
-                               checked_sizes=[1, 2])
+                               checked_sizes=[{"batch": 1}, {"batch": 2}])
     stats = SimpleNamespace(recordings=1, replays=9, fallbacks=0, compile_seconds=0.5)
     return Findings(History("eager", [2.0, 1.0], [0.02] * 2),
                     History("compiled", [2.0, 1.0, 0.5], [0.01] * 3), np.zeros((60, 8, 8)),

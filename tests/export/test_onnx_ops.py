@@ -109,7 +109,7 @@ def test_no_row_is_left_over() -> None:
     assert set(INSTEAD) <= REFUSED | set(OPS)
 
 
-@pytest.mark.parametrize("opset", [17, 19, 20, 21, 23])
+@pytest.mark.parametrize("opset", [17, 19, 20, 21, 23, 25])
 @pytest.mark.parametrize("op", ["gelu", "max", "sum", "contract", "softmax", "slice", "unslice"])
 def test_opsets(op: str, opset: int, tmp_path: Path) -> None:
     row = next(row for row in ROWS if row.op == op and cases(row))

@@ -31,6 +31,19 @@ for name, (shapes, product) in SUMS.items():
         lambda x, a, b, p=product: 0.5 * x - 2 * p(a, b), label=f"{name}, scaled", tolerance=5e-6)
     row(op, lambda x, a, b, f=name: getattr(fw, f)(x * fw.nan, a, b, beta=0), makers[:1],
         lambda x, a, b, p=product: p(a, b), label=f"{name}, beta=0", grad=False)
+row("contract", fw.scaled_matmul, [
+    arrays((3, 4), (4, 5), (3, 1), (1, 5), dtypes=f8), arrays((2, 3, 4), (4, 5), (), (1,)),
+    arrays((3, 4), (4, 5), (1, 1), (1, 5), dtypes=(np.dtype("int8"), np.dtype("int8"), f4, f4)),
+    arrays((0, 4), (4, 5), (), ())],
+    lambda a, b, s, t: np.matmul(a * s, b * t), label="scaled_matmul", tolerance=5e-6, errors=(
+        Bad(lambda: fw.scaled_matmul(fw.ones(3), fw.ones(3, 2), 1, 1),
+            "takes matrices, got shapes"),
+        Bad(lambda: fw.scaled_matmul(fw.ones(3, 3), fw.ones(3, 2), fw.ones(1, 3), 1),
+            "scale_a has shape (1, 3), but a of shape (3, 3) takes one number, or (3, 1)"),
+        Bad(lambda: fw.scaled_matmul(fw.ones(3, 3), fw.ones(3, 2), 1, fw.ones(2)),
+            "scale_b has shape (2,), but b of shape (3, 2) takes one number, or (1, 2)"),
+        Bad(lambda: fw.scaled_matmul(fw.ones(3, 3, dtype=fw.complex64), fw.ones(3, 2), 1, 1),
+            "takes real numbers, not complex64")))
 row("multiply", lambda x, a, b: fw.addcmul(x, a, b, value=0.5),
     [arrays((2, 3), (3,), (2, 1), dtypes=f8)], lambda x, a, b: x + 0.5 * a * b, label="addcmul",
     errors=(Bad(lambda: fw.addcmul(fw.ones(2), fw.ones(3), 1), "addcmul: shapes (2,) and (3,)"),))

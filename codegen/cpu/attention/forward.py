@@ -14,6 +14,7 @@ from ...ir.affine_index import Index, as_index, counter
 from ...ir.builder import ExprValue, call
 from ...ir.inline import Indices, flatten
 from ...ir.loop_ir import Expr, For, Kernel, Stmt, const
+from ...ir.sizes import upper_bound
 from .panels import allocate_panels, tile_sums
 from .scores import Scores
 from .shape import AttentionShape, smaller
@@ -27,7 +28,8 @@ class AttentionForward:
 
     def __init__(self, shape: AttentionShape) -> None:
         self.shape, h = shape, shape
-        blocks_per_head = -(-_MIN_TASKS_PER_THREAD * h.machine.threads // h.heads)
+        tasks = _MIN_TASKS_PER_THREAD * h.machine.threads
+        blocks_per_head = -(-tasks // upper_bound(h.heads))
         self.block = h.blocks(max(_MIN_QUERIES_PER_BLOCK, -(-h.queries // blocks_per_head)))
         self.blocks = -(-h.queries // self.block)
         self.var, self.task = counter("task", h.heads * self.blocks)

@@ -10,6 +10,7 @@ import numpy as np
 from ....capture.graph.graph import Node
 from ...fusion.fusion import Group
 from ...ir.loop_ir import Kernel, KernelBuffer
+from ...ir.sizes import is_dynamic
 from ...ir.target_info import Machine
 from .backward import AttentionBackward
 from .forward import AttentionForward
@@ -32,7 +33,7 @@ _KERNELS: Mapping[str, _KernelChoice] = {"attention": _KernelChoice(0, Attention
 
 def has_kernel(node: Node, machine: Machine) -> bool:
     """True if a composite has a kernel of its own; it is decomposed if not."""
-    if node.op not in _KERNELS or machine.dynamic_sizes:
+    if node.op not in _KERNELS:
         return False
     choice = _KERNELS[node.op]
     mask_input = choice.before + 3
@@ -40,7 +41,8 @@ def has_kernel(node: Node, machine: Machine) -> bool:
             n.type.dtype not in (_FLOAT, _BOOL) for n in node.inputs[mask_input:]):
         return False
     shape = AttentionShape(node, choice.before, {}, machine, "")
-    if 0 in (shape.heads, shape.rows, shape.keys, shape.width, shape.values):
+    sizes = shape.queries, shape.keys, shape.width, shape.values
+    if any(map(is_dynamic, sizes)) or 0 in (shape.heads, shape.rows, *sizes[1:]):
         return False
     return sum(b.size for b in choice.make(shape).memory if b.scratch) <= _MAX_SCRATCH_ELEMENTS
 

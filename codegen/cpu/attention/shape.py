@@ -12,6 +12,7 @@ from ...ir.affine_index import Index, as_index, atom
 from ...ir.builder import ExprValue
 from ...ir.inline import Indices, Inliner, broadcast_index, memory_reader, unflatten
 from ...ir.loop_ir import Expr, Kernel, KernelBuffer, Stmt, Var
+from ...ir.sizes import Size, is_at_least, largest, least, upper_bound
 from ...ir.target_info import Machine
 from ..partition_work import buffers_of
 
@@ -36,19 +37,21 @@ class AttentionShape:
         query, key, value = (n.type.shape for n in self.operands[:3])
         self.lead: tuple[int, ...] = query[:-2]
         self.groups: int = node.params["groups"]
-        self.heads, self.key_heads = int(product(self.lead)), int(product(key[:-2]))
+        self.heads, self.key_heads = product(self.lead), product(key[:-2])
         (self.queries, self.width), self.keys, self.values = query[-2:], key[-2], value[-1]
         self.causal, self.scale = bool(node.params["causal"]), float(node.params["scale"])
         self.vector = max(2, machine.lanes())
         self.panel_width = 2 * self.vector
-        fitting = [n for n in _TILE_ROWS if n <= min(machine.tile_rows, self.queries)]
+        fitting = [n for n in _TILE_ROWS
+                   if n <= machine.tile_rows and is_at_least(self.queries, n)]
         self.rows = max(fitting, default=0)
 
     @property
     def pairs(self) -> float:
         """The approximate number of scores."""
-        share = 0.5 if self.causal and self.queries <= self.keys else 1.0
-        return float(self.heads * self.queries * self.keys * share)
+        heads, queries, keys = map(upper_bound, (self.heads, self.queries, self.keys))
+        share = 0.5 if self.causal and queries <= keys else 1.0
+        return float(heads * queries * keys * share)
 
     @property
     def pitch(self) -> int:
@@ -115,7 +118,7 @@ class AttentionShape:
     def scratch(self, name: str, size: int) -> KernelBuffer:
         return KernelBuffer(name, self.dtype, size, scratch=True)
 
-    def kernel(self, var: Var, tasks: int, body: tuple[Stmt, ...], memory: Sequence[KernelBuffer],
+    def kernel(self, var: Var, tasks: Size, body: tuple[Stmt, ...], memory: Sequence[KernelBuffer],
                nanoseconds: float) -> Kernel:
         """The kernel of this body."""
         scratch = tuple(b for b in memory if b.scratch)
@@ -140,10 +143,11 @@ def larger(x: Index, floor: Index | int) -> Index:
 
 def _min_or_max(op: str, x: Index, y: Index) -> Index:
     (low, high), (least_y, most_y) = x.range(), y.range()
-    if high <= least_y:
+    if is_at_least(least_y, high):
         return x if op == "minimum" else y
-    if low >= most_y:
+    if is_at_least(low, most_y):
         return y if op == "minimum" else x
-    choose = min if op == "minimum" else max
     chosen: Expr = loop_ir.call(op, (x.expr(), y.expr()), loop_ir.INT)
-    return atom(chosen, (choose(low, least_y), choose(high, most_y)))
+    if op == "minimum":  # each of the two is an upper bound
+        return atom(chosen, (least(low, least_y), high if is_at_least(most_y, high) else most_y))
+    return atom(chosen, (low if is_at_least(low, least_y) else least_y, largest(high, most_y)))

@@ -18,20 +18,20 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from ....capture.graph.graph import Node
-from ....eager.errors import CodegenError
 from ...fusion.fusion import Group
 from ...ir import loop_ir
 from ...ir.affine_index import Index, as_index, atom, counter
-from ...ir.loop_ir import For, If, Kernel, KernelBuffer, Stmt, Var, const
+from ...ir.loop_ir import For, Kernel, KernelBuffer, Stmt, Var, const
+from ...ir.sizes import ceil_div, is_dynamic, upper_bound
 from ...ir.target_info import Machine
 from ..partition_work import buffers_of, chunk_bounds, sites_of, split_into_tasks
 from .microkernel import TileTask
 from .pack import pack_columns, pack_rows, packing_cost
-from .plan import Contraction, RowPlan, divmod_by
+from .plan import Contraction, RowPlan
 from .row_access import row_layout
 from .task import TaskPart, decode, if_true
 
-_DYNAMIC_COLUMNS_PENALTY = 1e6  # factor by which an orientation with dynamic columns costs more
+_MIN_TASK_NS = 2000
 
 
 def lower_contract(
@@ -56,14 +56,14 @@ def data_movement(plan: Contraction) -> float:
     roles = plan.roles
     columns = rows = 0.0
     if not plan.prepacks_columns:
-        columns = packing_cost(part, roles.summed, roles.columns) * plan.batches * plan.row_chunks
+        columns = packing_cost(part, roles.summed, roles.columns) * upper_bound(plan.batches) \
+            * plan.row_chunks
     if not plan.persistent[roles.row_operand] and not plan.reads_unpacked:
         repeats = plan.row_batches if plan.packs_rows_once else plan.batches * plan.column_blocks
-        rows = packing_cost(part, roles.summed, roles.rows) * repeats
-    stored = plan.batches * plan.rows * plan.columns
+        rows = packing_cost(part, roles.summed, roles.rows) * upper_bound(repeats)
+    stored = upper_bound(plan.batches * plan.rows * plan.columns)
     contiguous = plan.labels[2][-1] in roles.columns
-    total = columns + rows + stored * (1 / plan.vector if contiguous else 2.0)
-    return total * _DYNAMIC_COLUMNS_PENALTY if plan.dynamic_columns else total
+    return columns + rows + stored * (1 / plan.vector if contiguous else 2.0)
 
 
 def _first_part(of: Contraction) -> TaskPart:
@@ -82,46 +82,29 @@ def pack_columns_kernel(plan: Contraction) -> Kernel:
     body = tuple(pack_columns(part, part.column_base(depth), *part.depth_block(depth)))
     blocks = plan.packed_column_blocks
     return Kernel(plan.name + "_pack_columns", *buffers_of(body), (), var, blocks, body,
-                  blocks * plan.column_block_size * 0.5, sites_of(plan.group.members))
+                  upper_bound(blocks * plan.column_block_size) * 0.5, sites_of(plan.group.members))
 
 
 def pack_rows_kernel(plan: Contraction) -> Kernel:
     """The kernel that packs the rows once for all tasks, one tile after the other."""
-    tiles = -(-plan.rows // plan.tile)
+    tiles = plan.row_tiles
     total = plan.row_batches * tiles
-    if plan.dynamic_rows and plan.row_batches > 1:
-        raise CodegenError("a batched contraction cannot have a dynamic number of rows")
-    tasks, tiles_per_task = _tasks_of_tiles(plan, total)
+    smallest = max(1, 4096 // upper_bound(plan.row_tile_size))
+    tasks, tiles_per_task = split_into_tasks(total, smallest, plan.machine)
     var, task = counter("task", tasks)
     line, number = counter("t", total)
-    batch, tile = (as_index(0), number) if plan.dynamic_rows else (number // tiles, number % tiles)
-
+    batch, tile = number // tiles, number % tiles
     base = number * plan.row_tile_size
     inner = _packed_tile(plan, batch, plan.tile_of(tile), base)
     rest = plan.rest_rows_packed()
     if rest is not None:
-        full, last = (loop_ir.call(op, (tile.expr(), plan.full_tiles.expr()), loop_ir.BOOL)
+        full, last = (loop_ir.call(op, (tile.expr(), const(plan.full_tiles)), loop_ir.BOOL)
                       for op in ("lt", "eq"))
         inner = [*if_true(full, inner), *if_true(last, _packed_tile(plan, batch, rest, base))]
-    body = (
-        For(
-            line,
-            *chunk_bounds(task, tiles_per_task, plan.row_tiles if plan.dynamic_rows else total),
-            tuple(inner),
-        ),
-    )
-    cost = total * plan.row_tile_size * 0.5
+    body = (For(line, *chunk_bounds(task, tiles_per_task, total), tuple(inner)),)
+    cost = upper_bound(total * plan.row_tile_size) * 0.5
     return Kernel(plan.name + "_pack_rows", *buffers_of(body), (), var, tasks, body, cost,
                   sites_of(plan.group.members))
-
-
-def _tasks_of_tiles(plan: Contraction, total: int) -> tuple[int, int]:
-    smallest = max(1, 4096 // plan.machine.upper_bound(plan.row_tile_size))
-    return (
-        (-(-total // smallest), smallest)
-        if plan.dynamic_rows
-        else split_into_tasks(total, smallest, plan.machine)
-    )
 
 
 def _packed_tile(plan: Contraction, batch: Index, rows: RowPlan, base: Index) -> list[Stmt]:
@@ -136,14 +119,24 @@ def _packed_tile(plan: Contraction, batch: Index, rows: RowPlan, base: Index) ->
 
 def tile_kernel(plan: Contraction) -> Kernel:
     """The kernel that multiplies, adds up, and runs the epilogue."""
-    var = Var("task")
-    number = atom(var, (0, max(0, plan.tasks - 1)))
-    row_chunk, number = number % plan.row_chunks, number // plan.row_chunks
-    batch, block = divmod_by(number, plan.column_count)
-    body = tuple(TileTask(plan, batch, block, row_chunk).statements())
-    if plan.dynamic_columns:
-        body = (If(loop_ir.call("lt", (batch.expr(), const(plan.batches)), loop_ir.BOOL), body),)
-    flops = 2.0 * plan.batches * plan.rows * plan.columns * plan.depth
+    flops = 2.0 * upper_bound(plan.batches * plan.rows * plan.columns * plan.depth)
     nanoseconds = flops / (10 * plan.vector) * 1.3
-    return Kernel(plan.name, *buffers_of(body), plan.scratch, var, plan.tasks, body, nanoseconds,
+    parts_per_task = _parts_per_task(plan, nanoseconds)
+    tasks = ceil_div(plan.tasks, parts_per_task)
+    (var, task), (part_var, number) = counter("task", tasks), counter("part", plan.tasks)
+    part = task if parts_per_task == 1 else number
+    row_chunk, part = part % plan.row_chunks, part // plan.row_chunks
+    batch, block = part // plan.column_blocks, part % plan.column_blocks
+    body = tuple(TileTask(plan, batch, block, row_chunk).statements())
+    if parts_per_task != 1:
+        body = (For(part_var, *chunk_bounds(task, parts_per_task, plan.tasks), body),)
+    return Kernel(plan.name, *buffers_of(body), plan.scratch, var, tasks, body, nanoseconds,
                   sites_of(plan.group.members))
+
+
+def _parts_per_task(plan: Contraction, nanoseconds: float) -> int:
+    """The number of blocks of columns that a task computes. Where their number is dynamic, they
+    have a fixed size, which may be too little for a task."""
+    if not is_dynamic(plan.tasks):
+        return 1
+    return max(1, round(_MIN_TASK_NS * upper_bound(plan.tasks) / nanoseconds))

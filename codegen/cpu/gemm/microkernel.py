@@ -7,7 +7,8 @@ from functools import cached_property
 from typing import Any
 
 from ...ir import loop_ir
-from ...ir.affine_index import Index, as_index, atom
+from ...ir.affine_index import Index, as_index, atom, counter
+from ...ir.axis_coalescing import number_of
 from ...ir.builder import ExprValue
 from ...ir.inline import Indices, stores_of
 from ...ir.loop_ir import Expr, For, KernelBuffer, Register, Stmt, Var, const
@@ -32,7 +33,7 @@ class TileTask(TaskPart):
             return self._depth_block(as_index(0))
         number = Var("kb")
         body = self._depth_block(atom(number, (0, of.depth_blocks - 1)))
-        blocks = For(number, const(0), of.depth_count.expr(), tuple(body))
+        blocks = For(number, const(0), const(of.depth_blocks), tuple(body))
         return [*self._clear(), blocks, *self._finish()]
 
     def _depth_block(self, number: Index) -> list[Stmt]:
@@ -54,9 +55,9 @@ class TileTask(TaskPart):
         of = self.of
         full = of.rows // of.tile  # full tiles of all chunks
         tiles_per_chunk = of.rows_per_chunk // of.tile if of.row_chunks > 1 else full
-        tile = Var("tile")
-        number = self.row_chunk * tiles_per_chunk + atom(tile, (0, max(0, tiles_per_chunk - 1)))
-        count = of.full_tiles.expr() if of.row_chunks == 1 else const(tiles_per_chunk)
+        tile, local = counter("tile", tiles_per_chunk)
+        number = self.row_chunk * tiles_per_chunk + local
+        count = const(tiles_per_chunk)
         if of.row_chunks * tiles_per_chunk > full:
             remaining = loop_ir.call("sub", (const(full), loop_ir.call(
                 "mul", (self.row_chunk.expr(), const(tiles_per_chunk)), loop_ir.INT)), loop_ir.INT)
@@ -80,12 +81,13 @@ class TileTask(TaskPart):
 
     def _depth(self, end: Expr) -> Expr:
         rest = self.roles.count(self.roles.summed[1:])
-        return const(end.value * rest) if isinstance(end, loop_ir.Const) else times(end, rest)
+        number = number_of(end)
+        return times(end, rest) if number is None else const(number * rest)
 
     def _panels(self, body: Any) -> list[Stmt]:
         """Loops over the columns of the block: full panels of two vectors, then the partial one."""
         of, panel_width = self.of, 2 * self.of.vector
-        if of.panel_label is None and (of.column_blocks > 1 or of.dynamic_columns):
+        if of.panel_label is None and (of.dynamic_columns or of.column_blocks > 1):
             # the remainder differs between blocks
             lane = Var("j")
             statements = body(as_index(0), atom(lane, (0, of.columns_per_block - 1)))
@@ -118,7 +120,7 @@ class TileTask(TaskPart):
         of = self.of
         count, local = tile.count, self.row_chunk * of.rows_per_chunk
         registers = [Register(f"s{i}", of.dtype) for i in range(count)]
-        accumulates = of.depth_blocks > 1
+        accumulates = of.depth_blocks != 1
         row_numbers = [tile.number(i, of.rows) for i in range(count)]
         sum_indices = [((tile.start + i - local) * of.pitch + column).expr() for i in range(count)]
         # Blocks are summed apart and then added: the error of one long sum grows with its length.
@@ -175,8 +177,7 @@ class TileTask(TaskPart):
     # ---- sums accumulated over several blocks of depth
     def _clear(self) -> list[Stmt]:
         of, lane = self.of, Var("z")
-        size = times(of.row_tiles.expr(),
-                     of.tile * of.pitch) if of.dynamic_rows else const(of.sums.size)
+        size = const(of.row_tiles * (of.tile * of.pitch) if of.dynamic_rows else of.sums.size)
         zero = loop_ir.Store(of.sums, lane, loop_ir.const(0, of.dtype))
         return [For(lane, const(0), size, (zero,), of.vector)]
 
@@ -185,8 +186,7 @@ class TileTask(TaskPart):
         i = Var("r")
         local = atom(i, (0, of.rows_per_chunk - 1))
         row = self.row_chunk * of.rows_per_chunk + local
-        count = clipped_count(self.row_chunk * of.rows_per_chunk, of.rows_per_chunk, of.rows,
-                              of.machine)
+        count = clipped_count(self.row_chunk * of.rows_per_chunk, of.rows_per_chunk, of.rows)
 
         def body(base: Index, lane: Index) -> list[Stmt]:
             value = loop_ir.load(of.sums, (local * of.pitch + base + lane).expr())
@@ -208,7 +208,7 @@ class TileTask(TaskPart):
         at = self.first_column * self.inner_columns + column
         if self.columns_coalesced:
             # not on an axis of size 1, whose index would be read as 0, as of a broadcast axis
-            wide = [a for a in roles.columns if roles.size[a] > 1] or roles.columns
+            wide = [a for a in roles.columns if roles.size[a] != 1] or roles.columns
             indices |= {a: as_index(0) for a in roles.columns} | {wide[-1]: at}
         else:
             indices |= decode(at, roles.columns, roles.size)

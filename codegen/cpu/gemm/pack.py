@@ -9,6 +9,7 @@ from __future__ import annotations
 from ...ir import loop_ir
 from ...ir.affine_index import Index, as_index, counter, variable
 from ...ir.loop_ir import Expr, For, KernelBuffer, Stmt, const
+from ...ir.sizes import Size, upper_bound
 from .pack_loops import pack_loops, reads_along
 from .plan import RowPlan
 from .row_access import coalesced_label
@@ -42,7 +43,7 @@ def pack_columns(part: TaskPart, base: Index, first: Index, stop: Expr) -> list[
 
 
 def _panels(
-    part: TaskPart, sizes: dict[str, int], limits: dict[str, Expr], base: Index, first: Index,
+    part: TaskPart, sizes: dict[str, Size], limits: dict[str, Expr], base: Index, first: Index,
     panel: Index | None = None,
 ) -> list[Stmt]:
     """Loops that pack columns. The split label counts panels, "lane" the columns in a panel.
@@ -64,7 +65,7 @@ def _panels(
     return pack_loops(sizes, limits, store, of.vector)
 
 
-def _block_sizes(part: TaskPart, labels: list[str]) -> dict[str, int]:
+def _block_sizes(part: TaskPart, labels: list[str]) -> dict[str, Size]:
     """The sizes of labels in a block; blocked labels have the size of the block."""
     steps = {part.roles.columns[0]: part.of.column_step, part.roles.summed[0]: part.of.depth_step}
     return {a: steps.get(a, part.roles.size[a]) for a in labels}
@@ -72,7 +73,7 @@ def _block_sizes(part: TaskPart, labels: list[str]) -> dict[str, int]:
 
 def pack_rows(
     part: TaskPart, batch_index: dict[str, Index], rows: RowPlan, base: Index, into: KernelBuffer,
-    first: Index, summed: dict[str, int], limits: dict[str, Expr],
+    first: Index, summed: dict[str, Size], limits: dict[str, Expr],
 ) -> list[Stmt]:
     """Statements that pack the rows of a tile at index `base` of `into`.
 
@@ -112,8 +113,9 @@ def packing_cost(part: TaskPart, summed: list[str], others: list[str]) -> float:
     for label, n in sizes.items():
         var = next(iter(local[label].terms), None)
         if var is not None and reads_along(value.expr, var):
+            n = upper_bound(n)
             wide = min(n, of.vector)
             # transposed in registers, or copied one by one
             transpose_cost = 0.4 if plain and n >= of.vector else 2.0
             best = min(best, 2 / wide if label == others[-1] else 1 / wide + transpose_cost)
-    return total * best
+    return upper_bound(total) * best

@@ -8,10 +8,11 @@ from ...ir import loop_ir
 from ...ir.affine_index import Index, as_index, atom, collect_comparisons, variable
 from ...ir.axis_coalescing import linear_form, linear_forms, merge_axes
 from ...ir.loop_ir import Expr, For, Stmt, Var, const
+from ...ir.sizes import Size, is_dynamic, upper_bound
 
 
 def pack_loops(
-    sizes: dict[str, int], limits: dict[str, Expr], store: Any, vector: int
+    sizes: dict[str, Size], limits: dict[str, Expr], store: Any, vector: int
 ) -> list[Stmt]:
     """Loops around store(indices).
 
@@ -47,7 +48,7 @@ class PackNest:
     """Runs of labels as loops, the last one innermost."""
 
     def __init__(
-        self, runs: list[list[str]], sizes: dict[str, int], limits: dict[str, Expr], store: Any,
+        self, runs: list[list[str]], sizes: dict[str, Size], limits: dict[str, Expr], store: Any,
         vector: int,
     ) -> None:
         self.runs, self.store, self.vector = runs, store, vector
@@ -57,12 +58,12 @@ class PackNest:
         self._label_sizes = sizes
 
     @staticmethod
-    def _stop(run: list[str], sizes: dict[str, int], limits: dict[str, Expr]) -> Expr:
+    def _stop(run: list[str], sizes: dict[str, Size], limits: dict[str, Expr]) -> Expr:
         limit, size = limits.get(run[0]), _run_size(run, sizes)
         if limit is None or isinstance(limit, loop_ir.Const):
             return const(size)
         rest = size // sizes[run[0]]
-        return loop_ir.call("mul", (limit, const(rest)), loop_ir.INT) if rest > 1 else limit
+        return loop_ir.call("mul", (limit, const(rest)), loop_ir.INT) if rest != 1 else limit
 
     def label_indices(self, run_indices: list[Index]) -> dict[str, Index]:
         """The indices of the labels at these indices of the runs. A run's last long label counts
@@ -75,7 +76,7 @@ class PackNest:
 
     def run_indices(self) -> list[Index]:
         """The indices of the runs' own loop variables."""
-        return [atom(v, (0, n - 1)) if n > 1 else as_index(0)
+        return [as_index(0) if n == 1 else atom(v, (0, n - 1))
                 for v, n in zip(self.variables, self.sizes)]
 
     def needs_no_loop(self, n: int) -> bool:
@@ -90,7 +91,8 @@ class PackNest:
             if self.needs_no_loop(n):
                 continue
             start = const((starts or {}).get(n, 0))
-            lanes = min(self.vector, 1 << (self.sizes[n] - 1).bit_length()) if n == last else 0
+            most = 1 << (upper_bound(self.sizes[n]) - 1).bit_length()
+            lanes = min(self.vector, most) if n == last else 0
             body = (For(self.variables[n], start, self.stops[n], body, lanes),)
         return list(body)
 
@@ -119,16 +121,17 @@ def _transposable(
     def has_constant_stop(n: int) -> bool:
         return isinstance(nest.stops[n], loop_ir.Const)
 
-    long = nest.sizes[last] >= nest.vector and has_constant_stop(last)
+    long = has_constant_stop(last) and nest.sizes[last] >= nest.vector
     if factors(last)[0] != 1 or factors(last)[1] in (0, 1) or not long:
         return None
     for n in range(last):
         if factors(n)[1] == 1 and factors(n)[0] and has_constant_stop(n):
-            return n, factors(last)[1], factors(n)[0]
+            pitches = factors(last)[1], factors(n)[0]
+            return None if any(map(is_dynamic, pitches)) else (n, *pitches)
     return None
 
 
-def stride_along(index: Expr, var: Expr) -> int:
+def stride_along(index: Expr, var: Expr) -> Size:
     """The distance that the index moves with each step of `var`, or 0 where it is not constant."""
     terms, _ = linear_form(index)
     return (
@@ -189,7 +192,7 @@ def _transpose_loops(nest: PackNest, blocks: dict[int, tuple[int, int]], rows: i
 
 
 def _lane_rank(
-    probe: loop_ir.Store, local: dict[str, Index], run: list[str], sizes: dict[str, int],
+    probe: loop_ir.Store, local: dict[str, Index], run: list[str], sizes: dict[str, Size],
     vector: int,
 ) -> tuple[int, int]:
     """A sort key of how well a run serves as lanes: contiguous reads and writes, then length.
@@ -200,7 +203,7 @@ def _lane_rank(
         return (-1, 0)
     read = reads_along(probe.value, var)
     written = linear_form(probe.index)[0].get(var) == 1
-    size = _run_size(run, sizes)
+    size = upper_bound(_run_size(run, sizes))
     return (2 * read + written if written or size >= vector // 4 else 0, size)
 
 
@@ -230,8 +233,8 @@ def loads_of(e: Expr) -> list[loop_ir.Load]:
     return [part for part in loop_ir.subexpressions([e]) if isinstance(part, loop_ir.Load)]
 
 
-def _run_size(run: list[str], sizes: dict[str, int]) -> int:
-    total = 1
+def _run_size(run: list[str], sizes: dict[str, Size]) -> Size:
+    total: Size = 1
     for a in run:
         total *= sizes[a]
     return total

@@ -18,6 +18,14 @@ from ...fusion.materialize import WHOLE_OPERAND_KINDS
 from ...ir import loop_ir
 from ...ir.affine_index import Index, as_index, atom
 from ...ir.loop_ir import BOOL, INT, Expr, If, KernelBuffer, Stmt, const
+from ...ir.sizes import (
+    Size,
+    ceil_div,
+    is_at_least,
+    is_dynamic,
+    is_multiple,
+    upper_bound,
+)
 from ...ir.target_info import Machine
 from .coalesce import can_coalesce
 from .dot_packing import WORD, PackedLanes, lane_packing_for
@@ -39,10 +47,10 @@ class DimRoles:
     columns: list[str]
     summed: list[str]
     row_operand: int
-    size: dict[str, int]
+    size: dict[str, Size]
 
-    def count(self, labels: list[str]) -> int:
-        return int(product(self.size[a] for a in labels))
+    def count(self, labels: list[str]) -> Size:
+        return product(self.size[a] for a in labels)  # type: ignore[no-any-return]
 
 
 def dim_roles_of(node: Node, lanes: int, row_operand: int, can_coalesce: Callable[[list[str]], bool]
@@ -60,7 +68,7 @@ def dim_roles_of(node: Node, lanes: int, row_operand: int, can_coalesce: Callabl
     roles = DimRoles(batch, [a for a in out if a in row_labels and a not in column_labels], columns,
                      [a for a in names[0] if a not in out], row_operand, size)
     _coalesce_columns(roles, 2 * lanes, can_coalesce)
-    while len(columns) > 1 and roles.count(columns[1:]) >= 2 * lanes:
+    while len(columns) > 1 and upper_bound(roles.count(columns[1:])) >= 2 * lanes:
         batch.append(columns.pop(0))
     return roles
 
@@ -72,14 +80,14 @@ def _coalesce_columns(
 
     An example are 28 pixels of a row. The other labels then have size 1."""
     columns, size = roles.columns, roles.size
-    if len(columns) < 2 or size[columns[-1]] % wide == 0:
+    if len(columns) < 2 or is_multiple(size[columns[-1]], wide):
         return
     first = next(
         (n for n in range(len(columns) - 1) if can_coalesce(columns[n:])), len(columns) - 1
     )
     coalesced = columns[first:]
     last, count = (
-        [a for a in coalesced if size[a] > 1 or a == coalesced[0]][-1],
+        [a for a in coalesced if size[a] != 1 or a == coalesced[0]][-1],
         roles.count(coalesced),
     )
     roles.batch += [a for a in coalesced if a != last]
@@ -95,7 +103,7 @@ def choose_lane_packing(
     None where the processor has no instruction for them, or no label is a multiple of a word."""
     for packing in lane_packing_for(node, roles.row_operand, machine):
         for a in reversed(roles.summed):
-            if roles.size[a] % packing.count == 0 and not machine.is_dynamic(roles.size[a]):
+            if not is_dynamic(roles.size[a]) and roles.size[a] % packing.count == 0:
                 return packing, a
     return None
 
@@ -185,8 +193,7 @@ class Contraction:
         epilogue."""
         def test(labels: list[str]) -> bool:
             axes = [self.labels[2].index(a) for a in labels]
-            return not self.machine.dynamic_sizes and \
-                can_coalesce(self.group, self.buffers, axes, operand)
+            return can_coalesce(self.group, self.buffers, axes, operand)
 
         return test
 
@@ -206,7 +213,8 @@ class Contraction:
             self._choose_dynamic_columns(inner, first, wide)
             return
         block = _MAX_COLUMNS_PER_BLOCK
-        while block > wide and self.batches * -(-self.columns // block) < 2 * self.machine.threads:
+        batches, threads = upper_bound(self.batches), self.machine.threads
+        while block > wide and batches * -(-self.columns // block) < 2 * threads:
             block //= 2  # with more tasks than threads, a late thread delays the others less
         step = max(1, min(first, -(-block // inner)))
         blocks = self._even_block_count(-(-first // step), first)
@@ -222,46 +230,40 @@ class Contraction:
         """The number of blocks, at least `blocks`, that distributes columns most evenly over
         threads."""
         def largest_share(count: int) -> float:
-            return -(-self.batches * count // self.machine.threads) / count
+            return -(-upper_bound(self.batches) * count // self.machine.threads) / count
 
         return min(range(blocks, max(blocks, min(most, blocks * 5 // 4)) + 1), key=largest_share)
 
-    def _choose_dynamic_columns(self, inner: int, first: int, wide: int) -> None:
+    def _choose_dynamic_columns(self, inner: Size, first: Size, wide: int) -> None:
         """Chooses blocks of a size that does not depend on the number of columns."""
+        inner = upper_bound(inner)
         self.column_step = max(1, _MAX_COLUMNS_PER_BLOCK // inner // wide) * wide
-        self.column_blocks = -(-first // self.column_step)
+        self.column_blocks = ceil_div(first, self.column_step)
         self.columns_per_block = self.column_step * inner
         self.pitch = self.columns_per_block + _PAD_ELEMENTS
         alone = len(self.roles.columns) == 1
         self.panel_label = self.roles.columns[0] if alone else None
         self.panel_width = wide if alone else self.pitch
 
-    @property
-    def column_count(self) -> Index:
-        """The number of blocks of columns."""
-        first = self.roles.size[self.roles.columns[0]]
-        if not self.dynamic_columns:
-            return as_index(self.column_blocks)
-        return dynamic_quotient(first, self.column_step - 1, self.column_step)
-
     def _choose_panels(self, wide: int) -> None:
         """Chooses the panel width, and the label that is split into panels.
 
         A block of columns is packed in panels; each is one stream for the tiles that read it. A
         block whose labels cannot be split is a single panel."""
-        long = [a for a in self.roles.columns if self.roles.size[a] > 1] or self.roles.columns
+        long = [a for a in self.roles.columns if self.roles.size[a] != 1] or self.roles.columns
         divides = self.roles.size[long[-1]] % wide == 0
         self.panel_label = long[-1] if divides or long[-1] == self.roles.columns[0] else None
         self.panel_width = self.pitch if self.panel_label is None else wide
 
     def _choose_rows(self) -> None:
         """Chooses tiles of rows, and chunks of rows where there would be too few tasks."""
-        if self.machine.is_dynamic(self.rows):
+        if is_dynamic(self.rows):
             self.tile, self.rows_per_chunk, self.row_chunks = self.machine.tile_rows, self.rows, 1
             return
         self.tile = choose_tile_rows(self.rows, self.machine.tile_rows)
         chunks = 1
-        while chunks * self.batches * self.column_blocks < self.machine.threads and \
+        tasks = upper_bound(self.batches * self.column_blocks)
+        while chunks * tasks < self.machine.threads and \
                 self.rows // (chunks * 2) >= 2 * self.tile:
             chunks *= 2  # each chunk packs the columns anew, so no more chunks than threads
         self.rows_per_chunk = -(-self.rows // chunks // self.tile) * self.tile
@@ -274,25 +276,18 @@ class Contraction:
         rest = self.roles.count(summed[1:])
         limit = (
             2 * _MAX_DEPTH_PER_BLOCK
-            if self.machine.upper_bound(self.depth) <= 2 * _MAX_DEPTH_PER_BLOCK
+            if upper_bound(self.depth) <= 2 * _MAX_DEPTH_PER_BLOCK
             else _MAX_DEPTH_PER_BLOCK
         )
-        self.depth_step = max(1, min(first, limit // rest))
-        self.depth_blocks = -(-first // self.depth_step)
-        if not self.machine.is_dynamic(first):
+        most = max(1, limit // upper_bound(rest))
+        self.depth_step: Size = first if is_at_least(most, first) else most
+        self.depth_blocks = ceil_div(first, self.depth_step) if self.depth_step is not first else 1
+        if not is_dynamic(first):
             self.depth_step = -(-first // self.depth_blocks)
         self.block_depth = self.depth_step * rest
 
     @property
-    def depth_count(self) -> Index:
-        """The number of blocks of the summed axes."""
-        first = self.roles.size[self.roles.summed[0]]
-        if self.depth_blocks == 1 or not self.machine.is_dynamic(first):
-            return as_index(self.depth_blocks)
-        return dynamic_quotient(first, self.depth_step - 1, self.depth_step)
-
-    @property
-    def tasks(self) -> int:
+    def tasks(self) -> Size:
         return self.batches * self.column_blocks * self.row_chunks
 
     # ---- memory
@@ -302,7 +297,7 @@ class Contraction:
         """The scratch buffers of a task."""
         own = [] if self.prepacks_columns else [self.packed_columns]
         own += [] if self.packs_rows_once or self.reads_unpacked else [self.packed_rows]
-        own += [self.sums] if self.depth_blocks > 1 else []
+        own += [self.sums] if self.depth_blocks != 1 else []
         return tuple(own)
 
     @property
@@ -310,7 +305,8 @@ class Contraction:
         """True if all columns are packed once, as they are the same in most calls.
 
         With many rows packing takes little of the time, but the packed columns take memory."""
-        return self.persistent[1 - self.roles.row_operand] and self.rows <= _MAX_ROWS_TO_PREPACK
+        return self.persistent[1 - self.roles.row_operand] \
+            and upper_bound(self.rows) <= _MAX_ROWS_TO_PREPACK
 
     @cached_property
     def packed_columns(self) -> KernelBuffer:
@@ -320,12 +316,12 @@ class Contraction:
                       self.packed_column_blocks * self.column_block_size)
 
     @property
-    def column_block_size(self) -> int:
+    def column_block_size(self) -> Size:
         """The elements of a packed block of columns, for one block of the summed axes."""
         return -(-self.columns_per_block // self.panel_width) * self.panel_width * self.block_depth
 
     @property
-    def packed_column_blocks(self) -> int:
+    def packed_column_blocks(self) -> Size:
         """The number of packed blocks of columns."""
         batches = self.roles.count(self.batch_labels_of(1 - self.roles.row_operand))
         return batches * self.column_blocks * self.depth_blocks
@@ -342,10 +338,9 @@ class Contraction:
     @cached_property
     def packs_rows_once(self) -> bool:
         """True if many tasks use the same rows: a kernel of its own packs them once."""
-        if (self.dynamic_rows and self.row_batches > 1) or self.dynamic_columns:
-            return self.persistent[self.roles.row_operand]
-        repeats = self.batches // self.row_batches
-        return repeats * self.column_blocks >= 4 or self.persistent[self.roles.row_operand]
+        repeats = upper_bound(self.batches // self.row_batches)
+        return self.persistent[self.roles.row_operand] \
+            or repeats * upper_bound(self.column_blocks) >= 4
 
     @cached_property
     def shared_rows(self) -> KernelBuffer:
@@ -356,27 +351,22 @@ class Contraction:
     @property
     def dynamic_rows(self) -> bool:
         """True if the number of rows is known at run time only."""
-        return self.machine.is_dynamic(self.rows)
+        return is_dynamic(self.rows)
 
     @property
     def dynamic_columns(self) -> bool:
         """True if the number of columns is known at run time only."""
-        return self.machine.is_dynamic(self.columns)
+        return is_dynamic(self.columns)
 
     @property
-    def full_tiles(self) -> Index:
+    def full_tiles(self) -> Size:
         """The number of full tiles of rows, in one element of the batch."""
-        return self._rows_divided(0)
+        return self.rows // self.tile
 
     @property
-    def row_tiles(self) -> Index:
+    def row_tiles(self) -> Size:
         """The number of tiles of rows, in one element of the batch."""
-        return self._rows_divided(self.tile - 1)
-
-    def _rows_divided(self, more: int) -> Index:
-        if not self.dynamic_rows:
-            return as_index((self.rows + more) // self.tile)
-        return dynamic_quotient(self.rows, more, self.tile)
+        return ceil_div(self.rows, self.tile)
 
     def tile_of(self, number: Index) -> RowPlan:
         """A full tile of rows."""
@@ -392,11 +382,10 @@ class Contraction:
     def rest_rows_packed(self) -> RowPlan | None:
         """The rows after the full tiles, as they are packed, or None."""
         left = self.rows % self.tile
-        start = self.full_tiles * self.tile
-        if self.dynamic_rows:
-            rest = loop_ir.call("imod", (const(self.rows), const(self.tile)), INT)
-            return RowPlan(self.full_tiles, self.tile, start, atom(rest, (0, self.tile - 1)))
-        return RowPlan(self.full_tiles, left, start) if left else None
+        tiles, start = as_index(self.full_tiles), as_index(self.full_tiles * self.tile)
+        if is_dynamic(left):
+            return RowPlan(tiles, self.tile, start, atom(const(left), (0, self.tile - 1)))
+        return RowPlan(tiles, left, start) if left else None
 
     def rest_rows_computed(self) -> Iterator[tuple[RowPlan, Expr]]:
         """The rows after the full tiles, as they are computed: partial tiles, each with its
@@ -412,17 +401,17 @@ class Contraction:
             yield replace(rest, count=size), condition
 
     @property
-    def row_tile_size(self) -> int:
+    def row_tile_size(self) -> Size:
         """The elements of a packed tile of rows."""
         return self.tile * self.row_pitch if self.k_contiguous else self.row_pitch
 
     @property
-    def row_pitch(self) -> int:
+    def row_pitch(self) -> Size:
         """The elements from one packed row to the next, or of a whole tile where rows are
         interleaved."""
         depth = self.depth if self.packs_rows_once else self.block_depth
         size = depth if self.k_contiguous else self.tile * depth
-        return size + (0 if self.machine.is_dynamic(depth) else _PAD_ELEMENTS)
+        return size + (0 if is_dynamic(depth) else _PAD_ELEMENTS)
 
     def packed_row_index(self, k: Index, row: Index) -> Index:
         """The index of an element in a packed tile of rows."""
@@ -438,7 +427,7 @@ class Contraction:
         return self.batch_labels_of(self.roles.row_operand)
 
     @property
-    def row_batches(self) -> int:
+    def row_batches(self) -> Size:
         return self.roles.count(self.row_batch_labels)
 
     @cached_property
@@ -446,22 +435,6 @@ class Contraction:
         # missing rows of a tile have sums, too
         rows = -(-self.rows_per_chunk // self.tile) * self.tile
         return KernelBuffer("sums", self.dtype, rows * self.pitch, scratch=True)
-
-
-def dynamic_quotient(number: int, more: int, divisor: int) -> Index:
-    """(number + more) // divisor as an expression, for a dynamic number."""
-    total = loop_ir.call("add", (const(number), const(more)), INT) if more else const(number)
-    return atom(loop_ir.call("idiv", (total, const(divisor)), INT), (0, (number + more) // divisor))
-
-
-def divmod_by(number: Index, count: Index) -> tuple[Index, Index]:
-    """The quotient and the remainder of a number by a count that may be dynamic."""
-    if not count.terms:
-        return number // count.const, number % count.const
-    high = number.range()[1]
-    parts = [atom(loop_ir.call(op, (number.expr(), count.expr()), INT), (0, high))
-             for op in ("idiv", "imod")]
-    return parts[0], parts[1]
 
 
 def choose_tile_rows(rows: int, most: int) -> int:

@@ -13,6 +13,7 @@ from ...ir import loop_ir
 from ...ir.affine_index import Index, as_index, atom, collect_comparisons, variable
 from ...ir.axis_coalescing import linear_forms, merge_axes
 from ...ir.loop_ir import Var
+from ...ir.sizes import is_dynamic
 from .pack_loops import loads_of, single_read, stride_along
 from .task import TaskPart
 
@@ -24,7 +25,7 @@ def coalesced_label(part: TaskPart, labels: list[str]) -> str | None:
     """The label that can count through all of these, or None if they are not stepped through as
     one."""
     roles = part.roles
-    long_labels = [a for a in labels if roles.size[a] > 1] or labels[-1:]
+    long_labels = [a for a in labels if roles.size[a] != 1] or labels[-1:]
     local = {a: variable(a, roles.size[a]) for a in (*roles.rows, *roles.summed)}
     with collect_comparisons() as compared:
         value = part.operand(roles.row_operand, part.batch_index | local)
@@ -58,12 +59,12 @@ def row_layout(part: TaskPart) -> tuple[bool, bool]:
 
 
 def _is_readable_unpacked(part: TaskPart, value: Any, pitch: int) -> bool:
-    of, machine = part.of, part.of.machine
+    of = part.of
     masked = any(e.mask is not None for e in loads_of(value))
-    if masked or value.dtype != of.packed_dtype or machine.is_dynamic(of.depth) \
+    if masked or value.dtype != of.packed_dtype or is_dynamic(of.depth) \
             or of.persistent[part.roles.row_operand]:
         return False
-    return not machine.is_dynamic(pitch) and _max_rows_per_set(pitch * of.packed_dtype.itemsize,
+    return not is_dynamic(pitch) and _max_rows_per_set(pitch * of.packed_dtype.itemsize,
                                                                of.tile) <= _WAYS
 
 

@@ -8,10 +8,11 @@ from typing import Any
 from ....capture.graph.graph import Node
 from ...ir import loop_ir
 from ...ir.affine_index import Index, as_index, atom
+from ...ir.axis_coalescing import number_of
 from ...ir.builder import ExprValue
 from ...ir.inline import Indices, Inliner, flatten, memory_reader
 from ...ir.loop_ir import Expr, If, Stmt, const
-from ...ir.target_info import Machine
+from ...ir.sizes import Size, is_at_least
 from .plan import Contraction
 
 
@@ -26,7 +27,7 @@ class TaskPart:
         self.block, self.row_chunk = block, row_chunk
         self.first_column = block * of.column_step
         self.column_stop = clipped_count(self.first_column, of.column_step,
-                                         of.roles.size[of.roles.columns[0]], of.machine)
+                                         of.roles.size[of.roles.columns[0]])
         self.inner_columns = of.roles.count(of.roles.columns[1:])
 
     # ---- elements
@@ -63,9 +64,8 @@ class TaskPart:
         """The first index of a block of summed elements, in steps of their first label, and the
         count."""
         first = number * self.of.depth_step
-        return first, clipped_count(
-            first, self.of.depth_step, self.roles.size[self.roles.summed[0]], self.of.machine
-        )
+        return first, clipped_count(first, self.of.depth_step,
+                                    self.roles.size[self.roles.summed[0]])
 
     def column_base(self, number: Index) -> Index:
         """The index of the task's block of columns among the packed ones, for block `number` of the
@@ -83,8 +83,9 @@ class TaskPart:
     def full_panels(self) -> Expr:
         """The number of full panels of the block."""
         wide = 2 * self.of.vector
-        if isinstance(self.column_stop, loop_ir.Const):
-            return const(int(self.column_stop.value) * self.inner_columns // wide)
+        number = number_of(self.column_stop)
+        if number is not None:
+            return const(number * self.inner_columns // wide)
         columns = times(self.column_stop, self.inner_columns)
         return loop_ir.call("idiv", (columns, const(wide)), loop_ir.INT)
 
@@ -119,16 +120,16 @@ def if_true(condition: Expr, body: Sequence[Stmt]) -> list[Stmt]:
     return list(body) if isinstance(condition, loop_ir.Const) else [If(condition, tuple(body))]
 
 
-def clipped_count(first: Index, step: int, size: int, machine: Machine) -> Expr:
+def clipped_count(first: Index, step: Size, size: Size) -> Expr:
     """`step`, or the smaller number of elements from `first` to `size`."""
-    if not machine.is_dynamic(size) and first.range()[1] + step <= size:
+    if is_at_least(size, first.range()[1] + step):
         return const(step)
     return loop_ir.call("minimum", (const(step), (size - first).expr()), loop_ir.INT)
 
 
-def times(e: Expr, factor: int) -> Expr:
-    """The product of an expression and a number."""
-    return loop_ir.call("mul", (e, const(factor)), loop_ir.INT) if factor > 1 else e
+def times(e: Expr, factor: Size) -> Expr:
+    """The product of an expression and a size."""
+    return loop_ir.call("mul", (e, const(factor)), loop_ir.INT) if factor not in (0, 1) else e
 
 
 def decode(position: Index, labels: list[str], size: dict[str, int]) -> dict[str, Index]:

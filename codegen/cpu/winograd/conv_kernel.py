@@ -20,6 +20,7 @@ from functools import cached_property
 from ...ir.affine_index import Index, counter
 from ...ir.builder import ExprValue
 from ...ir.loop_ir import For, Kernel, const
+from ...ir.sizes import upper_bound
 from ..gemm.plan import choose_tile_rows
 from ..partition_work import buffers_of
 from .convolution import Convolution
@@ -40,7 +41,7 @@ class ConvKernel:
         self.of = of
         self.grid = TileGrid(of.images, of.space, of.transforms.results,
                              even_blocks(of.tile_counts, _MAX_TILES_PER_BLOCK))
-        blocks = self.grid.block_count
+        blocks = upper_bound(self.grid.block_count)
         panels = -(-of.filters // (2 * of.machine.lanes()))
         self.fuses_transform = blocks >= _MIN_BLOCKS_PER_THREAD * of.machine.threads
         self.transforms_weights_in_place = (

@@ -14,6 +14,7 @@ from ...ir.affine_index import Index
 from ...ir.builder import ExprValue
 from ...ir.inline import Indices, Inliner, memory_reader, stores_of
 from ...ir.loop_ir import Expr, KernelBuffer, Stmt
+from ...ir.sizes import is_dynamic, upper_bound
 from ...ir.target_info import Machine
 from ..gemm.plan import is_persistent
 from ..partition_work import sites_of
@@ -75,6 +76,11 @@ class Convolution:
         return transforms(self.tile_results)
 
     @property
+    def is_dynamic(self) -> bool:
+        """True if other sizes than the number of images are known at run time only."""
+        return any(map(is_dynamic, (self.channels, self.filters, *self.space, *self.source_space)))
+
+    @property
     def source_space(self) -> tuple[int, int]:
         """Rows and columns of the images that the windows are taken from."""
         shape = self.source.type.shape
@@ -123,7 +129,7 @@ class Convolution:
     def nanoseconds(self) -> float:
         """The approximate time of all products on one core."""
         images, rows, columns = self.tile_counts
-        tiles = self.transforms.side ** 2 * images * rows * columns
+        tiles = self.transforms.side ** 2 * upper_bound(images) * rows * columns
         products = float(tiles * self.channels * self.filters)
         return 2.6 * products / (10 * self.machine.lanes())
 

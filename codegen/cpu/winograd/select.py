@@ -9,6 +9,7 @@ import numpy as np
 from ....capture.graph.graph import Node
 from ...fusion.fusion import Group
 from ...ir.loop_ir import Kernel, KernelBuffer
+from ...ir.sizes import upper_bound
 from ...ir.target_info import Machine
 from .conv_kernel import ConvKernel
 from .convolution import Convolution, conv_roles_of
@@ -30,7 +31,6 @@ def winograd_kernels(group: Group, buffers: Mapping[Node, KernelBuffer], machine
     if (
         group.kind != "contract"
         or not machine.winograd
-        or machine.dynamic_sizes
         or machine.lanes() < 4
         or node.type.dtype != np.float32
     ):
@@ -48,7 +48,7 @@ def winograd_kernels(group: Group, buffers: Mapping[Node, KernelBuffer], machine
 
 def _is_worth(conv: Convolution) -> bool:
     """True if tiles are wanted, and transforming them costs less than it saves."""
-    if not conv.tile_results:
+    if conv.is_dynamic or not conv.tile_results:
         return False
     images, rows, columns = conv.tile_counts
     direct = KERNEL ** 2 * conv.space[0] * conv.space[1]
@@ -56,5 +56,5 @@ def _is_worth(conv: Convolution) -> bool:
     return (
         min(conv.channels, conv.filters) >= _MIN_CHANNELS
         and direct >= _MIN_MULTIPLICATION_RATIO * by_tiles
-        and images * rows * columns >= _MIN_TILES
+        and upper_bound(images) * rows * columns >= _MIN_TILES
     )

@@ -9,8 +9,9 @@ from functools import cached_property
 from ...ir import loop_ir
 from ...ir.affine_index import Index, counter
 from ...ir.loop_ir import Expr, const
+from ...ir.sizes import Size, ceil_div, is_at_least, is_dynamic, is_multiple
 
-Block3 = tuple[int, int, int]
+Block3 = tuple[Size, Size, Size]
 
 
 @dataclass(frozen=True)
@@ -21,7 +22,7 @@ class TileGrid:
     `block`: images, rows of tiles, and tiles of a row in a block
     """
 
-    images: int
+    images: Size
     space: tuple[int, int]
     step: int
     block: Block3
@@ -34,11 +35,11 @@ class TileGrid:
     @cached_property
     def blocks(self) -> Block3:
         """The number of blocks along the same axes."""
-        a, b, c = (-(-n // size) for n, size in zip(self.tile_counts, self.block))
+        a, b, c = (ceil_div(n, size) for n, size in zip(self.tile_counts, self.block))
         return a, b, c
 
     @property
-    def block_count(self) -> int:
+    def block_count(self) -> Size:
         a, b, c = self.blocks
         return a * b * c
 
@@ -62,15 +63,15 @@ def even_blocks(tile_counts: Block3, most: int) -> Block3:
 def full_blocks(tile_counts: Block3, most: int) -> Block3:
     """Blocks of at most `most` tiles, none of them partial."""
     return _blocks(tile_counts, most,
-                   lambda count, most: next(n for n in range(most, 0, -1) if count % n == 0))
+                   lambda count, most: next(n for n in range(most, 0, -1) if is_multiple(count, n)))
 
 
-def even_part(count: int, most: int) -> int:
-    """The size of parts of nearly equal size, at most `most`."""
-    return -(-count // -(-count // most))
+def even_part(count: Size, most: int) -> int:
+    """The size of parts of nearly equal size, at most `most`; `most` for a dynamic count."""
+    return most if is_dynamic(count) else -(-count // -(-count // most))
 
 
-def _blocks(tile_counts: Block3, most: int, part: Callable[[int, int], int]) -> Block3:
+def _blocks(tile_counts: Block3, most: int, part: Callable[[Size, int], int]) -> Block3:
     images, rows, columns = tile_counts
     if columns > most:
         return 1, 1, part(columns, most)
@@ -110,6 +111,6 @@ class TileBlock:
 
 def clipped_count(count: int, remaining: Index) -> Expr:
     """The smaller one of a count and the remainder."""
-    if remaining.range()[0] >= count:
+    if is_at_least(remaining.range()[0], count):
         return const(count)
     return loop_ir.call("minimum", (const(count), remaining.expr()), loop_ir.INT)

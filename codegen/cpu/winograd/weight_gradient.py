@@ -16,6 +16,7 @@ from ...ir import loop_ir
 from ...ir.affine_index import Index, as_index, atom, counter
 from ...ir.builder import ExprValue
 from ...ir.loop_ir import Expr, For, Kernel, KernelBuffer, Register, Stmt, Var, const
+from ...ir.sizes import ceil_div
 from ..gemm.coalesce import can_coalesce
 from ..gemm.microkernel import sums_of_products
 from ..gemm.plan import choose_tile_rows
@@ -128,7 +129,8 @@ class WeightGradient:
         zero = loop_ir.Store(self.products, index.expr(), loop_ir.const(0, self.of.dtype))
         clear = For(z, const(0), const(self.products.size), (zero,), self.of.machine.lanes())
         blocks = self.grid.block_count
-        chunk_var, number = counter("blocks", -(-blocks // _BLOCKS_AT_ONCE))
+        chunks = ceil_div(blocks, _BLOCKS_AT_ONCE)
+        chunk_var, number = counter("blocks", chunks)
         start = number * _BLOCKS_AT_ONCE
         count = clipped_count(_BLOCKS_AT_ONCE, blocks - start)
         body: list[Stmt] = []
@@ -141,7 +143,7 @@ class WeightGradient:
             body.append(self._tile(panel, first, point, as_index(full * self.rows), rest, start,
                                    count))
         return [clear, For(p, const(0), const(self.points), (
-            For(chunk_var, const(0), const(-(-blocks // _BLOCKS_AT_ONCE)), tuple(body)),))]
+            For(chunk_var, const(0), const(chunks), tuple(body)),))]
 
     def _tile(self, panel: Index, first: Index, point: Index, row: Index, count: int,
               start: Index, blocks: Expr) -> Stmt:

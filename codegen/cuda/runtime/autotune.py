@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from ....capture.runtime.specialization_cache import Specializations
 from ....eager.errors import CodegenError
 from ...gpu.cost_model import CandidateChoice, Candidates
 from ...ir.loop_ir import Kernel, KernelBuffer
@@ -23,7 +24,7 @@ MAX_MEASURED_CANDIDATES = 4  # the first ones
 MAX_MEASUREMENT_BYTES = 1 << 30  # of buffers
 CANNOT_RUN = float("inf")
 _BYTE = np.dtype("uint8")
-_FASTEST: dict[str, str] = {}  # cache entry -> the fastest candidate, in this process
+_FASTEST: Specializations[str] = Specializations("fastest kernels")  # by name on disk
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,9 +44,9 @@ class TimedChoice(CandidateChoice):
             return first_kernels
         entry = disk_cache.digest("fastest", self.name, *measured,
                                   _module_of(first_kernels).source).hex() + ".fastest"
-        if entry not in _FASTEST:
-            _FASTEST[entry] = _load_choice(entry, measured) or self._measure(entry, measured)
-        return measured[_FASTEST[entry]]()
+        fastest = _FASTEST.get(
+            entry, lambda: _load_choice(entry, measured) or self._measure(entry, measured))
+        return measured[fastest]()
 
     def _measure(self, entry: str, candidates: Candidates) -> str:
         arrays: dict[KernelBuffer, Any] = {}

@@ -2,26 +2,29 @@
 
 from __future__ import annotations
 
-import functools
+import threading
 from collections.abc import Sequence
 
+from ....capture.runtime.specialization_cache import Specializations
+from ....eager.fork_safety import held_while_forking
 from ...runtime import disk_cache
 from . import nvrtc
 from .nvrtc import CompiledModule
 
-MAX_SOURCES_IN_MEMORY = 256
+_MODULES: Specializations[CompiledModule] = Specializations(
+    "CUDA modules", held_while_forking(threading.RLock()))
 
 
 def compile_cached(
     source: str, arch: str, options: Sequence[str] = (), newest: int | None = None
 ) -> CompiledModule:
     """The machine code of a source, compiled or from the cache. See `nvrtc.compile`."""
-    return _compile_once(source, arch, tuple(options), newest)
+    call = source, arch, tuple(options), newest
+    return _MODULES.get(call, lambda: _load_or_compile(*call))
 
 
-@functools.lru_cache(MAX_SOURCES_IN_MEMORY)
-def _compile_once(source: str, arch: str, options: tuple[str, ...],
-                  newest: int | None) -> CompiledModule:
+def _load_or_compile(source: str, arch: str, options: tuple[str, ...],
+                     newest: int | None) -> CompiledModule:
     entry_name = key(source, arch, options, newest)
     entry = disk_cache.load(entry_name)
     if entry is not None:

@@ -17,6 +17,8 @@ import numpy as np
 
 from ....eager.arrays import devices
 from ....eager.core.tensor import Tensor
+from ....eager.cuda.cupy_kernels import cupy
+from ....eager.cuda.device import CUDA
 from ....eager.errors import CodegenError
 from ....eager.settings import settings
 from ...gpu.cost_model import CandidateChoice, chip_of
@@ -38,7 +40,8 @@ TIMED_REPEATS = 20  # times that something runs to be timed
 def gpu(number: int = 0) -> CupyDevice:
     """The GPU of a number. Raises DeviceError, with what to install, if CuPy or a driver is
     missing."""
-    return CupyDevice(devices.cupy(), number)
+    devices.load(CUDA.name)
+    return CupyDevice(cupy(), number)
 
 
 class CupyDevice:

@@ -10,13 +10,13 @@ from __future__ import annotations
 
 import functools
 import threading
-from collections import OrderedDict
 from collections.abc import Hashable, Iterator, Sequence
 from itertools import accumulate
 from typing import NamedTuple
 
 import numpy as np
 
+from ....capture.runtime.specialization_cache import Specializations
 from ....eager.fork_safety import held_while_forking
 from ...ir.loop_ir import KernelBuffer
 from ...program.kernel_stats import bytes_of
@@ -26,8 +26,6 @@ from .protocol import Array, BufferAddresses, Device, DeviceLaunch, MemoryRange
 
 ALIGNMENT_BYTES = 16  # of numbers from the CPU: kernels may read them as vectors
 MIN_STEPS_PER_GRAPH = 4  # fewer are launched one by one
-MAX_SEEN_ADDRESSES = 256  # sets of addresses that are remembered
-MAX_GRAPHS = 16  # the least recently used are dropped
 _BYTE = np.dtype("uint8")
 _LOCK = held_while_forking(threading.RLock())
 
@@ -51,28 +49,35 @@ class GraphReplay:
         self._numbers = dict(zip(numbers, accumulate(sizes, initial=0)))
         self._sizes = sizes
         self._module = device.load(program.module.source)
-        self._seen: OrderedDict[BufferAddresses, None] = OrderedDict()
-        self._graphs: OrderedDict[BufferAddresses, list[DeviceLaunch]] = OrderedDict()
+        self._graphs: Specializations[list[DeviceLaunch]] = Specializations("CUDA graphs", _LOCK)
         self._memory: dict[Hashable, CallMemory] = {}  # for graphs, by stream
 
     def __call__(self, table: Sequence[Array]) -> None:
         """Launches every step, on inputs, constants and results."""
         worth_graph = len(self.program.steps) >= MIN_STEPS_PER_GRAPH
         addresses = self._addresses(table) if worth_graph else None
-        if addresses is None or not self._seen_before(addresses):
-            for launch in self.launches(table):
-                launch()
+        if addresses is not None and self._replay_graphs(addresses, table):
             return
+        for launch in self.launches(table):
+            launch()
+
+    def _replay_graphs(self, addresses: BufferAddresses, table: Sequence[Array]) -> bool:
+        """Runs all steps as graphs; False if no earlier call had all buffers at these addresses."""
         with _LOCK:  # launches of the same graphs share an arena
-            if addresses.stream not in self._memory:
-                self._memory[addresses.stream] = self._allocate()
-            memory = self._memory[addresses.stream]
-            if addresses not in self._graphs:
-                self._make_graphs(addresses, table, memory)
-            self._graphs.move_to_end(addresses)
-            self._upload_numbers(memory, table)
-            for launch in self._graphs[addresses]:
+            launches = self._graphs.get(addresses, lambda: list(
+                self._as_graphs(table, self._memory_of(addresses.stream))))
+            if launches is None:
+                return False
+            self._upload_numbers(self._memory_of(addresses.stream), table)
+            for launch in launches:
                 launch()
+            return True
+
+    def _memory_of(self, stream: Hashable) -> CallMemory:
+        """The memory of all graphs that run in a stream."""
+        if stream not in self._memory:
+            self._memory[stream] = self._allocate()
+        return self._memory[stream]
 
     def launches(self, table: Sequence[Array]) -> list[DeviceLaunch]:
         """The launches of all steps, in newly allocated memory."""
@@ -84,31 +89,18 @@ class GraphReplay:
     def _addresses(self, table: Sequence[Array]) -> BufferAddresses | None:
         return self._device.addresses([a for i, a in enumerate(table) if i not in self._numbers])
 
-    def _seen_before(self, addresses: BufferAddresses) -> bool:
-        """True if an earlier call had all buffers at these addresses."""
-        with _LOCK:
-            was_seen = addresses in self._seen
-            self._seen[addresses] = None
-            self._seen.move_to_end(addresses)
-            if len(self._seen) > MAX_SEEN_ADDRESSES:
-                self._seen.popitem(last=False)
-            return was_seen
-
-    def _make_graphs(self, addresses: BufferAddresses, table: Sequence[Array],
-                     memory: CallMemory) -> None:
+    def _as_graphs(self, table: Sequence[Array], memory: CallMemory) -> Iterator[DeviceLaunch]:
         """Captures the steps as graphs, with library calls between them."""
-        launches: list[DeviceLaunch] = []
         pending: list[DeviceLaunch] = []
         functions = self.program.module.functions
         for step, launch in zip(self.program.steps, self._launches(table, memory)):
             if functions[step.function].product is None:
                 pending.append(launch)
             else:
-                launches += [*self._capture(pending, memory), launch]
+                yield from self._capture(pending, memory)
+                yield launch
                 pending = []
-        self._graphs[addresses] = [*launches, *self._capture(pending, memory)]
-        if len(self._graphs) > MAX_GRAPHS:
-            self._graphs.popitem(last=False)
+        yield from self._capture(pending, memory)
 
     def _capture(self, pending: list[DeviceLaunch], memory: CallMemory) -> list[DeviceLaunch]:
         def work() -> None:

@@ -25,6 +25,7 @@ from ...ir import loop_ir
 from ...ir.affine_index import Index, as_index, counter
 from ...ir.builder import ExprValue, call, cast
 from ...ir.loop_ir import For, Kernel, KernelBuffer, Register, Stmt, const
+from ...ir.sizes import ceil_div, upper_bound
 from .online_softmax import OnlineSoftmax, load_queries
 from .rows import MASKED_SCORE, QueryRows
 from .tiles import (
@@ -53,8 +54,8 @@ def backward_tile(shape: AttentionShape) -> ScoreTile | None:
             and _bytes(shape, tile) <= SHARED_BYTES
 
     return choose_tile(_BACKWARD_TILES, fits, lambda tile: min(
-        shape.heads * -(-shape.queries // tile.rows),
-        shape.key_heads * -(-shape.keys // tile.rows)))
+        upper_bound(shape.heads * ceil_div(shape.queries, tile.rows)),
+        upper_bound(shape.key_heads * ceil_div(shape.keys, tile.rows))))
 
 
 def _bytes(shape: AttentionShape, tile: ScoreTile) -> int:
@@ -90,12 +91,12 @@ class AttentionBackward:
         """The kernel for log2 of the sum of powers of each row; infinite where all keys are
         masked."""
         rows, tile = self.rows, self.tile
-        blocks = -(-rows.count // tile.rows)
+        blocks = ceil_div(rows.count, tile.rows)
         var, task = counter("task", rows.units * blocks)
         unit, first = task // blocks, task % blocks * tile.rows
         online = OnlineSoftmax(rows, tile, unit, first)
         visible = rows.visible_keys(first, tile.rows)
-        tile_number, tile_index = counter("tile", -(-self.shape.keys // tile.columns))
+        tile_number, tile_index = counter("tile", ceil_div(self.shape.keys, tile.columns))
         count = ((visible + (tile.columns - 1)) // tile.columns).expr()
         thread = Thread(tile)
         statements, totals, any_visible = online.row_totals(thread)
@@ -204,7 +205,7 @@ class _QueryGradient(_BackwardTiles):
 
     def __init__(self, owner: AttentionBackward) -> None:
         super().__init__(owner, owner.tile.rows, owner.tile.columns)
-        self.blocks = -(-self.rows.count // self.tile.rows)
+        self.blocks = ceil_div(self.rows.count, self.tile.rows)
         self.var, task = counter("task", self.rows.units * self.blocks)
         self.unit = task // self.blocks
         self.first = (self.blocks - 1 - task % self.blocks) * self.tile.rows
@@ -215,7 +216,7 @@ class _QueryGradient(_BackwardTiles):
         shape, thread = self.shape, Thread(self.tile)
         visible = self.rows.visible_keys(self.first, self.tile.rows)
         count = (visible + (self.tile.columns - 1)) // self.tile.columns
-        var, tile_number = counter("tile", -(-shape.keys // self.tile.columns))
+        var, tile_number = counter("tile", ceil_div(shape.keys, self.tile.columns))
         body = (*self.read_queries(self.unit, self.first), thread.loop(self.sums.filled(thread, 0)),
                 For(var, const(0), count.expr(),
                     tuple(self._tile_step(tile_number * self.tile.columns))),
@@ -250,7 +251,7 @@ class _KeyValueGradient(_BackwardTiles):
     def __init__(self, owner: AttentionBackward) -> None:
         super().__init__(owner, owner.tile.columns, owner.tile.rows)
         shape = self.shape
-        self.blocks = -(-shape.keys // self.tile.rows)
+        self.blocks = ceil_div(shape.keys, self.tile.rows)
         self.var, task = counter("task", shape.key_heads * self.blocks)
         self.head, self.first = task // self.blocks, task % self.blocks * self.tile.rows
         self.weights = [SharedWeights(n, self.tile) for n in ("powers", "of_scores")]
@@ -259,7 +260,8 @@ class _KeyValueGradient(_BackwardTiles):
 
     def kernel(self) -> Kernel:
         shape, thread, columns = self.shape, Thread(self.tile), self.tile.columns
-        (member_var, member), tiles = counter("member", shape.groups), -(-shape.queries // columns)
+        (member_var, member) = counter("member", shape.groups)
+        tiles = ceil_div(shape.queries, columns)
         var, tile_number = counter("tile", tiles)
         first_tile = smaller(self.first // columns, tiles) if shape.causal else as_index(0)
         step = self._tile_step(self.head * shape.groups + member, tile_number * columns)

@@ -18,6 +18,7 @@ from ...ir import loop_ir
 from ...ir.affine_index import Index, as_index, counter
 from ...ir.builder import ExprValue, call
 from ...ir.loop_ir import BOOL, For, Kernel, KernelBuffer, Register, Stmt, const
+from ...ir.sizes import ceil_div, upper_bound
 from .online_softmax import OnlineSoftmax, finite_maximum
 from .rows import MASKED_SCORE, QueryRows
 from .tiles import (
@@ -43,7 +44,8 @@ def forward_tile(shape: AttentionShape) -> ScoreTile | None:
     """The tile of an attention; None if none fits."""
     def block_count(tile: ScoreTile) -> int:
         rows = QueryRows(shape, tile.rows // 2)
-        return rows.units * -(-rows.count // tile.rows) if rows.count > tile.rows // 2 else 0
+        count = upper_bound(rows.count)
+        return upper_bound(rows.units) * -(-count // tile.rows) if count > tile.rows // 2 else 0
 
     return choose_tile(FORWARD_TILES, lambda tile: fits_in_registers(tile, shape.values)
                        and _bytes(shape, tile) <= SHARED_BYTES, block_count)
@@ -65,14 +67,15 @@ class AttentionForward:
         tile = forward_tile(shape)
         assert tile is not None
         self.tile, self.rows = tile, QueryRows(shape, tile.rows // 2)
-        self.blocks = -(-self.rows.count // tile.rows)
+        self.blocks = ceil_div(self.rows.count, tile.rows)
         blocks = self.rows.units * self.blocks
-        splits = 1
-        if blocks < MIN_BLOCKS:
-            splits = min(-(-2 * MIN_BLOCKS // blocks), shape.keys // MIN_KEYS_PER_SPLIT)
-        self.key_tiles = -(-shape.keys // tile.columns)  # tiles of keys
-        self.key_tiles_per_split = -(-self.key_tiles // max(1, splits))  # of a split
-        self.key_splits = -(-self.key_tiles // self.key_tiles_per_split)
+        most, splits = upper_bound(blocks), 1
+        if most < MIN_BLOCKS:
+            splits = min(-(-2 * MIN_BLOCKS // most), upper_bound(shape.keys) // MIN_KEYS_PER_SPLIT)
+        self.key_tiles = ceil_div(shape.keys, tile.columns)  # tiles of keys
+        # of a split, and splits that are as many for all sizes
+        self.key_tiles_per_split = -(-upper_bound(self.key_tiles) // max(1, splits))
+        self.key_splits = -(-upper_bound(self.key_tiles) // self.key_tiles_per_split)
         self.var, self.task = counter("task", blocks * self.key_splits)
         self.key_split, block = self.task % self.key_splits, self.task // self.key_splits
         self.unit = block // self.blocks

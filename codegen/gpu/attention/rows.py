@@ -10,6 +10,7 @@ from ...ir.affine_index import Index, as_index
 from ...ir.builder import ExprValue, call, cast
 from ...ir.inline import Indices
 from ...ir.loop_ir import BOOL
+from ...ir.sizes import upper_bound
 
 MASKED_SCORE = -float("inf")
 
@@ -21,7 +22,8 @@ class QueryRows:
     def __init__(self, shape: AttentionShape, max_grouped_queries: int) -> None:
         """Heads are grouped if they have at most `max_grouped_queries` queries."""
         self.shape = shape
-        self.heads_per_unit = shape.groups if shape.queries <= max_grouped_queries else 1
+        few = upper_bound(shape.queries) <= max_grouped_queries
+        self.heads_per_unit = shape.groups if few else 1
         self.units = shape.heads // self.heads_per_unit
         self.count = self.heads_per_unit * shape.queries  # rows of a unit
 

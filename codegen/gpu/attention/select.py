@@ -12,6 +12,7 @@ from ....eager.arrays.dtypes import is_small
 from ...cpu.attention.shape import AttentionShape
 from ...fusion.fusion import Group
 from ...ir.loop_ir import Kernel, KernelBuffer
+from ...ir.sizes import is_dynamic
 from ...ir.target_info import Machine
 from .backward import AttentionBackward, backward_tile
 from .forward import AttentionForward, forward_tile
@@ -36,7 +37,7 @@ _KERNELS: Mapping[str, _KernelChoice] = {"attention": _KernelChoice(0, forward_t
 
 def has_kernel(node: Node, machine: Machine) -> bool:
     """True if a composite has kernels of its own; otherwise it is decomposed."""
-    if node.op not in _KERNELS or machine.dynamic_sizes:
+    if node.op not in _KERNELS:
         return False
     choice = _KERNELS[node.op]
     end = choice.leading_inputs + 3
@@ -45,7 +46,8 @@ def has_kernel(node: Node, machine: Machine) -> bool:
             for n in node.inputs[end:]):
         return False
     shape = AttentionShape(node, choice.leading_inputs, {}, machine, "")
-    if 0 in (shape.heads, shape.queries, shape.keys, shape.width, shape.values):
+    widths = shape.width, shape.values
+    if any(map(is_dynamic, widths)) or 0 in (shape.heads, shape.queries, shape.keys, *widths):
         return False
     return choice.tile(shape) is not None
 

@@ -20,6 +20,7 @@ from ...ir.affine_index import Index, atom, variable
 from ...ir.builder import ExprValue
 from ...ir.inline import Indices, Inliner, memory_reader, stores_of, unflatten
 from ...ir.loop_ir import KernelBuffer, Stmt, const
+from ...ir.sizes import Size, is_at_least, is_dynamic, upper_bound
 from ...ir.target_info import Machine
 from .configs import ContractionSizes
 from .library_pattern import is_worth_library
@@ -45,17 +46,17 @@ class GpuContraction:
         self.summed = [a for a in first if a not in out]
         self.depth = self.count(self.summed)
         self.uses_library = is_worth_library(self)
-        if self.uses_library and machine.dynamic_sizes:  # a library call needs static sizes
+        if self.uses_library and any(map(is_dynamic, self.size.values())):
+            # a library call needs static sizes
             raise CodegenError("a library is to compute a product of this size")
 
-    def count(self, labels: list[str]) -> int:
+    def count(self, labels: list[str]) -> Size:
         """The number of elements along these labels."""
-        return int(product(self.size[a] for a in labels))
+        return product(self.size[a] for a in labels)  # type: ignore[no-any-return]
 
     @property
     def sizes(self) -> ContractionSizes:
         """The sizes that tiles are chosen by."""
-        upper_bound = self.machine.upper_bound
         bytes_read = sum(upper_bound(self.buffers[n].size) * n.type.dtype.itemsize
                          for n in self.group.reads)
         axes = self.batch, self.rows, self.columns
@@ -81,7 +82,7 @@ class GpuContraction:
         """True where an index over these labels is in range. A dynamic count is compared without
         the index's own addends."""
         count = self.count(labels)
-        return (atom(i.expr(), i.range()) if self.machine.is_dynamic(count) else i) < count
+        return (atom(i.expr(), i.range()) if is_dynamic(count) else i) < count
 
     def stores(self, coordinates: Indices, value: ExprValue) -> list[Stmt]:
         """The stores of the group at one element of the result, given its sum."""
@@ -104,16 +105,16 @@ class GpuContraction:
         loads = [e for e in subexpressions if isinstance(e, loop_ir.Load)]
 
         def contiguous_length(labels: list[str]) -> int:
-            last = [a for a in labels if self.size[a] > 1][-1:]
+            last = [a for a in labels if self.size[a] != 1][-1:]
             var = next(iter(local[last[0]].terms)) if last else None
             near = var is not None and any(stride_along(e.index, var) == 1 for e in loads)
-            return self.machine.upper_bound(self.size[last[0]]) if near else 0
+            return upper_bound(self.size[last[0]]) if near else 0
 
         return contiguous_length(self.summed) > contiguous_length(own_letters)
 
 
-def at_most(i: Index, last: int) -> Index:
+def at_most(i: Index, last: Size) -> Index:
     """An index clamped to `last`."""
-    if i.range()[1] <= last:
+    if is_at_least(last, i.range()[1]):
         return i
     return atom(loop_ir.call("minimum", (i.expr(), const(last)), loop_ir.INT), (0, last))

@@ -21,6 +21,7 @@ from ...ir.affine_index import Index, as_index, counter
 from ...ir.builder import BUILDER, ExprValue, call, cast
 from ...ir.inline import Indices, flatten, unflatten
 from ...ir.loop_ir import For, If, Kernel, KernelBuffer, Register, Stmt, const
+from ...ir.sizes import ceil_div, upper_bound
 from .configs import REDUCTION_BLOCK, SimtTile, TensorTile, TileConfig
 from .contraction import GpuContraction, at_most
 from .library_pattern import library_product_of
@@ -35,7 +36,9 @@ class TileKernel:
 
     def __init__(self, contraction: GpuContraction, config: TileConfig) -> None:
         self.contraction, (self.tile, self.split_k) = contraction, config
-        self.grid = contraction.count(contraction.batch), *contraction.sizes.grid(self.tile)
+        self.grid = (contraction.count(contraction.batch),
+                     ceil_div(contraction.count(contraction.rows), self.tile.rows),
+                     ceil_div(contraction.count(contraction.columns), self.tile.columns))
         count = self.tile.threads * self.tile.accumulators
         self.accumulators = KernelBuffer("sums", contraction.dtype, count, scratch=True)
         self.partial = KernelBuffer(f"{contraction.name}_part", contraction.dtype,
@@ -82,7 +85,8 @@ class TileKernel:
         body = tuple(self._statements(task // self.split_k, task % self.split_k))
         tile_kernel = Kernel(contraction.name, *buffers_of(body),
                              (*self.scratch, self.accumulators), var, tasks, body,
-                             2e-3 * float(contraction.node.type.size) * contraction.depth,
+                             2e-3 * float(upper_bound(contraction.node.type.size
+                                                      * contraction.depth)),
                              sites_of(contraction.group.members),
                              product=library_product_of(contraction, self._result)
                              if contraction.uses_library else None)
@@ -104,8 +108,8 @@ class TileKernel:
 
     def _statements(self, tile_number: Index, split: Index) -> list[Stmt]:
         contraction, tile = self.contraction, self.tile
-        blocks = -(-contraction.sizes.depth // tile.depth)
-        blocks_per_split = -(-blocks // self.split_k)
+        blocks = ceil_div(contraction.depth, tile.depth)
+        blocks_per_split = ceil_div(blocks, self.split_k)
         var, block = counter("block", blocks)
         column, tile_number = tile_number % self.grid[2], tile_number // self.grid[2]
         row, batch = tile_number % self.grid[1], tile_number // self.grid[1]
@@ -184,7 +188,7 @@ class TileKernel:
         """The kernel that adds up the splits and computes the rest of the group; a thread for each
         element."""
         contraction, size = self.contraction, self.contraction.node.type.size
-        tasks = -(-size // REDUCTION_BLOCK)
+        tasks = ceil_div(size, REDUCTION_BLOCK)
         var, task = counter("task", tasks)
         lane, i = counter("i", size)
         split_var, p = counter("p", self.split_k)
@@ -196,7 +200,7 @@ class TileKernel:
                                     ExprValue(loop_ir.read(total))))
         loop = (For(lane, *chunk_bounds(task, REDUCTION_BLOCK, size), body, REDUCTION_BLOCK),)
         return Kernel(contraction.name + "_total", *buffers_of(loop), (), var, tasks, loop,
-                      float(size), sites_of(contraction.group.members))
+                      float(upper_bound(size)), sites_of(contraction.group.members))
 
 
 def where_both(a: Any, b: Any) -> ExprValue | None:

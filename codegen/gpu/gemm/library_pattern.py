@@ -9,6 +9,7 @@ from ....eager.arrays.dtypes import kind
 from ...ir.affine_index import variable
 from ...ir.axis_coalescing import linear_form
 from ...ir.loop_ir import Expr, KernelBuffer, Load, Matrix, Product
+from ...ir.sizes import is_at_least, upper_bound
 
 if TYPE_CHECKING:
     from .contraction import GpuContraction
@@ -19,7 +20,7 @@ MIN_LIBRARY_OPERATIONS = 1 << 27  # a smaller product is slower, by the overhead
 def is_worth_library(contraction: GpuContraction) -> bool:
     """True if a contraction is large, and a product of matrices in memory."""
     node = contraction.node
-    if 2 * node.type.size * contraction.depth < MIN_LIBRARY_OPERATIONS:
+    if upper_bound(2 * node.type.size * contraction.depth) < MIN_LIBRARY_OPERATIONS:
         return False
     if kind(contraction.dtype) != "f" or node not in contraction.group.members:
         return False
@@ -94,7 +95,7 @@ def _matrix(contraction: GpuContraction, layout: _Layout | None, rows: list[str]
 def _common_stride(contraction: GpuContraction, strides: dict[str, int],
                    labels: list[str]) -> int | None:
     """The stride of labels that are counted as one, the last fastest; None if there is none."""
-    long = [a for a in labels if contraction.size[a] > 1]
+    long = [a for a in labels if contraction.size[a] != 1]
     if any(strides.get(outer, 0) != strides.get(inner, 0) * contraction.size[inner]
            for outer, inner in itertools.pairwise(long)):
         return None
@@ -103,6 +104,6 @@ def _common_stride(contraction: GpuContraction, strides: dict[str, int],
 
 def _is_dense(m: Matrix, rows: int, columns: int) -> bool:
     """True if rows or columns are contiguous and do not overlap."""
-    by_rows = (m.column == 1 or columns == 1) and (m.row >= columns or rows == 1)
-    by_columns = (m.row == 1 or rows == 1) and (m.column >= rows or columns == 1)
+    by_rows = (m.column == 1 or columns == 1) and (rows == 1 or is_at_least(m.row, columns))
+    by_columns = (m.row == 1 or rows == 1) and (columns == 1 or is_at_least(m.column, rows))
     return by_rows or by_columns

@@ -13,9 +13,19 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ....capture.cfg.ir import (
+    BackEdge,
+    Block,
+    Branch,
+    Exit,
+    IfMerge,
+    LoopHeader,
+    Yield,
+    ends_of,
+    walk,
+)
+from ....capture.cfg.visitor import Visitor
 from ....capture.graph.graph import Node
-from ....capture.program.cfg import BackEdge, Block, Branch, Exit, IfMerge, LoopHeader, Yield
-from ....capture.program.segment_planner import walk
 from ....capture.scalars.scalar_expr import ScalarExpr, elements
 from ....capture.sizes.symbolic_dim import Dim
 from ....eager.errors import ExportError
@@ -51,7 +61,29 @@ def operands_of(at: Block, outputs: Mapping[Exit, Sequence[Node]]) -> list[Node]
     return list(outputs[at]) if isinstance(at, Exit) else at.operands
 
 
-class ControlFlowWriter:
+class _Formulas(Visitor[Sequence[ScalarExpr]]):
+    """Lists the scalar expressions that a block reads."""
+
+    def other(self, at: Block) -> Sequence[ScalarExpr]:
+        return ()
+
+    def branch(self, at: Branch) -> Sequence[ScalarExpr]:
+        return [at.subject] if isinstance(at.subject, ScalarExpr) else ()
+
+    def loop_header(self, at: LoopHeader) -> Sequence[ScalarExpr]:
+        return at.formulas
+
+    def back_edge(self, at: BackEdge) -> Sequence[ScalarExpr]:
+        return at.formulas
+
+    def yield_values(self, at: Yield) -> Sequence[ScalarExpr]:
+        return at.formulas
+
+
+_FORMULAS = _Formulas()
+
+
+class ControlFlowWriter(Visitor[list[Result]]):
     """Writes a control-flow tree; `outputs` are the traced nodes of the results at each exit."""
 
     def __init__(self, converter: Converter, outputs: Mapping[Exit, Sequence[Node]]) -> None:
@@ -67,37 +99,29 @@ class ControlFlowWriter:
         """
         if iteration is not None and not _repeats(at, iteration.loop):
             return self._leave(iteration)
-        if isinstance(at, Branch):
-            return self._branch(at, iteration, finished)
-        if isinstance(at, BackEdge):
-            assert iteration is not None and at.loop is iteration.loop
-            return self._next(at, iteration)
-        if isinstance(at, LoopHeader):
-            self._loop(at, finished)
-            assert at.body is not None
-            return self.write(at.body, iteration, finished | {at})
-        if isinstance(at, IfMerge):
-            self._merge(at, finished)
-            assert at.continuation is not None
-            return self.write(at.continuation, iteration, finished)
-        if isinstance(at, Yield):
-            return self._values(at.values, at.formulas, self._differing(at.if_merge))
-        assert isinstance(at, Exit)
-        nodes = self._now(self.outputs[at])
+        return self.visit(at, iteration, finished)
+
+    def other(self, at: Block, iteration: LoopContext | None, finished: Finished) -> list[Result]:
+        raise _at(at, "the model would need a size or a gradient that depends on values",
+                  "compute it outside of the model")
+
+    def exit(self, at: Exit, iteration: LoopContext | None, finished: Finished) -> list[Result]:
+        nodes = self.now(self.outputs[at])
         return [Result(v, n.type.shape) for v, n in zip(self.converter.write(nodes), nodes)]
 
-    def _now(self, nodes: Iterable[Node]) -> list[Node]:
+    def now(self, nodes: Iterable[Node]) -> list[Node]:
         return [self.converter.now[n] for n in nodes]
 
     # ---- branches
-    def _branch(self, at: Branch, iteration: LoopContext | None, finished: Finished
-                ) -> list[Result]:
+    def branch(self, at: Branch, iteration: LoopContext | None, finished: Finished
+               ) -> list[Result]:
         live = [block for block in at.outcomes.values() if not _is_finished(block, finished)]
         if len(live) == 1:
             return self.write(live[0], iteration, finished)
         yes, no = (at.outcomes[outcome] for outcome in (True, False))
-        self._write_common(self._always_computed(yes, iteration, finished)
-                           & self._always_computed(no, iteration, finished))
+        always_computed = _AlwaysComputed(self)
+        self._write_common(always_computed.visit(yes, iteration, finished)
+                           & always_computed.visit(no, iteration, finished))
         condition = self._truth(at.subject)
         sides = []
         for name, side in (("then", yes), ("else", no)):
@@ -113,10 +137,20 @@ class ControlFlowWriter:
         return list(map(Result, values, shapes))
 
     # ---- paths that merge
+    def if_merge(self, at: IfMerge, iteration: LoopContext | None, finished: Finished
+                 ) -> list[Result]:
+        self._merge(at, finished)
+        assert at.continuation is not None
+        return self.write(at.continuation, iteration, finished)
+
+    def yield_values(self, at: Yield, iteration: LoopContext | None, finished: Finished
+                     ) -> list[Result]:
+        return self._values(at.values, at.formulas, self.differing(at.target))
+
     def _merge(self, at: IfMerge, finished: Finished) -> None:
         """Writes a branch up to its merge; the values of the merge's phis are its results."""
-        phis, yields = _phis(at), _yields(at)
-        differing = self._differing(at)
+        phis, yields = _phis(at), _jumps_to(at, at.body)
+        differing = self.differing(at)
         for i in self._live_phis(at):
             if i not in differing:
                 value = self._values(yields[0].values, yields[0].formulas, [i])[0].value
@@ -136,22 +170,18 @@ class ControlFlowWriter:
                                     if phi in read]
         return self._read_after[at]
 
-    def _differing(self, at: IfMerge) -> list[int]:
+    def differing(self, at: IfMerge) -> list[int]:
         """The positions of the live phis that differ by path, or are computed inside the branch."""
         assert at.body is not None
         inside = {phi for block in walk(at.body) for phi in _phis(block)}
         return [i for i in self._live_phis(at)
-                if len(values := {_carried(y)[i] for y in _yields(at)}) > 1
+                if len(values := {_carried(y)[i] for y in _jumps_to(at, at.body)}) > 1
                 or not inside.isdisjoint(self._phis_of(values))]
 
     def _reads(self, at: Block) -> list[Phi]:
         """The nodes and scalar expressions that a block reads."""
         operands: list[Phi] = [*operands_of(at, self.outputs)]
-        if isinstance(at, (LoopHeader, BackEdge, Yield)):
-            operands += at.formulas
-        if isinstance(at, Branch) and isinstance(at.subject, ScalarExpr):
-            operands.append(at.subject)
-        return operands
+        return [*operands, *_FORMULAS.visit(at)]
 
     def _truth(self, subject: Node | ScalarExpr) -> OnnxValue:
         """The subject of a decision as a 0-d boolean."""
@@ -164,33 +194,7 @@ class ControlFlowWriter:
         k = self.converter.number.k
         return value if value.dtype == BOOL else (k.wrap(value) != 0).value
 
-    def _always_computed(self, at: Block, iteration: LoopContext | None, finished: Finished
-                         ) -> set[Node]:
-        """The nodes that all paths from this block compute."""
-        if isinstance(at, Branch):
-            sides = [p for p in at.outcomes.values() if not _is_finished(p, finished)]
-            if iteration is not None and not _repeats(at, iteration.loop):
-                return set()
-            computed = [self._always_computed(p, iteration, finished) for p in sides]
-            both = set.intersection(*computed) if computed else set()
-            return both | (self._cone(self._now(at.operands)) if len(sides) > 1 else set())
-        if iteration is not None and not _repeats(at, iteration.loop):
-            return set()
-        if isinstance(at, IfMerge):
-            assert at.body is not None and at.continuation is not None
-            return self._always_computed(at.body, None, finished) | \
-                self._always_computed(at.continuation, iteration, finished)
-        if isinstance(at, Yield):
-            values = [at.values[i] for i in self._differing(at.if_merge) if i < len(at.values)]
-            return self._cone(self._now(values))
-        if isinstance(at, BackEdge):
-            assert iteration is not None
-            values = [at.repeat.values[i] for i in iteration.carried
-                      if i < len(at.repeat.values)]
-            return self._cone(self._now(values))
-        return self._cone(self._now(operands_of(at, self.outputs)))
-
-    def _cone(self, roots: Iterable[Node]) -> set[Node]:
+    def cone(self, roots: Iterable[Node]) -> set[Node]:
         """The nodes that `roots` depend on and that are not written yet."""
         cone: set[Node] = set()
         stack = list(roots)
@@ -221,6 +225,12 @@ class ControlFlowWriter:
         return self.converter.number.is_computable(formula)
 
     # ---- loops
+    def loop_header(self, at: LoopHeader, iteration: LoopContext | None, finished: Finished
+                    ) -> list[Result]:
+        self._loop(at, finished)
+        assert at.body is not None
+        return self.write(at.body, iteration, finished | {at})
+
     def _loop(self, at: LoopHeader, finished: Finished) -> None:
         """Writes a loop and binds its phis to the values at the start of its last iteration."""
         continues = _head_outcome(at)
@@ -228,9 +238,8 @@ class ControlFlowWriter:
         if not carried:
             return  # no result of the loop is read
         iteration = LoopContext(at, carried, continues)
-        first = self._values(at.entry.values, at.entry.formulas, carried)
-        go = self.writer.const(np.array(True)) if continues is None else \
-            self._condition(_last(at.entry.values, at.entry.formulas, at), continues)
+        first = self._values(at.values, at.formulas, carried)
+        go = self._continues(at, at, continues)
         phis = [_phis(at)[i] for i in carried]
         with self.converter.subgraph():
             inputs = [Result(OnnxValue(self.writer.unique("carried"), r.value.dtype), r.shape)
@@ -273,24 +282,28 @@ class ControlFlowWriter:
         value = self._truth(subject)
         return value if continues else self.writer.op("Not", [value], BOOL)
 
-    def _next(self, at: BackEdge, iteration: LoopContext) -> list[Result]:
+    def _continues(self, at: LoopHeader | BackEdge, loop: LoopHeader, continues: bool | None
+                   ) -> OnnxValue:
+        """True in the model if the values that a block carries begin an iteration."""
+        return self.writer.const(np.array(True)) if continues is None else \
+            self._condition(_last(at, loop), continues)
+
+    def back_edge(self, at: BackEdge, iteration: LoopContext | None, finished: Finished
+                  ) -> list[Result]:
         """The condition of the next iteration, and its initial values."""
-        jump = at.repeat
-        go = self.writer.const(np.array(True)) if iteration.continues is None else \
-            self._condition(_last(jump.values, jump.formulas, iteration.loop),
-                            iteration.continues)
-        return [Result(go, ()), *self._values(jump.values, jump.formulas, iteration.carried)]
+        assert iteration is not None and at.target is iteration.loop
+        go = self._continues(at, iteration.loop, iteration.continues)
+        return [Result(go, ()), *self._values(at.values, at.formulas, iteration.carried)]
 
     def _leave(self, iteration: LoopContext) -> list[Result]:
         """The condition False, and the carried values unchanged."""
-        enter = iteration.loop.entry
-        same = self._values(enter.phis, enter.symbols, iteration.carried)
+        same = self._values(iteration.loop.phis, iteration.loop.symbols, iteration.carried)
         return [Result(self.writer.const(np.array(False)), ()), *same]
 
     def _live_carried(self, at: LoopHeader, continues: bool | None, finished: Finished
                       ) -> list[int]:
         """The positions of the loop's phis that are read in or after the loop."""
-        backs = [p for p in walk(at) if isinstance(p, BackEdge) and p.loop is at]
+        backs = _jumps_to(at, at)
         phis = _phis(at)
         reads: list[Phi] = []
         for block in walk(at):
@@ -300,7 +313,7 @@ class ControlFlowWriter:
                 _is_finished(_sides(at)[continues], finished | {at})
             reads += [] if simple else self._reads(block)
         if continues is not None:
-            reads += [_last(b.repeat.values, b.repeat.formulas, at) for b in backs]
+            reads += [_last(b, at) for b in backs]
         live: set[int] = set()
         while True:
             read = self._phis_of(reads)
@@ -319,7 +332,7 @@ class ControlFlowWriter:
 
         def operands(formula: ScalarExpr) -> Iterator[Node]:
             phis.update(part for part in formula.parts if part.op == "phi")
-            return iter(self._now(elements([formula])))
+            return iter(self.now(elements([formula])))
 
         stack: list[Node] = []
         for root in roots:
@@ -354,6 +367,47 @@ class ControlFlowWriter:
             [described(out, r) for out, r in zip(outputs, results)])
 
 
+class _AlwaysComputed(Visitor[set[Node]]):
+    """Finds the nodes that all paths from a block compute and that are not written yet."""
+
+    def __init__(self, writer: ControlFlowWriter) -> None:
+        self.writer = writer
+
+    def visit(self, at: Block, *context: Any) -> set[Node]:
+        iteration, _ = context
+        if iteration is not None and not _repeats(at, iteration.loop):
+            return set()
+        return super().visit(at, *context)
+
+    def other(self, at: Block, iteration: LoopContext | None, finished: Finished) -> set[Node]:
+        return self._cone(operands_of(at, self.writer.outputs))
+
+    def branch(self, at: Branch, iteration: LoopContext | None, finished: Finished) -> set[Node]:
+        sides = [p for p in at.outcomes.values() if not _is_finished(p, finished)]
+        computed = [self.visit(p, iteration, finished) for p in sides]
+        both = set.intersection(*computed) if computed else set()
+        return both | (self._cone(at.operands) if len(sides) > 1 else set())
+
+    def if_merge(self, at: IfMerge, iteration: LoopContext | None, finished: Finished
+                 ) -> set[Node]:
+        assert at.body is not None and at.continuation is not None
+        return self.visit(at.body, None, finished) \
+            | self.visit(at.continuation, iteration, finished)
+
+    def yield_values(self, at: Yield, iteration: LoopContext | None, finished: Finished
+                     ) -> set[Node]:
+        return self._cone(at.values[i] for i in self.writer.differing(at.target)
+                          if i < len(at.values))
+
+    def back_edge(self, at: BackEdge, iteration: LoopContext | None, finished: Finished
+                  ) -> set[Node]:
+        assert iteration is not None
+        return self._cone(at.values[i] for i in iteration.carried if i < len(at.values))
+
+    def _cone(self, nodes: Iterable[Node]) -> set[Node]:
+        return self.writer.cone(self.writer.now(nodes))
+
+
 def described(name: str, result: Result) -> Any:
     """The value info of a graph's input or output."""
     from onnx import helper
@@ -365,25 +419,23 @@ def described(name: str, result: Result) -> Any:
 
 def _phis(at: Block) -> list[Phi]:
     """The phis of a loop or of a merge; no other block has any."""
-    if isinstance(at, LoopHeader):
-        return [*at.entry.phis, *at.entry.symbols]
-    return [*at.phis, *at.symbols] if isinstance(at, IfMerge) else []
+    return [*at.phis, *at.symbols] if isinstance(at, (LoopHeader, IfMerge)) else []
 
 
-def _carried(at: BackEdge | Yield) -> list[Phi]:
+def _jumps_to(target: LoopHeader | IfMerge, root: Block | None) -> list[Any]:
+    """The back edges or yields below a block that jump to `target`."""
+    assert root is not None
+    return [p for p in walk(root) if p.target is target]
+
+
+def _carried(at: LoopHeader | BackEdge | Yield) -> list[Phi]:
     return [*at.values, *at.formulas]
 
 
-def _yields(at: IfMerge) -> list[Yield]:
-    """The ends of the paths that merge."""
-    assert at.body is not None
-    return [p for p in walk(at.body) if isinstance(p, Yield) and p.if_merge is at]
-
-
-def _last(values: Sequence[Node], formulas: Sequence[ScalarExpr], at: LoopHeader) -> Phi:
+def _last(at: LoopHeader | BackEdge, loop: LoopHeader) -> Phi:
     """The subject of the decision at the loop's head, which is the last carried value."""
-    assert isinstance(at.body, Branch)
-    return formulas[-1] if isinstance(at.body.subject, ScalarExpr) else values[-1]
+    assert isinstance(loop.body, Branch)
+    return at.formulas[-1] if isinstance(loop.body.subject, ScalarExpr) else at.values[-1]
 
 
 def _sides(at: LoopHeader) -> dict[Any, Block]:
@@ -395,7 +447,7 @@ def _head_outcome(at: LoopHeader) -> bool | None:
     """The outcome that starts an iteration, if the loop begins with its decision, else None."""
     body = at.body
     if not isinstance(body, Branch) or body.subject not in (
-            *at.entry.phis[-1:], *at.entry.symbols[-1:]):
+            *at.phis[-1:], *at.symbols[-1:]):
         return None
     outcomes = [outcome for outcome, side in body.outcomes.items() if _repeats(side, at)]
     return outcomes[0] if len(outcomes) == 1 else None
@@ -403,18 +455,12 @@ def _head_outcome(at: LoopHeader) -> bool | None:
 
 def _repeats(at: Block, loop: LoopHeader) -> bool:
     """True if a path from here leads into the next iteration of the loop."""
-    return any(isinstance(p, BackEdge) and p.loop is loop for p in walk(at))
+    return bool(_jumps_to(loop, at))
 
 
 def _is_finished(at: Block, finished: Finished) -> bool:
     """True if all paths from here lead back to loops that have ended."""
-    if not finished:
-        return False
-    blocks = set(walk(at))
-    ends = [p for p in blocks if isinstance(p, Exit)
-            or (isinstance(p, BackEdge) and p.loop not in blocks)
-            or (isinstance(p, Yield) and p.if_merge not in blocks)]
-    return all(isinstance(p, BackEdge) and p.loop in finished for p in ends)
+    return bool(finished) and all(end.target in finished for end in ends_of(at))
 
 
 def _merged(at: Branch, first: Sequence[Result], second: Sequence[Result]

@@ -40,6 +40,7 @@ INSTEAD = {
     "pool_argmax": "leave out return_indices",
     **dict.fromkeys(("angle", "complex", "conj", "imag", "real"),
                     "keep real and imaginary parts as two tensors"),
+    **dict.fromkeys(("encode", "decode", "as_stored"), "cast: x.astype(dtype)"),
     "nextafter": "add a small multiple of the number instead",
     "true_indices": "choose by a mask: fw.where(mask, values, x)",
     "repeats": "pass in the repeated tensor as an argument",

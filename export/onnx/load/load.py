@@ -87,7 +87,7 @@ def _title(model: Any, proto: Any) -> str:
 def _fill(model: Model, source: ModelSource) -> None:
     for text, (name, array, initial) in source.held.items():
         trained = initial and text not in source.not_trained and array.ndim > 0 and \
-            array.dtype in dtypes.OWN and dtypes.kind(array.dtype) == "f"
+            array.dtype in dtypes.COMPUTED and dtypes.kind(array.dtype) == "f"
         register(model, name, array, trained, initial)
 
 

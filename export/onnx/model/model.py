@@ -6,12 +6,11 @@ import functools
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from ....capture.cfg.ir import Exit, walk
 from ....capture.graph.graph import Graph, Node
 from ....capture.passes.decompose import decompose_composites
 from ....capture.passes.pass_manager import run as run_passes
 from ....capture.passes.simplify import simplify
-from ....capture.program.cfg import Exit, IfMerge, LoopHeader
-from ....capture.program.segment_planner import walk
 from ....capture.replay.path_enumeration import Explored
 from ....capture.scalars.scalar_expr import elements
 from ....capture.sizes.size_condition import SizeCondition
@@ -97,9 +96,8 @@ def _required(paths: Explored, results: Results) -> list[Node]:
     nodes: dict[Node, None] = {}
     for block in walk(paths.root):
         nodes.update(dict.fromkeys(operands_of(block, results.nodes)))
-        if isinstance(block, (LoopHeader, IfMerge)):
-            phis = block.entry.phis if isinstance(block, LoopHeader) else block.phis
-            nodes.update(dict.fromkeys(phis))
+        for child in block.children():
+            nodes.update(dict.fromkeys(block.definitions(child)))
     for formula in paths.names.numbers.values():
         nodes.update(dict.fromkeys(elements([formula])))
     return list(nodes)

@@ -6,8 +6,8 @@ import contextlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
+from ....capture.cfg.ir import Exit
 from ....capture.graph.graph import Node
-from ....capture.program.cfg import Exit
 from ....capture.replay.compiled_function import Compiled
 from ....capture.replay.path_enumeration import Example, Explored, explore
 from ....capture.sizes.size_condition import SizeCondition
@@ -53,15 +53,15 @@ def _recorded_sizes(example: Mapping[str, int]) -> dict[str, int]:
     return {name: next(free, 37) if size == 1 else size for name, size in example.items()}
 
 
-def explored(calls: Sequence[ExportArguments], sizes: ShapeEnv, training: bool, merging: bool = True
-             ) -> Explored:
-    """All control-flow paths of a function; with `merging`, paths of a branch are merged.
+def explored(calls: Sequence[ExportArguments], sizes: ShapeEnv, training: bool = False,
+             draws: bool = False) -> Explored:
+    """All control-flow paths of a function. Raises ExportError if one cannot be traced.
 
-    Raises ExportError if one cannot be traced.
+    With `training`, they may change state. With `draws`, they may draw random numbers.
     """
     examples = [_example(call, sizes) for call in calls]
     try:
-        return explore(calls[0].fn, examples, sizes, training, merging)
+        return explore(calls[0].fn, examples, sizes, training, draws)
     except CaptureError as error:
         located = _error_at(error.line, error.message, error.help)
         located.layers = error.layers

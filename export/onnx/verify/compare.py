@@ -8,13 +8,18 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ....eager.arrays.dtypes import STORED, finfo, kind
 from ....eager.errors import ExportError
+from ..writer.element_types import name_in_schema
 
 # The error that a result may have, relative to the largest element of the output.
-TOLERANCE = {"float16": 1e-2, "float32": 1e-4, "float64": 1e-7}
+TOLERANCE = {"float16": 1e-2, "float32": 1e-4, "float64": 1e-7,
+             **{d.name: 2 * finfo(d).eps for d, k in STORED.items() if k == "f"}}
 
 # Tolerances for models that round intermediate values, where one step of rounding is large.
-_QUANTIZED, _SMALL = 2e-2, {"FLOAT16": 1e-2, "BFLOAT16": 5e-2}
+_QUANTIZED = 2e-2
+_SMALL = {"FLOAT16": 1e-2, "BFLOAT16": 5e-2, "FLOAT8E4M3FN": 0.1, "FLOAT8E4M3FNUZ": 0.1,
+          "FLOAT8E5M2": 0.2, "FLOAT8E5M2FNUZ": 0.2, "FLOAT4E2M1": 0.5, "FLOAT8E8M0": 1.0}
 
 _REPORT_BUG = "this is a bug in fusewire: please report it with the function"
 
@@ -41,8 +46,14 @@ def check_valid(model: Any) -> None:
                           _REPORT_BUG) from None
 
 
+# What onnxruntime says of models that are newer than it is.
+_TOO_NEW = ("Unsupported model IR version", "is not currently registered or supported",
+            "is under development and support for this is limited")
+
+
 def runner(data: bytes | str) -> Runner:
-    """onnxruntime if it is installed and has all operators, else onnx's reference evaluator."""
+    """onnxruntime if it is installed and has all operators, dtypes and the opset of the model, else
+    onnx's reference evaluator."""
     if importlib.util.find_spec("onnxruntime") is None:
         return reference(data, "onnxruntime is not installed")
     import onnxruntime as ort
@@ -52,11 +63,16 @@ def runner(data: bytes | str) -> Runner:
     try:
         session = ort.InferenceSession(data, options, providers=["CPUExecutionProvider"])
     except Exception as error:  # its exceptions have no public base
-        if type(error).__name__ == "NotImplemented":
+        if type(error).__name__ == "NotImplemented" or any(t in str(error) for t in _TOO_NEW):
             return reference(data, f"onnxruntime {ort.__version__} cannot run the model: "
                              f"{str(error).splitlines()[0]}")
         raise ExportError(f"onnxruntime {ort.__version__} cannot load the model: {error}",
                           "try another opset: export(..., opset=17)") from None
+    types = {name_in_schema(v.type.removeprefix("tensor(").removesuffix(")"))
+             for v in (*session.get_inputs(), *session.get_outputs())}
+    if names := sorted({d.name for d in STORED} & types):
+        return reference(data, f"onnxruntime {ort.__version__} takes no arrays of {names[0]} from "
+                         "Python")
     return Runner(f"onnxruntime {ort.__version__}", lambda inputs: session.run(None, dict(inputs)))
 
 
@@ -128,7 +144,7 @@ def rounding_of(model: Any) -> float:
 
 def difference(output: Any, expected: Any) -> float:
     """The largest difference of two arrays; infinite where only one is nan or infinite."""
-    if output.dtype.kind not in "fc":  # Python's integers do not overflow
+    if kind(output.dtype) not in "fc":  # Python's integers do not overflow
         pairs = zip(output[output != expected].tolist(), expected[output != expected].tolist())
         return float(max((abs(int(a) - int(b)) for a, b in pairs), default=0))
     with np.errstate(all="ignore"):
@@ -139,4 +155,5 @@ def difference(output: Any, expected: Any) -> float:
 
 
 def _scale(x: Any) -> float:
-    return float(np.abs(x[np.isfinite(x)]).max(initial=0)) if x.dtype.kind == "f" else 0.0
+    wide = x.astype(np.float64) if kind(x.dtype) == "f" else np.zeros(0)
+    return float(np.abs(wide[np.isfinite(wide)]).max(initial=0))

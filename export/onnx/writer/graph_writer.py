@@ -12,11 +12,24 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ....capture.sizes.symbolic_dim import Dim
+from ....eager.arrays.dtypes import (
+    STORED,
+    as_dtype,
+    float8_e4m3fn,
+    float8_e4m3fnuz,
+    float8_e5m2,
+    float8_e5m2fnuz,
+    float8_e8m0fnu,
+    is_stored,
+)
 from ....eager.errors import ExportError
+from .element_types import name_in_schema
 
 # If an operator is not defined for a dtype, it is computed in the next wider one and cast back.
 _WIDER = {"bool": "int32", "int8": "int32", "int16": "int32", "uint8": "int32", "uint16": "int32",
-          "int32": "int64", "uint32": "int64", "uint64": "int64", "float16": "float32"}
+          "int32": "int64", "uint32": "int64", "uint64": "int64", "float16": "float32",
+          **{d.name: {"f": "float32", "i": "int8", "u": "uint8"}[k] for d, k in STORED.items()}}
+_OVERFLOWING = (float8_e4m3fn, float8_e5m2, float8_e4m3fnuz, float8_e5m2fnuz)
 
 
 class OnnxValue(NamedTuple):
@@ -55,10 +68,22 @@ class Writer:
 
         before: the number of unused outputs in front of this one.
         """
+        if kind != "Cast" and self._lacks_stored(kind, inputs):
+            wide = [x if x is None or not is_stored(x.dtype) else
+                    self.cast(x, _WIDER[x.dtype.name]) for x in inputs]
+            out = self.op(kind, wide, _WIDER.get(dtype.name, dtype) if is_stored(dtype) else dtype,
+                          "" if is_stored(dtype) else name, before, **attributes)
+            return self.cast(out, dtype, name)
         output = name or self.unique(f"{kind.lower()}_{self._count}")
         unused = [self.unique(f"{output}_unused") for _ in range(before)]
         self._node(kind, inputs, [*unused, output], attributes)
         return OnnxValue(output, np.dtype(dtype))
+
+    def _lacks_stored(self, kind: str, inputs: Sequence[OnnxValue | None]) -> bool:
+        """True if an input has a dtype that is only stored and the operator does not take it."""
+        return any(x is not None and is_stored(x.dtype)
+                   and x.dtype.name not in _accepts(kind, self.opset, i)
+                   for i, x in enumerate(inputs))
 
     def ops(self, kind: str, inputs: Sequence[OnnxValue | None], dtypes: Sequence[Any],
             **attributes: Any) -> list[OnnxValue]:
@@ -113,10 +138,10 @@ class Writer:
                 raise ExportError(f"ONNX has no {kind} of {dtype.name} in opset {self.opset}",
                                   "cast to a supported dtype, such as fw.float32")
             name = _WIDER[name]
-        return np.dtype(name)
+        return as_dtype(name)
 
-    def cast(self, x: OnnxValue, dtype: Any) -> OnnxValue:
-        """`x` converted to another dtype."""
+    def cast(self, x: OnnxValue, dtype: Any, name: str = "") -> OnnxValue:
+        """`x` converted to another dtype; a new node is called `name`."""
         from onnx import helper
 
         target = np.dtype(dtype)
@@ -125,14 +150,29 @@ class Writer:
         if "c" in (x.dtype.kind, target.kind):
             raise ExportError(f"ONNX cannot cast {x.dtype.name} to {target.name}",
                               "keep real and imaginary parts as two tensors")
-        return self.op("Cast", [x], target, to=helper.np_dtype_to_tensor_dtype(target))
+        for dtype in (x.dtype, target):
+            if dtype.name not in _cast_dtypes(self.opset):
+                raise ExportError(f"ONNX has no {dtype.name} in opset {self.opset}",
+                                  f"export with opset={_first_opset(dtype.name)} or later")
+        code = helper.np_dtype_to_tensor_dtype(target)
+        if target == float8_e8m0fnu:
+            return self.op("Cast", [self._positive(x)], target, name, to=code, saturate=0,
+                           round_mode="nearest")
+        exact = {"saturate": 0} if target in _OVERFLOWING else {}  # as here: inf and nan
+        return self.op("Cast", [x], target, name, to=code, **exact)
+
+    def _positive(self, x: OnnxValue) -> OnnxValue:
+        """`x` as float32, with nan for 0 and negative numbers, of which ONNX casts the sizes."""
+        wide = self.cast(x, np.float32)
+        zero, nan = (self.const(np.float32(n)) for n in (0, np.nan))
+        return self.op("Where", [self.op("Greater", [wide, zero], bool), wide, nan], np.float32)
 
     def const(self, array: Any, dtype: Any = None, name: str = "") -> OnnxValue:
         """A constant of the model; equal constants without a name are shared."""
         from onnx import numpy_helper
 
         array = np.ascontiguousarray(array, dtype).reshape(np.shape(array))
-        key = None if name else (array.dtype.str, array.shape, array.tobytes())
+        key = None if name else (array.dtype.name, array.shape, array.tobytes())
         constant = self._constants.get(key)
         if constant is None:
             label = self.unique(name or f"constant_{len(self._constants)}")
@@ -178,16 +218,38 @@ class Writer:
 @cache
 def _accepts(kind: str, opset: int, typed: int) -> frozenset[str]:
     """The names of the dtypes that input number `typed` of an operator supports."""
+    schema = _schema(kind, opset)
+    return _allowed(schema, schema.inputs[min(typed, len(schema.inputs) - 1)])
+
+
+@cache
+def _cast_dtypes(opset: int) -> frozenset[str]:
+    """The names of the dtypes to which Cast casts."""
+    schema = _schema("Cast", opset)
+    return _allowed(schema, schema.outputs[0])
+
+
+def _first_opset(name: str) -> int:
+    """The first opset that has a dtype which this one lacks."""
+    from onnx import defs
+
+    return next((n for n in range(17, defs.onnx_opset_version()) if name in _cast_dtypes(n)),
+                defs.onnx_opset_version())
+
+
+def _schema(kind: str, opset: int) -> Any:
     from onnx import defs
 
     try:
-        schema = defs.get_schema(kind, opset)
+        return defs.get_schema(kind, opset)
     except defs.SchemaError:
         raise ExportError(f"opset {opset} has no operator {kind}",
                           "export with a later opset, such as opset=18") from None
-    inputs = schema.inputs
-    type_parameter = inputs[min(typed, len(inputs) - 1)].type_str
+
+
+def _allowed(schema: Any, formal: Any) -> frozenset[str]:
+    """The names of the dtypes of a formal input or output."""
     allowed = next((c.allowed_type_strs for c in schema.type_constraints
-                    if c.type_param_str == type_parameter), [type_parameter])
+                    if c.type_param_str == formal.type_str), [formal.type_str])
     names = (re.fullmatch(r"tensor\((\w+)\)", t) for t in allowed)
-    return frozenset({"float": "float32", "double": "float64"}.get(n[1], n[1]) for n in names if n)
+    return frozenset(name_in_schema(n[1]) for n in names if n)

@@ -56,4 +56,4 @@ def stacked(iterations: list[Any], axis: int, code: int, shape: tuple[int, ...])
 def result(value: Any) -> Any:
     """A value as an output of the model: sizes become tensors."""
     return [result(v) for v in value] if isinstance(value, list) else \
-        value if values.is_stored(value) else values.tensor_of(value)
+        value if values.is_texts(value) else values.tensor_of(value)

@@ -38,7 +38,7 @@ def padded(x: Tensor, pads: Pads, value: Any = 0) -> Tensor:
     if all(type(n) is int and n == 0 for pair in pads for n in pair):
         return x
     lead = x.ndim - len(pads)
-    return padding.pad(x, [*[(0, 0)] * lead, *pads], value=value)
+    return padding.pad(x, [*[(0, 0)] * lead, *pads], constant_values=value)
 
 
 def of_space(table: dict[int, Any], name: str, d: int) -> Any:

@@ -18,7 +18,7 @@ from .....eager.ops.shape import padding, view
 from .....eager.ops.shape.join import concat, split
 from .....eager.ops.shape.take import take
 from ..runtime.table import Number, Sizes, Tensor, operator
-from ..runtime.values import check_room, is_stored, is_tensor, tensor_of
+from ..runtime.values import check_room, is_tensor, is_texts, tensor_of
 from .shapes import along, axes_of
 
 __all__: list[str] = []
@@ -47,7 +47,7 @@ def _split_by(x: Tensor, sizes: Any, axis: int) -> Any:
 
 @operator("Slice", since=10)
 def _slice(x: Any, starts: Sizes, ends: Sizes, axes: Sizes = None, steps: Sizes = None) -> Any:
-    x = x if is_stored(x) else tensor_of(x)
+    x = x if is_texts(x) else tensor_of(x)
     axes = tuple(range(len(starts))) if axes is None else axes_of(axes, x.ndim)
     index = [slice(None)] * x.ndim
     for axis, start, end, step in zip(axes, starts, ends, steps or (1,) * len(starts)):
@@ -87,7 +87,7 @@ def _pad(x: Tensor, pads: Sizes, value: Tensor | None = None, axes: Sizes = None
         return padding.pad(x, widths, mode)
     if value is not None and value.size:
         return _padded_with(x, widths, value.reshape(()))
-    return padding.pad(x, widths, value=0)
+    return padding.pad(x, widths, constant_values=0)
 
 
 def _padded_with(x: Tensor, widths: Any, value: Tensor) -> Tensor:
@@ -114,7 +114,7 @@ def _pad_by_old_attributes(x: Tensor, paddings: Any, value: float = 0.0, mode: s
 # ---- gathering
 @operator("Gather")
 def _gather(x: Any, indices: Any, axis: int = 0) -> Any:
-    if is_stored(x):
+    if is_texts(x):
         return np.take(x, tensor_of(indices).numpy(), axis)
     x = tensor_of(x)
     if isinstance(indices, tuple) or type(indices) is int:

@@ -17,7 +17,7 @@ from .....eager.ops.elementwise.clip import clip
 from .....eager.ops.shape.view import reshape
 from ..runtime.casting import cast_to, dtype_name
 from ..runtime.table import Number, Tensor, operator
-from ..runtime.values import is_stored, tensor_of
+from ..runtime.values import is_texts, tensor_of
 
 __all__: list[str] = []
 
@@ -108,7 +108,7 @@ def _power_of(a: Tensor, b: Any) -> Tensor:
 
 @operator("Equal", since=19)
 def _equal(a: Any, b: Any) -> Any:
-    if is_stored(a) or is_stored(b):
+    if is_texts(a):
         return tensor(np.equal(a, b).astype(bool))
     return p.equal(tensor_of(a), tensor_of(b))
 

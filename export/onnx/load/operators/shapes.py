@@ -22,8 +22,8 @@ from ..runtime.values import (
     check_room,
     ints,
     is_plain,
-    is_stored,
     is_tensor,
+    is_texts,
     np_dtype,
     tensor_of,
     value_of,
@@ -64,7 +64,7 @@ def _reshape(x: Any, shape: Sizes, allowzero: int = 0) -> Any:
             return flat
         if len(flat) == 1:
             return flat if len(shape) else flat[0]
-    x = x if is_stored(x) else tensor_of(x)
+    x = x if is_texts(x) else tensor_of(x)
     if not allowzero:
         if any(type(n) is int and n == 0 and i >= x.ndim for i, n in enumerate(shape)):
             raise ShapeError(f"Reshape: a 0 in {shape} stands for a size that {x.shape} lacks")
@@ -86,7 +86,7 @@ def _flatten(x: Tensor, axis: int = 1) -> Tensor:
 @operator("Transpose")
 def _transpose(x: Any, perm: Any = None) -> Any:
     axes = tuple(range(x.ndim))[::-1] if perm is None else perm
-    return x.transpose(axes) if is_stored(x) else view.permute_dims(x, axes)
+    return x.transpose(axes) if is_texts(x) else view.permute_dims(x, axes)
 
 
 def axes_of(axes: Any, ndim: int) -> tuple[int, ...]:
@@ -110,7 +110,7 @@ def _squeeze(x: Any, axes: Sizes = None) -> Any:
 def _unsqueeze(x: Any, axes: Sizes) -> Any:
     if is_plain(x) and not isinstance(x, tuple) and tuple(axes) in ((0,), (-1,)):
         return (x,)
-    x = x if is_stored(x) else tensor_of(x)
+    x = x if is_texts(x) else tensor_of(x)
     new = axes_of(axes, x.ndim + len(axes))
     old = iter(x.shape)
     shape = tuple(1 if i in new else next(old) for i in range(x.ndim + len(new)))
@@ -134,7 +134,7 @@ def _tile(x: Tensor, repeats: Sizes) -> Tensor:
 def _constant_of_shape(shape: Sizes, value: Any = None) -> Any:
     if value is None:
         value = tensor([0.0])
-    if is_stored(value):
+    if is_texts(value):
         check_room(shape, value.dtype)
         return np.broadcast_to(value.reshape(()), shape)
     one = tensor_of(value).reshape(())

@@ -1,4 +1,4 @@
-"""Casts between the dtypes of tensors, and to and from dtypes that are only stored."""
+"""Casts between the dtypes of tensors, and to and from texts."""
 
 from __future__ import annotations
 
@@ -8,11 +8,16 @@ import numpy as np
 
 from .....eager.arrays import dtypes
 from .....eager.core.tensor import tensor
-from .values import is_plain, is_tensor, np_dtype, tensor_of
+from .....eager.ops.elementwise import pointwise
+from .....eager.ops.elementwise.clip import clip
+from .values import is_plain, is_texts, np_dtype, tensor_of
 
 __all__: list[str] = []
 
-_SATURATED = ("float8_e4m3fn", "float8_e4m3fnuz", "float8_e5m2", "float8_e5m2fnuz")
+_SATURATED = (dtypes.float8_e4m3fn, dtypes.float8_e4m3fnuz, dtypes.float8_e5m2,
+              dtypes.float8_e5m2fnuz)
+_SMALLEST_NORMAL = 2.0 ** -126  # of float32; ONNX rounds smaller ones by their bits
+_SMALLEST_POWER, _LARGEST_POWER = 2.0 ** -127, 2.0 ** 127  # of float8_e8m0fnu
 
 
 def dtype_name(value: Any) -> str:
@@ -28,33 +33,46 @@ def cast_to(x: Any, name: str, saturate: bool = True, round_mode: str = "up") ->
         return tuple(map(int, x)) if any(type(n) is bool for n in x) else x
     if is_plain(x) and name == dtype_name(x):
         return x
-    x = tensor_of(x) if not isinstance(x, np.ndarray) else x
-    if is_tensor(x) and name in dtypes.DTYPES:
-        return x.astype(name)
-    array = x.numpy() if is_tensor(x) else x
-    cast = _converted(array, name, saturate, round_mode)
-    return tensor(cast) if name in dtypes.DTYPES else cast
+    if is_texts(x):
+        return x if name == "str" else tensor(_numbers(x, np_dtype(name)))
+    x = tensor_of(x)
+    return _texts(x.numpy()) if name == "str" else _cast(x, np_dtype(name), saturate, round_mode)
 
 
-def _converted(array: Any, name: str, saturate: bool, round_mode: str) -> Any:
-    """An array cast to or from a dtype that tensors do not support."""
-    from onnx import numpy_helper
+def _cast(x: Any, dtype: Any, saturate: bool, round_mode: str) -> Any:
+    if dtype == dtypes.float8_e8m0fnu and x.dtype != dtype:
+        return _power_of_two(x.astype(dtypes.float32), saturate, round_mode).astype(dtype)
+    if dtype in _SATURATED and saturate and x.dtype != dtype:
+        limit = dtypes.finfo(dtype).max
+        x = clip(x.astype(dtypes.float32), -limit, limit)
+    return x.astype(dtype)
 
-    dtype = np_dtype(name)
+
+def _power_of_two(x: Any, saturate: bool, mode: str) -> Any:
+    """The powers of two to which ONNX rounds the sizes of float32, whose exponents have 8 bits."""
+    size = pointwise.abs(x)
+    inside = clip(size, _SMALLEST_POWER, _LARGEST_POWER)
+    near = inside.astype(dtypes.float8_e8m0fnu).astype(dtypes.float32)
+    overflows = pointwise.isinf(size)
+    if mode == "up":
+        power = pointwise.where(near < inside, near * 2, near)
+        tiny = pointwise.where(size > 0, _SMALLEST_NORMAL, _SMALLEST_POWER)
+        power = pointwise.where(size < _SMALLEST_NORMAL, tiny, power)
+        beyond = size > _LARGEST_POWER
+    elif mode == "down":
+        power = pointwise.where(near > inside, near / 2, near)
+        power = pointwise.where(size < _SMALLEST_NORMAL, _SMALLEST_POWER, power)
+        beyond = overflows
+    else:
+        power, beyond = near, size >= 1.5 * _LARGEST_POWER
+    return pointwise.where(overflows if saturate else overflows | beyond, float("nan"), power)
+
+
+def _numbers(texts: Any, dtype: Any) -> Any:
+    """The numbers that texts spell."""
+    wide = np.int64 if dtypes.kind(dtype) in "iu" else np.float64
     with np.errstate(all="ignore"):
-        if name == "str":
-            return _texts(array)
-        if array.dtype == object:
-            return array.astype(np.float64).astype(dtype) if dtype.kind != "i" and \
-                dtype.kind != "u" else array.astype(np.int64).astype(dtype)
-        if name == "float8_e8m0fnu":
-            return numpy_helper.to_float8e8m0(array.astype(np.float32), saturate,
-                                              round_mode).astype(dtype)
-        if name in _SATURATED and saturate:
-            return numpy_helper.saturate_cast(array.astype(np.float32), dtype)
-        if name in _SATURATED:
-            array = array.astype(np.float32)
-        return array.astype(dtype)
+        return texts.astype(wide).astype(dtype)
 
 
 def _texts(array: Any) -> Any:

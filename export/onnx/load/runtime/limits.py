@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from .....capture.sizes.symbolic_dim import concrete
+from .....capture.sizes.symbolic_dim import Dim, typical
 from .....eager import interpreter
 from .....eager.arrays.shapes import TensorType
 from .....eager.core.dispatch import apply
@@ -183,18 +183,25 @@ def _owner(array: Any) -> Any:
 def _bytes_of(op: Any, inputs: tuple[Any, ...], params: dict[str, Any]) -> int:
     """The size of an op's result in bytes; 0 if the op fails, or if the size depends on values.
 
-    Symbolic sizes are replaced by their current values, as a comparison would add a condition to
-    the trace.
+    Symbolic sizes are replaced by their current or largest values, as a comparison would add a
+    condition to the trace.
     """
-    types = [TensorType(concrete(x._data.shape), x._data.dtype) if isinstance(x, Tensor) else x
+    types = [TensorType(_numbers(x._data.shape), x._data.dtype) if isinstance(x, Tensor) else x
              for x in inputs]
-    concrete_params = {name: concrete(value) for name, value in params.items()}
+    params = {name: _numbers(value) for name, value in params.items()}
     try:
-        kind = op.result(*types, **concrete_params)
+        kind = op.result(*types, **params)
     except Exception:  # the op itself will raise the error
         return 0
     is_static = all(type(n) is int for n in kind.shape)
     return math.prod(kind.shape) * kind.dtype.itemsize if is_static else 0
+
+
+def _numbers(value: Any) -> Any:
+    """A value in which symbolic sizes, in tuples too, are numbers that are typical of them."""
+    if type(value) is tuple:
+        return tuple(map(_numbers, value))
+    return typical(value) if type(value) is Dim else value
 
 
 @contextlib.contextmanager

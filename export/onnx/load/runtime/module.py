@@ -18,7 +18,7 @@ from .....eager.nn.base.parameter import Parameter
 from .layered import layered
 from .limits import Limits, in_force
 from .table import FAULTS
-from .values import is_stored, value_of
+from .values import is_texts, value_of
 
 _MAX_NAME_DEPTH = 64  # components of a dotted name
 
@@ -108,7 +108,7 @@ class Model(Module):
         value = value_of(value)
         if declared.kind != "tensor":
             return value
-        if not isinstance(value, Tensor) and not is_stored(value):
+        if not isinstance(value, Tensor) and not is_texts(value):
             raise DTypeError(f"input {declared.name!r} must be a tensor, got "
                              f"{type(value).__name__}",
                              f"the model takes {', '.join(map(repr, self._inputs))}")

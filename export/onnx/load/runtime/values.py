@@ -2,8 +2,7 @@
 
 A size is an int and a shape a tuple of ints. A trace keeps these symbolic, so a model that computes
 shapes compiles and exports for any size. They become tensors if an operator needs one. A sequence
-is a list, an empty optional is None. Numbers of a dtype without tensors (float8, 4 bits) and
-strings are NumPy arrays, which are stored and cast, but not computed with.
+is a list, an empty optional is None. Strings are NumPy arrays of Python's.
 """
 
 from __future__ import annotations
@@ -11,7 +10,6 @@ from __future__ import annotations
 import math
 from typing import Any
 
-import ml_dtypes
 import numpy as np
 
 from .....eager.arrays import dtypes
@@ -19,13 +17,8 @@ from .....eager.core.tensor import Tensor, tensor
 from .....eager.errors import DTypeError, ImportModelError
 from .....eager.ops.create import zeros
 from .....eager.ops.shape.join import stack
+from ...writer.element_types import TYPES
 
-# The element types of ONNX by their codes, from 1.
-TYPES = dict(enumerate((
-    "float32", "uint8", "int8", "uint16", "int16", "int32", "int64", "str", "bool", "float16",
-    "float64", "uint32", "uint64", "complex64", "complex128", "bfloat16", "float8_e4m3fn",
-    "float8_e4m3fnuz", "float8_e5m2", "float8_e5m2fnuz", "uint4", "int4", "float4_e2m1fn",
-    "float8_e8m0fnu", "uint2", "int2"), 1))
 MAX_CREATED_BYTES = 1 << 31  # of an array that a model creates from sizes alone
 
 
@@ -33,7 +26,7 @@ def np_dtype(name: str) -> Any:
     """The NumPy dtype of the type `name`."""
     if name == "str":
         return np.dtype(object)
-    return np.dtype(getattr(ml_dtypes, name, name))
+    return dtypes.DTYPES[name]
 
 
 def type_name(code: Any) -> str:
@@ -53,8 +46,8 @@ def is_tensor(value: Any) -> bool:
     return isinstance(value, Tensor)
 
 
-def is_stored(value: Any) -> bool:
-    """True for an array of a dtype that tensors do not support."""
+def is_texts(value: Any) -> bool:
+    """True for an array of strings."""
     return isinstance(value, np.ndarray)
 
 
@@ -63,17 +56,13 @@ def tensor_of(value: Any) -> Any:
     if isinstance(value, Tensor) or value is None or isinstance(value, list):
         return value
     if isinstance(value, np.ndarray):
-        raise ImportModelError(f"an operator computes with a tensor of {_named(value)}",
-                               "such tensors can only be stored: Cast them first")
+        raise ImportModelError("an operator computes with a tensor of texts",
+                               "Cast them to numbers first")
     if isinstance(value, tuple):
         return _of_sizes(value)
     if type(value) in (bool, int, float):
         return tensor(value)
     return zeros((), dtype=dtypes.int64) + value  # a symbolic size or number
-
-
-def _named(array: Any) -> str:
-    return "texts" if array.dtype == object else str(array.dtype.name)
 
 
 def _of_sizes(sizes: tuple[Any, ...]) -> Tensor:

@@ -9,11 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from ..runtime.values import TYPES
+from ...writer.element_types import TYPES, name_in_schema
 from . import standard
 
 _CODES = {name: code for code, name in TYPES.items()}
-_SCHEMA_NAMES = {"string": "str", "float": "float32", "double": "float64"}
 _TYPE_ATTRIBUTES = {  # (the attribute with the output's element type, the default type)
     "Cast": ("to", 0), "BitCast": ("to", 0), "EyeLike": ("dtype", 0), "Bernoulli": ("dtype", 0),
     "RandomNormalLike": ("dtype", 0), "RandomUniformLike": ("dtype", 0),
@@ -145,7 +144,7 @@ def _code_of(formal: Any, schema: Any, bound: Mapping[str, int]) -> int:
 def _code_in(text: str) -> int:
     """The code of a type such as "tensor(float)"; 0 for other types than tensors."""
     word = text.removeprefix("tensor(").removesuffix(")") if text.startswith("tensor(") else ""
-    return _CODES.get(_SCHEMA_NAMES.get(word, word.replace("float8e", "float8_e")), 0)
+    return _CODES.get(name_in_schema(word), 0)
 
 
 def _of_constant(kind: str, protos: Mapping[str, Any]) -> int:

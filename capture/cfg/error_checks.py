@@ -1,0 +1,88 @@
+"""Finds the checks that a replay must run for ops whose results nothing reads.
+
+A replay computes live values only. Eager raises the errors of dead ops too. So for a dead op that
+may raise an error, a replay runs its bounds check, or the whole op if it has no such check.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from typing import Any
+
+from ...eager.core.op import OPS
+from ..effects.effect_call import EffectCall
+from ..graph.graph import Node, Nodes, param_key
+from ..graph.graph_builder import build
+from ..passes.bounds_checks import indexed_value, is_below
+from ..scalars.scalar_expr import ScalarExpr, elements
+from ..segments.segment import cone
+from ..trace.tracer import Tracer
+
+
+def find_checks(tracer: Tracer, outputs: Sequence[Node]) -> list[list[Node]]:
+    """The nodes to compute only for their errors: before each element of the traced path, and after
+    the last one."""
+    checks: list[list[Node]] = [[] for _ in range(len(tracer.path) + 1)]
+    if tracer.raising:
+        live = set(cone([*outputs, *_nodes_in(tracer.path)]))
+        performed = {key for n in live for key in _keys_of(n)}
+        for at, node in tracer.raising:
+            if node not in live:
+                checks[at] += [c for c in _checks_of(tracer.nodes, node) if _is_new(c, performed)]
+    return checks
+
+
+def _nodes_in(value: Any) -> Iterator[Node]:
+    """The graph nodes in the elements of a path."""
+    if isinstance(value, Node):
+        yield value
+    elif isinstance(value, ScalarExpr):
+        yield from elements([value])
+    elif isinstance(value, EffectCall):
+        yield from _nodes_in((value.nodes, value.formulas))
+    elif isinstance(value, (tuple, list)):
+        for part in value:
+            yield from _nodes_in(part)
+
+
+def _indices(node: Node) -> Iterable[tuple[Node, Any, str]]:
+    """(index, size, name) of each operand that a node uses as an index; index must be below
+    size."""
+    if node.op == "check_index":
+        return [(node.inputs[0], node.params["size"], node.params["what"])]
+    bounds = OPS[node.op].bounds if node.op in OPS else None
+    if bounds is None:
+        return []
+    return [(node.inputs[i], size, f"{node.op}: index")
+            for i, size in bounds(*[n.type for n in node.inputs], **node.params)]
+
+
+def _keys_of(node: Node) -> Iterator[Any]:
+    """The keys of the checks that the code of a node performs."""
+    return (_key(index, size) for index, size, _ in _indices(node))
+
+
+def _key(index: Node, size: Any) -> Any:
+    node, low = indexed_value(index, size)
+    return node, param_key(size), low == 0
+
+
+def _checks_of(nodes: Nodes, node: Node) -> Iterator[Node]:
+    """The nodes to compute instead of a dead node, only for their errors."""
+    if node.kind == "composite":
+        root = build(nodes, OPS[node.op].meaning, node.inputs, dict(node.params), node.site)
+        for inner in cone([root], node.inputs):
+            if inner not in node.inputs:
+                yield from _checks_of(nodes, inner)
+    elif node.op in OPS and OPS[node.op].raises:
+        yield node
+    else:
+        for index, size, what in _indices(node):
+            yield nodes.make("check_index", (index,), {"size": size, "what": what}, index.type,
+                             node.site)
+
+
+def _is_new(check: Node, performed: Collection[Any]) -> bool:
+    """True if a check can fail and no other node performs it."""
+    return not any(is_below(indexed_value(index, size)[0], size) or _key(index, size) in performed
+                   for index, size, _ in _indices(check))

@@ -1,0 +1,245 @@
+"""Interprets the control-flow graph: follows the path of one call, block by block.
+
+A replay interprets it with compiled segments. The reference interpreter (`ReferenceCall`) evaluates
+segments with NumPy and needs no native code.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ...eager.core.op import OPS
+from ...eager.ops.data_dependent import run
+from ..control_flow.decision import outcome_of
+from ..control_flow.loop_detection import LoopEntry
+from ..control_flow.merges import Merge
+from ..effects.effect_call import ClockRead, Pending
+from ..graph.bind_sizes import bind_sizes
+from ..graph.reference_interpreter import evaluate
+from ..heap.path_reader import PathReader, no_number
+from ..scalars.scalar_expr import Origins, ScalarExpr, compute
+from ..segments.segment import Registers, Segment
+from .ir import (
+    BackEdge,
+    Block,
+    Branch,
+    Exit,
+    HostCall,
+    IfMerge,
+    LoopBackward,
+    LoopHeader,
+    SizeDefinition,
+    Yield,
+)
+from .trace_exit import TraceExit
+from .visitor import Visitor
+
+Sizes = Callable[[PathReader], Mapping[str, int]]
+
+
+class IterationState(NamedTuple):
+    """The values at the end of a loop iteration, saved for the backward of the loop."""
+
+    back_edge: BackEdge
+    registers: Registers
+    symbols: dict[Any, Any]
+
+
+class Activation:
+    """The state of one replayed call: its arguments and the values computed so far."""
+
+    def __init__(self, args: Any, kwargs: Any, read: PathReader, sizes: Sizes) -> None:
+        self.args, self.kwargs, self.read, self._sizes = args, kwargs, read, sizes
+        self.registers: Registers = {}
+        self.symbols: dict[Any, Any] = {}  # loop-carried numbers
+        self.measured: dict[str, int] = {}  # data-dependent sizes of this call
+        self.effects: list[Pending] = []  # to be performed at the end
+        # Of loops whose gradient may be asked for, by the loop's token.
+        self.iterations: dict[Any, list[IterationState]] = {}
+        self.origins: Origins = {
+            "access_path": read, "size": lambda expr: expr.value(self.sizes()),
+            "element": lambda node: self.registers[node].item(),
+            "phi": lambda token: self.symbols[token],
+        }
+        read.number = lambda formula: compute(formula, self.origins)
+
+    def sizes(self) -> dict[str, int]:
+        """The values of the symbolic sizes in this call."""
+        return {**self._sizes(self.read), **self.measured}
+
+    def end(self) -> None:
+        """Releases all arrays. The functions of `origins` form a reference cycle, which would keep
+        the arrays until Python's garbage collector runs."""
+        self.registers, self.iterations, self.origins = {}, {}, {}
+        self.read.number = no_number
+
+    def run(self, segments: Sequence[Segment]) -> None:
+        """Runs segments in order and stores their outputs in registers."""
+        for segment in segments:
+            self.registers.update(zip(segment.outputs, self.outputs(segment)))
+
+    def outputs(self, segment: Segment) -> list[Any]:
+        """The outputs of a segment, by its compiled code."""
+        sources = segment.gather(self.args, self.kwargs)[0]
+        return segment.run(sources, self.registers, self.origins)
+
+    def value(self, formula: ScalarExpr) -> Any:
+        """The value of a scalar expression in this call."""
+        return compute(formula, self.origins)
+
+    def subject(self, subject: Any) -> Any:
+        """The value that a branch tests."""
+        return self.value(subject) if isinstance(subject, ScalarExpr) else self.registers[subject]
+
+    def assign(self, phis_of: LoopEntry | Merge, values: Sequence[Any],
+               formulas: Sequence[ScalarExpr]) -> None:
+        """Copies the next values to the phis of a loop or a merge, in parallel."""
+        arrays = [self.registers[v] for v in values]
+        numbers = [self.value(f) for f in formulas]
+        self.registers.update(zip(phis_of.phis, arrays))
+        self.symbols.update(zip((s.args[0] for s in phis_of.symbols), numbers))
+
+    def at_iteration_end(self, state: IterationState) -> Activation:
+        """The activation as it was at the end of a loop iteration."""
+        inner = type(self)(self.args, self.kwargs, copy.copy(self.read), self._sizes)
+        inner.registers, inner.symbols = state.registers, state.symbols
+        inner.measured = self.measured
+        return inner
+
+
+class ReferenceCall(Activation):
+    """An activation that evaluates segments with NumPy, node by node."""
+
+    def outputs(self, segment: Segment) -> list[Any]:
+        sources = segment.gather(self.args, self.kwargs)[0]
+        operands = segment.operands(sources, self.registers, self.origins)
+        return evaluate(bind_sizes(segment.graph, self.sizes()), operands)
+
+
+def path_of(root: Block, call: Activation) -> Iterator[Block]:
+    """Runs a call and yields the blocks that it passes. The last one is an exit, unless an outcome
+    has no trace yet."""
+    successors = _Successors(call)
+    block: Block | None = root
+    while block is not None:
+        call.run(block.segments)
+        yield block
+        block = successors.visit(block)
+
+
+class Interpretation(NamedTuple):
+    """The end of an interpreted call: its exit, the outputs, and the numbers."""
+
+    trace_exit: TraceExit
+    outputs: list[Any]
+    numbers: list[Any]
+
+
+def interpret(root: Block, args: Any, kwargs: Any, sizes: Mapping[str, int] | None = None,
+              held: dict[int, Any] | None = None) -> Interpretation | None:
+    """What a call computes, by the reference interpreter; None if its path has no trace.
+
+    `sizes` are the symbolic sizes of the call, `held` the roots of access paths other than its
+    arguments. The guards of exits are not evaluated: the first exit counts.
+    """
+    read = PathReader(args, kwargs, None, {} if held is None else held)
+    call = ReferenceCall(args, kwargs, read, lambda read: sizes or {})
+    *_, block = path_of(root, call)
+    for trace_exit in block.exits:
+        numbers = [call.value(f) for f in trace_exit.formulas]
+        assert trace_exit.segment is not None
+        return Interpretation(trace_exit, call.outputs(trace_exit.segment), numbers)
+    return None
+
+
+class _Successors(Visitor[Block | None]):
+    """Finds the successor of a block in a call; None behind an exit and an unknown outcome."""
+
+    def __init__(self, call: Activation) -> None:
+        self.call = call
+
+    def exit(self, block: Exit) -> None:
+        return None
+
+    def branch(self, block: Branch) -> Block | None:
+        value = self.call.subject(block.subject)
+        return block.outcomes.get(outcome_of(block.kind, block.subject, value))
+
+    def size_definition(self, block: SizeDefinition) -> Block | None:
+        node, registers = block.element.node, self.call.registers
+        operand, = node.inputs
+        array = registers[node] = run(OPS[node.op], registers[operand])
+        self.call.measured[block.element.name] = array.shape[0]
+        return block.body
+
+    def host_call(self, block: HostCall) -> Block | None:
+        call, element = self.call, block.element
+        if isinstance(element, ClockRead):
+            call.symbols[element.token] = element.read()
+            return block.body
+        effect = element.bound([call.registers[n] for n in element.nodes],
+                               [call.value(f) for f in element.formulas])
+        if effect is None:
+            return None
+        call.effects.append(effect)
+        return block.body
+
+    def loop_header(self, block: LoopHeader) -> Block | None:
+        self.call.assign(block.element, block.values, block.formulas)
+        self.call.iterations[block.element.token] = []
+        return block.body
+
+    def back_edge(self, block: BackEdge) -> Block | None:
+        call = self.call
+        if block.vjps:
+            call.iterations[block.element.token].append(
+                IterationState(block, dict(call.registers), dict(call.symbols)))
+        call.assign(block.target.element, block.values, block.formulas)
+        block.target.iterations += 1
+        return block.target.body
+
+    def if_merge(self, block: IfMerge) -> Block | None:
+        return block.body
+
+    def yield_values(self, block: Yield) -> Block | None:
+        self.call.assign(block.element, block.values, block.formulas)
+        block.uses += 1
+        return block.target.continuation
+
+    def loop_backward(self, block: LoopBackward) -> Block | None:
+        call, element = self.call, block.element
+        carried = {i: call.registers[node] for i, node in element.incoming}
+        sums: dict[Any, Any] = {}
+        for state in reversed(call.iterations[element.token]):
+            if tuple(sorted(carried)) not in state.back_edge.vjps:
+                return None
+            carried = _iteration_backward(call, state, carried, sums)
+        results = {("slot", i): carried[i] for i in sorted(carried)} | sums
+        if results.keys() != set(element.results):
+            return None
+        call.registers.update(zip(element.phis, [results[key] for key in element.results]))
+        return block.body
+
+
+def _iteration_backward(call: Activation, state: IterationState, carried: dict[int, Any],
+                        sums: dict[Any, Any]) -> dict[int, Any]:
+    """The gradients of an iteration's carried inputs.
+
+    Gradients of loop-invariant values are added to `sums`.
+    """
+    vjp, segments = state.back_edge.vjps[tuple(sorted(carried))]
+    activation = call.at_iteration_end(state)
+    activation.registers.update((vjp.incoming[i], a) for i, a in carried.items())
+    activation.run(segments)
+    carried_grads = {}
+    for key, node in vjp.gradients.items():
+        array = activation.registers[node]
+        if key[0] == "slot":
+            carried_grads[key[1]] = array
+        else:
+            sums[key] = np.asarray(np.add(sums[key], array)) if key in sums else array
+    return carried_grads

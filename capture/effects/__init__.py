@@ -1,0 +1,1 @@
+"""Effect calls: calls of `print`, logging and clocks, which a replay performs again."""

@@ -1,0 +1,1 @@
+"""Front ends: namespaces for programs written for other libraries."""

@@ -1,0 +1,1 @@
+"""The tensor class of `fusewire.torch`, and the functions made from the tables of spellings."""
