@@ -24,7 +24,8 @@ def whole(number: Any) -> Any:
     if isinstance(number, (bool, float)) or not hasattr(number, "__index__"):
         return None
     try:
-        return number.__index__() if hasattr(number, "dtype") else number
+        return number.__index__() if hasattr(number, "dtype") or issubclass(type(number), int) \
+            else number
     except TypeError:
         return None
 

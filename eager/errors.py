@@ -17,7 +17,10 @@ __all__ = [
 
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 _EXAMPLES = os.path.join(_PACKAGE, "export", "demo") + os.sep  # written as a user would
-_OURS = tuple(_PACKAGE + folder + os.sep for folder in ("eager", "capture", "codegen", "export"))
+_OURS = tuple(_PACKAGE + folder + os.sep for folder in (
+    "eager", "capture", "codegen", "export", "frontends"))
+_NOT_THE_USERS = (*_OURS, *(_PACKAGE + folder + os.sep for folder in (
+    "data", "metrics", "training")))  # these are traced as a user's program is
 
 
 def is_ours(code: CodeType) -> bool:
@@ -34,6 +37,10 @@ NAMES: dict[CodeType, str] = {}  # of functions whose errors name them; `names_i
 _INNER = re.compile(r"^[a-z_][a-z_0-9]*(\([^:]*\))?: ")  # the name of a function before a message
 
 
+def _is_not_the_users(file: str) -> bool:
+    return file.startswith(_NOT_THE_USERS) and not file.startswith(_EXAMPLES)
+
+
 def user_line() -> str:
     """`file:line, in function` of the innermost frame outside of fusewire, or an empty text."""
     return _user_call()[0]
@@ -43,7 +50,7 @@ def _user_call() -> tuple[str, str]:
     """`user_line`, and the outermost name of NAMES between that line and here, or empty texts."""
     frame: Any = sys._getframe(1)
     name = ""
-    while frame is not None and is_ours(frame.f_code):
+    while frame is not None and _is_not_the_users(frame.f_code.co_filename):
         name = NAMES.get(frame.f_code, name)
         frame = frame.f_back
     if frame is None:

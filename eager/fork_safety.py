@@ -21,6 +21,16 @@ def held_while_forking(lock: Any) -> Any:
     return lock
 
 
+def around_forks(before: Callable[[], Any], in_parent: Callable[[], Any],
+                 in_child: Callable[[], Any]) -> None:
+    """Registers a function to run before every fork, and functions to run after it.
+
+    `before` runs first if it is registered last, `in_child` runs last then.
+    """
+    if hasattr(os, "register_at_fork"):
+        os.register_at_fork(before=before, after_in_parent=in_parent, after_in_child=in_child)
+
+
 def in_child(function: Callable[[], Any]) -> None:
     """Registers `function()` to run first in every forked process."""
     if hasattr(os, "register_at_fork"):

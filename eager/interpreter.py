@@ -77,12 +77,10 @@ class Symbol:
         raise NotImplementedError
 
 
-# Set by the tracer: the rows over which a frame begins to iterate, or None if Python counts them.
-iterate_rows: Callable[[Any, Any], Any] | None = None
 # The number of interpreters, autocasts and limits of all threads, plus `devices`. While it is 0, an
 # op goes straight to NumPy.
 in_use = 0
-devices = 0  # 1 once tensors may be on a GPU
+devices = 0  # 1 once tensors may be on other devices than the CPU
 _LOCK = held_while_forking(threading.Lock())
 
 
@@ -138,11 +136,11 @@ class _State(threading.local):
 STATE = _State()
 
 
-def count_devices() -> None:
-    """Marks that tensors may be on a GPU, so that ops check their device from now on."""
+def count_devices(some: bool = True) -> None:
+    """Notes if tensors may be on other devices than the CPU, so that ops check their device."""
     global in_use, devices
     with _LOCK:
-        in_use, devices = in_use + 1 - devices, 1
+        in_use, devices = in_use + some - devices, int(some)
 
 
 @in_child

@@ -88,6 +88,9 @@ KNOBS: dict[str, Knob] = {
         "FUSEWIRE_WINOGRAD_TRAINING", _one_of(0, 2, 4), 2,
         "largest such tile for weights that change from call to call, as in training and eagerly; "
         "4: faster steps, in which rounding decides about twice as many relus"),
+    "prepack": Knob("FUSEWIRE_PREPACK", SWITCH, True,
+                    "1: copies of weights in the layout of products are kept while the weights are "
+                    "the same; 0: each call makes them anew, in less memory"),
     "bf16_dot": Knob("FUSEWIRE_BF16_DOT", SWITCH, False,
                      "1: products of bfloat16 by the instruction AVX512-BF16, if the processor has "
                      "it, which takes subnormal numbers as 0"),
@@ -113,6 +116,7 @@ class Settings:
         tune: True times kernels on a GPU and chooses the fastest. Default True.
         winograd: Winograd tile of 3 x 3 convolutions, 4 or 2; 0 for none. Default 4.
         winograd_training: largest tile for weights that change. Default 2.
+        prepack: True keeps packed copies of weights that do not change. Default True.
         bf16_dot: True uses AVX512-BF16 products. Default False.
 
     Raises:
@@ -134,6 +138,7 @@ class Settings:
     tune: bool
     winograd: int
     winograd_training: int
+    prepack: bool
     bf16_dot: bool
 
     def __init__(self, environment: Mapping[str, str]) -> None:

@@ -20,8 +20,6 @@ __all__ = [
     "is_autocast_cache_enabled", "is_autocast_enabled",
 ]
 
-_DEFAULTS = {"cpu": bfloat16, "cuda": float16}  # by device, as in PyTorch
-
 
 class autocast:
     """A context, or a decorator, in which matrix products and convolutions run in 16 bits.
@@ -88,8 +86,8 @@ _LEFT = _Left()
 
 
 def _dtype_on(device_type: str, dtype: Any) -> Any:
-    check_choice("autocast", "device_type", device_type, tuple(_DEFAULTS))
-    return _DEFAULTS[device_type] if dtype is None else as_dtype(dtype)
+    check_choice("autocast", "device_type", device_type, devices.kinds())
+    return devices.TYPES[device_type].fast_dtype if dtype is None else as_dtype(dtype)
 
 
 def _why_not(device_type: str, dtype: Any) -> str:
@@ -112,7 +110,7 @@ def is_autocast_available(device_type: str) -> bool:
         >>> fw.amp.is_autocast_available("cpu")
         True
     """
-    return device_type == devices.CPU or devices.available()
+    return device_type in devices.kinds() and devices.TYPES[device_type].count() > 0
 
 
 def is_autocast_enabled(device_type: str = "cpu") -> bool:
@@ -189,7 +187,7 @@ def custom_fwd(
         ...     Square.apply(fw.ones(2, dtype=fw.bfloat16)).dtype.name
         'float32'
     """
-    check_choice("custom_fwd", "device_type", device_type, ("cpu", "cuda"))
+    check_choice("custom_fwd", "device_type", device_type, devices.kinds())
     if fwd is None:
         return functools.partial(custom_fwd, device_type=device_type, cast_inputs=cast_inputs)
     forward_rule: Callable[..., Any] = fwd
@@ -230,7 +228,7 @@ def custom_bwd(bwd: Callable[..., Any] | None = None, *, device_type: str) -> An
         >>> x.grad
         tensor(2.)
     """
-    check_choice("custom_bwd", "device_type", device_type, ("cpu", "cuda"))
+    check_choice("custom_bwd", "device_type", device_type, devices.kinds())
     if bwd is None:
         return functools.partial(custom_bwd, device_type=device_type)
     backward_rule: Callable[..., Any] = bwd

@@ -1,1 +1,1 @@
-"""Handles the arrays of tensors: dtypes, shapes, devices, memory, NumPy and CuPy."""
+"""Handles the arrays of tensors: dtypes, shapes, devices, memory, and NumPy's functions."""

@@ -58,7 +58,7 @@ from numpy import (  # noqa: F401
 )
 from numpy import rint as round  # noqa: F401
 
-from .dtypes import complex_of, summed_in
+from .dtypes import complex_of, is_stored, summed_in
 
 # Coefficients of W. J. Cody, "Rational Chebyshev approximations for the error function" (1969).
 _ERF_P = (1.85777706184603153e-1, 3.16112374387056560e0, 1.13864154151050156e2,
@@ -181,7 +181,19 @@ def add_rows(g: Any, i: Any, size: int, axis: int) -> Any:
 def cast(x: Any, dtype: Any) -> Any:
     """`x` as `dtype`: the real parts of complex numbers; as bool, True for all but 0."""
     with np.errstate(all="ignore"):
+        if is_stored(x.dtype):  # as compiled code does, for inf and nan, too
+            x = x.astype(np.float32)
         return (x.real if x.dtype.kind == "c" and dtype.kind not in "bc" else x).astype(dtype)
+
+
+def bits(x: Any) -> Any:
+    """The bits of float32 as uint32."""
+    return np.asarray(x).view(np.uint32)
+
+
+def from_bits(x: Any) -> Any:
+    """The float32 with these bits, uint32."""
+    return np.asarray(x).view(np.float32)
 
 
 # ---- complex numbers

@@ -1,136 +1,59 @@
-"""Names the available devices and imports CuPy once it is needed.
+"""Names the available devices, and finds the device of an array.
 
-The CPU is "cpu", NVIDIA's GPUs are "cuda:0", "cuda:1", ...; "cuda" is the current one. Arrays on a
-GPU are CuPy's. CuPy is imported, and CUDA starts, at the first use of such a device.
+The CPU is "cpu". Other kinds of devices are registered, such as "cuda"; their devices are "cuda:0",
+"cuda:1", ..., and "cuda" is the current one. A kind is loaded at the first use of such a device.
 """
 
 from __future__ import annotations
 
 import contextlib
-import ctypes
-import functools
-import importlib
-import importlib.util
-import os
-import sys
 import threading
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import Any
 
 from .. import interpreter
 from ..errors import DeviceError
+from .device_type import Cpu, DeviceType
 
 CPU = "cpu"
-OLDEST = 12000  # the oldest version of CUDA that CuPy 14 runs on, as drivers count: 12.0
 
-_DRIVER = "nvcuda.dll" if sys.platform == "win32" else "libcuda.so.1"
-
-
-class _Missing:
-    """Stands for the class of CuPy's arrays until CuPy is imported; it has no instances."""
+TYPES: dict[str, DeviceType] = {CPU: Cpu()}  # the kinds of devices, by name
+LOADED: dict[type, DeviceType] = {}  # the kinds in use besides the CPU, by the class of arrays
+LIBRARY_MODULES: set[str] = set()  # the top-level modules of the libraries of all kinds
+in_use = False  # True once arrays can be on another device than the CPU
 
 
-ndarray: Any = _Missing  # the class of arrays on a GPU
-in_use = False  # True once CuPy is imported, so that arrays can be on a GPU
-folders: tuple[str, ...] = ()  # of the files of CuPy, once it is imported
-code: list[str] = []  # modules of an upper layer that are imported together with CuPy
+def register(kind: DeviceType) -> None:
+    """Adds a kind of devices, which loads nothing. Another one of the same name is replaced."""
+    TYPES[kind.name] = kind
+    LIBRARY_MODULES.update(kind.modules)
 
 
-class Driver(NamedTuple):
-    """The state of the NVIDIA driver: the reason why it cannot be used, or "", a help for the user,
-    the number of GPUs, and the version of CUDA that it supports (12040 is 12.4)."""
-
-    why_not: str
-    help: str = ""
-    gpus: int = 0
-    version: int = 0
+def unregister(name: str) -> None:
+    """Removes a kind of devices, of which no array may exist."""
+    unload(name)
+    del TYPES[name]
 
 
-def driver() -> Driver:
-    """The state of the driver on this machine; the call takes one or two milliseconds."""
-    help = "a GPU needs NVIDIA's driver, see https://www.nvidia.com/drivers; the CPU is \"cpu\""
-    try:
-        cuda: Any = ctypes.CDLL(_DRIVER)
-    except OSError:
-        return Driver(f"there is no NVIDIA driver on this machine ({_DRIVER} is not found)", help)
-    failure = cuda.cuInit(0)
-    if failure:
-        return Driver(f"the NVIDIA driver does not start (cuInit gives error {failure})", help)
-    version, count = ctypes.c_int(), ctypes.c_int()
-    cuda.cuDriverGetVersion(ctypes.byref(version))
-    cuda.cuDeviceGetCount(ctypes.byref(count))
-    if not count.value:
-        return Driver("the NVIDIA driver sees no GPU", "CUDA_VISIBLE_DEVICES may hide it")
-    if version.value < OLDEST:
-        return Driver(f"the NVIDIA driver is for CUDA {spelled(version.value)}, CuPy needs "
-                      f"{spelled(OLDEST)} or later", "install a later driver")
-    return Driver("", "", count.value, version.value)
+def load(name: str) -> DeviceType:
+    """The kind of devices of this name, ready for use. DeviceError if it is not available."""
+    global in_use
+    kind = TYPES[name]
+    if kind.array_type not in LOADED and name != CPU:
+        kind.load()
+        LOADED[kind.array_type] = kind
+        in_use = True
+        interpreter.count_devices()
+    return kind
 
 
-def spelled(version: int) -> str:
-    """A version of CUDA as people write it: "12.4" for 12040."""
-    return f"{version // 1000}.{version % 1000 // 10}"
-
-
-@functools.cache
-def probe() -> Driver:
-    """The state of the driver and of CuPy, determined once."""
-    state = driver()
-    if state.why_not or importlib.util.find_spec("cupy") is not None:
-        return state
-    return state._replace(why_not="CuPy is not installed; it holds the arrays on GPUs",
-                          help=f'pip install "fusewire[{extra(state)}]"')
-
-
-def extra(driver: Driver) -> str:
-    """The name of fusewire's extra that supports a driver: "cuda12" or "cuda13"."""
-    return "cuda13" if driver.version >= 13000 else "cuda12"
-
-
-def available() -> bool:
-    """True if tensors can be on a GPU."""
-    return not probe().why_not
-
-
-def why_not() -> str:
-    """The reason why tensors cannot be on a GPU, or an empty text."""
-    return probe().why_not
-
-
-def count() -> int:
-    """The number of GPUs for tensors."""
-    return probe().gpus if available() else 0
-
-
-def cupy() -> Any:
-    """The module CuPy. DeviceError, which says what to install, if it cannot be used."""
-    if in_use:
-        return sys.modules["cupy"]
-    return _imported()
-
-
-def cupyx(name: str) -> Any:
-    """A module of CuPy's extensions, such as "cupyx.scipy.special"."""
-    cupy()
-    return importlib.import_module(name)
-
-
-def _imported() -> Any:
-    global ndarray, in_use, folders
-    state = probe()
-    if state.why_not:
-        raise DeviceError(f'device "cuda" is not available: {state.why_not}', state.help)
-    try:
-        module = importlib.import_module("cupy")
-    except ImportError as error:
-        raise DeviceError(f'device "cuda" is not available: CuPy cannot be imported: {error}',
-                          "see https://docs.cupy.dev/en/stable/install.html") from None
-    folders = (os.path.dirname(str(module.__file__)).replace("\\", "/"),)  # and of cupyx beside it
-    for name in code:
-        importlib.import_module(name)
-    ndarray, in_use = module.ndarray, True
-    interpreter.count_devices()
-    return module
+def unload(name: str) -> None:
+    """Takes a kind out of use again. No array of it may exist."""
+    global in_use
+    kind = TYPES[name]
+    if LOADED.pop(kind.array_type, None) is not None:
+        in_use = bool(LOADED)
+        interpreter.count_devices(in_use)
 
 
 # ---- names
@@ -146,27 +69,47 @@ def name_of(device: Any) -> str:
     """
     if device is None or device is CPU:
         return CPU
-    text = f"cuda:{device}" if type(device) is int else str(device)
+    text = f"{_default_kind()}:{device}" if type(device) is int else str(device)
     kind, colon, number = text.partition(":")
     if kind == CPU and number in ("", "0") and text != "cpu:":
         return CPU
-    if kind != "cuda" or (colon and not number.isdecimal()):
+    if kind == CPU or kind not in TYPES or (colon and not number.isdecimal()):
         raise DeviceError(f"device {device!r} is not available", f"devices are {_listed()}")
-    return _gpu(number)
+    return _numbered(load(kind), number)
 
 
 def is_name(x: Any) -> bool:
     """True if `x` is a text like the name of a device, available or not."""
-    return isinstance(x, str) and x.partition(":")[0] in (CPU, "cuda")
+    return isinstance(x, str) and x.partition(":")[0] in TYPES
 
 
-def _gpu(number: str) -> str:
-    """The name of the GPU of this number; of the current GPU for an empty text."""
-    loaded = cupy()
-    index = int(number) if number else loaded.cuda.runtime.getDevice()
-    if index >= count():
-        raise DeviceError(f'device "cuda:{index}" is not available', f"devices are {_listed()}")
-    return f"cuda:{index}"
+def type_of(device: str) -> DeviceType:
+    """The kind of a device."""
+    return TYPES[device.partition(":")[0]]
+
+
+def number_of(device: str) -> int:
+    """The number in the name of a device; 0 for the CPU."""
+    return int(device.partition(":")[2] or 0)
+
+
+def kinds() -> tuple[str, ...]:
+    """The names of all kinds of devices, available or not, the CPU first."""
+    return tuple(TYPES)
+
+
+def _default_kind() -> str:
+    """The kind that a bare number means: the first that is not the CPU."""
+    return next((name for name in TYPES if name != CPU), CPU)
+
+
+def _numbered(kind: DeviceType, number: str) -> str:
+    """The name of the device of this number; of the current one for an empty text."""
+    index = int(number) if number else kind.current()
+    if index >= kind.count():
+        raise DeviceError(f'device "{kind.name}:{index}" is not available',
+                          f"devices are {_listed()}")
+    return f"{kind.name}:{index}"
 
 
 def _listed() -> str:
@@ -175,7 +118,8 @@ def _listed() -> str:
 
 def names() -> tuple[str, ...]:
     """The names of all available devices, the CPU first."""
-    return (CPU, *(f"cuda:{i}" for i in range(count())))
+    return (CPU, *(f"{kind.name}:{i}" for kind in TYPES.values() if kind.name != CPU
+                   for i in range(kind.count())))
 
 
 def resolve_device(device: Any) -> str:
@@ -190,30 +134,64 @@ def resolve_device(device: Any) -> str:
 
 # ---- arrays
 
+def is_elsewhere(array: Any) -> bool:
+    """True if an array, a lazy array or a value of a transform is not on the CPU."""
+    return in_use and of(array) != CPU
+
+
 def of(array: Any) -> str:
     """The name of the device of an array, a lazy array or a value of a transform."""
-    if isinstance(array, ndarray):
-        return f"cuda:{array.device.id}"
+    kind = LOADED.get(type(array))
+    if kind is not None:
+        return f"{kind.name}:{kind.number_of(array)}"
     device_name = getattr(type(array), "device_name", None)  # a method of values without an array
     return CPU if device_name is None else str(device_name(array))
 
 
 def moved(array: Any, device: str) -> Any:
     """A copy of an array of any device on the device of that name."""
+    source = LOADED.get(type(array))
     if device == CPU:
-        return array.get() if isinstance(array, ndarray) else array.copy()
-    with current(device):
-        return cupy().array(array, copy=True)
+        return array.copy() if source is None else source.download(array)
+    target = load_of(device)
+    if source not in (None, target):
+        array = host(array)
+    with target.activate(number_of(device)):
+        return target.upload(array, number_of(device))
+
+
+def load_of(device: str) -> DeviceType:
+    """The kind of a device, ready for use."""
+    return load(type_of(device).name)
 
 
 def host(array: Any) -> Any:
-    """The array on the CPU: itself, or a copy of a GPU's array once the GPU has computed it."""
-    return array.get() if isinstance(array, ndarray) else array
+    """The array on the CPU: itself, or a copy of another device's array once it is computed."""
+    kind = LOADED.get(type(array))
+    return array if kind is None else kind.download(array)
+
+
+def extremes(array: Any) -> tuple[Any, Any]:
+    """The least and the largest element of an array that has some."""
+    kind = LOADED.get(type(array))
+    return (array.min(), array.max()) if kind is None else kind.extremes(array)
+
+
+def kernels_of(array: Any) -> Any:
+    """The `k` and `xp` of ops for an array."""
+    return LOADED.get(type(array), TYPES[CPU]).kernels
 
 
 def current(device: str) -> Any:
-    """A context in which a GPU is CuPy's current one, which holds new arrays."""
-    return cupy().cuda.Device(int(device.partition(":")[2]))
+    """A context in which a device is the current one of its kind, which holds new arrays."""
+    return load_of(device).activate(number_of(device))
+
+
+# ---- libraries
+
+def library_folders() -> tuple[str, ...]:
+    """The folders of the files of the libraries in use."""
+    return tuple(folder for kind in LOADED.values() for folder in kind.folders)
 
 
 class _Ambient(threading.local):

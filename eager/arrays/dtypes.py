@@ -1,4 +1,8 @@
-"""Defines the dtypes: NumPy's dtype objects under the Array API's names, and their promotion."""
+"""Defines the dtypes: NumPy's dtype objects under the Array API's names, and their promotion.
+
+Numbers of at most 8 bits beside int8, uint8 and bool have *stored* dtypes: tensors hold them, one
+byte an element, move, cast and compare them, and do not compute with them.
+"""
 
 from __future__ import annotations
 
@@ -18,16 +22,26 @@ __all__ = [
     "complex64",
     "complex128",
     "finfo",
+    "float4_e2m1fn",
+    "float8_e4m3fn",
+    "float8_e4m3fnuz",
+    "float8_e5m2",
+    "float8_e5m2fnuz",
+    "float8_e8m0fnu",
     "float16",
     "float32",
     "float64",
     "iinfo",
+    "int2",
+    "int4",
     "int8",
     "int16",
     "int32",
     "int64",
     "isdtype",
     "result_type",
+    "uint2",
+    "uint4",
     "uint8",
     "uint16",
     "uint32",
@@ -44,14 +58,24 @@ uint8, uint16, uint32, uint64 = (np.dtype(f"uint{n}") for n in (8, 16, 32, 64))
 float16, float32, float64 = (np.dtype(f"float{n}") for n in (16, 32, 64))
 bfloat16 = np.dtype(ml_dtypes.bfloat16)
 complex64, complex128 = np.dtype("complex64"), np.dtype("complex128")
+float8_e4m3fn, float8_e5m2, float8_e4m3fnuz, float8_e5m2fnuz, float8_e8m0fnu = (
+    np.dtype(getattr(ml_dtypes, f"float8_{name}"))
+    for name in ("e4m3fn", "e5m2", "e4m3fnuz", "e5m2fnuz", "e8m0fnu"))
+float4_e2m1fn = np.dtype(ml_dtypes.float4_e2m1fn)
+int4, uint4, int2, uint2 = (
+    np.dtype(t) for t in (ml_dtypes.int4, ml_dtypes.uint4, ml_dtypes.int2, ml_dtypes.uint2))
 
-DTYPES = {
-    d.name: d
-    for d in (bool, int8, int16, int32, int64, uint8, uint16, uint32, uint64)
-    + (bfloat16, float16, float32, float64, complex64, complex128)
-}
+COMPUTED = (bool, int8, int16, int32, int64, uint8, uint16, uint32, uint64,
+            bfloat16, float16, float32, float64, complex64, complex128)
+# Dtypes that are only stored, with their kinds. NumPy calls one of them "f", the others void.
+STORED = {**dict.fromkeys((float8_e4m3fn, float8_e5m2, float8_e4m3fnuz, float8_e5m2fnuz,
+                           float8_e8m0fnu, float4_e2m1fn), "f"),
+          int4: "i", uint4: "u", int2: "i", uint2: "u"}
+STORED_NUMBERS = frozenset(d.num for d in STORED)  # to test a dtype quickly
+DTYPES = {d.name: d for d in (*COMPUTED, *STORED)}
 OWN = {d: d for d in DTYPES.values()}  # NumPy has several objects for one dtype
 DEFAULT_FLOAT, DEFAULT_INT = float32, int64
+_KIND = {bfloat16: "f", **STORED}
 _RANK = {"b": 0, "u": 1, "i": 1, "f": 2, "c": 3}
 _OF_RANK = {0: bool, 1: DEFAULT_INT, 2: DEFAULT_FLOAT, 3: complex64}
 
@@ -63,7 +87,8 @@ def as_dtype(dtype: Any) -> DType:
     if dtype is complex:
         return complex64
     try:
-        own = OWN.get(np.dtype(dtype))
+        own = DTYPES.get(dtype) if isinstance(dtype, str) else None
+        own = own or OWN.get(np.dtype(dtype))
     except TypeError:
         own = None
     if own is None:
@@ -72,9 +97,50 @@ def as_dtype(dtype: Any) -> DType:
     return own
 
 
+def is_dtype_name(name: str) -> Any:
+    """True if `name` is a name of a dtype, fusewire's or NumPy's."""
+    try:
+        return np.dtype(name) in OWN
+    except TypeError:
+        return name in DTYPES
+
+
 def kind(dtype: Any) -> str:
-    """One of "biufc", as NumPy's `dtype.kind`; "f" for bfloat16 too, which NumPy calls void."""
-    return "f" if dtype == bfloat16 else dtype.kind  # type: ignore[no-any-return]
+    """One of "biufc", as NumPy's `dtype.kind`, which knows no dtype of ml_dtypes."""
+    return _KIND.get(dtype) or dtype.kind  # type: ignore[no-any-return]
+
+
+def characters(kinds: str) -> str:
+    """The `dtype.char` of each dtype of these kinds that NumPy itself computes with."""
+    return "".join([d.char for d in COMPUTED if d != bfloat16 and d.kind in kinds])
+
+
+def is_stored(dtype: Any) -> builtins.bool:
+    """True for a dtype that is only stored: float8, and numbers of 4 and 2 bits."""
+    return dtype.num in STORED_NUMBERS
+
+
+def require_computed(name: str, dtype: DType) -> DType:
+    """The dtype itself; DTypeError if it is only stored."""
+    if is_stored(dtype):
+        raise only_stored(name, dtype)
+    return dtype
+
+
+def require_in_range(dtype: DType, values: Any) -> None:
+    """Raises OverflowError for whole numbers beyond a stored integer dtype, which would wrap."""
+    if is_stored(dtype) and kind(dtype) in "iu" and np.size(values):
+        limits, low, high = iinfo(dtype), np.min(values), np.max(values)
+        if low < limits.min or high > limits.max:
+            raise OverflowError(f"Python integer {low if low < limits.min else high} out of bounds "
+                                f"for {dtype.name}")
+
+
+def only_stored(name: str, dtype: DType) -> DTypeError:
+    """The error for an op that does not take a stored dtype."""
+    wide = "float32" if kind(dtype) == "f" else "int32"
+    return DTypeError(f"{name and f'{name}: '}{dtype.name} is only stored, not computed with",
+                      f"cast first: x.astype(fw.{wide})")
 
 
 def is_float(dtype: DType) -> Any:
@@ -115,10 +181,15 @@ def promote(a: DType, b: DType) -> DType:
 
     Within a kind it is that of the Array API. Between kinds, which the standard leaves open, it is
     the dtype of the higher kind, as in PyTorch: int64 with float32 is float32. DTypeError for
-    unsigned 64 bits with a signed integer, which have no common integer dtype.
+    unsigned 64 bits with a signed integer, which have no common integer dtype, and for a dtype that
+    is only stored with another one.
     """
     if a == b:
         return a
+    if is_stored(a) or is_stored(b):
+        raise DTypeError(f"{a.name} and {b.name} have no common dtype: "
+                         f"{(a if is_stored(a) else b).name} is only stored",
+                         "cast it first: x.astype(fw.float32)")
     ra, rb = _RANK[kind(a)], _RANK[kind(b)]
     if {a, b} == {float16, bfloat16}:
         return float32  # the smallest that holds both
@@ -143,6 +214,9 @@ def promote_scalar(dtype: DType, scalar: Any) -> DType:
     rank = _rank(scalar)
     if rank <= _RANK[kind(dtype)]:
         return dtype
+    if is_stored(dtype):
+        raise DTypeError(f"{dtype.name} and {scalar!r} have no common dtype: {dtype.name} is only "
+                         "stored", "cast the tensor first: x.astype(fw.float32)")
     if rank == 3:
         return complex128 if dtype == float64 else complex64
     return _OF_RANK[rank]
@@ -310,5 +384,5 @@ def iinfo(type: Any, /) -> IntegerLimits:
     dtype = dtype_of(type)
     if kind(dtype) not in "iu":
         raise DTypeError(f"iinfo: {dtype.name} is not an integer dtype", "use fw.finfo")
-    limits = np.iinfo(dtype)
-    return IntegerLimits(limits.bits, int(limits.max), int(limits.min), dtype)
+    limits: Any = ml_dtypes.iinfo(dtype) if is_stored(dtype) else np.iinfo(dtype)
+    return IntegerLimits(int(limits.bits), int(limits.max), int(limits.min), dtype)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NoReturn
 
 from ..arguments import whole
 from ..errors import AxisError, ShapeError
@@ -128,6 +128,16 @@ def listed(name: str, sizes: Any) -> tuple[Any, ...]:
     if isinstance(sizes, Iterable):
         raise ShapeError(f"{name}: takes a tuple of ints, not {sizes!r:.80}", "as in (2, 3)")
     return (sizes,)
+
+
+class ElementCount(int):
+    """The number of elements of a tensor, which says what to write for a call of it."""
+
+    __slots__ = ()
+
+    def __call__(self, *axis: Any) -> NoReturn:
+        raise TypeError("'int' object is not callable\n  help: x.size is the number of elements: "
+                        "use x.shape, and x.shape[i] for one axis")
 
 
 def sizes_of(name: str, shape: Any) -> Shape:

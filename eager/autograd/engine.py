@@ -14,14 +14,14 @@ from .. import interpreter
 from ..arrays import devices
 from ..arrays.dtypes import float32
 from ..arrays.shapes import same
-from ..core import dispatch
 from ..core.tape import MODE, Entry, Leaf, is_grad_enabled, set_grad_enabled, with_tape
 from ..core.tensor import Tensor, as_tensor
 from ..errors import DTypeError, GradientError, ShapeError
 from ..ops import create
-from ..ops.elementwise import composite, pointwise
+from ..ops.elementwise import pointwise
 from ..ops.reduction import reduce
 from ..ops.shape import view
+from ..upper_layer import UPPER
 from .anomaly import WATCHING, watched
 from .hooks import run_accumulate_hooks, run_tensor_hooks
 
@@ -266,14 +266,11 @@ def leads_outside(edges: Sequence[Edge], inner: set[Edge], through: set[Edge]) -
     return any(e in through or (isinstance(e, Leaf) and e not in inner) for e in visits)
 
 
-def _gradients_of(
+def gradients_of(
     output: Tensor, inputs: list[Tensor], gradient: Tensor
 ) -> tuple[Tensor | None, ...]:
     """Gradients at `inputs`, for the vjp of a composite; on the tape if the tape is on."""
     return gradients_between([output], [gradient], [x.edge for x in inputs], is_grad_enabled())
-
-
-composite.gradients.of = _gradients_of
 
 
 def _step(
@@ -327,13 +324,12 @@ def _step_at_once(
     entry: Entry, g: Tensor, sums: dict[Edge, Any], useful: set[Edge] | None
 ) -> bool:
     """True if an upper layer ran the vjp natively: of a large entry, without create_graph."""
-    back = dispatch.large_back
-    if back is None or MODE.enabled:
+    if UPPER.large_vjp is None or MODE.enabled:
         return False
     edges = entry.edges
-    if devices.in_use and isinstance(entry.out, devices.ndarray):
+    if devices.in_use and devices.is_elsewhere(entry.out):
         return False
-    input_gradients = back(entry, _needs(edges, useful), g._data)
+    input_gradients = UPPER.large_vjp(entry, _needs(edges, useful), g._data)
     if input_gradients is None:
         return False
     for edge, array, gx in zip(edges, entry.arrays, input_gradients):

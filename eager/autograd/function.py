@@ -140,7 +140,7 @@ class Joint(Entry):
         if extra < 0 or any(n not in (1, m) for n, m in zip(expected.shape, shape[extra:])):
             raise ShapeError(f"{name} returned a gradient of shape {g.shape} for argument {i} of "
                              f"shape {expected.shape}", "a gradient has the shape of its argument")
-        return pointwise.cast(sum_to(g, expected.shape), expected.dtype)
+        return pointwise.explicit_cast(sum_to(g, expected.shape), expected.dtype)
 
 
 class ResultEntry(Entry):

@@ -10,8 +10,10 @@ import numpy as np
 
 from .. import interpreter
 from ..arrays import cpu_kernels, devices
+from ..arrays.dtypes import STORED_NUMBERS, characters, only_stored
 from ..arrays.shapes import TensorType
 from ..errors import DTypeError, FusewireError, IndexingError, ShapeError
+from ..upper_layer import UPPER
 from . import on_device
 from .lazy import array_of
 from .op import OPS, Op
@@ -19,13 +21,7 @@ from .tape import MODE, Entry
 from .tensor import Tensor
 from .ufunc import implementation
 
-LARGE = 1 << 17  # elements of an input times passes of the op; from here on `large` comes first
-# Set by an upper layer: returns the result of an op on arrays and numbers, or None to leave it to
-# the op's own implementation.
-large: Callable[[Op, Any, dict[str, Any]], Any] | None = None
-# Set by an upper layer, for gradients: takes an entry of the tape, a flag for each input that needs
-# a gradient, and the gradient of the result.
-large_back: Callable[[Any, Any, Any], Any] | None = None
+LARGE = 1 << 17  # elements of an input times passes of the op; from here on native code comes first
 
 _NOTHING: dict[str, Any] = {}
 _FAILURES = (ValueError, TypeError, IndexError, OverflowError, ZeroDivisionError, RuntimeWarning)
@@ -39,6 +35,10 @@ warnings.filterwarnings("ignore", "", RuntimeWarning, r"fusewire\.eager\.")
 
 def apply(op: Op, inputs: tuple[Any, ...], params: dict[str, Any] = _NOTHING) -> Tensor:
     """The result of `op` for `inputs`: tensors, and Python scalars that adapt to them."""
+    if not op.stored:
+        for x in inputs:
+            if isinstance(x, Tensor) and x._data.dtype.num in STORED_NUMBERS:
+                raise only_stored(op.name, x._data.dtype)
     if interpreter.in_use:
         state = interpreter.STATE
         front = state._limiting
@@ -54,8 +54,8 @@ def apply(op: Op, inputs: tuple[Any, ...], params: dict[str, Any] = _NOTHING) ->
 
 def evaluate(op: Op, inputs: tuple[Any, ...], params: dict[str, Any] = _NOTHING) -> Tensor:
     """The result of `op` on values, now: with the tape, without any interpreter."""
-    if devices.in_use and _is_on_gpu(inputs, params):
-        return _evaluate_on_gpu(op, inputs, params)
+    if devices.in_use and _is_elsewhere(inputs, params):
+        return _evaluate_elsewhere(op, inputs, params)
     if len(inputs) == 1:
         return _evaluate_one(op, inputs[0], params)
     return _evaluate(op, inputs, params)
@@ -103,7 +103,7 @@ def _evaluate_one(op: Op, x: Tensor, params: dict[str, Any]) -> Tensor:
     return out
 
 
-# ---- on a GPU
+# ---- on other devices
 def create(op: Op, params: dict[str, Any], device: str) -> Tensor:
     """The result of an op without inputs, on a device."""
     if device == devices.CPU:
@@ -113,13 +113,13 @@ def create(op: Op, params: dict[str, Any], device: str) -> Tensor:
     return apply(OPS["transfer"], (apply(op, (), params),), {"device": device})
 
 
-def _is_on_gpu(inputs: tuple[Any, ...], params: dict[str, Any]) -> bool:
-    """True if an input is on a GPU, or the op moves its input to a device."""
+def _is_elsewhere(inputs: tuple[Any, ...], params: dict[str, Any]) -> bool:
+    """True if an input is on another device, or the op moves its input to a device."""
     return "device" in params or any(
-        isinstance(x, Tensor) and isinstance(x._data, devices.ndarray) for x in inputs)
+        isinstance(x, Tensor) and type(x._data) in devices.LOADED for x in inputs)
 
 
-def _evaluate_on_gpu(op: Op, inputs: tuple[Any, ...], params: dict[str, Any]) -> Tensor:
+def _evaluate_elsewhere(op: Op, inputs: tuple[Any, ...], params: dict[str, Any]) -> Tensor:
     arrays = [x._data if isinstance(x, Tensor) else x for x in inputs]
     if "device" in params:
         return taped(op, inputs, params, Tensor(op.impl(cpu_kernels, *arrays, **params)))
@@ -130,20 +130,20 @@ def _evaluate_on_gpu(op: Op, inputs: tuple[Any, ...], params: dict[str, Any]) ->
     try:
         data = on_device.run(op, arrays, params, device)
     except (*_FAILURES, NotImplementedError) as error:
-        raise _gpu_error(op, inputs, params, error, device) from None
+        raise _device_error(op, inputs, params, error, device) from None
     return taped(op, inputs, params, Tensor(data))
 
 
-def _gpu_error(op: Op, inputs: tuple[Any, ...], params: dict[str, Any],
-                         error: Exception, device: str) -> Exception:
-    """The error of the result rule for these operands, or else a DeviceError with CuPy's."""
+def _device_error(op: Op, inputs: tuple[Any, ...], params: dict[str, Any],
+                  error: Exception, device: str) -> Exception:
+    """The error of the result rule for these operands, or else a DeviceError with the library's."""
     if isinstance(error, FusewireError):
         return error
     try:
         op.result(*map(type_of, inputs), **params)
     except FusewireError as ours:
         return ours
-    return on_device.not_there(op, device, f"CuPy says: {error}")
+    return on_device.not_there(op, device, f"{devices.type_of(device).library} says: {error}")
 
 
 def with_data(op: Op, x: Tensor, data: Any, params: dict[str, Any]) -> Tensor:
@@ -177,14 +177,15 @@ def function_of_one(op: Op, kinds: str, otherwise: Callable[[Any], Any]) -> Call
     if op.passes > 1:
         return otherwise
     direct, differentiable = implementation(op, 1), op.vjp is not None
-    usual = _FLOAT32 if "f" in kinds else None  # identity is faster than its kind
+    usual = _FLOAT32 if "f" in kinds else None  # identity is faster than its character
+    taken = characters(kinds)
 
     def function(x: Tensor | complex) -> Tensor:
         if interpreter.in_use or not isinstance(x, Tensor):
             return otherwise(x)
         array = x._data
         dtype = array.dtype
-        if dtype is not usual and dtype.kind not in kinds:
+        if dtype is not usual and dtype.char not in taken:
             return otherwise(x)
         try:
             data = direct(array) if array.size < LARGE else _run_large(op, (array,), _NOTHING)
@@ -210,13 +211,14 @@ def function_of_two(
     """A function that applies `op` to two tensors of one dtype, see `function_of_one`."""
     direct, differentiable = implementation(op, 2), op.vjp is not None
     usual = _FLOAT32 if "f" in kinds else None
+    taken = characters(kinds)
 
     def function(x: Tensor | complex, y: Tensor | complex) -> Tensor:
         if interpreter.in_use or not isinstance(x, Tensor) or not isinstance(y, Tensor):
             return otherwise(x, y)
         left, right = x._data, y._data
         dtype = left.dtype
-        if dtype is not right.dtype or (dtype is not usual and dtype.kind not in kinds):
+        if dtype is not right.dtype or (dtype is not usual and dtype.char not in taken):
             return otherwise(x, y)
         try:
             data = direct(left, right) if left.size < LARGE and right.size < LARGE else \
@@ -239,7 +241,7 @@ def function_of_two(
 
 def _run_large(op: Op, arrays: Any, params: dict[str, Any]) -> Any:
     arrays = [array_of(x, "another thread") for x in arrays]
-    data = None if large is None else large(op, arrays, params)
+    data = None if UPPER.large_op is None else UPPER.large_op(op, arrays, params)
     return op.impl(cpu_kernels, *arrays, **params) if data is None else data
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from ..errors import DTypeError
+
 
 class AbstractLazyArray:
     """An array with a known shape and dtype that is computed on demand.
@@ -24,7 +26,12 @@ class AbstractLazyArray:
 
 def held_by(tensor: Any, data: Any) -> Any:
     """The data of a new tensor of `data`: an array, or a lazy array that is not computed yet."""
-    return data.held_by(tensor) if isinstance(data, AbstractLazyArray) else data
+    if isinstance(data, AbstractLazyArray):
+        return data.held_by(tensor)
+    if isinstance(data, (int, float, complex, list, tuple)):
+        raise DTypeError(f"Tensor wraps an array as it is, got {data!r:.80}",
+                         "fw.tensor takes numbers and lists, fw.zeros and fw.empty take sizes")
+    return data
 
 
 def array_of(data: Any, how: str) -> Any:

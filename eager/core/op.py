@@ -37,8 +37,7 @@ class Op:
 
     `onnx`: the ONNX operator, if the mapping is 1:1.
     `why`: the reason for each absent fact (vjp, onnx, meaning). Further reasons: "small floats" why
-        the meaning does not hold for float16 and bfloat16, "cupy" why CuPy does not compute it,
-        "fast cupy" why CuPy is slow.
+        the meaning does not hold for float16 and bfloat16.
     `bounds`: bounds(*types, **params) returns ((input, size), ...): the elements of these inputs
         are indices, which must be in 0 ... size - 1.
     `batch`: runs a whole batch, see ops/batching.py. None: by kind, or example by example.
@@ -54,6 +53,8 @@ class Op:
     `draws`: True for random numbers from the state of a generator, which is the first input. Each
         number is computed from its index in the result, whose shape is params["shape"] or that of
         the other inputs.
+    `stored`: True if the op takes dtypes that are only stored, see `arrays/dtypes.py`: it moves,
+        casts or compares elements.
     `tests_equality`: True if the result says which elements have equal bits. Then no program that
         may round its operands in another way recomputes it.
     """
@@ -75,6 +76,7 @@ class Op:
     raises: bool = False
     whole: bool = False
     draws: bool = False
+    stored: bool = False
     tests_equality: bool = False
 
     def __repr__(self) -> str:

@@ -16,9 +16,21 @@ import numpy as np
 from .. import interpreter
 from ..arrays import devices
 from ..arrays.devices import CPU
-from ..arrays.dtypes import OWN, as_dtype, complex64, float32, int64, kind, result_type, uint64
-from ..arrays.shapes import product
+from ..arrays.dtypes import (
+    OWN,
+    as_dtype,
+    complex64,
+    float32,
+    int64,
+    is_dtype_name,
+    kind,
+    require_in_range,
+    result_type,
+    uint64,
+)
+from ..arrays.shapes import ElementCount, product
 from ..errors import DeviceError, DTypeError, GradientError, ShapeError
+from ..upper_layer import UPPER
 from .lazy import held_by
 from .tape import Entry, Leaf
 from .transform_value import TransformValue
@@ -88,7 +100,8 @@ class Tensor(TensorMethods):
     @property
     def size(self) -> Any:
         """The number of elements."""
-        return product(self.shape)
+        count = product(self.shape)
+        return ElementCount(count) if type(count) is int and not interpreter.in_use else count
 
     @property
     def device(self) -> str:
@@ -99,7 +112,7 @@ class Tensor(TensorMethods):
     @property
     def is_cuda(self) -> bool:
         """True if the elements are on a GPU."""
-        return self.device != CPU
+        return self.device.partition(":")[0] == "cuda"
 
     @property
     def nbytes(self) -> int:
@@ -153,6 +166,9 @@ class Tensor(TensorMethods):
             device, target, dtype = target.device, None, target.dtype
         elif devices.is_name(target):
             device, target = target, None
+        elif isinstance(target, str) and not is_dtype_name(target):
+            raise DeviceError(f"{target!r} is neither a device nor a dtype of fusewire",
+                              'devices are "cpu" and "cuda"')
         spec = target if dtype is None else dtype
         new_dtype = self.dtype if spec is None else spec
         out: Tensor = self.astype(new_dtype, device=device)
@@ -226,7 +242,7 @@ class Tensor(TensorMethods):
 
     def numpy(self) -> Any:
         """The values as a NumPy array, which is read-only. DeviceError for a tensor on a GPU."""
-        if self.is_cuda:
+        if self.device != CPU:
             raise DeviceError(f"NumPy cannot read the memory of a tensor on {self.device}",
                               'copy it to the CPU first: x.to("cpu")')
         if interpreter.STATE.active is not None:
@@ -287,7 +303,7 @@ class Tensor(TensorMethods):
         return self.shape[0]
 
     def __iter__(self) -> Iterator[Tensor]:
-        rows = interpreter.iterate_rows and interpreter.iterate_rows(self, sys._getframe(1))
+        rows = UPPER.iterate_rows and UPPER.iterate_rows(self, sys._getframe(1))
         return rows or (self[i] for i in range(len(self)))
 
     def __contains__(self, value: Any) -> bool:
@@ -297,6 +313,21 @@ class Tensor(TensorMethods):
 
     def __format__(self, spec: str) -> str:
         return format(self.item(), spec) if spec else repr(self)
+
+
+def is_bare(x: Any) -> bool:
+    """True for a tensor that has no attributes beyond those of `Tensor`, whatever its class is."""
+    cls = type(x)
+    return cls is Tensor or (issubclass(cls, Tensor) and not cls.__dictoffset__
+                             and cls.__basicsize__ == Tensor.__basicsize__)
+
+
+def with_class(cls: type[Tensor], data: Any, edge: Any = None) -> Tensor:
+    """A tensor of `data` of the class of a bare tensor."""
+    out = Tensor(data, edge)
+    if cls is not Tensor:
+        out.__class__ = cls  # type: ignore[assignment]
+    return out
 
 
 def value_of(x: Tensor) -> Tensor:
@@ -388,6 +419,8 @@ def _array_of(data: Any, dtype: Any) -> Any:
         if target is None and not hasattr(data, "dtype"):
             target = _DEFAULTS.get(array.dtype.kind)
         elif target is not None and kind(array.dtype) in "biuf":
+            if not hasattr(data, "dtype"):
+                require_in_range(target, array)
             array = np.array(data, dtype=target)  # raises for Python ints that do not fit
         elif array.dtype.kind == "c" and target is not None and target.kind != "c":
             raise TypeError("a complex number is not a real number")

@@ -263,7 +263,14 @@ def layout(x: Any) -> Any:
     array = np.empty_like(root._data) if type(root._data) is np.ndarray else \
         np.empty(root._data.shape, root._data.dtype)
     steps = [(name, plain(params)) for name, params in path_to(x)]
-    return interpreter.outside(read_chain, type(root)(array), steps)._data
+    return interpreter.outside(read_chain, _tensor_like(root, array), steps)._data
+
+
+def _tensor_like(x: Any, array: Any) -> Any:
+    """A tensor of `array` of the class of `x`, whose constructor may take other arguments."""
+    out = object.__new__(type(x))
+    out._data, out.edge, out._grad, out._view = array, None, None, None
+    return out
 
 
 def plain(params: Any) -> Any:
@@ -287,7 +294,7 @@ def is_stale(params: Any) -> bool:
 def overlap(views: list[Any]) -> bool:
     """True if two views of one tensor may have an element in common."""
     root = root_of(views[0])
-    dummy = type(root)(np.empty(root._data.shape, root._data.dtype))
+    dummy = _tensor_like(root, np.empty(root._data.shape, root._data.dtype))
     arrays = [interpreter.outside(read_chain, dummy, path_to(view))._data for view in views]
     return any(_share_memory(dummy._data, a, b) for i, a in enumerate(arrays) for b in arrays[:i])
 

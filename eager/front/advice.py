@@ -1,7 +1,8 @@
 """Adds advice to errors that Python raises for habits from other libraries.
 
-`sum(dim=0)` fails before any code of fusewire runs, and `x.size(0)` calls an int. Checks in every
-function would slow each call down. So an uncaught error gets its advice when Python shows it.
+`exp(x, out=y)` fails before any code of fusewire runs, and `x.shape.numel()` is about a tuple. So
+an uncaught error gets its advice when Python shows it. Functions that cost more than `exp` answer
+keywords themselves (`keywords.py`).
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ import inspect
 import linecache
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from types import TracebackType
 from typing import Any, NamedTuple
 
@@ -20,15 +21,17 @@ from .hints import suggestion
 
 __all__: list[str] = []
 
-KEYWORDS = {
-    "dim": "axis", "dims": "axis", "keepdim": "keepdims", "dim0": "axis0", "dim1": "axis1",
-    "diagonal": "k", "size": "shape", "input": "x", "other": "y", "tensors": "arrays",
-    "shifts": "shift", "steps": "num",
+KEYWORDS: dict[str, tuple[str, ...]] = {
+    "dim": ("axis", "axes"), "dims": ("axis", "axes", "repetitions"), "keepdim": ("keepdims",),
+    "dim0": ("axis0",), "dim1": ("axis1",), "diagonal": ("k",), "size": ("shape",),
+    "input": ("x",), "other": ("y",), "tensors": ("arrays",), "shifts": ("shift",),
+    "steps": ("num",), "n": ("num",), "ddof": ("correction",),
+    "a": ("x",), "arr": ("x",), "axis": ("dim",),  # nn.functional has PyTorch's names
 }
-"""Another library's keyword -> ours, where a function has that one."""
+"""Another library's keyword -> ours, those of which a function has one."""
 
 LEFT_OUT = {
-    "requires_grad": "make the tensor, then mark it: fw.zeros(3).requires_grad_()",
+    "requires_grad": "mark the result: x.requires_grad_()",
     "unbiased": "use correction=1, which is unbiased=True",
     "out": "results are new tensors; y.copy_(result) changes y",
     "pin_memory": "leave it out: copies to a GPU need no preparation",
@@ -48,18 +51,12 @@ class Habit(NamedTuple):
 
 
 HABITS = (
-    Habit("'int' object is not callable", r"\.size\(",
-          "x.size is the number of elements: use x.shape, and x.shape[i] for one axis"),
     Habit("'tuple' object is not callable", r"\.shape\(", "x.shape is a tuple: x.shape[i]"),
     Habit("'str' object is not callable", r"\.device\(", 'x.device is a name: "cpu"'),
     Habit("'tuple' object has no attribute 'numel'", r"\.shape\b", "use x.size"),
     Habit("'str' object has no attribute 'type'", r"device", 'x.device is a name: "cpu"'),
     Habit(r"values to unpack", r"\.(max|min|sort|median|mode)\(",
           "max, min, median and sort give values only; fw.argmax, argmin and argsort say where"),
-    Habit(r"tile\(\) takes", r"\.tile\(", "the repetitions are a tuple: x.tile((2, 1))"),
-    Habit(r"where\(\) missing", r"\bwhere\(", "fw.nonzero(condition) gives the indices"),
-    Habit(r"object has no attribute '(data|size|dtype|shape|ndim)'", r"\bTensor\(",
-          "fw.Tensor wraps an array as it is: use fw.tensor for numbers, fw.empty for a shape"),
 )
 
 
@@ -88,17 +85,27 @@ def _of_import(error: ImportError) -> str:
 def _of_keyword(function: str, keyword: str, line: str) -> str:
     """The advice for an unknown `keyword` of one of our functions."""
     package = sys.modules[__name__.partition(".")[0]]
-    spaces = (Tensor, package, package.linalg, package.fft)
-    ours: Any = next((f for space in spaces if callable(f := vars(space).get(function))), None)
-    if ours is None or not re.search(rf"\b{function}\(", line):
-        return ""
+    spaces = (Tensor, package, package.linalg, package.fft, package.nn.functional)
+    ours = next((f for space in spaces if callable(f := vars(space).get(function))
+                 and keyword not in _parameters(f)), None)
+    return keyword_help(ours, keyword) if ours and re.search(rf"\b{function}\(", line) else ""
+
+
+def _parameters(function: Callable[..., Any]) -> list[str]:
+    """The names of the parameters of a function; none if it has no signature."""
     try:
-        parameters = inspect.signature(ours).parameters
+        return [*inspect.signature(function).parameters]
     except (TypeError, ValueError):
-        return ""
-    if KEYWORDS.get(keyword) in parameters:
-        return f"the keyword is {KEYWORDS[keyword]} here: {function}({', '.join(parameters)})"
-    return LEFT_OUT.get(keyword, f"it takes {function}({', '.join(parameters)})")
+        return []
+
+
+def keyword_help(function: Callable[..., Any], keyword: str) -> str:
+    """What to write for a `keyword` that a function of ours does not have."""
+    parameters = _parameters(function)
+    call = f"{function.__name__}({', '.join(parameters)})"
+    ours = next((name for name in KEYWORDS.get(keyword, ()) if name in parameters), "")
+    return f"the keyword is {ours} here: {call}" if ours else \
+        LEFT_OUT.get(keyword, f"it takes {call}")
 
 
 def _user_lines(trace: TracebackType | None) -> Iterator[str]:

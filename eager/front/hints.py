@@ -9,6 +9,7 @@ look-ups. So each such name of a tensor is a descriptor that raises.
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Callable, Mapping
 from types import ModuleType
 from typing import Any, NoReturn
@@ -16,111 +17,75 @@ from typing import Any, NoReturn
 from ..core.tensor import Tensor
 from ..errors import FusewireError
 from .public_modules import MODULES, list_public_names, public_names
+from .spellings.same import IN_PLACE
+from .spellings.tables import SPELLINGS
 
 __all__ = ["MissingNameError"]
 
 FUNCTIONS = {
     "BoolTensor": "fw.tensor", "ByteTensor": "fw.tensor", "DoubleTensor": "fw.tensor",
     "FloatTensor": "fw.tensor", "IntTensor": "fw.tensor", "LongTensor": "fw.tensor",
-    "Size": "tuple", "absolute": "fw.abs", "amax": "fw.max",
-    "amin": "fw.min", "arccos": "fw.acos", "arccosh": "fw.acosh", "arcsin": "fw.asin",
-    "arcsinh": "fw.asinh", "arctan": "fw.atan", "arctan2": "fw.atan2", "arctanh": "fw.atanh",
-    "array": "fw.tensor", "as_tensor": "fw.asarray",
-    "bitwise_not": "fw.bitwise_invert", "bmm": "fw.matmul",
-    "broadcast_tensors": "fw.broadcast_arrays", "cat": "fw.concat", "char": "fw.int8",
-    "cdouble": "fw.complex128", "cfloat": "fw.complex64", "clamp": "fw.clip",
-    "clamp_max": "fw.minimum", "clamp_min": "fw.maximum",
-    "clone": "fw.asarray(x, copy=True)", "concatenate": "fw.concat", "conjugate": "fw.conj",
-    "conj_physical": "fw.conj", "constant_pad_nd": "fw.nn.functional.pad",
-    "copy": "fw.asarray(x, copy=True)", "device": '"cpu" or "cuda"',
-    "div": "fw.divide", "dot": "fw.matmul",
-    "double": "fw.float64", "eq": "fw.equal", "fliplr": "fw.flip(x, axis=1)",
-    "flipud": "fw.flip(x, axis=0)", "float": "fw.float32",
-    "ge": "fw.greater_equal", "gt": "fw.greater", "half": "fw.float16", "histc": "fw.histogram",
-    "index_select": "fw.take(x, fw.tensor([0, 1]), axis=0)",
-    "igamma": "fw.special.gammainc", "igammac": "fw.special.gammaincc", "int": "fw.int32",
-    "invert": "fw.bitwise_invert", "is_tensor": "isinstance(x, fw.Tensor)",
-    "jit": "fw.compile",
-    "le": "fw.less_equal", "left_shift": "fw.bitwise_left_shift",
-    "long": "fw.int64", "lt": "fw.less", "mm": "fw.matmul", "movedim": "fw.moveaxis",
-    "msort": "fw.sort(x, axis=0)", "mul": "fw.multiply", "mv": "fw.matmul",
-    "mvlgamma": "fw.special.multigammaln", "narrow": "x[0:1]", "nanpercentile": "fw.nanquantile",
-    "ndarray": "fw.Tensor", "ne": "fw.not_equal", "neg": "fw.negative",
-    "nonzero_static": "fw.nonzero", "percentile": "fw.quantile",
-    "permute": "fw.permute_dims", "pinverse": "fw.linalg.pinv", "power": "fw.pow",
-    "ravel": "fw.flatten",
-    "repeat_interleave": "fw.repeat", "right_shift": "fw.bitwise_right_shift", "rint": "fw.round",
-    "row_stack": "fw.vstack", "rsub": "y - x", "scalar_tensor": "fw.tensor", "select": "x[0]",
-    "sgn": "fw.sign", "short": "fw.int16", "split_with_sizes": "fw.split", "spmm": "fw.matmul",
-    "sub": "fw.subtract", "swapaxes": "fw.transpose", "swapdims": "fw.transpose", "t": "x.T",
-    "take_along_dim": "fw.take_along_axis", "trapz": "fw.trapezoid",
-    "triangular_solve": "fw.linalg.solve_triangular", "true_divide": "fw.divide",
-    "unbind": "fw.unstack", "vdot": "fw.vecdot",
-    "unique": "fw.unique_values", "unsqueeze": "fw.expand_dims",
+    "Size": "tuple", "array": "fw.tensor", "char": "fw.int8", "cdouble": "fw.complex128",
+    "cfloat": "fw.complex64", "conjugate": "fw.conj", "constant_pad_nd": "fw.nn.functional.pad",
+    "copy": "fw.asarray(x, copy=True)", "device": '"cpu" or "cuda"', "double": "fw.float64",
+    "float": "fw.float32", "half": "fw.float16", "int": "fw.int32", "invert": "fw.bitwise_invert",
+    "jit": "fw.compile", "left_shift": "fw.bitwise_left_shift", "long": "fw.int64",
+    "nanpercentile": "fw.nanquantile", "ndarray": "fw.Tensor", "nonzero_static": "fw.nonzero",
+    "percentile": "fw.quantile", "power": "fw.pow", "right_shift": "fw.bitwise_right_shift",
+    "rint": "fw.round", "short": "fw.int16", "t": "x.T",
+    "triangular_solve": "fw.linalg.solve_triangular", "BFloat16Tensor": "fw.tensor",
+    "CharTensor": "fw.tensor", "HalfTensor": "fw.tensor", "ShortTensor": "fw.tensor",
+    "frobenius_norm": "fw.linalg.matrix_norm", "frombuffer": "fw.asarray",
+    "functional": "fw.nn.functional", "grid_sampler": "fw.nn.functional.grid_sample",
+    "gru": "fw.nn.GRU", "gru_cell": "fw.nn.GRUCell", "is_signed": 'x.dtype.kind != "u"',
+    "kaiser_window": "fw.signal.windows.kaiser", "lobpcg": "fw.linalg.eigh",
+    "lstm": "fw.nn.LSTM", "lstm_cell": "fw.nn.LSTMCell", "lu_solve": "fw.linalg.solve",
+    "lu_unpack": "fw.linalg.lu", "masked": "fw.where", "nuclear_norm": "fw.linalg.matrix_norm",
+    "pca_lowrank": "fw.linalg.svd", "promote_types": "fw.result_type",
+    "quantization": "fw.quantize", "quantize_per_tensor": "fw.quantize", "rnn_relu": "fw.nn.RNN",
+    "rnn_tanh": "fw.nn.RNN", "serialization": "fw.load", "svd_lowrank": "fw.linalg.svd",
+    "symeig": "fw.linalg.eigh", "version": "fw.__version__",
 }
-"""A name that `fw` lacks -> the expression to use, perhaps of tensors `x` and `y`."""
+"""A name that `fw` lacks -> the expression to use, perhaps of tensors `x` and `y`. Those of PyTorch
+are in the tables of spellings, from which `install` adds them."""
 
 METHODS = {
-    "abs_": "x.copy_(x.abs())", "add": "x + y", "addcdiv_": "x.copy_(x.addcdiv(x, y))",
-    "addcmul_": "x.copy_(x.addcmul(x, y))", "amax": "x.max",
-    "amin": "x.min", "arccos": "x.acos", "arcsin": "x.asin", "arctan": "x.atan",
-    "bfloat16": "x.astype(fw.bfloat16)", "bmm": "x.matmul", "bool": "x.astype(fw.bool)",
-    "byte": "x.astype(fw.uint8)", "char": "x.astype(fw.int8)",
-    "clamp_max": "x.minimum", "clamp_min": "x.maximum",
-    "clamp": "x.clip", "clamp_": "x.copy_(x.clip(0, 1))",
-    "clone": "fw.asarray(x, copy=True)", "conjugate": "x.conj",
-    "contiguous": "x  # every tensor is contiguous to those who read it",
-    "copy": "fw.asarray(x, copy=True)",
-    "dim": "x.ndim", "div": "x / y",
-    "div_": "x.truediv_(2)", "divide": "x / y", "dot": "x.matmul", "double": "x.astype(fw.float64)",
-    "element_size": "x.dtype.itemsize", "eq": "x == y", "equal": "fw.all(x == y)",
-    "exp_": "x.copy_(x.exp())", "expand": "x.broadcast_to((2, 2))  # all sizes written out",
-    "expand_as": "x.broadcast_to(y.shape)",
-    "fill_diagonal_": "x.copy_(fw.where(fw.eye(2, dtype=fw.bool), 1, x))",
-    "float": "x.astype(fw.float32)", "ge": "x >= y",
-    "get_device": "x.device", "grad_fn": "x.is_leaf", "greater": "x > y", "gt": "x > y",
-    "half": "x.astype(fw.float16)", "histogram": "fw.histogram",
+    "abs_": "x.copy_(x.abs())", "addcdiv_": "x.copy_(x.addcdiv(x, y))",
+    "addcmul_": "x.copy_(x.addcmul(x, y))", "clamp_": "x.copy_(x.clip(0, 1))",
+    "conjugate": "x.conj", "copy": "fw.asarray(x, copy=True)", "div_": "x.truediv_(2)",
+    "exp_": "x.copy_(x.exp())", "grad_fn": "x.is_leaf",
     "index_add_": "x.copy_(x.index_add(0, fw.tensor([0, 1]), y))",
-    "index_fill_": "x.copy_(x.index_fill(0, fw.tensor([0]), 0))",
-    "index_select": "fw.take(x, fw.tensor([0, 1]), axis=0)", "int": "x.astype(fw.int32)",
-    "is_contiguous": "x  # every tensor is contiguous to those who read it",
-    "is_floating_point": 'fw.isdtype(x.dtype, "real floating")',
-    "isin": "fw.isin", "istft": "fw.istft",
-    "itemsize": "x.dtype.itemsize", "le": "x <= y",
-    "lerp_": "x.copy_(x.lerp(y, 0.1))", "less": "x < y", "log_": "x.copy_(x.log())",
-    "long": "x.astype(fw.int64)", "lt": "x < y", "masked_fill_": "x.copy_(x.masked_fill(y > 0, 0))",
-    "mm": "x.matmul", "movedim": "x.moveaxis", "msort": "x.sort(axis=0)", "mul": "x * y",
-    "multiply": "x * y",
-    "mv": "x.matmul", "mvlgamma": "fw.special.multigammaln", "narrow": "x[0:1]",
-    "ndimension": "x.ndim", "ne": "x != y", "neg": "-x",
-    "nelement": "x.size", "new_empty": "fw.empty", "new_full": "fw.full", "new_ones": "fw.ones",
-    "new_tensor": "fw.tensor", "new_zeros": "fw.zeros", "norm": "fw.linalg.norm", "numel": "x.size",
-    "permute": "x.permute_dims", "pinverse": "fw.linalg.pinv",
-    "pin_memory": "x  # copies to a GPU need no preparation",
-    "power": "x ** y",
-    "ptp": "x.max() - x.min()", "random_": "x.copy_(fw.randint(0, 2, x.shape))",
-    "ravel": "x.flatten", "relu_": "x.copy_(x.relu())", "renorm": "fw.linalg.renorm",
-    "repeat_interleave": "x.repeat", "reshape_as": "x.reshape(y.shape)",
-    "resolve_conj": "x  # conj computes at once", "resolve_neg": "x  # -x computes at once",
+    "index_fill_": "x.copy_(x.index_fill(0, fw.tensor([0]), 0))", "isin": "fw.isin",
+    "istft": "fw.istft", "itemsize": "x.dtype.itemsize", "lerp_": "x.copy_(x.lerp(y, 0.1))",
+    "log_": "x.copy_(x.log())", "masked_fill_": "x.copy_(x.masked_fill(y > 0, 0))",
+    "power": "x ** y", "ptp": "x.max() - x.min()", "relu_": "x.copy_(x.relu())",
     "round_": "x.copy_(x.round())",
     "scatter_": "x.copy_(x.scatter(0, fw.tensor([[0, 1], [1, 0]]), y))",
-    "scatter_add_": "x.copy_(x.scatter_add(0, fw.tensor([[0, 1], [1, 0]]), y))", "select": "x[0]",
-    "sgn": "x.sign", "short": "x.astype(fw.int16)", "sigmoid_": "x.copy_(x.sigmoid())",
-    "sqrt_": "x.copy_(x.sqrt())",
-    "split_with_sizes": "x.split", "squeeze_": "x.squeeze", "stft": "fw.stft",
-    "stride": "x.shape  # a tensor has no strides that count",
-    "sub": "x - y", "subtract": "x - y", "swapaxes": "x.transpose", "swapdims": "x.transpose",
-    "t": "x.T", "take_along_dim": "x.take_along_axis",
-    "tanh_": "x.copy_(x.tanh())", "to_dense": "x  # there are no sparse tensors",
-    "to_sparse": "x  # there are no sparse tensors", "tril": "fw.tril", "triu": "fw.triu",
-    "true_divide": "x / y", "type": "x.astype", "type_as": "x.astype(y.dtype)",
-    "unbind": "x.unstack",
-    "unique": "fw.unique_values(x)", "unsqueeze": "x.expand_dims", "unsqueeze_": "x.expand_dims",
-    "vdot": "x.vecdot",
-    "view": "x.reshape", "view_as": "x.reshape(y.shape)", "where": "fw.where",
+    "scatter_add_": "x.copy_(x.scatter_add(0, fw.tensor([[0, 1], [1, 0]]), y))",
+    "sigmoid_": "x.copy_(x.sigmoid())", "sqrt_": "x.copy_(x.sqrt())", "stft": "fw.stft",
+    "tanh_": "x.copy_(x.tanh())", "H": "x.mH", "coalesce": "x", "data_ptr": "x.ctypes.data",
+    "eig": "fw.linalg.eig", "hardshrink": "fw.nn.functional.hardshrink",
+    "indices": "fw.argmax(x)  # max and min give the values alone; argsort tells the order",
+    "is_cpu": 'x.device == "cpu"', "is_meta": "False", "is_mps": "False", "is_nested": "False",
+    "is_nonzero": "bool(x.all())", "is_pinned": "False", "is_quantized": "False",
+    "is_shared": "False", "is_signed": 'x.dtype.kind != "u"', "is_sparse": "False",
+    "is_xpu": "False", "lstsq": "fw.linalg.lstsq", "lu": "fw.linalg.lu", "new": "fw.tensor",
+    "prelu": "fw.nn.functional.prelu", "resize_": "x.reshape", "share_memory_": "x",
+    "storage": "x.numpy()", "storage_offset": "0", "svd": "fw.linalg.svd", "t_": "x.T",
+    "solve": "fw.linalg.solve", "sum_to_size": "x.sum", "swapaxes_": "x.transpose",
+    "transpose_": "x.transpose", "triangular_solve": "fw.linalg.solve_triangular",
+    "untyped_storage": "x.numpy()",
+    "values": "x  # max, min, sort and median give the values alone",
+    "exponential_": "x.copy_(fw.random.exponential(size=x.shape))",
+    "log_normal_": "x.copy_(fw.random.log_normal(size=x.shape))",
+    "cauchy_": "x.copy_(fw.random.cauchy(size=x.shape))",
+    "geometric_": "x.copy_(fw.floor(fw.log(fw.rand_like(x)) / fw.log(fw.tensor(0.5))) + 1)",
 }
-"""A name that a tensor `x` lacks -> the expression to use, perhaps with a tensor `y`."""
+"""A name that a tensor `x` lacks -> the expression to use, perhaps with a tensor `y`. Those of
+PyTorch are in the tables of spellings, too."""
 
+_FORMAT = "leave it out: there is one memory format"
+_SAME_BITS = "leave it out: the same call always gives the same bits"
 _CPU = 'devices are "cpu" and "cuda" only: leave out code for others'
 ABSENT = {
     "DataParallel": "use the module itself: one process uses all cores", "accelerator": _CPU,
@@ -131,13 +96,24 @@ ABSENT = {
                       "log_prob is fw.log_softmax(logits, axis=-1) at the index of the sample"),
     "dtype": "dtypes are those of NumPy: fw.float32 and others; annotate with numpy.dtype",
     "get_default_dtype": "the default is fw.float32", "hub": "load weights with fw.load",
-    "multiprocessing": "use Python's multiprocessing", "profiler": "use Python's cProfile",
+    "multiprocessing": "use Python's multiprocessing", "profiler": "use fw.profile",
     "set_default_device": 'name the device: fw.zeros(3, device="cuda"), model.to("cuda")',
     "set_default_dtype": "the default is float32: give dtype= to each, or call model.double()",
     "set_float32_matmul_precision": "leave it out: products of float32 are computed in float32",
-    "sparse": "there are no sparse tensors", "tensorboard": "print or plot what you want to see",
-    "torchvision": "examples/models has models with its names; images are NumPy arrays",
-    "use_deterministic_algorithms": "leave it out: the same call always gives the same bits",
+    "sparse": "there are no sparse tensors", "tensorboard": "use fw.training.TensorBoardLog",
+    "torchvision": "fusewire.models has models with its names; images are NumPy arrays",
+    "use_deterministic_algorithms": _SAME_BITS,
+    "are_deterministic_algorithms_enabled": _SAME_BITS, "channels_last": _FORMAT,
+    "contiguous_format": _FORMAT, "preserve_format": _FORMAT, "memory_format": _FORMAT,
+    "layout": _FORMAT, "strided": _FORMAT, "distributed": "leave it out: there is one process",
+    "fx": "f.graph() of a compiled function f shows its operations",
+    "get_default_device": 'tensors are made on "cpu" unless device= says otherwise',
+    "get_float32_matmul_precision": "products of float32 are computed in float32",
+    "set_default_tensor_type": "the default is float32: give dtype= to each",
+    "set_flush_denormal": "leave it out: small numbers are kept",
+    "set_warn_always": "use Python's warnings.simplefilter",
+    "sparse_coo_tensor": "there are no sparse tensors: fw.zeros(...), then x[rows, columns] = v",
+    "testing": "use numpy.testing.assert_allclose, which takes tensors",
 }
 """Names without a counterpart here -> the alternative in words."""
 
@@ -178,6 +154,7 @@ def install(package: Any, deferred: Mapping[str, Callable[[], Any]]) -> None:
     `deferred` are functions that load further names of the package when a program first uses them.
     """
     DEFERRED.update(deferred)
+    _add_spellings(package)
     package.__all__ = sorted({*public_names(package), *deferred})
     _add("fw", package, DEFERRED)
     for path, module in MODULES.items():
@@ -187,9 +164,26 @@ def install(package: Any, deferred: Mapping[str, Callable[[], Any]]) -> None:
     Tensor.__dir__ = _names  # type: ignore[assignment, method-assign]
 
 
+def _add_spellings(package: Any) -> None:
+    """Adds PyTorch's names that `package` and tensors do not have."""
+    methods = {name for name in dir(Tensor) if not name.startswith("_")}
+    for kind, names, known in (("f", FUNCTIONS, vars(package)), ("m", METHODS, methods)):
+        for spelling in SPELLINGS:
+            hint = spelling.hint_for(kind, methods) if kind in spelling.kinds else ""
+            if hint and spelling.name not in known:
+                names.setdefault(spelling.name, hint)
+    for name in [*IN_PLACE.split(), *(s.name for s in SPELLINGS if "i" in s.kinds)]:
+        if f"{name}_" not in methods:
+            value = f"x.{name}" if name in methods else METHODS.get(name, f"fw.{name}")
+            call = f"{value}(...)" if re.fullmatch(r"[\w.]+", value) else value
+            METHODS.setdefault(f"{name}_", f"x.copy_({call})")
+
+
 def add(path: str, module: ModuleType) -> None:
-    """Makes the public module at `path` below the package say what to use for missing names."""
-    _add(f"fw.{path}", module, {})
+    """Makes the public module at `path` below the package say what to use for missing names, unless
+    it does so by itself."""
+    if not hasattr(module, "__getattr__"):
+        _add(f"fw.{path}", module, {})
 
 
 def _add(path: str, module: ModuleType, deferred: Mapping[str, Callable[[], Any]]) -> None:

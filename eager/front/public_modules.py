@@ -20,12 +20,14 @@ from types import ModuleType
 from typing import Any
 
 from .. import amp, autograd, func, linalg, nn, optim, utils
-from ..namespaces import cuda, fft, random, signal, special
+from ..cuda import namespace as cuda
+from ..namespaces import fft, lib, random, signal, special
 
 __all__: list[str] = []
 
 MODULES: dict[str, Any] = {
-    "amp": amp, "autograd": autograd, "cuda": cuda, "fft": fft, "func": func, "linalg": linalg,
+    "amp": amp, "autograd": autograd, "cuda": cuda, "fft": fft, "func": func, "lib": lib,
+    "lib.stride_tricks": lib.stride_tricks, "linalg": linalg,
     "nn": nn, "nn.functional": nn.functional, "nn.init": nn.init, "nn.utils": nn.utils,
     "nn.utils.rnn": nn.utils.rnn, "optim": optim, "optim.lr_scheduler": optim.lr_scheduler,
     "optim.swa_utils": optim.swa_utils, "random": random, "signal": signal,
@@ -36,7 +38,8 @@ MODULES: dict[str, Any] = {
 
 SECOND_NAMES: dict[str, Any] = {
     "autograd.function": autograd.function, "nn.attention": nn.attention,
-    "nn.parameter": nn.parameter, "nn.utils.parametrizations": nn.utils.parametrizations,
+    "nn.parameter": nn.parameter, "nn.utils.lora": nn.utils.lora,
+    "nn.utils.parametrizations": nn.utils.parametrizations,
     "nn.utils.parametrize": nn.utils.parametrize, "optim.optimizer": optim.optimizer,
     "utils.checkpoint": utils.checkpoint,
 }

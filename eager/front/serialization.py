@@ -18,13 +18,13 @@ from typing import Any
 
 import numpy as np
 
-from ..arrays.devices import CPU, host, name_of
+from ..arrays.devices import CPU, host, is_elsewhere, name_of
 from ..arrays.dtypes import as_dtype
 from ..core.tensor import Tensor, from_numpy
 from ..errors import DTypeError, StateError
+from ..files import safetensors_file
+from ..files.atomic_files import replacing
 from ..nn.base.parameter import is_lazy
-from . import safetensors_file
-from .atomic_files import replacing
 
 __all__ = ["load", "save"]
 
@@ -249,7 +249,7 @@ def _array(x: Any, where: str) -> Any:
     if is_lazy(x):
         raise StateError(f"save: {where} has no shape yet", "call the lazy module once first")
     if isinstance(x, Tensor):
-        return host(x._data) if x.is_cuda else x.numpy()
+        return host(x._data) if is_elsewhere(x._data) else x.numpy()
     as_dtype(x.dtype)
     return x
 

@@ -112,8 +112,7 @@ def _matrix_exp_vjp(g: Tensor, out: Tensor, x: Tensor) -> Tensor:
     return block[..., :n, n:]
 
 
-exp_op = lapack("matrix_exp", lambda x: x, _matrix_exp, each(_matrix_exp_vjp),
-                cupy="its loops depend on the values")
+exp_op = lapack("matrix_exp", lambda x: x, _matrix_exp, each(_matrix_exp_vjp))
 
 
 def matrix_exp(x: Tensor) -> Tensor:

@@ -103,8 +103,7 @@ def _permutation(packed: Tensor, x: Tensor) -> Tensor:
     return pointwise.cast(pointwise.equal(column, rows), x.dtype)
 
 
-lu_op = lapack("lu", lambda x: packed_type(x, x.dtype, *_shapes(x)), _lu, each(_lu_vjp),
-               cupy="its rows are exchanged one by one")
+lu_op = lapack("lu", lambda x: packed_type(x, x.dtype, *_shapes(x)), _lu, each(_lu_vjp))
 
 
 class LUResult(NamedTuple):

@@ -234,14 +234,14 @@ class LstsqResult(NamedTuple):
 
 
 @names_itself
-def lstsq(a: Tensor, b: Tensor, rtol: Any = None) -> LstsqResult:
+def lstsq(a: Tensor, b: Tensor, rcond: Any = None) -> LstsqResult:
     """The X (..., n, k) with the smallest |a @ X - b|, for `a` (..., m, n) and `b` (..., m, k).
 
     Of several solutions it is the smallest. `residuals` (..., k) are the squared errors.
 
     Args:
         b: right sides; a vector (m,) gives vectors (..., n).
-        rtol: as for `pinv`. Default None.
+        rcond: the `rtol` of `pinv`. Default None.
 
     Raises:
         ShapeError: the sizes do not fit.
@@ -254,9 +254,9 @@ def lstsq(a: Tensor, b: Tensor, rtol: Any = None) -> LstsqResult:
     a, b = factors("lstsq", matrices("lstsq", a), reduce.floating("lstsq", b))
     vector = b.ndim == 1
     right = reshape(b, (*b.shape, 1)) if vector else b
-    solution = pinv(a, rtol) @ right
+    solution = pinv(a, rcond) @ right
     error = pointwise.abs(a @ solution - right)
     residuals = reduce.sum(error * error, -2)
     if vector:
         solution, residuals = (reshape(t, t.shape[:-1]) for t in (solution, residuals))
-    return LstsqResult(solution, residuals, matrix_rank(a, rtol), svdvals(a.detach()))
+    return LstsqResult(solution, residuals, matrix_rank(a, rcond), svdvals(a.detach()))

@@ -1,1 +1,1 @@
-"""Holds the public modules beside the layers: `fw.fft`, `fw.special`, `fw.random`, `fw.cuda`."""
+"""Holds the public modules beside the layers: `fw.fft`, `fw.special`, `fw.random`."""

@@ -12,7 +12,7 @@ __all__ = ["__array_api_version__", "__array_namespace_info__"]
 
 __array_api_version__ = STANDARDS[-1]
 
-_STANDARD = [d for d in dtypes_.DTYPES.values() if d not in (dtypes_.float16, dtypes_.bfloat16)]
+_STANDARD = [d for d in dtypes_.COMPUTED if d not in (dtypes_.float16, dtypes_.bfloat16)]
 
 
 class Info:
@@ -43,7 +43,7 @@ class Info:
             device: a device; all have the same dtypes.
             kind: a kind of `isdtype`, or a tuple of kinds; None for all.
 
-        float16 and bfloat16 are left out, as the standard does not have them.
+        float16, bfloat16 and smaller ones are left out, as the standard does not have them.
         """
         name_of(device)
         kinds = ("bool", "numeric") if kind is None else kind

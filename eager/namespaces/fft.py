@@ -13,6 +13,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
+import numpy.fft  # now: loading it at the first call would be an effect of a traced function
 
 from ..arguments import check_number, names_itself, whole
 from ..arrays import dtypes
@@ -113,7 +114,7 @@ def _floating(name: str, x: Any, kinds: str = "fc") -> Tensor:
     """`x` as real numbers, or complex ones where `kinds` has them, of a precision that NumPy
     transforms."""
     x = as_tensor(name, x)
-    kind = dtypes.kind(x.dtype)
+    kind = dtypes.kind(dtypes.require_computed(name, x.dtype))
     if kind == "c" and kind not in kinds:
         raise DTypeError(f"{name}: takes real numbers, not {x.dtype.name}",
                          "fw.fft.fft and fw.fft.ifft take complex ones")

@@ -14,7 +14,6 @@ from ..ops.random.distributions import (
     gumbel,
     laplace,
     log_normal,
-    multinomial,
     normal,
     shuffle,
     student_t,
@@ -37,6 +36,7 @@ from ..ops.random.generator import (
     seed,
     set_rng_state,
 )
+from ..ops.random.multinomial import multinomial
 from ..ops.random.truncated_normal import truncated_normal
 
 __all__ = [

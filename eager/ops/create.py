@@ -57,7 +57,8 @@ def check_sizes(shape: Any, name: str = "shape") -> tuple[Any, ...]:
 
 
 @names_itself
-def full(shape: Any, fill_value: Any, dtype: Any = None, device: Any = None) -> Tensor:
+def full(shape: Any, fill_value: Any, dtype: Any = None, device: Any = None, *,
+         requires_grad: bool = False) -> Tensor:
     """A tensor of `shape` with every element `fill_value`.
 
     Args:
@@ -65,6 +66,7 @@ def full(shape: Any, fill_value: Any, dtype: Any = None, device: Any = None) -> 
         fill_value: a number, a bool or a 0-d tensor.
         dtype: of the result. Default: bool, int64, float32 or complex64, as `fill_value` is.
         device: of the result. Default: the current device.
+        requires_grad: True makes the result a leaf whose gradient `backward` computes.
 
     Raises:
         ShapeError: a size is negative or not a whole number.
@@ -87,15 +89,18 @@ def full(shape: Any, fill_value: Any, dtype: Any = None, device: Any = None) -> 
     try:
         with np.errstate(over="ignore"):  # 1e300 becomes inf in float32
             held = chosen.type(value).item()
+        dtypes.require_in_range(chosen, value)
     except (OverflowError, ValueError, TypeError) as error:
         raise DTypeError(f"full: {chosen.name} does not hold {value!r}: {error}",
                          "choose a wider dtype") from None
     params = {"shape": check_sizes(shape, "full"), "value": held, "dtype": chosen}
-    return create(full_op, params, device_name)
+    out = create(full_op, params, device_name)
+    return out.requires_grad_() if requires_grad else out
 
 
 @names_itself
-def zeros(shape: Any = (), *more: int, dtype: Any = None, device: Any = None) -> Tensor:
+def zeros(shape: Any = (), *more: int, dtype: Any = None, device: Any = None,
+          requires_grad: bool = False) -> Tensor:
     """A tensor of `shape` filled with zeros.
 
     Args:
@@ -103,6 +108,7 @@ def zeros(shape: Any = (), *more: int, dtype: Any = None, device: Any = None) ->
             tensor.
         dtype: of the result. Default float32.
         device: of the result. Default: the current device.
+        requires_grad: True makes the result a leaf whose gradient `backward` computes.
 
     Raises:
         ShapeError: a size is negative or not a whole number.
@@ -112,11 +118,13 @@ def zeros(shape: Any = (), *more: int, dtype: Any = None, device: Any = None) ->
         >>> fw.zeros((2, 3)).shape, fw.zeros(2, 3).shape, fw.zeros(2).shape
         ((2, 3), (2, 3), (2,))
     """
-    return full((shape, *more) if more else shape, 0.0, dtype=dtype, device=device)
+    return full((shape, *more) if more else shape, 0.0, dtype, device,
+                requires_grad=requires_grad)
 
 
 @names_itself
-def ones(shape: Any = (), *more: int, dtype: Any = None, device: Any = None) -> Tensor:
+def ones(shape: Any = (), *more: int, dtype: Any = None, device: Any = None,
+         requires_grad: bool = False) -> Tensor:
     """A tensor of `shape` filled with ones; the parameters are those of `zeros`.
 
     Example:
@@ -124,11 +132,13 @@ def ones(shape: Any = (), *more: int, dtype: Any = None, device: Any = None) -> 
         >>> fw.ones(2, dtype=fw.int64)
         tensor([1, 1])
     """
-    return full((shape, *more) if more else shape, 1.0, dtype=dtype, device=device)
+    return full((shape, *more) if more else shape, 1.0, dtype, device,
+                requires_grad=requires_grad)
 
 
 @names_itself
-def empty(shape: Any = (), *more: int, dtype: Any = None, device: Any = None) -> Tensor:
+def empty(shape: Any = (), *more: int, dtype: Any = None, device: Any = None,
+          requires_grad: bool = False) -> Tensor:
     """A tensor of `shape` for values to be written later; the parameters are those of `zeros`.
 
     The elements are 0.
@@ -138,12 +148,13 @@ def empty(shape: Any = (), *more: int, dtype: Any = None, device: Any = None) ->
         >>> fw.empty(2, 3).shape
         (2, 3)
     """
-    return zeros(shape, *more, dtype=dtype, device=device)
+    return zeros(shape, *more, dtype=dtype, device=device, requires_grad=requires_grad)
 
 
 @names_itself
 def full_like(
-    x: Tensor, /, fill_value: Any, *, dtype: Any = None, device: Any = None
+    x: Tensor, /, fill_value: Any, *, dtype: Any = None, device: Any = None,
+    requires_grad: bool = False
 ) -> Tensor:
     """A tensor of the shape of `x` with every element `fill_value`.
 
@@ -152,6 +163,7 @@ def full_like(
         fill_value: a number, a bool or a 0-d tensor.
         dtype: of the result. Default: that of `x`.
         device: of the result. Default: that of `x`.
+        requires_grad: True makes the result a leaf whose gradient `backward` computes.
 
     Example:
         >>> import fusewire as fw
@@ -160,10 +172,11 @@ def full_like(
     """
     x = as_tensor("full_like", x)
     return full(x.shape, fill_value, dtype=x.dtype if dtype is None else dtype,
-                device=x.device if device is None else device)
+                device=x.device if device is None else device, requires_grad=requires_grad)
 
 
-def zeros_like(x: Tensor, /, *, dtype: Any = None, device: Any = None) -> Tensor:
+def zeros_like(x: Tensor, /, *, dtype: Any = None, device: Any = None,
+               requires_grad: bool = False) -> Tensor:
     """A tensor of zeros of the shape of `x`; `dtype` and `device` are those of `x` by default.
 
     Example:
@@ -171,10 +184,11 @@ def zeros_like(x: Tensor, /, *, dtype: Any = None, device: Any = None) -> Tensor
         >>> fw.zeros_like(fw.tensor([1, 2]))
         tensor([0, 0])
     """
-    return full_like(x, 0, dtype=dtype, device=device)
+    return full_like(x, 0, dtype=dtype, device=device, requires_grad=requires_grad)
 
 
-def ones_like(x: Tensor, /, *, dtype: Any = None, device: Any = None) -> Tensor:
+def ones_like(x: Tensor, /, *, dtype: Any = None, device: Any = None,
+              requires_grad: bool = False) -> Tensor:
     """A tensor of ones of the shape of `x`; `dtype` and `device` are those of `x` by default.
 
     Example:
@@ -182,10 +196,11 @@ def ones_like(x: Tensor, /, *, dtype: Any = None, device: Any = None) -> Tensor:
         >>> fw.ones_like(fw.tensor([1.5, 2.5]))
         tensor([1., 1.])
     """
-    return full_like(x, 1, dtype=dtype, device=device)
+    return full_like(x, 1, dtype=dtype, device=device, requires_grad=requires_grad)
 
 
-def empty_like(x: Tensor, /, *, dtype: Any = None, device: Any = None) -> Tensor:
+def empty_like(x: Tensor, /, *, dtype: Any = None, device: Any = None,
+               requires_grad: bool = False) -> Tensor:
     """A tensor of the shape of `x` for values to be written later; its elements are 0.
 
     `dtype` and `device` are those of `x` by default.
@@ -195,7 +210,7 @@ def empty_like(x: Tensor, /, *, dtype: Any = None, device: Any = None) -> Tensor
         >>> fw.empty_like(fw.ones(2, 3)).shape
         (2, 3)
     """
-    return full_like(x, 0, dtype=dtype, device=device)
+    return full_like(x, 0, dtype=dtype, device=device, requires_grad=requires_grad)
 
 
 def iota(shape: Any, axis: int, dtype: Any = dtypes.int64, device: Any = None) -> Tensor:
@@ -214,7 +229,8 @@ def iota(shape: Any, axis: int, dtype: Any = dtypes.int64, device: Any = None) -
 
 
 def arange(
-    start: Any, /, stop: Any = None, step: Any = 1, *, dtype: Any = None, device: Any = None
+    start: Any, /, stop: Any = None, step: Any = 1, *, dtype: Any = None, device: Any = None,
+    requires_grad: bool = False
 ) -> Tensor:
     """The numbers start, start + step, ... up to, but without, `stop`, as a vector.
 
@@ -226,6 +242,7 @@ def arange(
         step: difference of neighbours, which may be negative. Default 1.
         dtype: of the result. Default: int64 for integers, float32 where one argument is a float.
         device: of the result. Default: the current device.
+        requires_grad: True makes the result a leaf whose gradient `backward` computes.
 
     Raises:
         ShapeError: `step` is 0.
@@ -247,7 +264,8 @@ def arange(
     if step == 0:
         raise ShapeError("arange: step is 0", "use fw.full for equal numbers")
     count = -((start - stop) // step) if whole else math.ceil((stop - start) / step)
-    return counted(count if count >= 0 else 0, start, step, whole, chosen, device_name)
+    out = counted(count if count >= 0 else 0, start, step, whole, chosen, device_name)
+    return out.requires_grad_() if requires_grad else out
 
 
 def counted(

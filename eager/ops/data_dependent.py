@@ -69,10 +69,11 @@ def _measured(op: Op, x: Tensor) -> Tensor:
     measured = None if active is None else active.apply_data_dependent(op, x)
     if measured is not None:
         return measured  # type: ignore[no-any-return]
-    array = devices.host(x._data) if x.is_cuda else x.numpy()
+    array = devices.host(x._data) if devices.is_elsewhere(x._data) else x.numpy()
     return beside(interpreter.note_constant(Tensor(run(op, array))), x)
 
 
 def run(op: Op, array: Any) -> Any:
-    """The result of such an op for a NumPy array."""
-    return op.impl(cpu_kernels, array, size=None)
+    """The result of such an op, which NumPy computes, on the device of the array."""
+    out = op.impl(cpu_kernels, devices.host(array), size=None)
+    return devices.moved(out, devices.of(array)) if devices.is_elsewhere(array) else out

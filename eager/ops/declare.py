@@ -12,7 +12,7 @@ from ..arrays import dtypes
 from ..arrays.dtypes import SCALARS, DType
 from ..arrays.shapes import TensorType, broadcast
 from ..core.dispatch import apply, function_of_one, function_of_two
-from ..core.op import Op, define, each
+from ..core.op import OPS, Op, define, each
 from ..core.tensor import Tensor, as_tensor, tensor
 from ..errors import DTypeError
 from .docstrings import docstring
@@ -30,6 +30,7 @@ TAKES = {
     "whole": ("iu", "integers", "integer"),
     "bool": ("b", "bool", "of any dtype; 0 is False, any other number True"),
 }
+_NUMPY_FLOATS = dtypes.characters("f")
 OPERANDS = (Tensor, *SCALARS, np.ndarray, np.generic)  # types of a tensor's other operand
 
 
@@ -68,6 +69,8 @@ def prepare(name: str, xs: tuple[Any, ...], takes: str) -> tuple[Any, ...]:
     for x in operands:
         if not isinstance(x, Tensor):
             dtype = dtypes.promote_scalar(dtype, x)
+    if dtypes.is_stored(dtype) and not (name in OPS and OPS[name].stored):
+        raise dtypes.only_stored(name, dtype)
     dtype = _accept(name, dtype, takes)
     return tuple([_to(x, dtype) for x in operands])
 
@@ -87,8 +90,8 @@ def operand(name: str, x: Any) -> Any:
 def _to(x: Any, dtype: DType) -> Any:
     if isinstance(x, Tensor):
         return cast(x, dtype)
-    if dtype == dtypes.bfloat16:  # NumPy would promote it with a Python float to float32
-        return tensor(x, dtype)
+    if dtype == dtypes.bfloat16 or dtypes.is_stored(dtype):
+        return tensor(x, dtype)  # NumPy would promote it with a Python float to float32
     return bool(x) if dtype.kind == "b" else x
 
 
@@ -115,7 +118,7 @@ def pointwise(
     name: str, formula: Callable[..., Any], *vjp: Any, takes: str = "any", gives: str = "same",
     impl: Callable[..., Any] | None = None, onnx: str = "", no_onnx: str = "", keeps: str = "",
     passes: int = 1, doc: str = "", example: tuple[str, ...] = (), space: str = "fw",
-    tests_equality: bool = False, **why: str,
+    tests_equality: bool = False, stored: bool = False, **why: str,
 ) -> Callable[..., Tensor]:
     """Declares a pointwise op and returns its function of tensors and numbers.
 
@@ -133,7 +136,7 @@ def pointwise(
         raise KeyError(f"op {name!r} has no vjp and no reason")
     op = define(Op(name, "pointwise", result_rule(name, gives), impl or formula, formula,
                    each(*vjp) if vjp else None, onnx, why, passes=passes,
-                   tests_equality=tests_equality))
+                   stored=stored, tests_equality=tests_equality))
     function: Any
     if formula.__code__.co_argcount == 2:
         function = function_of_one(op, TAKES[takes][0], _of_any(op, takes, keeps))
@@ -197,7 +200,7 @@ def _pair(name: str, x: Any, y: Any, takes: str) -> tuple[Any, Any]:
     """`prepare` for two operands; a number beside a float tensor needs no common dtype."""
     first, number = (x, y) if isinstance(x, Tensor) else (y, x)
     if (type(number) is float or type(number) is int) and isinstance(first, Tensor) \
-            and first._data.dtype.kind == "f" and "f" in TAKES[takes][0]:
+            and first._data.dtype.char in _NUMPY_FLOATS and "f" in TAKES[takes][0]:
         return x, y
     x, y = prepare(name, (x, y), takes)
     return x, y
@@ -215,16 +218,31 @@ def in_float32(formula: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _cast_vjp(g: Tensor, out: Tensor, x: Tensor, dtype: DType) -> Tensor:
-    return cast(g, x.dtype)  # a real x gets the real part of a complex gradient
+    if dtypes.is_stored(x.dtype):  # its gradients are added, and must not be rounded to 8 bits
+        return g
+    return explicit_cast(g, x.dtype)  # a real x gets the real part of a complex gradient
 
 
 cast_op = define(Op(
     "cast", "pointwise", result_rule("cast", "param"), lambda k, x, dtype: k.cast(x, dtype),
-    lambda k, x, dtype: k.cast(x, dtype), each(_cast_vjp), "Cast"))
+    lambda k, x, dtype: k.cast(x, dtype), each(_cast_vjp), "Cast",
+    stored=True))
 
 
 def cast(x: Tensor, dtype: DType) -> Tensor:
-    """`x` in the dtype `dtype`; returns `x` itself if it has that dtype."""
+    """`x` in the dtype `dtype`; returns `x` itself if it has that dtype.
+
+    DTypeError for a dtype that is only stored, except to bool: no function casts it unasked.
+    """
+    if x._data.dtype == dtype:
+        return x
+    if dtypes.is_stored(x._data.dtype) and dtype is not dtypes.bool:
+        raise dtypes.only_stored("", x._data.dtype)
+    return explicit_cast(x, dtype)
+
+
+def explicit_cast(x: Tensor, dtype: DType) -> Tensor:
+    """`cast` where the user asked for the dtype; from all dtypes."""
     if x._data.dtype == dtype:
         return x
     # Integers have no gradient: a cast to them leaves the tape.
@@ -232,4 +250,4 @@ def cast(x: Tensor, dtype: DType) -> Tensor:
 
 
 alias = pointwise("alias", lambda k, x: x, lambda g, out, x: g, impl=lambda k, x: x.view(),
-                  onnx="Identity")
+                  onnx="Identity", stored=True)

@@ -1,18 +1,17 @@
-"""Checks that indices are in range: eager at once, compiled code before and after it runs."""
+"""Checks indices and other values: eager at once, compiled code before and after it runs."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 from ..arrays import devices
 from ..core.dispatch import apply
 from ..core.op import Op, define
 from ..core.tensor import Tensor
-from ..errors import IndexingError
+from ..errors import IndexingError, ShapeError
+from ..upper_layer import UPPER
 
-# Set by an upper layer: the check for an array on a GPU, which synchronizes once.
-on_gpu: Callable[[Any, int, int], bool] | None = None
+_HELP = "\n  help: "  # in the text of a check that is no check of indices
 
 
 def _impl(xp: Any, x: Any, size: int, what: str) -> Any:
@@ -21,9 +20,14 @@ def _impl(xp: Any, x: Any, size: int, what: str) -> Any:
 
 
 def require(x: Any, size: int, what: str, low: int = 0) -> None:
-    """Raises IndexingError unless every element of the array `x` is one of low ... size - 1."""
+    """Raises IndexingError unless every element of the array `x` is one of low ... size - 1; for
+    the text of `check_none`, its ShapeError."""
     if not in_range(x, size, low):
-        bad = int(x.min()) if x.min() < low else int(x.max())
+        message, is_whole, help = what.partition(_HELP)
+        if is_whole:
+            raise ShapeError(message, help)
+        least, most = devices.extremes(x)
+        bad = int(least if least < low else most)
         raise IndexingError(f"{what}: {bad} is out of range for size {size}",
                             f"the valid range is {low} to {size - 1}")
 
@@ -32,9 +36,12 @@ def in_range(x: Any, size: int, low: int = 0) -> bool:
     """True if every element of the array `x` is one of low ... size - 1."""
     if not x.size:
         return True
-    if on_gpu is not None and isinstance(x, devices.ndarray):
-        return on_gpu(x, size, low)
-    return bool(x.min() >= low and x.max() < size)
+    if type(x) in devices.LOADED and UPPER.device_in_range is not None:
+        found = UPPER.device_in_range(x, size, low)
+        if found is not None:
+            return found
+    least, most = devices.extremes(x)
+    return bool(least >= low and most < size)
 
 
 check_index_op = define(Op(
@@ -45,3 +52,11 @@ check_index_op = define(Op(
 def check_index(x: Tensor, size: int, what: str) -> Tensor:
     """`x` itself; IndexingError, which begins with `what`, for elements not in 0 ... size - 1."""
     return apply(check_index_op, (x,), {"size": size, "what": what})
+
+
+def check_none(violations: Tensor, message: str, help: str) -> Tensor:
+    """Zeros of the shape of `violations`, an integer tensor; ShapeError unless all of them are 0.
+
+    The result has to be used, since compiled code drops what nobody reads.
+    """
+    return check_index(violations, 1, message + _HELP + help)

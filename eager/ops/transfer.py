@@ -11,7 +11,7 @@ from .declare import alias
 transfer_op = define(Op(
     "transfer", "opaque", lambda x, device: x, lambda xp, x, device: devices.moved(x, device),
     vjp=each(lambda g, out, x, device: transfer(g, x.device)), onnx="Identity",
-    why={"meaning": "it moves elements without changing them"}))
+    why={"meaning": "it moves elements without changing them"}, stored=True))
 
 
 def transfer(x: Tensor, device: str) -> Tensor:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from ..arguments import check_choice
+from ..arrays.shapes import product
 from ..core.in_place import replace
 from ..core.tape import enable_grad, no_grad
 from ..core.tensor import Tensor, tensor, value_of
@@ -180,9 +181,10 @@ class LBFGS(Optimizer):
         start = 0
         for p in self._all:
             wide = widened(p.detach())
-            part = reshape(d[start:start + wide.size], wide.shape)
+            size = product(wide.shape)
+            part = reshape(d[start:start + size], wide.shape)
             replace(p, narrowed(axpy(wide, t, part), p.dtype))
-            start += wide.size
+            start += size
 
     # ---- loading
     def _load_state(self, one: ParameterState, shared: dict[Any, Any]) -> None:

@@ -18,6 +18,8 @@ PROJECTIONS = ("q_proj", "k_proj", "v_proj", "out_proj")
 class ProjectedAttention(MultiheadAttention):
     """A MultiheadAttention with four Linear layers as projections; the attention is unchanged."""
 
+    reads_weights = False
+
     def __init__(self, layer: MultiheadAttention) -> None:
         Module.__init__(self)
         for name in ("embed_dim", "num_heads", "kdim", "vdim", "dropout", "batch_first", "head_dim",

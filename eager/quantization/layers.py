@@ -7,12 +7,17 @@ and `bias` are the floats that these stand for.
 
 from __future__ import annotations
 
+import operator
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from ..arrays import dtypes
 from ..arrays.shapes import product
+from ..autograd.function import Function
+from ..core.dispatch import apply
 from ..core.tensor import Tensor, tensor
 from ..nn import functional as F
 from ..nn.base.module import Module
@@ -20,7 +25,9 @@ from ..nn.functional.inputs import like_input, with_samples
 from ..nn.layers.conv import Conv1d, Conv2d, Conv3d, _Conv
 from ..nn.layers.embedding import Embedding
 from ..nn.layers.linear import Linear
+from ..nn.utils import lora
 from ..ops.elementwise.pointwise import cast
+from ..ops.layers.conv import transpose_op
 from ..ops.layers.quantized import (
     MOST_PRODUCTS,
     dynamic,
@@ -47,8 +54,31 @@ class _Coded(Module):
     @property
     def weight(self) -> Tensor:
         """The weight that the codes stand for, in float32."""
-        along = (-1, *[1] * (self.codes.ndim - 1))
-        return cast(self.codes, dtypes.float32) * self.weight_scale.reshape(along)
+        return _floats(self.codes, self.weight_scale)
+
+
+def _floats(codes: Tensor, scale: Tensor) -> Tensor:
+    return cast(codes, dtypes.float32) * scale.reshape((-1, *[1] * (codes.ndim - 1)))
+
+
+class _AsOfFloats(Function):
+    """The result `out` of a product of integers, with the gradient by its input `x` of floats.
+
+    This is the straight-through estimate: Bengio et al., "Estimating or propagating gradients
+    through stochastic neurons", arXiv 1308.3432. The weight of floats is made again in the
+    backward, so that it takes no memory until then.
+    """
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, out: Tensor, codes: Tensor, scale: Tensor,
+                gradient: Callable[[Tensor, Tensor], Tensor]) -> Tensor:
+        ctx.save_for_backward(codes, scale)
+        ctx.gradient = gradient
+        return out
+
+    @staticmethod
+    def backward(ctx: Any, g: Any) -> Any:
+        return ctx.gradient(g, _floats(*ctx.saved_tensors)), None, None, None, None
 
 
 class _Product(_Coded):
@@ -92,6 +122,14 @@ class _Product(_Coded):
         shift = () if self.shift is None else (self.shift,)
         return (*self._coded(x), self.codes, self.weight_scale, *shift)
 
+    def _with_gradient(self, x: Tensor, out: Tensor, gradient: Callable[[Tensor, Tensor], Tensor]
+                       ) -> Tensor:
+        """`out`, with `gradient` of its gradient and the weight as the gradient by `x`."""
+        if not x.requires_grad:
+            return out
+        with_gradient: Tensor = _AsOfFloats.apply(x, out, self.codes, self.weight_scale, gradient)
+        return with_gradient
+
     def _how(self) -> str:
         return "" if self.is_static else ", dynamic"
 
@@ -110,7 +148,8 @@ class QuantizedLinear(_Product):
         self.in_features, self.out_features = layer.in_features, layer.out_features
 
     def forward(self, input: Tensor) -> Tensor:
-        return quantized_linear(*self._factors(input))
+        out = quantized_linear(*self._factors(input))
+        return self._with_gradient(input, out, operator.matmul)
 
     def extra_repr(self) -> str:
         return f"{self.in_features}, {self.out_features}{self._how()}"
@@ -137,9 +176,11 @@ class QuantizedConv(_Product):
         pads = self._pads()
         if self.padding_mode != "zeros":
             x, pads = F.pad(x, self._around, self.padding_mode), ((0, 0),) * self.axes
-        out = quantized_conv(*self._factors(x), stride=self.stride, dilation=self.dilation,
-                             pad=pads, groups=self.groups)
-        return like_input(out, input)
+        how = {"stride": self.stride, "dilation": self.dilation, "pad": pads,
+               "groups": self.groups}
+        out = quantized_conv(*self._factors(x), **how)
+        gradient = partial(_gradient_by_image, space=x.shape[2:], **how)
+        return like_input(self._with_gradient(x, out, gradient), input)
 
     def _pads(self) -> tuple[tuple[int, int], ...]:
         pairs = list(zip(self._around[::2], self._around[1::2]))
@@ -149,6 +190,10 @@ class QuantizedConv(_Product):
         groups = "" if self.groups == 1 else f", groups={self.groups}"
         return (f"{self.in_channels}, {self.out_channels}, kernel_size={self.kernel_size}, "
                 f"stride={self.stride}, padding={self.padding}{groups}{self._how()}")
+
+
+def _gradient_by_image(g: Tensor, weight: Tensor, **how: Any) -> Tensor:
+    return apply(transpose_op, (g, weight), how)
 
 
 class QuantizedEmbedding(_Coded):
@@ -163,7 +208,8 @@ class QuantizedEmbedding(_Coded):
         super().__init__()
         self._hold(_values(layer.weight), per_channel)
         self.num_embeddings, self.embedding_dim = layer.num_embeddings, layer.embedding_dim
-        self.padding_idx = layer.padding_idx
+        self.padding_idx, self.max_norm = layer.padding_idx, None
+        self.scale_grad_by_freq = layer.scale_grad_by_freq
 
     def forward(self, input: Tensor) -> Tensor:
         rows = F.embedding(input, self.codes)
@@ -182,6 +228,10 @@ FORMS: dict[type, type] = {
     Linear: QuantizedLinear, Embedding: QuantizedEmbedding,
     **dict.fromkeys((Conv1d, Conv2d, Conv3d), QuantizedConv),
 }
+
+
+lora.register(QuantizedLinear, lora.LinearAdapter)
+lora.register(QuantizedEmbedding, lora.EmbeddingAdapter)
 
 
 def why_not(layer: Module) -> str:

@@ -8,15 +8,17 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from ..arguments import check_choice, check_number
+from ..arguments import check_choice, check_number, check_whole
 from ..arrays.dtypes import as_dtype, kind
 from ..core.tape import no_grad
 from ..errors import ArgumentError
 from ..nn.base.module import Module
 from ..nn.base.results import tensors_in
 from ..nn.layers.embedding import Embedding
+from ..nn.layers.linear import Linear
+from ..nn.utils.lora.model import adapted
 from ..ops.elementwise.pointwise import isfinite
-from . import half_layers, layers
+from . import grouped, half_layers, layers
 from .attention import is_splittable_attention, with_linear_projections
 from .batchnorm_folding import Readers, fold
 from .calibration import Batches, called, carry_hooks, layer_input, observing
@@ -52,11 +54,32 @@ class _Settings:
     symmetric: bool
     observer: str
     percentile: float
+    weights: str | None
+    group: int
 
     @property
     def is_whole(self) -> bool:
-        """True for int8, False for 16-bit floats."""
-        return self.to == "int8"
+        """True for products of int8, False for products of floats."""
+        return self.to == "int8" and self.weights is None
+
+    @property
+    def label(self) -> str:
+        """The dtype of quantized layers, for the report."""
+        return self.to if self.weights is None else self.weights
+
+    @property
+    def bits(self) -> int:
+        """The bits of a number of a weight, where only weights are quantized."""
+        return grouped.BITS[self.weights or "int8"]
+
+    @property
+    def candidates(self) -> tuple[tuple[type, ...], Callable[[Any], str]]:
+        """The types of layers that are quantized, and why_not(layer) for exceptions."""
+        if self.weights is not None:
+            return (Linear,), lambda layer: grouped.why_not(layer, self.bits, self.group)
+        if self.is_whole:
+            return tuple(layers.FORMS), layers.why_not
+        return half_layers.HALVED, half_layers.why_not
 
     @property
     def needs_ranges(self) -> bool:
@@ -65,6 +88,13 @@ class _Settings:
 
     def check(self) -> None:
         check_choice("quantize", "activations", self.activations, ("static", "dynamic"))
+        if self.weights is not None:
+            check_choice("quantize", "weights", self.weights, tuple(grouped.BITS))
+            if self.to != "int8":
+                raise ArgumentError(
+                    f"quantize: got weights={self.weights!r} and to={self.to!r}",
+                    "with `weights`, products are floats: leave `to` out")
+        check_whole("quantize", "group", self.group, 1)
         check_choice("quantize", "observer", self.observer, tuple(OBSERVERS))
         if not 50 < check_number("quantize", "percentile", self.percentile) <= 100:
             raise ArgumentError(f"quantize: percentile is above 50 and at most 100, got "
@@ -79,6 +109,7 @@ def quantize(
     model: Module, data: Iterable[Any] | None = None, *, to: Any = "int8",
     activations: str = "static", per_channel: bool = True, symmetric: bool = False,
     skip: Any = (), observer: str = "minmax", percentile: float = 99.99,
+    weights: str | None = None, group: int = 64,
 ) -> Quantized:
     """A quantized copy of `model`, as `.model`, and a `.report` on its accuracy and size.
 
@@ -101,6 +132,9 @@ def quantize(
         observer: how `data` gives a range: "minmax" is the whole range, "percentile" omits the
             outermost numbers, "mse" has the least square error. Default "minmax".
         percentile: 100 less the percentage of numbers omitted at each end. Default 99.99.
+        weights: "int8" or "int4" rounds the weights of Linear layers only, for models bound by
+            memory, such as language models; their inputs and products stay floats. Default None.
+        group: with `weights`, the number of neighbouring inputs that share a scale. Default 64.
 
     Raises:
         ArgumentError: a setting has no such value; `data` is missing, or contains nan or inf;
@@ -121,7 +155,7 @@ def quantize(
     """
     name = to if isinstance(to, str) else as_dtype(to).name
     settings = _Settings(check_choice("quantize", "to", name, _TO), activations, per_channel,
-                         symmetric, observer, percentile)
+                         symmetric, observer, percentile, weights, group)
     settings.check()
     if data is None and settings.needs_ranges:
         raise ArgumentError("quantize: static activations need calibration data",
@@ -160,15 +194,21 @@ def plain_copy(model: Module) -> Module:
         if kind(x.dtype) != "f":
             raise ArgumentError(f"quantize: the parameter {name!r} is {x.dtype.name}",
                                 "it takes a model of floats: model.to(fw.float32)")
+    if adapted(model):
+        raise ArgumentError("quantize: the model has adapters of LoRA",
+                            "call lora.merge(model) first; or lora.save, and lora.load into the "
+                            "quantized model")
     copied = copy.deepcopy(model).eval()
     for module in copied.modules():
         if hasattr(module.__dict__.get("forward"), "original"):
             del module.__dict__["forward"]
     if hasattr(copied, "with_layers"):  # a loaded model computes by functions
         copied = copied.with_layers()
+    linears = {layer: layer.as_linear() for layer in copied.modules()
+               if hasattr(layer, "as_linear")}
     attentions = {layer: with_linear_projections(layer) for layer in copied.modules()
                   if is_splittable_attention(layer)}
-    return replaced(copied, attentions)
+    return replaced(copied, linears | attentions)
 
 
 def replaced(model: Module, layers: Mapping[Module, Module]) -> Module:
@@ -178,12 +218,10 @@ def replaced(model: Module, layers: Mapping[Module, Module]) -> Module:
 
 def _chosen(model: Module, settings: _Settings, skipped: Skipped
             ) -> tuple[dict[str, Module], dict[str, str]]:
-    types, why_not = (tuple(layers.FORMS), layers.why_not) if settings.is_whole else \
-        (half_layers.HALVED, half_layers.why_not)
-    targets, reasons = chosen(model, types, why_not, skipped)
+    targets, reasons = chosen(model, *settings.candidates, skipped)
     if not targets:
         why = "; ".join(f"{name or 'the model itself'}: {w}" for name, w in reasons.items())
-        raise ArgumentError(f"quantize: there is no layer to convert to {settings.to} in "
+        raise ArgumentError(f"quantize: there is no layer to convert to {settings.label} in "
                             f"{type(model).__name__}", why or "it has no parameters")
     return targets, reasons
 
@@ -228,7 +266,9 @@ def _quantized_layers(targets: Layers, seen: Mapping[str, Seen], reasons: dict[s
     forms = dict[str, Module]()
     for name, layer in targets.items():
         _check_finite(name, layer)
-        if not settings.is_whole:
+        if settings.weights is not None:
+            forms[name] = grouped.GroupedLinear.rounded(layer, settings.bits, settings.group)
+        elif not settings.is_whole:
             forms[name] = half_layers.InSmallFloats(copy.deepcopy(layer), as_dtype(settings.to))
         elif isinstance(layer, Embedding):
             forms[name] = layers.QuantizedEmbedding(layer, settings.per_channel)
@@ -254,7 +294,7 @@ def _report(plain: Module, small: Module, forms: Layers, targets: Layers, settin
             ) -> Report:
     rows = [LayerReport(name, type(targets[name]).__name__, _bytes(targets[name]), _bytes(layer))
             for name, layer in forms.items()]
-    return Report(settings.to, rows, {}, {}, Difference(), _bytes(plain), _bytes(small))
+    return Report(settings.label, rows, {}, {}, Difference(), _bytes(plain), _bytes(small))
 
 
 def _bytes(module: Module) -> int:

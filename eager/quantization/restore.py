@@ -12,6 +12,7 @@ from ..nn.base.state import as_tensor
 from ..nn.layers.linear import Identity, Linear
 from ..ops.create import zeros
 from .batchnorm_folding import NORMS
+from .grouped import GroupedLinear
 from .half_layers import HALVED, InSmallFloats
 from .layers import FORMS, QuantizedEmbedding
 from .qparams import QuantParams
@@ -64,6 +65,8 @@ def _form(layer: Any, state: Mapping[str, Any]) -> Module | None:
         layer.bias = Parameter(zeros(_channels(layer)))
     if type(layer) in HALVED and "layer.weight" in state:
         return InSmallFloats(layer, as_tensor(state["layer.weight"]).dtype)
+    if type(layer) is Linear and "least" in state:
+        return _grouped(layer, state)
     if type(layer) not in FORMS or "codes" not in state:
         return None
     form = FORMS[type(layer)]
@@ -72,6 +75,13 @@ def _form(layer: Any, state: Mapping[str, Any]) -> Module | None:
     zero = state.get("input_zero")
     grid = None if zero is None else QuantParams(1.0, 0, as_tensor(zero).dtype)
     return form(layer, grid)  # type: ignore[no-any-return]
+
+
+def _grouped(layer: Linear, state: Mapping[str, Any]) -> Module:
+    """The form of a layer whose weight has few bits; its sizes show the bits and the groups."""
+    codes, scale = as_tensor(state["codes"]), as_tensor(state["scale"])
+    return GroupedLinear.rounded(layer, 8 * codes.shape[1] // layer.in_features,
+                                 layer.in_features // scale.shape[1])
 
 
 def _channels(layer: Any) -> int:

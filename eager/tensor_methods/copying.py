@@ -56,11 +56,16 @@ def vars_of(x: Tensor) -> dict[str, Any]:
 
 
 def reduced(self: Tensor, protocol: Any) -> Any:
-    """The class and the state for pickle: (array, requires_grad, attributes[, GPU])."""
+    """The class and the state for pickle: (array, requires_grad, attributes[, device])."""
     flags: Any = (self.requires_grad, vars_of(self))
-    state = (devices.host(self._data), *flags, self.device) if self.is_cuda else \
-        (self.numpy(), *flags)
+    state = (self.numpy(), *flags) if not devices.is_elsewhere(self._data) else \
+        (devices.host(self._data), *flags, self.device)
     return copyreg.__newobj__, (type(self),), state  # type: ignore[attr-defined]
+
+
+def reduced_for_copies(self: Tensor) -> Any:
+    """What `__reduce_ex__` returns, for code that looks for `__reduce__`."""
+    return reduced(self, 2)
 
 
 def restored(self: Tensor, state: tuple[Any, ...]) -> None:

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 
 from .. import interpreter
-from ..arrays.devices import host
-from ..arrays.dtypes import bfloat16, complex64, float32, int64, kind
+from ..arrays.devices import host, is_elsewhere
+from ..arrays.dtypes import bfloat16, complex64, float32, int8, int64, is_stored, kind
 from ..arrays.dtypes import bool as bool_
 from ..core.tape import Entry
 from ..core.tensor import Tensor
@@ -95,7 +95,9 @@ def text(self: Tensor) -> str:
     The text includes the shape if the tensor is empty and has several axes.
     """
     if interpreter.STATE.active is not None:
-        interpreter.STATE.active.reads_values(self, "repr()")
+        instead = interpreter.STATE.active.reads_values(self, "repr()")
+        if isinstance(instead, str):
+            return instead
     if isinstance(self._data, TransformValue):
         return self._data.text()
     notes = _notes(self)
@@ -109,7 +111,7 @@ def text(self: Tensor) -> str:
 
 def _notes(x: Tensor) -> list[str]:
     notes = [f"shape={x._data.shape}"] if x._data.size == 0 and x._data.ndim > 1 else []
-    if x.is_cuda:
+    if is_elsewhere(x._data):
         notes.append(f"device={x.device!r}")
     if x.dtype not in _DEFAULTS:
         notes.append(f"dtype={x.dtype.name}")
@@ -123,7 +125,7 @@ def _notes(x: Tensor) -> list[str]:
 def _elements(array: Any) -> str:
     if array.size == 0:
         return "[]"
-    array = array.astype(float32) if array.dtype == bfloat16 else array
+    array = _as_numpys(array)
     sci, precision = _OPTIONS["sci_mode"], _OPTIONS["precision"]
     formatter: Any = {"float_kind": lambda x: f"{x:.{precision}e}",
                       "complex_kind": lambda x: f"{x:.{precision}e}"} if sci is True else None
@@ -134,13 +136,20 @@ def _elements(array: Any) -> str:
             max_line_width=_OPTIONS["linewidth"], suppress_small=sci is False)
 
 
+def _as_numpys(array: Any) -> Any:
+    """The numbers in a dtype of NumPy, in place of one of ml_dtypes."""
+    if array.dtype != bfloat16 and not is_stored(array.dtype):
+        return array
+    return array.astype(float32 if kind(array.dtype) == "f" else int8)
+
+
 # ---- in a notebook
 def notebook(self: Tensor) -> str:
     """HTML for notebooks: shape, dtype, device, range, histogram and elements."""
     shown = html.escape(text(self))  # raises if the values cannot be read
     if isinstance(self._data, TransformValue):
         return f"<pre>{shown}</pre>"
-    array = host(self._data)
+    array = _as_numpys(host(self._data))
     facts = [("shape", str(self._data.shape)), ("dtype", self.dtype.name), ("device", self.device),
              ("bytes", f"{self.nbytes:,}"), *_values(array)]
     cells = " &nbsp; ".join(f"<b>{name}</b>&nbsp;{html.escape(value)}" for name, value in facts)

@@ -1,7 +1,8 @@
 """Exchanges arrays with other libraries by DLPack, without copies.
 
-NumPy makes and reads the capsules. It does not know bfloat16, so such arrays pass NumPy as uint16
-and the dtype is corrected in the capsule's record, whose layout is that of dlpack.h. Tensors do not
+NumPy makes and reads the capsules. It does not know bfloat16 and float8, so such arrays pass NumPy
+as unsigned integers and the dtype is corrected in the capsule's record, whose layout is that of
+dlpack.h. DLPack packs numbers of 4 and 2 bits, so they have no capsules here. Tensors do not
 change, so capsules are read-only where the protocol can say so. A consumer of the older protocol is
 trusted not to write, as in the Array API.
 """
@@ -15,15 +16,28 @@ import numpy as np
 
 from .. import interpreter
 from ..arrays import devices
-from ..arrays.dtypes import as_dtype, bfloat16, uint16
+from ..arrays.device_type import DeviceType
+from ..arrays.dtypes import (
+    as_dtype,
+    bfloat16,
+    float8_e4m3fn,
+    float8_e4m3fnuz,
+    float8_e5m2,
+    float8_e5m2fnuz,
+    float8_e8m0fnu,
+    is_stored,
+)
 from ..core.tensor import Tensor
 from ..errors import ExchangeError
 
 __all__ = ["from_dlpack"]
 
 _CPU, _PINNED = 1, 3  # kinds of memory that the processor reads
-_CUDA = 2
-_UINT, _BFLOAT = 1, 4  # codes of dtypes
+_UINT = 1  # the code of unsigned integers
+# The codes of dtypes that NumPy does not know.
+_CODES = {bfloat16: 4, float8_e4m3fn: 10, float8_e4m3fnuz: 11, float8_e5m2: 12, float8_e5m2fnuz: 13,
+          float8_e8m0fnu: 14}
+_DTYPES = {(code, 8 * dtype.itemsize): dtype for dtype, code in _CODES.items()}
 _ASKS_VERSION = np.lib.NumpyVersion(np.__version__) >= "2.1.0"  # 2.0 knows the older protocol only
 
 
@@ -75,8 +89,8 @@ def dlpack(
     BufferError where the export is not possible: a gradient is required, or a copy that copy=False
     forbids is needed.
     """
-    if self.is_cuda:
-        return _of_gpu(self, stream, max_version, dl_device, copy)
+    if devices.is_elsewhere(self._data):
+        return _of_device(self, stream, max_version, dl_device, copy)
     if stream is not None:
         raise ExchangeError(f"__dlpack__: got stream={stream!r}, and the CPU has no streams",
                             "pass stream=None for a tensor on the CPU")
@@ -84,16 +98,21 @@ def dlpack(
         raise ExchangeError(f"__dlpack__: cannot export to device {tuple(dl_device)!r}",
                             f"this tensor is on the CPU, which is ({_CPU}, 0)")
     _check_untaped(self)
+    if is_stored(self.dtype) and self.dtype not in _CODES:
+        raise ExchangeError(f"__dlpack__: {self.dtype.name} has a byte for each number here, and "
+                            "is packed in DLPack",
+                            "export x.astype(fw.int8) or x.astype(fw.float32)")
     array = self.numpy()
     if any(step < 0 for step in array.strides):  # other libraries do not count backwards
         if copy is False:
             raise ExchangeError("__dlpack__: this tensor runs backwards along an axis and can only "
                                 "be exported as a copy", "leave copy=False out")
         copy = True
-    if array.dtype != bfloat16:
+    code = _CODES.get(array.dtype)
+    if code is None:
         return _capsule(array, max_version, copy)
-    capsule = _capsule(array.view(uint16), max_version, copy)
-    _type_in(capsule).code = _BFLOAT
+    capsule = _capsule(array.view(f"u{array.itemsize}"), max_version, copy)
+    _type_in(capsule).code = code
     return capsule
 
 
@@ -103,10 +122,10 @@ def _check_untaped(x: Tensor) -> None:
                             "no other library records on the tape", "export x.detach()")
 
 
-def _of_gpu(x: Tensor, stream: Any, max_version: Any, dl_device: Any, copy: bool | None) -> Any:
-    """The capsule of a tensor on a GPU: CuPy's, or that of a copy on the CPU."""
+def _of_device(x: Tensor, stream: Any, max_version: Any, dl_device: Any, copy: bool | None) -> Any:
+    """The capsule of a tensor on another device: its array's, or that of a copy on the CPU."""
     _check_untaped(x)
-    if dl_device is None or _kind_of(dl_device) == _CUDA:
+    if dl_device is None or _kind_of(dl_device) == devices.type_of(x.device).dlpack_kind:
         return x._data.__dlpack__(stream=stream, max_version=max_version, dl_device=dl_device,
                                   copy=copy)
     if copy is False:
@@ -125,7 +144,8 @@ def _capsule(array: Any, max_version: tuple[int, int] | None, copy: bool | None)
 
 def dlpack_device(self: Tensor) -> tuple[int, int]:
     """DLPack's kind and number of this tensor's device: (1, 0) the CPU, (2, 0) the first GPU."""
-    return tuple(self._data.__dlpack_device__()) if self.is_cuda else (_CPU, 0)
+    return (_CPU, 0) if not devices.is_elsewhere(self._data) else \
+        tuple(self._data.__dlpack_device__())
 
 
 def _kind_of(device: tuple[Any, int]) -> int:
@@ -133,10 +153,12 @@ def _kind_of(device: tuple[Any, int]) -> int:
 
 
 class _Producer:
-    """Stands for `source` in NumPy's from_dlpack and shows bfloat16 as uint16."""
+    """Stands for `source` in NumPy's from_dlpack and shows as unsigned integers what it does not
+    know: elements of `dtype`."""
 
     def __init__(self, source: Any, copy: bool | None) -> None:
-        self.source, self.copy, self.is_bfloat = source, copy, False
+        self.source, self.copy = source, copy
+        self.dtype: Any = None
         self.elsewhere = _kind_of(source.__dlpack_device__()) not in (_CPU, _PINNED)
 
     def __dlpack_device__(self) -> tuple[int, int]:
@@ -149,8 +171,9 @@ class _Producer:
             asked["copy"] = self.copy
         capsule = self.source.__dlpack__(**asked)
         dtype = _type_in(capsule)
-        if (dtype.code, dtype.bits, dtype.lanes) == (_BFLOAT, 16, 1):
-            self.is_bfloat, dtype.code = True, _UINT
+        self.dtype = _DTYPES.get((dtype.code, dtype.bits)) if dtype.lanes == 1 else None
+        if self.dtype is not None:
+            dtype.code = _UINT
         return capsule
 
 
@@ -177,8 +200,9 @@ def from_dlpack(x: Any, /, *, device: Any = None, copy: bool | None = None) -> T
         tensor([0, 1, 2])
     """
     target = None if device is None else devices.name_of(device)
-    if _kind_of(x.__dlpack_device__()) == _CUDA and target != devices.CPU and devices.available():
-        return _from_gpu(x, target, copy)
+    kind = _device_type_of(x)
+    if kind is not None and target != devices.CPU and kind.count():
+        return _from_device(x, devices.load(kind.name), target, copy)
     if target not in (None, devices.CPU):
         if copy is False:
             raise ExchangeError(f"from_dlpack: the {type(x).__name__} is not on {device}",
@@ -195,15 +219,22 @@ def from_dlpack(x: Any, /, *, device: Any = None, copy: bool | None = None) -> T
         raise ExchangeError(f"from_dlpack: cannot take the memory of {type(x).__name__}: {error}",
                             "its dtype, its strides or its gradient prevents it: "
                             "x.detach(), or copy it first") from None
-    array = array.view(bfloat16) if producer.is_bfloat else array
+    array = array if producer.dtype is None else array.view(producer.dtype)
     as_dtype(array.dtype)
     out: Tensor = interpreter.note_constant(Tensor(array.copy() if copy else array))
     return out
 
 
-def _from_gpu(x: Any, device: str | None, copy: bool | None) -> Tensor:
-    """A tensor over the memory of an array that is on a GPU, or over a copy of it on another."""
-    array = devices.cupy().from_dlpack(x)
+def _device_type_of(x: Any) -> DeviceType | None:
+    """The kind of devices, besides the CPU, whose arrays can share the memory of `x`; or None."""
+    number = _kind_of(x.__dlpack_device__())
+    return next((kind for kind in devices.TYPES.values()
+                 if kind.dlpack_kind == number and kind.name != devices.CPU), None)
+
+
+def _from_device(x: Any, kind: DeviceType, device: str | None, copy: bool | None) -> Tensor:
+    """A tensor over the memory of an array of another library, or over a copy on a device."""
+    array = kind.from_dlpack(x)
     as_dtype(array.dtype)
     home = devices.of(array)
     target = home if device is None else device

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .. import interpreter
+from ..arrays import devices
 from ..arrays.dtypes import int64
 from ..arrays.memory import is_whole
 from ..arrays.shapes import broadcast, is_one, product, same, slice_of_size
@@ -19,7 +20,7 @@ from ..core.views import base_of, define_access, is_shared, repeats_elements, vi
 from ..errors import IndexingError
 from ..ops.create import iota
 from ..ops.data_dependent import where_true
-from ..ops.elementwise.pointwise import alias, cast, where
+from ..ops.elementwise.pointwise import alias, cast, explicit_cast, where
 from ..ops.indexing.index_put import index_put
 from ..ops.range_checks import check_index
 from ..ops.shape.put_slice import put_slice
@@ -134,7 +135,7 @@ def setitem(x: Tensor, index: Any, value: Any) -> None:
     if x.edge is None and not interpreter.in_use and _is_simple(index) and _set(x, index, value):
         return
     source = value if isinstance(value, Tensor) else tensor(value, x.dtype, x.device)
-    source = cast(beside(source, x) if source.ndim == 0 else source, x.dtype)
+    source = explicit_cast(beside(source, x) if source.ndim == 0 else source, x.dtype)
     items = _expanded(x, index)
     if any(map(_is_array, items)):
         replace(x, _with_elements(x, items, source))
@@ -379,7 +380,7 @@ def _counted(i: Any, axis: int, n: Any, shape: Any) -> Any:
     if not _is_array(i):
         return _integer(i, axis, n, shape)
     if interpreter.STATE.active is None and i._data.size and i._data.dtype.kind in "iu":
-        low, high = i._data.min(), i._data.max()
+        low, high = devices.extremes(i._data)
         if low < -n or high >= n:
             raise IndexingError(f"index {low if low < -n else high} is out of range for an axis of "
                                 f"size {n}", f"indices go from {-n} to {n - 1}")

@@ -45,7 +45,7 @@ def update(x: Tensor, value: Any) -> Tensor:
     source = beside(source, x)
     if not same(source.shape, x.shape):
         source = view.broadcast_to(source, x.shape)
-    new = pointwise.cast(source, x.dtype)
+    new = pointwise.explicit_cast(source, x.dtype)
     return replace(x, in_layout_of(x, pointwise.alias(new) if new is value else new))
 
 
@@ -220,7 +220,7 @@ class TensorMethods:
     floor = pointwise.floor
     ceil = pointwise.ceil
     trunc = pointwise.trunc
-    round = pointwise.round
+    round = arithmetic.round
     isnan = pointwise.isnan
     isinf = pointwise.isinf
     isfinite = pointwise.isfinite
@@ -341,7 +341,7 @@ class TensorMethods:
     repeat = rearrange.repeat
     roll = rearrange.roll
     rot90 = rearrange.rot90
-    tile = rearrange.tile
+    tile = _spread(rearrange.tile)
     unflatten = rearrange.unflatten
 
     # ---- indexing, searching and sorting
@@ -388,12 +388,14 @@ class TensorMethods:
     _repr_html_ = display.notebook
     __copy__ = copying.shallow
     __deepcopy__ = copying.deep
+    __reduce__ = copying.reduced_for_copies
     __reduce_ex__ = copying.reduced
     __setstate__ = copying.restored
     __array__ = numpy_protocols.array
     __array_function__ = numpy_protocols.array_function
     __array_ufunc__ = numpy_protocols.array_ufunc
     __buffer__ = numpy_protocols.buffer
+    ctypes = property(numpy_protocols.addresses)
     __dlpack__ = dlpack.dlpack
     __dlpack_device__ = dlpack.dlpack_device
 

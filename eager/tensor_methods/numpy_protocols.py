@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from ..core.tensor import Tensor
-from ..errors import DTypeError
+from ..errors import DTypeError, ShapeError
 
 _CURE = "np.asarray(x) gives NumPy the values of a tensor x"
 
@@ -28,6 +28,19 @@ def array(self: Tensor, dtype: Any = None, copy: bool | None = None) -> Any:
 def buffer(self: Tensor, flags: int) -> memoryview:
     """The values as memory that can be read (`memoryview(x)`, from Python 3.12 on)."""
     return memoryview(self.numpy())
+
+
+def addresses(self: Tensor) -> Any:
+    """`ctypes` of the array with the values: `x.ctypes.data` is the address of the first one.
+
+    Raises:
+        ShapeError: the elements do not lie side by side, so the memory behind it is not the values.
+    """
+    values = self.numpy()
+    if not values.flags.c_contiguous:
+        raise ShapeError("x.ctypes: the elements of this view do not lie side by side in memory",
+                         "take them from a copy: y = fw.asarray(x, copy=True), then y.ctypes")
+    return values.ctypes
 
 
 def array_ufunc(self: Tensor, ufunc: Any, method: str, *inputs: Any, **options: Any) -> Any:
@@ -112,7 +125,8 @@ def _functions() -> dict[Any, list[Callable[..., Any]]]:
     """Our functions by NumPy's function. Only `rint`, which rounds, has no name in the standard."""
     package: Any = sys.modules[__name__.partition(".")[0]]
     functions: dict[Any, list[Any]] = {np.rint: [package.round]}
-    for theirs, ours in ((np, package), (np.linalg, package.linalg), (np.fft, package.fft)):
+    for theirs, ours in ((np, package), (np.linalg, package.linalg), (np.fft, package.fft),
+                         (np.lib.stride_tricks, package.lib.stride_tricks)):
         for name, function in vars(ours).items():
             if callable(getattr(theirs, name, None)):
                 functions.setdefault(getattr(theirs, name), []).append(function)

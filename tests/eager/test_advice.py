@@ -1,4 +1,5 @@
-"""Errors that Python raises itself get a next step where they are shown."""
+"""Errors for habits from other libraries name the next step, in themselves or where Python shows
+them."""
 
 import subprocess
 import sys
@@ -28,18 +29,34 @@ def cat():
 
 
 @pytest.mark.parametrize(("call", "help"), [
+    (lambda: x.size(), "use x.shape, and x.shape[i] for one axis"),
     (lambda: x.size(0), "use x.shape, and x.shape[i] for one axis"),
     (lambda: x.sum(dim=1), "the keyword is axis here: sum(x, axis, keepdims, dtype)"),
     (lambda: fw.mean(x, 1, keepdim=True), "the keyword is keepdims here: mean(x, axis, keepdims)"),
     (lambda: fw.concat([x, x], dim=1), "the keyword is axis here: concat(arrays, axis)"),
     (lambda: fw.triu(x, diagonal=1), "the keyword is k here: triu(x, k)"),
     (lambda: fw.linalg.vector_norm(x, dim=1), "the keyword is axis here"),
-    (lambda: fw.zeros(2, requires_grad=True), "fw.zeros(3).requires_grad_()"),
+    (lambda: fw.zeros(2, pin_memory=True), "copies to a GPU need no preparation"),
+    (lambda: x.std(unbiased=True), "use correction=1"),
     (lambda: x.std(colour=1), "it takes std(x, axis,"),
-    (lambda: fw.Tensor(2, 3) + 1, "use fw.tensor for numbers, fw.empty for a shape"),
+    (lambda: x.max(1).values, "max, min, sort and median give the values alone"),
+    (lambda: x.max(1).indices, "fw.argmax(x)"),
+    (lambda: x.clamp_max_(1), "x.copy_(x.minimum(...))"),
+])
+def test_the_exception_itself_says_what_to_do(call, help):
+    """So code that catches or logs it has the advice, too."""
+    with pytest.raises((AttributeError, TypeError)) as caught:
+        call()
+    text = str(caught.value)
+    assert help in text.partition("\n  help: ")[2]
+    advice.advise(caught.value)
+    assert str(caught.value) == text
+
+
+@pytest.mark.parametrize(("call", "help"), [
     (lambda: x.shape.numel(), "use x.size"),
-    (lambda: x.tile(2, 1), "x.tile((2, 1))"),
-    (lambda: fw.where(x > 0), "fw.nonzero(condition)"),
+    (lambda: fw.exp(x, out=x), "y.copy_(result)"),
+    (lambda: fw.nn.functional.softmax(x, axis=1), "the keyword is dim here: softmax(input, dim"),
     (pair, "fw.argmax, argmin and argsort say where"),
     (distributions, "sample with fw.multinomial"),
     (cat, "use fw.concat"),
@@ -72,10 +89,10 @@ def test_errors_of_other_code_stay_as_they_are(call):
 
 def test_python_shows_it(tmp_path):
     script = tmp_path / "script.py"
-    script.write_text("import fusewire as fw\nprint(fw.ones(2).size(0))\n")
+    script.write_text("import fusewire as fw\nprint(fw.ones(2).shape.numel())\n")
     done = subprocess.run([sys.executable, script], capture_output=True, text=True, check=False)
     assert done.returncode == 1
-    assert done.stderr.rstrip().endswith("and x.shape[i] for one axis")
+    assert done.stderr.rstrip().endswith("help: use x.size")
 
 
 def test_a_notebook_shows_it(monkeypatch):
@@ -86,10 +103,10 @@ def test_a_notebook_shows_it(monkeypatch):
     monkeypatch.setitem(sys.modules, "IPython", SimpleNamespace(get_ipython=lambda: shell))
     monkeypatch.setattr(sys, "excepthook", sys.excepthook)
     advice.install()
-    with pytest.raises(TypeError) as caught:
-        x.size(0)
-    shell.show(shell, TypeError, caught.value, caught.tb)
-    assert "help: x.size is the number" in shell.shown[0]
+    with pytest.raises(AttributeError) as caught:
+        x.shape.numel()
+    shell.show(shell, AttributeError, caught.value, caught.tb)
+    assert "help: use x.size" in shell.shown[0]
 
 
 def test_repeat_with_an_axis_by_place_is_an_error():

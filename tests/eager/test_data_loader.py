@@ -204,6 +204,29 @@ def test_what_threads_draw_follows_from_the_seed():
     assert get_worker_info() is None
 
 
+@pytest.mark.parametrize("method", [None, "spawn"])
+@pytest.mark.parametrize("read", [0, 1, 3])
+def test_what_workers_draw_depends_neither_on_their_number_nor_on_a_resume(read, method):
+    """Thread workers draw fusewire's numbers and those of `rng`; processes also the global ones."""
+    def loader(workers):
+        return DataLoader(Draws(), 2, collate_fn=data_sets.as_list, num_workers=workers,
+                          multiprocessing_context=method)
+
+    def drawn(batches):
+        return [sample[3 : 6 if method is None else 8] for batch in batches for sample in batch]
+
+    fw.manual_seed(11)
+    one = loader(1)
+    whole = drawn(one)
+    fw.manual_seed(11)
+    first, resumed = loader(3), loader(2)
+    batches = iter(first)
+    part = drawn(next(batches) for _ in range(read))
+    resumed.load_state_dict(first.state_dict())
+    assert [*part, *drawn(resumed)] == whole
+    assert len({sample[0] for sample in whole}) == 8
+
+
 def test_threads_leave_the_default_generator_alone():
     fw.manual_seed(11)
     list(DataLoader(Squares(8), num_workers=2))

@@ -15,6 +15,7 @@ import pytest
 from data_sets import Count, Draws, Failing, Images, Modes, Squares, Sums
 
 import fusewire as fw
+from fusewire.capture.heap import code_tracker
 from fusewire.eager.errors import ArgumentError, ShapeError, WorkerError
 from fusewire.eager.utils.data import DataLoader, TensorDataset
 
@@ -129,6 +130,22 @@ def test_workers_do_not_take_part_in_what_the_loop_does():
 
     with pytest.warns(UserWarning, match="total"):
         assert [total(fw.ones(1)).item() for _ in range(3)] == [3.0 * (1 << 18)] * 3
+
+
+@pytest.mark.skipif("fork" not in METHODS, reason="this system does not fork")
+def test_a_process_that_a_traced_function_starts_is_not_traced():
+    def traced_in_child(x):
+        ours, theirs = multiprocessing.get_context("fork").Pipe()
+        process = multiprocessing.get_context("fork").Process(
+            target=lambda: theirs.send(code_tracker.observing()))
+        here = code_tracker.observing()
+        process.start()
+        there = ours.recv()
+        process.join()
+        return x, here, there
+
+    with pytest.warns(UserWarning, match="traced_in_child"):
+        assert fw.compile(traced_in_child)(fw.ones(1))[1:] == (True, False)
 
 
 @pytest.mark.skipif("fork" not in METHODS, reason="this system does not fork")

@@ -6,19 +6,21 @@ import pytest
 
 import fusewire as fw
 from fusewire.eager.arrays import devices
-from fusewire.eager.arrays.devices import Driver
+from fusewire.eager.cuda import driver as drivers
+from fusewire.eager.cuda.device import CUDA
+from fusewire.eager.cuda.driver import Driver
 
 
 @pytest.fixture
 def driver(monkeypatch):
     """Sets what the driver of this machine tells; CuPy is not installed on it."""
     def set(found):
-        monkeypatch.setattr(devices, "driver", lambda: found)
-        devices.probe.cache_clear()
+        monkeypatch.setattr(drivers, "driver", lambda: found)
+        drivers.probe.cache_clear()
 
-    monkeypatch.setattr(devices.importlib.util, "find_spec", lambda name: None)
+    monkeypatch.setattr(drivers.importlib.util, "find_spec", lambda name: None)
     yield set
-    devices.probe.cache_clear()
+    drivers.probe.cache_clear()
 
 
 class Library:
@@ -38,7 +40,7 @@ class Library:
 ])
 def test_what_a_driver_tells(monkeypatch, library, why):
     monkeypatch.setattr(ctypes, "CDLL", lambda name: library)
-    found = devices.driver()
+    found = drivers.driver()
     assert bool(found.why_not) == bool(why)
     if why:
         with pytest.raises(fw.DeviceError, match=why):
@@ -52,7 +54,7 @@ def test_a_machine_without_a_driver(monkeypatch):
         raise OSError(name)
 
     monkeypatch.setattr(ctypes, "CDLL", missing)
-    assert "no NVIDIA driver" in devices.driver().why_not
+    assert "no NVIDIA driver" in drivers.driver().why_not
 
 
 @pytest.mark.parametrize(("version", "extra"), [(12040, "cuda12"), (13000, "cuda13")])
@@ -60,7 +62,7 @@ def test_without_cupy_the_error_names_what_to_install(driver, version, extra):
     driver(Driver("", "", 1, version))
     with pytest.raises(fw.DeviceError, match=rf'CuPy is not installed[^$]*fusewire\[{extra}\]'):
         devices.name_of("cuda")
-    assert not devices.available()
+    assert not CUDA.count()
     assert devices.names() == ("cpu",)
 
 

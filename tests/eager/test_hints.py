@@ -1,6 +1,7 @@
 """Names of NumPy and PyTorch that are not ours: the error says which one is."""
 
 import pickle
+import re
 
 import numpy as np
 import pytest
@@ -18,7 +19,9 @@ def hint(get):
 @pytest.mark.parametrize(("name", "use"), [*hints.FUNCTIONS.items(), *hints.METHODS.items()])
 def test_what_a_hint_says_can_be_used(name, use):
     x, y = fw.ones(2, 2), fw.ones(2, 2)
-    eval(use, {"fw": fw, "x": x, "y": y})
+    called = re.fullmatch(r"x\.copy_\((.*)\(\.\.\.\)\)", use)
+    found = eval(called[1] if called else use, {"fw": fw, "x": x, "y": y})
+    assert not called or callable(found)
 
 
 @pytest.mark.parametrize("name", hints.FUNCTIONS)

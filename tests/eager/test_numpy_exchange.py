@@ -131,3 +131,29 @@ def test_from_numpy_shares_and_tensor_copies() -> None:
     array = np.zeros(2)
     shared, copied = fw.from_numpy(array), fw.tensor(array)
     assert np.shares_memory(shared.numpy(), array) and not np.shares_memory(copied.numpy(), array)
+
+
+def test_options_that_numpy_has_reach_our_functions():
+    values = np.array([[1.25, np.nan, 3.55], [4.0, 5.0, 6.05]])
+    x = fw.tensor(values)
+    for call in (lambda a: np.nanmean(a, axis=1, dtype=np.float32),
+                 lambda a: np.nanvar(a, axis=0, ddof=0, dtype=np.float64),
+                 lambda a: np.nanstd(a, axis=1, ddof=1), lambda a: np.round(a, 1),
+                 lambda a: np.round(a, -1), lambda a: np.where(a > 3)[1],
+                 lambda a: np.pad(a, 1, constant_values=2.0),
+                 lambda a: np.lib.stride_tricks.sliding_window_view(a, (2, 2))):
+        found, expected = call(x), call(values)
+        assert isinstance(found, fw.Tensor) and found.dtype == expected.dtype
+        np.testing.assert_allclose(found.numpy(), expected)
+    found = np.linalg.lstsq(fw.tensor(values[1:].T), fw.ones(3, dtype=fw.float64), rcond=None)
+    np.testing.assert_allclose(found[0].numpy(), np.linalg.lstsq(values[1:].T, np.ones(3))[0])
+
+
+def test_windows_over_two_axes_are_those_of_numpy():
+    x = np.arange(30).reshape(5, 6)
+    for shape, axis in ((3, 1), ((2, 3), (1, 0)), ((2, 3), None), ((2, 2), (0, 0))):
+        found = fw.lib.stride_tricks.sliding_window_view(fw.tensor(x), shape, axis)
+        assert found.tolist() == \
+            np.lib.stride_tricks.sliding_window_view(x, shape, axis).tolist()
+    with pytest.raises(fw.ShapeError, match="1 window sizes for 2 axes"):
+        fw.lib.stride_tricks.sliding_window_view(fw.tensor(x), 3)

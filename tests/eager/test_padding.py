@@ -26,7 +26,7 @@ def test_every_mode_is_numpys(mode: str, shape: Any, width: Any) -> None:
 
 def test_each_mode_on_a_line() -> None:
     x = fw.tensor([1, 2, 3])
-    assert fw.pad(x, (2, 2), value=9).tolist() == [9, 9, 1, 2, 3, 9, 9]
+    assert fw.pad(x, (2, 2), constant_values=9).tolist() == [9, 9, 1, 2, 3, 9, 9]
     assert fw.pad(x, (2, 2), "reflect").tolist() == [3, 2, 1, 2, 3, 2, 1]
     assert fw.pad(x, (2, 2), "symmetric").tolist() == [2, 1, 1, 2, 3, 3, 2]
     assert fw.pad(x, (2, 2), "replicate").tolist() == [1, 1, 1, 2, 3, 3, 3]
@@ -104,3 +104,10 @@ def test_compiled() -> None:
     for _ in range(2):
         assert gradient(x)[0].tolist() == [4, 12, 12]
     assert gradient.stats.replays == 1
+
+
+def test_constants_for_each_side_as_in_numpy():
+    x = np.arange(6.0).reshape(2, 3)
+    for values in (3.0, (1.0, 2.0), ((1.0, 2.0), (3.0, 4.0))):
+        found = fw.pad(fw.tensor(x), ((1, 2), (0, 1)), constant_values=values)
+        assert found.tolist() == np.pad(x, ((1, 2), (0, 1)), constant_values=values).tolist()

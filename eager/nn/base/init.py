@@ -6,6 +6,9 @@ Tensors are written under no_grad(), so parameters that require gradients are al
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 
 from ...arguments import (
     check_at_least,
@@ -33,13 +36,35 @@ from ...tensor_methods.methods import update
 
 __all__ = [
     "calculate_gain", "constant_", "dirac_", "eye_", "kaiming_normal_", "kaiming_uniform_",
-    "normal_", "ones_", "orthogonal_", "sparse_", "trunc_normal_", "uniform_", "xavier_normal_",
-    "xavier_uniform_", "zeros_",
+    "no_draws", "normal_", "ones_", "orthogonal_", "sparse_", "trunc_normal_", "uniform_",
+    "xavier_normal_", "xavier_uniform_", "zeros_",
 ]
 
 _LINEAR = ("linear", "conv1d", "conv2d", "conv3d", "conv_transpose1d", "conv_transpose2d",
            "conv_transpose3d", "sigmoid")
 _GAINS = {**dict.fromkeys(_LINEAR, 1.0), "tanh": 5 / 3, "relu": math.sqrt(2.0), "selu": 3 / 4}
+_DRAWS = ContextVar("draws", default=True)
+
+
+@contextmanager
+def no_draws() -> Iterator[None]:
+    """A context in which initial values are not drawn: tensors stay as they are, mostly zeros.
+
+    Layers that are made inside cost little time, for a state that is loaded next. Buffers have
+    their usual values, and the random generator does not advance.
+
+    Example:
+        >>> import fusewire as fw
+        >>> with fw.nn.init.no_draws():
+        ...     layer = fw.nn.Linear(2, 1)
+        >>> layer.weight.tolist()
+        [[0.0, 0.0]]
+    """
+    token = _DRAWS.set(False)
+    try:
+        yield
+    finally:
+        _DRAWS.reset(token)
 
 
 def calculate_gain(nonlinearity: str, param: float | None = None) -> float:
@@ -135,6 +160,8 @@ def uniform_(tensor: Tensor, a: float = 0.0, b: float = 1.0,
     """
     if not check_number("uniform_", "a", a) <= check_number("uniform_", "b", b):
         raise ArgumentError(f"uniform_: a must not be above b, got {a} and {b}")
+    if not _DRAWS.get():
+        return tensor
     with no_grad():
         draws = rand(tensor.shape, dtype=tensor.dtype, generator=generator)
         return update(tensor, scaled(draws, b - a, a))
@@ -161,6 +188,8 @@ def normal_(tensor: Tensor, mean: float = 0.0, std: float = 1.0,
     """
     check_number("normal_", "mean", mean)
     check_at_least("normal_", "std", std, 0)
+    if not _DRAWS.get():
+        return tensor
     with no_grad():
         draws = randn(tensor.shape, dtype=tensor.dtype, generator=generator)
         return update(tensor, scaled(draws, std, mean))

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, ParamSpec, Protocol, TypeVar
 
 from ...core.tensor import Tensor
 from ...errors import LAYER_CALLS, ArgumentError, DTypeError, FusewireError, StateError
+from ...upper_layer import UPPER
 from .convert import Convertible
 from .hooks import Hooks, RemovableHandle
 from .parameter import Buffer, Parameter
@@ -20,7 +21,6 @@ if TYPE_CHECKING:
 __all__ = ["Module"]
 
 _TABLES = ("_parameters", "_buffers", "_modules")
-compiler: Callable[..., Any] | None = None  # `fw.compile`, set by an upper layer
 _Arguments = ParamSpec("_Arguments")
 _Result = TypeVar("_Result", covariant=True)
 
@@ -376,8 +376,8 @@ class Module(Stateful, Convertible):
 
     def compile(self, *, fullgraph: bool = False) -> None:
         """Compiles this module in place, as fw.compile(module) does."""
-        assert compiler is not None
-        compiler(self, fullgraph=fullgraph)
+        assert UPPER.compile is not None
+        UPPER.compile(self, fullgraph=fullgraph)
 
     def zero_grad(self, set_to_none: bool = True) -> None:
         """Clears the gradient of every parameter: to None, or to zeros."""

@@ -350,8 +350,10 @@ def _channel_hint(owner: str, input: Tensor, channels: Any, weight: Tensor, expe
         return "the axis of channels looks to be missing: x[:, None]"
     if n == d + 1 and input.shape[1] == expected:
         return f"an axis between looks to be missing: the input is (n, {expected}, *space)"
-    if "transpose" not in owner and weight.shape[1] and channels % weight.shape[1] == 0:
-        return f"groups={channels // weight.shape[1]} would fit these shapes"
+    groups = channels // weight.shape[1] if weight.shape[1] else 0
+    if "transpose" not in owner and groups and groups * weight.shape[1] == channels \
+            and weight.shape[0] % groups == 0:
+        return f"groups={groups} would fit these shapes"
     return f"the input must be (n, {expected}, *space)"
 
 

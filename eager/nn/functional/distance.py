@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from ...arguments import check_number, names_itself
+from ...arrays.shapes import same
 from ...core.tensor import Tensor, as_tensor, tensor
 from ...errors import ShapeError
 from ...linalg.norm import vector_norm
@@ -14,6 +15,7 @@ from ...ops.declare import prepare
 from ...ops.elementwise.casting import in_float32
 from ...ops.elementwise.pointwise import cast, maximum
 from ...ops.reduction.reduce import sum, widened
+from ...ops.shape.rearrange import broadcast_arrays
 from ...ops.shape.take import take
 
 __all__ = ["cosine_similarity", "pairwise_distance", "pdist"]
@@ -42,6 +44,8 @@ def cosine_similarity(x1: Tensor, x2: Tensor, dim: int = 1, eps: float = 1e-8) -
     """
     x1, x2 = prepare("cosine_similarity", (x1, x2), "real float")
     wide = [widened(x) for x in (x1, x2)]  # float16 has no number as small as eps
+    if not same(x1.shape, x2.shape):  # before lengths are computed: `dim` may be broadcast, too
+        wide = list(broadcast_arrays(*wide))
     return cast(sum(_unit(wide[0], dim, eps) * _unit(wide[1], dim, eps), dim), x1.dtype)
 
 

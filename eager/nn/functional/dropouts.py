@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import warnings
 from typing import Any
 
 from ...arguments import check_fraction
@@ -73,14 +74,15 @@ def dropout2d(input: Tensor, p: float = 0.5, training: bool = True, inplace: boo
     (channels, height * width).
 
     Args:
-        input: (n, channels, height, width) or (n, channels, length).
+        input: (n, channels, height, width) or (n, channels, length). (n, channels) gives a
+            warning, and single elements are dropped.
         p: the probability of each channel to become 0, from 0 to 1. Default 0.5.
         training: False returns `input` itself. Default True.
         inplace: True writes the result into `input` and returns `input`. Default False.
 
     Raises:
         ArgumentError: `p` is not from 0 to 1.
-        ShapeError: `input` has neither 3 nor 4 axes.
+        ShapeError: `input` has neither 2, 3 nor 4 axes.
 
     Example:
         >>> import fusewire as fw
@@ -88,6 +90,10 @@ def dropout2d(input: Tensor, p: float = 0.5, training: bool = True, inplace: boo
         >>> fw.all(out == out[..., :1, :1]).item()
         True
     """
+    if input.ndim == 2:
+        warnings.warn(f"dropout2d: {input.shape} has no axes of space: single elements are dropped",
+                      stacklevel=2)
+        return dropout(input, p, training, inplace)
     return _channels("dropout2d", input, p, training, inplace, (3, 4), 2)
 
 

@@ -270,7 +270,9 @@ def _soft_entropy(
     if weight is not None:
         terms = terms * reshape(weight, (-1, *(1,) * (x.ndim - axis - 1)))
     losses = -sum(terms, axis)
-    return sum(losses) / (x.size // classes) if reduction == "mean" else reduced(losses, reduction)
+    if reduction != "mean":
+        return reduced(losses, reduction)
+    return sum(losses) / (product(x.shape) // classes)
 
 
 # ---- margins between classes

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from ... import interpreter
+from ...arrays import devices
 from ...core.tape import MODE
 from ...core.tensor import Tensor
 from ...ops.elementwise.casting import lowered
@@ -25,10 +26,7 @@ from ...ops.layers.recurrent import (
 )
 from ...ops.shape.join import stack
 from ...ops.shape.view import flip, reshape
-
-# Set by an upper layer: `run` with all steps as one program. It returns None for layers that it
-# leaves to the ops of steps.
-together: Callable[..., tuple[Tensor, State] | None] | None = None
+from ...upper_layer import UPPER
 
 
 @lowered
@@ -42,10 +40,10 @@ def run(
     the last step to the first.
     """
     eagerly = interpreter.STATE.active is None  # a recording fuses plain ops
-    if together is not None and eagerly and not x.is_cuda:
-        result = together(kind, x, sizes, state, w, reverse)
+    if UPPER.recurrent_layer is not None and eagerly and not devices.is_elsewhere(x._data):
+        result = UPPER.recurrent_layer(kind, x, sizes, state, w, reverse)
         if result is not None:
-            return result
+            return result  # type: ignore[no-any-return]
     projected = of_inputs(kind, x, w)
     state = tuple(cast(s, projected.dtype) for s in state)
     if kind is KINDS["LSTM"] and w.w_hr is None and sizes[0] == sizes[-1] and projected.size \

@@ -62,6 +62,8 @@ class MultiheadAttention(Module):
         ((2, 5, 8), (2, 5, 5))
     """
 
+    reads_weights = True  # those of layers that it holds, without calling the layers
+
     def __init__(
         self, embed_dim: int, num_heads: int, dropout: float = 0.0, bias: bool = True,
         add_bias_kv: bool = False, add_zero_attn: bool = False, kdim: int | None = None,

@@ -87,10 +87,14 @@ class _Conv(Module):
         init.bias_uniform_(self.bias, self.weight)
 
     def forward(self, input: Tensor) -> Tensor:
-        x, padding = input, self.padding
+        return self.convolved(input, self.weight, self.bias)
+
+    def convolved(self, x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+        """The convolution of this layer with another weight."""
+        padding = self.padding
         if self.padding_mode != "zeros":
-            x, padding = F.pad(input, self._pad_widths(), self.padding_mode), "valid"
-        return type(self).function(x, self.weight, self.bias, self.stride, padding, self.dilation,
+            x, padding = F.pad(x, self._pad_widths(), self.padding_mode), "valid"
+        return type(self).function(x, weight, bias, self.stride, padding, self.dilation,
                                    self.groups)
 
     def _pad_widths(self) -> list[int]:

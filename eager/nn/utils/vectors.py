@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from ...arrays.shapes import product
 from ...core.tape import no_grad
 from ...core.tensor import Tensor
 from ...errors import DTypeError, ShapeError
@@ -53,12 +54,13 @@ def vector_to_parameters(vec: Tensor, parameters: Iterable[Tensor]) -> None:
         raise DTypeError(f"vector_to_parameters: takes a tensor, not {type(vec).__name__}",
                          "make a tensor of it first: fw.tensor(x)")
     tensors = list(parameters)
-    total = sum(p.size for p in tensors)
+    total = sum(product(p.shape) for p in tensors)
     if vec.shape != (total,):
         raise ShapeError(f"vector_to_parameters: the vector has shape {vec.shape}, the parameters "
                          f"have {total} elements", f"pass a vector of shape ({total},)")
     at = 0
     with no_grad():
         for p in tensors:
-            update(p, reshape(vec[at:at + p.size], p.shape))
-            at += p.size
+            size = product(p.shape)
+            update(p, reshape(vec[at:at + size], p.shape))
+            at += size

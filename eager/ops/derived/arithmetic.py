@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ...arguments import check_number
+from ...arguments import check_number, check_whole
 from ...arrays import dtypes
 from ...arrays.shapes import broadcast
 from ...core.dispatch import apply
@@ -17,10 +17,12 @@ from ...core.tensor import Tensor, as_tensor
 from ...errors import DTypeError
 from ..batching import leading
 from ..declare import operand, prepare, result_rule
+from ..elementwise import pointwise
 from ..elementwise.clip import clip
 from ..elementwise.pointwise import (
     abs,
     cast,
+    divide,
     equal,
     exp2,
     floor,
@@ -47,13 +49,35 @@ from .comparison import operands
 
 __all__ = [
     "deg2rad", "float_power", "fmax", "fmin", "fmod", "frac", "frexp", "gcd", "heaviside", "lcm",
-    "ldexp", "lerp", "logaddexp2",
+    "ldexp", "lerp", "logaddexp2", "round",
 ]
 
 _LOG2_E = math.log2(math.e)
 
 
 # ---- remainders and fractions
+def round(x: Any, decimals: int = 0) -> Tensor:
+    """The nearest numbers with so many decimals; of two that are as near, the one with an even end.
+
+    Args:
+        decimals: the number of decimals. Default 0; -2 rounds to hundreds.
+
+    Example:
+        >>> import fusewire as fw
+        >>> fw.round(fw.tensor([0.5, 1.5, -1.7]))
+        tensor([ 0.,  2., -2.])
+        >>> fw.round(fw.tensor([1.25, 1.66]), 1)
+        tensor([1.2, 1.7])
+    """
+    places = check_whole("round", "decimals", decimals)
+    if not places:
+        return pointwise.round(x)
+    x, factor = as_tensor("round", x), 10.0 ** abs(places)
+    if places > 0:
+        return cast(divide(pointwise.round(multiply(x, factor)), factor), x.dtype)
+    return cast(multiply(pointwise.round(divide(x, factor)), factor), x.dtype)
+
+
 def fmod(x: Any, y: Any) -> Tensor:
     """The remainders x - trunc(x / y) * y, with the sign of x; `remainder` has that of y.
 

@@ -11,6 +11,7 @@ from ...core.on_device import run_decomposition
 from ...core.op import Op, define
 from ...core.tape import Leaf, enable_grad
 from ...core.tensor import Tensor
+from ...upper_layer import UPPER
 from .pointwise import alias
 
 _PASSES = 4  # of a composite in NumPy, at least
@@ -51,7 +52,8 @@ def derived(decompose: Callable[..., Tensor]) -> Callable[..., Any]:
         with enable_grad():
             fresh = [_on_tape(x) if need else x for x, need in zip(inputs, needs)]
             again = decompose(*fresh, **params)
-        grads = iter(gradients.of(again, [x for x, n in zip(fresh, needs) if n], g))
+        assert UPPER.gradients is not None
+        grads = iter(UPPER.gradients(again, [x for x, n in zip(fresh, needs) if n], g))
         return [next(grads) if need else None for need in needs]
 
     return vjp
@@ -62,15 +64,6 @@ def _on_tape(x: Tensor) -> Tensor:
     copy = alias(x)
     copy.edge = copy.edge or Leaf(copy)
     return copy
-
-
-class _Gradients:
-    """Holds the function of `autograd`, a layer above, that a composite's gradient calls."""
-
-    of: Callable[[Tensor, list[Tensor], Tensor], tuple[Tensor | None, ...]]
-
-
-gradients = _Gradients()
 
 
 def call(op: Op, *inputs: Any, **params: Any) -> Tensor:

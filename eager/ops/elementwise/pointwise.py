@@ -14,7 +14,8 @@ from ...arrays import devices, dtypes
 from ...core.dispatch import apply
 from ...core.op import Op, define, each
 from ...core.tensor import Tensor, as_tensor
-from ..declare import alias, cast, in_float32, pointwise, prepare, result_rule
+from ..declare import alias, explicit_cast, in_float32, pointwise, prepare, result_rule
+from ..declare import cast as cast
 from ..transfer import transfer
 from .complex import conj_of, real
 
@@ -26,8 +27,8 @@ __all__ = [
     "isinf", "isnan", "less", "less_equal", "log", "log1p", "log2", "log10", "logaddexp",
     "logical_and", "logical_not", "logical_or", "logical_xor", "maximum", "minimum", "multiply",
     "negative", "nextafter", "not_equal", "positive", "pow", "reciprocal", "relu", "remainder",
-    "round", "rsqrt", "sigmoid", "sign", "signbit", "sin", "sinh", "sqrt", "square", "subtract",
-    "tan", "tanh", "trunc", "where",
+    "rsqrt", "sigmoid", "sign", "signbit", "sin", "sinh", "sqrt", "square", "subtract",
+    "tan", "tanh", "trunc",
 ]
 
 # ---- arithmetic
@@ -100,15 +101,13 @@ def _floor_divide(k: Any, x: Any, y: Any) -> Any:
     return k.where(endless, x / y, k.floor_divide(x, y))
 
 
-_ROUNDS_QUOTIENTS = "CuPy takes the floor of a rounded quotient"
 floor_divide = pointwise("floor_divide", _floor_divide,
                          lambda g, out, x, y: g * 0.0, lambda g, out, x, y: g * 0.0,
-                         takes="real numeric", cupy=_ROUNDS_QUOTIENTS,
+                         takes="real numeric",
                          doc="The quotients x / y, rounded down.",
                          example=("[7.0, -7.0]", "2", "[ 3., -4.]"))
 remainder = pointwise("remainder", lambda k, x, y: k.remainder(x, y), lambda g, out, x, y: g,
                       lambda g, out, x, y: -g * floor_divide(x, y), takes="real numeric",
-                      cupy=_ROUNDS_QUOTIENTS,
                       doc="The remainders x - floor(x / y) * y, with the sign of y.",
                       example=("[7.0, -7.0]", "3", "[1., 2.]"))
 
@@ -358,11 +357,11 @@ nextafter = pointwise("nextafter", lambda k, x, y: k.nextafter(x, y), lambda g, 
 
 # ---- comparisons and logic
 equal = pointwise("equal", lambda k, x, y: x == y, gives="bool", onnx="Equal",
-                  tests_equality=True,
+                  tests_equality=True, stored=True,
                   doc="True where x and y are equal; nan equals nothing.",
                   example=("[1.0, fw.nan]", "[1.0, fw.nan]", "[ True, False]"))
 not_equal = pointwise("not_equal", lambda k, x, y: x != y, gives="bool", tests_equality=True,
-                      doc="True where x and y differ; nan differs from itself.",
+                      stored=True, doc="True where x and y differ; nan differs from itself.",
                       example=("[1.0, fw.nan]", "[1.0, fw.nan]", "[False,  True]"))
 less = pointwise("less", lambda k, x, y: x < y, takes="real", gives="bool", onnx="Less",
                  doc="True where x < y.", example=("[1, 2, 3]", "2", "[ True, False, False]"))
@@ -375,7 +374,7 @@ greater_equal = pointwise("greater_equal", lambda k, x, y: x >= y, takes="real",
                           onnx="GreaterOrEqual", doc="True where x >= y.",
                           example=("[1, 2, 3]", "2", "[False,  True,  True]"))
 isnan = pointwise("isnan", lambda k, x: k.isnan(x), takes="float", gives="bool", onnx="IsNaN",
-                  doc="True where x is nan.",
+                  stored=True, doc="True where x is nan.",
                   example=("[1.0, fw.nan, fw.inf]", "[False,  True, False]"))
 isinf = pointwise("isinf", lambda k, x: k.isinf(x), takes="float", gives="bool", onnx="IsInf",
                   doc="True where x is inf or -inf.",
@@ -409,12 +408,11 @@ bitwise_xor = pointwise("bitwise_xor", lambda k, x, y: x ^ y, takes="bits",
 bitwise_invert = pointwise("bitwise_invert", lambda k, x: ~x, takes="bits",
                            doc="The numbers with all bits inverted; of bool, logical not.",
                            example=("[0, 5]", "[-1, -6]"))
-_WRAPS = "on a GPU a shift by all bits or more is undefined"
 bitwise_left_shift = pointwise("bitwise_left_shift", lambda k, x, y: x << y, takes="whole",
-                               cupy=_WRAPS, doc="x with bits moved up by y places: x * 2**y.",
+                               doc="x with bits moved up by y places: x * 2**y.",
                                example=("[1, 3]", "[4, 2]", "[16, 12]"))
 bitwise_right_shift = pointwise("bitwise_right_shift", lambda k, x, y: x >> y, takes="whole",
-                                cupy=_WRAPS, doc="x with bits moved down by y places.",
+                                doc="x with bits moved down by y places.",
                                 example=("[16, -3]", "[3, 1]", "[ 2, -2]"))
 
 # ---- activations
@@ -442,7 +440,7 @@ where_op = define(Op(
     "where", "pointwise", result_rule("where", "same"), _where,
     lambda k, c, x, y: k.where(c, x, y),
     each(None, lambda g, out, c, x, y: where(c, g, 0.0), lambda g, out, c, x, y: where(c, 0.0, g)),
-    "Where"))
+    "Where", stored=True))
 
 
 def where(condition: Any, x: Any, y: Any, /) -> Tensor:
@@ -480,9 +478,9 @@ def astype(x: Tensor, dtype: Any, /, *, copy: bool = True, device: Any = None) -
     """
     x, target = as_tensor("astype", x), dtypes.as_dtype(dtype)
     if device is not None and devices.resolve_device(device) != x.device:
-        if x.is_cuda:
-            return cast(transfer(x, devices.resolve_device(device)), target)
-        return transfer(cast(x, target), devices.resolve_device(device))
+        if devices.is_elsewhere(x._data):
+            return explicit_cast(transfer(x, devices.resolve_device(device)), target)
+        return transfer(explicit_cast(x, target), devices.resolve_device(device))
     if x.dtype == target:
         return alias(x) if copy else x
-    return cast(x, target)
+    return explicit_cast(x, target)

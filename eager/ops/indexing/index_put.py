@@ -37,7 +37,7 @@ def _vjp(needs: Any, g: Tensor, out: Tensor, x: Tensor, v: Tensor, i: Tensor) ->
 index_put_op = define(Op(
     "index_put", "scatter_rows", lambda x, v, i: TensorType(x.shape, x.dtype), _impl, None, _vjp,
     why={"onnx": "ONNX does not define which of several values for one index stays"},
-    bounds=lambda x, v, i: ((2, x.shape[0]),), batch=written_at))
+    bounds=lambda x, v, i: ((2, x.shape[0]),), batch=written_at, stored=True))
 
 
 def index_put(x: Tensor, v: Tensor, i: Tensor) -> Tensor:

@@ -73,8 +73,10 @@ def _along_read(k: Any, index: Any, types: Any, at: Any, axis: int) -> list[Sour
 
 along_op = define(Op(
     "take_along_axis", "view", _along_result, _along_impl, _along_read,
-    each(lambda g, out, x, i, axis: _scatter(zeros_like(x), i, g, axis, "add"), None),
-    "GatherElements", bounds=lambda x, i, axis: ((1, x.shape[axis]),), batch=shifted("axis")))
+    each(lambda g, out, x, i, axis: _scatter(zeros_like(x, dtype=g.dtype), i, g, axis, "add"),
+         None),
+    "GatherElements", bounds=lambda x, i, axis: ((1, x.shape[axis]),), batch=shifted("axis"),
+    stored=True))
 
 
 def take_along_axis(x: Tensor, indices: Tensor, /, *, axis: int = -1) -> Tensor:
@@ -172,7 +174,7 @@ def _scatter_vjp(needs: Any, g: Tensor, out: Tensor, x: Tensor, i: Tensor, src: 
 def _replaced_vjp(needs: Any, g: Tensor, out: Tensor, x: Tensor, i: Tensor, src: Tensor, axis: int
                   ) -> tuple[Tensor, Tensor]:
     """The gradients where values replace: only the last of several values for an index has one."""
-    number = reshape(iota((src.size,), 0, device=src.device), src.shape)
+    number = reshape(iota((product(src.shape),), 0, device=src.device), src.shape)
     nobody = iota(x.shape, 0, device=x.device) * 0 - 1
     stays = equal(along(_scatter(nobody, i, number, axis, None), i, axis), number)
     return (_scatter(g, i, zeros_like(src), axis, None), where(stays, along(g, i, axis), 0.0))
@@ -221,7 +223,7 @@ _SCATTER_VJPS: dict[str | None, Any] = {
 
 def _by_add_at(x: Tensor, i: Tensor, src: Tensor, axis: int, reduce: str) -> Tensor:
     wide = dtypes.summed_in(x.dtype)
-    sums = add_at(reshape(cast(src, wide), (-1,)), _flat_indices(x, i, axis), x.size)
+    sums = add_at(reshape(cast(src, wide), (-1,)), _flat_indices(x, i, axis), product(x.shape))
     return cast(cast(x, wide) + reshape(sums, x.shape), x.dtype)
 
 
@@ -245,12 +247,14 @@ _DECOMPOSITIONS: dict[str | None, Any] = {"add": _by_add_at, None: _by_index_put
 scatter_op = define(Op(
     "scatter", "opaque", _scatter_result, _scatter_impl,
     lambda axis, reduce: _DECOMPOSITIONS.get(reduce), _scatter_vjp, "ScatterElements",
-    why={"meaning": "several values may go to one index, which only run time tells",
-         "fast cupy": "it adds values in no fixed order, or in many passes over them"},
-    bounds=lambda x, i, src, axis, reduce: ((1, x.shape[axis]),), batch=shifted("axis")))
+    why={"meaning": "several values may go to one index, which only run time tells"},
+    bounds=lambda x, i, src, axis, reduce: ((1, x.shape[axis]),), batch=shifted("axis"),
+    stored=True))
 
 
 def _scatter(x: Tensor, indices: Tensor, src: Tensor, axis: int, reduce: str | None) -> Tensor:
+    if reduce is not None:
+        dtypes.require_computed("scatter", x.dtype)
     return apply(scatter_op, (x, indices, src), {"axis": axis, "reduce": reduce})
 
 

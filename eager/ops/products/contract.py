@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ...arguments import whole
-from ...arrays import cpu_kernels, device_kernels, dtypes
+from ...arrays import devices, dtypes
 from ...arrays.shapes import TensorType, axis_of, broadcast, product
 from ...core.dispatch import apply
 from ...core.op import Op, define, each
@@ -97,8 +97,7 @@ _DOTS: dict[tuple[bool, bool], ProductFunction] = {
 
 
 def _vecdot(x: Any, y: Any) -> Any:
-    xp = cpu_kernels if isinstance(x, np.ndarray) else device_kernels
-    return xp.vecdot(x, y)
+    return devices.kernels_of(x).vecdot(x, y)
 
 
 def _permutation(letters: str, target: list[str]) -> list[int] | None:

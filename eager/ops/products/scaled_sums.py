@@ -1,19 +1,22 @@
-"""Adds a tensor to a product: the scaled sums beta * x + alpha * product of linear algebra."""
+"""Defines products with factors: beta * x + alpha * product, and products of scaled numbers."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from ...arguments import check_number, names_itself
-from ...arrays.shapes import broadcast
+from ...arrays import dtypes
+from ...arrays.shapes import broadcast, same
 from ...core.tensor import Tensor, as_tensor
-from ...errors import ShapeError
-from ..elementwise.pointwise import divide, multiply
-from ..shape.view import expand_to
+from ...errors import DTypeError, ShapeError
+from ..declare import operand as as_operand
+from ..elementwise.pointwise import astype, divide, multiply
+from ..shape.view import expand_to, reshape
 from .contract import contract, factors, matmul
 from .matrix import outer
 
-__all__ = ["addbmm", "addcdiv", "addcmul", "addmm", "addmv", "addr", "baddbmm"]
+__all__ = ["addbmm", "addcdiv", "addcmul", "addmm", "addmv", "addr", "baddbmm",
+           "scaled_matmul"]
 
 
 @names_itself
@@ -125,6 +128,68 @@ def _times(name: str, x: Tensor, what: str, factor: Any) -> Tensor:
 
 def _is(factor: Any, number: int) -> bool:
     return not hasattr(factor, "shape") and bool(factor == number)
+
+
+# ---- scaled numbers
+@names_itself
+def scaled_matmul(a: Tensor, b: Tensor, scale_a: Any, scale_b: Any, *, bias: Tensor | None = None,
+                  out_dtype: Any = None) -> Tensor:
+    """(a * scale_a) @ (b * scale_b) + bias, for matrices of float8 or other small numbers.
+
+    The product is summed in float32, in float64 if an operand has it, and then multiplied by the
+    scales. Gradients flow to all operands that require one; that of a float8 is in float32.
+
+    Args:
+        a: (..., n, k), of any real dtype, also one that is only stored.
+        b: (k, m), or (..., k, m).
+        scale_a: the factor of `a`: one number, or (n, 1) for one of each row.
+        scale_b: the factor of `b`: one number, or (1, m) for one of each column.
+        bias: (m,), or None for no bias. Default None.
+        out_dtype: of the result. Default None: that of the sums.
+
+    Raises:
+        ShapeError: the matrices do not fit, or a scale has another shape.
+        DTypeError: an operand is complex.
+
+    Example:
+        >>> import fusewire as fw
+        >>> b = fw.tensor([[1.0, 2.0], [32.0, 48.0]]).astype(fw.float8_e4m3fn)
+        >>> fw.scaled_matmul(fw.ones(1, 2), b, 0.5, fw.tensor([[1.0, 10.0]]))
+        tensor([[ 16.5, 250. ]])
+    """
+    a, b = as_tensor("scaled_matmul", a), as_tensor("scaled_matmul", b)
+    if a.ndim < 2 or b.ndim < 2:
+        raise ShapeError(f"scaled_matmul: takes matrices, got shapes {a.shape} and {b.shape}",
+                         "a vector is a matrix of one row: x[None]")
+    factor_a = _scale("scale_a", scale_a, "a", a, (a.shape[-2], 1))
+    factor_b = _scale("scale_b", scale_b, "b", b, (1, b.shape[-1]))
+    out = multiply(multiply(matmul(_widened(a), _widened(b)), factor_a), factor_b)
+    out = out if bias is None else out + _widened(as_tensor("scaled_matmul", bias))
+    return out if out_dtype is None else astype(out, out_dtype)
+
+
+def _widened(x: Tensor) -> Tensor:
+    """`x` in float32, or in its own float64."""
+    if dtypes.kind(x.dtype) == "c":
+        raise DTypeError(f"scaled_matmul: takes real numbers, not {x.dtype.name}",
+                         "multiply real and imaginary parts one by one")
+    return x if x.dtype in (dtypes.float32, dtypes.float64) else astype(x, dtypes.float32)
+
+
+def _scale(name: str, scale: Any, of: str, x: Tensor, each: tuple[Any, Any]) -> Any:
+    """A scale: one number, or one for each row or column of the result."""
+    scale = as_operand("scaled_matmul", scale)
+    if not isinstance(scale, Tensor):
+        return scale
+    factor = _widened(scale)
+    shape = factor.shape
+    if factor.size == 1:
+        return reshape(factor, ())
+    if len(shape) < 2 or not (same(shape[-2:], each) and len(shape) <= x.ndim):
+        raise ShapeError(f"scaled_matmul: {name} has shape {shape}, but {of} of shape {x.shape} "
+                         f"takes one number, or {each}",
+                         "for scales of blocks, cast and multiply first")
+    return factor
 
 
 # ---- elements

@@ -29,8 +29,7 @@ __all__ = ["binomial", "poisson"]
 _INVERSION_MAX_MEAN = 10.0  # below this mean, counting up from 0 takes few steps
 _WHY = {"vjp": "counts do not change smoothly with a parameter",
         "meaning": "rejected numbers are drawn again until all are accepted",
-        "onnx": "a model would draw other random numbers",
-        "cupy": "rejected numbers are drawn again until all are accepted"}
+        "onnx": "a model would draw other random numbers"}
 
 
 def _two_even(state: Any, elements: Any, round_number: int) -> tuple[Any, Any]:

@@ -37,16 +37,13 @@ from ..elementwise.pointwise import (
     tan,
     where,
 )
-from ..indexing.search import searchsorted
-from ..indexing.sort import argsort
-from ..reduction.reduce import sum as total
 from ..reduction.softmax import log_softmax
 from ..shape.take import take
 from ..shape.view import expand_to
-from ..statistics.cumulative import cumulative_sum
-from .generator import Generator, float_dtype, rand, rand_like, randint, randn, randperm
+from .generator import Generator, float_dtype, rand, randint, randn, randperm
+from .multinomial import multinomial
 
-__all__ = ["bernoulli", "multinomial", "normal"]
+__all__ = ["bernoulli", "normal"]
 
 _GAMMA_ROUNDS = 6  # each accepts at least 95 %, so that one number in 1e7 gets the fallback
 
@@ -273,58 +270,6 @@ def bernoulli(p: Any, size: Any = None, *, dtype: Any = None, generator: Generat
     d.require("p", 0, most=1.0)
     hit = d.even() < d.parameters[0]
     return cast(hit, d.dtype if dtype is None else dtypes.as_dtype(dtype))
-
-
-def multinomial(probs: Tensor, num_samples: int, replacement: bool = False, *,
-                generator: Generator | None = None) -> Tensor:
-    """Indices of classes drawn by weight: (classes,) or (n, classes) -> (..., num_samples), int64.
-
-    Args:
-        probs: weights of the classes, finite and not negative; they need not add up to 1.
-        num_samples: how many to draw from each row.
-        replacement: True may draw a class several times. Default False.
-        generator: the source of random numbers. Default None: the default generator.
-
-    Raises:
-        ShapeError: the weights are malformed, or too few classes have a weight above 0.
-
-    Example:
-        >>> import fusewire as fw
-        >>> fw.multinomial(fw.tensor([0.0, 1.0, 0.0]), 2, replacement=True)
-        tensor([1, 1])
-    """
-    check_whole("multinomial", "num_samples", num_samples)
-    probs = cast(as_tensor("multinomial", probs), dtypes.float64).detach()
-    _check_weights(probs, num_samples, replacement)
-    if replacement:
-        return _by_cumulated(probs, num_samples, generator)
-    race = -log1p(-rand_like(probs, dtypes.float64, generator)) / probs
-    race = where(probs > 0, race, math.inf)  # the smallest exponential numbers win
-    return argsort(race, axis=-1)[..., :num_samples]  # type: ignore[no-any-return]
-
-
-def _by_cumulated(probs: Tensor, count: int, generator: Generator | None) -> Tensor:
-    upper = cumulative_sum(probs, axis=-1)
-    upper = upper / upper[..., -1:]  # the last limit is exactly 1, above all draws
-    draws = rand((*probs.shape[:-1], count), dtype=dtypes.float64, generator=generator,
-                 device=probs.device)
-    if probs.ndim == 1:
-        return searchsorted(upper, draws, side="right")
-    return total(cast(upper[..., None, :] <= draws[..., None], dtypes.int64), axis=-1)
-
-
-def _check_weights(probs: Tensor, count: int, replacement: bool) -> None:
-    weights = probs.numpy()
-    if probs.ndim not in (1, 2) or probs.shape[-1] == 0:
-        raise ShapeError(f"multinomial: takes weights (classes,) or (n, classes), not "
-                         f"{probs.shape}", "reshape them to a matrix")
-    possible = (weights > 0).sum(-1)
-    if not (weights >= 0).all() or not (possible > 0).all() or not math.isfinite(weights.sum()):
-        raise ShapeError("multinomial: the weights must be finite, not negative, and one of each "
-                         "row above 0", "take the softmax of scores first")
-    if count < 1 or (not replacement and count > possible.min()):
-        raise ShapeError(f"multinomial: cannot draw {count} of {int(possible.min())} possible "
-                         "classes without replacement", "use replacement=True, or draw fewer")
 
 
 def choice(x: Any, size: Any = (), replace: bool = True, p: Any = None, *,

@@ -103,7 +103,7 @@ class Generator:
         if state.shape != (2,) or state.dtype != dtypes.int64:
             raise ShapeError(f"set_state: takes a state (2,) of int64, got {state.shape} of "
                              f"{state.dtype.name}", "get_state() returns one")
-        replace(self.state, state.cpu() if state.is_cuda else state)
+        replace(self.state, state.cpu() if state.device != CPU else state)
 
     def initial_seed(self) -> int:
         """The seed of the stream, from 0 to 2**64 - 1."""
@@ -272,7 +272,7 @@ def drawn_from(generator: Generator | None, device: Any) -> Tensor:
 
 
 def rand(*shape: Any, dtype: Any = None, generator: Generator | None = None,
-         device: Any = None) -> Tensor:
+         device: Any = None, requires_grad: bool = False) -> Tensor:
     """A tensor of `shape` with uniform random numbers from [0, 1).
 
     Args:
@@ -280,6 +280,7 @@ def rand(*shape: Any, dtype: Any = None, generator: Generator | None = None,
         dtype: of the result, a real float. Default float32.
         generator: the source of random numbers. Default None: the default generator.
         device: of the result. Default: that of the generator, else the current device.
+        requires_grad: True makes the result a leaf whose gradient `backward` computes.
 
     Raises:
         DTypeError: `dtype` is not a real float.
@@ -293,7 +294,8 @@ def rand(*shape: Any, dtype: Any = None, generator: Generator | None = None,
     """
     sizes = check_sizes(shape[0] if len(shape) == 1 else shape, "rand")
     state = drawn_from(generator, device)
-    return apply(uniform_op, (state,), {"shape": sizes, "dtype": float_dtype("rand", dtype)})
+    out = apply(uniform_op, (state,), {"shape": sizes, "dtype": float_dtype("rand", dtype)})
+    return out.requires_grad_() if requires_grad else out
 
 
 def scaled(draws: Tensor, factor: float, offset: float) -> Tensor:
@@ -306,13 +308,15 @@ def scaled(draws: Tensor, factor: float, offset: float) -> Tensor:
         return draws * factor + offset
     array = draws._data
     number = array.dtype.type
-    product = np.multiply(array, number(factor), out=array if is_whole(array) else None)
+    product = np.multiply(array, number(factor),
+                          out=array if is_whole(array) else np.empty_like(array))
     return Tensor(np.add(product, number(offset), out=product))
 
 
 def float_dtype(name: str, dtype: Any) -> Any:
     """The dtype of real random numbers; DTypeError for another kind."""
     chosen = dtypes.as_dtype(dtypes.DEFAULT_FLOAT if dtype is None else dtype)
+    dtypes.require_computed(name, chosen)
     if dtypes.kind(chosen) != "f":
         raise DTypeError(f"{name}: numbers from 0 to 1 are real floating point, not {chosen.name}"
                          if name == "rand" else
@@ -323,7 +327,7 @@ def float_dtype(name: str, dtype: Any) -> Any:
 
 @names_itself
 def rand_like(x: Tensor, dtype: Any = None, generator: Generator | None = None,
-              device: Any = None) -> Tensor:
+              device: Any = None, *, requires_grad: bool = False) -> Tensor:
     """Uniform random numbers from [0, 1), of the shape of `x`.
 
     Args:
@@ -331,20 +335,18 @@ def rand_like(x: Tensor, dtype: Any = None, generator: Generator | None = None,
         generator: the source of random numbers. Default None: the default generator.
         device: of the result. Default: that of `x`.
 
-    Raises:
-        DTypeError: the dtype is not a real float.
-
     Example:
         >>> import fusewire as fw
         >>> fw.rand_like(fw.zeros(2, 3)).shape
         (2, 3)
     """
     x = as_tensor("rand_like", x)
-    return rand(x.shape, dtype=dtype or x.dtype, generator=generator, device=device or x.device)
+    return rand(x.shape, dtype=dtype or x.dtype, generator=generator, device=device or x.device,
+                requires_grad=requires_grad)
 
 
 def randn(*shape: Any, dtype: Any = None, generator: Generator | None = None,
-          device: Any = None) -> Tensor:
+          device: Any = None, requires_grad: bool = False) -> Tensor:
     """A tensor of `shape` with standard normal random numbers, by Box and Muller's transform.
 
     The parameters and errors are those of `rand`.
@@ -359,12 +361,13 @@ def randn(*shape: Any, dtype: Any = None, generator: Generator | None = None,
     drawn = dtypes.float64 if chosen == dtypes.float64 else dtypes.float32
     u, v = (rand(sizes, dtype=drawn, generator=generator, device=device) for _ in range(2))
     radius = ((1 - u).log() * -2.0).sqrt()  # type: ignore[attr-defined]
-    return cast(radius * (v * (2 * np.pi)).cos(), chosen)
+    out = cast(radius * (v * (2 * np.pi)).cos(), chosen)
+    return out.requires_grad_() if requires_grad else out
 
 
 @names_itself
 def randn_like(x: Tensor, dtype: Any = None, generator: Generator | None = None,
-               device: Any = None) -> Tensor:
+               device: Any = None, *, requires_grad: bool = False) -> Tensor:
     """Standard normal random numbers of the shape of `x`; the parameters are those of `rand_like`.
 
     Example:
@@ -373,16 +376,17 @@ def randn_like(x: Tensor, dtype: Any = None, generator: Generator | None = None,
         (2, 3)
     """
     x = as_tensor("randn_like", x)
-    return randn(x.shape, dtype=dtype or x.dtype, generator=generator, device=device or x.device)
+    return randn(x.shape, dtype=dtype or x.dtype, generator=generator, device=device or x.device,
+                 requires_grad=requires_grad)
 
 
-def randint(low: int, high: int | None = None, size: Any = (), generator: Generator | None = None,
+def randint(low: int, high: Any = None, size: Any = (), generator: Generator | None = None,
             dtype: Any = None, device: Any = None) -> Tensor:
     """A tensor of shape `size` with uniform random integers from low to high - 1.
 
     Args:
         low: the smallest integer. With `high` None, integers go from 0 to low - 1.
-        high: the end, which is not drawn. Default None.
+        high: the end, which is not drawn. Default None. A tuple is the size: randint(10, (3,)).
         size: of the result. Default (): a 0-d tensor.
         generator: the source of random numbers. Default None: the default generator.
         dtype: of the result, an integer. Default int64.
@@ -397,6 +401,8 @@ def randint(low: int, high: int | None = None, size: Any = (), generator: Genera
         >>> bool((fw.randint(1, 7, (100,)) <= 6).all())
         True
     """
+    if isinstance(high, (tuple, list)):
+        high, size = None, high
     low = check_whole("randint", "low", low)
     low, high = (0, low) if high is None else (low, check_whole("randint", "high", high))
     if not low < high:

@@ -35,14 +35,14 @@ def lowest(dtype: Any) -> Any:
     """The smallest value of a real dtype."""
     if dtype.kind == "b":
         return False
-    return -float("inf") if dtypes.kind(dtype) == "f" else int(np.iinfo(dtype).min)
+    return -float("inf") if dtypes.kind(dtype) == "f" else dtypes.iinfo(dtype).min
 
 
 def highest(dtype: Any) -> Any:
     """The largest value of a real dtype."""
     if dtype.kind == "b":
         return True
-    return float("inf") if dtypes.kind(dtype) == "f" else int(np.iinfo(dtype).max)
+    return float("inf") if dtypes.kind(dtype) == "f" else dtypes.iinfo(dtype).max
 
 
 def _result(x: TensorType, axis: tuple[int, ...], keepdims: bool) -> TensorType:
@@ -174,7 +174,7 @@ def accumulated(name: str, x: Any, dtype: Any) -> Tensor:
     if dtype is not None:
         return cast(x, dtypes.as_dtype(dtype))
     kind = dtypes.kind(x._data.dtype)
-    if kind == "f" or kind == "c":
+    if kind == "f" or kind == "c" or dtypes.is_stored(x._data.dtype):  # which the op refuses
         return x
     return cast(x, dtypes.uint64 if kind == "u" else dtypes.int64)
 

@@ -64,7 +64,7 @@ def _concat_vjp(needs: Any, g: Tensor, out: Tensor, *xs: Tensor, axis: int) -> l
 concat_op = define(Op(
     "concat", "view", _concat_result, lambda xp, *xs, axis: np.concatenate(xs, axis=axis),
     _concat_read, _concat_vjp, "Concat",
-    batch=shifted("axis")))
+    batch=shifted("axis"), stored=True))
 
 
 def concat_same_dtype(xs: Sequence[Tensor], axis: int) -> Tensor:

@@ -7,6 +7,7 @@ from typing import Any
 from ...arguments import check_number, check_whole, names_itself, whole
 from ...arrays import dtypes
 from ...arrays.devices import resolve_device
+from ...arrays.shapes import product
 from ...core.tensor import Tensor, as_tensor
 from ...errors import DTypeError, ShapeError
 from ..create import iota
@@ -21,7 +22,7 @@ __all__ = ["eye", "linspace", "logspace", "meshgrid", "tril", "triu"]
 @names_itself
 def linspace(
     start: Any, stop: Any, /, num: int, *, dtype: Any = None, device: Any = None,
-    endpoint: bool = True,
+    endpoint: bool = True, requires_grad: bool = False,
 ) -> Tensor:
     """`num` numbers in even steps from `start` to `stop`, as a vector.
 
@@ -31,6 +32,7 @@ def linspace(
         dtype: of the result. Default: float32, or complex64 for complex ends.
         device: of the result. Default: the current device.
         endpoint: True makes `stop` the last number; False stops one step before it. Default True.
+        requires_grad: True makes the result a leaf whose gradient `backward` computes.
 
     Raises:
         ShapeError: `num` is negative or not a whole number.
@@ -51,13 +53,15 @@ def linspace(
         raise ShapeError(f"linspace: num is a whole number and not negative, got {num!r}",
                          "fw.arange takes the step instead")
     if not parts:
-        return cast(_steps(start, stop, count, endpoint, device_name), chosen)
+        out = cast(_steps(start, stop, count, endpoint, device_name), chosen)
+        return out.requires_grad_() if requires_grad else out
     if chosen.kind != "c":
         raise DTypeError(f"linspace: {chosen.name} does not hold complex numbers",
                          "leave dtype out, or use fw.complex128")
     start, stop = 0j + start, 0j + stop
-    return cast(complex(_steps(start.real, stop.real, count, endpoint, device_name),
-                        _steps(start.imag, stop.imag, count, endpoint, device_name)), chosen)
+    out = cast(complex(_steps(start.real, stop.real, count, endpoint, device_name),
+                       _steps(start.imag, stop.imag, count, endpoint, device_name)), chosen)
+    return out.requires_grad_() if requires_grad else out
 
 
 @names_itself
@@ -95,7 +99,8 @@ def _steps(start: Any, stop: Any, num: Any, endpoint: bool, device: str) -> Tens
 
 
 def eye(
-    n_rows: int, n_cols: int | None = None, /, *, k: int = 0, dtype: Any = None, device: Any = None
+    n_rows: int, n_cols: int | None = None, /, *, k: int = 0, dtype: Any = None, device: Any = None,
+    requires_grad: bool = False
 ) -> Tensor:
     """A matrix (n_rows, n_cols) with ones on diagonal `k` and zeros elsewhere.
 
@@ -105,6 +110,7 @@ def eye(
         k: the diagonal; 0 starts in the corner, 1 lies above it. Default 0.
         dtype: of the result. Default float32.
         device: of the result. Default: the current device.
+        requires_grad: True makes the result a leaf whose gradient `backward` computes.
 
     Example:
         >>> import fusewire as fw
@@ -116,7 +122,8 @@ def eye(
     check_whole("eye", "n_cols", 0 if n_cols is None else n_cols, 0)
     shape = (n_rows, n_rows if n_cols is None else n_cols)
     chosen = dtypes.DEFAULT_FLOAT if dtype is None else dtypes.as_dtype(dtype)
-    return cast(equal(_diagonals(shape, resolve_device(device)), _bounded("eye", k)), chosen)
+    out = cast(equal(_diagonals(shape, resolve_device(device)), _bounded("eye", k)), chosen)
+    return out.requires_grad_() if requires_grad else out
 
 
 def tril(x: Tensor, /, *, k: int = 0) -> Tensor:
@@ -203,6 +210,8 @@ def meshgrid(*arrays: Tensor, indexing: str = "xy") -> tuple[Tensor, ...]:
     for x in vectors:
         if x.ndim > 1:
             raise ShapeError(f"meshgrid: takes vectors, got shape {x.shape}", "x.flatten() is one")
-    shape = tuple(vectors[at].size for at in grid_axes)  # the exchange is its own inverse
-    return tuple(broadcast_to(reshape(x, tuple(x.size if a == at else 1 for a in range(n))), shape)
-                 for x, at in zip(vectors, grid_axes))
+    sizes = [product(x.shape) for x in vectors]
+    shape = tuple(sizes[at] for at in grid_axes)  # the exchange is its own inverse
+    places = [tuple(size if a == at else 1 for a in range(n))
+              for size, at in zip(sizes, grid_axes)]
+    return tuple(broadcast_to(reshape(x, place), shape) for x, place in zip(vectors, places))

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import numpy as np
+
 from ...arguments import check_whole, whole
 from ...arrays.shapes import listed
 from ...core.tensor import Tensor, as_tensor
@@ -37,19 +39,20 @@ _SOURCE_INDEX: dict[str, Callable[[int, int], int]] = {
 _SOURCE_INDEX |= {"replicate": _SOURCE_INDEX["edge"], "circular": _SOURCE_INDEX["wrap"]}
 
 
-def pad(x: Tensor, width: Any, mode: str = "constant", value: Any = 0) -> Tensor:
+def pad(x: Tensor, pad_width: Any, mode: str = "constant", constant_values: Any = 0) -> Tensor:
     """`x` with elements added before and after each axis.
 
     Args:
-        width: (before, after) for each axis; or one pair, or one number, for all axes.
-        mode: "constant" adds `value`. "reflect" mirrors without the last element, "symmetric" with
-            it. "edge" repeats the last element, "wrap" continues from the other side. "replicate"
-            and "circular" are PyTorch's names of the last two. Default "constant".
-        value: of the added elements. Default 0.
+        pad_width: (before, after) for each axis; or one pair, or one number, for all axes.
+        mode: "constant" adds `constant_values`. "reflect" mirrors without the last element,
+            "symmetric" with it. "edge" repeats the last element, "wrap" continues from the other
+            side. "replicate" and "circular" are PyTorch's names of the last two. Default
+            "constant".
+        constant_values: of the added elements: one, or pairs as in `pad_width`. Default 0.
 
     Raises:
         ArgumentError: `mode` has another value.
-        ShapeError: `width` does not fit the axes, or an empty axis has no elements to repeat.
+        ShapeError: `pad_width` does not fit the axes, or an empty axis has no elements to repeat.
 
     Example:
         >>> import fusewire as fw
@@ -57,9 +60,9 @@ def pad(x: Tensor, width: Any, mode: str = "constant", value: Any = 0) -> Tensor
         tensor([3, 2, 1, 2, 3, 2])
     """
     x = as_tensor("pad", x)
-    widths = _widths(x, width)
+    widths = _widths(x, pad_width)
     if mode == "constant":
-        return pad_constant(x, widths, value)
+        return _padded_by_constants(x, widths, constant_values)
     if mode not in _SOURCE_INDEX:
         raise ArgumentError(f"pad: mode {mode!r} is not known",
                             f"mode is one of {', '.join(map(repr, ('constant', *_SOURCE_INDEX)))}")
@@ -88,6 +91,18 @@ def _widths(x: Tensor, width: Any) -> list[tuple[int, int]]:
                          f"of shape {x.shape}, got {width!r}",
                          "as in pad(x, [(0, 0), (1, 1)]); slices take elements away")
     return [(a, b) for a, b in map(_pair, pairs)]
+
+
+def _padded_by_constants(x: Tensor, widths: Sequence[tuple[int, int]], values: Any) -> Tensor:
+    if not isinstance(values, (tuple, list, np.ndarray)):
+        return pad_constant(x, widths, values)
+    pairs = np.broadcast_to(np.asarray(values), (x.ndim, 2)).tolist()
+    for axis, sides in enumerate(widths):
+        for side, (count, value) in enumerate(zip(sides, pairs[axis])):
+            around = [(0, 0)] * x.ndim
+            around[axis] = (0, count) if side else (count, 0)
+            x = pad_constant(x, around, value)
+    return x
 
 
 def _pair(width: Any) -> tuple[int, ...]:

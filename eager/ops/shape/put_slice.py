@@ -30,7 +30,7 @@ def _vjp(needs: Any, g: Tensor, out: Tensor, x: Tensor, v: Tensor, start: Any, s
 
 put_slice_op = define(Op(
     "put_slice", "view", lambda x, v, start, step: x, _impl, _read, _vjp,
-    batch=prefixed(("start",), ("step",))))
+    batch=prefixed(("start",), ("step",)), stored=True))
 
 
 def put_slice(x: Tensor, v: Tensor, start: Any, step: Any) -> Tensor:

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
+from ... import interpreter
 from ...arrays.dtypes import int64
 from ...arrays.shapes import TensorType, axis_of
 from ...core.dispatch import apply
@@ -43,7 +46,7 @@ take_op = define(Op(
     "take", "view", _take_result, _take_impl, _take_read,
     each(lambda g, out, x, i, axis: add_at(g, i, x.shape[axis], axis), None), "Gather",
     bounds=lambda x, i, axis: ((1, x.shape[axis]),),
-    rows=lambda x, i, axis: (0, i.ndim if axis == 0 else 0), batch=batching.taken))
+    rows=lambda x, i, axis: (0, i.ndim if axis == 0 else 0), batch=batching.taken, stored=True))
 
 
 def take(x: Tensor, indices: Tensor, /, axis: int | None = None) -> Tensor:
@@ -76,7 +79,9 @@ def from_front(name: str, indices: Tensor, n: Any) -> Tensor:
     if kind not in "iu":
         raise IndexingError(f"{name}: indices must be integers, not {indices.dtype.name}",
                             "cast them: indices.astype(fw.int64)")
-    if kind == "u":
+    array = indices._data
+    if kind == "u" or (not interpreter.in_use and type(array) is np.ndarray
+                       and (not array.size or array.min() >= 0)):
         return indices
     if indices.dtype.itemsize < 4:  # n may not fit in this dtype
         indices = cast(indices, int64)
@@ -97,8 +102,7 @@ add_at_op = define(Op(
     "add_at", "opaque", _scatter_result, _scatter_impl, None,
     each(lambda g, out, x, i, size, axis: apply(take_op, (g, i), {"axis": axis}), None),
     why={"meaning": "several elements may be added at one index, which only run time tells",
-         "onnx": "written as ScatterND with reduction='add'",
-         "fast cupy": "it adds rows in no fixed order, or in many passes over them"},
+         "onnx": "written as ScatterND with reduction='add'"},
     bounds=lambda g, i, size, axis: ((1, size),), batch=batching.added_at))
 
 

@@ -57,7 +57,8 @@ def _reshape_read(k: Any, index: Any, types: Any, at: Any, shape: Any) -> list[S
 reshape_op = define(Op(
     "reshape", "view", lambda x, shape: TensorType(shapes.resolve_reshape(x.shape, shape), x.dtype),
     lambda xp, x, shape: x.reshape(shape), _reshape_read,
-    each(lambda g, out, x, shape: reshape(g, x.shape)), batch=prefixed(sizes=("shape",))))
+    each(lambda g, out, x, shape: reshape(g, x.shape)), batch=prefixed(sizes=("shape",)),
+    stored=True))
 
 
 def reshape(x: Tensor, shape: Any, copy: bool | None = None) -> Tensor:
@@ -202,7 +203,7 @@ permute_op = define(Op(
     lambda k, index, types, at, axes: [Source(0, tuple(index[axes.index(i)]
                                                        for i in range(len(axes))))],
     each(lambda g, out, x, axes: permute_dims(g, tuple(axes.index(i) for i in range(len(axes))))),
-    "Transpose", batch=permuted))
+    "Transpose", batch=permuted, stored=True))
 
 
 def permute_dims(x: Tensor, axes: Sequence[int]) -> Tensor:
@@ -294,7 +295,7 @@ def _broadcast_vjp(g: Tensor, out: Tensor, x: Tensor, shape: Any) -> Tensor:
 broadcast_op = define(Op(
     "broadcast_to", "view", _broadcast_result,
     lambda xp, x, shape: xp.broadcast_to(x, shape), _broadcast_read, each(_broadcast_vjp),
-    batch=batching.broadcast))
+    batch=batching.broadcast, stored=True))
 
 
 def broadcast_to(x: Tensor, shape: Sequence[Any]) -> Tensor:
@@ -348,7 +349,7 @@ slice_op = define(Op(
     "slice", "view", lambda x, start, step, size: TensorType(tuple(size), x.dtype), _slice_impl,
     _slice_read,
     each(lambda g, out, x, start, step, size: unslice(g, x.shape, start, step)),
-    batch=prefixed(("start",), ("step",), ("size",))))
+    batch=prefixed(("start",), ("step",), ("size",)), stored=True))
 
 
 def slice_axes(x: Tensor, start: Any, step: Any, size: Any) -> Tensor:
@@ -399,7 +400,7 @@ unslice_op = define(Op(
     "unslice", "view", lambda x, shape, start, step, fill: TensorType(tuple(shape), x.dtype),
     _unslice_impl, unslice_read,
     each(lambda g, out, x, shape, start, step, fill: slice_axes(g, start, step, x.shape)),
-    batch=prefixed(("start",), ("step",), ("shape",))))
+    batch=prefixed(("start",), ("step",), ("shape",)), stored=True))
 
 
 def unslice(x: Tensor, shape: Any, start: Any, step: Any, fill: Any = 0) -> Tensor:

@@ -377,8 +377,7 @@ incomplete_op = define(Op(
                                                          a.dtype),
     _incomplete, None, each(_no_gradient("gammainc"), _incomplete_vjp), batch=batching.leading,
     why={"meaning": "its loops run until they converge",
-         "onnx": "ONNX has no loop over an element that runs until it converges",
-         "cupy": "its loops run until they converge"}))
+         "onnx": "ONNX has no loop over an element that runs until it converges"}))
 
 
 def gammainc(a: Any, x: Any) -> Tensor:

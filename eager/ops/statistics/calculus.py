@@ -56,7 +56,7 @@ def _derivative(x: Tensor, at: int, step: Any, edge_order: int) -> Tensor:
         raise ShapeError(f"gradient: axis {at} of shape {x.shape} has fewer than "
                          f"{edge_order + 1} elements", "leave the axis out")
     gaps = _gaps(x, at, step)
-    slopes = diff(x, at) / gaps  # between neighbours
+    slopes = diff(x, axis=at) / gaps  # between neighbours
     if n == 2:
         return expand_to(slopes, x.shape)
     widths = [_part(gaps, at, start, n - 2) for start in (0, 1)]
@@ -131,4 +131,4 @@ def cumulative_trapezoid(y: Tensor, x: Tensor | None = None, dx: Any = 1.0, axis
     if points.ndim < y.ndim - at or points.shape[at - y.ndim] != n:
         raise ShapeError(f"cumulative_trapezoid: coordinates {points.shape} for axis {at} of "
                          f"shape {y.shape}", "give one for each element along the axis")
-    return cumsum(means * diff(points, at - y.ndim), at)
+    return cumsum(means * diff(points, axis=at - y.ndim), at)

@@ -274,12 +274,12 @@ def logcumsumexp(x: Tensor, axis: int) -> Tensor:
 
 
 # ---- differences
-def diff(x: Tensor, axis: int = -1, n: int = 1, prepend: Any = None, append: Any = None) -> Tensor:
+def diff(x: Tensor, n: int = 1, axis: int = -1, prepend: Any = None, append: Any = None) -> Tensor:
     """The differences of neighbours along `axis`, which becomes `n` shorter.
 
     Args:
-        axis: the axis of neighbours. Default -1.
         n: how often differences are taken. Default 1.
+        axis: the axis of neighbours. Default -1.
         prepend, append: tensors joined before and after `x` first. Default None.
 
     Raises:

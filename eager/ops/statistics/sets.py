@@ -89,7 +89,7 @@ def unique_all(x: Tensor) -> UniqueAll:
 def _argsort(x: Tensor) -> Tensor:
     """The indices that sort a vector; equal elements keep their order."""
     if dtypes.kind(x.dtype) == "c":  # by real and then imaginary parts, as NumPy does
-        array = devices.host(x._data) if x.is_cuda else x.numpy()
+        array = devices.host(x._data) if devices.is_elsewhere(x._data) else x.numpy()
         indices = note_constant(Tensor(array.argsort(kind="stable").astype(np.int64, copy=False)))
         return beside(indices, x)
     return argsort(x)

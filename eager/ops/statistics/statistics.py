@@ -66,16 +66,24 @@ def nansum(x: Tensor, axis: Axis = None, keepdims: bool = False, dtype: Any = No
 
 
 @names_itself
-def nanmean(x: Tensor, axis: Axis = None, keepdims: bool = False) -> Tensor:
+def nanmean(x: Tensor, axis: Axis = None, keepdims: bool = False, dtype: Any = None) -> Tensor:
     """The mean along `axis` of the elements that are not nan; nan if there are none. See `mean`.
+
+    `dtype` is that of the sum and of the result. Default None: that of `x`, or float32 of integers.
 
     Example:
         >>> import fusewire as fw
         >>> fw.nanmean(fw.tensor([1.0, float("nan"), 3.0]))
         tensor(2.)
     """
-    x = reduce.floating("nanmean", x)
+    x = _floats("nanmean", x, dtype)
     return cast(_mean_of_rest(reduce.widened(x), axis, keepdims), x.dtype)
+
+
+def _floats(name: str, x: Any, dtype: Any, kinds: str = "fc") -> Tensor:
+    """`x` in `dtype`, or in its own if that is a floating one of these kinds."""
+    return reduce.floating(name, x if dtype is None else cast(as_tensor(name, x),
+                                                              dtypes.as_dtype(dtype)), kinds)
 
 
 def _mean_of_rest(x: Tensor, axis: Axis, keepdims: bool) -> Tensor:
@@ -121,17 +129,20 @@ def _nan_extreme(name: str, extreme: Callable[..., Tensor], least: Callable[[Any
 
 
 @names_itself
-def nanvar(x: Tensor, axis: Axis = None, correction: float = 0.0, keepdims: bool = False
-           ) -> Tensor:
+def nanvar(x: Tensor, axis: Axis = None, correction: float = 0.0, keepdims: bool = False,
+           dtype: Any = None, ddof: float | None = None) -> Tensor:
     """The variance along `axis` of the n elements that are not nan, by n - correction. See `var`.
+
+    `dtype` is that of the result. Default None: that of `x`, or float32 of integers. `ddof` is
+    NumPy's name of `correction`.
 
     Example:
         >>> import fusewire as fw
         >>> fw.nanvar(fw.tensor([1.0, float("nan"), 3.0]))
         tensor(1.)
     """
-    check_number("nanvar", "correction", correction)
-    x = reduce.floating("nanvar", x, "f")
+    correction = check_number("nanvar", "correction", correction if ddof is None else ddof)
+    x = _floats("nanvar", x, dtype, "f")
     return cast(_variance_of_rest(reduce.widened(x), axis, correction, keepdims), x.dtype)
 
 
@@ -143,17 +154,19 @@ def _variance_of_rest(x: Tensor, axis: Axis, correction: float, keepdims: bool) 
 
 
 @names_itself
-def nanstd(x: Tensor, axis: Axis = None, correction: float = 0.0, keepdims: bool = False
-           ) -> Tensor:
+def nanstd(x: Tensor, axis: Axis = None, correction: float = 0.0, keepdims: bool = False,
+           dtype: Any = None, ddof: float | None = None) -> Tensor:
     """The standard deviation along `axis` of the elements that are not nan. See `std`.
+
+    The parameters are those of `nanvar`.
 
     Example:
         >>> import fusewire as fw
         >>> fw.nanstd(fw.tensor([1.0, float("nan"), 3.0]))
         tensor(1.)
     """
-    check_number("nanstd", "correction", correction)
-    x = reduce.floating("nanstd", x, "f")
+    correction = check_number("nanstd", "correction", correction if ddof is None else ddof)
+    x = _floats("nanstd", x, dtype, "f")
     variance = _variance_of_rest(reduce.widened(x), axis, correction, keepdims)
     return cast(reduce.root(variance), x.dtype)
 

@@ -61,7 +61,7 @@ def _part(y: Tensor, axis: int, start: int) -> Tensor:
 def _steps(name: str, x: Tensor, y: Tensor, axis: int) -> Tensor:
     """The distances of the positions `x`, with axes that fit those of `y`."""
     if x.ndim != 1:
-        return diff(x, axis - y.ndim)
+        return diff(x, axis=axis - y.ndim)
     if x.shape[0] != y.shape[axis]:
         raise ShapeError(f"{name}: {x.shape[0]} positions for {y.shape[axis]} samples along axis "
                          f"{axis}", "give one position for each sample")

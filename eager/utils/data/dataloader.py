@@ -30,9 +30,11 @@ class DataLoader(Generic[_T_co]):
     **Workers are threads.** They start at once, and share the data set and the batches with the
     loop. NumPy, image decoders and files run in parallel in threads; Python code does not. For
     samples made by Python code pass a multiprocessing_context: workers are then processes.
-    `get_worker_info()` tells a worker its number. Its random numbers follow from the seed of the
-    pass and this number. With an IterableDataset each worker iterates over its own copy (threads: a
-    shallow one).
+    `get_worker_info()` tells a worker its number and has its random numbers, `rng`. They start anew
+    with each batch, from the seed of the pass and the batch's place in it, so that they depend
+    neither on the number of workers nor on a resume. With a worker_init_fn, which may seed them,
+    and with an IterableDataset, they start once, from the seed and the worker's number. With an
+    IterableDataset each worker iterates over its own copy (threads: a shallow one).
 
     An error in a worker is raised in the loop, with the worker's traceback, and ends the pass.
     Leaving the loop ends the workers, unless they are persistent; a thread finishes its sample

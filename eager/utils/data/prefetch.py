@@ -13,6 +13,7 @@ from .worker import BATCH, FAILED, reading
 from .worker_pool import WorkerPool
 
 State = dict[str, Any]
+_STRIDE = 1_000_003  # between the seeds of batches; seeds of workers are next to that of the pass
 
 
 class Epoch:
@@ -31,6 +32,7 @@ class Epoch:
         self.seed: int = drawn_seed(generator) if seed is None else seed
         rest = () if self.drained else self.source
         self.numbers = repeat(None) if rest is None else iter(rest)
+        self.first = self.yielded  # batches of this pass that came before it was resumed
 
     def _resume(self, state: State) -> None:
         if self.source is None:  # batches that the loop had are read again and skipped
@@ -49,6 +51,10 @@ class Epoch:
             yield self.left.popleft()
         yield from self.numbers
         self.drained = True
+
+    def seed_of(self, number: int) -> int:
+        """The seed of the random numbers of a batch, by its place in the whole pass."""
+        return self.seed + _STRIDE * (self.first + number)
 
     def passes(self) -> bool:
         """Counts a batch; True unless the loop got it before the pass was resumed."""
@@ -92,7 +98,7 @@ class Prefetcher:
         if batch is not None and worker is not None:
             number, indices = batch
             self.run.pending[number], self.workers[number] = indices, worker
-            self.pool.send(worker, (self.now, number, indices))
+            self.pool.send(worker, (self.now, number, indices, self.run.seed_of(number)))
 
     def batches(self) -> Iterator[Any]:
         """The batches from the workers, in their order or as they come."""

@@ -11,8 +11,8 @@ import numpy as np
 
 from ...core.tensor import Tensor
 from ...errors import ArgumentError, DTypeError, ShapeError, StateError
-from ...ops.random.distributions import multinomial
 from ...ops.random.generator import Generator, randint, randperm
+from ...ops.random.multinomial import multinomial
 
 _T_co = TypeVar("_T_co", covariant=True)
 State = dict[str, Any]
@@ -377,8 +377,8 @@ class BatchSampler(Sampler[list[int]]):
 
 
 def rewind(source: Any) -> None:
-    """Makes the next pass of `source` start anew; samplers of users do so by themselves."""
-    if isinstance(source, (Resumable, _Counted, BatchSampler)):
+    """Makes the next pass of `source` start anew; one without `rewind` does so by itself."""
+    if hasattr(source, "rewind"):
         source.rewind()
 
 

@@ -18,7 +18,8 @@ from ...ops.random.generator import OWN, Generator, default_generator
 from .fetch import END, LoopLeft, Reader, ReadJob
 from .worker_error import Failure
 
-Task = tuple[int, int, Any]  # number of the pass, number of the batch, indices of its samples
+# Number of the pass, number of the batch, indices of its samples, seed of its random numbers.
+Task = tuple[int, int, Any, int]
 BATCH, FAILED, ENDED = range(3)  # kinds of replies
 
 
@@ -108,6 +109,20 @@ def _prepare(job: ReadJob, number: int, process: bool) -> None:
         job.init_fn(number)
 
 
+def _reseed(seed: int, process: bool) -> None:
+    """Starts the random numbers of a batch anew, so that they do not depend on its worker, nor on
+    the batches that the worker read before: a resumed pass draws the same ones."""
+    info = get_worker_info()
+    assert info is not None and info.rng is not None
+    info.rng.random_generator.seed(seed)
+    info.rng.generator.manual_seed(seed)
+    info.rng.numpy_generator.bit_generator.state = np.random.PCG64(seed).state
+    if process:
+        random.seed(seed)
+        np.random.seed(np.random.SeedSequence(seed).generate_state(4))
+        default_generator.manual_seed(seed)
+
+
 def _leave_the_parents_state() -> None:
     """Resets the state that a forked process inherits: traces, no_grad, profile hooks.
 
@@ -130,11 +145,13 @@ def serve(job: ReadJob, number: int, receive: Callable[[], Task | None],
     except BaseException as error:
         failure = Failure.of(error, f"{what}, before its first batch")
     while (task := receive()) is not None and not stop:
-        now, batch, indices = task
+        now, batch, indices, seed = task
         try:
             if failure is None:
                 if at != now:
                     reader, at = job.reader(stop), now
+                if not job.iterable and job.init_fn is None:
+                    _reseed(seed, process)
                 _answer(reader, task, reply)
                 continue
         except LoopLeft:

@@ -5,15 +5,30 @@ The format: https://github.com/huggingface/safetensors#format. A file cannot run
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
+from ..arrays.dtypes import (
+    float8_e4m3fn,
+    float8_e4m3fnuz,
+    float8_e5m2,
+    float8_e5m2fnuz,
+    float8_e8m0fnu,
+)
 from ..errors import DTypeError, FusewireError, StateError
 
 METADATA = "__metadata__"  # the one name that no array can have
-LACKING = ("complex128",)  # dtypes that the format lacks
+# Dtypes that the format lacks, and what to save in their place.
+LACKING = {"complex128": "fw.real(x) and fw.imag(x), or x.astype(fw.complex64)",
+           "float4_e2m1fn": "x.astype(fw.float8_e4m3fn), which holds the same numbers",
+           **dict.fromkeys(("int4", "uint4", "int2", "uint2"),
+                           "x.astype(fw.int8), which holds the same numbers")}
+# Dtypes that the library writes and does not read, by their names in files.
+_FLOATS8 = {"F8_E4M3": float8_e4m3fn, "F8_E5M2": float8_e5m2, "F8_E4M3FNUZ": float8_e4m3fnuz,
+            "F8_E5M2FNUZ": float8_e5m2fnuz, "F8_E8M0": float8_e8m0fnu}
 
 
 def write(path: str, arrays: Mapping[str, Any], metadata: Mapping[str, str]) -> None:
@@ -24,9 +39,19 @@ def write(path: str, arrays: Mapping[str, Any], metadata: Mapping[str, str]) -> 
         if array.dtype.name in LACKING:
             raise DTypeError(
                 f"save: tensor {name!r} is {array.dtype.name}, which the format does not have",
-                "save fw.real(x) and fw.imag(x), or x.astype(fw.complex64)")
+                f"save {LACKING[array.dtype.name]}")
     whole = {name: np.asarray(array, order="C") for name, array in arrays.items()}
     save_file(whole, path, dict(metadata))
+
+
+def _float8(path: str, key: str) -> Any:
+    """The array of a tensor of 8-bit floats, from its bytes in a file that the library accepts."""
+    with open(path, "rb") as file:
+        start = int.from_bytes(file.read(8), "little")
+        entry = json.loads(file.read(start))[key]
+    begin, end = entry["data_offsets"]
+    codes = np.fromfile(path, np.uint8, end - begin, offset=8 + start + begin)
+    return codes.view(_FLOATS8[entry["dtype"]]).reshape(entry["shape"])
 
 
 def read(path: str, name: str) -> tuple[dict[str, Any], dict[str, str]]:
@@ -35,13 +60,16 @@ def read(path: str, name: str) -> tuple[dict[str, Any], dict[str, str]]:
 
     try:
         with safe_open(path, framework="numpy") as file:
-            return {key: _array(file, key, name) for key in file.keys()}, file.metadata() or {}
+            return ({key: _array(file, path, key, name) for key in file.keys()},
+                    file.metadata() or {})
     except (SafetensorError, ValueError) as error:  # ValueError: a shape that NumPy cannot have
         raise unreadable(path, name, str(error)) from None
 
 
-def _array(file: Any, key: str, name: str) -> Any:
+def _array(file: Any, path: str, key: str, name: str) -> Any:
     try:
+        if file.get_slice(key).get_dtype() in _FLOATS8:
+            return _float8(path, key)
         return file.get_tensor(key)
     except OverflowError as error:
         raise ValueError(f"tensor {key!r}: {error}") from None

@@ -5,17 +5,27 @@ A name is CuPy's function of that name, except where CuPy lacks it or differs fr
 
 from __future__ import annotations
 
+import importlib
+import sys
 from typing import Any
 
 import numpy as np
 
-from . import devices
-from .devices import cupy, cupyx
-from .dtypes import complex_of, summed_in
+from ..arrays.dtypes import complex_of, summed_in
+
+
+def cupy() -> Any:
+    """The module CuPy, which has been imported."""
+    return sys.modules["cupy"]
+
+
+def cupyx(name: str) -> Any:
+    """A module of CuPy's extensions, such as "cupyx.scipy.special"."""
+    return importlib.import_module(name)
 
 
 def __getattr__(name: str) -> Any:
-    if name.startswith("__") or not devices.in_use:  # pickle looks for names in all modules
+    if name.startswith("__") or "cupy" not in sys.modules:  # pickle looks for names in all modules
         raise AttributeError(name)
     return getattr(cupy(), name)
 
@@ -75,6 +85,16 @@ def expm1(x: Any) -> Any:
 def cast(x: Any, dtype: Any) -> Any:
     """`x` as `dtype`: the real parts of complex numbers; as bool, True for all but 0."""
     return (x.real if x.dtype.kind == "c" and dtype.kind not in "bc" else x).astype(dtype)
+
+
+def bits(x: Any) -> Any:
+    """The bits of float32 as uint32."""
+    return x.view(np.uint32)
+
+
+def from_bits(x: Any) -> Any:
+    """The float32 with these bits, uint32."""
+    return x.view(np.float32)
 
 
 def strided(x: Any, shape: tuple[int, ...], strides: tuple[int, ...]) -> Any:

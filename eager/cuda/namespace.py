@@ -10,6 +10,8 @@ from typing import Any
 from ..arrays import devices
 from ..errors import DeviceError
 from ..ops.random import generator
+from .cupy_kernels import cupy
+from .device import CUDA
 
 __all__ = [
     "Event", "Stream", "current_device", "current_stream", "device", "device_count", "empty_cache",
@@ -26,12 +28,12 @@ def is_available() -> bool:
         >>> import fusewire as fw
         >>> device = "cuda" if fw.cuda.is_available() else "cpu"
     """
-    return devices.available()
+    return CUDA.count() > 0
 
 
 def device_count() -> int:
     """The number of GPUs for tensors; 0 without a driver or CuPy."""
-    return devices.count()
+    return CUDA.count()
 
 
 def current_device() -> int:
@@ -40,7 +42,7 @@ def current_device() -> int:
     Raises:
         DeviceError: no GPU is available.
     """
-    return int(devices.cupy().cuda.runtime.getDevice())
+    return int(_cupy().cuda.runtime.getDevice())
 
 
 def set_device(device: Any) -> None:
@@ -78,10 +80,16 @@ class device:
             self._entered.__exit__(*error)
 
 
+def _cupy() -> Any:
+    """CuPy. DeviceError, which says what to install, if it cannot be used."""
+    devices.load(CUDA.name)
+    return cupy()
+
+
 def _of(device: Any) -> Any:
     """CuPy's object for a GPU; None is the current one."""
     name = devices.name_of("cuda" if device is None else device)
-    if name == devices.CPU:
+    if devices.type_of(name) is not CUDA:
         raise DeviceError(f"device {device!r} is not a GPU", 'GPUs are "cuda:0", "cuda:1", ...')
     return devices.current(name)
 
@@ -95,7 +103,7 @@ def get_device_name(device: Any = None) -> str:
     Raises:
         DeviceError: the device is not available, or not a GPU.
     """
-    name = devices.cupy().cuda.runtime.getDeviceProperties(_of(device).id)["name"]
+    name = _cupy().cuda.runtime.getDeviceProperties(_of(device).id)["name"]
     return name.decode() if isinstance(name, bytes) else str(name)
 
 
@@ -141,7 +149,7 @@ class Stream:
 
     def __init__(self, device: Any = None, priority: int = 0) -> None:
         with _of(device):
-            self.cupy = devices.cupy().cuda.Stream(non_blocking=True, priority=priority)
+            self.cupy = _cupy().cuda.Stream(non_blocking=True, priority=priority)
 
     @classmethod
     def of(cls, cupy: Any) -> Stream:
@@ -195,7 +203,7 @@ class Event:
     """
 
     def __init__(self, enable_timing: bool = False) -> None:
-        self.cupy = devices.cupy().cuda.Event(disable_timing=not enable_timing)
+        self.cupy = _cupy().cuda.Event(disable_timing=not enable_timing)
 
     def record(self, stream: Stream | None = None) -> None:
         """Puts this event at the present end of a stream; None is the current one."""
@@ -215,7 +223,7 @@ class Event:
 
     def elapsed_time(self, end: Event) -> float:
         """The milliseconds from this event to `end`; both need enable_timing."""
-        return float(devices.cupy().cuda.get_elapsed_time(self.cupy, end.cupy))
+        return float(_cupy().cuda.get_elapsed_time(self.cupy, end.cupy))
 
 
 def current_stream() -> Stream:
@@ -224,7 +232,7 @@ def current_stream() -> Stream:
     Raises:
         DeviceError: no GPU is available.
     """
-    return Stream.of(devices.cupy().cuda.get_current_stream())
+    return Stream.of(_cupy().cuda.get_current_stream())
 
 
 def stream(stream: Stream) -> Stream:
@@ -243,7 +251,7 @@ def memory_allocated(device: Any = None) -> int:
         DeviceError: the device is not available, or not a GPU.
     """
     with _of(device):
-        return int(devices.cupy().get_default_memory_pool().used_bytes())
+        return int(_cupy().get_default_memory_pool().used_bytes())
 
 
 def memory_reserved(device: Any = None) -> int:
@@ -256,7 +264,7 @@ def memory_reserved(device: Any = None) -> int:
         DeviceError: the device is not available, or not a GPU.
     """
     with _of(device):
-        return int(devices.cupy().get_default_memory_pool().total_bytes())
+        return int(_cupy().get_default_memory_pool().total_bytes())
 
 
 def mem_get_info(device: Any = None) -> tuple[int, int]:
@@ -274,8 +282,8 @@ def mem_get_info(device: Any = None) -> tuple[int, int]:
 
 def empty_cache() -> None:
     """Returns the memory that is cached for later arrays to the GPUs; no effect without CuPy."""
-    if devices.in_use:
-        devices.cupy().get_default_memory_pool().free_all_blocks()
+    if CUDA.array_type in devices.LOADED:
+        cupy().get_default_memory_pool().free_all_blocks()
 
 
 # ---- random numbers: one stream of them serves all devices

@@ -1,0 +1,1 @@
+"""PyTorch's spellings of functions and methods of tensors, as data."""

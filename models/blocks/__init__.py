@@ -1,0 +1,1 @@
+"""Layers that several families of models share."""

@@ -1,0 +1,1 @@
+"""Continues texts with a decoder, token by token."""

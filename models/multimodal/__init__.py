@@ -1,0 +1,1 @@
+"""Models that join images and text."""
