@@ -6,10 +6,10 @@ import argparse
 import sys
 from pathlib import Path
 
-from parity import page_functions, page_onnx, page_torch_ops, page_training
+from parity import page_coverage, page_functions, page_onnx, page_training
 
 PAGES = {"parity.md": page_functions.text, "parity_training.md": page_training.text,
-         "parity_onnx.md": page_onnx.text, "torch_ops.md": page_torch_ops.text}
+         "parity_onnx.md": page_onnx.text, "coverage.md": page_coverage.text}
 
 
 def main() -> int:

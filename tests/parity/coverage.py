@@ -24,7 +24,8 @@ for names, why in {
     "quantize load_quantized": "another interface: test_quantize.py has it, and with onnxruntime "
         "test_onnx_quantized.py",
     "get_autocast_dtype is_autocast_enabled": "a setting, of no values: see test_amp_torch.py",
-    "compile empty_cache get_num_threads profile set_num_threads printoptions set_printoptions":
+    "caches clear_caches compile empty_cache get_num_threads profile set_num_threads printoptions "
+    "set_printoptions":
         "a setting, of no values",
     "bernoulli binomial multinomial normal poisson rand rand_like randint randint_like randn "
     "randn_like randperm": "random numbers: the streams of the two are not the same",

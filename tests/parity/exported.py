@@ -22,8 +22,9 @@ import onnx
 import onnxruntime
 import torch
 import transformers
-from parity.models import MODELS as PUBLISHED
+from parity.models import MODELS as IMAGE_MODELS
 from parity.models import resnet, torchvision
+from parity.pretrained import DECODERS, PUBLISHED
 
 import fusewire as fw
 
@@ -90,26 +91,34 @@ def sentences(n: int, t: int) -> tuple[Any, ...]:
     return tokens(n, t), tokens(n, t, count=2), mask
 
 
-def published(name: str, inputs: Any, axes: Axes, script: bool = True, **changed: Any) -> Exported:
+def of_images(name: str, inputs: Any, axes: Axes, script: bool = True) -> Exported:
     """A model of `parity.models`."""
-    model = next(m for m in PUBLISHED if m.name == name)
-    given = {"make": model.make, "keywords": model.keywords, "outputs": model.outputs, **changed}
-    return Exported(inputs=inputs, axes=axes, script=script, **given)
+    model = next(m for m in IMAGE_MODELS if m.name == name)
+    return Exported(model.make, inputs, axes, (), model.outputs, script)
+
+
+def decoder(name: str) -> Exported:
+    """A model of `parity.pretrained` that continues a text."""
+    return Exported(DECODERS[name], lambda n, t: (tokens(n, t),), (TOKENS,), ("input_ids",),
+                    lambda out: out.logits, script=False)
 
 
 MODELS = {
-    "BERT": published("BERT", sentences, (TOKENS,) * 3),
-    "GPT-2": published("GPT-2", lambda n, t: (tokens(n, t),), (TOKENS,), script=False),
-    "Llama": published("Llama", lambda n, t: (tokens(n, t),), (TOKENS,), script=False),
+    "BERT": Exported(PUBLISHED["BERT"].make, sentences, (TOKENS,) * 3,
+                     ("input_ids", "token_type_ids", "attention_mask"),
+                     lambda out: (out.last_hidden_state, out.pooler_output)),
+    "GPT-2": decoder("GPT-2"),
+    "Llama": decoder("Llama"),
     "T5": Exported(t5, lambda n, t: (tokens(n, t), tokens(n, t + 1)), (TOKENS, {0: "n", 1: "u"}),
                    ("input_ids", "decoder_input_ids"), lambda out: out.logits),
-    "Whisper": published("Whisper", lambda n, t: (images(n, 8, 40), tokens(n, t)),
-                         (BATCH, TOKENS), script=False),
-    "ViT": published("ViT", lambda n, t: (images(n, 3, 32, 32),), (BATCH,), script=False),
+    "Whisper": Exported(PUBLISHED["Whisper"].make, lambda n, t: (images(n, 8, 40), tokens(n, t)),
+                        (BATCH, TOKENS), ("input_features", "decoder_input_ids"),
+                        lambda out: out.logits, script=False),
+    "ViT": of_images("ViT", lambda n, t: (images(n, 3, 32, 32),), (BATCH,), script=False),
     "ResNet": Exported(resnet("Bottleneck", [1, 1, 1, 1]),
                        lambda n, t: (images(n, 3, 16 * n, 8 * t),), (IMAGES,)),
     "MobileNet": Exported(mobilenet, lambda n, t: (images(n, 3, 32 * n, 16 * t),), (IMAGES,)),
-    "U-Net": published("U-Net", lambda n, t: (images(n, 3, 16, 16), tokens(n, count=50)),
+    "U-Net": of_images("U-Net", lambda n, t: (images(n, 3, 16, 16), tokens(n, count=50)),
                        (BATCH, BATCH)),
     **{kind: Exported(tagger(kind), lambda n, t: (tokens(n, t),), (TOKENS,))
        for kind in ("LSTM", "GRU")},

@@ -1,4 +1,4 @@
-"""Well-known models as published, small and with random weights, for ours in `examples`."""
+"""Models of torchvision and diffusers, small and with random weights, for ours without a config."""
 
 from __future__ import annotations
 
@@ -8,20 +8,7 @@ from typing import Any
 
 import diffusers
 import torch
-import transformers
-
-
-def stand_in_for_torchvision_ops() -> None:
-    """Lets torchvision load where its compiled part does not: it was built for CUDA."""
-    library = torch.library.Library("torchvision", "DEF")
-    for name in ("nms", "qnms"):
-        if not hasattr(torch.ops.torchvision, name):
-            library.define(f"{name}(Tensor boxes, Tensor scores, float threshold) -> Tensor")
-    globals()["_kept"] = library  # it is undone when the library is collected
-
-
-stand_in_for_torchvision_ops()
-import torchvision  # noqa: E402
+from parity.torchvision_ops import torchvision
 
 
 @dataclass(frozen=True)
@@ -30,38 +17,10 @@ class Model:
 
     name: str
     make: Callable[[], Any]
-    outputs: Callable[[Any], Any] = lambda out: out  # of what it gives
-    prefix: str = ""  # what names in the checkpoint begin with
-    tied: str = ""  # a name in the checkpoint for a parameter that ours has under another name
-    keywords: tuple[str, ...] = ()  # names of the inputs, where they are needed
+    outputs: Callable[[Any], Any] = lambda out: out  # the tensors of its result
 
     def __str__(self) -> str:
         return self.name
-
-
-def gpt2() -> Any:
-    return transformers.GPT2LMHeadModel(transformers.GPT2Config(
-        vocab_size=99, n_positions=32, n_embd=32, n_layer=3, n_head=4))
-
-
-def bert() -> Any:
-    return transformers.BertModel(transformers.BertConfig(
-        vocab_size=99, hidden_size=32, num_hidden_layers=3, num_attention_heads=4,
-        intermediate_size=64, max_position_embeddings=32))
-
-
-def llama() -> Any:
-    return transformers.LlamaForCausalLM(transformers.LlamaConfig(
-        vocab_size=99, hidden_size=32, intermediate_size=80, num_hidden_layers=3,
-        num_attention_heads=4, num_key_value_heads=2, max_position_embeddings=64))
-
-
-def whisper() -> Any:
-    return transformers.WhisperForConditionalGeneration(transformers.WhisperConfig(
-        vocab_size=99, num_mel_bins=8, encoder_layers=2, decoder_layers=2,
-        encoder_attention_heads=2, decoder_attention_heads=2, d_model=16, encoder_ffn_dim=64,
-        decoder_ffn_dim=64, max_source_positions=20, max_target_positions=12, pad_token_id=0,
-        bos_token_id=1, eos_token_id=2, decoder_start_token_id=1))
 
 
 def vit() -> Any:
@@ -84,15 +43,42 @@ def unet() -> Any:
         up_block_types=("AttnUpBlock2D", "UpBlock2D"), attention_head_dim=8)
 
 
+def mobilenet_v3() -> Any:
+    kind = torchvision.models.mobilenetv3
+    blocks = [kind.InvertedResidualConfig(16, 3, 16, 16, True, "RE", 2, 1, 0.5),
+              kind.InvertedResidualConfig(16, 3, 72, 24, False, "RE", 2, 1, 0.5),
+              kind.InvertedResidualConfig(24, 3, 88, 24, False, "RE", 1, 1, 0.5),
+              kind.InvertedResidualConfig(24, 5, 240, 40, True, "HS", 1, 1, 0.5)]
+    return torchvision.models.MobileNetV3(blocks, 32, num_classes=7)
+
+
+def convnext() -> Any:
+    kind = torchvision.models.convnext
+    model = torchvision.models.ConvNeXt(
+        [kind.CNBlockConfig(8, 16, 1), kind.CNBlockConfig(16, None, 2)], num_classes=7)
+    for name, p in model.named_parameters():
+        if name.endswith("layer_scale"):  # it begins near 0, which would hide the blocks
+            torch.nn.init.normal_(p)
+    return model
+
+
+def swin() -> Any:
+    return torchvision.models.SwinTransformer([4, 4], 16, [2, 2], [2, 4], [4, 4], num_classes=7)
+
+
+def whole(name: str) -> Callable[[], Any]:
+    return lambda: getattr(torchvision.models, name)(num_classes=7)
+
+
 MODELS = (
-    Model("GPT-2", gpt2, lambda out: out.logits, "transformer.", "lm_head.weight"),
-    Model("BERT", bert, lambda out: (out.last_hidden_state, out.pooler_output),
-          keywords=("input_ids", "token_type_ids", "attention_mask")),
-    Model("Llama", llama, lambda out: out.logits),
-    Model("Whisper", whisper, lambda out: out.logits, "model.", "proj_out.weight",
-          ("input_features", "decoder_input_ids")),
     Model("ViT", vit),
     Model("ResNet-18", resnet("BasicBlock", [2, 2, 2, 2])),
     Model("ResNet-50", resnet("Bottleneck", [3, 4, 6, 3])),
+    Model("ResNeXt", whole("resnext50_32x4d")),
+    Model("MobileNet v2", whole("mobilenet_v2")),
+    Model("MobileNet v3", mobilenet_v3),
+    Model("EfficientNet", whole("efficientnet_b0")),
+    Model("ConvNeXt", convnext),
+    Model("Swin", swin),
     Model("U-Net", unet, lambda out: out.sample),
 )

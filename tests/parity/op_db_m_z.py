@@ -114,6 +114,8 @@ OTHER_NAMES = {
     "view": "reshape",
     "view_as": "reshape",
     "view_copy": "reshape",
+    "torch._scaled_mm": "scaled_matmul",
+    "torch._scaled_mm_v2": "scaled_matmul",
 }
 
 SPELLED: dict[str, str] = {
@@ -190,6 +192,4 @@ ABSENT: dict[str, str] = {
     "sum_to_size": "fw.sum over the axes that were broadcast, with keepdims",
     "svd_lowrank": "fw.linalg.svd, which is exact, and its first columns",
     "to_sparse": _SPARSE,
-    "torch._scaled_mm": _PART + "a product of 8-bit numbers: x.astype(fw.float32) * scale @ y",
-    "torch._scaled_mm_v2": _PART + "as torch._scaled_mm",
 }

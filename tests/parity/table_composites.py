@@ -63,6 +63,12 @@ SUMS = {"addmm": ((3, 5), (3, 4), (4, 5)), "addmv": ((3,), (3, 4), (4,)),
 for name, shapes in SUMS.items():
     TABLE(name, *[x(*s) for s in shapes], kinds="fci", loose=4)
     TABLE(name, *[x(*s) for s in shapes], kinds="f", more={"beta": 0.5, "alpha": 2.0}, loose=4)
+# torch's kernel takes float8 only, and is compared in tests/parity/test_stored_dtypes_torch.py
+TABLE("scaled_matmul", x(3, 4), x(4, 5), x(3, 1), x(1, 5), loose=4, kinds="f",
+      theirs=lambda a, b, s, t: (a * s) @ (b * t))
+TABLE("scaled_matmul", x(2, 3, 4), x(4, 5), x(), x(1), x(5), label="bias", loose=4, kinds="f",
+      ours=lambda a, b, s, t, c: fw.scaled_matmul(a, b, s, t, bias=c),
+      theirs=lambda a, b, s, t, c: (a * s) @ (b * t) + c)
 TABLE("addcmul", x(3, 4), x(4), x(3, 1), kinds="fci", more={"value": 2})
 TABLE("addcdiv", x(3, 4), x(4), x(3, 1, low=0.5), kinds="fc", more={"value": 2}, loose=2)
 TABLE("inner", x(3, 4), x(2, 4), kinds="fci", loose=4)

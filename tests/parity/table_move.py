@@ -202,5 +202,5 @@ move("masked_select", x(3, 4), bools(3, 4), ours=lambda a, m: fw.masked_select(a
      theirs=torch.masked_select,
      differs={"vmap": "the number of elements differs between examples"})
 PAIRS = [(0, 0), (0, 0), (1, 2)]
-move("pad", x(2, 3, 5), ours=lambda a: fw.pad(a, PAIRS, value=0),
+move("pad", x(2, 3, 5), ours=lambda a: fw.pad(a, PAIRS, constant_values=0),
      theirs=lambda a: torch.nn.functional.pad(a, (1, 2)))

@@ -12,23 +12,29 @@ import torch
 from layers.row import tensors_of
 from parity.models import MODELS, Model
 from safetensors.torch import save_file
-from small_models import MODELS as OURS
+from small_models import MODELS as SMALL
+from small_models import Small, images
 
 import fusewire as fw
+from fusewire.models.vision import efficientnet, mobilenet, resnet
+
+WITH_INPUTS = {
+    **SMALL,
+    "ResNeXt": Small(lambda: resnet.resnext50_32x4d(7), (images(2, 3, 48, 40, seed=1),)),
+    "MobileNet v2": Small(lambda: mobilenet.mobilenet_v2(7), (images(2, 3, 48, 40, seed=2),)),
+    "EfficientNet": Small(lambda: efficientnet.efficientnet("b0", 7), (
+        images(2, 3, 48, 40, seed=3),)),
+}
 
 
-def checkpoint(model: Model, theirs: Any, file: Path) -> None:
-    """The weights as they are published: a parameter that is used twice is in the file once."""
-    state = {name: value.contiguous() for name, value in theirs.state_dict().items()
-             if name != model.tied}
-    save_file(state, file)
+def checkpoint(theirs: Any, file: Path) -> None:
+    save_file({name: value.contiguous() for name, value in theirs.state_dict().items()}, file)
 
 
 def loaded(model: Model, file: Path) -> Any:
     """Our model with the weights of the file."""
-    state = {name.removeprefix(model.prefix): value for name, value in fw.load(file).items()}
-    ours = OURS[model.name].make()
-    ours.load_state_dict(state)
+    ours = WITH_INPUTS[model.name].make()
+    ours.load_state_dict(fw.load(file))
     return ours
 
 
@@ -47,7 +53,7 @@ def test_gradients_are_the_same(model: Model, tmp_path: Path) -> None:
     got, wanted = outputs(model, ours.double(), theirs.double(), np.float64)
     sum((a * a).sum() for a in got).backward()
     sum((b * b).sum() for b in wanted).backward()
-    grads = {name.removeprefix(model.prefix): p.grad for name, p in theirs.named_parameters()}
+    grads = {name: p.grad for name, p in theirs.named_parameters()}
     largest = max(float(g.abs().max()) for g in grads.values() if g is not None)
     for name, p in ours.named_parameters():
         if grads[name] is not None:
@@ -59,14 +65,15 @@ def pair(model: Model, folder: Path) -> tuple[Any, Any]:
     """Our model with the checkpoint of theirs, and theirs."""
     torch.manual_seed(0)
     theirs = model.make().eval()
-    checkpoint(model, theirs, folder / "model.safetensors")
+    checkpoint(theirs, folder / "model.safetensors")
     return loaded(model, folder / "model.safetensors").eval(), theirs
 
 
 def outputs(model: Model, ours: Any, theirs: Any, dtype: Any) -> tuple[list[Any], list[Any]]:
-    arrays = [a.astype(dtype) if a.dtype == np.float32 else a for a in OURS[model.name].inputs]
+    arrays = [a.astype(dtype) if a.dtype == np.float32 else a
+              for a in WITH_INPUTS[model.name].inputs]
     tensors = [torch.from_numpy(a.copy()) for a in arrays]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        out = theirs(*([] if model.keywords else tensors), **dict(zip(model.keywords, tensors)))
+        out = theirs(*tensors)
     return tensors_of(ours(*map(fw.from_numpy, arrays))), tensors_of(model.outputs(out))
