@@ -3,34 +3,48 @@
 import sys as _sys
 from importlib import import_module as _import_module
 from typing import TYPE_CHECKING as _TYPE_CHECKING
+from typing import Any as _Any
 
-from .capture.replay import compiled_function as _compiled_function
-from .codegen.cache import program_cache as _program_cache
+from .capture.control_flow import symbolic_range as _symbolic_range
+from .capture.runtime.specialization_cache import clear_caches
+from .codegen import backend as _backend
+from .codegen.control_vm import native_fast_path as _native_fast_path
+from .codegen.cpu_backend import CPU_BACKEND as _CPU_BACKEND
 from .codegen.decorator import compile
 from .codegen.eager_jit import op_compiler as _op_compiler
 from .codegen.eager_jit import rnn as _rnn
 from .codegen.eager_jit import vjp as _vjp
 from .codegen.program.native_threads import get_num_threads, set_num_threads
+from .codegen.report.caches import caches
 from .codegen.report.profile import profile
+from .codegen.runtime.cpython.object_layout import LAYOUT as _LAYOUT
+from .codegen.runtime.cpython.profile_hook import NativeObserver as _NativeObserver
 from .eager import amp, autograd, func, linalg, nn, optim, utils
+from .eager import upper_layer as _upper_layer
 from .eager.amp.autocast import autocast, get_autocast_dtype, is_autocast_enabled
+from .eager.arrays import devices as _devices
 from .eager.arrays.dtypes import *
 from .eager.arrays.memory import *
+from .eager.autograd import engine as _engine
 from .eager.autograd.engine import *
 from .eager.constants import *
 from .eager.core.op import OPS as _OPS
 from .eager.core.tape import *
 from .eager.core.tensor import *
+from .eager.cuda import namespace as cuda
+from .eager.cuda.device import CUDA as _CUDA
 from .eager.errors import *
 from .eager.front import advice as _advice
 from .eager.front import constructor_checks as _constructor_checks
 from .eager.front import hints as _hints
+from .eager.front import keywords as _keywords
 from .eager.front import public_modules as _public_modules
 from .eager.front.hints import *
+from .eager.front.libraries import registration as _registration
 from .eager.front.serialization import *
 from .eager.linalg.distance import *
 from .eager.linalg.from_cholesky import *
-from .eager.namespaces import cuda, fft, random, signal, special
+from .eager.namespaces import fft, lib, random, signal, special
 from .eager.namespaces.array_namespace_info import *
 from .eager.namespaces.short_time import *
 from .eager.ops.create import *
@@ -47,6 +61,7 @@ from .eager.ops.indexing.search import *
 from .eager.ops.indexing.slice_scatter import *
 from .eager.ops.indexing.slices import *
 from .eager.ops.indexing.sort import *
+from .eager.ops.indexing.where import *
 from .eager.ops.products.contract import *
 from .eager.ops.products.diagonals import *
 from .eager.ops.products.einsum import *
@@ -55,6 +70,7 @@ from .eager.ops.products.scaled_sums import *
 from .eager.ops.random.count_distributions import *
 from .eager.ops.random.distributions import *
 from .eager.ops.random.generator import *
+from .eager.ops.random.multinomial import *
 from .eager.ops.reduction.reduce import *
 from .eager.ops.reduction.softmax import *
 from .eager.ops.shape.combinations import *
@@ -85,20 +101,48 @@ from .eager.tensor_methods.display import *
 from .eager.tensor_methods.dlpack import *
 
 if _TYPE_CHECKING:
+    from . import data as data
+    from . import metrics as metrics
+    from . import models as models
+    from . import training as training
     from .export import aot as aot
     from .export import onnx as onnx
     from .export.saved import load_compiled as load_compiled
+    from .frontends import torch as torch
 
 __version__ = "0.1.0"
 
-_program_cache.BUILTIN_OPS.update(_OPS)
-_public_modules.register(__name__, {"aot": "export.aot", "onnx": "export.onnx"}, _hints.add)
+
+
+def _late(module: str, name: str) -> _Any:
+    """A function of a module that is imported at the first call."""
+    return lambda *args: getattr(_import_module(f"{__name__}.{module}"), name)(*args)
+
+
+_backend.register(_devices.TYPES[_devices.CPU], lambda: _CPU_BACKEND)
+_backend.register(_CUDA, _late("codegen.cuda.runtime.backend", "back_end"))
+_upper_layer.register(
+    compile=compile, gradients=_engine.gradients_of, builtin_ops=dict(_OPS),
+    save=_late("export.saved.save", "save_compiled"),
+    large_op=_op_compiler.run, large_vjp=_vjp.run, recurrent_layer=_rnn.run,
+    device_op=_late("codegen.eager_jit.device_ops", "run_op"),
+    device_in_range=_late("codegen.eager_jit.device_ops", "in_range"),
+    iterate_rows=_symbolic_range.rows, fast_path=_native_fast_path,
+    observer=_NativeObserver if _LAYOUT is not None else None,
+    code_kinds=_backend.code_kinds, code_of=_late("codegen.code_listing", "code_of_segment"))
+_public_modules.register(__name__, {"aot": "export.aot", "onnx": "export.onnx",
+                                    "torch": "frontends.torch"}, _hints.add)
 _hints.install(_sys.modules[__name__], {
     "aot": lambda: _import_module(f"{__name__}.aot"),
+    "data": lambda: _import_module(f"{__name__}.data"),
+    "metrics": lambda: _import_module(f"{__name__}.metrics"),
+    "models": lambda: _import_module(f"{__name__}.models"),
     "onnx": lambda: _import_module(f"{__name__}.onnx"),
+    "torch": lambda: _import_module(f"{__name__}.torch"),
+    "training": lambda: _import_module(f"{__name__}.training"),
     "load_compiled": lambda: _import_module(f"{__name__}.export.saved").load_compiled,
 })
-_compiled_function.saver = lambda compiled, path: _import_module(
-    f"{__name__}.export.saved.save").save_compiled(compiled, path)
 _advice.install()
+_registration.install()
+_keywords.install(_sys.modules[__name__])
 _constructor_checks.install()

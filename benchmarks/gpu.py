@@ -15,7 +15,9 @@ from fusewire.codegen.cuda.runtime.device import gpu
 from fusewire.codegen.cuda.runtime.protocol import MemoryRange
 from fusewire.codegen.ir.loop_ir import Kernel, Var
 from fusewire.eager.arrays import devices
-from fusewire.export.demo.environment import version
+from fusewire.eager.cuda import cupy_kernels
+from fusewire.eager.cuda.driver import probe
+from fusewire.export.report.environment import version
 
 LIBRARIES = ("fusewire", "cupy", "torch", "jax")
 NEAREST = 1 << 26  # bytes: less fits into the cache
@@ -41,7 +43,7 @@ def describe() -> dict[str, str | float]:
     """Names and measured numbers of the GPU, and versions of the libraries."""
     versions = {name: version(name) for name in LIBRARIES}
     major, minor = fw.cuda.get_device_capability()
-    driver = devices.probe().version
+    driver = probe().version
     return {"GPU": fw.cuda.get_device_name(), "architecture": f"sm_{major}{minor}",
             "driver for CUDA": f"{driver // 1000}.{driver % 1000 // 10}",
             "memory GB/s": round(bandwidth(1 << 29) / 1e9, 1),
@@ -59,7 +61,8 @@ def limit(flops: float, size: float) -> float:
 @functools.cache
 def bandwidth(size: int) -> float:
     """Bytes read and written per second in copies that move `size` bytes."""
-    cupy = devices.cupy()
+    devices.load("cuda")
+    cupy = cupy_kernels.cupy()
     source = cupy.ones(size // 8, np.dtype("float32"))
     target = cupy.empty_like(source)
     return 2 * source.nbytes / _fastest(lambda: cupy.copyto(target, source))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import fusewire as fw
 from fusewire.codegen.program import roofline
-from fusewire.export.demo.environment import processor, version
+from fusewire.export.report.environment import processor, version
 
 from . import gpu, place
 

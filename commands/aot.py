@@ -9,7 +9,7 @@ from pathlib import Path
 import fusewire as fw
 
 from .support import inputs, targets
-from .support.command import Command, Result, positive
+from .support.command import Command, Result, positive, with_folder
 from .support.inputs import Spec
 from .support.screen import Screen
 from .support.targets import UserFunction
@@ -43,7 +43,7 @@ def _run(options: argparse.Namespace, screen: Screen) -> Result:
     arguments = inputs.arguments(options, target, options.sizes[0] if options.sizes else {})
     examples = [inputs.arguments(options, target, sizes) for sizes in options.sizes]
     built = fw.aot.build(
-        target.function, dict(arguments.tensors), options.out,
+        target.function, dict(arguments.tensors), with_folder(options.out),
         dynamic_shapes=arguments.dynamic or None,
         max_sizes={name: n for sizes in options.max for name, n in sizes.items()},
         examples=[dict(example.tensors) for example in examples], target=options.processor,

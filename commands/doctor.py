@@ -6,11 +6,11 @@ import argparse
 
 import fusewire as fw
 
+from ..codegen.backend import device_report
 from ..eager.arrays import devices
 from ..eager.settings import KNOBS, settings
-from ..export.demo.environment import environment
+from ..export.report.environment import environment
 from .support.command import Command, Failed, Result
-from .support.gpus import gpus
 from .support.screen import GREEN, Screen, painted
 
 
@@ -19,7 +19,7 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def _run(options: argparse.Namespace, screen: Screen) -> Result:
-    rows = environment() | gpus()
+    rows = environment() | device_report()
     screen.table(rows)
     problem = "; ".join(filter(None, map(_self_test, devices.names())))
     result: Result = {"environment": rows, "self_test": problem or "passed",

@@ -10,7 +10,7 @@ from typing import Any
 
 import fusewire as fw
 
-from ..capture.replay.compiled_function import Compiled
+from ..capture.replay.compiled_function import ATTEMPTS, Compiled
 from ..capture.replay.report_format import Explanation
 from ..eager.nn.base.module import Module
 from .support import inputs, targets
@@ -18,6 +18,7 @@ from .support.command import Command, Result, positive
 from .support.screen import Screen, bytes_text
 
 _CALLS = 3  # the first traces, the others run compiled code
+_MORE_CALLS = ATTEMPTS + 2  # after a graph break: until the subgraphs between breaks are compiled
 
 
 def _add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -25,16 +26,18 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
     inputs.add_arguments(parser)
     parser.add_argument("--html", type=Path, metavar="FILE.html",
                         help="also write the explanation as an HTML page")
-    parser.add_argument("--calls", type=positive, default=_CALLS, metavar="N",
-                        help="number of calls (default: %(default)s)")
+    parser.add_argument("--calls", type=positive, metavar="N",
+                        help=f"number of calls (default: {_CALLS}, or {_CALLS + _MORE_CALLS} if "
+                        "there are graph breaks)")
 
 
 def _run(options: argparse.Namespace, screen: Screen) -> Result:
     target = targets.from_options(options)
     arguments = inputs.arguments(options, target)
     call, compiled = _compiled(target.function, arguments)
-    for _ in screen.bar(range(options.calls), "calls"):
-        call(**arguments.tensors)
+    _call(call, arguments, options.calls or _CALLS, screen)
+    if compiled.refusals and options.calls is None:
+        _call(call, arguments, _MORE_CALLS, screen)
     explanation = compiled.explain()
     screen.say(f"{target.name}({arguments})\n")
     screen.say(str(explanation))
@@ -44,6 +47,13 @@ def _run(options: argparse.Namespace, screen: Screen) -> Result:
         screen.say(f"\n{options.html}: {bytes_text(size)}")
         result["html"] = options.html
     return result
+
+
+def _call(function: Callable[..., Any], arguments: inputs.Arguments, calls: int,
+          screen: Screen) -> None:
+    """Calls a function so many times."""
+    for _ in screen.bar(range(calls), "calls"):
+        function(**arguments.tensors)
 
 
 def _compiled(function: Callable[..., Any], arguments: inputs.Arguments

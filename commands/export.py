@@ -9,7 +9,7 @@ from pathlib import Path
 import fusewire as fw
 
 from .support import inputs, targets
-from .support.command import Command, Result
+from .support.command import Command, Result, with_folder
 from .support.screen import Screen
 
 
@@ -28,7 +28,7 @@ def _run(options: argparse.Namespace, screen: Screen) -> Result:
     target = targets.from_options(options)
     arguments = inputs.arguments(options, target)
     report = fw.onnx.export(
-        target.function, dict(arguments.tensors), options.out, opset=options.opset,
+        target.function, dict(arguments.tensors), with_folder(options.out), opset=options.opset,
         dynamic_shapes=arguments.dynamic or None, optimize=options.optimize)
     screen.say(str(report))
     screen.say(f"inputs {', '.join(report.inputs) or '-'}; outputs {', '.join(report.outputs)}")

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import fusewire as fw
 
-from ..export.demo.environment import version
+from ..export.report.environment import version
 from .support.command import Command
 from .support.failures import error_result, message_of, status_of
 from .support.screen import RED, Screen, painted

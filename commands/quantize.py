@@ -12,7 +12,7 @@ import fusewire as fw
 from ..eager.core.tensor import Tensor
 from ..eager.nn.base.module import Module
 from .support import inputs, targets
-from .support.command import Command, Failed, Result, WrongUsage, positive
+from .support.command import Command, Failed, Result, WrongUsage, positive, with_folder
 from .support.screen import Screen
 
 
@@ -41,13 +41,13 @@ def _run(options: argparse.Namespace, screen: Screen) -> Result:
     target = targets.from_options(options)
     if not isinstance(target.function, Module):
         raise WrongUsage(f"{target.name} is no nn.Module", "only modules have layers to quantize")
-    data = inputs.by_parameter(inputs.read(options.data), target)
+    data = inputs.from_file(options.data, target)
     batches = _batches(data, options.batch)
     quantized = fw.quantize(target.function, batches, to=options.to,
                             activations=options.activations,
                             observer=options.observer, skip=options.skip)
     screen.say(str(quantized.report))
-    exported = fw.onnx.export(quantized.model, batches[0], options.out,
+    exported = fw.onnx.export(quantized.model, batches[0], with_folder(options.out),
                               dynamic_shapes={name: {0: "batch"} for name in data})
     screen.say("\n".join(["", str(exported), *(f"note: {note}" for note in exported.notes)]))
     return {**quantized.report.to_dict(), "model": dataclasses.asdict(exported)}

@@ -69,9 +69,10 @@ class Library:
         return int(self.native.model_run(None if call is None else ctypes.byref(call)))
 
 
-def outputs_of(path: str, arrays: Sequence[Any], like: Sequence[Any], sizes: Sequence[int] = ()
-               ) -> list[Any]:
-    """The outputs of the library `model` for these inputs, in arrays like `like`."""
+def code_and_outputs(path: str, arrays: Sequence[Any], like: Sequence[Any],
+                     sizes: Sequence[int] = ()) -> tuple[int, list[Any]]:
+    """The code that a call of the library `model` returns, and its outputs in arrays like `like`.
+    Contiguous inputs are passed as they are, so that the library can update states."""
     native = ctypes.CDLL(path)
     inputs = [np.ascontiguousarray(a) for a in arrays]
     outputs = [np.empty_like(np.ascontiguousarray(a)) for a in like]
@@ -81,8 +82,15 @@ def outputs_of(path: str, arrays: Sequence[Any], like: Sequence[Any], sizes: Seq
     call = Call(1, (Array * 32)(*arguments[:len(inputs)]), len(inputs),
                 (Array * 32)(*arguments[len(inputs):]), len(outputs), (_N * 8)(*sizes), len(sizes))
     code = native.model_run(ctypes.byref(call))
+    return code, [a.reshape(b.shape) for a, b in zip(outputs, like)]
+
+
+def outputs_of(path: str, arrays: Sequence[Any], like: Sequence[Any], sizes: Sequence[int] = ()
+               ) -> list[Any]:
+    """The outputs of the library `model` for these inputs, in arrays like `like`."""
+    code, outputs = code_and_outputs(path, arrays, like, sizes)
     assert code == 0, code
-    return [a.reshape(b.shape) for a, b in zip(outputs, like)]
+    return outputs
 
 
 def aligned(size: int) -> Any:

@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 os.environ["FUSEWIRE_DISK_MB"] = "0"  # no compiled code from earlier runs
+os.environ["SCIPY_ARRAY_API"] = "1"  # read when a test first imports SciPy
 MODULES = itertools.count(1)
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -86,7 +87,7 @@ def _files_at_the_root() -> set[str]:
 @pytest.fixture(autouse=True, scope="session")
 def unwritten_memory_shows() -> Iterator[None]:
     """Fills the memory of compiled code with nan, so that a read before a write is noticed."""
-    from fusewire.codegen.control_vm import lower
+    from fusewire.codegen.control_vm import native_control
     from fusewire.codegen.program import executable, prepack
 
     def full(size: int) -> Any:
@@ -96,6 +97,6 @@ def unwritten_memory_shows() -> Iterator[None]:
 
     aligned = executable.aligned
     with pytest.MonkeyPatch.context() as patch:
-        for module in (executable, prepack, lower):
+        for module in (executable, prepack, native_control):
             patch.setattr(module, "aligned", full)
         yield

@@ -7,13 +7,14 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+from compiled_for_cuda import compile_on, program_of
 from emulated import EmulatedDevice
 from oracle import interpreted, recorded
 
 from fusewire.capture.graph.reference_interpreter import evaluate
-from fusewire.codegen.cuda.program import CUDA_LOWERING, GPU_MACHINE, program_of
+from fusewire.codegen.cuda.program import CUDA_LOWERING, GPU_MACHINE
 from fusewire.codegen.cuda.runtime import nvrtc
-from fusewire.codegen.cuda.runtime.device_executable import DeviceExecutable, compile_on
+from fusewire.codegen.cuda.runtime.device_executable import DeviceExecutable
 
 ORDERS = (0, 1, 7)  # of threads and blocks: forwards, backwards, drawn
 

@@ -7,6 +7,7 @@ import functools
 import os
 import sys
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 from unittest import mock
@@ -16,10 +17,12 @@ from eager_cuda import fake_cupy
 from emulated import EmulatedDevice
 
 from fusewire.capture.heap.code_tracker import unobserved
+from fusewire.capture.runtime.specialization_cache import Specializations
+from fusewire.codegen import backend
 from fusewire.codegen.cuda.module import CudaFunction
-from fusewire.codegen.cuda.runtime import eager, multi_device
+from fusewire.codegen.cuda.runtime.backend import CUDA_BACKEND
 from fusewire.codegen.cuda.runtime.protocol import BufferAddresses, MemoryRange
-from fusewire.codegen.eager_jit.specialization_cache import SpecializationCache
+from fusewire.codegen.eager_jit import device_ops
 from fusewire.codegen.gpu.cost_model import FIRST_CANDIDATE, CandidateChoice
 from fusewire.eager.arrays import devices
 from fusewire.eager.core.tensor import Tensor
@@ -114,9 +117,9 @@ def holders(arrays: list[Any], which: int) -> tuple[int, ...]:
 def emulated_gpus() -> Iterator[list[EmulatedGpu]]:
     """A context in which this machine has two emulated GPUs."""
     gpus = [EmulatedGpu(0), EmulatedGpu(1)]
-    with fake_cupy.installed(), mock.patch.object(eager, "gpu", gpus.__getitem__), \
-            mock.patch.object(multi_device, "gpu", gpus.__getitem__), \
-            mock.patch.object(eager, "_PROGRAMS", SpecializationCache()):
-        devices.cupy()
-        devices.folders += (os.path.dirname(__file__) + "/emulat",)  # no code of users
+    emulated = replace(CUDA_BACKEND, device=gpus.__getitem__)
+    with fake_cupy.installed(), mock.patch.dict(backend._LOADED, {"cuda": emulated}), \
+            mock.patch.object(device_ops, "_PROGRAMS", Specializations("eager GPU programs")):
+        cuda = devices.load("cuda")
+        cuda.folders += (os.path.dirname(__file__) + "/emulat",)  # no code of users
         yield gpus

@@ -7,16 +7,18 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from compiled_for_cuda import compile_on
 from emulated import EmulatedDevice
 
 from emulator.emulator import AVAILABLE
 from fusewire.capture.graph.graph import Graph
 from fusewire.codegen.cuda.runtime.device import gpu
-from fusewire.codegen.cuda.runtime.device_executable import compile_on
 from fusewire.eager.arrays import devices
+from fusewire.eager.cuda.cupy_kernels import cupy
+from fusewire.eager.cuda.device import CUDA
 
 NEEDS_GPU = [pytest.mark.gpu, pytest.mark.skipif(
-    not devices.available(), reason=f"{devices.why_not()}: {devices.probe().help}")]
+    not CUDA.count(), reason=": ".join(CUDA.missing()))]
 
 EMULATOR = pytest.param(EmulatedDevice, id="emulator", marks=pytest.mark.skipif(
     not AVAILABLE, reason="the emulator compiles with g++"))
@@ -33,7 +35,8 @@ def real_cupy() -> Any:
     """CuPy, imported without its warnings, for tests marked gpu."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        return devices.cupy()
+        devices.load("cuda")
+        return cupy()
 
 
 def from_here(part: Graph, device: Any) -> Callable[[list[Any]], list[Any]]:

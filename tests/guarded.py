@@ -21,9 +21,10 @@ import numpy as np
 
 from fusewire.capture.graph.graph import Graph
 from fusewire.capture.graph.reference_interpreter import evaluate_node
-from fusewire.codegen.compile import lower_graph, machine_of, slot_of
+from fusewire.codegen.compile import lower_graph
+from fusewire.codegen.cpu_backend import machine_of
 from fusewire.codegen.ir.loop_ir import Kernel, KernelBuffer
-from fusewire.codegen.program.native_program import Argument, ProgramStep, build
+from fusewire.codegen.program.native_program import Argument, ProgramStep, build, slot_of
 from fusewire.codegen.runtime.target import named
 
 POSSIBLE = os.name == "posix"

@@ -11,6 +11,7 @@ from typing import Any
 from unittest import mock
 
 import numpy as np
+from compiled_for_cuda import compile_on
 from emulated import EmulatedDevice
 from kinds import adam
 from oracle import recorded, tensors
@@ -19,8 +20,7 @@ import fusewire as fw
 import fusewire.nn.functional as F
 from emulator.traffic import Traffic
 from fusewire.codegen.cuda.runtime import nvrtc
-from fusewire.codegen.cuda.runtime.device_executable import compile_on
-from fusewire.eager.core import dispatch
+from fusewire.eager.upper_layer import UPPER
 
 HEAD = """# CUDA kernels: what they take
 
@@ -98,7 +98,7 @@ def rows(name: str, case: Case, dtype: Any) -> Iterable[tuple[str, ...]]:
     rng = np.random.default_rng(0)
     fw.manual_seed(0)
     args = tensors([rng.standard_normal(shape).astype(dtype) for shape in shapes])
-    with mock.patch.object(dispatch, "large", None):  # no native code for eager ops in the trace
+    with mock.patch.object(UPPER, "large_op", None):  # no native code for eager ops in the trace
         graph, arrays = recorded(function, *args)
     device = EmulatedDevice(traced=True)
     program = compile_on(graph, device)

@@ -61,7 +61,8 @@ def one_op(op, dtypes, result, lanes, size=27):
 
 ARITY = {name: 2 for name in SCALAR} | dict.fromkeys(
     "neg abs sign floor ceil trunc round sqrt exp exp2 expm1 log log2 log10 log1p sin cos tan asin "
-    "acos atan sinh cosh tanh asinh acosh atanh erf isnan isinf isfinite signbit not bits".split(),
+    "acos atan sinh cosh tanh asinh acosh atanh erf isnan isinf isfinite signbit not bits "
+    "from_bits".split(),
     1,
 )
 FLOAT_ONLY = {*TRANSCENDENTAL, "div", "sqrt", "copysign", "nextafter"}
@@ -78,7 +79,7 @@ def accepts(op, dtype):
         return dtype.kind in "iu"
     if op in ("pair", "dot2", "pair16", "dot16", "quad8", "dot8"):
         return False  # tested with products in pairs
-    if op == "mulhi":
+    if op in ("mulhi", "from_bits"):
         return dtype == np.dtype("uint32")
     if op == "bits":
         return dtype in (F32, np.dtype("float64"))
@@ -91,6 +92,8 @@ def result_of(op, dtype):
     """The dtype of the result of an operation on `dtype`."""
     if op == "bits":
         return np.dtype(f"u{dtype.itemsize}")
+    if op == "from_bits":
+        return F32
     return BOOL if op in PREDICATES else dtype
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from rows import (
     attention,
+    codes,
     complex,
     conv,
     create,
@@ -39,9 +40,9 @@ from rows import (
 from rows.row import ROWS, Bad, Row
 
 FAMILIES = (  # importing them enters their rows
-    attention, complex, conv, create, cumulative, derived, einsum, entropy, fft, functions, gates,
-    indexing, linalg, measured, norm, pointwise, pool, products, quantized, random, reduce, scatter,
-    sort, special, statistics, view, whole,
+    attention, codes, complex, conv, create, cumulative, derived, einsum, entropy, fft, functions,
+    gates, indexing, linalg, measured, norm, pointwise, pool, products, quantized, random, reduce,
+    scatter, sort, special, statistics, view, whole,
 )
 
 __all__ = ["FAMILIES", "ROWS", "Bad", "Row", "rows_of"]

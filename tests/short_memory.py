@@ -50,7 +50,9 @@ def eager() -> float:
 
 
 def main(name: str, megabytes: int) -> None:
-    np.ones((99, 99)) @ np.ones((99, 99))  # OpenBLAS ends the process if it gets no buffer later
+    # OpenBLAS ends the process if a thread of it gets no buffer later.
+    for dtype in (np.float32, np.float64):
+        np.ones((999, 999), dtype) @ np.ones((999, 999), dtype)
     kind = getattr(resource, f"RLIMIT_{name}")
     limit = used(name) + (megabytes << 20)
     resource.setrlimit(kind, (limit, limit))

@@ -16,8 +16,8 @@ import numpy as np
 import pytest
 
 import fusewire as fw
+from fusewire.capture.runtime.specialization_cache import Specializations, repeats_after
 from fusewire.codegen.eager_jit import op_compiler, vjp
-from fusewire.codegen.eager_jit.specialization_cache import SpecializationCache
 from fusewire.eager.settings import settings
 
 Array = Any
@@ -58,7 +58,7 @@ LOWERED: dict[str, dict[str, int]] = {
         "_MIN_ELEMENTS_PER_TASK": 8,
         "_MAX_SCRATCH_BYTES": 64,
     },
-    "codegen.control_vm.assembler": {"_MAX_COPY_BYTES": 16},
+    "codegen.control_vm.native_control": {"_MAX_COPY_BYTES": 16},
     "codegen.cpu.gemm.plan": {
         "_MAX_COLUMNS_PER_BLOCK": 16,
         "_MAX_DEPTH_PER_BLOCK": 4,
@@ -84,12 +84,16 @@ def lower(patch: pytest.MonkeyPatch, elements: int = 1) -> None:
         for name, value in values.items():
             value = elements if name == "LARGE" and module in ELEMENTS else value
             patch.setattr(importlib.import_module(f"fusewire.{module}"), name, value)
-    for module, name, fresh in ((op_compiler, "_PROGRAMS", SpecializationCache(1 << 20)),
-                                (op_compiler, "_CALLS", {}),
-                                (vjp, "_ELEMENTS", SpecializationCache(1 << 20)),
-                                (vjp, "_PLANS", {}),
-                                (vjp, "_SHAPED", SpecializationCache(1 << 20))):
-        patch.setattr(module, name, fresh)
+    for module, name in ((op_compiler, "_PROGRAMS"), (op_compiler, "_CALLS"), (vjp, "_ELEMENTS"),
+                         (vjp, "_PLANS"), (vjp, "_SHAPED")):
+        patch.setattr(module, name, fresh_cache(getattr(module, name).name))
+
+
+def fresh_cache(name: str, free: int = 1 << 20) -> Specializations[Any]:
+    """An empty cache that makes the first `free` values at the first request of their keys."""
+    cache: Specializations[Any] = Specializations(name)
+    cache.policy = cache.policy._replace(requests=repeats_after(free))
+    return cache
 
 
 def by_numpy(patch: pytest.MonkeyPatch, call: Callable[..., Any], *args: Any) -> Any:

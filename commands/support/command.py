@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from .screen import Screen
@@ -51,3 +52,9 @@ def positive(text: str) -> int:
     if value < 1:
         raise argparse.ArgumentTypeError(f"{value} is not a positive number")
     return value
+
+
+def with_folder(path: Path) -> Path:
+    """The path of a file to write, whose folder exists now."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    return path

@@ -118,19 +118,22 @@ def arguments(options: argparse.Namespace, target: UserFunction,
     if options.example and sizes:
         raise WrongUsage("the sizes of --example are fixed", "leave --sizes out, or use --input")
     if options.example:
-        tensors = by_parameter(read(options.example), target)
+        tensors = from_file(options.example, target)
     else:
         tensors, dynamic = _random_tensors(options.inputs, target, sizes or {})
-        _check(tensors, target)
+        _check(tensors, target, "describe it, as in --input '{0}=float32[batch,8]', or pass "
+               "--example FILE.npz")
     for name, number, size in options.dynamic:
         dynamic.setdefault(name, {})[number] = size
     return Arguments(tensors, dynamic)
 
 
-def by_parameter(arrays: Mapping[str, Tensor], target: UserFunction) -> dict[str, Tensor]:
-    """Tensors of a file by the names of their parameters."""
-    tensors = _by_parameter(list(arrays.items()), target)
-    _check(tensors, target)
+def from_file(file: Path, target: UserFunction) -> dict[str, Tensor]:
+    """The arrays of an .npz file by the names of the target's parameters. WrongUsage if they do
+    not fit these."""
+    tensors = _by_parameter(list(read(file).items()), target)
+    _check(tensors, target, f"{file} holds {', '.join(tensors) or 'nothing'}; "
+           f"np.savez({str(file)!r}, {{0}}=...) adds it")
     return tensors
 
 
@@ -216,17 +219,17 @@ def _by_parameter(named_tensors: Sequence[tuple[str, Tensor]], target: UserFunct
     return tensors
 
 
-def _check(tensors: Mapping[str, Tensor], target: UserFunction) -> None:
-    """Raises WrongUsage if the tensors do not fit the parameters of the target."""
+def _check(tensors: Mapping[str, Tensor], target: UserFunction, remedy: str) -> None:
+    """Raises WrongUsage if the tensors do not fit the parameters of the target. `remedy` says how
+    to pass the missing parameter {0}."""
     parameters = target.parameters
     plain = {name: p for name, p in parameters.items()
              if p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)}
     missing = [name for name, p in plain.items() if p.default is p.empty and name not in tensors]
     takes = ", ".join(parameters) or "nothing"
     if missing:
-        examples = " ".join(f"--input '{name}=float32[batch,8]'" for name in missing)
         raise WrongUsage(f"{target.name} takes {takes}: {', '.join(missing)} missing",
-                         f"describe it, as in {examples}, or pass --example FILE.npz")
+                         remedy.format(missing[0]))
     unknown = [name for name in tensors if name not in plain]
     if unknown and len(plain) == len(parameters):
         raise WrongUsage(f"{target.name} has no argument {unknown[0]!r}", f"it takes {takes}")

@@ -42,8 +42,9 @@ def product(x, y):
 
 
 def talks(x):
+    import os
     print("a line of the user's")
-    return x + 1
+    return x + os.getpid() * 0
 
 
 def broken(x):

@@ -33,7 +33,6 @@ def test_for_another_processor(call: Any, model: Any) -> None:
 
 @pytest.mark.parametrize(("arguments", "status", "says"), [
     (["--target", "sparc"], 1, "no code is generated for 'sparc'"),
-    (["--out", "none/x"], 1, "there is no folder none"),
     (["--out", "a-b"], 1, "'a-b' cannot be the prefix of C functions"),
     (["--sizes", "rows=3"], 2, "no argument has a size 'rows'\n  help: the sizes are batch"),
     (["--max", "rows=3"], 1, "max_sizes names rows"),

@@ -11,8 +11,8 @@ from emulated_gpu import emulated_gpus
 from emulator.emulator import AVAILABLE
 from fusewire.codegen.cuda.runtime import nvrtc
 from fusewire.commands import doctor
-from fusewire.commands.support import gpus
-from fusewire.eager.arrays import devices
+from fusewire.eager.cuda import driver as drivers
+from fusewire.eager.cuda.device import CUDA
 from fusewire.eager.errors import CodegenError
 from fusewire.eager.settings import KNOBS, settings
 
@@ -41,8 +41,8 @@ def test_a_failed_test_is_a_failure(call: Any, monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_without_a_gpu_it_says_what_to_install(call: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(devices, "driver", lambda: devices.Driver("no driver here", "install one"))
-    monkeypatch.setattr(gpus, "version", lambda package: "-")
+    monkeypatch.setattr(drivers, "driver", lambda: drivers.Driver("no driver here", "install one"))
+    monkeypatch.setattr(CUDA, "packages", {"cupy": ()})
     found = call("doctor", "--json").json["environment"]
     assert found["GPU"] == "none: no driver here; install one"
     assert found["CuPy"] == 'none: pip install "fusewire[cuda12]"'
@@ -51,10 +51,10 @@ def test_without_a_gpu_it_says_what_to_install(call: Any, monkeypatch: pytest.Mo
 def test_a_driver_without_cupy_tells_how_many_gpus_there_are(
     call: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    driver = devices.Driver("", "", 2, 13000)
-    monkeypatch.setattr(devices, "driver", lambda: driver)
-    monkeypatch.setattr(devices, "probe", lambda: driver._replace(why_not="no CuPy"))
-    monkeypatch.setattr(gpus, "version", lambda package: "-")
+    driver = drivers.Driver("", "", 2, 13000)
+    monkeypatch.setattr(drivers, "driver", lambda: driver)
+    monkeypatch.setattr(drivers, "probe", lambda: driver._replace(why_not="no CuPy"))
+    monkeypatch.setattr(CUDA, "packages", {"cupy": ()})
     found = call("doctor", "--json").json["environment"]
     assert found["GPU"] == "2, driver for CUDA 13.0"
     assert found["CuPy"] == 'none: pip install "fusewire[cuda13]"'

@@ -27,7 +27,14 @@ def test_for_programs(call: Any, net: Path) -> None:
 @pytest.mark.filterwarnings("ignore::fusewire.capture.runtime.warnings.CaptureWarning")
 def test_what_is_in_the_way(call: Any, net: Path) -> None:
     done = call("explain", "net.py:talks", "--input", "float32[8]")
-    assert done.status == 0 and "print() writes output on each call" in done.out
+    assert done.status == 0 and "getpid() returns a different value on each call" in done.out
+    assert "ran one by one; subgraphs pay for arrays of more than 32,768 elements" in done.out
+
+
+@pytest.mark.filterwarnings("ignore::fusewire.capture.runtime.warnings.CaptureWarning")
+def test_what_is_compiled_beside_a_graph_break(call: Any, net: Path) -> None:
+    done = call("explain", "net.py:talks", "--input", "float32[100000]")
+    assert done.status == 0 and "1 subgraph compiled" in done.out
 
 
 def test_a_function_that_is_compiled_already(call: Any, net: Path) -> None:

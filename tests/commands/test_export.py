@@ -74,10 +74,17 @@ def test_with_weights_of_a_file(call: Any, net: Path) -> None:
     (["--example", "net.py"], 1, "net.py cannot be read as arrays"),
     (["--input", "x=float32[4]", "--dynamic", "x:3=n"], 1, "of shape (4,) has no axis 3"),
     (["--input", "x=float32[4]", "--opset", "3"], 1, "opset"),
-    (["--input", "x=float32[4]", "--out", "none/x.onnx"], 1, "there is no folder none"),
 ])
 def test_what_makes_no_sense(call: Any, net: Path, arguments: list[str], status: int, says: str
                              ) -> None:
     done = call("export", "net.py:Net", "--out", "x.onnx", *arguments)
     assert (done.status, done.out) == (status, "") and says in done.err
     assert "Traceback" not in done.err and "commands/" not in done.err
+
+
+def test_the_folder_of_a_file_is_made(call: Any, net: Path, tmp_path: Path) -> None:
+    for command, name in (("export", "net.onnx"), ("aot", "net")):
+        out = tmp_path / "new" / command / name
+        done = call(command, "net.py:Net", "--input", "x=float32[2,4]", "--out", str(out))
+        assert done.status == 0, done.err
+        assert [*out.parent.glob("net*")]

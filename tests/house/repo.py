@@ -16,8 +16,8 @@ else:
     import tomli as tomllib
 
 ROOT = Path(__file__).resolve().parents[2]
-LAYERS = ("eager", "capture", "codegen", "export")  # each may import those before it
-PACKAGE = (*LAYERS, "commands")                     # folders of the root that are installed
+LAYERS = ("eager", "capture", "codegen", "export", "frontends")  # each may import those before it
+PACKAGE = (*LAYERS, "commands", "data", "metrics", "models", "training")  # installed folders
 NOT_OURS = {"build", "dist", "__pycache__"}         # beside everything hidden or *.egg-info
 
 

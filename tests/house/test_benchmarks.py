@@ -19,9 +19,9 @@ from gpu_workloads import small as small_ones
 
 from emulator.emulator import AVAILABLE
 from fusewire.codegen.cuda.runtime import nvrtc
-from fusewire.eager.arrays import devices
-from fusewire.eager.core import on_device
+from fusewire.eager.cuda import driver
 from fusewire.eager.settings import settings
+from fusewire.eager.upper_layer import UPPER
 from house.repo import ROOT
 
 
@@ -176,8 +176,8 @@ def test_where_there_is_no_gpu_the_command_says_what_to_do(
     benchmarks: ModuleType, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     help = 'pip install "fusewire[cuda13]"'
-    missing = devices.Driver("CuPy is not installed", help, 1, 13000)
-    monkeypatch.setattr(devices, "probe", lambda: missing)
+    missing = driver.Driver("CuPy is not installed", help, 1, 13000)
+    monkeypatch.setattr(driver, "probe", lambda: missing)
     monkeypatch.setattr(benchmarks.__main__, "prepare_environment", lambda device: None)
     monkeypatch.setattr(settings, "disk_mb", settings.disk_mb)
     assert benchmarks.__main__.main(["--device", "cuda", "sum_rows"]) == 2
@@ -212,7 +212,7 @@ def test_a_workload_gives_on_a_gpu_what_it_gives_here(
     variants = ["fusewire", "fusewire eager"]
     if name == "resnet_infer":  # whose convolutions, emulated, would take minutes
         variants.remove("fusewire")
-        monkeypatch.setattr(on_device, "compiled", None)
+        monkeypatch.setattr(UPPER, "device_op", None)
     ready = benchmarks.run.prepare(made, {variant: made.makers[variant] for variant in variants})
     assert list(ready.calls) == variants and not ready.notes
     _, _, found = benchmarks.run._first_calls("fusewire eager", eager, made.inputs(), made)

@@ -16,8 +16,12 @@ from house.repo import ROOT
 FOLDER = ROOT / "examples"
 # How much of each is run. `main` returns what should fall: losses, or a distance from the goal.
 FEW: dict[str, dict[str, int]] = {
-    "char_lm": {"steps": 40}, "digits": {"epochs": 3}, "fine_tune": {"steps": 25},
-    "gan": {"steps": 300}, "policy_gradient": {"rounds": 12}, "vae": {"steps": 60},
+    "char_lm": {"steps": 40}, "detection": {"steps": 40}, "diffusion": {"steps": 60},
+    "digits": {"epochs": 3}, "distillation": {"epochs": 40}, "fine_tune": {"steps": 25},
+    "gan": {"steps": 300}, "graph_network": {"steps": 60}, "hamiltonian": {"samples": 200},
+    "neural_ode": {"steps": 30}, "physics_informed": {"steps": 300},
+    "policy_gradient": {"rounds": 12}, "style_transfer": {"steps": 20}, "time_series": {"steps": 2},
+    "unequal_lengths": {"steps": 60}, "vae": {"steps": 60},
 }
 RISES = {"policy_gradient"}  # how long the pole stands
 

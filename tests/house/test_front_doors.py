@@ -53,7 +53,7 @@ def test_names_are_public(door: ModuleType) -> None:
 
 @DOORS
 def test_modules_in_modules_are_public(door: ModuleType) -> None:
-    public = [*spaces().values(), *SECOND_NAMES.values(), fw.onnx.operators]
+    public = [*spaces().values(), *SECOND_NAMES.values(), fw.onnx.operators, fw.torch]
     modules = [value for value in shown(door).values() if isinstance(value, ModuleType)]
     assert [module.__name__ for module in modules if module not in public] == []
 

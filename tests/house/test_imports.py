@@ -1,4 +1,4 @@
-"""Imports run one way, eager <- capture <- codegen <- export, and none hides in a function."""
+"""Imports run one way, eager <- capture <- codegen <- export <- frontends, and none is hidden."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ from house.repo import PACKAGE, imports, module_name, sources, tree_of
 
 MOST_FILES = 20
 STAGED = ("eager", "capture", "codegen",
-          "export")  # folders whose packages are stages of the pipeline
+          "export", "frontends")  # folders whose packages are stages of the pipeline
 
 
 def is_staged(module: str) -> bool:

@@ -10,6 +10,7 @@ import pytest
 HEAVY = ("onnx", "onnxruntime", "cupy", "tqdm", "hypothesis", "safetensors", "subprocess",
          "importlib.metadata", "importlib.abc", "statistics")
 DEFERRED = {"aot": "fusewire.export.aot", "onnx": "fusewire.export.onnx",
+            "torch": "fusewire.frontends.torch",
             "load_compiled": "fusewire.export.saved"}
 """Names of the package that load on first use, each with the module that it needs."""
 
@@ -32,7 +33,8 @@ def test_nothing_heavy_is_loaded() -> None:
 def test_nothing_of_the_top_layer_is_loaded() -> None:
     """Few programs export or save, so the modules that do so load on first use."""
     loaded = run("import sys, fusewire; print(*sys.modules)").split()
-    assert [name for name in loaded if name.split(".")[1:2] in (["export"], *map(list, DEFERRED))
+    upper = (["export"], ["frontends"], *map(list, DEFERRED))
+    assert [name for name in loaded if name.split(".")[1:2] in upper
             and name.startswith("fusewire.")] == []
 
 

@@ -203,6 +203,54 @@ STATEMENTS: dict[str, list[Form]] = {
                    "        {block}")],
 }
 
+# Statements that print, log and warn. They are no feature like the others: `write` adds them.
+EFFECTS = [
+    Form("print('a', {scalar})"), Form("print({vector})"), Form("print({test}, {int}, sep='-')"),
+    Form('print(f"b {{scalar}:.3f} {{float}:.2f} {{int}}")'), Form("print(x.shape, len(x), v)"),
+    Form("print([{scalar}, {int}], ({float}, 'c'), {'d': {vector}})"),
+    Form("print('e', {scalar}.item(), end='; ')"), Form('print(f"{{vector}} {{float}!r:>20}")'),
+    Form("LOG.info('f %.3f %s', {float}, {scalar})"), Form('LOG.warning(f"g {{scalar}}")'),
+    Form("LOG.debug('h %s', {vector})"),
+    Form("warnings.warn('careful')"), Form('warnings.warn(f"i {{scalar}.item():.2f}")'),
+    Form('sys.stdout.write(f"j {{float}:.3f}\\n")'),
+    Form("print('k', {float}, file=sys.stderr, flush=True)"),
+    Form('{my:m} = f"l {{scalar}:.2f}"\nprint({my:m})\nLOG.error({my:m})'),
+    Form('say(f"m {{scalar}.item():.2f}")'), Form('box.say(f"n {{float}:.3f}", {scalar})'),
+    Form("print('o ' + str({float}) + '!')"), Form("print('{:.2f} {}'.format({float}, {int}))"),
+    Form("print('p %.2f' % {float})"), Form('print(f"{float({scalar}):.2f}")'),
+    Form("if {test}:\n    print('q', {scalar})\n    {block}"),
+    Form("{my:q} = {scalar}\n{block}\nprint('r', {my:q})", {"q": "scalar"}),
+    Form("for {my:i} in range({some}):\n    print('s', {my:i}, {scalar})\n    {loop}",
+         {"i": "int"}),
+    Form("{my:i} = 0\nwhile {scalar} < {literal} and {my:i} < {some}:\n    {my:i} += 1\n"
+         "    print(f\"t {{my:i}} {{scalar}:.2f}\")\n    {loop}", {"i": "int"}),
+    Form("store['text'] = f\"{{scalar}:.1f}\""), Form('print(len(f"{{scalar}:.1f}"))'),
+]
+
+EFFECTS_PROLOGUE = """\
+import logging
+import sys
+import warnings
+
+class Handler(logging.Handler):
+    def emit(self, record):
+        RECORDS.append((record.levelname, record.getMessage(), record.lineno, record.funcName))
+
+RECORDS = []
+LOG = logging.Logger("program", logging.INFO)
+LOG.addHandler(Handler())
+
+def say(text):
+    print('say', text)
+
+def say_of_box(self, text, value):
+    LOG.warning(text)
+    print(text, value, self.k)
+
+Box.say = say_of_box
+
+"""
+
 LEAVING = [Form("break"), Form("continue"), Form("if {test}:\n    break"),
            Form("if {test}:\n    continue"), Form("if {test}:\n    return {result}")]
 

@@ -10,6 +10,7 @@ import os
 import re
 import tempfile
 import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -19,7 +20,8 @@ from .running import Comparison, Wrap, compare, differs, numpy_backed, outcomes
 from .shrinking import shrink
 from .writing import Program, write
 
-PATIENCE = 30.0  # seconds for one program
+PATIENCE = 30.0  # seconds of processor time for one program, whatever else the machine runs
+WAITING = 10  # times as long on the clock, for a program that waits for something
 BRIEFLY = 5.0  # and for a smaller one, while a program is made small
 ENDLESS = "does not end"
 COUNTED = ("calls", "replays", "recordings", "fallbacks")
@@ -58,11 +60,14 @@ class Tally:
 TALLY = Tally()
 
 
-def judge(seed: int, wrap: Wrap = numpy_backed, tally: Tally = TALLY) -> str:
-    """How program `seed` differs, compiled, from eager; an empty text where it does not."""
-    program = write(seed)
+def judge(seed: int, wrap: Wrap = numpy_backed, tally: Tally = TALLY,
+          effects: bool = False) -> str:
+    """How program `seed` differs, compiled, from eager; an empty text where it does not. With
+    `effects` it prints, logs and warns, and is not counted."""
+    program = write(seed, effects=effects)
     found = _compared(program, wrap)
-    tally.add(program, found)
+    if not effects:
+        tally.add(program, found)
     return found.difference if _counts(program, found.difference, PATIENCE) else ""
 
 
@@ -77,13 +82,14 @@ def _counts(program: Program, difference: str, patience: float) -> bool:
         return True
 
 
-def smallest(seed: int, wrap: Wrap = numpy_backed, seconds: float = 60.0) -> str:
+def smallest(seed: int, wrap: Wrap = numpy_backed, seconds: float = 60.0,
+             effects: bool = False) -> str:
     """The smallest program that so many seconds find in `seed` which differs, and how it does."""
     def fails(program: Program) -> bool:
         found = _compared(program, wrap, BRIEFLY).difference
         return found != ENDLESS and _counts(program, found, BRIEFLY)
 
-    least = shrink(write(seed), fails, seconds=seconds)
+    least = shrink(write(seed, effects=effects), fails, seconds=seconds)
     return f"{_compared(least, wrap).difference}\n\n{least}"
 
 
@@ -114,12 +120,15 @@ def watched(program: Program, patience: float) -> Iterator[None]:
     me = ctypes.c_ulong(threading.get_ident())
 
     def watch() -> None:
-        wait = patience
-        for _ in range(20):  # what is raised while an object is finalized goes unseen
-            if done.wait(wait):
+        began, used = time.monotonic(), time.process_time()
+        while time.process_time() - used < patience \
+                and time.monotonic() - began < WAITING * patience:
+            if done.wait(0.5):
                 return
+        for _ in range(20):  # what is raised while an object is finalized goes unseen
             ctypes.pythonapi.PyThreadState_SetAsyncExc(me, ctypes.py_object(Endless))
-            wait = 1.0
+            if done.wait(1.0):
+                return
         if not done.wait(PATIENCE):
             file = Path(tempfile.gettempdir(), f"endless_{program.seed}.py")
             file.write_text(str(program), encoding="utf-8")

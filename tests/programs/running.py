@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
+import io
 import linecache
+import re
 import types
 import warnings
 from collections.abc import Callable
@@ -18,6 +21,7 @@ from fusewire.capture.graph.graph import Graph
 from fusewire.capture.graph.reference_interpreter import evaluate
 from fusewire.capture.replay.compiled_function import Compiled
 from fusewire.capture.runtime.metrics import Memory
+from fusewire.capture.runtime.warnings import CaptureWarning
 from fusewire.codegen.dynamic.specializations import DynamicExecutable
 
 from .writing import Program
@@ -112,11 +116,15 @@ def outcomes(program: Program, wrap: Wrap) -> tuple[list[Outcome], Any]:
 
 def _call(text: str, scope: dict[str, Any], results: list[Any]) -> Outcome:
     error, scope["result"] = "", scope.get("result")
-    try:
-        exec(text, scope)
-        results.append(scope["result"])
-    except Exception as raised:  # whatever a program raises
-        error = f"{type(raised).__name__}: {raised}"
+    with Output() as output:
+        try:
+            exec(text, scope)
+            results.append(scope["result"])
+        except Exception as raised:  # whatever a program raises
+            error = f"{type(raised).__name__}: {raised}"
+    if "RECORDS" in scope:
+        results.append([*output.lines(), *map(words, scope.pop("RECORDS"))])
+        scope["RECORDS"] = []
     kept = {key: value for key, value in scope.items()
             if not key.startswith("__") and key not in ("run", "result", "W")
             and not isinstance(value, (types.ModuleType, types.FunctionType, type))}
@@ -124,6 +132,38 @@ def _call(text: str, scope: dict[str, Any], results: list[Any]) -> Outcome:
         kept["closure"] = scope["peek"]()
     lasting = freeze({key: value for key, value in kept.items() if key not in ("x", "v")})
     return Outcome(error, freeze([kept, results]), lasting)
+
+
+# ---- what is printed
+NUMBER = re.compile(r"(-?\d+\.\d*(?:e[-+]?\d+)?|-?inf|nan)")
+
+
+def words(value: Any) -> list[Any]:
+    """A text, or a tuple of texts, as words and numbers."""
+    return [float(part) if i % 2 else part for i, part in enumerate(NUMBER.split(str(value)))]
+
+
+class Output:
+    """A context that gathers what a program writes to its streams, and its warnings."""
+
+    def __enter__(self) -> Output:
+        self._streams = [io.StringIO(), io.StringIO()]
+        self._stack = contextlib.ExitStack()
+        self._stack.enter_context(contextlib.redirect_stdout(self._streams[0]))
+        self._stack.enter_context(contextlib.redirect_stderr(self._streams[1]))
+        self._warned = self._stack.enter_context(warnings.catch_warnings(record=True))
+        warnings.simplefilter("ignore", CaptureWarning)
+        warnings.filterwarnings("default", module="program_")
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._stack.close()
+
+    def lines(self) -> list[Any]:
+        """The texts, as words and numbers."""
+        warned = [(str(w.message), w.filename, w.lineno) for w in self._warned
+                  if not issubclass(w.category, CaptureWarning)]
+        return [words(value) for value in (*[s.getvalue() for s in self._streams], *warned)]
 
 
 # ---- values as seen

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import random
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
 from .grammar import (
+    EFFECTS,
+    EFFECTS_PROLOGUE,
     EXPRESSIONS,
     KINDS,
     LEAVING,
@@ -51,12 +53,16 @@ class Program:
         return "\n".join([self.source, "run = fw.compile(f)", *calls])
 
 
-def write(seed: int) -> Program:
-    """The program of this number: always the same one."""
+def write(seed: int, choice: Sequence[str] = FEATURES, size: int = 14,
+          results: Sequence[str] = RESULTS, effects: bool = False) -> Program:
+    """The program of this number, with some of these features, at most so many statements, and
+    one of these results: always the same one. With `effects` it prints, logs and warns."""
     rng = random.Random(seed)
-    features = tuple(sorted(rng.sample(FEATURES, rng.randint(2, 5))))
-    source = PROLOGUE + Writer(rng, ()).helper() + Writer(rng, features).function()
-    return Program(seed, features, source, tuple(_calls(rng, features)))
+    features = tuple(sorted(rng.sample(choice, rng.randint(2, 5))))
+    first = EFFECTS_PROLOGUE if effects else ""
+    source = PROLOGUE + first + Writer(rng, ()).helper() + \
+        Writer(rng, features, results, EFFECTS if effects else ()).function(size)
+    return Program(seed, features, source, tuple(_calls(rng, (*features, *["effect"] * effects))))
 
 
 def _indented(lines: list[str]) -> list[str]:
@@ -66,13 +72,15 @@ def _indented(lines: list[str]) -> list[str]:
 class Writer:
     """Fills holes. `scope` holds the readable names by kind, `fixed` those not to be assigned."""
 
-    def __init__(self, rng: random.Random, features: tuple[str, ...]) -> None:
-        self.rng, self.features = rng, features
+    def __init__(self, rng: random.Random, features: tuple[str, ...],
+                 results: Sequence[str] = RESULTS, more: Sequence[Form] = ()) -> None:
+        """`more`: statements beside those of the features."""
+        self.rng, self.features, self.results = rng, features, results
         self.scope: dict[str, list[str]] = {kind: [] for kind in KINDS}
         self.fixed = {"k", "n", "mode"}
         self.count = self.nesting = self.left = 0
         self.in_loop = False
-        self.own = [f for name in features for f in STATEMENTS.get(name, ())]
+        self.own = [*(f for name in features for f in STATEMENTS.get(name, ())), *more]
         self.forms = [*STATEMENTS["core"], *STATEMENTS["if"], *self.own]
         self.special = self._texts(features)
         self.texts = self._texts(("core", *features))
@@ -91,9 +99,10 @@ class Writer:
                  "def pair(v, s):", "    return v * 0.5, s - v.sum()", "", ""]
         return "\n".join(lines)
 
-    def function(self) -> str:
-        """The function itself, inside of another one where it has a closure."""
-        self.left, self.scope["batch"], self.scope["vector"] = 14, ["x"], ["v"]
+    def function(self, size: int) -> str:
+        """The function itself, of at most so many statements; inside of another one where it has a
+        closure."""
+        self.left, self.scope["batch"], self.scope["vector"] = size, ["x"], ["v"]
         lines = self.statements(self.rng.randint(4, 7)) + self.fill(Form("return {result}"))
         outside = {"global": ["global COUNT, SHIFT"], "closure": ["nonlocal c, m"]}
         first = [line for name in self.features for line in outside.get(name, ())]
@@ -208,7 +217,7 @@ class Writer:
         names = self.scope.get(kind, [])
         if depth > 2 or (names and self.rng.random() < 0.25 + 0.2 * depth):
             return self.rng.choice(names) if names else SIMPLEST[kind]
-        texts = RESULTS if kind == "result" else self.texts[kind] or [SIMPLEST[kind]]
+        texts = self.results if kind == "result" else self.texts[kind] or [SIMPLEST[kind]]
         if self.special.get(kind) and self.rng.random() < 0.4:
             texts = self.special[kind]
         return HOLE.sub(lambda hole: self._inner(hole[1], hole[2], depth), self.rng.choice(texts))
@@ -248,6 +257,7 @@ def _changes(rng: random.Random, features: tuple[str, ...]) -> list[str]:
         "layer": ["layer.weight.requires_grad_(False)", "layer.weight.requires_grad_(True)"],
         "gradient": ["p.grad = None", "p.grad = fw.ones(3)"], "log": ["log.clear()"],
         "alias": ["v = x[0]", "SHIFT = v", "v = SHIFT"], "inplace": ["W = W * 0.5"],
+        "effect": [f"LOG.setLevel({10 * rng.randint(1, 4)})", "LOG.disabled = not LOG.disabled"],
         "closure": ["v = result if getattr(result, 'shape', ()) == (3,) else v"],
     }
     found = [text for name in features for text in changes.get(name, ())]
