@@ -1,12 +1,10 @@
 """Traces a copy of a function in which some calls of builtins return symbolic values.
 
-`t.item()` returns a symbolic number, but `float`, `int` and `len` return exact floats and ints. A
-run that depends on such a number fits calls with the same value only. In the copy, `float` and
-`int` return symbolic numbers where the bytecode shows that the result goes only into arithmetic,
-comparisons, local variables, messages, and limits of loops. `len` returns a dynamic size, as
-`shape` does. `bool` leaves its test to the `if` around it, where paths can merge. In the same way,
-`range`, `enumerate` and `zip` of a `for` iterate over dynamic sizes (see `symbolic_range`). All
-instructions have the same offsets in the copy.
+`t.item()` returns a symbolic number, but `float`, `int`, `len` and the functions of `math` return
+exact floats and ints. A run that depends on such a number fits calls with the same value only. In
+the copy, they return symbolic numbers and sizes. `bool` leaves its test to the `if` around it,
+where paths can merge. In the same way, `range`, `enumerate` and `zip` of a `for` iterate over
+dynamic sizes (see `symbolic_range`). All instructions have the same offsets in the copy.
 """
 
 from __future__ import annotations
@@ -23,19 +21,14 @@ from typing import Any, NamedTuple
 from ...eager import interpreter
 from ...eager.core.tensor import Tensor
 from ..heap.bytecode import instructions
+from ..scalars.math_functions import SYMBOLIC_FUNCTIONS, SYMBOLIC_MATH
 from ..scalars.symbolic_scalar import SymbolicScalar
-from .operand_stack import callee_of, consumer, depths_of, popped
+from .operand_stack import consumer, depths_of, popped
 from .symbolic_range import BUILTIN_PROXIES
 
 _TRUTH_TESTS = ("POP_JUMP", "TO_BOOL", "UNARY_NOT")
-_TESTS = ("COMPARE_OP", *_TRUTH_TESTS)
-_ARITHMETIC = ("BINARY_", "INPLACE_", "UNARY_NEGATIVE", "UNARY_POSITIVE")
-_NO_ARITHMETIC = ("BINARY_SUBSCR", "BINARY_SLICE")
-_FORMATS = ("FORMAT_", "CONVERT_VALUE")
-_CALLS = ("CALL", "CALL_KW", "CALL_FUNCTION", "CALL_METHOD", "CALL_FUNCTION_KW")
-_SHOWING = ("print", "str", "repr")  # functions, and methods, that turn numbers into text
-_LOGGING = ("debug", "info", "warning", "error", "critical", "log", "format")
-_STORES = ("STORE_FAST", "STORE_FAST_LOAD_FAST")
+_ATTRIBUTES = ("LOAD_ATTR", "LOAD_METHOD")
+_COMPREHENSIONS = ("<listcomp>", "<setcomp>", "<dictcomp>", "<genexpr>")
 
 
 def with_symbolic_builtins(fn: Any) -> Any:
@@ -46,20 +39,34 @@ def with_symbolic_builtins(fn: Any) -> Any:
         return fn if function is fn.__func__ else types.MethodType(function, fn.__self__)
     if type(fn) is not types.FunctionType:
         return fn
-    changes = _symbolic_code(fn.__code__, frozenset(
-        name for name in _REPLACEMENTS.keys() & {*fn.__code__.co_names}
-        if name not in fn.__globals__ and _builtin_of(fn, name) is getattr(builtins, name)))
-    if changes is None:
+    code = _symbolic_code(fn.__code__, frozenset(_replaced_globals(fn)))
+    if code is fn.__code__:
         return fn
-    code = fn.__code__.replace(co_code=changes.text, co_consts=changes.constants)
     copy = types.FunctionType(code, fn.__globals__, fn.__name__, fn.__defaults__, fn.__closure__)
     copy.__kwdefaults__, copy.__qualname__ = fn.__kwdefaults__, fn.__qualname__
     return copy
 
 
-def _builtin_of(fn: Any, name: str) -> Any:
-    """The builtin that code of a function reads by this name."""
-    return fn.__builtins__.get(name)
+def _replaced_globals(fn: types.FunctionType) -> Iterator[tuple[str, str]]:
+    """The names of globals and builtins that a function may read, each with the key in
+    `_REPLACEMENTS` of the value that takes the place of its value."""
+    for name in _names_of(fn.__code__):
+        if name in fn.__globals__:
+            key = _MATH_KEYS.get(id(fn.__globals__[name]))
+            if key is not None:
+                yield name, key
+        elif name in _BUILTINS and fn.__builtins__.get(name) is getattr(builtins, name):
+            yield name, name
+
+
+def _names_of(code: types.CodeType) -> set[str]:
+    """The names that code and its comprehensions read."""
+    return {*code.co_names}.union(*map(_names_of, _comprehensions_of(code)))
+
+
+def _comprehensions_of(code: types.CodeType) -> list[types.CodeType]:
+    return [constant for constant in code.co_consts
+            if isinstance(constant, types.CodeType) and constant.co_name in _COMPREHENSIONS]
 
 
 def _symbolic_number(x: Any) -> SymbolicScalar | None:
@@ -97,55 +104,59 @@ def symbolic_len(x: Any, /) -> Any:
     return len(x)
 
 
-_REPLACEMENTS: dict[str, Callable[..., Any]] = {
+_BUILTINS: dict[str, Callable[..., Any]] = {
     "bool": symbolic_bool, "float": symbolic_float, "int": symbolic_int, "len": symbolic_len,
     **BUILTIN_PROXIES}
+_REPLACEMENTS: dict[str, Any] = {
+    **_BUILTINS, "math": SYMBOLIC_MATH,
+    **{f"math.{f.__name__}": symbolic for f, symbolic in SYMBOLIC_FUNCTIONS.items()}}
+_MATH_KEYS = {id(math): "math", **{id(f): f"math.{f.__name__}" for f in SYMBOLIC_FUNCTIONS}}
 
 
 # ---- code
-class _Call(NamedTuple):
-    """A call of a builtin that can be replaced: the index of the instruction that loads it."""
+class _Load(NamedTuple):
+    """An instruction that loads a global to be replaced: its index, and the key of the value."""
 
-    load: int
-    name: str
-
-
-class _Changes(NamedTuple):
-    """The instructions and constants of changed code."""
-
-    text: bytes
-    constants: tuple[Any, ...]
+    index: int
+    key: str
 
 
 @functools.lru_cache(maxsize=1024)
-def _symbolic_code(code: types.CodeType, names: frozenset[str]) -> _Changes | None:
-    """The changes with which code calls the replacements of the builtins `names` where it can; None
-    without such calls. Equal code in two files has equal changes."""
-    calls = [call for call in _replaceable_calls(code, names) if _has_room(code, call.load)]
-    if not calls:
-        return None
-    called = sorted({call.name for call in calls})
+def _symbolic_code(code: types.CodeType, names: frozenset[tuple[str, str]]) -> types.CodeType:
+    """Code that loads replacements of the globals `names` where it can, each a name and a key in
+    `_REPLACEMENTS`; `code` itself if it loads none. Equal code in two files has equal results."""
+    inner = {nested: _symbolic_code(nested, names) for nested in _comprehensions_of(code)}
+    loads = [load for load in _replaceable_loads(code, names) if _has_room(code, load.index)]
+    keys = sorted({load.key for load in loads})
     first = len(code.co_consts)
-    if first + len(called) > 255:  # the indices need longer instructions
-        return None
+    if first + len(keys) > 255:  # the indices need longer instructions
+        return code
+    if not loads and all(nested is copy for nested, copy in inner.items()):
+        return code
     text = bytearray(code.co_code)
-    for call in calls:
-        step = instructions(code)[call.load]
-        load = _load_function(first + called.index(call.name))
-        size = _end_of(code, call.load) - step.offset
-        nops = bytes([dis.opmap["NOP"], 0]) * ((size - len(load)) // 2)
-        text[step.offset:step.offset + size] = load + nops
-    functions = tuple([_REPLACEMENTS[name] for name in called])
-    return _Changes(bytes(text), (*code.co_consts, *functions))
+    for load in loads:
+        _replace_load(text, code, load.index, first + keys.index(load.key))
+    constants = [inner.get(constant, constant) if isinstance(constant, types.CodeType) else constant
+                 for constant in code.co_consts]
+    return code.replace(co_code=bytes(text),
+                        co_consts=(*constants, *[_REPLACEMENTS[key] for key in keys]))
 
 
-def _load_function(index: int) -> bytes:
-    """Instructions that load the constant with this index to call it."""
+def _replace_load(text: bytearray, code: types.CodeType, n: int, index: int) -> None:
+    """Makes instruction `n`, which loads a global, load the constant `index`."""
+    step = instructions(code)[n]
     load = bytes([dis.opmap["LOAD_CONST"], index])
-    if sys.version_info < (3, 11):
-        return load
-    null = bytes([dis.opmap["PUSH_NULL"], 0])
-    return load + null if sys.version_info >= (3, 13) else null + load
+    if sys.version_info >= (3, 11) and _pushes_null(step):
+        null = bytes([dis.opmap["PUSH_NULL"], 0])
+        load = load + null if sys.version_info >= (3, 13) else null + load
+    size = _end_of(code, n) - step.offset
+    text[step.offset:step.offset + size] = load + bytes([dis.opmap["NOP"], 0]) * (
+        (size - len(load)) // 2)
+
+
+def _pushes_null(step: dis.Instruction) -> bool:
+    """True if an instruction that loads a global prepares a call, too."""
+    return bool((step.arg or 0) & 1)
 
 
 def _end_of(code: types.CodeType, n: int) -> int:
@@ -155,18 +166,36 @@ def _end_of(code: types.CodeType, n: int) -> int:
 
 
 def _has_room(code: types.CodeType, n: int) -> bool:
-    """True if an instruction that loads a function can be replaced in its place."""
+    """True if an instruction that loads a global can be replaced in its place."""
+    return n == 0 or instructions(code)[n - 1].opname != "EXTENDED_ARG"
+
+
+# ---- the uses of globals
+def _replaceable_loads(code: types.CodeType, names: frozenset[tuple[str, str]]) -> list[_Load]:
+    """The instructions that load a global which is only used as the replacement allows: functions
+    that are called, and modules whose attribute is read."""
+    loads = []
+    for name, key in sorted(names):
+        if key == "math":
+            loads += [_Load(n, key) for n in _attribute_reads_of(code, name)]
+            continue
+        allows = _ALLOWED_USES.get(key, _always)
+        loads += [_Load(n, key) for n, call, slot in _calls_of(code, name)
+                  if allows(code, call, slot)]
+    return loads
+
+
+def _always(code: types.CodeType, n: int, slot: int) -> bool:
+    return True
+
+
+def _attribute_reads_of(code: types.CodeType, name: str) -> Iterator[int]:
+    """The instructions that load a global of which the next instruction reads an attribute."""
     steps = instructions(code)
-    step = steps[n]
-    pushes_null = sys.version_info < (3, 11) or bool((step.arg or 0) & 1)
-    return pushes_null and (n == 0 or steps[n - 1].opname != "EXTENDED_ARG")
-
-
-# ---- the uses of results
-def _replaceable_calls(code: types.CodeType, names: frozenset[str]) -> list[_Call]:
-    """The calls of builtins whose results are only used as the replacements allow."""
-    return [_Call(n, name) for name in sorted(names) for n, call, slot in _calls_of(code, name)
-            if _ALLOWED_USES.get(name, _begins_for)(code, call, slot)]
+    for n, step in enumerate(steps[:-1]):
+        if step.opname == "LOAD_GLOBAL" and step.argval == name \
+                and steps[n + 1].opname in _ATTRIBUTES:
+            yield n
 
 
 def _calls_of(code: types.CodeType, name: str) -> Iterator[tuple[int, int, int]]:
@@ -187,13 +216,6 @@ def _begins_for(code: types.CodeType, n: int, slot: int) -> bool:
     return m is not None and instructions(code)[m].opname == "GET_ITER"
 
 
-@functools.lru_cache(maxsize=1024)
-def _loops_over_ranges(code: types.CodeType) -> frozenset[int]:
-    """The indices of the calls of `range` that begin a `for`."""
-    return frozenset(call for _, call, slot in _calls_of(code, "range")
-                     if _begins_for(code, call, slot))
-
-
 def _calls_slot(code: types.CodeType, n: int, slot: int) -> bool:
     """True if an instruction calls the function in a stack slot, which is the lowest that it pops;
     an argument lies above the function."""
@@ -208,61 +230,6 @@ def _is_tested(code: types.CodeType, n: int, slot: int) -> bool:
     return m is not None and instructions(code)[m].opname.startswith(_TRUTH_TESTS)
 
 
-def _only_compared(code: types.CodeType, n: int, slot: int,
-                   variables: frozenset[str] = frozenset()) -> bool:
-    """True if the value that instruction `n` leaves in a stack slot is only computed with and
-    compared."""
-    m = consumer(code, n, slot)
-    if m is None:
-        return False
-    step = instructions(code)[m]
-    if step.opname.startswith(_TESTS) or m in _loops_over_ranges(code) or _is_shown(code, m, slot):
-        return True
-    if step.opname.startswith(_ARITHMETIC) and step.opname not in _NO_ARITHMETIC:
-        return _only_compared(code, m, slot, variables)
-    if step.opname not in _STORES:
-        return False
-    name = step.argval if isinstance(step.argval, str) else step.argval[0]
-    return name in variables or _variable_is_compared(code, name, variables | {name})
-
-
-def _is_shown(code: types.CodeType, n: int, slot: int) -> bool:
-    """True if an instruction makes text of the value in a stack slot, or prints or logs it."""
-    step = instructions(code)[n]
-    if step.opname.startswith(_FORMATS):
-        return True
-    base = depths_of(code)[step.offset] - popped(step)  # type: ignore[index]
-    callee = callee_of(code, n, base) if step.opname in _CALLS and slot > base else None
-    if callee is None:
-        return False
-    load = instructions(code)[callee]
-    return load.argval in (_SHOWING if load.opname == "LOAD_GLOBAL" else
-                           _LOGGING if load.opname in ("LOAD_METHOD", "LOAD_ATTR") else ())
-
-
-def _variable_is_compared(code: types.CodeType, name: str, variables: frozenset[str]) -> bool:
-    """True if all reads of a local variable are computed with and compared."""
-    if name in code.co_cellvars:
-        return False
-    depths = depths_of(code) or {}
-    for n, step in enumerate(instructions(code)):
-        for slot in _slots_read_into(step, name, depths.get(step.offset, 0)):
-            if not _only_compared(code, n, slot, variables):
-                return False
-    return True
-
-
-def _slots_read_into(step: dis.Instruction, name: str, depth: int) -> list[int]:
-    """The stack slots into which an instruction loads a local variable, from this stack depth."""
-    if not step.opname.startswith("LOAD_FAST") and step.opname != "STORE_FAST_LOAD_FAST":
-        return []
-    names = step.argval if isinstance(step.argval, tuple) else (step.argval,)
-    first = depth if step.opname.startswith("LOAD") else depth - 2
-    return [first + i for i, read in enumerate(names)
-            if read == name and (i or step.opname.startswith("LOAD"))]
-
-
-# The uses of the results of builtins with which their calls are replaced; `_begins_for` for others.
+# The uses of results of builtins that allow a replacement; all other builtins allow all uses.
 _ALLOWED_USES: dict[str, Callable[[types.CodeType, int, int], bool]] = {
-    "bool": _is_tested, "float": _only_compared, "int": _only_compared,
-    "len": lambda code, n, slot: True}
+    "bool": _is_tested, **dict.fromkeys(BUILTIN_PROXIES, _begins_for)}

@@ -65,10 +65,20 @@ class ReadFollower(AttributeReads):
 
     def _note_copy(self, function: types.FunctionType, copy: types.FunctionType) -> None:
         """Notes that a copy runs in place of a function: it reads what the function reads."""
-        activation = self._activation(function.__code__, function.__globals__)
-        self._activations[id(copy.__code__), id(copy.__globals__)] = activation
-        self._by_code.setdefault(id(copy.__code__), []).append(activation)
+        self._note_copied_code(function.__code__, copy.__code__, copy.__globals__)
         self._alive.append(copy)
+
+    def _note_copied_code(self, code: types.CodeType, copy: types.CodeType, scope: dict[str, Any]
+                          ) -> None:
+        """Notes that changed code, with changed comprehensions, runs in place of `code`."""
+        if copy is code:
+            return
+        activation = self._activation(code, scope)
+        self._activations[id(copy), id(scope)] = activation
+        self._by_code.setdefault(id(copy), []).append(activation)
+        for inner, inner_copy in zip(code.co_consts, copy.co_consts):
+            if isinstance(inner, types.CodeType):
+                self._note_copied_code(inner, inner_copy, scope)
 
     def enter(self, code: types.CodeType, scope: dict[str, Any]) -> None:
         """Notes code that is about to run for the first time."""

@@ -61,6 +61,11 @@ class Trace:
             self.late.end()
 
 
+class _SymbolRejected(Exception):
+    """A run with symbols has raised a TypeError, and its changes are undone. C code accepts no
+    symbol where it tests for exact ints and floats, as `json.dumps` does."""
+
+
 def record(fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any],
            names: ValueTable | None = None, varying: DynamicInputs | None = None,
            merges: MergeTable | None = None) -> Trace:
@@ -80,12 +85,22 @@ def recorded(fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, An
     With `waits`, large arrays stay uncomputed until Python reads them. `Trace.late` computes them.
     `merges` are those of the program that the trace may be added to.
     """
-    state, names, varying = HeapSnapshot(), names or ValueTable(), varying or DynamicInputs()
+    names, merges = names or ValueTable(), MergeTable() if merges is None else merges
+    try:
+        return _trace_once(fn, args, kwargs, names, varying or DynamicInputs(), section, waits, merges)
+    except _SymbolRejected:
+        names.symbolic_scalars = False
+        return _trace_once(fn, args, kwargs, names, DynamicInputs(), section, waits, merges)
+
+
+def _trace_once(fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any],
+              names: ValueTable, varying: DynamicInputs, section: Uninterrupted, waits: bool,
+              merges: MergeTable) -> Trace:
+    state = HeapSnapshot()
     read, reads = PathReader(args, kwargs, fn, names.held), ReadFollower(state)
     sizes = names.sizes
     sizes.begin(varying.sizes(read))
     tracer = Tracer(state, len(args), tuple(kwargs), names, sizes, varying)
-    merges = MergeTable() if merges is None else merges
     if merges.hints.failures < MAX_FAILURES:
         tracer.merger = BranchMerger(tracer, merges, all_merge=False)
     late = DeferredOutputs(tracer) if waits else None
@@ -123,11 +138,14 @@ def recorded(fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, An
         result = concretize(state, result, actual)
     except BaseException as error:
         section.open = False
-        must_restore = not isinstance(error, Exception) and not tracer.refusal
+        rejected = isinstance(error, TypeError) and tracer.has_symbols and not tracer.refusal
+        must_restore = rejected or not isinstance(error, Exception) and not tracer.refusal
         _run_all(tracker.stop, tracer.end_effects, stop, reads.end, symbolizer.uninstall,
                  lambda: concretize(state, None, tracer.aliases.end()),
                  lambda: _detach(tracer, late), late.end if late is not None else stop,
                  lambda: restore(state) if must_restore else None)
+        if rejected:
+            raise _SymbolRejected from error
         raise
     return Trace(result, tracer.path, trace_exit, tracer.refusal, varying, tracer.can_retry, late,
                  merges, tracer.merge_failed)

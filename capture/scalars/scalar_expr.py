@@ -15,16 +15,24 @@ from typing import Any
 
 from ..graph.graph import Node, param_key
 
+# The functions of `math` of one or two floats. Python 3.10 lacks some of them.
+MATH_FUNCTIONS: dict[str, Callable[..., Any]] = {
+    name: getattr(math, name) for name in (
+        "acos acosh asin asinh atan atan2 atanh cbrt copysign cos cosh degrees erf erfc exp exp2 "
+        "expm1 fabs fmod gamma hypot isfinite isinf isnan lgamma log log10 log1p log2 radians sin "
+        "sinh sqrt tan tanh").split() if hasattr(math, name)}
+
 # Python's own operators, so that a replay computes exactly what Python computes.
 OPERATORS: dict[str, Callable[..., Any]] = {
     "add": operator.add, "sub": operator.sub, "mul": operator.mul, "truediv": operator.truediv,
     "floordiv": operator.floordiv, "mod": operator.mod, "pow": operator.pow, "divmod": divmod,
     "and": operator.and_, "or": operator.or_, "xor": operator.xor, "lshift": operator.lshift,
     "rshift": operator.rshift, "neg": operator.neg, "pos": operator.pos, "abs": operator.abs,
-    "invert": operator.invert, "cos": math.cos, "round": round, "trunc": math.trunc,
+    "invert": operator.invert, "round": round, "trunc": math.trunc,
     "floor": math.floor, "ceil": math.ceil, "getitem": operator.getitem,
     "lt": operator.lt, "le": operator.le, "eq": operator.eq,
     "ne": operator.ne, "gt": operator.gt, "ge": operator.ge,
+    **MATH_FUNCTIONS,
 }
 # Functions that read the value of each origin in a call, by its op.
 Origins = Mapping[str, Callable[[Any], Any]]

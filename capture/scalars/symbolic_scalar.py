@@ -9,6 +9,7 @@ a plain number becomes a branch on the exact value, so that the value is always 
 from __future__ import annotations
 
 import operator
+from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
 import numpy as np
@@ -49,6 +50,9 @@ class DecisionRecorder(Protocol):
         may look into the text."""
 
 
+_BITS = ("and", "or", "xor")  # of two bools a bool that is no decision
+
+
 def formula_of(x: Any) -> ScalarExpr | None:
     """The expression of a plain or symbolic number; None for other objects."""
     if type(x) is SymbolicScalar:
@@ -76,22 +80,46 @@ def leaked_value(x: Any) -> Any:
 def _operator(name: str, swap: bool = False) -> Any:
     def method(self: SymbolicScalar, *others: Any) -> Any:
         self.tracer.uses(self)
-        formulas = [formula_of(x) for x in others]
-        if any(f is None for f in formulas):
+        if any(formula_of(x) is None for x in others):
             return self._plain_operation(name, others[0], swap)
-        operands = (self.value, *map(plain_value, others))
-        try:
-            value = OPERATORS[name](*(operands[::-1] if swap else operands))
-        except Exception:  # the error depends on these exact values
-            for x in (self, *others):
-                leaked_value(x)
-            raise
-        if not self.tracer.listening:
-            return value
-        parts: tuple[Any, ...] = (self.formula, *formulas)
-        return self._derived(ScalarExpr(name, parts[::-1] if swap else parts), value)
+        operands = (self, *others)
+        return _computed(self, name, operands[::-1] if swap else operands)
 
     return method
+
+
+def _computed(number: SymbolicScalar, name: str, operands: Sequence[Any]) -> Any:
+    """The result of an operator for plain and symbolic operands, among them `number`."""
+    try:
+        value = OPERATORS[name](*map(plain_value, operands))
+    except Exception:  # the error depends on these exact values
+        for x in operands:
+            leaked_value(x)
+        raise
+    if not number.tracer.listening:
+        return value
+    formula = ScalarExpr(name, tuple(map(formula_of, operands)))
+    if type(value) is bool and name not in _BITS:
+        return number.tracer.decide(formula, "bool", value)
+    return number._derived(formula, value)
+
+
+def apply_operator(name: str, function: Callable[..., Any], operands: Sequence[Any]) -> Any:
+    """The result of the operator `name`, which is symbolic if an operand is.
+
+    `function`: the operator as Python's code calls it, for operands that are no numbers."""
+    symbolic = [_as_scalar(x) for x in operands]
+    number = next((x for x in symbolic if type(x) is SymbolicScalar), None)
+    if number is None or any(formula_of(x) is None for x in symbolic):
+        return function(*operands)
+    return _computed(number, name, symbolic)
+
+
+def _as_scalar(x: Any) -> Any:
+    """A symbolic size as a symbolic number, where the trace has such numbers."""
+    if type(x) is Dim and x.sizes.live and x.sizes.number is not None:
+        return x.sizes.number(x)
+    return x
 
 
 def _comparison(name: str) -> Any:
