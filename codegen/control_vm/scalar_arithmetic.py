@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ...capture.graph.graph import Node
-from ...capture.scalars.scalar_expr import OPERATORS, ScalarExpr
+from ...capture.scalars.scalar_expr import MATH_FUNCTIONS, OPERATORS, ScalarExpr
 from ...capture.sizes.size_expr import SizeExpr
 from ...eager.arrays.shapes import TensorType
 from ..llvm.control_vm import Opcode
@@ -35,10 +35,12 @@ class ScalarKind(NamedTuple):
 _KINDS = {bool: ScalarKind(bool, np.dtype(np.int64), "q"),
           int: ScalarKind(int, np.dtype(np.int64), "q"),
           float: ScalarKind(float, np.dtype(np.float64), "d")}
-_RESULTS = {"lt": bool, "le": bool, "eq": bool, "ne": bool, "gt": bool, "ge": bool}
+_COMPARISONS = ("lt", "le", "eq", "ne", "gt", "ge")
+_RESULTS = dict.fromkeys((*_COMPARISONS, "isnan", "isinf", "isfinite"), bool)
 _BITS = ("and", "or", "xor")  # of two bools a bool
 _WHOLE = ("trunc", "floor", "ceil", "round")  # of a float an int
-_OF_ONE = (*_WHOLE, "neg", "pos", "abs", "invert", "cos")
+_OF_ONE = {*_WHOLE, "neg", "pos", "abs", "invert",
+           *MATH_FUNCTIONS.keys() - {"atan2", "copysign", "fmod", "hypot"}}
 _MAX_EXPONENT = 64  # of an int that is multiplied by itself
 
 
@@ -137,17 +139,17 @@ class ScalarArithmetic:
         kinds = [self.kinds[slot].type for slot in operands]
         if op == "pos" or (op in _WHOLE and float not in kinds):
             return self._as_int(operands[0]) if float not in kinds else operands[0]
-        if float in kinds or op == "truediv":
+        if float in kinds or op == "truediv" or op in MATH_FUNCTIONS:
             return self._of_floats(op, operands)
         bools = op in _BITS and kinds == [bool, bool]
         return self._emit(f"{op} of int", bool if bools else _RESULTS.get(op, int), *operands)
 
     def _of_floats(self, op: str, operands: Sequence[ControlOperand]) -> ControlOperand:
-        """The result of an operator on scalars, of which at least one is a float, or of a division.
-        Python compares ints and floats exactly, and divides ints exactly. Otherwise it rounds ints
-        to floats."""
+        """The result of an operator on scalars, of which at least one is a float, of a division, or
+        of a function of `math`. Python compares ints and floats exactly, and divides ints exactly.
+        Otherwise it rounds ints to floats."""
         kinds = [self.kinds[slot].type for slot in operands]
-        exact = op in _RESULTS or float not in kinds
+        exact = op in _COMPARISONS or (op == "truediv" and float not in kinds)
         return self._emit(f"{op} of float", int if op in _WHOLE else _RESULTS.get(op, float),
                           *self._floats(operands, exact))
 

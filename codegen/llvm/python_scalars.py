@@ -107,6 +107,26 @@ _POWER = """  %r{n} = call double @pow(double %x{n}, double %y{n})
   %bad0{n} = or i1 %pole{n}, %complex{n}
   %bad1{n} = or i1 %bad0{n}, %over{n}
   %ok{n} = xor i1 %bad1{n}, true"""
+# Python raises an error where a finite number has no finite result, and where nan is new.
+_OF_LIBM = """  %r{n} = call double @{op}(double %x{n})
+  %x.size{n} = call double @llvm.fabs.f64(double %x{n})
+  %r.size{n} = call double @llvm.fabs.f64(double %r{n})
+  %fine{n} = fcmp olt double %r.size{n}, 0x7FF0000000000000
+  %finite{n} = fcmp olt double %x.size{n}, 0x7FF0000000000000
+  %nan.r{n} = fcmp uno double %r{n}, %r{n}
+  %nan.x{n} = fcmp uno double %x{n}, %x{n}
+  %known.x{n} = xor i1 %nan.x{n}, true
+  %new{n} = and i1 %nan.r{n}, %known.x{n}
+  %raises{n} = or i1 %new{n}, %finite{n}
+  %passes{n} = xor i1 %raises{n}, true
+  %ok{n} = or i1 %fine{n}, %passes{n}"""
+_SIZE_COMPARED = """  %size{n} = call double @llvm.fabs.f64(double %x{n})
+  %bit{n} = fcmp {op} double %size{n}, 0x7FF0000000000000
+  %r{n} = zext i1 %bit{n} to i64"""
+# The functions of `math` that call the function of libm with this name.
+LIBM = ("acos", "acosh", "asin", "asinh", "atan", "atanh", "cos", "cosh", "exp", "expm1", "log",
+        "log10", "log1p", "log2", "sin", "sinh", "sqrt", "tan", "tanh")
+_SIZES = {"isnan": "uno", "isinf": "oeq", "isfinite": "olt"}
 _HALF = """  %wide{n} = zext i16 %x{n} to i32
   %size{n} = and i32 %wide{n}, 32767
   %moved{n} = shl i32 %size{n}, 13
@@ -165,6 +185,9 @@ _ROWS: list[tuple[str, str, str, str]] = [
     *[(f"{op} of float", "double", "i64", _WHOLE.replace("{op}", how))
       for op, how in (("trunc", "trunc"), ("floor", "floor"), ("ceil", "ceil"),
                       ("round", "roundeven"))],
+    *[(f"{op} of float", "double", "double", _OF_LIBM.replace("{op}", op)) for op in LIBM],
+    *[(f"{op} of float", "double", "i64", _SIZE_COMPARED.replace("{op}", how))
+      for op, how in _SIZES.items()],
     # What an element of an array is to Python.
     ("of bool", "i8", "i64", "  %r{n} = zext i8 %x{n} to i64"),
     *[(f"of int{n}", f"i{n}", "i64", f"  %r{{n}} = sext i{n} %x{{n}} to i64") for n in (8, 16, 32)],
@@ -210,6 +233,7 @@ _DECLARATIONS = [
       for op in ("add", "sub", "mul")],
     *[f"declare double @llvm.{op}.f64(double)"
       for op in ("fabs", "trunc", "floor", "ceil", "roundeven")],
+    *[f"declare double @{name}(double)" for name in LIBM],
     *[f"declare double @{name}(double, double)" for name in ("llvm.copysign.f64", "fmod", "pow")],
 ]
 

@@ -16,8 +16,9 @@ from fast_paths import broken_off
 
 import fusewire as fw
 from fusewire.capture.replay.replay import NOT_TRACED
+from fusewire.capture.scalars.math_functions import SYMBOLIC_FUNCTIONS
 from fusewire.capture.scalars.scalar_expr import OPERATORS
-from fusewire.codegen.llvm.python_scalars import NAMES
+from fusewire.codegen.llvm.python_scalars import LIBM, NAMES
 from fusewire.codegen.runtime.cpython.object_layout import LAYOUT
 from fusewire.eager.core.tensor import Tensor
 
@@ -510,7 +511,8 @@ FLOATS = [0.0, -0.0, 1.0, -1.5, 0.1, 1e300, -1e300, 5e-324, float("inf"), float(
           float("nan"), 2.0 ** 53, 2.0 ** 53 + 2]
 
 
-UNARY = ("neg", "abs", "invert", "trunc", "floor", "ceil", "round")
+PREDICATES = ("isnan", "isinf", "isfinite")
+UNARY = ("neg", "abs", "invert", "trunc", "floor", "ceil", "round", *LIBM, *PREDICATES)
 SHIFTS = [0, 1, 2, 30, 62, 63, 64, 70, -1]
 HALVES = [2.5, -2.5, 0.5, 1.5, -0.49999999999999994, 9.2e18, -9.3e18, 2.0, 3.0]
 
@@ -529,12 +531,13 @@ def operands_of(op: str) -> list[tuple[Any, ...]]:
 def test_arithmetic_is_that_of_python(op: str) -> None:
     """Also at the ends of 64 bits, with nan, infinities and zeros of both signs."""
     two = op not in UNARY
+    function = SYMBOLIC_FUNCTIONS.get(OPERATORS[op], OPERATORS[op])
 
     def f(a: Tensor, b: Tensor, go: Tensor) -> Any:
         x, y = a.item(), b.item()
         while go < 1:
             go = go + 1
-        return (OPERATORS[op](x, y) if two else OPERATORS[op](x)), go
+        return (function(x, y) if two else function(x)), go
 
     go, native = fw.zeros(()), 0
     for left, right, first, second in operands_of(op):
