@@ -115,9 +115,9 @@ _MATH_KEYS = {id(math): "math", **{id(f): f"math.{f.__name__}" for f in SYMBOLIC
 
 # ---- code
 class _Load(NamedTuple):
-    """An instruction that loads a global to be replaced: its index, and the key of the value."""
+    """An instruction that loads a global to be replaced: its number, and the key of the value."""
 
-    index: int
+    step: int
     key: str
 
 
@@ -126,7 +126,7 @@ def _symbolic_code(code: types.CodeType, names: frozenset[tuple[str, str]]) -> t
     """Code that loads replacements of the globals `names` where it can, each a name and a key in
     `_REPLACEMENTS`; `code` itself if it loads none. Equal code in two files has equal results."""
     inner = {nested: _symbolic_code(nested, names) for nested in _comprehensions_of(code)}
-    loads = [load for load in _replaceable_loads(code, names) if _has_room(code, load.index)]
+    loads = [load for load in _replaceable_loads(code, names) if _has_room(code, load.step)]
     keys = sorted({load.key for load in loads})
     first = len(code.co_consts)
     if first + len(keys) > 255:  # the indices need longer instructions
@@ -135,7 +135,7 @@ def _symbolic_code(code: types.CodeType, names: frozenset[tuple[str, str]]) -> t
         return code
     text = bytearray(code.co_code)
     for load in loads:
-        _replace_load(text, code, load.index, first + keys.index(load.key))
+        _replace_load(text, code, load.step, first + keys.index(load.key))
     constants = [inner.get(constant, constant) if isinstance(constant, types.CodeType) else constant
                  for constant in code.co_consts]
     return code.replace(co_code=bytes(text),

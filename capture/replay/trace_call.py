@@ -87,7 +87,8 @@ def recorded(fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, An
     """
     names, merges = names or ValueTable(), MergeTable() if merges is None else merges
     try:
-        return _trace_once(fn, args, kwargs, names, varying or DynamicInputs(), section, waits, merges)
+        return _trace_once(fn, args, kwargs, names, varying or DynamicInputs(), section, waits,
+                           merges)
     except _SymbolRejected:
         names.symbolic_scalars = False
         return _trace_once(fn, args, kwargs, names, DynamicInputs(), section, waits, merges)
@@ -139,7 +140,7 @@ def _trace_once(fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str,
     except BaseException as error:
         section.open = False
         rejected = isinstance(error, TypeError) and tracer.has_symbols and not tracer.refusal
-        must_restore = rejected or not isinstance(error, Exception) and not tracer.refusal
+        must_restore = rejected or (not isinstance(error, Exception) and not tracer.refusal)
         _run_all(tracker.stop, tracer.end_effects, stop, reads.end, symbolizer.uninstall,
                  lambda: concretize(state, None, tracer.aliases.end()),
                  lambda: _detach(tracer, late), late.end if late is not None else stop,
