@@ -29,6 +29,7 @@ class Upper:
     `fast_path`: the operations of the fast path in native code (`capture/replay/fast_path.py`)
     `code_kinds`: code_kinds() names the languages in which code of a segment can be shown
     `code_of`: code_of(segment, kind) is the code of a segment in one of these languages
+    `page_of`: page_of(data) is an HTML page of the data of `explain()`
     `iterate_rows`: iterate_rows(tensor, frame) are the rows over which a frame begins to iterate
         while a trace follows it, or None if Python counts them
     `builtin_ops`: the ops that fusewire's own sources define, by name
@@ -46,6 +47,7 @@ class Upper:
     fast_path: Any = None
     code_kinds: Callable[[], tuple[str, ...]] = staticmethod(lambda: ())
     code_of: Callable[[Any, str], str] = staticmethod(lambda segment, kind: "")
+    page_of: Callable[[Any], str] = staticmethod(lambda data: "")
     iterate_rows: Callable[[Any, Any], Any] | None = None
     builtin_ops: Mapping[str, Any] = MappingProxyType({})
 

@@ -44,10 +44,12 @@ Slot = Argument | Arena
 
 @dataclass(frozen=True)
 class ProgramStep:
-    """One kernel of a program, with a slot for each of its arguments."""
+    """One kernel of a program, with a slot for each of its arguments, and for reports the reasons
+    why it is a kernel of its own."""
 
     kernel: Kernel
     slots: Sequence[Slot]
+    refusals: tuple[str, ...] = ()
 
 
 def program_text(calls: Sequence[tuple[ProgramStep, str]], rows: RowBlocks,

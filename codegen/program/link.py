@@ -111,7 +111,7 @@ class _Linker:
             views = {**temporaries, **constants, **self._input_views(plan, call)}
             rerun_unneeded = lasting.bind(views)
             self._add_outputs(plan, call, views)
-            moved = [Launch(x.kernel, tuple([_rebased(p, views) for p in x.views]))
+            moved = [replace(x, views=tuple([_rebased(p, views) for p in x.views]))
                      for x in launches if x not in rerun_unneeded]
             self.launches += [x for x in moved if not self._is_redundant_copy(x)]
 
