@@ -63,9 +63,13 @@ def _of_subgraphs(s: Data) -> list[ReportSection]:
         lines.append(f"{_number(s['eager_calls'], 'call')} ran without subgraphs: trials "
                      "compare which takes less time")
     return [*map(ReportSection, lines[:3]),
-            *_counted(s["uncompiled"][:_MAX_ITEMS], "not compiled: "),
-            *_counted(s["boundaries"][:_MAX_ITEMS], "a subgraph ends: "),
+            *_counted(_reasons(s["uncompiled"]), "not compiled: "),
+            *_counted(_reasons(s["boundaries"]), "a subgraph ends: "),
             *map(ReportSection, lines[3:])]
+
+
+def _reasons(rows: Sequence[Data]) -> list[tuple[str, int]]:
+    return [(row["why"], row["times"]) for row in rows[:_MAX_ITEMS]]
 
 
 def _counted(rows: Iterable[Sequence[Any]], before: str = "") -> list[ReportSection]:

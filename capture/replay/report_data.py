@@ -78,8 +78,8 @@ def _subgraphs(runner: GraphBreakRunner) -> Data:
             "boundaries": _counts(runner.boundaries)}
 
 
-def _counts(counter: Counter[str]) -> list[list[Any]]:
-    return [[why, times] for why, times in counter.most_common()]
+def _counts(counter: Counter[str]) -> list[Data]:
+    return [_graph_break(why, times) for why, times in counter.most_common()]
 
 
 def _program(number: int, program: TraceTree) -> Data:
@@ -112,7 +112,8 @@ def _memory(memory: Memory) -> Data:
 
 def _sites(data: Data) -> Iterable[str]:
     """All texts of the data that may name lines."""
-    yield from (text for row in data["graph_breaks"] for text in (row["why"],))
+    yield from (row["why"] for rows in (data["graph_breaks"], data["subgraphs"]["boundaries"])
+                for row in rows)
     yield from data["recompiled"]
     for program in data["programs"]:
         yield from (block["text"] for block in program["flow"])

@@ -62,14 +62,20 @@ function linesOf(file, named) {
 
 // ---- graph breaks and recordings
 function graphBreaks() {
-  const cards = DATA.graph_breaks.map((row) => el("div", { class: "card searched" },
-    el("p", {}, `${row.why} `, el("span", { class: "soft" }, count(row.times, "time"))),
-    el("p", { class: "remedy" }, el("b", {}, "Remedy: "), row.remedy), sourceOf(row.why)));
   const s = DATA.subgraphs;
+  const named = new Set(DATA.graph_breaks.map((row) => row.why));
+  const cards = [...DATA.graph_breaks, ...s.boundaries.filter((row) => !named.has(row.why))]
+    .map(breakCard);
   const ran = s.replays + s.evaluations + s.eager_ops;
   const note = ran ? `${count(s.compiled, "subgraph")} compiled between the graph breaks; they ran `
     + `${count(s.replays, "time")} as code, and ${count(s.eager_ops, "operation")} ran one by one.` : "";
   return cards.length ? panel("Graph breaks", note, el("div", { class: "cards" }, ...cards)) : null;
+}
+
+function breakCard(row) {
+  return el("div", { class: "card searched" },
+    el("p", {}, `${row.why} `, el("span", { class: "soft" }, count(row.times, "time"))),
+    el("p", { class: "remedy" }, el("b", {}, "Remedy: "), row.remedy), sourceOf(row.why));
 }
 
 function recordings() {
@@ -147,9 +153,12 @@ function flowBlock(block, of) {
 }
 
 function exitText(exit) {
-  const changes = exit.changes.length ? `; changes ${exit.changes.join(", ")}` : "";
-  const guarded = exit.guards.length ? `; if ${exit.guards.join(" and ")}` : "";
-  return `returns ${exit.computes.join(", ") || "nothing computed"}${changes}${guarded}`;
+  const lists = [["returns", exit.computes], ["changes", exit.changes], ["if", exit.guards]];
+  const texts = lists.filter(([, items]) => items.length).map(([what, items]) => {
+    const more = items.length > 6 ? `, and ${items.length - 6} more` : "";
+    return `${what} ${items.slice(0, 6).join(", ")}${more}`;
+  });
+  return texts.join("; ") || "returns nothing computed";
 }
 
 const chip = (text, onclick) => el("button", { class: "chip", type: "button", onclick }, text);
@@ -292,8 +301,8 @@ function details(entry) {
   const source = sourceOf(row.line) ?? el("p", { class: "soft" }, "The lines of the source are not known.");
   const code = part.functions[row.function] || "This kernel has no code of its own.";
   DETAILS.replaceChildren(el("button", { class: "close", type: "button", onclick: close }, "Close"),
-    el("h2", {}, row.name), facts(row), el("div", { class: "columns" },
-      el("div", {}, el("h3", {}, "Your lines"), source),
+    el("h2", {}, row.name), el("div", { class: "columns" }, el("div", {}, facts(row)),
+      el("div", { class: "source" }, el("h3", {}, "Your lines"), source),
       el("div", {}, el("h3", {}, "Generated code"), el("pre", { class: "code" }, code))));
   DETAILS.hidden = false;
   document.body.classList.add("detailed");

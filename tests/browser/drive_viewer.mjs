@@ -15,7 +15,8 @@ try {
 }
 
 async function driven(name, { url, search }) {
-  const context = await browser.newContext({ viewport: { width: 1280, height: 900 }, offline: true });
+  const viewport = { width: 1280, height: 900 };
+  const context = await browser.newContext({ viewport, offline: true });
   context.setDefaultTimeout(PATIENCE);
   const page = await context.newPage();
   const seen = { requests: [], complaints: [] };
@@ -31,11 +32,10 @@ async function driven(name, { url, search }) {
   await clicked(page, seen);
   for (const scheme of ["light", "dark"]) {
     await page.emulateMedia({ colorScheme: scheme });
-    seen[`background_${scheme}`] = await page.evaluate(() => getComputedStyle(document.body).backgroundColor);
-    await page.screenshot({ path: `${job.pictures}/${name}-${scheme}.png`, fullPage: !seen.code && scheme === "light" });
+    seen[scheme] = await page.evaluate(() => getComputedStyle(document.body).backgroundColor);
+    await page.screenshot({ path: `${job.pictures}/${name}-${scheme}.png` });
   }
   await page.keyboard.press("Escape");
-  await page.screenshot({ path: `${job.pictures}/${name}-whole.png`, fullPage: true });
   seen.closed = await page.isHidden("#details");
   await searched(page, seen, search);
   await folded(page, seen);
@@ -59,7 +59,7 @@ async function clicked(page, seen) {
   if (!seen.kernels) return;
   await page.locator(".kernel:visible").last().click();
   seen.code = await page.innerText("#details .code");
-  seen.lines = await page.innerText("#details .columns > div:first-child");
+  seen.lines = await page.innerText("#details .source");
 }
 
 async function searched(page, seen, text) {
