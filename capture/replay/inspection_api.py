@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import os
-import tempfile
-import webbrowser
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 from ...eager.errors import ArgumentError
@@ -57,11 +54,7 @@ class Inspection:
         """
         explanation = explain(self)
         if html is not None or open:
-            path = Path(html) if html is not None else \
-                Path(tempfile.mkdtemp(prefix="fusewire-")) / "explain.html"
-            path.write_text(UPPER.page_of(explanation.data), encoding="utf-8")
-            if open:
-                webbrowser.open(path.resolve().as_uri())
+            UPPER.write_page(explanation.data, html, open)
         return explanation
 
     def graph(self, which: int | None = None, passes: bool = False) -> str:

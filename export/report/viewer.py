@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import html
 import json
+import os
+import tempfile
+import webbrowser
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -13,6 +16,16 @@ from .page import document, milliseconds, tiles
 _FOLDER = Path(__file__).parent
 MAX_CODE_CHARACTERS = 4_000_000  # of generated code in a page; the costliest kernels come first
 LEFT_OUT = "left out, as the page would be too long: the method code() shows it"
+
+
+def write_page(data: Mapping[str, Any], path: str | os.PathLike[str] | None, open: bool) -> None:
+    """Writes the page of an explanation to a path, or to a temporary file if it is None. `open`
+    shows it in the browser."""
+    file = Path(tempfile.mkdtemp(prefix="fusewire-")) / "explain.html" if path is None \
+        else Path(path)
+    file.write_text(page_of(data), encoding="utf-8")
+    if open:
+        webbrowser.open(file.resolve().as_uri())
 
 
 def page_of(data: Mapping[str, Any]) -> str:

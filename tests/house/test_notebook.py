@@ -22,8 +22,8 @@ def outputs(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, Any]]:
     folder = tmp_path_factory.mktemp("notebook")
     path = Path(shutil.copy(NOTEBOOK, folder))
     (folder / "pytest.ini").write_text("[pytest]\n", encoding="utf-8")
-    done = subprocess.run([sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--nbmake",
-                           "--overwrite", "--nbmake-timeout=120", path.name], cwd=folder,
+    options = ["-q", "-p", "no:cacheprovider", "--nbmake", "--overwrite", "--nbmake-timeout=120"]
+    done = subprocess.run([sys.executable, "-m", "pytest", *options, path.name], cwd=folder,
                           capture_output=True, text=True, timeout=240, stdin=subprocess.DEVNULL)
     assert done.returncode == 0, done.stdout + done.stderr
     cells = json.loads(path.read_text(encoding="utf-8"))["cells"]
