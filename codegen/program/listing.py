@@ -6,66 +6,81 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+import numpy as np
+
 from ..ir.loop_ir import KernelBuffer
 from ..llvm.step_table import Arena, ProgramStep, Slot
 
+SHARED_NAMES = ("temporaries", "until")  # of memory that values of sections share
 _STEP = re.compile(r"%step \{ptr @([\w.]+)")
 _FUNCTION = re.compile(r"^define internal [^\n]*@(task\.[\w.]+)\(.*?^\}$", re.MULTILINE | re.DOTALL)
 
 
 class StoredValue:
-    """An array in memory: the range of bytes it takes, the step that writes it, the last one that
-    reads it. `writer` is -1 for arrays that the caller has written."""
+    """An array in memory, or a range of bytes of one that holds several values: the steps that
+    write it, and the last step that reads or writes it."""
 
-    def __init__(self, name: str, where: int, start: int, size: int, writer: int) -> None:
-        self.name, self.where, self.start, self.size = name, where, start, size
-        self.writer = self.last = writer
+    def __init__(self, name: str, start: int, size: int, writer: int) -> None:
+        self.name, self.start, self.size = name, start, size
+        self.writers, self.last = [writer], writer
 
-    def overlaps(self, where: int, start: int, size: int) -> bool:
+    def overlaps(self, start: int, size: int) -> bool:
         """True if a range of bytes shares some with this array."""
-        return self.where == where and start < self.start + self.size and self.start < start + size
+        return start < self.start + self.size and self.start < start + size
 
-    def is_within(self, where: int, start: int, size: int) -> bool:
-        """True if a range of bytes has all of this array's."""
-        return self.where == where and start <= self.start \
-            and self.start + self.size <= start + size
-
-    def row(self) -> dict[str, Any]:
-        """The array as plain data."""
-        return {"name": self.name, "offset": self.start, "bytes": self.size,
-                "first": max(self.writer, 0), "last": self.last}
+    def row(self, begin: int) -> dict[str, Any]:
+        """The array as plain data; `begin`: where byte 0 lies in the arena."""
+        return {"name": self.name, "offset": begin + self.start, "bytes": self.size,
+                "first": self.writers[0], "last": self.last}
 
 
 class MemoryTrace:
-    """Follows the arrays of a program from step to step, by the addresses of arguments alone."""
+    """Follows the values of a program from step to step, by the memory of the arguments alone.
+
+    A kernel that reads a part of an array reads all that was written to the array: which elements
+    a kernel accesses is not looked at."""
 
     def __init__(self) -> None:
-        self.live: dict[int, list[StoredValue]] = {}  # by argument, -1 for the arena
-        self.arena: list[StoredValue] = []
+        self.live: dict[KernelBuffer, list[StoredValue]] = {}
+        self.arena: list[tuple[int, StoredValue]] = []  # with the place of its byte 0
 
     def step(self, number: int, step: ProgramStep) -> list[int]:
         """Notes the accesses of a step; returns the earlier steps whose results it reads."""
-        slots = dict(zip(step.kernel.arguments, step.slots))
+        arguments = step.kernel.arguments
+        arrays = dict(zip(arguments, step.arrays or [(b, 0) for b in arguments]))
+        slots = dict(zip(arguments, step.slots))
         writers = set[int]()
         for buffer in step.kernel.inputs:
-            where, start = slots[buffer].words()
-            for value in self.live.get(where, ()):
-                if value.overlaps(where, start, size_of(buffer)):
+            array, start = arrays[buffer]
+            for value in self.live.get(array, ()):
+                if not _holds_several(array) or value.overlaps(start, size_of(buffer)):
                     value.last = number
-                    writers.add(value.writer)
+                    writers.update(value.writers)
         for buffer in step.kernel.outputs:
-            self._write(number, buffer, slots[buffer])
+            self._write(number, buffer, arrays[buffer], slots[buffer])
         return sorted(writers - {number})
 
-    def _write(self, number: int, buffer: KernelBuffer, slot: Slot) -> None:
-        where, start = slot.words()
-        size = size_of(buffer)
-        kept = [value for value in self.live.get(where, ())
-                if not value.is_within(where, start, size)]
-        value = StoredValue(buffer.name, where, start, size, number)
-        self.live[where] = [*kept, value]
+    def _write(self, number: int, buffer: KernelBuffer, to: tuple[KernelBuffer, int], slot: Slot
+               ) -> None:
+        array, start = to
+        values = self.live.setdefault(array, [])
+        if _holds_several(array):
+            value = StoredValue(buffer.name, start, size_of(buffer), number)
+            values[:] = [v for v in values if not v.overlaps(start, value.size)]
+        elif values:
+            values[0].writers.append(number)
+            values[0].last = number
+            return
+        else:
+            value = StoredValue(array.name, 0, size_of(array), number)
+        values.append(value)
         if isinstance(slot, Arena):
-            self.arena.append(value)
+            self.arena.append((slot.offset - start, value))
+
+
+def _holds_several(array: KernelBuffer) -> bool:
+    """True for memory that `link.py` shares among the values of sections."""
+    return array.dtype == np.uint8 and array.name.startswith(SHARED_NAMES)
 
 
 def size_of(buffer: KernelBuffer) -> int:
@@ -85,7 +100,8 @@ def listing(steps: Sequence[ProgramStep], rows: Iterable[Mapping[str, Any]], are
                 "function": names[number] if number < len(names) else ""}
                for number, (step, row) in enumerate(zip(steps, rows))]
     return {"title": title, "kernels": kernels,
-            "arena": {"bytes": arena, "values": [value.row() for value in memory.arena]},
+            "arena": {"bytes": arena,
+                      "values": [value.row(begin) for begin, value in memory.arena]},
             "functions": {match[1]: match[0] for match in _FUNCTION.finditer(code)}}
 
 
