@@ -273,7 +273,8 @@ def _shared_buffers(ends: Mapping[KernelBuffer, int]) -> dict[KernelBuffer, Buff
     for buffer, end in ends.items():
         offsets[buffer] = sizes.get(end, 0)
         sizes[end] = offsets[buffer] + in_bytes(buffer)
-    frames = {end: KernelBuffer(f"{SHARED_NAMES[1]}{end}", _BYTE, size) for end, size in sizes.items()}
+    frames = {end: KernelBuffer(f"{SHARED_NAMES[1]}{end}", _BYTE, size)
+              for end, size in sizes.items()}
     return {b: BufferView(frames[end], offsets[b]) for b, end in ends.items()}
 
 

@@ -56,7 +56,9 @@ def _tiles(data: Mapping[str, Any]) -> Iterator[tuple[str, str, str]]:
     yield str(stats["fallbacks"]), "eager calls", ""
     yield milliseconds(stats["compile_seconds"]), "compiling", ""
     yield str(len(kernels)), "kernels", ""
-    yield milliseconds(sum(row["seconds"] for row in kernels)), "in all kernels", ""
+    total = sum(row["seconds"] for row in kernels)
+    shown = milliseconds(total) if total >= 1e-4 else f"{1e6 * total:.1f}<small> µs</small>"
+    yield shown, "in all kernels", ""
 
 
 def _shortened(data: Mapping[str, Any]) -> dict[str, Any]:
