@@ -32,7 +32,7 @@ const sum = (numbers) => numbers.reduce((a, b) => a + b, 0);
 function scaled(value, units) {
   const [size, unit] = units.find(([least]) => value >= least) ?? units.at(-1);
   const shown = value / size;
-  return `${shown >= 100 ? shown.toFixed(0) : shown >= 10 ? shown.toFixed(1) : shown.toFixed(2)} ${unit}`;
+  return `${shown.toFixed(shown >= 100 ? 0 : shown >= 10 ? 1 : 2)} ${unit}`;
 }
 const seconds = (s) => scaled(s, [[1, "s"], [1e-3, "ms"], [1e-6, "µs"], [1e-9, "ns"]]);
 const bytes = (n) => n < 1000 ? `${n} B` : scaled(n, [[1e9, "GB"], [1e6, "MB"], [1e3, "kB"]]);
@@ -49,7 +49,9 @@ function sourceOf(text) {
   for (const [, file, line] of text.matchAll(/([^\s,:/\\]+):(\d+)/g)) {
     if (DATA.sources[file]) named.set(file, (named.get(file) ?? new Set()).add(Number(line)));
   }
-  for (const [file, lines] of named) tables.push(el("p", { class: "soft" }, file), linesOf(file, lines));
+  for (const [file, lines] of named) {
+    tables.push(el("p", { class: "soft" }, file), linesOf(file, lines));
+  }
   return tables.length ? el("div", {}, ...tables) : null;
 }
 
@@ -68,7 +70,8 @@ function graphBreaks() {
     .map(breakCard);
   const ran = s.replays + s.evaluations + s.eager_ops;
   const note = ran ? `${count(s.compiled, "subgraph")} compiled between the graph breaks; they ran `
-    + `${count(s.replays, "time")} as code, and ${count(s.eager_ops, "operation")} ran one by one.` : "";
+    + `${count(s.replays, "time")} as code, and ${count(s.eager_ops, "operation")} ran one by one.`
+    : "";
   return cards.length ? panel("Graph breaks", note, el("div", { class: "cards" }, ...cards)) : null;
 }
 
@@ -81,7 +84,8 @@ function breakCard(row) {
 function recordings() {
   const causes = DATA.recompiled.map((why) => el("li", { class: "searched" }, why, sourceOf(why)));
   const note = "The first recording is of the first call. Each further one had this cause:";
-  return causes.length ? panel("New recordings", note, el("ol", { class: "plain" }, ...causes)) : null;
+  const list = el("ol", { class: "plain" }, ...causes);
+  return causes.length ? panel("New recordings", note, list) : null;
 }
 
 function panel(title, note, ...content) {
@@ -140,7 +144,7 @@ function meter(part, whole) {
 
 function flowBlock(block, of) {
   const number = of.flow.indexOf(block);
-  const texts = block.kind === "exit" ? block.exits.map((exit) => exitText(exit)) : [block.text || block.kind];
+  const texts = block.kind === "exit" ? block.exits.map(exitText) : [block.text || block.kind];
   const chips = block.segments.map((s) => chip(`graph ${of.number}.${s + 1}`,
     () => show(document.getElementById(`graph-${of.number}.${s + 1}`))));
   if (block.jump >= 0) {
@@ -198,7 +202,8 @@ function kernelBox(row, part, number) {
     style: `--heat:${(row.seconds / LONGEST).toFixed(3)};--limit:${share(row).toFixed(3)}`,
     onclick: () => details(entry), onmouseenter: (event) => hover(entry, event),
     onfocus: (event) => hover(entry, event), onmouseleave: leave, onblur: leave,
-  }, el("b", {}, row.name), el("span", {}, `${seconds(row.seconds)} · ${row.line || "no line"}`), el("i"));
+  }, el("b", {}, row.name),
+  el("span", {}, `${seconds(row.seconds)} · ${row.line || "no line"}`), el("i"));
   const text = [row.name, row.line, ...row.refusals, row.why ?? ""].join(" ").toLowerCase();
   const entry = { box, row, part, number, text };
   KERNELS.push(entry);
@@ -208,7 +213,9 @@ function kernelBox(row, part, number) {
 /** Boxes in rows: each below all those whose results it reads; with arrows. */
 function layered(part, boxes) {
   const level = [];
-  part.kernels.forEach((row, i) => { level[i] = 1 + Math.max(-1, ...row.reads.map((r) => level[r] ?? -1)); });
+  part.kernels.forEach((row, i) => {
+    level[i] = 1 + Math.max(-1, ...row.reads.map((r) => level[r] ?? -1));
+  });
   const rows = [];
   boxes.forEach((entry, i) => (rows[level[i]] ??= []).push(entry.box));
   const arrows = svg("svg", { class: "arrows", "aria-hidden": "true" });
@@ -250,11 +257,13 @@ function grouped(part, boxes) {
 function facts(row) {
   const rows = [["source line", row.line || "–"], ["time", seconds(row.seconds)],
     ["memory", `${bytes(row.bytes)}, ${rate(row.bytes, row.seconds, "GB/s")}`],
-    ["arithmetic", `${row.flops.toLocaleString("en")} flops, ${rate(row.flops, row.seconds, "GFLOP/s")}`],
+    ["arithmetic", `${row.flops.toLocaleString("en")} flops, `
+      + rate(row.flops, row.seconds, "GFLOP/s")],
     ["of the machine's limit", row.limit ? `${Math.round(100 * share(row))} %` : "not known"],
     ["tasks", String(row.tasks)]];
   if (row.why) rows.push(["no native code", row.why]);
-  if (row.sizes) rows.push(["sizes", Object.entries(row.sizes).map(([k, v]) => `${k} = ${v}`).join(", ")]);
+  const sizes = Object.entries(row.sizes ?? {}).map(([name, size]) => `${name} = ${size}`);
+  if (sizes.length) rows.push(["sizes", sizes.join(", ")]);
   rows.push(["not fused", row.refusals.length ? row.refusals.join("; ") : "no fusion was refused"]);
   return el("table", { class: "facts" },
     ...rows.map(([name, value]) => el("tr", {}, el("td", {}, name), el("td", {}, value))));
@@ -288,7 +297,9 @@ function tip(event, ...content) {
 
 function leave() {
   TIP.hidden = true;
-  for (const box of document.querySelectorAll(".before, .after")) box.classList.remove("before", "after");
+  for (const box of document.querySelectorAll(".before, .after")) {
+    box.classList.remove("before", "after");
+  }
   for (const path of document.querySelectorAll("path.on")) path.classList.remove("on");
 }
 
@@ -298,7 +309,8 @@ function details(entry) {
   const { row, part } = entry;
   for (const old of document.querySelectorAll(".chosen")) old.classList.remove("chosen");
   entry.box.classList.add("chosen");
-  const source = sourceOf(row.line) ?? el("p", { class: "soft" }, "The lines of the source are not known.");
+  const source = sourceOf(row.line)
+    ?? el("p", { class: "soft" }, "The lines of the source are not known.");
   const code = part.functions[row.function] || "This kernel has no code of its own.";
   DETAILS.replaceChildren(el("button", { class: "close", type: "button", onclick: close }, "Close"),
     el("h2", {}, row.name), el("div", { class: "columns" }, el("div", {}, facts(row)),
@@ -325,16 +337,17 @@ function memoryChart(part) {
       width: (value.last - value.first + 1) / steps * width,
       y: height - (value.offset + value.bytes) / size * height,
       height: Math.max(value.bytes / size * height, 0.5) });
-    rect.addEventListener("mouseenter", (event) => tip(event, `${value.name}: ${bytes(value.bytes)}, written by `
-      + `${part.kernels[value.first].name}, last read by ${part.kernels[value.last].name}`));
+    const [writer, reader] = [value.first, value.last].map((step) => part.kernels[step].name);
+    rect.addEventListener("mouseenter", (event) => tip(event, `${value.name}: `
+      + `${bytes(value.bytes)}, written by ${writer}, last used by ${reader}`));
     rect.addEventListener("mouseleave", leave);
     return rect;
   });
   const chart = svg("svg", { class: "memory", viewBox: `0 0 ${width} ${height}`, role: "img",
     preserveAspectRatio: "none", style: `height:${height}px`, "aria-label": "memory over time" },
   ...rects, svg("path", { class: "live", d: liveLine(values, steps, size, width, height) }));
-  const title = ["Memory over time ", el("small", {}, `an arena of ${bytes(size)}; from left to right `
-    + `the ${count(steps, "kernel")}, upwards the addresses; the line is the bytes in use`)];
+  const title = ["Memory over time ", el("small", {}, `an arena of ${bytes(size)}; from left to `
+    + `right the ${count(steps, "kernel")}, upwards the addresses; the line is the bytes in use`)];
   return [fold("inner", title, true, chart)];
 }
 

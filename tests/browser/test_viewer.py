@@ -67,8 +67,12 @@ def test_hovering_shows_the_facts_and_clicking_the_code(found: dict[str, Any], d
     seen = found[name]
     for fact in ("source line", "time", "memory", "arithmetic", "limit", "not fused"):
         assert fact in seen["tip"]
-    row = next(row for row in _kernels(data[name]) if row["name"] == seen["tip"].splitlines()[0])
-    assert seen["code"].startswith("define internal void @task.") and "explained.py" in row["line"]
+    parts = [part for program in data[name]["programs"] for segment in program["segments"]
+             for part in segment["parts"]]
+    kernel = seen["tip"].splitlines()[0]
+    codes = [part["functions"][row["function"]] for part in parts for row in part["kernels"]
+             if row["name"] == kernel and row["line"] in seen["tip"]]
+    assert seen["code"] in codes and f".{kernel}(" in seen["code"]
     assert "explained.py" in seen["lines"]
     assert seen["closed"]
 
