@@ -129,6 +129,7 @@ _upper_layer.register(
     device_in_range=_late("codegen.eager_jit.device_ops", "in_range"),
     iterate_rows=_symbolic_range.rows, fast_path=_native_fast_path,
     observer=_NativeObserver if _LAYOUT is not None else None,
+    write_page=_late("export.report.viewer", "write_page"),
     code_kinds=_backend.code_kinds, code_of=_late("codegen.code_listing", "code_of_segment"))
 _public_modules.register(__name__, {"aot": "export.aot", "onnx": "export.onnx",
                                     "torch": "frontends.torch"}, _hints.add)

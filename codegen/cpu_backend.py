@@ -40,7 +40,10 @@ def assemble(plan: Plan, launches: list[Launch], target: Target) -> tuple[Writte
         launches = use_nontemporal_stores(launches, [plan.buffers[n] for n in plan.results])
     prepacked, launches, arguments = _prepack(plan, launches)
     slots, arena = plan_arena([[p.buffer for p in x.views] for x in launches], arguments)
-    steps = [ProgramStep(x.kernel, [slot_of(p, slots) for p in x.views]) for x in launches]
+    steps = [ProgramStep(x.kernel, [slot_of(p, slots) for p in x.views],
+                         [(p.buffer, p.offset * p.buffer.dtype.itemsize) for p in x.views],
+                         x.refusals)
+             for x in launches]
     written = write_program(steps, "program", target, prologue_steps=0
                             if prepacked is None else prepacked.steps)
     return written, Parts(interface_of(plan), arena, prepacked)

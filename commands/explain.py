@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import html
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -11,7 +10,6 @@ from typing import Any
 import fusewire as fw
 
 from ..capture.replay.compiled_function import ATTEMPTS, Compiled
-from ..capture.replay.report_format import Explanation
 from ..eager.nn.base.module import Module
 from .support import inputs, targets
 from .support.command import Command, Result, positive
@@ -25,7 +23,7 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
     targets.add_arguments(parser)
     inputs.add_arguments(parser)
     parser.add_argument("--html", type=Path, metavar="FILE.html",
-                        help="also write the explanation as an HTML page")
+                        help="also write a page that shows control flow, kernels, code and memory")
     parser.add_argument("--calls", type=positive, metavar="N",
                         help=f"number of calls (default: {_CALLS}, or {_CALLS + _MORE_CALLS} if "
                         "there are graph breaks)")
@@ -38,13 +36,12 @@ def _run(options: argparse.Namespace, screen: Screen) -> Result:
     _call(call, arguments, options.calls or _CALLS, screen)
     if compiled.refusals and options.calls is None:
         _call(call, arguments, _MORE_CALLS, screen)
-    explanation = compiled.explain()
+    explanation = compiled.explain(html=options.html)
     screen.say(f"{target.name}({arguments})\n")
     screen.say(str(explanation))
     result = {"name": target.name, "arguments": str(arguments), **_result(compiled, explanation)}
     if options.html:
-        size = options.html.write_text(_page(target.name, explanation), encoding="utf-8")
-        screen.say(f"\n{options.html}: {bytes_text(size)}")
+        screen.say(f"\n{options.html}: {bytes_text(options.html.stat().st_size)}")
         result["html"] = options.html
     return result
 
@@ -72,14 +69,6 @@ def _result(compiled: Compiled, explanation: str) -> Result:
             "replays": stats.replays, "fallbacks": stats.fallbacks,
             "refusals": compiled.refusals, "compile_seconds": stats.compile_seconds,
             "kernels": compiled.kernels()}
-
-
-def _page(name: str, explanation: Explanation) -> str:
-    """The explanation as an HTML page without scripts and external resources."""
-    return ('<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
-            f"<title>{html.escape(name)}, explained</title>\n"
-            "<style>:root {color-scheme: light dark} body {margin: 2em}</style>\n</head>\n"
-            f"<body>\n{explanation._repr_html_()}\n</body>\n</html>\n")
 
 
 COMMAND = Command(

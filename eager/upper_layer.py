@@ -29,6 +29,8 @@ class Upper:
     `fast_path`: the operations of the fast path in native code (`capture/replay/fast_path.py`)
     `code_kinds`: code_kinds() names the languages in which code of a segment can be shown
     `code_of`: code_of(segment, kind) is the code of a segment in one of these languages
+    `write_page`: write_page(data, path, open) writes the data of `explain()` as an HTML page to a
+        path, or to a temporary file if that is None; `open` shows it in the browser
     `iterate_rows`: iterate_rows(tensor, frame) are the rows over which a frame begins to iterate
         while a trace follows it, or None if Python counts them
     `builtin_ops`: the ops that fusewire's own sources define, by name
@@ -46,6 +48,7 @@ class Upper:
     fast_path: Any = None
     code_kinds: Callable[[], tuple[str, ...]] = staticmethod(lambda: ())
     code_of: Callable[[Any, str], str] = staticmethod(lambda segment, kind: "")
+    write_page: Callable[[Any, Any, bool], None] = staticmethod(lambda data, path, open: None)
     iterate_rows: Callable[[Any, Any], Any] | None = None
     builtin_ops: Mapping[str, Any] = MappingProxyType({})
 

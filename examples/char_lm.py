@@ -69,7 +69,7 @@ def main(steps: int = 300, compiled: bool = True) -> list[float]:
         optimizer.step()
         return loss.detach()
 
-    run, length, losses = fw.compile(step) if compiled else step, 24, []
+    run, length, losses = fw.compile(step) if compiled else step, 24, list[float]()
     for n in range(steps):
         # Sixteen pieces of the text from places at random, (16, length + 1).
         starts = fw.randint(0, len(numbers) - length - 1, (16, 1))
@@ -82,7 +82,7 @@ def main(steps: int = 300, compiled: bool = True) -> list[float]:
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser = argparse.ArgumentParser(description=str(__doc__).partition("\n")[0])
     parser.add_argument("--steps", type=int, default=300)
     parser.add_argument("--eager", action="store_true", help="without fw.compile")
     given = parser.parse_args()

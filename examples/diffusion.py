@@ -79,7 +79,7 @@ def main(steps: int = 3000, compiled: bool = True) -> list[float]:
         optimizer.step()
         return loss.detach()
 
-    run, losses = fw.compile(step) if compiled else step, []
+    run, losses = fw.compile(step) if compiled else step, list[float]()
     for n in range(steps):
         losses.append(float(run()))
         if n % max(steps // 5, 1) == 0:
@@ -91,7 +91,7 @@ def main(steps: int = 3000, compiled: bool = True) -> list[float]:
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__.partition(":")[0])
+    parser = argparse.ArgumentParser(description=str(__doc__).partition(":")[0])
     parser.add_argument("--steps", type=int, default=3000)
     parser.add_argument("--eager", action="store_true", help="without fw.compile")
     given = parser.parse_args()

@@ -67,7 +67,7 @@ def main(epochs: int = 5, checkpoint: Path | None = None, compiled: bool = True)
         return loss.detach()
 
     run = fw.compile(step) if compiled else step  # the same numbers, in one native program
-    losses = []
+    losses: list[float] = []
     for epoch in range(start, epochs):
         of_batches = [run(images, labels) for images, labels in loader]
         scheduler.step()
@@ -81,7 +81,7 @@ def main(epochs: int = 5, checkpoint: Path | None = None, compiled: bool = True)
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser = argparse.ArgumentParser(description=str(__doc__).partition("\n")[0])
     parser.add_argument("--epochs", type=int, default=5)
     parser.add_argument("--checkpoint", type=Path, help="written after each epoch")
     parser.add_argument("--eager", action="store_true", help="without fw.compile")

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable
+from typing import Any
 
 import fusewire as fw
 import fusewire.nn.functional as F
@@ -43,7 +44,7 @@ def by_teacher(teacher: nn.Module) -> Loss:
     return loss
 
 
-def train(model: nn.Module, loss_of: Loss, loader: DataLoader, epochs: int, compiled: bool
+def train(model: nn.Module, loss_of: Loss, loader: DataLoader[Any], epochs: int, compiled: bool
           ) -> list[float]:
     """Trains a model; returns the mean loss of each epoch."""
     optimizer = optim.Adam(model.parameters(), lr=2e-3)
@@ -82,7 +83,7 @@ def main(epochs: int = 150, compiled: bool = True) -> list[float]:
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__.partition(":")[0])
+    parser = argparse.ArgumentParser(description=str(__doc__).partition(":")[0])
     parser.add_argument("--epochs", type=int, default=150)
     parser.add_argument("--eager", action="store_true", help="without fw.compile")
     given = parser.parse_args()

@@ -83,7 +83,7 @@ def main(steps: int = 60, compiled: bool = True) -> list[float]:
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser = argparse.ArgumentParser(description=str(__doc__).partition("\n")[0])
     parser.add_argument("--steps", type=int, default=60)
     parser.add_argument("--eager", action="store_true", help="without fw.compile")
     given = parser.parse_args()

@@ -36,7 +36,8 @@ class Pole:
 
 def play(policy: nn.Module, poles: list[Pole]) -> tuple[list[Any], list[Any], list[int]]:
     """The states of all poles at each time, what was done in each, and how long each stood."""
-    states, actions, lengths = [], [], [0] * len(poles)
+    states, actions = list[list[Any]](), list[list[int]]()
+    lengths = [0] * len(poles)
     with fw.no_grad():
         for time in range(LONGEST):  # plain Python: when it ends depends on what the policy does
             standing = [n for n, length in enumerate(lengths) if length == time]
@@ -77,7 +78,7 @@ def main(rounds: int = 40, compiled: bool = True) -> list[float]:
         optimizer.step()
         return loss.detach()
 
-    run, means = fw.compile(learn) if compiled else learn, []
+    run, means = fw.compile(learn) if compiled else learn, list[float]()
     for n in range(rounds):
         states, actions, lengths = play(policy, [Pole(rng) for _ in range(8)])
         means.append(sum(lengths) / len(lengths))
@@ -90,7 +91,7 @@ def main(rounds: int = 40, compiled: bool = True) -> list[float]:
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__.partition(":")[0])
+    parser = argparse.ArgumentParser(description=str(__doc__).partition(":")[0])
     parser.add_argument("--rounds", type=int, default=40)
     parser.add_argument("--eager", action="store_true", help="without fw.compile")
     given = parser.parse_args()

@@ -34,7 +34,7 @@ class Features(nn.Module):
         self.requires_grad_(False)
 
     def forward(self, x: fw.Tensor) -> list[fw.Tensor]:
-        features = []
+        features: list[fw.Tensor] = []
         for layer in self.layers:
             x = F.relu(layer(x))
             features.append(x)
@@ -79,7 +79,7 @@ def main(steps: int = 200, compiled: bool = True, out: Path | None = None) -> li
             image.copy_(fw.clip(image, 0, 1))
         return loss.detach()
 
-    run, losses = fw.compile(step) if compiled else step, []
+    run, losses = fw.compile(step) if compiled else step, list[float]()
     for n in range(steps):
         losses.append(float(run()))
         if (n + 1) % max(steps // 5, 1) == 0:
@@ -90,7 +90,7 @@ def main(steps: int = 200, compiled: bool = True, out: Path | None = None) -> li
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__.partition(":")[0])
+    parser = argparse.ArgumentParser(description=str(__doc__).partition(":")[0])
     parser.add_argument("--steps", type=int, default=200)
     parser.add_argument("--out", type=Path, help="a .npy file for the image")
     parser.add_argument("--eager", action="store_true", help="without fw.compile")

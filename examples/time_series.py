@@ -53,7 +53,8 @@ def main(steps: int = 10, compiled: bool = True) -> list[float]:
         loss.backward()
         return loss.detach()
 
-    run, losses = fw.compile(loss_and_gradients) if compiled else loss_and_gradients, []
+    run = fw.compile(loss_and_gradients) if compiled else loss_and_gradients
+    losses: list[float] = []
 
     def closure() -> fw.Tensor:
         losses.append(float(loss := run()))
@@ -71,7 +72,7 @@ def main(steps: int = 10, compiled: bool = True) -> list[float]:
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__.partition(".")[0])
+    parser = argparse.ArgumentParser(description=str(__doc__).partition(".")[0])
     parser.add_argument("--steps", type=int, default=10)
     parser.add_argument("--eager", action="store_true", help="without fw.compile")
     given = parser.parse_args()

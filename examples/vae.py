@@ -62,7 +62,7 @@ def main(steps: int = 400, compiled: bool = True) -> list[float]:
         optimizer.step()
         return loss.detach()
 
-    run, losses = fw.compile(step) if compiled else step, []
+    run, losses = fw.compile(step) if compiled else step, list[float]()
     for n, (batch,) in enumerate(DataLoader(images, batch_size=64, sampler=sampler)):
         losses.append(float(run(batch)))
         if n % 100 == 0:
@@ -74,7 +74,7 @@ def main(steps: int = 400, compiled: bool = True) -> list[float]:
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__.partition(":")[0])
+    parser = argparse.ArgumentParser(description=str(__doc__).partition(":")[0])
     parser.add_argument("--steps", type=int, default=400)
     parser.add_argument("--eager", action="store_true", help="without fw.compile")
     given = parser.parse_args()

@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
+import html
 from array import array
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
+from ..export.report import charts
+
+_POINTS = 500  # of the line in a notebook
+# Grey axes are seen on light and on dark pages.
+_STYLE = ("<style>.fw-history svg{max-width:800px} .fw-history polyline{fill:none;stroke:#3b82f6;"
+          "stroke-width:2} .fw-history text{font:12px sans-serif;fill:#888} .fw-history path"
+          "{stroke:#888;stroke-opacity:0.4;fill:none} .fw-history .end{text-anchor:end} .fw-history"
+          " .mid{text-anchor:middle}</style>")
 _COLUMNS = ("losses", "rates", "seconds")
 
 
@@ -66,3 +75,32 @@ class History:
         for name in _COLUMNS:
             setattr(self, name, array("d", np.asarray(state_dict[name]).tolist()))
         self.epochs = [dict(row) for row in state_dict["epochs"]]
+
+    def _repr_html_(self) -> str:
+        """HTML for notebooks: the losses as a chart, and the epochs as a table."""
+        return _chart(self.losses) + _epoch_table(self.epochs)
+
+
+def _chart(losses: array[float]) -> str:
+    if not losses:
+        return "<p>no steps yet</p>"
+    steps, values = charts.thinned(losses, _POINTS)
+    line = charts.Series("loss", "fw-loss", values, steps)
+    return (f'<div class="fw-history">{_STYLE}'
+            f'{charts.log_chart([line], "loss of each training step")}</div>')
+
+
+def _epoch_table(rows: list[dict[str, Any]]) -> str:
+    if not rows:
+        return ""
+    names = list(dict.fromkeys(name for row in rows for name in row))
+    cells = [[_text(name, row[name]) if name in row else "" for name in names] for row in rows]
+    body = "".join(f"<tr>{''.join(f'<td>{html.escape(c)}</td>' for c in row)}</tr>"
+                   for row in cells)
+    head = "".join(f"<th>{html.escape(name)}</th>" for name in names)
+    return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+
+
+def _text(name: str, value: Any) -> str:
+    return str(value + 1) if name == "epoch" else f"{value:.4g}" if isinstance(value, float) \
+        else str(value)

@@ -16,7 +16,8 @@ if TYPE_CHECKING:
 class ProgressBar(Callback):
     """A bar for each epoch on a terminal, and nothing elsewhere; a trainer has it by default.
 
-    After each epoch it prints a line with its results, also where there is no terminal.
+    After each epoch it prints a line with its results, also where there is no terminal. In a
+    notebook it shows the losses as a chart and the epochs as a table instead, and updates them.
 
     Example:
         >>> import fusewire as fw
@@ -25,6 +26,7 @@ class ProgressBar(Callback):
 
     def __init__(self) -> None:
         self._bar: Any = None
+        self._shown: Any = None  # the output of the notebook's cell
 
     def on_step(self, trainer: Trainer) -> None:
         """Moves the bar on."""
@@ -39,6 +41,9 @@ class ProgressBar(Callback):
     def on_epoch(self, trainer: Trainer) -> None:
         """Prints the results of the epoch."""
         self._close()
+        if (display := notebook_display()) is not None:
+            self._show(trainer, display)
+            return
         row = trainer.history.epochs[-1]
         results = ", ".join(f"{name} {value:.4g}" for name, value in row.items()
                             if name == "loss" or name.startswith("val_"))
@@ -48,11 +53,28 @@ class ProgressBar(Callback):
     def on_end(self, trainer: Trainer) -> None:
         """Removes the bar."""
         self._close()
+        self._shown = None  # another training has an output of its own
+
+    def _show(self, trainer: Trainer, display: Any) -> None:
+        """Shows the history in the notebook, in the place of what it showed before."""
+        if self._shown is None:
+            self._shown = display(trainer.history, display_id=True)
+        else:
+            self._shown.update(trainer.history)
 
     def _close(self) -> None:
         if self._bar is not None:
             self._bar.close()
             self._bar = None
+
+
+def notebook_display() -> Any:
+    """IPython's `display` if this process runs the cells of a notebook, else None."""
+    shell = sys.modules.get("IPython")
+    running = None if shell is None else shell.get_ipython()
+    if shell is None or running is None or not hasattr(running, "kernel"):
+        return None
+    return shell.display.display
 
 
 def write_line(line: str) -> None:

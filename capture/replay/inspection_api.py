@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from typing import Any
 
@@ -27,6 +28,7 @@ class Inspection:
     """The methods of a compiled function that inspect it."""
 
     __name__: str
+    original: Any
     programs: list[TraceTree]
     refusals: dict[str, int]
     misses: list[str]
@@ -38,12 +40,22 @@ class Inspection:
         """Compiles a graph in this thread and returns its code."""
         raise NotImplementedError
 
-    def explain(self) -> Explanation:
+    def explain(self, html: str | os.PathLike[str] | None = None, open: bool = False
+                ) -> Explanation:
         """The report: guards, graph breaks, recompilations, and every kernel with its time.
 
-        The result is a text; a notebook shows it as HTML.
+        The result is a text; a notebook shows it as HTML, and `data` has the facts as dictionaries,
+        lists, texts and numbers, which JSON can hold.
+
+        Args:
+            html: path of a page that is written, too. It needs no network, and shows the control
+                flow, the kernels with their code, the memory and the guards.
+            open: show the page in the browser. Without `html`, its file is a temporary one.
         """
-        return explain(self)
+        explanation = explain(self)
+        if html is not None or open:
+            UPPER.write_page(explanation.data, html, open)
+        return explanation
 
     def graph(self, which: int | None = None, passes: bool = False) -> str:
         """A program's graphs as text, each line with the user's line it came from.

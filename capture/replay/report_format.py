@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import html
-from collections.abc import Iterator, Sequence
-from typing import NamedTuple
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
 
 # The HTML takes its colours from the page around it, light or dark.
 _STYLE = ("font-family:ui-monospace,monospace;font-size:0.9em;line-height:1.45;"
@@ -21,14 +21,17 @@ class ReportSection(NamedTuple):
 
 
 class Explanation(str):
-    """The text of an explanation. A notebook shows it as HTML with foldable parts."""
+    """The text of an explanation. A notebook shows it as HTML with foldable parts. `data` has the
+    same facts as dictionaries, lists, texts and numbers."""
 
     parts: tuple[ReportSection, ...]
+    data: Mapping[str, Any]
 
-    def __new__(cls, parts: Sequence[ReportSection]) -> Explanation:
+    def __new__(cls, parts: Sequence[ReportSection], data: Mapping[str, Any] | None = None
+                ) -> Explanation:
         explanation = super().__new__(
             cls, "\n".join(line for part in parts for line in _lines(part, "")))
-        explanation.parts = tuple(parts)
+        explanation.parts, explanation.data = tuple(parts), data or {}
         return explanation
 
     def __repr__(self) -> str:

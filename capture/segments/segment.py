@@ -37,6 +37,9 @@ class Executable(Protocol):
     def rows(self) -> list[dict[str, Any]]:
         """A row per kernel with name, line, seconds, bytes and flops."""
 
+    def listings(self) -> list[dict[str, Any]]:
+        """The programs as plain data: kernels with facts and times, memory, code."""
+
     def explain(self) -> str:
         """A description of the kernels."""
 

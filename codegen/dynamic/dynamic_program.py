@@ -86,6 +86,10 @@ class BoundProgram(NamedTuple):
         """A row per kernel, timed at the program's capacity."""
         return self.program.rows()
 
+    def listings(self) -> list[dict[str, Any]]:
+        """The program as plain data, timed at its capacity."""
+        return self.program.listings()
+
     def explain(self) -> str:
         """The kernels as a table."""
         return self.program.explain()

@@ -44,6 +44,7 @@ class Specialization(Protocol):
 
     def __call__(self, arrays: list[Any]) -> list[Any]: ...
     def rows(self) -> list[dict[str, Any]]: ...
+    def listings(self) -> list[dict[str, Any]]: ...
     def explain(self) -> str: ...
     @property
     def memory(self) -> Memory: ...
@@ -312,6 +313,12 @@ class DynamicExecutable:
         dynamic-shape program."""
         return [{**row, "sizes": sizes} for sizes, program in self._compiled_programs
                 for row in program.rows()]
+
+    def listings(self) -> list[dict[str, Any]]:
+        """Every compiled program as plain data, with its `sizes` in the title and in each row."""
+        return [{**of, "title": f"{format_sizes(sizes)} {of['title']}".strip(),
+                 "kernels": [{**row, "sizes": sizes} for row in of["kernels"]]}
+                for sizes, program in self._compiled_programs for of in program.listings()]
 
     @property
     def memory(self) -> Memory:

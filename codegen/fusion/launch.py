@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from ..ir.loop_ir import Kernel
 from .kernel_key import BufferView
@@ -10,7 +10,9 @@ from .kernel_key import BufferView
 
 @dataclass(frozen=True)
 class Launch:
-    """A kernel and a buffer view for each of its arguments."""
+    """A kernel and a buffer view for each of its arguments. `refusals`: why its nodes are not in
+    other kernels, for reports."""
 
     kernel: Kernel
     views: tuple[BufferView, ...]
+    refusals: tuple[str, ...] = field(default=(), compare=False)

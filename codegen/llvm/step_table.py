@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ..ir.loop_ir import Kernel
+from ..ir.loop_ir import Kernel, KernelBuffer
 from .row_blocks import RowBlocks
 
 PARALLEL_NANOSECONDS = 8_000  # kernels that take less are not worth a second thread
@@ -44,10 +44,15 @@ Slot = Argument | Arena
 
 @dataclass(frozen=True)
 class ProgramStep:
-    """One kernel of a program, with a slot for each of its arguments."""
+    """One kernel of a program, with a slot for each of its arguments.
+
+    For reports, `arrays` has the array in which each argument lies and the byte at which it begins
+    there, and `refusals` the reasons why it is a kernel of its own."""
 
     kernel: Kernel
     slots: Sequence[Slot]
+    arrays: Sequence[tuple[KernelBuffer, int]] = ()
+    refusals: tuple[str, ...] = ()
 
 
 def program_text(calls: Sequence[tuple[ProgramStep, str]], rows: RowBlocks,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import ChainMap
 from collections.abc import Callable, Collection, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 from ...capture.graph.graph import Node
@@ -156,7 +156,9 @@ class KernelCache:
                                           for p in kernel_key.views]) if packs else ()
         if full_key not in self._lowered:
             self._lowered[full_key] = self._lower(group, views, kernel_key, name, persistent)
-        return self._lowered[full_key].launches(kernel_key.views, _values(group, views), packed)
+        launches = self._lowered[full_key].launches(kernel_key.views, _values(group, views), packed)
+        refusals = tuple(group.refusals)
+        return [replace(x, refusals=refusals) for x in launches] if refusals else launches
 
     def _lower(self, group: Group, views: Mapping[Node, BufferView], kernel_key: KernelKey,
                name: str, persistent: Collection[KernelBuffer]) -> _LoweredKernels:

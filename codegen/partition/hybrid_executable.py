@@ -26,11 +26,13 @@ from ...eager.errors import CodegenError, FusewireError, MemoryShortage
 from ..ir.target_info import Machine
 from ..lowering.lowering_table import LoweringTable
 from ..program.kernel_stats import bytes_of, kernel_table
+from ..program.listing import plain_listing
 from .partition import GraphPart, LibraryCall, PartitionStep, is_free_view, partition
 from .support import why_no_code
 
 Run = Callable[[list[Any]], Sequence[Any]]
 CompiledPart = TypeVar("CompiledPart")
+_REPEATS = 7  # runs of a library call, of which the median counts
 
 
 class NativePart(Protocol):
@@ -38,6 +40,7 @@ class NativePart(Protocol):
 
     def __call__(self, arrays: list[Any]) -> list[Any]: ...
     def rows(self, repeats: int = 7) -> list[dict[str, Any]]: ...
+    def listings(self) -> list[dict[str, Any]]: ...
     @property
     def memory(self) -> Memory: ...
     @property
@@ -150,7 +153,7 @@ class HybridExecutable:
                 check.require(values[i])
         return [values[i] for i in self._outputs]
 
-    def rows(self, repeats: int = 7) -> list[dict[str, Any]]:
+    def rows(self, repeats: int = _REPEATS) -> list[dict[str, Any]]:
         """A row per kernel and per library call, with median times on made-up inputs. The row of a
         call has a `why`: the reason why it has no native code."""
         rows: list[dict[str, Any]] = []
@@ -160,6 +163,17 @@ class HybridExecutable:
             elif isinstance(step, LibraryCall):
                 rows.append({**_call_row(step), "seconds": _seconds(step, repeats)})
         return rows
+
+    def listings(self) -> list[dict[str, Any]]:
+        """The programs and library calls as plain data, in the order in which they run."""
+        listings: list[dict[str, Any]] = []
+        for step, program in zip(self.steps, self.programs):
+            if program is not None:
+                listings += program.listings()
+            elif isinstance(step, LibraryCall):
+                row = {**_call_row(step), "seconds": _seconds(step, _REPEATS)}
+                listings.append(plain_listing([row], title=f"library call of {step.node.op}"))
+        return listings
 
     @property
     def memory(self) -> Memory:

@@ -21,6 +21,7 @@ from ..ir.loop_ir import Kernel, KernelBuffer
 from ..ir.sizes import upper_bound
 from ..runtime.cpython.data_pointers import address, aligned
 from .kernel_stats import bytes_of, kernel_facts, kernel_table
+from .listing import listing, plain_listing
 from .native_call import (
     NOTHING,
     SHORT_NANOSECONDS,
@@ -166,6 +167,10 @@ class ProgramExecutable:
         """The kernels as a table."""
         return kernel_table(self.rows())
 
+    def listings(self) -> list[dict[str, Any]]:
+        """The program as plain data (`listing.py`); the list has one item."""
+        return [plain_listing(self.rows(), code=getattr(self, "code", ""))]
+
 
 class Executable(ProgramExecutable):
     """A native program of the CPU with its plan."""
@@ -234,6 +239,9 @@ class Executable(ProgramExecutable):
             times.append([ended - began for began, ended in steps])
         medians = [float(np.median(t)) for t in zip(*times)]
         return [{**row, "seconds": s} for row, s in zip(self.facts, medians)]
+
+    def listings(self) -> list[dict[str, Any]]:
+        return [listing(self.program.written.steps, self.rows(), self.arena, self.code)]
 
     @functools.cached_property
     def facts(self) -> list[dict[str, Any]]:

@@ -22,6 +22,7 @@ from ..outline.concat_placement import concat_operands_of
 from ..outline.outline import Section, SectionCall
 from .arena import in_bytes, plan_arena
 from .executable import Plan
+from .listing import SHARED_NAMES
 from .native_program import Arena
 from .prepack import buffers_of, prepacked_launches
 
@@ -111,7 +112,7 @@ class _Linker:
             views = {**temporaries, **constants, **self._input_views(plan, call)}
             rerun_unneeded = lasting.bind(views)
             self._add_outputs(plan, call, views)
-            moved = [Launch(x.kernel, tuple([_rebased(p, views) for p in x.views]))
+            moved = [replace(x, views=tuple([_rebased(p, views) for p in x.views]))
                      for x in launches if x not in rerun_unneeded]
             self.launches += [x for x in moved if not self._is_redundant_copy(x)]
 
@@ -145,7 +146,7 @@ class _Linker:
             buffers = dict.fromkeys(p.buffer for x in launches for p in x.views)
             return _own_buffers(b for b in buffers if b not in elsewhere)
         slots, size = plan_arena([[p.buffer for p in x.views] for x in launches], elsewhere)
-        temporaries = KernelBuffer("temporaries", _BYTE, size)
+        temporaries = KernelBuffer(SHARED_NAMES[0], _BYTE, size)
         return {b: BufferView(temporaries, s.offset) for b, s in slots.items()
                 if isinstance(s, Arena)}
 
@@ -272,7 +273,8 @@ def _shared_buffers(ends: Mapping[KernelBuffer, int]) -> dict[KernelBuffer, Buff
     for buffer, end in ends.items():
         offsets[buffer] = sizes.get(end, 0)
         sizes[end] = offsets[buffer] + in_bytes(buffer)
-    frames = {end: KernelBuffer(f"until{end}", _BYTE, size) for end, size in sizes.items()}
+    frames = {end: KernelBuffer(f"{SHARED_NAMES[1]}{end}", _BYTE, size)
+              for end, size in sizes.items()}
     return {b: BufferView(frames[end], offsets[b]) for b, end in ends.items()}
 
 

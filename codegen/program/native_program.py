@@ -35,12 +35,17 @@ _STEPS = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * 3, ctypes.c_int64, ctypes.c
 
 
 class WrittenProgram(NamedTuple):
-    """A program before compilation: its LLVM IR, the C library functions that it calls, and the
-    kernels of its steps."""
+    """A program before compilation: its LLVM IR, the C library functions that it calls, and its
+    steps."""
 
     ir: str
     symbols: frozenset[str]
-    kernels: list[Kernel]
+    steps: list[ProgramStep]
+
+    @property
+    def kernels(self) -> list[Kernel]:
+        """The kernel of each step."""
+        return [step.kernel for step in self.steps]
 
 
 class ProgramFacts(NamedTuple):
@@ -136,7 +141,7 @@ def write(steps: Sequence[ProgramStep], name: str, target: Target, rows: RowBloc
     """The LLVM IR of a program, with its symbols and kernels."""
     with phase("lowering"):
         ir, symbols = program_ir(steps, name, target, rows, prologue_steps)
-        return WrittenProgram(ir, frozenset(symbols), [s.kernel for s in steps])
+        return WrittenProgram(ir, frozenset(symbols), list(steps))
 
 
 def compile_written(written: WrittenProgram, target: Target) -> NativeProgram:

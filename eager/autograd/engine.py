@@ -6,7 +6,7 @@ A vjp consists of ops, so a backward can be traced, compiled and differentiated 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Literal, overload
 
 import numpy as np
 
@@ -72,6 +72,20 @@ def backward(
     for x in {id(x): x for x in targets}.values():
         if x.edge in gradients:
             _accumulate(x, gradients[x.edge], create_graph)
+
+
+@overload
+def grad(
+    outputs: Tensor | Sequence[Tensor], inputs: Tensor | Sequence[Tensor],
+    grad_outputs: Any = None, retain_graph: bool | None = None, create_graph: bool = False,
+    allow_unused: Literal[False] | None = None, materialize_grads: bool = False,
+) -> tuple[Tensor, ...]: ...
+@overload
+def grad(
+    outputs: Tensor | Sequence[Tensor], inputs: Tensor | Sequence[Tensor],
+    grad_outputs: Any = None, retain_graph: bool | None = None, create_graph: bool = False,
+    allow_unused: bool | None = None, materialize_grads: bool = False,
+) -> tuple[Tensor | None, ...]: ...
 
 
 def grad(

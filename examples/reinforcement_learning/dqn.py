@@ -10,6 +10,7 @@ Hasselt et al., arXiv 1509.06461).
 from __future__ import annotations
 
 import argparse
+from typing import Any
 
 import gymnasium
 import numpy as np
@@ -39,7 +40,7 @@ class Memory:
             ((), np.float32))]
         self.count = 0
 
-    def add(self, *transition: object) -> None:
+    def add(self, *transition: Any) -> None:
         """Stores (observation, action, reward, next observation, terminated)."""
         for field, value in zip(self.fields, transition):
             field[self.count % CAPACITY] = value
@@ -58,8 +59,9 @@ class Agent:
         self.network, self.target = layers(observed, actions), layers(observed, actions)
         self.update_target()
         self.optimizer = optim.Adam(self.network.parameters(), lr=2.3e-3)
-        compile = fw.compile if compiled else lambda function: function
-        self.act, self.learn = compile(self._act), compile(self._learn)
+        self.act, self.learn = self._act, self._learn
+        if compiled:
+            self.act, self.learn = fw.compile(self._act), fw.compile(self._learn)
 
     def update_target(self) -> None:
         self.target.load_state_dict(self.network.state_dict())
@@ -115,7 +117,7 @@ def main(steps: int = 50_000, compiled: bool = True) -> list[float]:
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__.partition(":")[0])
+    parser = argparse.ArgumentParser(description=str(__doc__).partition(":")[0])
     parser.add_argument("--steps", type=int, default=50_000)
     parser.add_argument("--eager", action="store_true", help="without fw.compile")
     given = parser.parse_args()

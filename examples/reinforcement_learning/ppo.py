@@ -60,8 +60,9 @@ class Agent:
     def __init__(self, observed: int, actions: int, compiled: bool) -> None:
         self.model = ActorCritic(observed, actions)
         self.optimizer = optim.Adam(self.model.parameters(), lr=1e-3, eps=1e-5)
-        compile = fw.compile if compiled else lambda function: function
-        self.act, self.learn = compile(self._act), compile(self._learn)
+        self.act, self.learn = self._act, self._learn
+        if compiled:
+            self.act, self.learn = fw.compile(self._act), fw.compile(self._learn)
 
     def _act(self, observations: fw.Tensor) -> tuple[fw.Tensor, fw.Tensor, fw.Tensor]:
         """Random actions (n,) by their probabilities, their log probabilities, and values."""
@@ -119,15 +120,15 @@ def update_by(agent: Agent, rows: list[list[Any]], last_values: np.ndarray,
     """Learns from a rollout, in random batches."""
     seen, actions, log_probs, values, rewards, ended = (np.stack(x) for x in zip(*rows))
     advantages = advantages_of(rewards, np.concatenate([values, last_values[None]]), ended)
-    data = [x.reshape(-1, *x.shape[2:])
-            for x in (seen, actions, log_probs, advantages, advantages + values)]
+    arrays: list[Any] = [seen, actions, log_probs, advantages, advantages + values]
+    data = [x.reshape(-1, *x.shape[2:]) for x in arrays]
     for _ in range(EPOCHS):
         for rows_of_batch in np.split(order.permutation(len(data[0])), len(data[0]) // BATCH):
             agent.learn(*[fw.asarray(x[rows_of_batch]) for x in data])
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__.partition(":")[0])
+    parser = argparse.ArgumentParser(description=str(__doc__).partition(":")[0])
     parser.add_argument("--steps", type=int, default=60_000)
     parser.add_argument("--eager", action="store_true", help="without fw.compile")
     given = parser.parse_args()

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import math
+from typing import Any
 
 import gymnasium
 import numpy as np
@@ -46,7 +47,7 @@ class Memory:
                        for shape in ((observed,), (actions,), (), (observed,))]
         self.count = 0
 
-    def add(self, *transition: object) -> None:
+    def add(self, *transition: Any) -> None:
         """Stores (observation, action, reward, next observation)."""
         for field, value in zip(self.fields, transition):
             field[self.count % CAPACITY] = value
@@ -70,8 +71,9 @@ class Agent:
         self.of_actor = optim.Adam(self.actor.parameters(), lr=1e-3)
         self.of_critic = optim.Adam(self.critic.parameters(), lr=1e-3)
         self.of_temperature = optim.Adam([self.log_temperature], lr=1e-3)
-        compile = fw.compile if compiled else lambda function: function
-        self.act, self.learn = compile(self._act), compile(self._learn)
+        self.act, self.learn = self._act, self._learn
+        if compiled:
+            self.act, self.learn = fw.compile(self._act), fw.compile(self._learn)
 
     def draw(self, seen: fw.Tensor) -> tuple[fw.Tensor, fw.Tensor]:
         """Random actions in -LARGEST ... LARGEST, (n, actions), and their log density, (n,)."""
@@ -147,7 +149,7 @@ def main(steps: int = 15_000, compiled: bool = True) -> list[float]:
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__.partition(":")[0])
+    parser = argparse.ArgumentParser(description=str(__doc__).partition(":")[0])
     parser.add_argument("--steps", type=int, default=15_000)
     parser.add_argument("--eager", action="store_true", help="without fw.compile")
     given = parser.parse_args()

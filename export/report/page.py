@@ -11,12 +11,13 @@ STYLE = Path(__file__).with_name("page.css")
 KERNELS = 15   # rows of the table; one more row sums up the others
 
 
-def document(title: str, parts: Iterable[str], footer: str = "") -> str:
-    """A whole HTML document, which needs no other file; `parts` are its contents."""
+def document(title: str, parts: Iterable[str], footer: str = "", style: str = "") -> str:
+    """A whole HTML document, which needs no other file; `parts` are its contents, `style` is CSS
+    beside that of all reports."""
     return ('<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
             '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
             f"<title>{html.escape(title)}</title>\n"
-            f"<style>\n{STYLE.read_text(encoding='utf-8')}</style>\n</head>\n<body>\n"
+            f"<style>\n{STYLE.read_text(encoding='utf-8')}{style}</style>\n</head>\n<body>\n"
             + "\n".join(parts) + "\n" + footer + "</body>\n</html>\n")
 
 

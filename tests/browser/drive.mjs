@@ -2,12 +2,10 @@
 // showed: node drive.mjs < job.json > found.json
 
 import { readFileSync } from "node:fs";
-import { chromium } from "playwright-core";
+import { launched, PATIENCE } from "./launch.mjs";
 
-const PATIENCE = 100_000; // milliseconds, on a machine that is busy
 const job = JSON.parse(readFileSync(0, "utf8"));
-const NO_BROWSER = 3; // the exit status where there is none
-const browser = await launched();
+const browser = await launched(job.browser);
 try {
   const context = await browser.newContext({
     viewport: { width: 980, height: 760 }, hasTouch: true, colorScheme: "light",
@@ -16,25 +14,6 @@ try {
   process.stdout.write(JSON.stringify(await driven(await context.newPage())));
 } finally {
   await browser.close();
-}
-
-/** The browser that the job names, or else the one that is a package, if it runs here. */
-async function launched() {
-  const options = { args: ["--no-sandbox", "--disable-gpu"], timeout: PATIENCE };
-  if (job.browser) return chromium.launch({ ...options, executablePath: job.browser });
-  try {
-    return await chromium.launch({ ...options, executablePath: await packaged() });
-  } catch (error) {
-    console.error(String(error));
-    return process.exit(NO_BROWSER);
-  }
-}
-
-/** The path of the browser that is a package, unpacked with its libraries below $TMPDIR. */
-async function packaged() {
-  process.env.AWS_LAMBDA_JS_RUNTIME ??= "nodejs20.x"; // lest it counts on those of the system
-  const { default: own } = await import("@sparticuz/chromium");
-  return own.executablePath();
 }
 
 async function driven(page) {

