@@ -33,7 +33,7 @@ PAGE, HERE = ROOT / "examples" / "browser", Path(__file__).parent
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 NO_BROWSER = 3  # an exit status of drive.mjs
 TOUCHED, SHOWN = "7", "9"  # which drawing is made by a finger; which is on the picture
-PICTURE = ROOT / "docs" / "browser.png"
+PICTURE = ROOT / "docs/images/browser.png"
 
 
 def browser() -> str:
