@@ -27,21 +27,27 @@ def names_of(module: ModuleType) -> list[str]:
     return sorted(names, key=str.lower)
 
 
+def pages() -> dict[str, str]:
+    """The text of each page by the name of its file."""
+    documented: set[Any] = set()
+    made = {f"{path}.rst": "\n".join(_module_page(path, module, documented))
+            for path, module in modules().items()}
+    return made | {"fw.Tensor.rst": "\n".join(_tensor_page())}
+
+
 def write(folder: Path) -> None:
     """Writes all pages into `folder`; pages whose text is the same keep their time."""
     folder.mkdir(exist_ok=True)
-    pages = {f"{path}.rst": "\n".join(_module_page(path, module))
-             for path, module in modules().items()}
-    pages["fw.Tensor.rst"] = "\n".join(_tensor_page())
-    for old in set(folder.glob("*.rst")) - {folder / name for name in pages}:
+    made = pages()
+    for old in set(folder.glob("*.rst")) - {folder / name for name in made}:
         old.unlink()
-    for name, text in pages.items():
+    for name, text in made.items():
         file = folder / name
         if not file.exists() or file.read_text(encoding="utf-8") != text:
             file.write_text(text, encoding="utf-8")
 
 
-def _module_page(path: str, module: ModuleType) -> Iterator[str]:
+def _module_page(path: str, module: ModuleType, documented: set[Any]) -> Iterator[str]:
     full = path.replace("fw", "fusewire", 1)
     yield from (path, "=" * len(path), "")
     yield from (_summary(module), "")
@@ -53,7 +59,8 @@ def _module_page(path: str, module: ModuleType) -> Iterator[str]:
         elif _is_dtype(value) or not callable(value):
             others.append(f"``{name}``")
         else:
-            yield from _entry(f"{full}.{name}", value)
+            yield from _entry(f"{full}.{name}", value, value in documented)
+            documented.add(value)
     if others:
         yield from ("", f"Other names: {', '.join(others)}.", "")
 
@@ -64,9 +71,11 @@ def _summary(module: ModuleType) -> str:
     return " ".join(as_rest_lines(first.split("\n")))
 
 
-def _entry(full: str, value: Any) -> Iterator[str]:
+def _entry(full: str, value: Any, again: bool) -> Iterator[str]:
+    """The directive of a function or class; `again`: it has an entry under another name."""
     if inspect.isclass(value):
-        yield from (f".. autoclass:: {full}", "   :members:", "")
+        options = ["   :members:", *(["   :no-index:"] if again else [])]
+        yield from (f".. autoclass:: {full}", *options, "")
     else:
         yield from (f".. autofunction:: {full}", "")
 

@@ -175,13 +175,16 @@ def test_equal_builds_are_equal_files(tmp_path: Path) -> None:
     assert files[0] == files[1]
 
 
-def test_the_page_about_libraries(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its program in C runs with the library that its Python builds, on whatever processor."""
-    page = TEXTS["docs/how_to/deploy/native_library.md"]
-    source = re.search("^```c\n(.*?)^```", page, re.DOTALL | re.MULTILINE)
+@pytest.mark.parametrize("page", ["native_library", "embedded"])
+def test_the_pages_about_libraries(page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+                                   ) -> None:
+    """The program in C runs with the library that the Python builds, on whatever processor."""
+    text = TEXTS[f"docs/how_to/deploy/{page}.md"]
+    source = re.search("^```c\n(.*?)^```", text, re.DOTALL | re.MULTILINE)
     assert source is not None
     monkeypatch.chdir(tmp_path)
-    exec(next(blocks(page)).source.replace('"x86-64-v3"', '"native"'), {})
+    build = re.sub(r'target="[^)]*", library', 'target="native", library', next(blocks(text)).source)
+    exec(build, {})
     (tmp_path / "main.c").write_text(source[1])
     command("cc", *STRICT, "main.c", "digits.o", "-lm", "-o", "main", folder=tmp_path)
     assert command("./main", folder=tmp_path).strip() != ""
