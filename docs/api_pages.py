@@ -105,7 +105,7 @@ def as_rest_lines(lines: list[str]) -> list[str]:
     """
     made, in_example = [], False
     for line in lines:
-        in_example = line.lstrip().startswith(">>>") or in_example and line.strip() != ""
+        in_example = line.lstrip().startswith(">>>") or (in_example and line.strip() != "")
         made.append(line if in_example else _escaped(line))
     return made
 

@@ -183,8 +183,8 @@ def test_the_pages_about_libraries(page: str, tmp_path: Path, monkeypatch: pytes
     source = re.search("^```c\n(.*?)^```", text, re.DOTALL | re.MULTILINE)
     assert source is not None
     monkeypatch.chdir(tmp_path)
-    build = re.sub(r'target="[^)]*", library', 'target="native", library', next(blocks(text)).source)
-    exec(build, {})
+    program = next(blocks(text)).source
+    exec(re.sub(r'target="[^)]*", library', 'target="native", library', program), {})
     (tmp_path / "main.c").write_text(source[1])
     command("cc", *STRICT, "main.c", "digits.o", "-lm", "-o", "main", folder=tmp_path)
     assert command("./main", folder=tmp_path).strip() != ""

@@ -71,4 +71,4 @@ def _leads_somewhere(page: Path, target: str, anchor: str) -> bool:
     path = (page.parent / target).resolve() if target else page
     if not path.exists():
         return False
-    return not anchor or path.suffix == ".md" and anchor in anchors(path.read_text("utf-8"))
+    return not anchor or (path.suffix == ".md" and anchor in anchors(path.read_text("utf-8")))

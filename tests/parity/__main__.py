@@ -6,8 +6,9 @@ import argparse
 import sys
 from pathlib import Path
 
-from house.repo import ROOT
 from parity import page_coverage, page_functions, page_onnx, page_training
+
+from house.repo import ROOT
 
 PAGES = {"parity.md": page_functions.text, "parity_training.md": page_training.text,
          "parity_onnx.md": page_onnx.text, "coverage.md": page_coverage.text}
