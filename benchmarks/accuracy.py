@@ -1,6 +1,6 @@
 """Measures errors of sums against float64, by length and offset, beside PyTorch and NumPy.
 
-`python -m benchmarks.accuracy` writes docs/accuracy.md.
+`python -m benchmarks.accuracy` writes docs/appendix/accuracy.md.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ LENGTHS = [10 ** n for n in (2, 3, 4, 5, 6, 7, 8)]
 OFFSETS = [0.0, 1e2, 1e3, 1e4, 1e5, 1e6]
 CHUNK = 1 << 20  # numbers converted to float64 at once
 LIBRARIES = ["fusewire", "fusewire eager", "torch", "NumPy"]
-PAGE = Path(__file__).parents[1] / "docs" / "accuracy.md"
+PAGE = Path(__file__).parents[1] / "docs/appendix/accuracy.md"
 
 Function = Callable[[Any], Any]
 Rows = Iterator[list[str]]

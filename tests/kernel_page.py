@@ -1,6 +1,6 @@
-"""Writes docs/cuda-kernels.md: the GPU resources of the main kernels, and their memory traffic.
+"""Writes docs/appendix/cuda_kernels.md: resources and memory traffic of the main GPU kernels.
 
-    python tests/kernel_page.py > docs/cuda-kernels.md
+    python tests/kernel_page.py > docs/appendix/cuda_kernels.md
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from fusewire.eager.upper_layer import UPPER
 
 HEAD = """# CUDA kernels: what they take
 
-Made by `python tests/kernel_page.py > docs/cuda-kernels.md`, which a test checks.
+Made by `python tests/kernel_page.py > docs/appendix/cuda_kernels.md`, which a test checks.
 
 Registers of a thread and bytes of shared memory are those of NVRTC 12.6 for sm_80 and sm_90. No
 kernel spills registers to memory. Traffic is counted in the emulator, for the first block: the

@@ -1,6 +1,7 @@
 """Lists the official ONNX tests that fail, and why.
 
-`docs/onnx_load.md` shows the list as a table. `python tests/onnx_suite.py` writes it anew.
+`docs/how_to/deploy/load_onnx.md` shows the list as a table. `python tests/onnx_suite.py` writes it
+anew.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ FAILURES: dict[str, str] = {
     "test_loop16_seq_none": "the test cannot compare the scalar that its sequence begins with",
 }
 
-PAGE = Path(__file__).resolve().parents[1] / "docs" / "onnx_load.md"
+PAGE = Path(__file__).resolve().parents[1] / "docs/how_to/deploy/load_onnx.md"
 _BEGIN, _END = "<!-- failures -->\n", "<!-- end -->"
 
 

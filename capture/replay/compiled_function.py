@@ -378,7 +378,7 @@ class Compiled(Inspection):
         """Writes all traces to a file that `fw.load_compiled` runs without the source.
 
         The file holds the code, the guards, and the state that the function reads beside its
-        arguments. See docs/saved.md.
+        arguments. See docs/how_to/deploy/saved_programs.md.
 
         Args:
             path: path of the file. An existing file is replaced.

@@ -86,8 +86,8 @@ def _bound_value(e: Expr) -> int:
     if isinstance(e, Call):
         values = [_bound_value(a) for a in e.args]
         return {"add": sum(values), "sub": values[0] - values[-1], "minimum": min(values),
-                "mul": values[0] * values[-1], "idiv": values[0] // max(1, values[-1])
-                }.get(e.op, 0)
+                "maximum": max(values), "mul": values[0] * values[-1],
+                "idiv": values[0] // max(1, values[-1])}.get(e.op, 0)
     return 0
 
 

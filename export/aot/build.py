@@ -83,9 +83,10 @@ def build(
 ) -> Built:
     """Compiles a function into a library that runs without Python, and returns a report of it.
 
-    Writes `path` with `.o` and `.h`, and with `.so` and `.weights` where asked for. See docs/aot.md
-    for the interface of the library. A library takes the paths that Python takes. One that draws
-    random numbers has one more input for each generator, its state, which calls update.
+    Writes `path` with `.o` and `.h`, and with `.so` and `.weights` where asked for. See
+    docs/how_to/deploy/native_library.md for the interface of the library. A library takes the paths
+    that Python takes. One that draws random numbers has one more input for each generator, its
+    state, which calls update.
 
     Args:
         fn: a function, a module, or the path of an ONNX model. It is recorded as `fw.onnx.export`

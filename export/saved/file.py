@@ -21,7 +21,8 @@ from ...eager.files.atomic_files import replacing
 
 FORMAT = 8
 """The number of the format. Raise it if other versions would read new files wrongly, such as after
-a change of the description or of the calling convention of object code (see docs/saved.md)."""
+a change of the description or of the calling convention of object code (see
+docs/how_to/deploy/saved_programs.md)."""
 
 _DIGEST_PREFIX = b"sha256:"
 _BLANK_DIGEST = _DIGEST_PREFIX + b"0" * 64

@@ -17,7 +17,7 @@ from c_programs import HERE, STRICT, command
 
 import fusewire as fw
 from fusewire.export.aot.abi import MESSAGES, UNKNOWN, Code
-from house.repo import ROOT
+from house.pages import TEXTS
 
 pytestmark = pytest.mark.skipif(bool(HERE.missing), reason=f"not here: {HERE.missing}")
 
@@ -122,7 +122,7 @@ def test_other_codes_have_a_message_too(code: int, library: Library) -> None:
 
 
 def test_every_code_is_on_the_page() -> None:
-    page = (ROOT / "docs" / "aot.md").read_text(encoding="utf-8")
+    page = TEXTS["docs/how_to/deploy/native_library.md"]
     assert [code for code in Code if f"`FUSEWIRE_{code.name}`" not in page] == []
 
 

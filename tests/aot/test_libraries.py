@@ -12,7 +12,7 @@ from library_models import C_LIBRARY, MODELS, model
 
 import fusewire as fw
 from fusewire.eager.arrays.dtypes import STORED
-from house.repo import ROOT
+from house.pages import TEXTS, blocks
 
 pytestmark = pytest.mark.skipif(bool(HERE.missing), reason=f"not here: {HERE.missing}")
 
@@ -175,14 +175,16 @@ def test_equal_builds_are_equal_files(tmp_path: Path) -> None:
     assert files[0] == files[1]
 
 
-def test_the_page_about_libraries(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its program in C runs with the library that its Python builds, on whatever processor."""
-    page = (ROOT / "docs" / "aot.md").read_text(encoding="utf-8")
-    python, source = (re.search(f"^```{kind}\n(.*?)^```", page, re.DOTALL | re.MULTILINE)
-                      for kind in ("python", "c"))
-    assert python is not None and source is not None
+@pytest.mark.parametrize("page", ["native_library", "embedded"])
+def test_the_pages_about_libraries(page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+                                   ) -> None:
+    """The program in C runs with the library that the Python builds, on whatever processor."""
+    text = TEXTS[f"docs/how_to/deploy/{page}.md"]
+    source = re.search("^```c\n(.*?)^```", text, re.DOTALL | re.MULTILINE)
+    assert source is not None
     monkeypatch.chdir(tmp_path)
-    exec(python[1].replace('"x86-64-v3"', '"native"'), {})
+    program = next(blocks(text)).source
+    exec(re.sub(r'target="[^)]*", library', 'target="native", library', program), {})
     (tmp_path / "main.c").write_text(source[1])
     command("cc", *STRICT, "main.c", "digits.o", "-lm", "-o", "main", folder=tmp_path)
     assert command("./main", folder=tmp_path).strip() != ""

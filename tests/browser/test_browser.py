@@ -27,7 +27,7 @@ from house.repo import ROOT
 
 PAGE = ROOT / "examples" / "browser"
 TOUCHED, SHOWN = "7", "9"  # which drawing is made by a finger; which is on the picture
-PICTURE = ROOT / "docs" / "browser.png"
+PICTURE = ROOT / "docs/images/browser.png"
 
 
 @pytest.fixture(scope="module")

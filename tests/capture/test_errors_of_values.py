@@ -235,7 +235,7 @@ def test_errors_under_backward(case: Case, shape: Shape) -> None:
 
 @quiet
 def test_what_compiled_code_does_not_look_at_gives_nan() -> None:
-    """An element of a formula, which kernels would have to tell of: see docs/compile.md."""
+    """An element of a formula, which kernels would have to report: docs/reference/compile.md."""
     f = fw.compile(lambda p: F.binary_cross_entropy(p, fw.zeros(2), reduction="none"))
     for _ in range(2):
         f(UNIT)

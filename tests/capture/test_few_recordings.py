@@ -541,7 +541,8 @@ def f(x, y):
 }
 
 
-# ---- what has a recording for each path, named with its reason in docs/compile.md
+# ---- what has a recording for each path, named with its reason in
+# docs/explanation/branch_merging.md
 UNMERGED: dict[str, str] = {
     "a chain of comparisons": """
 def f(x):
@@ -592,7 +593,7 @@ def f(x):
 @pytest.mark.parametrize("name", UNMERGED)
 def test_a_recording_for_each_path(name: str, tmp_path: Path) -> None:
     """At most one for each path, and all calls are right. If one of these needs fewer, it belongs
-    to the tables above, and docs/compile.md no longer names it."""
+    to the tables above, and docs/explanation/branch_merging.md no longer names it."""
     compiled = check(function_of(UNMERGED[name], tmp_path), vectors(4, 120)(random.Random(0)))
     assert compiled.stats.fallbacks == 0
     assert 5 < compiled.stats.recordings <= 33, compiled.stats

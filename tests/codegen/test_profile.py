@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import re
 import threading
@@ -186,6 +187,17 @@ def test_bytes_are_those_that_are_touched() -> None:
             look_up(fw.asarray([3, 5, 7] * 100))
     row = next(row for row in p.kernels() if "multiply" in row["name"])
     assert row["bytes"] == 300 * (8 * 4 * 2 + 8)
+
+
+@pytest.mark.parametrize("shape", [(5_000,), (1_000_000,), (300, 2_000), (100_000, 3)])
+@pytest.mark.parametrize("axis", [None, 0, -1])
+def test_a_sum_reads_its_input_once(shape: tuple[int, ...], axis: int | None) -> None:
+    total = fw.compile(lambda x: (x * x).sum(axis))
+    for _ in range(2):
+        total(fw.ones(shape))
+    moved = sum(kernel["bytes"] for kernel in total.kernels())
+    size = 4 * math.prod(shape)
+    assert size <= moved <= 4 * size  # results, and sums of parts, may be large, too
 
 
 def test_it_prints_tables_with_the_users_lines() -> None:

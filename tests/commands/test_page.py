@@ -1,4 +1,4 @@
-"""docs/commands.md shows the help of every command as it is; `--update-golden` writes it anew."""
+"""docs/reference/commands.md shows the help of every command; `--update-golden` writes it anew."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 from fusewire.commands.main import commands
 from house.repo import ROOT
 
-PAGE = ROOT / "docs" / "commands.md"
+PAGE = ROOT / "docs/reference/commands.md"
 BEGIN = "## fusewire\n"  # of what is made here
 
 

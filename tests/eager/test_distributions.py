@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import doctest
 import math
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -220,9 +218,3 @@ def test_compiled_numbers_are_eager_numbers() -> None:
         for got, expected in zip(run, runs[0]):
             for a, b in zip(got, expected):
                 np.testing.assert_allclose(a.numpy(), b.numpy(), rtol=1e-5)
-
-
-def test_the_documents_example_holds() -> None:
-    page = Path(__file__).resolve().parents[2] / "docs" / "random.md"
-    found = doctest.testfile(str(page), module_relative=False)
-    assert found.attempted > 5 and found.failed == 0

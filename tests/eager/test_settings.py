@@ -11,7 +11,8 @@ import pytest
 import fusewire as fw
 from fusewire.eager.errors import ArgumentError
 from fusewire.eager.settings import DEBUG_LEVELS, KNOBS, Settings, thread_count
-from house.repo import ROOT, sources
+from house.pages import TEXTS
+from house.repo import sources
 
 VARIABLES = [knob.variable for knob in KNOBS.values()]
 
@@ -83,7 +84,7 @@ def test_printing_them_explains_them() -> None:
 
 
 def test_the_documentation_has_the_same_table() -> None:
-    page = (ROOT / "docs" / "compile.md").read_text(encoding="utf-8")
+    page = TEXTS["docs/reference/environment.md"]
     for knob in KNOBS.values():
         assert f"| `{knob.variable}` | {knob.kind.allowed} | {knob.help} |" in page
 

@@ -49,10 +49,10 @@ def test_a_form_of_import_by_itself(line):
 
 
 def test_a_missing_name_says_the_nearest_one():
-    text = r"is it torch\.unsqueeze or torch\.squeeze\? docs/coverage\.md"
+    text = r"is it torch\.unsqueeze or torch\.squeeze\? docs/appendix/coverage\.md"
     with pytest.raises(AttributeError, match=text):
         torch.unsqeeze  # noqa: B018
-    with pytest.raises(AttributeError, match=r"docs/coverage\.md"):
+    with pytest.raises(AttributeError, match=r"docs/appendix/coverage\.md"):
         torch.nothing_like_this  # noqa: B018
     assert not hasattr(torch, "expand_dims") and not hasattr(torch, "softmaxx")
     with pytest.raises(ImportError):

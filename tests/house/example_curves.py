@@ -1,4 +1,4 @@
-"""Writes docs/examples.svg: for each example what `main` returns, over its course.
+"""Writes docs/images/examples.svg: for each example what `main` returns, over its course.
 
 `PYTHONPATH=tests python -m house.example_curves` runs all examples, in some minutes.
 """
@@ -17,7 +17,7 @@ from fusewire.export.report.charts import smoothed, thinned
 from house.repo import ROOT
 
 FOLDERS = (ROOT / "examples", ROOT / "examples" / "reinforcement_learning")
-PICTURE = ROOT / "docs" / "examples.svg"
+PICTURE = ROOT / "docs/images/examples.svg"
 COLUMNS, WIDTH, HEIGHT = 4, 250, 150
 LEFT, TOP, BOTTOM, RIGHT = 48, 26, 12, 10  # margins of a chart
 POINTS = 120

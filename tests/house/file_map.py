@@ -17,7 +17,7 @@ HEAD = """# All files
 
 Written by `PYTHONPATH=tests python -m house.file_map` from the docstrings of the modules, with
 their classes or functions. Search this page to find the file that a change belongs to;
-[architecture.md](../architecture.md) says how the packages fit together.
+[architecture.md](architecture.md) says how the packages fit together.
 """
 
 

@@ -1,61 +1,61 @@
-"""The Python on the pages of docs/ runs and prints the block below it. The pages for maintainers
-name files that exist, and the glossary has one row for each term."""
+"""The Python on the pages of docs/ runs and prints the block below it, and links lead somewhere.
+The pages for maintainers name files that exist, and the glossary has one row for each term."""
 
 from __future__ import annotations
 
-import contextlib
-import io
 import re
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from house import file_map
-from house.repo import ROOT, files, project, shape_of
+from house.pages import LINK, PAGES, TEXTS, WITH_BLOCKS, anchors, broken_links, run
+from house.repo import ROOT, files, project
 
-# A block of Python, and the block without a language that follows at once, if there is one.
-BLOCK = re.compile(r"^```python\n(.*?)^```\n(?:```\n(.*?)^```$)?", re.DOTALL | re.MULTILINE)
-# A file or folder of the checkout, perhaps with `*`, and a link to one from a page.
+# A file or folder of the checkout, perhaps with `*`.
 FOLDERS = ("benchmarks|capture|codegen|commands|data|docs|eager|examples|export|frontends|metrics"
            "|models|tests|training")
 NAMED = re.compile(rf"(?<![\w./(-])(?:{FOLDERS}|\.ci)/[\w./*-]*[\w*]")
-LINK = re.compile(r"\]\(([^)#:]+)(?:#[^)]*)?\)")
 MOST_WORDS = 2500  # of the architecture page: it is read on the first day
-PAGES = {str(page.relative_to(ROOT)): page for page in
-         sorted({*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")})}
-FOR_MAINTAINERS = [name for name in PAGES if name.startswith("docs/internals/") or name in (
-    "CONTRIBUTING.md", "docs/architecture.md", "docs/glossary.md")]
-TEXTS = {page.stem: page.read_text(encoding="utf-8") for page in (ROOT / "docs").glob("*.md")}
+MOST_FILES = 20    # of a folder of pages
+FOR_MAINTAINERS = [name for name in PAGES if name.startswith("docs/internals/")
+                   or name in ("CONTRIBUTING.md", "docs/glossary.md")]
+ARCHITECTURE = TEXTS["docs/internals/architecture.md"]
 
 
-@pytest.mark.parametrize("page", [name for name, text in TEXTS.items() if BLOCK.search(text)])
+@pytest.mark.parametrize("page", WITH_BLOCKS)
 def test_blocks_print_what_they_show(page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
                                      ) -> None:
     monkeypatch.chdir(tmp_path)
-    text, names = TEXTS[page], dict[str, Any](__name__=page)
-    for block in BLOCK.finditer(text):
-        above = "\n" * text.count("\n", 0, block.start(1))  # so that errors name the page's lines
-        printed = io.StringIO()
-        with contextlib.redirect_stdout(printed):
-            exec(compile(above + block[1], f"{page}.md", "exec"), names)
-        assert shape_of(printed.getvalue()) == shape_of(block[2] or "")
+    for printed, shown in run(TEXTS[page], page):
+        assert printed == shown
+
+
+@pytest.mark.parametrize("page", [p for p in PAGES if p.startswith("docs/tutorials/")])
+def test_a_tutorial_is_a_program(page: str) -> None:
+    assert page in WITH_BLOCKS or page.endswith(("index.md", "examples.md"))
+
+
+def test_folders_of_pages_are_small() -> None:
+    folders = {page.parent for page in PAGES.values()} - {ROOT}
+    counts = {folder.name: len(list(folder.glob("*.*"))) for folder in folders}
+    assert {name: n for name, n in counts.items() if n > MOST_FILES} == {}
 
 
 def test_the_architecture_page_names_every_package() -> None:
     packages = {str(path.parent.relative_to(ROOT)) for path in files()
                 if path.name == "__init__.py" and path.parent.parent != ROOT.parent}
     staged = {p for p in packages if p.startswith(("capture/", "codegen/"))}
-    assert {p for p in staged if f"`{p}`" not in TEXTS["architecture"]} == set()
+    assert {p for p in staged if f"`{p}`" not in ARCHITECTURE} == set()
 
 
 def test_the_architecture_page_leads_to_every_page_on_internals() -> None:
-    pages = {str(page.relative_to(ROOT / "docs")) for page in (ROOT / "docs/internals").iterdir()}
-    assert pages - set(LINK.findall(TEXTS["architecture"])) == set()
+    pages = {page.name for page in (ROOT / "docs/internals").iterdir()} - {"architecture.md"}
+    assert pages - {target for target, _ in LINK.findall(ARCHITECTURE)} == set()
 
 
 def test_the_architecture_page_is_short() -> None:
-    assert len(TEXTS["architecture"].split()) <= MOST_WORDS
+    assert len(ARCHITECTURE.split()) <= MOST_WORDS
 
 
 @pytest.mark.parametrize("name", FOR_MAINTAINERS)
@@ -74,14 +74,18 @@ def test_a_missing_file_is_found() -> None:
 
 
 @pytest.mark.parametrize("name", PAGES)
-def test_links_lead_to_files(name: str) -> None:
-    targets = set(LINK.findall(PAGES[name].read_text(encoding="utf-8")))
-    assert {t for t in targets if not (PAGES[name].parent / t).exists()} == set()
+def test_links_lead_to_files_and_headings(name: str) -> None:
+    assert broken_links(name) == []
+
+
+def test_anchors_are_those_of_headings() -> None:
+    text = "# A `fw.name`, and more\n```\n# a comment\n```\n## What if 2 > 1?\n"
+    assert anchors(text) == {"a-fwname-and-more", "what-if-2--1"}
 
 
 def glossary() -> list[list[str]]:
     """The rows of the glossary: term, meaning, where."""
-    lines = [line for line in TEXTS["glossary"].splitlines() if line.startswith("|")]
+    lines = [line for line in TEXTS["docs/glossary.md"].splitlines() if line.startswith("|")]
     return [[cell.strip() for cell in line.strip("|").split("|")] for line in lines[2:]]
 
 
@@ -102,10 +106,6 @@ def test_the_workflow_runs_the_supported_pythons() -> None:
                 if re.search(r":: 3\.\d+$", c)]
     assert listed is not None and re.findall(r"3\.\d+", listed[1]) == versions
     assert "run: .ci/run\n" in workflow
-
-
-def test_training_is_such_a_page() -> None:
-    assert len(BLOCK.findall(TEXTS["training"])) == 5
 
 
 def test_the_page_of_files_is_up_to_date() -> None:

@@ -1,4 +1,4 @@
-"""The page docs/coverage.md: PyTorch's public names, and what `fusewire.torch` has for them."""
+"""The page docs/appendix/coverage.md: PyTorch's public names, and those of `fusewire.torch`."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from fusewire.eager.front.spellings.tables import SPELLINGS
 
 HEAD = """# What `fusewire.torch` has of PyTorch
 
-Written by `PYTHONPATH=tests python -m parity docs --only coverage.md` beside torch {version}. The
+Written by `PYTHONPATH=tests python -m parity --only coverage.md` beside torch {version}. The
 rows are the public names of PyTorch's modules of functions and classes. A name without a comment is
 the function or class of plain fusewire with that name, too. An expression of `fw` says which
 function of plain fusewire computes it. Absent names raise an error that names the nearest one, and
-so do PyTorch's names on plain `fw`. [torch.md](torch.md) is about programs, [parity.md](parity.md)
-compares values and derivatives.
+so do PyTorch's names on plain `fw`. [Coming from PyTorch](../how_to/port/from_pytorch.md)
+is about programs, [parity.md](parity.md) compares values and derivatives.
 
 | space | names | present |
 |---|---|---|

@@ -1,4 +1,4 @@
-"""The page docs/parity.md: every function against PyTorch."""
+"""The page docs/appendix/parity.md: every function against PyTorch."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ import fusewire as fw
 
 HEAD = """# Every function against PyTorch
 
-Written by `PYTHONPATH=tests python -m parity docs`; the same comparisons are tests in
+Written by `PYTHONPATH=tests python -m parity`; the same comparisons are tests in
 `tests/parity`, with every way of calling a function that is compared.
 
 {summary}

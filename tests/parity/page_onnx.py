@@ -1,4 +1,4 @@
-"""The page docs/parity_onnx.md: models of PyTorch's exporters, loaded and exported again."""
+"""The page docs/appendix/parity_onnx.md: models of PyTorch's exporters, there and back."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from fusewire.benchmarks.timing import interleaved
 
 HEAD = """# Models of PyTorch's exporters, there and back
 
-Written by `FUSEWIRE_DISK_MB=0 GOMP_SPINCOUNT=10000 PYTHONPATH=tests python -m parity docs`; the
+Written by `FUSEWIRE_DISK_MB=0 GOMP_SPINCOUNT=10000 PYTHONPATH=tests python -m parity`; the
 same comparisons are tests in `tests/parity/test_exported_torch.py`.
 
 Each model is a published architecture, small and with random weights, written by

@@ -1,4 +1,4 @@
-"""The page docs/parity_training.md: layers, losses, optimizers, schedulers against PyTorch."""
+"""The page docs/appendix/parity_training.md: layers, losses and optimizers against PyTorch."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Lines = tuple[list[str], list[str], int]  # a table, what differs, how many comp
 
 HEAD = """# Layers, optimizers and schedulers against PyTorch
 
-Written by `PYTHONPATH=tests python -m parity docs`; the same comparisons are tests in
+Written by `PYTHONPATH=tests python -m parity`; the same comparisons are tests in
 `tests/parity`, which also compare state dicts moved over in the middle, averages of models,
 clipping, autocast, loaders, and the checkpoints of well-known models.
 

@@ -1,7 +1,7 @@
 """Keeps the state of random streams, and draws uniform, normal and integer tensors from it.
 
 `philox.py` says how numbers follow from a state, `distributions.py` has further distributions, and
-docs/random.md has the guarantees.
+docs/reference/random.md has the guarantees.
 """
 
 from __future__ import annotations

@@ -9,7 +9,7 @@ from typing import Any
 
 from ....eager.front.hints import MissingNameError
 
-_PAGE = "docs/coverage.md lists what there is"
+_PAGE = "docs/appendix/coverage.md lists what there is"
 
 
 def getattr_of(module_name: str) -> Callable[[str], Any]:
