@@ -11,6 +11,7 @@ from typing import Any
 
 from ...eager import interpreter
 from ...eager.ops.random.generator import default_generator
+from ...eager.ordered_calls import start_again
 from ...eager.uninterrupted import Uninterrupted
 from ..autodiff.backward_plan import find_backward
 from ..cfg.error_checks import find_checks
@@ -83,6 +84,7 @@ def recorded(fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, An
     state, names, varying = HeapSnapshot(), names or ValueTable(), varying or DynamicInputs()
     read, reads = PathReader(args, kwargs, fn, names.held), ReadFollower(state)
     sizes = names.sizes
+    start_again()
     sizes.begin(varying.sizes(read))
     tracer = Tracer(state, len(args), tuple(kwargs), names, sizes, varying)
     merges = MergeTable() if merges is None else merges

@@ -1,0 +1,31 @@
+"""Training on several processes: groups, collectives, and models whose work they share."""
+
+from .collectives import (
+    all_gather,
+    all_gather_object,
+    all_reduce,
+    all_to_all,
+    barrier,
+    broadcast,
+    receive,
+    reduce_scatter,
+    replicate_values,
+    send,
+    shift,
+)
+from .engines.engine import ProcessGroup
+from .groups import (
+    destroy_process_group,
+    get_local_rank,
+    get_rank,
+    get_world_size,
+    init_process_group,
+    is_initialized,
+    new_group,
+    run_fake,
+)
+from .mesh import DeviceMesh, P, init_device_mesh
+from .clipping import clip_grad_norm_
+from .data_parallel import no_sync, replicate
+from .fully_sharded import fully_shard, whole_state
+from .optimizers import ZeroRedundancyOptimizer
