@@ -29,3 +29,6 @@ from .clipping import clip_grad_norm_
 from .data_parallel import no_sync, replicate
 from .fully_sharded import fully_shard, whole_state
 from .optimizers import ZeroRedundancyOptimizer
+from .joint_batch import JointDropout, join_batches, sampler
+from .pipeline import Pipeline, pipeline
+from .tensor_parallel import shard

@@ -27,6 +27,9 @@ _REDUCTIONS = {"sum": "iufc", "prod": "iufc", "max": "biuf", "min": "biuf"}  # k
 
 
 def _run(kind: str, array: Any, params: Mapping[str, Any]) -> Any:
+    """The result on this rank; the collectives of a group of one rank change nothing."""
+    if params["size"] == 1:
+        return array.copy()
     if UPPER.collective is None:
         raise CollectiveError(f"{kind}: there is no process group",
                               "call fusewire.distributed.init_process_group() first")
@@ -134,3 +137,13 @@ replicate_op = define(Op(
     "replicate", "pointwise", _same_type, lambda k, x, **params: x.view(),
     lambda k, x, **params: x, each(lambda g, out, x, **params: _apply(
         "all_reduce", g, reduce="sum", **params)), why={"onnx": _NO_ONNX}))
+
+
+def all_reduce(x: Tensor, group: Any, site: str) -> Tensor:
+    """The sum of `x` over the ranks of a process group, for a layer with the name `site`."""
+    return _apply("all_reduce", x, group=group.name, size=group.size, site=site, reduce="sum")
+
+
+def replicate(x: Tensor, group: Any) -> Tensor:
+    """`x`, which is equal on all ranks of a process group, for computations that differ."""
+    return _apply("replicate", x, group=group.name, size=group.size, site="")
