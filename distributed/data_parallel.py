@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from ..eager.autograd.engine import queue_callback
-from ..eager.autograd.hooks import register_post_accumulate_grad_hook
+from ..eager.autograd.hooks import RemovableHandle, register_post_accumulate_grad_hook
 from ..eager.core.dispatch import apply
 from ..eager.core.tape import no_grad
 from ..eager.core.tensor import Tensor
@@ -30,17 +30,32 @@ class _Replicas:
     """Averages the gradients of one model when a backward has set them."""
 
     def __init__(self, parameters: Sequence[Tensor], group: ProcessGroup, bucket_mb: float) -> None:
-        self.group, self.waits = group, False
+        self.group = group
         # The backward reaches the last layers first.
         self.buckets = _buckets([p for p in parameters if p.requires_grad][::-1],
                                 int(bucket_mb * (1 << 20)))
-        for bucket in self.buckets:
-            for p in bucket:
-                register_post_accumulate_grad_hook(p, self._reached)
+        self._hook = self._reached  # one object: guards compare hooks by identity
+        self._handles: list[RemovableHandle] = []
+        self.attach()
+
+    def attach(self) -> None:
+        """Averages gradients in each backward from now on."""
+        self._handles = [register_post_accumulate_grad_hook(p, self._hook)
+                         for bucket in self.buckets for p in bucket]
+
+    def detach(self) -> None:
+        """Averages gradients no longer. A trace depends on the hooks, so it sees the change."""
+        for handle in self._handles:
+            handle.remove()
+        self._handles = []
+
+    @property
+    def is_attached(self) -> bool:
+        """True if backwards average gradients."""
+        return bool(self._handles)
 
     def _reached(self, parameter: Tensor) -> None:
-        if not self.waits:
-            queue_callback(self.average)
+        queue_callback(self.average)
 
     def average(self) -> None:
         """Replaces the gradients by their means over the ranks, bucket by bucket. A parameter
@@ -106,8 +121,10 @@ def no_sync(model: Any) -> Iterator[None]:
     if replicas is None:
         raise StateError("no_sync: this model is not replicated",
                          "call replicate(model) before; sharded models reduce in each backward")
-    before, replicas.waits = replicas.waits, True
+    attached = replicas.is_attached
+    replicas.detach()
     try:
         yield
     finally:
-        replicas.waits = before
+        if attached:
+            replicas.attach()

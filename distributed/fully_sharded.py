@@ -76,10 +76,9 @@ def fully_shard(model: Module, group: ProcessGroup | None = None, reduce_dtype: 
     broadcast_state([*model.parameters(), *model.buffers()], chosen)
     done: dict[int, Any] = {}
     for path, module in list(model.named_modules()):
-        for name, parameter in list(module.named_parameters(recurse=False)):
-            if is_parametrized(module):
-                raise StateError(f"fully_shard: {path}.{name} has a parametrization",
-                                 "remove it first, see fw.nn.utils.parametrize")
+        if is_parametrized(module):
+            raise StateError(f"fully_shard: the layer {path!r} has a parametrization",
+                             "remove it first, see fw.nn.utils.parametrize")
         for name, parameter in list(module.named_parameters(recurse=False)):
             _shard(module, name, f"{path}.{name}".lstrip("."), parameter, chosen, reduce_dtype,
                    done)

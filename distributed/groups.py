@@ -14,6 +14,7 @@ from ..eager.upper_layer import register
 from .engines.engine import CollectiveCall, Engine, ProcessGroup, default_timeout
 from .engines.fake import FakeEngine, World
 from .engines.mpi import MpiEngine, is_started_by_mpi
+from .rank_status import RankStatus
 
 _WORLD = "world"
 
@@ -190,7 +191,18 @@ def _run(kind: str, array: Any, params: Mapping[str, Any]) -> Any:
             f"{kind}: a group {name!r} of {params['size']} ranks does not exist here",
             "a compiled function was traced for other groups: call its clear()")
     own.calls[name] += 1
-    return own.engine.collective(CollectiveCall(kind, array, params, own.calls[name]), group)
+    call = CollectiveCall(kind, array, params, own.calls[name])
+    if _STATUS:
+        _STATUS[0].note(f"last seen at {call} of group {name!r}")
+    return own.engine.collective(call, group)
+
+
+_STATUS: list[RankStatus] = []  # of a launched rank, at most one
+
+
+def set_status(status: RankStatus | None) -> None:
+    """Sets the file in which this process notes its collectives."""
+    _STATUS[:] = [] if status is None else [status]
 
 
 def where() -> str:

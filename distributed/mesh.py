@@ -35,14 +35,14 @@ class DeviceMesh:
     def __init__(self, shape: tuple[int, ...], names: tuple[str, ...]) -> None:
         own = membership()
         self.shape, self.names = shape, names
-        self.ranks = np.arange(own.engine.size).reshape(shape)
-        self.coordinate = tuple(int(i[0]) for i in np.nonzero(self.ranks == own.engine.rank))
-        self.groups = {name: self._group(axis) for axis, name in enumerate(names)}
+        ranks = np.arange(own.engine.size).reshape(shape)
+        self.coordinate = tuple(int(i[0]) for i in np.nonzero(ranks == own.engine.rank))
+        self.groups = {name: self._group(ranks, axis) for axis, name in enumerate(names)}
 
-    def _group(self, axis: int) -> ProcessGroup:
+    def _group(self, everybody: Any, axis: int) -> ProcessGroup:
         index: list[Any] = list(self.coordinate)
         index[axis] = slice(None)
-        ranks = tuple(map(int, self.ranks[tuple(index)]))
+        ranks = tuple(map(int, everybody[tuple(index)]))
         return membership().add(ProcessGroup(
             f"{self.names[axis]} of ranks {' '.join(map(str, ranks))}", ranks,
             self.coordinate[axis]))
