@@ -32,8 +32,8 @@ def _run(options: argparse.Namespace, screen: Screen) -> Result:
 
 COMMAND = Command(
     "run a script on several processes",
-    "Starts the script on each rank: by srun inside of a Slurm job, else by mpiexec. The ranks of a "
-    "machine divide its processors. If a rank raises an error, is killed or does not come to a "
+    "Starts the script on each rank: by srun inside of a Slurm job, else by mpiexec. The ranks of "
+    "a machine divide its processors. If a rank raises an error, is killed or does not come to a "
     "collective within the timeout, the job ends, and the rank is named with its last collective.",
     {"launch -n 4 train.py --epochs 3": "4 ranks on this machine",
      "launch -n 8 --hosts a,b train.py": "8 ranks on two machines",

@@ -1,5 +1,6 @@
 """Training on several processes: groups, collectives, and models whose work they share."""
 
+from .clipping import clip_grad_norm_
 from .collectives import (
     all_gather,
     all_gather_object,
@@ -13,7 +14,9 @@ from .collectives import (
     send,
     shift,
 )
+from .data_parallel import no_sync, replicate
 from .engines.engine import ProcessGroup
+from .fully_sharded import fully_shard, whole_state
 from .groups import (
     destroy_process_group,
     get_local_rank,
@@ -24,11 +27,8 @@ from .groups import (
     new_group,
     run_fake,
 )
-from .mesh import DeviceMesh, P, init_device_mesh
-from .clipping import clip_grad_norm_
-from .data_parallel import no_sync, replicate
-from .fully_sharded import fully_shard, whole_state
-from .optimizers import ZeroRedundancyOptimizer
 from .joint_batch import JointDropout, join_batches, sampler
+from .mesh import DeviceMesh, P, init_device_mesh
+from .optimizers import ZeroRedundancyOptimizer
 from .pipeline import Pipeline, pipeline
 from .tensor_parallel import shard

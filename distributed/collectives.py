@@ -10,7 +10,7 @@ from ..eager.core.dispatch import apply, type_of
 from ..eager.core.op import Op
 from ..eager.core.tensor import Tensor, as_tensor
 from ..eager.errors import ArgumentError, AxisError
-from ..eager.ops import collective as ops
+from ..eager.ops.collectives import collective as ops
 from .engines.engine import ProcessGroup
 from .groups import get_group, membership, where
 

@@ -15,7 +15,7 @@ from ..eager.core.tape import no_grad
 from ..eager.core.tensor import Tensor
 from ..eager.errors import StateError
 from ..eager.nn.base.module import Module
-from ..eager.ops import collective as ops
+from ..eager.ops.collectives import collective as ops
 from ..eager.ops.create import zeros_like
 from ..eager.ops.shape.join import concat
 from .engines.engine import ProcessGroup
@@ -95,7 +95,7 @@ def replicate(model: Module, group: ProcessGroup | None = None,
 
     Each rank computes the loss of its share of the batch. If the loss is a mean and the shares are
     of one size, the averages are the gradients of the joint batch. The parameters and buffers of
-    all ranks become those of the first rank. A parameter that no rank uses gets a gradient of zeros.
+    all ranks become those of the first rank. A parameter that no rank uses gets zeros.
 
     Args:
         model: a module, changed in place.

@@ -14,9 +14,8 @@ from ..eager.nn.utils.parametrize import (
     register_parametrization,
     share_parametrization,
 )
-from ..eager.ops import collective as ops
+from ..eager.ops.collectives import collective as ops
 from ..eager.ops.create import zeros
-from ..eager.ops.elementwise.pointwise import cast
 from ..eager.ops.shape.join import concat
 from .engines.engine import ProcessGroup
 from .groups import get_group

@@ -10,7 +10,7 @@ from ..eager.core.tape import enable_grad, no_grad
 from ..eager.core.tensor import Tensor
 from ..eager.nn.base.module import clear_gradients
 from ..eager.nn.base.parameter import Parameter
-from ..eager.ops import collective as ops
+from ..eager.ops.collectives import collective as ops
 from ..eager.ops.create import zeros
 from ..eager.ops.shape.join import concat
 from .engines.engine import ProcessGroup

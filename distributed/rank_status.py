@@ -1,4 +1,4 @@
-"""Notes what each rank of a launched job does, in files that the launcher reads when a rank ends."""
+"""Notes what each rank of a launched job does, in files that the launcher reads."""
 
 from __future__ import annotations
 

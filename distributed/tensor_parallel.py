@@ -20,7 +20,7 @@ from ..eager.nn.base.module import Module
 from ..eager.nn.base.parameter import Parameter
 from ..eager.nn.layers.embedding import Embedding
 from ..eager.nn.layers.linear import Linear
-from ..eager.ops import collective as ops
+from ..eager.ops.collectives import collective as ops
 from ..eager.ops.elementwise.pointwise import where
 from .collectives import all_reduce, replicate_values
 from .engines.engine import ProcessGroup

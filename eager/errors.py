@@ -10,9 +10,9 @@ from typing import Any
 
 __all__ = [
     "ArgumentError", "AxisError", "CaptureError", "CheckError", "CodegenError", "CollectiveError",
-    "DTypeError", "DeviceError", "ExchangeError", "ExportError", "FusewireError", "GradientError", "GraphError",
-    "ImportModelError", "IndexingError", "LimitError", "LinAlgError", "ShapeError", "StateError",
-    "ViewError", "WorkerError",
+    "DTypeError", "DeviceError", "ExchangeError", "ExportError", "FusewireError", "GradientError",
+    "GraphError", "ImportModelError", "IndexingError", "LimitError", "LinAlgError", "ShapeError",
+    "StateError", "ViewError", "WorkerError",
 ]
 
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep

@@ -26,7 +26,7 @@ class Writer:
         """The source of `step`."""
         self.add(0, "def step(x, w):")
         self.block(1, self.random.randint(3, 7))
-        result = "dist.all_reduce(fw.tanh({}).sum())".format(self.random.choice(self.values))
+        result = f"dist.all_reduce(fw.tanh({self.random.choice(self.values)}).sum())"
         self.add(1, f"loss = {result} + dist.all_reduce(dist.replicate_values(w).square().sum())")
         if self.random.random() < 0.6:
             self.add(1, "w.grad = None")
@@ -41,7 +41,8 @@ class Writer:
 
     def expression(self, patterns: tuple[str, ...]) -> str:
         pattern = self.random.choice(patterns)
-        return pattern.format(*[self.random.choice(self.values) for _ in range(pattern.count("{}"))])
+        count = pattern.count("{}")
+        return pattern.format(*[self.random.choice(self.values) for _ in range(count)])
 
     def block(self, depth: int, count: int) -> None:
         for _ in range(count):
@@ -63,14 +64,16 @@ class Writer:
             self.add(depth, "dist.barrier()")
 
     def assign(self, depth: int, value: str) -> None:
-        name = f"v{len(self.values)}" if depth == 1 else self.random.choice(self.values[2:] or ["x"])
+        known = self.values[2:] or ["x"]
+        name = f"v{len(self.values)}" if depth == 1 else self.random.choice(known)
         self.add(depth, f"{name} = {value}")
         if name not in self.values:
             self.values.append(name)
 
     def branch(self, depth: int) -> None:
         value = self.random.choice(self.values)
-        self.add(depth, f"if dist.all_reduce({value}.detach().sum()) > {self.random.choice((-1, 0, 1))}:")
+        limit = self.random.choice((-1, 0, 1))
+        self.add(depth, f"if dist.all_reduce({value}.detach().sum()) > {limit}:")
         self.block(depth + 1, self.random.randint(1, 2))
         if self.random.random() < 0.5:
             self.add(depth, "else:")

@@ -61,7 +61,8 @@ class GraphBuilder:
         operands = self.operands(inputs)
         if not op.ordered:
             return operands, params
-        return operands + (self.ordered[-1:] or self.after), {**params, "turn": -1 - len(self.ordered)}
+        turn = -1 - len(self.ordered)
+        return operands + (self.ordered[-1:] or self.after), {**params, "turn": turn}
 
     def noted(self, op: Op, node: Node) -> Tensor:
         """The tensor of a node that has been made for `op`."""

@@ -22,7 +22,6 @@ from ...eager.core.views import is_shared
 from ...eager.errors import DTypeError, FusewireError, GraphError, ShapeError
 from ...eager.ops.data_dependent import run
 from ...eager.ops.declare import dtype_of_operands
-from ...eager.ordered_calls import next_turn
 from ..control_flow.data_dependent_sizes import DataDependentSize, decide_failure
 from ..control_flow.decision import Decision, outcome_of
 from ..control_flow.loop_detection import LoopDetector
@@ -360,15 +359,6 @@ class Tracer(EffectRecording, PathMerging, LoopQuestions):
             self.raising.append((len(self.path), node))
         if out.edge is not None:
             self.entries[id(out.edge)] = (out.edge, node)
-
-    def _begin_ordered(self, params: dict[str, Any]) -> dict[str, Any]:
-        """The params of an ordered op with its number. Loops and branches around it stay as they
-        are: rolled or merged, the op would have one number for several calls."""
-        self.loops.unroll_open()
-        if self.merger is not None:
-            self._tell_merger(self.merger.leave_branches)
-        turn = next_turn()
-        return {**params, "turn": len(self.ordered) if turn is None else turn}
 
     def _operands(self, inputs: tuple[Any, ...]) -> list[Node]:
         operands = [self.node_of(x) if isinstance(x, Tensor) else None for x in inputs]

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ...eager.errors import CollectiveError
-from .engine import CollectiveCall, ProcessGroup, combined, missing, mismatch
+from .engine import CollectiveCall, ProcessGroup, combined, mismatch, missing
 
 
 class World:

@@ -18,7 +18,7 @@ import numpy as np
 
 from ...eager.arrays.dtypes import DTYPES
 from ...eager.errors import CollectiveError, DeviceError
-from .engine import CollectiveCall, ProcessGroup, is_half, missing, mismatch, part, reduced
+from .engine import CollectiveCall, ProcessGroup, is_half, mismatch, missing, part, reduced
 
 _STARTED_BY = ("PMI_RANK", "PMIX_RANK", "OMPI_COMM_WORLD_RANK", "MPI_LOCALRANKID")
 _DIGEST_BYTES = 16

@@ -13,12 +13,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+from collective_programs import Writer
 
 import fusewire as fw
 import fusewire.distributed as dist
-from collective_programs import Writer
 from fusewire.distributed.groups import membership
-from fusewire.eager.errors import CollectiveError
 
 PROGRAMS = int(os.environ.get("FUSEWIRE_TEST_PROGRAMS", "100"))
 FIRST = int(os.environ.get("FUSEWIRE_TEST_PROGRAMS_FROM", "0"))

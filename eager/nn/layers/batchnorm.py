@@ -8,7 +8,7 @@ from ...arrays.dtypes import float64, int64
 from ...core.tape import with_tape
 from ...core.tensor import Tensor
 from ...errors import ShapeError
-from ...ops.collective import all_reduce, replicate
+from ...ops.collectives.collective import all_reduce, replicate
 from ...ops.create import full, ones, zeros
 from ...ops.elementwise.pointwise import cast
 from .. import functional as F

@@ -11,15 +11,15 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from ..arrays import dtypes
-from ..arrays.shapes import TensorType
-from ..core.dispatch import apply
-from ..core.op import OPS, Op, define, each
-from ..core.tensor import Tensor
-from ..errors import CollectiveError, DTypeError, GradientError, ShapeError
-from ..ordered_calls import perform
-from ..upper_layer import UPPER
-from .elementwise.pointwise import cast, equal
+from ...arrays import dtypes
+from ...arrays.shapes import TensorType
+from ...core.dispatch import apply
+from ...core.op import OPS, Op, define, each
+from ...core.tensor import Tensor
+from ...errors import CollectiveError, DTypeError, GradientError, ShapeError
+from ...ordered_calls import perform
+from ...upper_layer import UPPER
+from ..elementwise.pointwise import cast, equal
 
 _NO_LIBRARY = "the ranks of a group compute it together"
 _NO_ONNX = "ONNX has no operator for several processes"
@@ -43,7 +43,8 @@ def _collective(name: str, result: Callable[..., TensorType],
     def impl(k: Any, x: Any, *after: Any, turn: int | None = None, **params: Any) -> Any:
         return perform(_run, name, x, params, turn)
 
-    def rule(x: TensorType, *after: TensorType, turn: int | None = None, **params: Any) -> TensorType:
+    def rule(x: TensorType, *after: TensorType, turn: int | None = None,
+             **params: Any) -> TensorType:
         return result(x, **params)
 
     def gradient(g: Tensor, out: Tensor, x: Tensor, *after: Any, turn: int | None = None,
