@@ -1,5 +1,8 @@
 """Training on several processes: groups, collectives, and models whose work they share."""
 
+import sys
+
+from ..eager.front import hints
 from .clipping import clip_grad_norm_
 from .collectives import (
     all_gather,
@@ -32,3 +35,43 @@ from .mesh import DeviceMesh, P, init_device_mesh
 from .optimizers import ZeroRedundancyOptimizer
 from .pipeline import Pipeline, pipeline
 from .tensor_parallel import shard
+
+__all__ = [
+    "DeviceMesh",
+    "JointDropout",
+    "P",
+    "Pipeline",
+    "ProcessGroup",
+    "ZeroRedundancyOptimizer",
+    "all_gather",
+    "all_gather_object",
+    "all_reduce",
+    "all_to_all",
+    "barrier",
+    "broadcast",
+    "clip_grad_norm_",
+    "destroy_process_group",
+    "fully_shard",
+    "get_local_rank",
+    "get_rank",
+    "get_world_size",
+    "init_device_mesh",
+    "init_process_group",
+    "is_initialized",
+    "join_batches",
+    "new_group",
+    "no_sync",
+    "pipeline",
+    "receive",
+    "reduce_scatter",
+    "replicate",
+    "replicate_values",
+    "run_fake",
+    "sampler",
+    "send",
+    "shard",
+    "shift",
+    "whole_state",
+]
+
+hints.add("distributed", sys.modules[__name__])
