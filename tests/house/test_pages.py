@@ -17,8 +17,8 @@ from house.repo import ROOT, files, project, shape_of
 # A block of Python, and the block without a language that follows at once, if there is one.
 BLOCK = re.compile(r"^```python\n(.*?)^```\n(?:```\n(.*?)^```$)?", re.DOTALL | re.MULTILINE)
 # A file or folder of the checkout, perhaps with `*`, and a link to one from a page.
-FOLDERS = ("benchmarks|capture|codegen|commands|data|distributed|docs|eager|examples|export|frontends"
-           "|metrics|models|tests|training")
+FOLDERS = ("benchmarks|capture|codegen|commands|data|distributed|docs|eager|examples|export"
+           "|frontends|metrics|models|tests|training")
 NAMED = re.compile(rf"(?<![\w./(-])(?:{FOLDERS}|\.ci)/[\w./*-]*[\w*]")
 LINK = re.compile(r"\]\(([^)#:]+)(?:#[^)]*)?\)")
 MOST_WORDS = 2500  # of the architecture page: it is read on the first day
