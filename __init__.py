@@ -102,6 +102,7 @@ from .eager.tensor_methods.dlpack import *
 
 if _TYPE_CHECKING:
     from . import data as data
+    from . import distributed as distributed
     from . import metrics as metrics
     from . import models as models
     from . import training as training
@@ -136,6 +137,7 @@ _public_modules.register(__name__, {"aot": "export.aot", "onnx": "export.onnx",
 _hints.install(_sys.modules[__name__], {
     "aot": lambda: _import_module(f"{__name__}.aot"),
     "data": lambda: _import_module(f"{__name__}.data"),
+    "distributed": lambda: _import_module(f"{__name__}.distributed"),
     "metrics": lambda: _import_module(f"{__name__}.metrics"),
     "models": lambda: _import_module(f"{__name__}.models"),
     "onnx": lambda: _import_module(f"{__name__}.onnx"),

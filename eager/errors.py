@@ -9,16 +9,16 @@ from types import CodeType
 from typing import Any
 
 __all__ = [
-    "ArgumentError", "AxisError", "CaptureError", "CheckError", "CodegenError", "DTypeError",
-    "DeviceError", "ExchangeError", "ExportError", "FusewireError", "GradientError", "GraphError",
-    "ImportModelError", "IndexingError", "LimitError", "LinAlgError", "ShapeError", "StateError",
-    "ViewError", "WorkerError",
+    "ArgumentError", "AxisError", "CaptureError", "CheckError", "CodegenError", "CollectiveError",
+    "DTypeError", "DeviceError", "ExchangeError", "ExportError", "FusewireError", "GradientError",
+    "GraphError", "ImportModelError", "IndexingError", "LimitError", "LinAlgError", "ShapeError",
+    "StateError", "ViewError", "WorkerError",
 ]
 
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 _EXAMPLES = os.path.join(_PACKAGE, "export", "demo") + os.sep  # written as a user would
 _OURS = tuple(_PACKAGE + folder + os.sep for folder in (
-    "eager", "capture", "codegen", "export", "frontends"))
+    "eager", "capture", "codegen", "distributed", "export", "frontends"))
 _NOT_THE_USERS = (*_OURS, *(_PACKAGE + folder + os.sep for folder in (
     "data", "metrics", "training")))  # these are traced as a user's program is
 
@@ -158,6 +158,13 @@ class DeviceError(FusewireError, RuntimeError):
     """Raised for operands on different devices, or for a device that is not available.
 
     Move tensors with `x.to(device)`; the help lists the devices.
+    """
+
+
+class CollectiveError(FusewireError, RuntimeError):
+    """Raised if ranks do not take part in the same collective within the timeout.
+
+    The message names the ranks, the collective, its number and its line.
     """
 
 

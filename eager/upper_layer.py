@@ -1,7 +1,8 @@
 """Registers the functions that upper layers provide to lower ones.
 
 Imports go down only. Where a lower layer has to call an upper one, it calls a function of `UPPER`.
-The root package registers all of them, in one call of `register`; no import fills one on its own.
+The root package registers them in one call of `register`, except for `collective`, which the start
+of a process group registers; no import fills one on its own.
 """
 
 from __future__ import annotations
@@ -33,6 +34,8 @@ class Upper:
         path, or to a temporary file if that is None; `open` shows it in the browser
     `iterate_rows`: iterate_rows(tensor, frame) are the rows over which a frame begins to iterate
         while a trace follows it, or None if Python counts them
+    `collective`: collective(kind, array, params) is the result of a collective operation on this
+        rank; `distributed` registers it when a process group begins
     `builtin_ops`: the ops that fusewire's own sources define, by name
     """
 
@@ -50,6 +53,7 @@ class Upper:
     code_of: Callable[[Any, str], str] = staticmethod(lambda segment, kind: "")
     write_page: Callable[[Any, Any, bool], None] = staticmethod(lambda data, path, open: None)
     iterate_rows: Callable[[Any, Any], Any] | None = None
+    collective: Callable[[str, Any, Mapping[str, Any]], Any] | None = None
     builtin_ops: Mapping[str, Any] = MappingProxyType({})
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 from rows import (
     attention,
     codes,
+    collective,
     complex,
     conv,
     create,
@@ -40,7 +41,8 @@ from rows import (
 from rows.row import ROWS, Bad, Row
 
 FAMILIES = (  # importing them enters their rows
-    attention, codes, complex, conv, create, cumulative, derived, einsum, entropy, fft, functions,
+    attention, codes, collective, complex, conv, create, cumulative, derived, einsum, entropy, fft,
+    functions,
     gates, indexing, linalg, measured, norm, pointwise, pool, products, quantized, random, reduce,
     scatter, sort, special, statistics, view, whole,
 )

@@ -148,6 +148,8 @@ class BackwardPlan:
         self.backend: Backend
         self.live_in = [e.node for e in tracer.path if isinstance(e, DataDependentSize)]
         self.live_in += _carried_values(tracer, tape)
+        on_tape = {tape.nodes[e] for e in tape.entries}
+        self.live_in += [n for n in tracer.ordered if n in on_tape]  # they must not happen again
         self._is_sized = bool(tracer.sizes.values)
         top = max((p.depth for p in tape.points), default=0)
         self.segments = [BackwardSegment(self, n + 1) for n in range(top)]

@@ -34,10 +34,10 @@ class TapeBuilder(GraphBuilder):
 
     def apply(self, op: Op, inputs: tuple[Any, ...], params: dict[str, Any]) -> Tensor:
         with self.sizes.recording(False):  # nodes compare by symbolic sizes, without new conditions
-            operands = self.operands(inputs)
+            operands, params = self.in_order(op, inputs, params)
         kind = op.result(*[n.type for n in operands], **params)
         with self.sizes.recording(False):
-            out = as_tensor(self.nodes.make(op.name, operands, params, kind, self.site))
+            out = self.noted(op, self.nodes.make(op.name, operands, params, kind, self.site))
         return taped(op, inputs, params, out)
 
 
@@ -57,8 +57,9 @@ class TapeSection(NamedTuple):
 
 
 class Gradients(NamedTuple):
-    """Gradients as nodes: the numbers of the ends that have one, the gradients, and the input nodes
-    of the gradients from which they are computed."""
+    """Gradients as nodes: the numbers of the ends that have one, the gradients, followed by the
+    last ordered op if there is one, and the input nodes of the gradients from which they are
+    computed."""
 
     ends: list[int]
     nodes: list[Node]
@@ -103,15 +104,17 @@ class Partition:
         incoming = [self._nodes.input(f"g{i}", r.node.type, device)
                     for i, r, device in zip(section.results, results, devices)]
         numbers = [i for i, end in enumerate(ends) if end is not None]
-        with building(TapeBuilder(self._nodes, self._sizes)), \
-                self._sizes.recording(adds_conditions):
+        builder = TapeBuilder(self._nodes, self._sizes)
+        builder.after = incoming[:1]  # no ordered op of the backward moves into the forward
+        with building(builder), self._sizes.recording(adds_conditions):
             gradients = gradients_between(
                 [r.tensor for r in results], list(map(as_tensor, incoming)),
                 [ends[i] for i in numbers], False)
         found = [(i, g._data.node) for i, g in zip(numbers, gradients)
                  if g is not None and (needed is None or i in needed)]
         return Gradients([i for i, _ in found], decomposed(
-            self._nodes, [node for _, node in found], self._decomposed), incoming)
+            self._nodes, [*(node for _, node in found), *builder.ordered[-1:]], self._decomposed),
+            incoming)
 
     def forward(self, inputs: Sequence[Node]) -> Graph:
         """The graph from `inputs` to the outputs, followed by the saved values."""

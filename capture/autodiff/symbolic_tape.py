@@ -219,6 +219,9 @@ class SymbolicTape:
             return None
         node = recorded[1]
         if isinstance(edge, RecomputedEntry):
+            if edge.op.ordered:
+                self._tracer.refuse(f"{edge.op.name} is called inside of a checkpoint, which "
+                                    "issues it again in the backward")
             self.checkpointed[node] = edge.arrays[0]
             operands: Any = [as_tensor(n)._data for n in node.inputs]
         else:

@@ -1,7 +1,8 @@
 """Finds the checks that a replay must run for ops whose results nothing reads.
 
 A replay computes live values only. Eager raises the errors of dead ops too. So for a dead op that
-may raise an error, a replay runs its bounds check, or the whole op if it has no such check.
+may raise an error, a replay runs its bounds check, or the whole op if it has no such check. It also
+runs every ordered op, at its place on the path.
 """
 
 from __future__ import annotations
@@ -27,7 +28,9 @@ def find_checks(tracer: Tracer, outputs: Sequence[Node]) -> list[list[Node]]:
         live = set(cone([*outputs, *_nodes_in(tracer.path)]))
         performed = {key for n in live for key in _keys_of(n)}
         for at, node in tracer.raising:
-            if node not in live:
+            if OPS[node.op].ordered:  # it happens before later decisions, read or not
+                checks[at].append(node)
+            elif node not in live:
                 checks[at] += [c for c in _checks_of(tracer.nodes, node) if _is_new(c, performed)]
     return checks
 

@@ -218,6 +218,13 @@ class BranchMerger:
         self._read_path()
         self._close_unmerged(self._branches, whole)
 
+    def leave_branches(self) -> None:
+        """Lets the open branches end without a merge point, since this path issues an ordered op.
+        """
+        self._read_path()
+        self._close_unmerged(self._branches)
+        self._branches.clear()
+
     def note_observed(self) -> NoReturn:
         """Code can tell whether a possible alias is an input: its branch cannot merge."""
         self.hints.unmergeable |= self.aliases.branches()

@@ -128,9 +128,9 @@ class LoopDetector:
             if frame is not None:
                 self._computed_at.add((id(frame), frame.f_lasti))
 
-    def note_data_dependent_size(self) -> None:
-        """Notes a data-dependent size. In the next iteration the same symbol would stand for
-        another size, so the loops around it are unrolled."""
+    def unroll_open(self) -> None:
+        """Unrolls the loops around this point, where a data-dependent size or an ordered op is
+        made. In the next iteration the same node would stand for another size or call."""
         if self._open_loops:
             self._left_loop = self._open_loops[-1].entry.token, self._depth()
             self._open_loops.clear()

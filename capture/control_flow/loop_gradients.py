@@ -183,10 +183,13 @@ def iteration_vjp(tracer: Any, iteration: Iteration, slots: tuple[int, ...]) -> 
         outputs = [Tensor(as_tensor(iteration.back_edge.values[i])._data,
                           node_tape[id(iteration.carried_on[i].edge)])
                    for i in slots]
-        with building(GraphBuilder(tracer.nodes)), tracer.sizes.recording(False):
+        builder = GraphBuilder(tracer.nodes)
+        with building(builder), tracer.sizes.recording(False):
             in_gradients = gradients_between(outputs, [as_tensor(n)
                                                        for n in out_gradients.values()],
                                              list(boundaries.values()), False)
+        if builder.ordered:  # each iteration needs a number of its own
+            tracer.request_unrolling()
         vjps[key] = IterationVjp(out_gradients, {k: x._data.node
                                                  for k, x in zip(boundaries, in_gradients)
                                                  if x is not None})

@@ -47,9 +47,28 @@ class GraphBuilder:
 
     def __init__(self, nodes: Nodes, site: str = "") -> None:
         self.nodes, self.site = nodes, site
+        self.ordered: list[Node] = []  # nodes of ordered ops, each of which reads the one before
+        self.after: list[Node] = []  # the node that the first of them reads, if any
 
     def apply(self, op: Op, inputs: tuple[Any, ...], params: dict[str, Any]) -> Tensor:
-        return as_tensor(self.nodes.apply(op.name, self.operands(inputs), params, self.site))
+        operands, params = self.in_order(op, inputs, params)
+        return self.noted(op, self.nodes.apply(op.name, operands, params, self.site))
+
+    def in_order(self, op: Op, inputs: tuple[Any, ...], params: dict[str, Any]
+                 ) -> tuple[list[Node], dict[str, Any]]:
+        """The nodes of operands, and the params: an ordered op also reads the one before and gets
+        a number below 0, which no traced op has."""
+        operands = self.operands(inputs)
+        if not op.ordered:
+            return operands, params
+        turn = -1 - len(self.ordered)
+        return operands + (self.ordered[-1:] or self.after), {**params, "turn": turn}
+
+    def noted(self, op: Op, node: Node) -> Tensor:
+        """The tensor of a node that has been made for `op`."""
+        if op.ordered:
+            self.ordered.append(node)
+        return as_tensor(node)
 
     def operands(self, inputs: tuple[Any, ...]) -> list[Node]:
         """The nodes of operands: a number becomes a constant of the dtype it adapts to."""

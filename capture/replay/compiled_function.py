@@ -17,6 +17,7 @@ from typing import Any, Protocol, runtime_checkable
 from ...eager import interpreter
 from ...eager.errors import CaptureError, CodegenError
 from ...eager.fork_safety import held_while_forking, in_child
+from ...eager.ordered_calls import one_call, start_again
 from ...eager.settings import settings
 from ...eager.uninterrupted import Uninterrupted
 from ...eager.upper_layer import UPPER
@@ -147,9 +148,11 @@ class Compiled(Inspection):
                     self.stats.replays += 1
                     return result
             if self._gave_up:
-                result = self._replay(args, kwargs)
-                return self._run_with_graph_breaks(args, kwargs) if result is NOT_TRACED else result
-        with profiling_spans.span("call", self.__name__, self._line):
+                with one_call():
+                    result = self._replay(args, kwargs)
+                    return self._run_with_graph_breaks(args, kwargs) if result is NOT_TRACED \
+                        else result
+        with profiling_spans.span("call", self.__name__, self._line), one_call():
             result = self._replay(args, kwargs)
             if result is not NOT_TRACED:
                 return result
@@ -331,6 +334,7 @@ class Compiled(Inspection):
             raise self._graph_break_error(next(iter(self.refusals)))
         stats, breaks = self.stats, self.graph_breaks
         stats.fallbacks += 1
+        start_again()
         try:
             return breaks.run(self.original, args, kwargs)
         finally:

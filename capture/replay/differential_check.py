@@ -16,6 +16,7 @@ import numpy as np
 
 from ...eager.arrays.devices import host
 from ...eager.errors import ArgumentError, CheckError
+from ...eager.ordered_calls import one_program
 from ..graph.graph import SPECIAL, Graph, Node, Nodes, topological
 from ..segments.segment import Backend, Executable
 from .rounding import Reference, epsilon, rounds, smallest, units_of, wide
@@ -63,8 +64,9 @@ class CheckedProgram:
         inputs = list(arrays)
         for i in {*self.graph.donated.values()}:  # the program overwrites copies
             arrays[i] = arrays[i].copy()
-        outputs = self.executable(arrays)
-        compare(self.graph, inputs, outputs, self.backend, self.name)
+        with one_program():
+            outputs = self.executable(arrays)
+            compare(self.graph, inputs, outputs, self.backend, self.name)
         return outputs
 
     def __getattr__(self, name: str) -> Any:

@@ -165,6 +165,8 @@ class Replay:
         if version % 2 or self._slow_calls < 2 or self._slow_calls & (self._slow_calls - 1) \
                 or self.casting is not None:
             return
+        if any(segment.is_ordered for segment in self.segments()):
+            return  # a call that gives up tells the slow path what it has done: `one_call`
         if any(segment.is_awaited for segment in self.segments()):
             self._slow_calls -= 1  # it needs finished code: the next call tries again
             return

@@ -11,6 +11,7 @@ from typing import Any
 
 from ...eager import interpreter
 from ...eager.ops.random.generator import default_generator
+from ...eager.ordered_calls import start_again
 from ...eager.uninterrupted import Uninterrupted
 from ..autodiff.backward_plan import find_backward
 from ..cfg.error_checks import find_checks
@@ -100,6 +101,7 @@ def _trace_once(fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str,
     state = HeapSnapshot()
     read, reads = PathReader(args, kwargs, fn, names.held), ReadFollower(state)
     sizes = names.sizes
+    start_again()
     sizes.begin(varying.sizes(read))
     tracer = Tracer(state, len(args), tuple(kwargs), names, sizes, varying)
     if merges.hints.failures < MAX_FAILURES:

@@ -6,12 +6,14 @@ from values of earlier segments.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
+from ...eager.core.op import OPS
 from ...eager.settings import settings
 from ..graph.bind_sizes import plain_sizes, sizes_of
 from ..graph.device_placement import devices_of
@@ -102,6 +104,11 @@ class Segment:
     def is_awaited(self) -> bool:
         """True while another thread compiles the graph."""
         return isinstance(self.program, Meanwhile) and self.program.job.is_awaited
+
+    @functools.cached_property
+    def is_ordered(self) -> bool:
+        """True if an op of the graph is ordered."""
+        return any(n.op in OPS and OPS[n.op].ordered for n in self.graph.nodes())
 
     @property
     def paths(self) -> list[Path]:

@@ -8,6 +8,7 @@ from functools import partial
 from typing import Any
 
 from ...eager.core.tensor import Tensor
+from ...eager.ordered_calls import next_turn
 from ..control_flow.branch_merging import MERGE_FAILED, BranchMerger, MergeFailed
 from ..control_flow.possible_aliases import PossibleAliases
 from ..graph.graph import Node
@@ -22,7 +23,9 @@ class PathMerging:
     merge_failed = False  # the merges that this run relied on do not hold
     aliases: PossibleAliases
     names: ValueTable
+    loops: Any
     path: list[Any]
+    ordered: list[Node]
     raising: list[tuple[int, Node]]
     refusal: str
     can_retry: bool
@@ -66,6 +69,15 @@ class PathMerging:
         self.aliases.copy_changes()
         if self.merger is not None and not self.refusal:
             self._tell_merger(partial(self.merger.end, whole=True))
+
+    def _begin_ordered(self, params: dict[str, Any]) -> dict[str, Any]:
+        """The params of an ordered op with its number. The loops around it are unrolled and the
+        branches do not merge: else the op would have one number for several calls."""
+        self.loops.unroll_open()
+        if self.merger is not None:
+            self._tell_merger(self.merger.leave_branches)
+        turn = next_turn()
+        return {**params, "turn": len(self.ordered) if turn is None else turn}
 
     def _tell_merger(self, event: Callable[[], None]) -> None:
         try:

@@ -91,6 +91,7 @@ class Tracer(EffectRecording, PathMerging, LoopQuestions):
         self.can_retry = False  # the refusal does not apply to the next trace
         # Nodes that may raise errors, with the length of the path before each.
         self.raising: list[tuple[int, Node]] = []
+        self.ordered: list[Node] = []  # nodes of ordered ops, each of which reads the one before
         self.entries: dict[int, tuple[Any, Node]] = {}  # of the tape, by id, with their nodes
         self._nodes_by_id: dict[int, tuple[Any, Node]] = {}
         self._lookup: dict[int, Path] = {}
@@ -102,6 +103,8 @@ class Tracer(EffectRecording, PathMerging, LoopQuestions):
         with self.unwatched:  # no user code runs here
             self.aliases.copy_changes()
             params = {name: _specialized(value) for name, value in params.items()}
+            if op.ordered:
+                params = self._begin_ordered(params)
             out = self._run(op, inputs, params)
             self._record(op, inputs, params, out)
             return out
@@ -167,7 +170,7 @@ class Tracer(EffectRecording, PathMerging, LoopQuestions):
         self.bind(out._data, measured)
         if self._is_new(measured, "measure"):
             self.path.append(DataDependentSize(measured, user_site()))
-            self.loops.note_data_dependent_size()
+            self.loops.unroll_open()
         return out
 
     def shape(self, tensor: Tensor) -> tuple[Any, ...]:
@@ -343,11 +346,13 @@ class Tracer(EffectRecording, PathMerging, LoopQuestions):
 
     def _record(self, op: Op, inputs: tuple[Any, ...], params: dict[str, Any], out: Tensor) -> None:
         with self.sizes.recording(False):
-            nodes = self._operands(inputs)
+            nodes = self._operands(inputs) + (self.ordered[-1:] if op.ordered else [])
         tensor_type = self._type(op, nodes, params, out)
         with self.sizes.recording(False):
             node = self.nodes.make(op.name, nodes, params, tensor_type, user_site())
         self.loops.note_node(node)
+        if op.ordered:
+            self.ordered.append(node)
         self.uncomputed[node] = None
         self.bind(out._data, node)
         if may_raise(op):

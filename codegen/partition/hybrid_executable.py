@@ -285,7 +285,10 @@ def _allocated_bytes(step: PartitionStep) -> int:
 
 
 def _seconds(call: LibraryCall, repeats: int) -> float:
-    """The median time of a library call on made-up inputs; 0 if it refuses them."""
+    """The median time of a library call on made-up inputs; 0 if it refuses them, or if other
+    processes would have to take part."""
+    if OPS[call.node.op].ordered:
+        return 0.0
     arrays = [evaluate_node(n, []) if n.op == "const" else
               (np.zeros if n.type.dtype.kind in "iu" else np.ones)(n.type.shape, n.type.dtype)
               for n in call.reads]

@@ -5,7 +5,8 @@ A vjp consists of ops, so a backward can be traced, compiled and differentiated 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import threading
+from collections.abc import Callable, Sequence
 from typing import Any, Literal, overload
 
 import numpy as np
@@ -66,6 +67,7 @@ def backward(
         seeds = _one_for_each("backward", outs, gradient)
     if inputs is None:
         _run(outs, seeds, None, keep, create_graph)
+        _run_callbacks()
         return
     targets = _with_edges("backward", _listed(inputs))
     gradients = _run(outs, seeds, {x.edge for x in targets}, keep, create_graph)
@@ -235,6 +237,29 @@ def _check_not_freed(visits: list[Edge]) -> None:
                 raise freed_tape_error(edge)
         elif isinstance(edge, Entry) and edge.is_freed:
             raise freed_tape_error(edge)
+
+
+class _Callbacks(threading.local):
+    """The functions that wait for the end of the backward of each thread."""
+
+    waiting: dict[Callable[[], None], None] | None = None
+
+
+_CALLBACKS = _Callbacks()
+
+
+def queue_callback(function: Callable[[], None]) -> None:
+    """Calls `function` once at the end of the backward that runs now, after all gradients are set.
+    For hooks, which may queue it any number of times."""
+    if _CALLBACKS.waiting is None:
+        _CALLBACKS.waiting = {}
+    _CALLBACKS.waiting[function] = None
+
+
+def _run_callbacks() -> None:
+    waiting, _CALLBACKS.waiting = _CALLBACKS.waiting, None
+    for function in waiting or ():
+        function()
 
 
 def _reached(leaf: Leaf, g: Tensor, create_graph: bool) -> None:

@@ -57,6 +57,10 @@ class Op:
         casts or compares elements.
     `tests_equality`: True if the result says which elements have equal bits. Then no program that
         may round its operands in another way recomputes it.
+    `ordered`: True if other processes take part: each call of the op happens once, in the order of
+        the program. `impl` then goes through `eager/ordered_calls.py` and takes two facts of a
+        trace: `turn`, the number of the ordered op in the call, and as a last array the result of
+        the ordered op before it.
     """
 
     name: str
@@ -78,6 +82,7 @@ class Op:
     draws: bool = False
     stored: bool = False
     tests_equality: bool = False
+    ordered: bool = False
 
     def __repr__(self) -> str:
         return f"<op {self.name}>"

@@ -13,8 +13,8 @@ from house.pages import LINK, PAGES, TEXTS, WITH_BLOCKS, anchors, broken_links, 
 from house.repo import ROOT, files, project
 
 # A file or folder of the checkout, perhaps with `*`.
-FOLDERS = ("benchmarks|capture|codegen|commands|data|docs|eager|examples|export|frontends|metrics"
-           "|models|tests|training")
+FOLDERS = ("benchmarks|capture|codegen|commands|data|distributed|docs|eager|examples|export"
+           "|frontends|metrics|models|tests|training")
 NAMED = re.compile(rf"(?<![\w./(-])(?:{FOLDERS}|\.ci)/[\w./*-]*[\w*]")
 MOST_WORDS = 2500  # of the architecture page: it is read on the first day
 MOST_FILES = 20    # of a folder of pages

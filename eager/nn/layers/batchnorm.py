@@ -8,7 +8,8 @@ from ...arrays.dtypes import float64, int64
 from ...core.tape import with_tape
 from ...core.tensor import Tensor
 from ...errors import ShapeError
-from ...ops.create import ones, zeros
+from ...ops.collectives.collective import all_reduce, replicate
+from ...ops.create import full, ones, zeros
 from ...ops.elementwise.pointwise import cast
 from .. import functional as F
 from ..base.module import Module
@@ -229,8 +230,8 @@ class BatchNorm3d(_BatchNorm):
 class SyncBatchNorm(_BatchNorm):
     """Batch normalization for each channel of (n, c, ...), with 0 to 3 axes of space.
 
-    It computes what BatchNorm1d, BatchNorm2d and BatchNorm3d compute: the statistics are those of
-    this process alone.
+    It computes what BatchNorm1d, BatchNorm2d and BatchNorm3d compute. In training, the statistics
+    are those of the joint batch of all ranks of a process group.
 
     Args:
         num_features: the number of channels c.
@@ -240,7 +241,7 @@ class SyncBatchNorm(_BatchNorm):
         affine: adds a learned weight and bias. Default True.
         track_running_stats: keeps running statistics for the evaluation; with False every call uses
             those of the batch. Default True.
-        process_group: stored, but without effect. Default None.
+        process_group: a group of fusewire.distributed. Default None: this process alone.
         device, dtype: of the parameters. Default None: the default device, float32.
         bias: False leaves out the bias. Default True.
 
@@ -267,6 +268,37 @@ class SyncBatchNorm(_BatchNorm):
         super().__init__(num_features, eps, momentum, affine, track_running_stats, device, dtype,
                          bias=bias)
         self.process_group = process_group
+
+    def forward(self, input: Tensor) -> Tensor:
+        uses_batch = self.training or self.running_mean is None
+        if self.process_group is None or not uses_batch:
+            return super().forward(input)
+        self._check_input_dim(input)
+        self._check_channels(input, 1)
+        axes = tuple(i for i in range(input.ndim) if i != 1)
+        count = self._total(full((), float(input.size // input.shape[1]), input.dtype))
+        mean = self._total(input.sum(axes)) / count
+        shape = (1, -1, *[1] * (input.ndim - 2))
+        centred = input - replicate(mean, self.process_group).reshape(shape)
+        variance = self._total(centred.square().sum(axes)) / count
+        if self.training:
+            self._track(mean.detach(), (variance * count / (count - 1)).detach())
+        scale = 1.0 / (replicate(variance, self.process_group) + self.eps).sqrt()
+        out = centred * scale.reshape(shape)
+        out = out if self.weight is None else out * self.weight.reshape(shape)
+        return out if self.bias is None else out + self.bias.reshape(shape)
+
+    def _total(self, x: Tensor) -> Tensor:
+        """The sum of `x` over the ranks."""
+        return all_reduce(x, self.process_group, type(self).__name__)
+
+    def _track(self, mean: Tensor, variance: Tensor) -> None:
+        """Mixes the statistics of a batch into the running ones."""
+        momentum = self._count_batch()
+        for running, new in ((self.running_mean, mean), (self.running_var, variance)):
+            if running is not None:
+                with_tape(False, running.copy_, cast(
+                    running * (1.0 - momentum) + new * momentum, running.dtype))
 
     @classmethod
     def convert_sync_batchnorm(cls, module: Module, process_group: Any = None) -> Module:

@@ -293,6 +293,17 @@ def register_parametrization(
     return module
 
 
+def share_parametrization(module: Module, tensor_name: str, held: ParametrizationList) -> None:
+    """Lets a parameter of a module be computed by the parametrizations of another module, for a
+    parameter that both share."""
+    del module._parameters[tensor_name]
+    names = [*module.parametrizations] if is_parametrized(module) else []
+    if not names:
+        module.parametrizations = ModuleDict()
+    module.__class__ = _class_for(module, [*names, tensor_name])
+    module.parametrizations[tensor_name] = held
+
+
 def _check_chained(parametrization: Module, now: Tensor) -> None:
     out = parametrization(now)
     _check_same("forward", out, now.shape, now.dtype)

@@ -1,0 +1,210 @@
+"""Starts and ends the process group, and finds groups by their names."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from ..capture.heap.source_location import user_site
+from ..eager.errors import ArgumentError, CollectiveError
+from ..eager.upper_layer import register
+from .engines.engine import CollectiveCall, Engine, ProcessGroup, default_timeout
+from .engines.fake import FakeEngine, World
+from .engines.mpi import MpiEngine, is_started_by_mpi
+from .rank_status import RankStatus
+
+_WORLD = "world"
+
+
+class Membership:
+    """The engine of a process, or of a thread in a fake world, and the groups that it is in."""
+
+    def __init__(self, engine: Engine) -> None:
+        self.engine = engine
+        self.groups: dict[str, ProcessGroup] = {}
+        self.calls: Counter[str] = Counter()  # collectives of each group so far
+
+    def add(self, group: ProcessGroup) -> ProcessGroup:
+        """A group that begins, or the one of its name that has begun."""
+        if group.name not in self.groups:
+            self.engine.begin_group(group)
+            self.groups[group.name] = group
+        return self.groups[group.name]
+
+
+class _Memberships(threading.local):
+    """The membership of a thread of a fake world; other threads use that of the process."""
+
+    own: Membership | None = None
+
+
+_PROCESS: list[Membership] = []  # at most one
+_THREAD = _Memberships()
+
+
+def membership() -> Membership:
+    """The membership of this process or thread. CollectiveError before init_process_group."""
+    found = _THREAD.own or (_PROCESS[0] if _PROCESS else None)
+    if found is None:
+        raise CollectiveError("there is no process group",
+                              "call fusewire.distributed.init_process_group() first")
+    return found
+
+
+def is_initialized() -> bool:
+    """True between init_process_group and destroy_process_group."""
+    return _THREAD.own is not None or bool(_PROCESS)
+
+
+def init_process_group(backend: str | None = None, timeout: float | None = None) -> ProcessGroup:
+    """The group of all ranks, after joining it.
+
+    Args:
+        backend: "mpi" under `fusewire launch`, mpiexec or srun; "nccl" on GPUs; "fake" for a world
+            of one rank. None chooses "mpi" if MPI has started this process, else "fake".
+        timeout: seconds to wait for other ranks in a collective, by default 600 or
+            FUSEWIRE_DISTRIBUTED_TIMEOUT.
+
+    Raises:
+        ArgumentError: the back end is unknown, or there is a process group already.
+    """
+    if is_initialized():
+        raise ArgumentError("init_process_group: there is a process group already",
+                            "call it once, or destroy_process_group() first")
+    seconds = default_timeout() if timeout is None else float(timeout)
+    engine = _engine(backend or ("mpi" if is_started_by_mpi() else "fake"), seconds)
+    _PROCESS.append(_joined(engine))
+    return get_group(None)
+
+
+def _engine(backend: str, timeout: float) -> Engine:
+    engines: dict[str, Callable[[], Engine]] = {
+        "mpi": lambda: MpiEngine(timeout), "fake": lambda: FakeEngine(World(1, timeout), 0)}
+    if backend not in engines:
+        raise ArgumentError(f"init_process_group: unknown back end {backend!r}",
+                            f"it is one of {', '.join(map(repr, engines))}")
+    return engines[backend]()
+
+
+def _joined(engine: Engine) -> Membership:
+    register(collective=_run)
+    own = Membership(engine)
+    own.add(ProcessGroup(_WORLD, tuple(range(engine.size)), engine.rank))
+    return own
+
+
+def destroy_process_group() -> None:
+    """Leaves all groups. All ranks call this, after their last collective."""
+    if _THREAD.own is None and _PROCESS:
+        _PROCESS.pop().engine.close()
+
+
+def run_fake(size: int, function: Callable[..., Any], *args: Any, timeout: float = 60.0,
+             delay: Callable[[int], float] | None = None) -> list[Any]:
+    """The results of function(*args) on each of `size` ranks, which are threads of this process.
+
+    The threads compute one after the other in parts, as Python's threads do: this tests programs,
+    and makes none faster. The first error of a rank is raised here.
+
+    Args:
+        size: number of ranks.
+        function: called on each rank, where `get_rank()` tells which one it is.
+        timeout: seconds that a rank waits for others.
+        delay: delay(bytes) is the time in seconds that a collective takes, to imitate a network.
+    """
+    world = World(size, timeout, delay)
+    results: list[Any] = [None] * size
+    errors: list[BaseException] = []
+
+    def work(rank: int) -> None:
+        _THREAD.own = _joined(FakeEngine(world, rank))
+        try:
+            results[rank] = function(*args)
+        except BaseException as error:
+            errors.append(error)
+            world.fail(rank, error)
+        finally:
+            _THREAD.own = None
+
+    threads = [threading.Thread(target=work, args=(rank,), name=f"rank {rank}", daemon=True)
+               for rank in range(size)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    if errors:
+        raise errors[0]
+    return results
+
+
+def get_group(group: ProcessGroup | None) -> ProcessGroup:
+    """`group`, or the group of all ranks for None."""
+    return membership().groups[_WORLD] if group is None else group
+
+
+def get_rank(group: ProcessGroup | None = None) -> int:
+    """The number of this process in a group, by default of all ranks; 0 without a process group."""
+    return get_group(group).rank if group is not None or is_initialized() else 0
+
+
+def get_world_size(group: ProcessGroup | None = None) -> int:
+    """The number of ranks of a group, by default of all; 1 without a process group."""
+    return get_group(group).size if group is not None or is_initialized() else 1
+
+
+def get_local_rank() -> int:
+    """The number of this process on its machine, from the launcher's environment variables."""
+    for name in ("LOCAL_RANK", "MPI_LOCALRANKID", "OMPI_COMM_WORLD_LOCAL_RANK", "SLURM_LOCALID"):
+        if name in os.environ:
+            return int(os.environ[name])
+    return get_rank()
+
+
+def new_group(ranks: Sequence[int]) -> ProcessGroup | None:
+    """The group of some ranks, in this order; None on ranks outside of it.
+
+    Args:
+        ranks: numbers of the world. All these ranks call `new_group` with the same ones.
+
+    Raises:
+        ArgumentError: a rank is listed twice or does not exist.
+    """
+    own, numbers = membership(), tuple(ranks)
+    if len(set(numbers)) != len(numbers) or not set(numbers) <= set(range(own.engine.size)):
+        raise ArgumentError(f"new_group: {list(ranks)} are no distinct ranks of 0 ... "
+                            f"{own.engine.size - 1}", "list each rank once")
+    if own.engine.rank not in numbers:
+        return None
+    name = "ranks " + " ".join(map(str, numbers))
+    return own.add(ProcessGroup(name, numbers, numbers.index(own.engine.rank)))
+
+
+def _run(kind: str, array: Any, params: Mapping[str, Any]) -> Any:
+    """The result of a collective on this rank; `UPPER.collective`."""
+    own, name = membership(), params["group"]
+    group = own.groups.get(name)
+    if group is None or group.size != params["size"]:
+        raise CollectiveError(
+            f"{kind}: a group {name!r} of {params['size']} ranks does not exist here",
+            "a compiled function was traced for other groups: call its clear()")
+    own.calls[name] += 1
+    call = CollectiveCall(kind, array, params, own.calls[name])
+    if _STATUS:
+        _STATUS[0].note(f"last seen at {call} of group {name!r}")
+    return own.engine.collective(call, group)
+
+
+_STATUS: list[RankStatus] = []  # of a launched rank, at most one
+
+
+def set_status(status: RankStatus | None) -> None:
+    """Sets the file in which this process notes its collectives."""
+    _STATUS[:] = [] if status is None else [status]
+
+
+def where() -> str:
+    """The line of the user's program that runs now, as a param of a collective."""
+    return user_site()

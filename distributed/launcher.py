@@ -1,0 +1,118 @@
+"""Starts the ranks of a job by srun or mpiexec, watches them, and says which one has failed."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from ..eager.errors import ArgumentError, DeviceError
+from .rank_status import FOLDER_VARIABLE, RankState, read_states
+
+_POLL = 0.05  # seconds between two looks at the ranks
+_GRACE = 2.0  # seconds that ranks have to end after one of them has failed
+
+
+def command(ranks: int, script: Sequence[str], hosts: Sequence[str] = ()) -> list[str]:
+    """The command that starts a script on `ranks` ranks: srun inside of a Slurm job, else mpiexec.
+
+    Raises:
+        ArgumentError: less than one rank.
+        DeviceError: there is no mpiexec.
+    """
+    if ranks < 1:
+        raise ArgumentError(f"launch: the number of ranks must be at least 1, got {ranks}",
+                            "as in fusewire launch -n 4 train.py")
+    entry = [sys.executable, "-m", "fusewire.distributed.rank", *script]
+    if "SLURM_JOB_ID" in os.environ and shutil.which("srun"):
+        return ["srun", "-n", str(ranks), *(["-w", ",".join(hosts)] if hosts else []), *entry]
+    beside = Path(sys.executable).parent / "mpiexec"
+    found = str(beside) if beside.exists() else shutil.which("mpiexec")
+    if found is None:
+        raise DeviceError("launch: there is no mpiexec",
+                          'pip install "fusewire[mpi]", or load the MPI of your cluster')
+    return [found, "-n", str(ranks), *(["-hosts", ",".join(hosts)] if hosts else []), *entry]
+
+
+def environment(ranks_here: int) -> dict[str, str]:
+    """The environment of the ranks: those on one machine divide its processors, unless a variable
+    says how many threads each has."""
+    variables = dict(os.environ)
+    if not {"FUSEWIRE_NUM_THREADS", "OMP_NUM_THREADS"} & variables.keys():
+        variables["FUSEWIRE_NUM_THREADS"] = str(max(1, (os.cpu_count() or 1) // ranks_here))
+    return variables
+
+
+def launch(ranks: int, script: Sequence[str], hosts: Sequence[str] = (),
+           variables: Mapping[str, str] | None = None) -> tuple[int, list[str]]:
+    """The exit status of a job, and a line on each rank that ended it.
+
+    No process of the job on this machine is left when this returns.
+    """
+    with tempfile.TemporaryDirectory() as folder:
+        started = environment(-(-ranks // max(1, len(hosts)))) | dict(variables or {})
+        job = subprocess.Popen(command(ranks, script, hosts),
+                               env={**started, FOLDER_VARIABLE: folder})
+        try:
+            culprits = _watch(job, folder)
+        except BaseException:
+            job.terminate()
+            raise
+        finally:
+            _end(job, folder)
+        return job.returncode, [str(state) for state in culprits]
+
+
+def _watch(job: subprocess.Popen[bytes], folder: str) -> list[RankState]:
+    """The ranks that failed or vanished first, after the job has ended or its time is over."""
+    culprits: list[RankState] = []
+    end = float("inf")
+    while job.poll() is None and time.monotonic() < end:
+        if not culprits:
+            culprits = [s for s in read_states(folder) if s.end == "failed"
+                        or (not s.end and not _lives(s.pid))]
+            end = time.monotonic() + _GRACE if culprits else end
+        time.sleep(_POLL)
+    if not culprits and job.poll():
+        states = read_states(folder)  # mpiexec has ended the others at once
+        culprits = [s for s in states if s.end == "failed"] or [s for s in states if not s.end]
+    return culprits
+
+
+def _lives(pid: int) -> bool:
+    """True if a process of this machine runs or is stopped."""
+    try:
+        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    except OSError:
+        return not Path("/proc/self").exists()  # unknown on systems without /proc
+    return state != "Z"
+
+
+def _end(job: subprocess.Popen[bytes], folder: str) -> None:
+    """Kills what is left of a job on this machine."""
+    if job.poll() is None:
+        job.terminate()
+    for state in read_states(folder):
+        if not state.end or state.end == "failed":
+            with contextlib.suppress(ProcessLookupError):
+                if _belongs(state.pid, folder):
+                    os.kill(state.pid, signal.SIGKILL)
+    with contextlib.suppress(subprocess.TimeoutExpired):
+        job.wait(_GRACE)
+    if job.poll() is None:
+        job.kill()
+        job.wait()
+
+
+def _belongs(pid: int, folder: str) -> bool:
+    """True if a process is a rank of this job, and no later one with its number."""
+    with contextlib.suppress(OSError):
+        return f"{FOLDER_VARIABLE}={folder}".encode() in Path(f"/proc/{pid}/environ").read_bytes()
+    return False

@@ -1,0 +1,48 @@
+"""Knows which parameters are shards, and along which groups of ranks they are cut."""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+
+from ..eager.core.in_place import set_array
+from ..eager.core.tape import no_grad
+from ..eager.core.tensor import Tensor
+from ..eager.errors import ShapeError
+from .collectives import broadcast
+from .engines.engine import ProcessGroup
+
+_CUT: dict[int, tuple[ProcessGroup, ...]] = {}  # by the id of a parameter that lives
+
+
+def mark_cut(parameter: Tensor, group: ProcessGroup) -> None:
+    """Notes that a parameter is one of the parts that the ranks of a group share."""
+    if id(parameter) not in _CUT:
+        weakref.finalize(parameter, _CUT.pop, id(parameter), None)
+    _CUT[id(parameter)] = (*_CUT.get(id(parameter), ()), group)
+
+
+def groups_of(parameter: Tensor) -> tuple[ProcessGroup, ...]:
+    """The groups among which a parameter is cut; empty for a parameter that each rank has whole."""
+    return _CUT.get(id(parameter), ())
+
+
+def broadcast_state(tensors: Iterable[Tensor], group: ProcessGroup) -> None:
+    """Gives tensors the values that they have on the first rank of a group."""
+    with no_grad():
+        for tensor in tensors:
+            set_array(tensor, broadcast(tensor.detach(), 0, group)._data)
+
+
+def share(array: Any, group: ProcessGroup, axis: int, what: str) -> Any:
+    """This rank's part of an array along an axis. ShapeError if the ranks cannot share it."""
+    size = array.shape[axis]
+    if size % group.size:
+        raise ShapeError(f"{what}: {group.size} ranks cannot share axis {axis} of the shape "
+                         f"{tuple(array.shape)}", f"use a size that {group.size} divides")
+    length = size // group.size
+    index = (slice(None),) * axis + (slice(group.rank * length, (group.rank + 1) * length),)
+    return np.ascontiguousarray(array[index])

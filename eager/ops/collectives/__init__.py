@@ -1,0 +1,1 @@
+"""Collectives: ops that several processes compute together."""
