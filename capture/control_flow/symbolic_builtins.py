@@ -47,7 +47,7 @@ def with_symbolic_builtins(fn: Any) -> Any:
     return copy
 
 
-def _replaced_globals(fn: types.FunctionType) -> Iterator[tuple[str, str]]:
+def _replaced_globals(fn: Any) -> Iterator[tuple[str, str]]:
     """The names of globals and builtins that a function may read, each with the key in
     `_REPLACEMENTS` of the value that takes the place of its value."""
     for name in _names_of(fn.__code__):
