@@ -1,7 +1,11 @@
-"""Random programs that read and write through views have the results and gradients of PyTorch."""
+"""Random programs that read and write through views have the results and gradients of PyTorch.
+
+More programs: `FUSEWIRE_TEST_PROGRAMS=5000 pytest tests/parity/test_views_torch.py`.
+"""
 
 from __future__ import annotations
 
+import os
 import random
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -13,7 +17,7 @@ import fusewire as fw
 
 torch = pytest.importorskip("torch")
 
-PROGRAMS = 5000  # in all
+PROGRAMS = int(os.environ.get("FUSEWIRE_TEST_PROGRAMS", "800"))
 PER_TEST = 100
 
 
