@@ -66,8 +66,12 @@ def backward(
         outs = list(tensor)
         seeds = _one_for_each("backward", outs, gradient)
     if inputs is None:
-        _run(outs, seeds, None, keep, create_graph)
-        _run_callbacks()
+        outer, _CALLBACKS.waiting = _CALLBACKS.waiting, None
+        try:
+            _run(outs, seeds, None, keep, create_graph)
+            _run_callbacks()
+        finally:  # after an error the functions of this backward are dropped
+            _CALLBACKS.waiting = outer
         return
     targets = _with_edges("backward", _listed(inputs))
     gradients = _run(outs, seeds, {x.edge for x in targets}, keep, create_graph)
@@ -257,8 +261,7 @@ def queue_callback(function: Callable[[], None]) -> None:
 
 
 def _run_callbacks() -> None:
-    waiting, _CALLBACKS.waiting = _CALLBACKS.waiting, None
-    for function in waiting or ():
+    for function in _CALLBACKS.waiting or ():
         function()
 
 
