@@ -1,0 +1,63 @@
+"""Starts a server from the options of the command line."""
+
+from __future__ import annotations
+
+import argparse
+import functools
+from collections.abc import Callable, Collection
+from pathlib import Path
+
+import fusewire as fw
+
+from .loading import Settings, load
+from .requests import Limits
+from .server import Made, Options, Server
+
+
+def launch(options: argparse.Namespace, say: Callable[[str], None]) -> int:
+    """Serves until SIGTERM or Ctrl-C; returns the number of requests that got a result.
+
+    Args:
+        options: those of `fusewire serve`.
+        say: shows a line.
+    """
+    if options.threads:
+        fw.set_num_threads(options.threads)
+    server = Server(made_models(options), server_options(options))
+    say(f"listening on {server.url}")
+    server.run(lambda: say(_ready(server)))
+    return sum(served.statistics.success.count for served in server.served)
+
+
+def made_models(options: argparse.Namespace) -> dict[str, Made]:
+    """What is served, by name."""
+    model = {"max_batch": options.max_batch, "delay": options.delay_us / 1e6,
+             "queue": options.queue, "timeout": options.timeout}
+    settings = Settings(model, dict(options.sizes))
+    return {name: functools.partial(load, path, settings) for name, path in options.models}
+
+
+def server_options(options: argparse.Namespace) -> Options:
+    """How the server listens and what it allows."""
+    limits = Limits(body_bytes=options.max_body, concurrency=options.concurrency)
+    return Options(options.host, options.http, _tokens(options.tokens),
+                   options.tls_certificate, options.tls_key, limits, options.drain)
+
+
+def _tokens(file: Path | None) -> Collection[str]:
+    """The tokens of clients, one a line of a file."""
+    if file is None:
+        return ()
+    tokens = [line.strip() for line in file.read_text(encoding="utf-8").splitlines()
+              if line.strip()]
+    if not tokens:
+        raise fw.ArgumentError(f"{file} has no token", "write one token a line")
+    return tokens
+
+
+def _ready(server: Server) -> str:
+    models = [f"{served.name}: {', '.join(map(str, served.model.inputs))} -> "
+              f"{', '.join(map(str, served.model.outputs))}" for served in server.served]
+    return "\n".join(["ready", *models])
+
+
