@@ -17,6 +17,11 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("models", type=_named_path, nargs="*", metavar="NAME=PATH",
                         help="an ONNX model, a saved program, or a Python file whose load() "
                         "returns a fusewire.serving.Model")
+    parser.add_argument("--repository", type=Path, metavar="FOLDER",
+                        help="serve the models of a folder, NAME/VERSION/model.onnx")
+    parser.add_argument("--allow-code", action="store_true",
+                        help="also run saved programs (model.fw) and Python files (model.py) of "
+                        "the repository")
     _add_network(parser)
     _add_batching(parser)
 
@@ -27,6 +32,8 @@ def _add_network(parser: argparse.ArgumentParser) -> None:
                        help="address to listen on (default: this machine only)")
     group.add_argument("--http", type=_port, default=8000, metavar="PORT",
                        help="port of REST, 0 for a free one (default: 8000)")
+    group.add_argument("--grpc", type=_port, metavar="PORT",
+                       help="port of gRPC, 0 for a free one (default: no gRPC)")
     group.add_argument("--tokens", type=Path, metavar="FILE",
                        help="tokens of clients, one a line; without it, everybody is let in")
     group.add_argument("--tls-certificate", metavar="FILE", help="certificate for TLS, in PEM")
@@ -96,8 +103,11 @@ def _sizes(text: str) -> tuple[str, tuple[int, ...]]:
 
 
 def _run(options: argparse.Namespace, screen: Screen) -> Result:
-    if not options.models:
-        raise WrongUsage("no model is named", "write fusewire serve digits=digits.onnx")
+    if not options.models and options.repository is None:
+        raise WrongUsage("no model is named", "write fusewire serve digits=digits.onnx, or "
+                         "--repository FOLDER")
+    if options.repository is not None and not options.repository.is_dir():
+        raise WrongUsage(f"there is no folder {options.repository}", "name the folder of models")
     try:
         serving = importlib.import_module("fusewire.serving.launch")
     except ModuleNotFoundError as error:
@@ -109,7 +119,7 @@ def _run(options: argparse.Namespace, screen: Screen) -> Result:
 
 
 COMMAND = Command(
-    "answer requests for models over HTTP",
+    "answer requests for models over HTTP and gRPC",
     "Serves models by the Open Inference Protocol. The server is ready when code for every batch "
     "size is compiled. SIGTERM and Ctrl-C end it behind the requests that it has taken.",
     {"serve digits=digits.onnx": "http://127.0.0.1:8000/v2/models/digits/infer",

@@ -31,17 +31,23 @@ def launch(options: argparse.Namespace, say: Callable[[str], None]) -> int:
 
 def made_models(options: argparse.Namespace) -> dict[str, Made]:
     """What is served, by name."""
-    model = {"max_batch": options.max_batch, "delay": options.delay_us / 1e6,
-             "queue": options.queue, "timeout": options.timeout}
-    settings = Settings(model, dict(options.sizes))
+    settings = _settings(options, runs_code=True)  # whoever names a file trusts it
     return {name: functools.partial(load, path, settings) for name, path in options.models}
 
 
 def server_options(options: argparse.Namespace) -> Options:
     """How the server listens and what it allows."""
     limits = Limits(body_bytes=options.max_body, concurrency=options.concurrency)
-    return Options(options.host, options.http, _tokens(options.tokens),
+    return Options(options.host, options.http, options.grpc, options.repository,
+                   _settings(options, options.allow_code), _tokens(options.tokens),
                    options.tls_certificate, options.tls_key, limits, options.drain)
+
+
+def _settings(options: argparse.Namespace, runs_code: bool) -> Settings:
+    """How models are made."""
+    model = {"max_batch": options.max_batch, "delay": options.delay_us / 1e6,
+             "queue": options.queue, "timeout": options.timeout}
+    return Settings(model, dict(options.sizes), runs_code)
 
 
 def _tokens(file: Path | None) -> Collection[str]:

@@ -94,7 +94,7 @@ class Model:
         ArgumentError if the rows of a batch depend on each other, or outputs do not have them.
         """
         inputs, outputs = [], []
-        for number, call in enumerate(self.source.calls):
+        for number in range(len(self.source.calls)):
             for rows in self.buckets or (0,):
                 arrays = self._arrays(number, rows, seed=0)
                 for _ in range(_WARM_CALLS):

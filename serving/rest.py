@@ -12,8 +12,15 @@ from starlette.routing import BaseRoute, Route
 
 from . import metrics
 from .failures import UNAVAILABLE, RequestError
+from .repository import Repository
 from .requests import Limits, body_of, unless_gone
-from .rest_messages import HEADER_LENGTH, read_request, write_response
+from .rest_messages import (
+    HEADER_LENGTH,
+    parameters_of,
+    read_object,
+    read_request,
+    write_response,
+)
 from .service import Service, check_ready, server_metadata
 
 Handler = Callable[[Request], Awaitable[Response]]
@@ -39,18 +46,21 @@ def answered(handler: Handler) -> Handler:
     return answer
 
 
-def routes(service: Service, limits: Limits) -> list[BaseRoute]:
+def routes(service: Service, repository: Repository, limits: Limits) -> list[BaseRoute]:
     """The routes of the protocol.
 
     Args:
         service: the models.
+        repository: the folder of models.
         limits: what a client may use.
     """
-    end = Endpoints(service, limits)
+    end = Endpoints(service, repository, limits)
     table = [
         ("/v2", "GET", end.server), ("/v2/health/live", "GET", end.live),
         ("/v2/health/ready", "GET", end.ready), ("/metrics", "GET", end.metrics),
-        ("/v2/models/stats", "GET", end.statistics)]
+        ("/v2/models/stats", "GET", end.statistics), ("/v2/repository/index", "POST", end.index),
+        ("/v2/repository/models/{name}/load", "POST", end.load),
+        ("/v2/repository/models/{name}/unload", "POST", end.unload)]
     for model in ("/v2/models/{name}", "/v2/models/{name}/versions/{version}"):
         table += [(model + "/infer", "POST", end.infer), (model, "GET", end.model),
                   (model + "/ready", "GET", end.model_ready),
@@ -61,8 +71,8 @@ def routes(service: Service, limits: Limits) -> list[BaseRoute]:
 class Endpoints:
     """The handlers of the protocol."""
 
-    def __init__(self, service: Service, limits: Limits) -> None:
-        self.service, self.limits = service, limits
+    def __init__(self, service: Service, repository: Repository, limits: Limits) -> None:
+        self.service, self.repository, self.limits = service, repository, limits
 
     async def server(self, request: Request) -> Response:
         return json_response(server_metadata())
@@ -92,16 +102,34 @@ class Endpoints:
         text, kind = metrics.page(self.service)
         return Response(text, media_type=kind)
 
+    async def index(self, request: Request) -> Response:
+        values = await self._values(request)
+        return json_response(self.repository.index(values.get("ready") is True))
+
+    async def load(self, request: Request) -> Response:
+        values = await self._values(request)
+        self.repository.check_parameters(parameters_of(values))
+        await self.repository.load(request.path_params["name"])
+        return json_response({})
+
+    async def unload(self, request: Request) -> Response:
+        await self._values(request)
+        self.repository.unload(request.path_params["name"])
+        return json_response({})
+
+    async def _values(self, request: Request) -> dict[str, Any]:
+        """The JSON object of a request; an empty body stands for an empty one."""
+        return read_object(await body_of(request.receive, request.headers, self.limits) or b"{}")
+
     async def infer(self, request: Request) -> Response:
-        served = self.service.find(**request.path_params)
+        name, version = request.path_params["name"], request.path_params.get("version", "")
+        self.service.find(name, version)
         body = await body_of(request.receive, request.headers, self.limits)
         asked = read_request(body, request.headers.get(HEADER_LENGTH))
-        results = await unless_gone(request.receive, self.service.infer(
-            served, asked.inputs, asked.outputs, asked.timeout))
-        content, length = write_response(served.name, served.version, asked, results)
+        answer = await unless_gone(request.receive, self.service.infer(
+            name, version, asked.inputs, asked.outputs, asked.timeout))
+        content, length = write_response(answer, asked)
         if length is None:
             return Response(content, media_type="application/json")
         return Response(content, media_type="application/octet-stream",
                         headers={HEADER_LENGTH: str(length)})
-
-

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from .data_types import DTYPES, Array, from_bytes, from_values, to_bytes, to_values
 from .failures import INVALID, RequestError
-from .signature import TensorSpec
+from .service import Answer
 
 HEADER_LENGTH = "inference-header-content-length"
 
@@ -41,13 +40,13 @@ def read_request(body: bytes, header_length: str | None) -> InferRequest:
         header_length: the length of the JSON, if tensors follow.
     """
     length = _length(header_length, len(body))
-    values = _object(_json(body[:length]), "the request")
+    values = read_object(body[:length])
     raw, inputs, at = memoryview(body), {}, length
     for entry in _list(values, "inputs"):
         name, dtype, shape = _described(entry)
         if name in inputs:
             raise RequestError(INVALID, f"input {name!r} is there twice")
-        size = _parameters(entry).get("binary_data_size")
+        size = parameters_of(entry).get("binary_data_size")
         if size is None:
             inputs[name] = from_values(entry.get("data"), dtype, shape, name)
             continue
@@ -62,11 +61,10 @@ def read_request(body: bytes, header_length: str | None) -> InferRequest:
     return InferRequest(_id(values), inputs, outputs, binary, _timeout(values))
 
 
-def write_response(name: str, version: str, request: InferRequest,
-                   results: Sequence[tuple[TensorSpec, Array]]) -> tuple[bytes, int | None]:
+def write_response(answer: Answer, request: InferRequest) -> tuple[bytes, int | None]:
     """The body of an answer, and the length of its JSON if tensors follow as bytes."""
     entries, tail = [], []
-    for spec, array in results:
+    for spec, array in answer.results:
         entry: dict[str, Any] = {**spec.metadata(), "shape": list(array.shape)}
         if request.binary is None or spec.name in request.binary:
             data = to_bytes(array)
@@ -75,7 +73,8 @@ def write_response(name: str, version: str, request: InferRequest,
         else:
             entry["data"] = to_values(array)
         entries.append(entry)
-    values: dict[str, Any] = {"model_name": name, "model_version": version, "outputs": entries}
+    values: dict[str, Any] = {"model_name": answer.served.name,
+                              "model_version": answer.served.version, "outputs": entries}
     if request.id:
         values["id"] = request.id
     head = json.dumps(values, separators=(",", ":")).encode()
@@ -93,11 +92,13 @@ def _length(text: str | None, most: int) -> int:
     return int(text)
 
 
-def _json(data: bytes) -> Any:
+def read_object(data: bytes) -> dict[str, Any]:
+    """The JSON object in a body. RequestError if there is none."""
     try:
-        return json.loads(data)
+        values = json.loads(data)
     except (ValueError, RecursionError) as error:
         raise RequestError(INVALID, f"the request is not JSON: {error}") from None
+    return _object(values, "the request")
 
 
 def _object(value: Any, what: str) -> dict[str, Any]:
@@ -126,14 +127,15 @@ def _described(entry: dict[str, Any]) -> tuple[str, Any, list[int]]:
     return name, DTYPES[kind], shape
 
 
-def _parameters(values: dict[str, Any]) -> dict[str, Any]:
+def parameters_of(values: dict[str, Any]) -> dict[str, Any]:
+    """The parameters of a request, or of one of its parts."""
     given = values.get("parameters")
     return {} if given is None else _object(given, "parameters")
 
 
 def _outputs(values: dict[str, Any]) -> tuple[list[str] | None, set[str] | None]:
     """The names of the wanted outputs, and of those that are wanted in bytes."""
-    everything = _parameters(values).get("binary_data_output") is True
+    everything = parameters_of(values).get("binary_data_output") is True
     if not values.get("outputs"):
         return None, None if everything else set()
     names, binary = [], set()
@@ -143,7 +145,7 @@ def _outputs(values: dict[str, Any]) -> tuple[list[str] | None, set[str] | None]
             raise RequestError(INVALID, f"an output has the name {name!r:.60}; it has to be a "
                                "string")
         names.append(name)
-        parameters = _parameters(entry)
+        parameters = parameters_of(entry)
         if "classification" in parameters:
             raise RequestError(INVALID, "the extension `classification` is not supported")
         if parameters.get("binary_data", everything) is True:
@@ -160,7 +162,7 @@ def _id(values: dict[str, Any]) -> str:
 
 def _timeout(values: dict[str, Any]) -> float | None:
     """Seconds, from the parameter `timeout` in microseconds."""
-    given = _parameters(values).get("timeout")
+    given = parameters_of(values).get("timeout")
     if given is None or given == 0:
         return None
     if type(given) is not int or given < 0:

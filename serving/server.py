@@ -9,14 +9,19 @@ import socket
 import threading
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
+import grpc
 import uvicorn
 
 import fusewire as fw
 
 from .app import application
+from .grpc_service import InferenceService
+from .loading import Settings
 from .model import Model
+from .repository import Repository
 from .requests import Limits
 from .rest import routes
 from .service import Served, Service
@@ -26,6 +31,8 @@ try:
     new_event_loop: Callable[[], asyncio.AbstractEventLoop] = uvloop.new_event_loop
 except ImportError:  # it exists for Linux and macOS only
     new_event_loop = asyncio.new_event_loop
+
+_GRACE_SECONDS = 60.0  # for calls of gRPC that run when the server ends
 
 Made = Model | Callable[[], Model]  # a model, or a function that makes it
 
@@ -37,6 +44,9 @@ class Options:
     Args:
         host: the address to listen on. Default 127.0.0.1: this machine only.
         http: the port of REST; 0 takes a free one. Default 8000.
+        grpc: the port of gRPC; 0 takes a free one. Default None: no gRPC.
+        repository: a folder of models. Default None.
+        settings: how models of the repository are made.
         tokens: of clients, each sent as `Authorization: Bearer TOKEN`. Default none: everybody.
         certificate, key: files of PEM for TLS. Default None: no TLS.
         limits: sizes, times and numbers of requests.
@@ -46,6 +56,9 @@ class Options:
 
     host: str = "127.0.0.1"
     http: int = 8000
+    grpc: int | None = None
+    repository: Path | None = None
+    settings: Settings = field(default_factory=lambda: Settings(runs_code=False))
     tokens: Collection[str] = ()
     certificate: str | None = None
     key: str | None = None
@@ -69,6 +82,19 @@ def listening_socket(host: str, port: int, share: bool = False) -> socket.socket
                                "choose another port, or 0 for a free one") from None
     bound.set_inheritable(True)
     return bound
+
+
+def _bind(server: Any, options: Options) -> int:
+    """The port of gRPC, to which the server is bound."""
+    address = f"{options.host}:{options.grpc}"
+    try:
+        if options.certificate is None or options.key is None:
+            return int(server.add_insecure_port(address))
+        pair = Path(options.key).read_bytes(), Path(options.certificate).read_bytes()
+        return int(server.add_secure_port(address, grpc.ssl_server_credentials([pair])))
+    except RuntimeError:
+        raise fw.ArgumentError(f"cannot listen on {address}",
+                               "choose another port, or 0 for a free one") from None
 
 
 class _Uvicorn(uvicorn.Server):
@@ -95,6 +121,7 @@ class Server:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._end: asyncio.Event | None = None
         self._socket = listening_socket(options.host, options.http, options.share_port)
+        self.grpc_port: int | None = None
         self.port: int = self._socket.getsockname()[1]
 
     @property
@@ -134,8 +161,10 @@ class Server:
         self._handle_signals()
         self.service = Service()
         options = self.options
-        app = application(routes(self.service, options.limits), self.service, options.tokens,
-                          options.limits)
+        repository = Repository(options.repository, options.settings, self.service)
+        app = application(routes(self.service, repository, options.limits), self.service,
+                          options.tokens, options.limits)
+        rpc = await self._grpc_server(InferenceService(self.service, repository, options.tokens))
         http = _Uvicorn(uvicorn.Config(
             app, lifespan="off", ws="none", access_log=False, log_level="warning",
             server_header=False, ssl_certfile=options.certificate, ssl_keyfile=options.key,
@@ -143,6 +172,7 @@ class Server:
         serving = asyncio.ensure_future(http.serve([self._socket]))
         try:
             await self._load(self.service)
+            await repository.load_all()
             self.service.is_ready = True
             self.ready.set()
             self._when_ready()
@@ -151,8 +181,22 @@ class Server:
             await asyncio.sleep(options.drain_seconds)
         finally:
             http.should_exit = True
-            await serving
+            await asyncio.gather(serving, rpc.stop(_GRACE_SECONDS))
             await self.service.drain()
+
+    async def _grpc_server(self, service: InferenceService) -> Any:
+        """A gRPC server that has started."""
+        options = self.options
+        server = grpc.aio.server(options=[
+            ("grpc.max_receive_message_length", options.limits.body_bytes),
+            ("grpc.max_send_message_length", -1),
+            ("grpc.so_reuseport", int(options.share_port))],
+            maximum_concurrent_rpcs=options.limits.concurrency)
+        server.add_generic_rpc_handlers((service.handler(),))
+        if options.grpc is not None:
+            self.grpc_port = _bind(server, options)
+        await server.start()
+        return server
 
     def _handle_signals(self) -> None:
         if threading.current_thread() is threading.main_thread():
@@ -193,7 +237,7 @@ def running(models: Mapping[str, Made], **options: Any) -> Iterator[Server]:
         models: what is served, by name.
         options: see `Options`. Default port 0, and no seconds to drain.
     """
-    server = Server(models, Options(**{"http": 0, "drain_seconds": 0.0, **options}))
+    server = Server(models, Options(**{"http": 0, "grpc": 0, "drain_seconds": 0.0, **options}))
     failure: list[BaseException] = []
 
     def run() -> None:

@@ -66,6 +66,14 @@ def _wrong_dtype(spec: TensorSpec, array: Array) -> RequestError:
     return RequestError(INVALID, f"the input is {got}; the model takes {spec}")
 
 
+@dataclass(frozen=True)
+class Answer:
+    """The model that answered, and its outputs."""
+
+    served: Served
+    results: list[tuple[TensorSpec, Array]]
+
+
 class Service:
     """The models that take requests, and whether the server is ready.
 
@@ -116,15 +124,15 @@ class Service:
         versions = sorted(self.models[name], key=version_order)
         return {**served.metadata(), "versions": versions}
 
-    async def infer(self, served: Served, inputs: Mapping[str, Array],
-                    outputs: Sequence[str] | None, timeout: float | None = None
-                    ) -> list[tuple[TensorSpec, Array]]:
+    async def infer(self, name: str, version: str, inputs: Mapping[str, Array],
+                    outputs: Sequence[str] | None, timeout: float | None = None) -> Answer:
         """The outputs of a request, in the order in which it names them.
 
-        It is cancelled when the client leaves.
+        It is cancelled when the client leaves. The model is looked up when the request joins its
+        queue, so that a model that is replaced meanwhile loses no request.
 
         Args:
-            served: the model.
+            name, version: of the model; "" stands for the newest version.
             inputs: arrays by name.
             outputs: the names of the outputs that are wanted. None: all.
             timeout: seconds that the request may wait.
@@ -132,7 +140,8 @@ class Service:
         Raises:
             RequestError: the request does not fit the model, or got no result in time.
         """
-        statistics, start = served.statistics, time.monotonic_ns()
+        served, start = self.find(name, version), time.monotonic_ns()
+        statistics = served.statistics
         statistics.pending += 1
         try:
             chosen = served.chosen(outputs)
@@ -143,7 +152,8 @@ class Service:
         finally:
             statistics.pending -= 1
         statistics.success.add(time.monotonic_ns() - start)
-        return [(served.model.outputs[number], results[number]) for number in chosen]
+        specs = served.model.outputs
+        return Answer(served, [(specs[number], results[number]) for number in chosen])
 
     async def drain(self) -> None:
         """Waits until no model has a request."""

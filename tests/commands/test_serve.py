@@ -79,4 +79,4 @@ def test_tokens_are_asked_for(file: Path, tmp_path: Path) -> None:
     (["nothing.onnx"], "write it like"), (["../x=y"], "no name of a model")])
 def test_what_cannot_be_served(call: Any, arguments: list[str], message: str) -> None:
     shown = call("serve", *arguments, "--http", "0")
-    assert shown.code != 0 and message in shown.err
+    assert shown.status != 0 and message in shown.err

@@ -17,7 +17,8 @@ else:
 
 ROOT = Path(__file__).resolve().parents[2]
 LAYERS = ("eager", "capture", "codegen", "export", "frontends")  # each may import those before it
-PACKAGE = (*LAYERS, "commands", "data", "metrics", "models", "serving", "training")  # installed folders
+PACKAGE = (*LAYERS, "commands", "data", "metrics", "models", "serving",
+           "training")  # installed folders
 NOT_OURS = {"build", "dist", "__pycache__"}         # beside everything hidden or *.egg-info
 
 

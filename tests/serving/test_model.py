@@ -73,7 +73,7 @@ def test_an_onnx_model_knows_its_inputs(tmp_path: Path) -> None:
                    input_names=["x"], output_names=["y"],
                    dynamic_shapes={"x": {0: "batch", 1: "length"}})
     loaded = fw.onnx.load(tmp_path / "m.onnx")
-    with pytest.raises(fw.ArgumentError, match="(?s)any size of length.*--size length=16,32"):
+    with pytest.raises(fw.ArgumentError, match=r"(?s)any size of length.*--size length=16,32"):
         Model(loaded)
     model = Model(loaded, max_batch=2, sizes={"length": (3, 4)}).load()
     assert [str(spec) for spec in (*model.inputs, *model.outputs)] == [
@@ -81,7 +81,8 @@ def test_an_onnx_model_knows_its_inputs(tmp_path: Path) -> None:
 
 
 def test_an_onnx_model_of_fixed_sizes_runs_requests_alone(tmp_path: Path) -> None:
-    fw.onnx.export(lambda x: x * 2, (fw.tensor(normal(2, 3)),), tmp_path / "m.onnx", input_names=["x"])
+    fw.onnx.export(lambda x: x * 2, (fw.tensor(normal(2, 3)),), tmp_path / "m.onnx",
+                   input_names=["x"])
     model = Model(fw.onnx.load(tmp_path / "m.onnx")).load()
     assert (model.max_batch, model.inputs[0].shape) == (0, (2, 3))
 
