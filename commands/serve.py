@@ -15,8 +15,8 @@ _NAME = re.compile(r"[\w][\w.-]*")
 
 def _add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("models", type=_named_path, nargs="*", metavar="NAME=PATH",
-                        help="an ONNX model, a saved program, or a Python file whose load() "
-                        "returns a fusewire.serving.Model")
+                        help="an ONNX model, a saved program, a folder of a language model, or a "
+                        "Python file whose load() returns a fusewire.serving.Model")
     parser.add_argument("--repository", type=Path, metavar="FOLDER",
                         help="serve the models of a folder, NAME/VERSION/model.onnx")
     parser.add_argument("--allow-code", action="store_true",
@@ -24,6 +24,7 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
                         "the repository")
     _add_network(parser)
     _add_batching(parser)
+    _add_texts(parser)
 
 
 def _add_network(parser: argparse.ArgumentParser) -> None:
@@ -61,6 +62,15 @@ def _add_batching(parser: argparse.ArgumentParser) -> None:
                        "has, beside the rows")
     group.add_argument("--threads", type=positive, metavar="N",
                        help="threads of a model (default: all processors)")
+
+
+def _add_texts(parser: argparse.ArgumentParser) -> None:
+    group = parser.add_argument_group("language models")
+    group.add_argument("--slots", type=positive, default=8, metavar="N",
+                       help="texts that are continued side by side (default: 8)")
+    group.add_argument("--context", type=positive, metavar="TOKENS",
+                       help="the most tokens of a text with its prompt (default: what the model "
+                       "has positions for, at most 2048)")
 
 
 def _named_path(text: str) -> tuple[str, Path]:
@@ -120,11 +130,14 @@ def _run(options: argparse.Namespace, screen: Screen) -> Result:
 
 COMMAND = Command(
     "answer requests for models over HTTP and gRPC",
-    "Serves models by the Open Inference Protocol. The server is ready when code for every batch "
-    "size is compiled. SIGTERM and Ctrl-C end it behind the requests that it has taken.",
+    "Serves models by the Open Inference Protocol, and language models by OpenAI's interface. The "
+    "server is ready when code for every batch size is compiled. SIGTERM and Ctrl-C end it "
+    "behind the requests that it has taken.",
     {"serve digits=digits.onnx": "http://127.0.0.1:8000/v2/models/digits/infer",
      "serve text=model.onnx --size length=32,128 --max-batch 8":
          "code for two lengths and batches of 1, 2, 4 and 8 rows",
+     "serve chat=Qwen3-0.6B --slots 4":
+         "http://127.0.0.1:8000/v1/chat/completions",
      "serve net=net.py --host 0.0.0.0 --tokens tokens.txt":
          "for other machines, with the Model that load() of net.py returns"},
     _add_arguments, _run)

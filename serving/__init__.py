@@ -4,11 +4,13 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from .model import Model
+from .text.embedder import Embedder
+from .text.generator import Generator
 
 if TYPE_CHECKING:
     from .server import Options, Server, running, serve
 
-__all__ = ["Model", "Options", "Server", "running", "serve"]
+__all__ = ["Embedder", "Generator", "Model", "Options", "Server", "running", "serve"]
 
 _OF_SERVER = ("Options", "Server", "running", "serve")
 """Names of the module `server`, which needs the packages of the extra `serve`."""

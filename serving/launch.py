@@ -15,7 +15,7 @@ from .server import Made, Options, Server
 
 
 def launch(options: argparse.Namespace, say: Callable[[str], None]) -> int:
-    """Serves until SIGTERM or Ctrl-C; returns the number of requests that got a result.
+    """Serves until SIGTERM or Ctrl-C; returns the number of requests for tensors that got a result.
 
     Args:
         options: those of `fusewire serve`.
@@ -47,7 +47,8 @@ def _settings(options: argparse.Namespace, runs_code: bool) -> Settings:
     """How models are made."""
     model = {"max_batch": options.max_batch, "delay": options.delay_us / 1e6,
              "queue": options.queue, "timeout": options.timeout}
-    return Settings(model, dict(options.sizes), runs_code)
+    text = {"slots": options.slots, "context": options.context}
+    return Settings(model, dict(options.sizes), text, runs_code)
 
 
 def _tokens(file: Path | None) -> Collection[str]:
@@ -64,6 +65,8 @@ def _tokens(file: Path | None) -> Collection[str]:
 def _ready(server: Server) -> str:
     models = [f"{served.name}: {', '.join(map(str, served.model.inputs))} -> "
               f"{', '.join(map(str, served.model.outputs))}" for served in server.served]
-    return "\n".join(["ready", *models])
+    texts = [f"{name}: texts of up to {each.context} tokens, {each.slots} at once"
+             for name, each in server.generators.items()]
+    return "\n".join(["ready", *models, *texts])
 
 

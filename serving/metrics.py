@@ -10,6 +10,7 @@ from prometheus_client.core import Metric
 from prometheus_client.registry import Collector
 
 from .service import Served, Service
+from .text.generator import Generator
 
 Value = Callable[[Served], float]
 
@@ -36,6 +37,19 @@ _VALUES: dict[str, tuple[str, Value]] = {
 }
 """A metric -> its help, and its value for a model."""
 
+_TEXT_VALUES: dict[str, tuple[str, Callable[[Generator], float]]] = {
+    "fusewire_prompt_tokens": ("tokens of prompts that were computed",
+                               lambda g: g.engine.prompted),
+    "fusewire_generated_tokens": ("tokens that were added to texts", lambda g: g.engine.generated),
+    "fusewire_decoding_steps": ("steps that added a token to each text in a slot",
+                                lambda g: g.engine.steps_done),
+    "fusewire_pending_texts": ("texts that wait or are being continued",
+                               lambda g: g.engine.pending),
+    "fusewire_text_recordings": ("traces that were recorded; the number stays when a model is "
+                                 "ready", lambda g: g.recordings),
+}
+"""The same for a model that continues texts."""
+
 
 class _Models(Collector):
     """The metrics of all models."""
@@ -50,6 +64,11 @@ class _Models(Collector):
             for served in self.service.all():
                 metric.add_sample(name, {"model": served.name, "version": served.version},
                                   value(served))
+            yield metric
+        for name, (help, text_value) in _TEXT_VALUES.items():
+            metric = Metric(name, help, "unknown")
+            for model, generator in self.service.generators.items():
+                metric.add_sample(name, {"model": model}, text_value(generator))
             yield metric
         batches = Metric("fusewire_batches", "batches that ran, by their rows", "unknown")
         for served in self.service.all():

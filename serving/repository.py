@@ -134,8 +134,13 @@ class Repository:
                            if path.is_dir() and path.name.isdecimal()), key=version_order)
         if not versions:
             raise RequestError(INVALID, "it has no version, such as a folder 1")
-        return {version: load(self._file(folder / version), settings).load()
-                for version in versions}
+        return {version: self._model(folder / version, settings) for version in versions}
+
+    def _model(self, folder: Path, settings: Settings) -> Model:
+        model = load(self._file(folder), settings)
+        if not isinstance(model, Model):
+            raise RequestError(INVALID, "language models are named on the command line")
+        return model.load()
 
     def _settings(self, folder: Path) -> Settings:
         file = self._inside(folder / "config.json")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine
+from collections.abc import Awaitable, Coroutine
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -73,7 +73,7 @@ def _too_large(limits: Limits) -> RequestError:
     return RequestError(TOO_LARGE, f"the body is larger than {limits.body_bytes} bytes")
 
 
-async def unless_gone(receive: Any, work: Coroutine[Any, Any, T]) -> T:
+async def unless_gone(receive: Any, work: Awaitable[T]) -> T:
     """The result of `work`, which is cancelled when the client leaves.
 
     Args:

@@ -25,6 +25,9 @@ from .repository import Repository
 from .requests import Limits
 from .rest import routes
 from .service import Served, Service
+from .text import openai_routes
+from .text.embedder import Embedder
+from .text.generator import Generator
 
 try:
     import uvloop
@@ -34,7 +37,8 @@ except ImportError:  # it exists for Linux and macOS only
 
 _GRACE_SECONDS = 60.0  # for calls of gRPC that run when the server ends
 
-Made = Model | Callable[[], Model]  # a model, or a function that makes it
+Servable = Model | Generator | Embedder
+Made = Servable | Callable[[], Servable]  # a model, or a function that makes it
 
 
 @dataclass(frozen=True)
@@ -136,6 +140,11 @@ class Server:
         """The models that take requests, or did before the server ended."""
         return self.service.all() if self.service else []
 
+    @property
+    def generators(self) -> dict[str, Generator]:
+        """The models that continue texts, by name."""
+        return self.service.generators if self.service else {}
+
     def run(self, when_ready: Callable[[], None] = lambda: None) -> None:
         """Serves until `stop`, SIGTERM or Ctrl-C.
 
@@ -162,8 +171,9 @@ class Server:
         self.service = Service()
         options = self.options
         repository = Repository(options.repository, options.settings, self.service)
-        app = application(routes(self.service, repository, options.limits), self.service,
-                          options.tokens, options.limits)
+        table = [*routes(self.service, repository, options.limits),
+                 *openai_routes.routes(self.service, options.limits)]
+        app = application(table, self.service, options.tokens, options.limits)
         rpc = await self._grpc_server(InferenceService(self.service, repository, options.tokens))
         http = _Uvicorn(uvicorn.Config(
             app, lifespan="off", ws="none", access_log=False, log_level="warning",
@@ -208,11 +218,14 @@ class Server:
         loop = asyncio.get_running_loop()
         for name, made in self.models.items():
             model = await loop.run_in_executor(None, _loaded, made)
-            service.add(name, model)
+            if isinstance(model, Model):
+                service.add(name, model)
+            else:
+                service.add_texts(name, model)
 
 
-def _loaded(made: Made) -> Model:
-    model = made if isinstance(made, Model) else made()
+def _loaded(made: Made) -> Servable:
+    model = made if isinstance(made, (Model, Generator, Embedder)) else made()
     return model.load()
 
 

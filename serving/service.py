@@ -16,6 +16,8 @@ from .failures import INVALID, NOT_FOUND, UNAVAILABLE, RequestError
 from .model import Model
 from .signature import TensorSpec
 from .statistics import Statistics
+from .text.embedder import Embedder
+from .text.generator import Generator
 
 EXTENSIONS = ["binary_tensor_data", "model_repository", "statistics"]
 
@@ -82,6 +84,7 @@ class Service:
 
     def __init__(self) -> None:
         self.models: dict[str, dict[str, Served]] = {}  # name -> version -> model
+        self.texts: dict[str, Generator | Embedder] = {}
         self.is_ready = False
         self.draining = False
 
@@ -91,6 +94,19 @@ class Service:
         self.models.setdefault(name, {})[version] = Served(name, version, model)
         if old is not None:
             _retire(old)
+
+    def add_texts(self, name: str, model: Generator | Embedder) -> None:
+        """Serves a loaded language model."""
+        self.texts[name] = model
+        if isinstance(model, Embedder):
+            self.add(name, model.model)
+        else:
+            model.engine.start()
+
+    @property
+    def generators(self) -> dict[str, Generator]:
+        """The models that continue texts, by name."""
+        return {name: model for name, model in self.texts.items() if isinstance(model, Generator)}
 
     def remove(self, name: str, version: str) -> None:
         """Takes a version away from new requests; those that it has taken are finished."""
@@ -158,7 +174,8 @@ class Service:
     async def drain(self) -> None:
         """Waits until no model has a request."""
         self.draining, self.is_ready = True, False
-        await asyncio.gather(*(served.batcher.drain() for served in self.all()))
+        await asyncio.gather(*(served.batcher.drain() for served in self.all()),
+                             *(each.engine.drain() for each in self.generators.values()))
 
 
 _RETIRING: set[asyncio.Task[None]] = set()  # the event loop holds tasks weakly

@@ -37,8 +37,8 @@ class SlotCache:
             layer: number of the layer.
             key, value: of the tokens of this call, (slots, heads, length, head_dim).
         """
-        self.keys[layer][self.rows, :, self.columns] = key.permute(0, 2, 1, 3)
-        self.values[layer][self.rows, :, self.columns] = value.permute(0, 2, 1, 3)
+        self.keys[layer][self.rows, :, self.columns] = key.permute_dims((0, 2, 1, 3))
+        self.values[layer][self.rows, :, self.columns] = value.permute_dims((0, 2, 1, 3))
         return self.keys[layer], self.values[layer]
 
     def put(self, slot: fw.Tensor, text: SlotCache) -> None:
