@@ -60,8 +60,11 @@ def _add_batching(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--size", type=_sizes, action="append", default=[], dest="sizes",
                        metavar="NAME=N,...", help="the numbers that a named size of an ONNX model "
                        "has, beside the rows")
+    group.add_argument("--workers", type=positive, default=1, metavar="N",
+                       help="processes that share the port; one that dies is replaced (default: "
+                       "1)")
     group.add_argument("--threads", type=positive, metavar="N",
-                       help="threads of a model (default: all processors)")
+                       help="threads of a model, in each worker (default: all processors)")
 
 
 def _add_texts(parser: argparse.ArgumentParser) -> None:
@@ -125,7 +128,8 @@ def _run(options: argparse.Namespace, screen: Screen) -> Result:
             raise
         raise Failed(f"a server needs the package {error.name}",
                      'pip install "fusewire[serve]"') from None
-    return {"requests": serving.launch(options, screen.say)}
+    serving.launch(options, screen.say)
+    return {}
 
 
 COMMAND = Command(

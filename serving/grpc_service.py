@@ -107,11 +107,12 @@ class InferenceService:
         return MESSAGES["RepositoryIndexResponse"](models=self.repository.index(request.ready))
 
     async def RepositoryModelLoad(self, request: Any, context: Any) -> Any:
-        self.repository.check_parameters(request.parameters)
+        self.repository.check_request(request.parameters)
         await self.repository.load(request.model_name)
         return MESSAGES["RepositoryModelLoadResponse"]()
 
     async def RepositoryModelUnload(self, request: Any, context: Any) -> Any:
+        self.repository.check_request({})
         self.repository.unload(request.model_name)
         return MESSAGES["RepositoryModelUnloadResponse"]()
 

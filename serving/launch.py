@@ -12,25 +12,31 @@ import fusewire as fw
 from .loading import Settings, load
 from .requests import Limits
 from .server import Made, Options, Server
+from .workers import Supervisor
 
 
-def launch(options: argparse.Namespace, say: Callable[[str], None]) -> int:
-    """Serves until SIGTERM or Ctrl-C; returns the number of requests for tensors that got a result.
+def launch(options: argparse.Namespace, say: Callable[[str], None]) -> None:
+    """Serves until SIGTERM or Ctrl-C.
 
     Args:
         options: those of `fusewire serve`.
         say: shows a line.
     """
-    if options.threads:
-        fw.set_num_threads(options.threads)
+    if options.workers > 1:
+        supervisor = Supervisor(functools.partial(made_models, options), server_options(options),
+                                options.workers, say)
+        say(f"listening on {supervisor.options.url}")
+        supervisor.run()
+        return
     server = Server(made_models(options), server_options(options))
     say(f"listening on {server.url}")
     server.run(lambda: say(_ready(server)))
-    return sum(served.statistics.success.count for served in server.served)
 
 
 def made_models(options: argparse.Namespace) -> dict[str, Made]:
     """What is served, by name."""
+    if options.threads:
+        fw.set_num_threads(options.threads)
     settings = _settings(options, runs_code=True)  # whoever names a file trusts it
     return {name: functools.partial(load, path, settings) for name, path in options.models}
 

@@ -34,11 +34,14 @@ class Repository:
         folder: the folder. None: there is none, and only the index answers.
         settings: how models are made; `runs_code` allows saved programs and Python files.
         service: serves what is loaded.
+        takes_requests: False refuses to load and unload at a client's request, since other
+            processes would not do so.
     """
 
     folder: Path | None
     settings: Settings
     service: Service
+    takes_requests: bool = True
 
     def __post_init__(self) -> None:
         self._reasons: dict[str, str] = {}  # why a model is not ready
@@ -61,8 +64,12 @@ class Repository:
         return sorted(path.name for path in self.folder.iterdir()
                       if path.is_dir() and _NAME.fullmatch(path.name))
 
-    def check_parameters(self, parameters: Mapping[str, Any]) -> None:
-        """RequestError if a request brings files or settings: models come from the folder only."""
+    def check_request(self, parameters: Mapping[str, Any]) -> None:
+        """RequestError if a request to load or unload a model is not allowed, or brings files or
+        settings: models come from the folder only."""
+        if not self.takes_requests:
+            raise RequestError(INVALID, "the server has several workers, and a request reaches one "
+                               "of them; SIGHUP makes all of them load the repository again")
         if parameters:
             raise RequestError(INVALID, f"the parameter {next(iter(parameters))!r:.60} is not "
                                "supported; models are loaded as they are in the repository")

@@ -108,12 +108,13 @@ class Endpoints:
 
     async def load(self, request: Request) -> Response:
         values = await self._values(request)
-        self.repository.check_parameters(parameters_of(values))
+        self.repository.check_request(parameters_of(values))
         await self.repository.load(request.path_params["name"])
         return json_response({})
 
     async def unload(self, request: Request) -> Response:
-        await self._values(request)
+        await self._values(request)  # Triton's clients ask for dependents, of which there are none
+        self.repository.check_request({})
         self.repository.unload(request.path_params["name"])
         return json_response({})
 

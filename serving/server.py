@@ -8,7 +8,7 @@ import signal
 import socket
 import threading
 from collections.abc import Callable, Collection, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -70,6 +70,12 @@ class Options:
     drain_seconds: float = 1.0
     share_port: bool = False
 
+    @property
+    def url(self) -> str:
+        """The address of REST."""
+        scheme, host = "https" if self.certificate else "http", self.host
+        return f"{scheme}://{f'[{host}]' if ':' in host else host}:{self.http}"
+
 
 def listening_socket(host: str, port: int, share: bool = False) -> socket.socket:
     """A socket that is bound to an address; `share` lets other processes bind it, too."""
@@ -122,6 +128,7 @@ class Server:
         self.models, self.options = models, options
         self.service: Service | None = None
         self.ready = threading.Event()
+        self._reloads: set[asyncio.Task[None]] = set()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._end: asyncio.Event | None = None
         self._socket = listening_socket(options.host, options.http, options.share_port)
@@ -131,9 +138,7 @@ class Server:
     @property
     def url(self) -> str:
         """The address of REST."""
-        scheme = "https" if self.options.certificate else "http"
-        host = self.options.host
-        return f"{scheme}://{f'[{host}]' if ':' in host else host}:{self.port}"
+        return replace(self.options, http=self.port).url
 
     @property
     def served(self) -> list[Served]:
@@ -145,15 +150,16 @@ class Server:
         """The models that continue texts, by name."""
         return self.service.generators if self.service else {}
 
-    def run(self, when_ready: Callable[[], None] = lambda: None) -> None:
-        """Serves until `stop`, SIGTERM or Ctrl-C.
+    def run(self, when_ready: Callable[[], None] = lambda: None, parent: Any = None) -> None:
+        """Serves until `stop`, SIGTERM or Ctrl-C. SIGHUP loads the repository again.
 
         Args:
             when_ready: is called when all models take requests.
+            parent: a connection to another process; the server ends when that process does.
 
         Raises the error of a model that does not load.
         """
-        self._when_ready = when_ready
+        self._when_ready, self._parent = when_ready, parent
         self._loop = new_event_loop()
         try:
             self._loop.run_until_complete(self._run())
@@ -167,10 +173,11 @@ class Server:
 
     async def _run(self) -> None:
         self._end = asyncio.Event()
-        self._handle_signals()
         self.service = Service()
         options = self.options
-        repository = Repository(options.repository, options.settings, self.service)
+        repository = Repository(options.repository, options.settings, self.service,
+                                takes_requests=not options.share_port)
+        self._handle_signals(repository)
         table = [*routes(self.service, repository, options.limits),
                  *openai_routes.routes(self.service, options.limits)]
         app = application(table, self.service, options.tokens, options.limits)
@@ -208,10 +215,19 @@ class Server:
         await server.start()
         return server
 
-    def _handle_signals(self) -> None:
+    def _handle_signals(self, repository: Repository) -> None:
+        loop = asyncio.get_running_loop()
+        if self._parent is not None:
+            loop.add_reader(self._parent.fileno(), self.stop)
         if threading.current_thread() is threading.main_thread():
             for number in (signal.SIGTERM, signal.SIGINT):
-                asyncio.get_running_loop().add_signal_handler(number, self.stop)
+                loop.add_signal_handler(number, self.stop)
+            loop.add_signal_handler(signal.SIGHUP, self._reload, repository)
+
+    def _reload(self, repository: Repository) -> None:
+        task = asyncio.ensure_future(repository.load_all())
+        self._reloads.add(task)  # the event loop holds tasks weakly
+        task.add_done_callback(self._reloads.discard)
 
     async def _load(self, service: Service) -> None:
         """Loads all models, one after the other, in a thread of their own."""

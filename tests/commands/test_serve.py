@@ -2,43 +2,13 @@
 
 from __future__ import annotations
 
-import re
 import signal
-import subprocess
-import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
-
-NET = """
-import fusewire as fw
-from fusewire.serving import Model
-
-
-def load():
-    return Model(fw.nn.Linear(4, 2), {"input": fw.zeros(1, 4)}, max_batch=2)
-"""
-REQUEST = {"inputs": [{"name": "input", "datatype": "FP32", "shape": [1, 4], "data": [0] * 4}]}
-
-
-@contextmanager
-def served(*arguments: str) -> Iterator[tuple[Any, str]]:
-    """A process of the command that is ready, and its address."""
-    command = [sys.executable, "-m", "fusewire", "serve", *arguments, "--http", "0"]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-                          ) as process:
-        try:
-            lines = iter(process.stdout)  # type: ignore[arg-type]
-            address = re.search(r"http\S+", next(lines))
-            assert address is not None
-            assert any(line == "ready\n" for line in lines)
-            yield process, address[0]
-        finally:
-            process.kill()
+from served_process import NET, REQUEST, served
 
 
 @pytest.fixture
