@@ -10,6 +10,7 @@ from typing import Any
 
 from ...capture.cfg.ir import Branch, walk
 from ...capture.guards.guards import PathCodegen
+from ...capture.heap.access_path import Path
 from ...capture.heap.path_reader import PathReader
 from ...capture.replay.replay import MISSING, NOT_TRACED, Replay
 from ...capture.runtime import profiling_spans
@@ -191,6 +192,27 @@ class LoadedFunction:
             return self._parameters[number] if number < len(self._parameters) else match[0]
 
         return re.sub(r"argument (\d+)", name_of, reason)
+
+    @property
+    def needs_gradients(self) -> bool:
+        """True if the programs run only where gradients are enabled, as when they were recorded."""
+        return any(program.grad_enabled and not program._any_mode for program in self._programs)
+
+    def signatures(self) -> list[dict[str, tuple[str, tuple[int | None, ...]]]]:
+        """The tensors that each saved program takes by position: dtype and shape by parameter.
+
+        A size is None if the program takes any. Arguments of other kinds are left out.
+        """
+        return [self._signature(program) for program in self._programs]
+
+    def _signature(self, program: SavedProgram) -> dict[str, tuple[str, tuple[int | None, ...]]]:
+        tensors = {}
+        for guard in program.guards:
+            path, facts = guard.path, guard.constants
+            if path.parent == Path("args") and {"T", "D", "S"} <= facts.keys():
+                sizes = tuple(n if isinstance(n, int) else None for n in facts["S"])
+                tensors[self._parameters[path.key.value]] = facts["D"].name, sizes
+        return tensors
 
     def save(self, path: Any) -> None:
         """Writes the function to a file, with its current state.

@@ -17,7 +17,7 @@ else:
 
 ROOT = Path(__file__).resolve().parents[2]
 LAYERS = ("eager", "capture", "codegen", "export", "frontends")  # each may import those before it
-PACKAGE = (*LAYERS, "commands", "data", "distributed", "metrics", "models",
+PACKAGE = (*LAYERS, "commands", "data", "distributed", "metrics", "models", "serving",
            "training")  # installed folders
 NOT_OURS = {"build", "dist", "__pycache__"}         # beside everything hidden or *.egg-info
 

@@ -1,0 +1,1 @@
+"""Serves language models: many texts side by side, by OpenAI's interface."""
