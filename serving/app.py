@@ -12,7 +12,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import BaseRoute
 
-from .failures import UNAVAILABLE
+from .base.failures import UNAVAILABLE
 from .requests import Limits
 from .rest import json_response
 from .service import Service

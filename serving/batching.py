@@ -13,10 +13,10 @@ from typing import Any
 
 import numpy as np
 
-from .data_types import Array
-from .failures import TIMEOUT, UNAVAILABLE, RequestError, failure_of
+from .base.data_types import Array
+from .base.failures import TIMEOUT, UNAVAILABLE, RequestError, failure_of
+from .base.statistics import Statistics
 from .model import Model
-from .statistics import Statistics
 
 _SWEEP_SECONDS = 0.5  # between looks for requests whose time is over
 

@@ -10,9 +10,9 @@ from typing import Any
 import fusewire as fw
 
 from . import row_check
-from .data_types import NAMES, Array
-from .failures import INVALID, RequestError
-from .signature import ANY, TensorSpec, array_of, random_rows, specs_of
+from .base.data_types import NAMES, Array
+from .base.failures import INVALID, RequestError
+from .base.signature import ANY, TensorSpec, array_of, random_rows, specs_of
 from .sources import Example, Sizes, Source, source_of
 
 Shapes = tuple[tuple[int, ...], ...]  # of the inputs, without the rows

@@ -13,7 +13,7 @@ from typing import Any
 
 import fusewire as fw
 
-from .failures import INVALID, NOT_FOUND, RequestError, failure_of
+from .base.failures import INVALID, NOT_FOUND, RequestError, failure_of
 from .loading import Settings, checked, load
 from .model import Model
 from .service import Service, version_order

@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Coroutine
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from .failures import GONE, TOO_LARGE, TOO_SLOW, RequestError
+from .base.failures import GONE, TOO_LARGE, TOO_SLOW, RequestError
 
 T = TypeVar("T")
 

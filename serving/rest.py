@@ -11,7 +11,7 @@ from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
 from . import metrics
-from .failures import UNAVAILABLE, RequestError
+from .base.failures import UNAVAILABLE, RequestError
 from .repository import Repository
 from .requests import Limits, body_of, unless_gone
 from .rest_messages import (

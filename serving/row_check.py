@@ -9,7 +9,7 @@ import numpy as np
 
 import fusewire as fw
 
-from .data_types import Array
+from .base.data_types import Array
 
 _TOLERANCE = {2: 0.05, 4: 1e-3, 8: 1e-6}  # bytes of a float -> error relative to the largest number
 

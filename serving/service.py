@@ -10,12 +10,12 @@ from typing import Any
 
 import fusewire as fw
 
+from .base.data_types import Array
+from .base.failures import INVALID, NOT_FOUND, UNAVAILABLE, RequestError
+from .base.signature import TensorSpec
+from .base.statistics import Statistics
 from .batching import Batcher
-from .data_types import Array
-from .failures import INVALID, NOT_FOUND, UNAVAILABLE, RequestError
 from .model import Model
-from .signature import TensorSpec
-from .statistics import Statistics
 from .text.embedder import Embedder
 from .text.generator import Generator
 

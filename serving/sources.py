@@ -15,8 +15,8 @@ import fusewire as fw
 from ..export.onnx.load.runtime.module import Declared
 from ..export.onnx.load.runtime.module import Model as ONNXModel
 from ..export.saved.loaded import LoadedFunction
-from .data_types import NAMES
-from .signature import TensorSpec, arrays_of
+from .base.data_types import NAMES
+from .base.signature import TensorSpec, arrays_of
 
 Example = Mapping[str, Any]
 Sizes = Mapping[str, Sequence[int]]

@@ -10,8 +10,8 @@ import numpy as np
 import fusewire as fw
 
 from ...models.tokenizer import Tokenizer
-from ..data_types import Array
-from ..failures import INVALID, RequestError
+from ..base.data_types import Array
+from ..base.failures import INVALID, RequestError
 from ..model import Model
 
 LENGTHS = (16, 64, 256, 512)

@@ -11,7 +11,7 @@ import numpy as np
 
 import fusewire as fw
 
-from ..failures import UNAVAILABLE, RequestError, failure_of
+from ..base.failures import UNAVAILABLE, RequestError, failure_of
 from .continuation import Continuation, Logprobs, Piece
 from .steps import Steps
 

@@ -10,7 +10,7 @@ import numpy as np
 import fusewire as fw
 
 from ...models.tokenizer import Tokenizer
-from ..failures import INVALID, RequestError
+from ..base.failures import INVALID, RequestError
 from ..model import powers_of_two
 from .continuation import Choice, Continuation
 from .engine import Engine

@@ -11,7 +11,7 @@ import fusewire as fw
 
 from ...models.generation.sampling import Sampling
 from ...models.tokenizer import Tokenizer
-from ..failures import INVALID, RequestError
+from ..base.failures import INVALID, RequestError
 from .continuation import Choice, Continuation
 from .generator import Generator
 

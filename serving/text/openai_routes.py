@@ -15,7 +15,7 @@ from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 from starlette.routing import BaseRoute, Route
 
-from ..failures import INVALID, NOT_FOUND, UNAVAILABLE, RequestError
+from ..base.failures import INVALID, NOT_FOUND, UNAVAILABLE, RequestError
 from ..requests import Limits, body_of, unless_gone
 from ..rest import Handler, json_response
 from ..rest_messages import read_object

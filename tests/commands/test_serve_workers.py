@@ -157,7 +157,8 @@ def test_a_full_queue_under_load(file: Path) -> None:
         with served(f"net={file}", "--concurrency", "2") as (_, url), Load(url) as load:
             load.wait_for(50)
         wrong = [kind for kind in load.answers if kind != "right"]
-        assert all(kind.startswith("503 ") and "requests are being answered" in kind for kind in wrong)
+        assert all(kind.startswith("503 ") and "requests are being answered" in kind
+                   for kind in wrong)
 
 
 def test_workers_that_never_get_ready_end_the_command(tmp_path: Path) -> None:

@@ -13,9 +13,9 @@ import pytest
 
 import fusewire as fw
 from fusewire.serving import Model
+from fusewire.serving.base.failures import RequestError
+from fusewire.serving.base.statistics import Statistics
 from fusewire.serving.batching import Batcher
-from fusewire.serving.failures import RequestError
-from fusewire.serving.statistics import Statistics
 
 
 class Slow(Model):

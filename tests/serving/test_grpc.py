@@ -13,7 +13,7 @@ from tritonclient.grpc import service_pb2
 from tritonclient.utils import InferenceServerException
 
 import fusewire as fw
-from fusewire.serving.grpc_messages import MESSAGES
+from fusewire.serving.base.grpc_messages import MESSAGES
 
 KINDS = {"bool": "BOOL", "uint8": "UINT8", "int16": "INT16", "int32": "INT32", "int64": "INT64",
          "float16": "FP16", "float64": "FP64"}

@@ -11,7 +11,7 @@ import pytest
 
 import fusewire as fw
 from fusewire.serving import Model
-from fusewire.serving.failures import RequestError
+from fusewire.serving.base.failures import RequestError
 
 ROW = {"x": np.zeros((1, 4), np.float32)}
 

@@ -1,0 +1,1 @@
+"""Facts that all of serving shares: number formats, errors, signatures, messages, counters."""
