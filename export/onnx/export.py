@@ -84,7 +84,7 @@ def export(
         dynamic_shapes: the axes that may vary, {"x": {0: "batch"}}; one name means one size.
         dynamic_axes: PyTorch's name of the same setting.
         examples: further `args`, for other outcomes of branches.
-        opset: 17 to 23. Default 18, or the newest that `target` loads.
+        opset: 17 to 25. Default 18, or the newest that `target` loads.
         target: the onnxruntime that has to load the model, as in "onnxruntime>=1.16".
         metadata: texts to store in the model, by key.
         training: exports a training step. Modules stay in their mode. Each tensor that the

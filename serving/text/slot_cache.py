@@ -22,13 +22,18 @@ class SlotCache:
         self.positions, self.lengths = cache.positions, cache.lengths
         self.window, self.last = cache.window, cache.positions.shape[1] - 1
         self.rows = fw.arange(cache.positions.shape[0])[:, None]
-        self.columns = fw.zeros((cache.positions.shape[0], 1), dtype=fw.int64)
+        self.end()
 
     def begin(self, positions: fw.Tensor) -> None:
         """Reserves columns for the tokens of a call. positions: (slots, length), int."""
         self.columns = fw.where(positions == NO_POSITION, self.last, positions)
         self.positions[self.rows, self.columns] = positions
         self.lengths = fw.maximum(self.lengths, positions.max(axis=1) + 1)
+
+    def end(self) -> None:
+        """Ends a call, so that the code of the next one does not depend on the length of this one.
+        """
+        self.columns = fw.zeros((self.positions.shape[0], 1), dtype=fw.int64)
 
     def update(self, layer: int, key: fw.Tensor, value: fw.Tensor) -> tuple[fw.Tensor, fw.Tensor]:
         """All keys and values of a layer, each (slots, heads, columns, head_dim), with new ones.

@@ -68,9 +68,12 @@ class Steps:
 def _next(model: Any, cache: SlotCache, tokens: fw.Tensor, is_active: fw.Tensor
           ) -> tuple[fw.Tensor, fw.Tensor]:
     logits = model(tokens, is_active, cache)[:, -1].astype(fw.float32)
+    cache.end()
     return logits, logits.argmax(axis=-1)
 
 
 def _last(model: Any, cache: SlotCache, tokens: fw.Tensor, present: fw.Tensor, last: fw.Tensor
           ) -> fw.Tensor:
-    return model(tokens, present, cache)[0][last][0].astype(fw.float32)
+    logits = model(tokens, present, cache)[0][last][0].astype(fw.float32)
+    cache.end()
+    return logits

@@ -93,7 +93,7 @@ def test_texts_beside_others_are_those_of_one_text_alone(
 
 def test_no_request_records(client: openai.OpenAI, server: Any) -> None:
     before = server.generators["llama"].recordings
-    for prompt in ("a", "a b c " * 15):
+    for prompt in ("a", "a b c " * 15, "a", "a b " * 7, "a b c " * 20):
         client.completions.create(model="llama", prompt=prompt, max_tokens=3)
     assert server.generators["llama"].recordings == before
 
@@ -165,7 +165,8 @@ def test_a_chat(client: openai.OpenAI, parts: dict[str, Any]) -> None:
 def test_embeddings(client: openai.OpenAI, parts: dict[str, Any]) -> None:
     texts = ["Get useful", "module", "a b c d e f g h"]
     for form in ("float", "base64"):
-        answer = client.embeddings.create(model="bert", input=texts, encoding_format=form)  # type: ignore[arg-type]
+        answer = client.embeddings.create(
+            model="bert", input=texts, encoding_format=form)  # type: ignore[arg-type]
         got = np.array([np.frombuffer(base64.b64decode(d.embedding), np.float32)
                         if isinstance(d.embedding, str) else d.embedding for d in answer.data])
         model, tokenizer = parts["bert"]
