@@ -313,7 +313,8 @@ class Trainer:
         """
         return {
             "step": self._step.state_dict(), "random": random_state(),
-            "scheduler": None if self.scheduler is None else self.scheduler.state_dict(),
+            "scheduler": None if self.scheduler is None else {
+                "class": type(self.scheduler).__name__, "state": self.scheduler.state_dict()},
             "loader": self._state_of_loader(),
             "position": {"epoch": self.epoch, "batch": self.batch, "all_read": self._all_read},
             "history": self.history.state_dict(),
@@ -331,7 +332,7 @@ class Trainer:
         self._step.load_state_dict(state["step"])
         set_random_state(state["random"])
         if self.scheduler is not None:
-            self.scheduler.load_state_dict(state["scheduler"])
+            self.scheduler.load_state_dict(state["scheduler"]["state"])
         self.epoch, self.batch, self._all_read = (
             state["position"][name] for name in ("epoch", "batch", "all_read"))
         self._loader_state = state["loader"]
@@ -423,6 +424,10 @@ def _check_state(state: Mapping[str, Any], trainer: Trainer) -> None:
     if (state["scheduler"] is None) != (trainer.scheduler is None):
         raise fw.StateError("Trainer: scheduler= was given to only one of this training and the "
                             "saved one", "make the trainer with the settings of the saved one")
+    saved, now = (state["scheduler"] or {}).get("class"), type(trainer.scheduler).__name__
+    if saved is not None and saved != now:
+        raise fw.StateError(f"Trainer: the saved training has the scheduler {saved}, this one has "
+                            f"{now}", "make the trainer with the settings of the saved one")
     if missing := sorted(set(trainer.parts) - set(state["parts"])):
         raise fw.StateError(f"Trainer: the checkpoint lacks the parts {', '.join(missing)}",
                             "make the trainer with the parts of the saved one")

@@ -80,8 +80,8 @@ def test_the_layer_is_named_however_it_is_called(call: Any) -> None:
 
 @pytest.mark.parametrize(("shape", "help"), [
     ((5, 3, 4), "flatten the input first: x.flatten(1), or nn.Flatten()"),
-    ((12, 5), "axis 0 of the input has size 12: is it the one of features? "
-     "x.moveaxis(0, -1) makes it the last"),
+    ((12, 5), "the last size of the input must be 12; axis 0 has this size: if it is the one of "
+     "features, x.moveaxis(0, -1) makes it the last"),
     ((5, 11), "the last size of the input must be 12"),
 ])
 def test_the_likely_cause(shape: tuple[int, ...], help: str) -> None:

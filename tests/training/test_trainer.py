@@ -300,3 +300,15 @@ def test_a_model_in_eval_mode_is_trained_in_training_mode() -> None:
     net = model().eval()
     trained(net, fw.optim.SGD(net.parameters()), data(), compile=False)
     assert net.training
+
+
+def test_a_state_of_another_scheduler_is_refused() -> None:
+    def trainer_with(scheduler: Any) -> training.Trainer:
+        net = model()
+        optimizer = fw.optim.SGD(net.parameters(), lr=0.1)
+        return training.Trainer(net, optimizer, F.mse_loss, scheduler=scheduler(optimizer))
+
+    saved = trainer_with(fw.optim.lr_scheduler.ReduceLROnPlateau).state_dict()
+    other = trainer_with(lambda o: fw.optim.lr_scheduler.CosineAnnealingLR(o, 10))
+    with pytest.raises(fw.StateError, match="has the scheduler ReduceLROnPlateau, this one has Cos"):
+        other.load_state_dict(saved)

@@ -60,8 +60,8 @@ def _linear_help(shape: tuple[Any, ...], n_in: Any) -> str:
         return "flatten the input first: x.flatten(1), or nn.Flatten()"
     if n_in in shape:
         axis = shape.index(n_in)
-        return (f"axis {axis} of the input has size {n_in}: is it the one of features? "
-                f"x.moveaxis({axis}, -1) makes it the last")
+        return (f"the last size of the input must be {n_in}; axis {axis} has this size: if it is "
+                f"the one of features, x.moveaxis({axis}, -1) makes it the last")
     return f"the last size of the input must be {n_in}"
 
 
