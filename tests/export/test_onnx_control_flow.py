@@ -93,6 +93,23 @@ def test_shapes_may_differ_by_way(path: Path) -> None:
     assert not dim.dim_value and not dim.dim_param
 
 
+def test_weights_behind_a_branch_are_in_the_model_once(path: Path) -> None:
+    layer = fw.nn.Linear(16, 16)
+
+    def f(x: fw.Tensor) -> fw.Tensor:
+        if x.mean() > 0:
+            x = x * 2
+        while x.max() > 1:
+            x = x / 2
+        return layer(x)
+
+    fw.onnx.export(f, (fw.ones(3, 16),), str(path))
+    large = [t.name for t in onnx.load(path).graph.initializer if len(t.raw_data) >= 16 * 16 * 4]
+    assert len(large) == 1
+    loaded = fw.onnx.load(str(path))
+    assert sorted(p.shape for p in loaded.parameters()) == [(16,), (16, 16)]
+
+
 def test_weights_inside_keep_their_names(path: Path) -> None:
     net = fw.nn.Sequential(fw.nn.Linear(3, 3), fw.nn.Linear(3, 3))
 

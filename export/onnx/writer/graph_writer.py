@@ -168,19 +168,20 @@ class Writer:
         return self.op("Where", [self.op("Greater", [wide, zero], bool), wide, nan], np.float32)
 
     def const(self, array: Any, dtype: Any = None, name: str = "") -> OnnxValue:
-        """A constant of the model; equal constants without a name are shared."""
+        """A constant of the model. Equal constants without a name are shared, and so is a named
+        array, which several branches may read."""
         from onnx import numpy_helper
 
         array = np.ascontiguousarray(array, dtype).reshape(np.shape(array))
-        key = None if name else (array.dtype.name, array.shape, array.tobytes())
+        memory = array.ctypes.data if name else array.tobytes()
+        key = name, array.dtype.name, array.shape, memory
         constant = self._constants.get(key)
         if constant is None:
             label = self.unique(name or f"constant_{len(self._constants)}")
             self.initializers.append(numpy_helper.from_array(array, label))
             self._arrays[label] = array
             constant = OnnxValue(label, array.dtype)
-            if key is not None:
-                self._constants[key] = constant
+            self._constants[key] = constant
         return constant
 
     def array(self, x: OnnxValue) -> Any:
