@@ -39,7 +39,7 @@ def with_symbolic_builtins(fn: Any) -> Any:
         return fn if function is fn.__func__ else types.MethodType(function, fn.__self__)
     if type(fn) is not types.FunctionType:
         return fn
-    code = _symbolic_code(fn.__code__, frozenset(_replaced_globals(fn)))
+    code = _symbolic_code(fn.__code__, frozenset(_replaced_globals(fn)), fn.__code__.co_filename)
     if code is fn.__code__:
         return fn
     copy = types.FunctionType(code, fn.__globals__, fn.__name__, fn.__defaults__, fn.__closure__)
@@ -122,10 +122,12 @@ class _Load(NamedTuple):
 
 
 @functools.lru_cache(maxsize=1024)
-def _symbolic_code(code: types.CodeType, names: frozenset[tuple[str, str]]) -> types.CodeType:
+def _symbolic_code(code: types.CodeType, names: frozenset[tuple[str, str]], file: str
+                   ) -> types.CodeType:
     """Code that loads replacements of the globals `names` where it can, each a name and a key in
-    `_REPLACEMENTS`; `code` itself if it loads none. Equal code in two files has equal results."""
-    inner = {nested: _symbolic_code(nested, names) for nested in _comprehensions_of(code)}
+    `_REPLACEMENTS`; `code` itself if it loads none. `file`: its file, in which equal code may
+    differ."""
+    inner = {nested: _symbolic_code(nested, names, file) for nested in _comprehensions_of(code)}
     loads = [load for load in _replaceable_loads(code, names) if _has_room(code, load.step)]
     keys = sorted({load.key for load in loads})
     first = len(code.co_consts)

@@ -15,12 +15,12 @@ from typing import Any
 
 from ..graph.graph import Node, param_key
 
-# The functions of `math` of one or two floats. Python 3.10 lacks some of them.
+# The functions of `math` of one or two floats that all supported versions of Python have.
 MATH_FUNCTIONS: dict[str, Callable[..., Any]] = {
     name: getattr(math, name) for name in (
-        "acos acosh asin asinh atan atan2 atanh cbrt copysign cos cosh degrees erf erfc exp exp2 "
+        "acos acosh asin asinh atan atan2 atanh copysign cos cosh degrees erf erfc exp "
         "expm1 fabs fmod gamma hypot isfinite isinf isnan lgamma log log10 log1p log2 radians sin "
-        "sinh sqrt tan tanh").split() if hasattr(math, name)}
+        "sinh sqrt tan tanh").split()}
 
 # Python's own operators, so that a replay computes exactly what Python computes.
 OPERATORS: dict[str, Callable[..., Any]] = {
