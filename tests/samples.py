@@ -40,6 +40,8 @@ from rows import (
 )
 from rows.row import ROWS, Bad, Row
 
+from fusewire.eager.core.op import OPS
+
 FAMILIES = (  # importing them enters their rows
     attention, codes, collective, complex, conv, create, cumulative, derived, einsum, entropy, fft,
     functions,
@@ -47,7 +49,10 @@ FAMILIES = (  # importing them enters their rows
     scatter, sort, special, statistics, view, whole,
 )
 
-__all__ = ["FAMILIES", "ROWS", "Bad", "Row", "rows_of"]
+__all__ = ["FAMILIES", "ON_ONE_DEVICE", "ROWS", "Bad", "Row", "rows_of"]
+
+# The rows without collectives, which move arrays of the CPU between processes.
+ON_ONE_DEVICE = [row for row in ROWS if not OPS[row.op].ordered]
 
 
 def rows_of(op: str) -> list[Row]:
