@@ -28,8 +28,8 @@ ROWS: dict[str, Row] = {}
 
 # Advice for ops whose entry gives a reason why they cannot be exported.
 INSTEAD = {
-    **dict.fromkeys(("all_reduce", "all_gather", "reduce_scatter", "all_to_all", "reduce_to", "broadcast", "barrier",
-                     "shift", "replicate"),
+    **dict.fromkeys(("all_reduce", "all_gather", "reduce_scatter", "all_to_all", "reduce_to",
+                     "broadcast", "barrier", "shift", "replicate"),
                     "export the function of one process, without collectives"),
     "uniform": "draw the numbers outside and pass them in as an argument",
     "randint": "draw the numbers outside and pass them in as an argument",
