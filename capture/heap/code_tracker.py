@@ -28,6 +28,7 @@ from .introspection import is_users
 
 _STDLIB = sysconfig.get_path("stdlib")
 _PACKAGES = os.path.join(_STDLIB, "site-packages")
+_IMPORT_SYSTEM = "<frozen importlib"  # of file names of the code that imports modules
 _ROOT = __name__.partition(".")[0]
 _NUMPY = os.path.dirname(np.__file__)
 # fusewire's own code that keeps state, as user code may
@@ -57,13 +58,15 @@ PAUSES = sys.version_info < (3, 12)
 class CodeTracker:
     """Calls `entered` at each code's first call.
 
-    It calls `outside` with a reason for each call whose result comes from outside the program.
+    It calls `outside` with a reason for each call whose result comes from outside the program, and
+    `imports` instead if the call belongs to the import of a module.
     """
 
     def __init__(self, entered: Callable[[types.CodeType, dict[str, Any]], None],
-                 outside: Callable[[str], None]) -> None:
+                 outside: Callable[[str], None], imports: Callable[[], None] = lambda: None
+                 ) -> None:
         self._seen: dict[int, types.CodeType] = {}  # by id: code is slow to hash
-        self._entered, self._outside = entered, outside
+        self._entered, self._outside, self._imports = entered, outside, imports
         # The garbage collector's callbacks can run at any point: they are no part of the function.
         callbacks = [getattr(c, "__code__", None) for c in gc.callbacks]
         self._gc_callbacks = {id(code): code for code in callbacks if code is not None}
@@ -147,7 +150,9 @@ class CodeTracker:
         else:  # NumPy reads files too
             why = why_impure(function, False) if function.__module__ in ("_io", "io") and \
                 not is_ours(frame.f_code) else ""
-        if why:
+        if why and _is_importing(frame):
+            self._imports()
+        elif why:
             self._outside(why)
 
     def enter(self, code: types.CodeType, names: dict[str, Any]) -> None:
@@ -247,6 +252,15 @@ class _WatchedFiles(dict[str, bool]):
 
 
 _WATCHED = _WatchedFiles()
+
+
+def _is_importing(frame: Any) -> bool:
+    """True if a module is being imported."""
+    while frame is not None:
+        if frame.f_code.co_filename.startswith(_IMPORT_SYSTEM):
+            return True
+        frame = frame.f_back
+    return False
 
 
 def _is_helper(frame: Any) -> bool:

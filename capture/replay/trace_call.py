@@ -111,7 +111,7 @@ def _trace_once(fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str,
     reads.begin(fn, args, kwargs, function)
     names.held[id(default_generator)] = default_generator
     state.walk(Path("object", id(default_generator)).attr("state"), default_generator.state)
-    tracker = CodeTracker(_code_listener(tracer, reads), tracer.refuse)
+    tracker = CodeTracker(_code_listener(tracer, reads), tracer.refuse, tracer.note_import)
     previous = interpreter.STATE.active
     tracer.unwatched = tracker if PAUSES else tracer.unwatched
     symbolizer = Symbolizer(varying.numbers, args, kwargs, tracer, read)

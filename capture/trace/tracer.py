@@ -474,6 +474,13 @@ class Tracer(EffectRecording, PathMerging, LoopQuestions):
             self.refuse("a gradient goes through a loop; the next call is traced with the loop "
                         "unrolled")
 
+    def note_import(self) -> None:
+        """Refuses the run, in which a module is imported. The next call finds it loaded, unless
+        the import fails each time."""
+        if not self.refusal and self.names.may_import:
+            self.names.may_import, self.can_retry = False, True
+        self.refuse("a module is imported")
+
     def refuse(self, why: str) -> None:
         """Marks the run as one that cannot be replayed; the first reason is reported."""
         self._flush_lazy()

@@ -30,6 +30,7 @@ class ValueTable:
         self.symbolic_scalars = True  # False where code looks at types
         self.compares_views = False  # states of loops include which tensors are views of which
         self.rolls_sizes = True  # loops over dynamic sizes are traced as loops
+        self.may_import = True  # a call that imports a module may be followed by another trace
         self.rolls_gradients = True  # loops may carry tensors that require gradients
         self.carried: dict[Any, set[Any]] = {}  # carried values by location of the loop
         self.peeled_loops: set[Any] = set()  # locations; see `LoopDetector.count`

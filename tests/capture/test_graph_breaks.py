@@ -529,3 +529,35 @@ def test_names_of_files_are_no_graph_break() -> None:
     for _ in range(3):
         assert f(fw.ones(2)).tolist() == [5, 5]
     assert names[:2] == [os.path.normpath("b.txt"), ".txt"] and f.stats.fallbacks == 0
+
+
+def test_a_call_that_imports_a_module_is_no_graph_break(
+        tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As NumPy does in the first call of some functions. The next call is traced."""
+    (tmp_path / "scale_of_a_test.py").write_text(
+        "import os\nimport re\nSEED = os.urandom(4)\nNAME = re.compile('[a-z]+')\nSCALE = 3.0\n")
+    monkeypatch.syspath_prepend(tmp_path)
+
+    def f(x: fw.Tensor) -> fw.Tensor:
+        from scale_of_a_test import SCALE  # type: ignore[import-not-found]
+
+        return x * SCALE
+
+    compiled = fw.compile(f, fullgraph=True)
+    for _ in range(4):
+        assert compiled(fw.ones(2)).tolist() == [3.0, 3.0]
+    assert (compiled.stats.recordings, compiled.stats.replays) == (1, 2)
+
+
+def test_an_import_that_fails_each_time_is_a_graph_break() -> None:
+    def f(x: fw.Tensor) -> fw.Tensor:
+        try:
+            import no_such_module_of_a_test  # type: ignore[import-not-found]  # noqa: F401
+        except ImportError:
+            return x * 2
+        return x
+
+    compiled = fw.compile(f)
+    with pytest.warns(CaptureWarning, match="a module is imported"):
+        for _ in range(4):
+            assert compiled(fw.ones(2)).tolist() == [2.0, 2.0]
