@@ -55,7 +55,7 @@ class Options:
         certificate, key: files of PEM for TLS. Default None: no TLS.
         limits: sizes, times and numbers of requests.
         drain_seconds: that clients have to notice that the server ends. Default 1.
-        share_port: True if several processes listen on the port.
+        share_port: True if several processes listen on the port. Each one begins when it is ready.
     """
 
     host: str = "127.0.0.1"
@@ -181,6 +181,8 @@ class Server:
         table = [*routes(self.service, repository, options.limits),
                  *openai_routes.routes(self.service, options.limits)]
         app = application(table, self.service, options.tokens, options.limits)
+        if options.share_port:  # listens when it is ready: the other processes answer until then
+            await self._load(repository)
         rpc = await self._grpc_server(InferenceService(self.service, repository, options.tokens))
         http = _Uvicorn(uvicorn.Config(
             app, lifespan="off", ws="none", access_log=False, log_level="warning",
@@ -188,8 +190,10 @@ class Server:
             timeout_keep_alive=60))
         serving = asyncio.ensure_future(http.serve([self._socket]))
         try:
-            await self._load(self.service)
-            await repository.load_all()
+            if not options.share_port:
+                await self._load(repository)
+            while not (http.started or serving.done()):
+                await asyncio.sleep(0.001)
             self.service.is_ready = True
             self.ready.set()
             self._when_ready()
@@ -229,15 +233,16 @@ class Server:
         self._reloads.add(task)  # the event loop holds tasks weakly
         task.add_done_callback(self._reloads.discard)
 
-    async def _load(self, service: Service) -> None:
+    async def _load(self, repository: Repository) -> None:
         """Loads all models, one after the other, in a thread of their own."""
-        loop = asyncio.get_running_loop()
+        loop, service = asyncio.get_running_loop(), repository.service
         for name, made in self.models.items():
             model = await loop.run_in_executor(None, _loaded, made)
             if isinstance(model, Model):
                 service.add(name, model)
             else:
                 service.add_texts(name, model)
+        await repository.load_all()
 
 
 def _loaded(made: Made) -> Servable:
