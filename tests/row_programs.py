@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 from oracle import tensors
-from samples import ON_ONE_DEVICE, ROWS, Row
+from samples import ROWS, Row
 
 import fusewire as fw
 
@@ -19,7 +19,7 @@ TREES = [row for row in ROWS if row.op in ("true_indices", "repeats")
 """Rows whose traces have decisions, so that they are no single graph."""
 
 _OWN_DTYPES = {"rprop_size", "rprop_kept"}  # no user calls them with other dtypes
-OF_FLOATS = [row for row in ON_ONE_DEVICE if row.op not in _OWN_DTYPES and row not in TREES
+OF_FLOATS = [row for row in ROWS if row.op not in _OWN_DTYPES and row not in TREES
              and any(a.dtype.kind == "f" for a in row.inputs(np.random.default_rng(0))[0])]
 """Rows that can be called with other float dtypes."""
 

@@ -40,8 +40,6 @@ from rows import (
 )
 from rows.row import ROWS, Bad, Row
 
-from fusewire.eager.core.op import OPS
-
 FAMILIES = (  # importing them enters their rows
     attention, codes, collective, complex, conv, create, cumulative, derived, einsum, entropy, fft,
     functions,
@@ -49,10 +47,7 @@ FAMILIES = (  # importing them enters their rows
     scatter, sort, special, statistics, view, whole,
 )
 
-__all__ = ["FAMILIES", "ON_ONE_DEVICE", "ROWS", "Bad", "Row", "rows_of"]
-
-# The rows without collectives, which move arrays of the CPU between processes.
-ON_ONE_DEVICE = [row for row in ROWS if not OPS[row.op].ordered]
+__all__ = ["FAMILIES", "ROWS", "Bad", "Row", "rows_of"]
 
 
 def rows_of(op: str) -> list[Row]:

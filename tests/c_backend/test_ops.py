@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from samples import ON_ONE_DEVICE, Row
+from samples import ROWS, Row
 from sampling import sample
 
 import fusewire as fw
@@ -39,14 +39,14 @@ def assert_equal(row: Row, found: list[Any], expected: list[Any]) -> None:
         np.testing.assert_allclose(b, a, rtol=tolerance, atol=tolerance)
 
 
-@pytest.mark.parametrize("row", sample(ON_ONE_DEVICE, SAMPLED, seed=1), ids=str)
+@pytest.mark.parametrize("row", sample(ROWS, SAMPLED, seed=1), ids=str)
 def test_eager(row: Row) -> None:
     for inputs in row.inputs(np.random.default_rng(0)):
         assert_equal(row, results(row, row.call, inputs, "c:0"),
                      results(row, row.call, inputs, "cpu"))
 
 
-@pytest.mark.parametrize("row", sample(ON_ONE_DEVICE, SAMPLED, seed=2), ids=str)
+@pytest.mark.parametrize("row", sample(ROWS, SAMPLED, seed=2), ids=str)
 def test_compiled(row: Row) -> None:
     for inputs in row.inputs(np.random.default_rng(0)):
         compiled = fw.compile(row.call)

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from oracle import assert_same, interpreted, recorded, units_apart
 from row_programs import OF_FLOATS, TREES, Cases, backward, cases, cases_in, forward, weighted
-from samples import ON_ONE_DEVICE, Row
+from samples import ROWS, Row
 from sampling import sample
 
 import fusewire as fw
@@ -43,14 +43,14 @@ def assert_all_same(row: Row, given: Cases, outs: list[Any], eager: Any) -> None
                     assert_same(g, e, row.tolerance / 2e-6, str([x._data for x in xs]))
 
 
-@pytest.mark.parametrize("row", ON_ONE_DEVICE, ids=str)
+@pytest.mark.parametrize("row", ROWS, ids=str)
 def test_compiled_and_interpreted_is_eager(row: Row) -> None:
     given = cases(row)
     with np.errstate(all="ignore"):
         assert_all_same(row, given, run_all(forward(row), given), forward(row)(given))
 
 
-@pytest.mark.parametrize("row", [r for r in ON_ONE_DEVICE if r.grad], ids=str)
+@pytest.mark.parametrize("row", [r for r in ROWS if r.grad], ids=str)
 def test_compiled_gradient_is_eager(row: Row) -> None:
     given, us = weighted(row, cases(row, requires_grad=True))
     if given:
@@ -58,7 +58,7 @@ def test_compiled_gradient_is_eager(row: Row) -> None:
             assert_all_same(row, given, run_all(backward(row), given, us), backward(row)(given, us))
 
 
-@pytest.mark.parametrize("row", [r for r in ON_ONE_DEVICE if r not in TREES], ids=str)  # one graph
+@pytest.mark.parametrize("row", [r for r in ROWS if r not in TREES], ids=str)  # one graph
 def test_recorded_graph_is_eager(row: Row) -> None:
     given = cases(row)
     graph, arrays = recorded(forward(row), given)

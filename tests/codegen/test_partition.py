@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 from oracle import assert_same, recorded, tensors
-from samples import ON_ONE_DEVICE, Row
+from samples import ROWS, Row
 
 import fusewire as fw
 from fusewire.capture.graph.graph import Graph
@@ -142,7 +142,7 @@ def test_a_part_without_code_after_all_is_called(eager_to_compile: None) -> None
 
 
 # ---- values
-OTHERS = [row for row in ON_ONE_DEVICE if OPS[row.op].kind == "opaque"
+OTHERS = [row for row in ROWS if OPS[row.op].kind == "opaque"
           and row.op not in ("true_indices", "repeats")]  # whose recording is no one graph
 
 

@@ -11,7 +11,7 @@ import pytest
 from kinds import FLOATS
 from loop_kernels import X86
 from oracle import assert_same, tensors
-from samples import ON_ONE_DEVICE, Row
+from samples import ROWS, Row
 from sampling import sample
 
 import fusewire as fw
@@ -104,7 +104,7 @@ def wide(a: Any) -> Any:
 
 @pytest.mark.skipif(not X86, reason="this processor runs no code for x86")
 @pytest.mark.parametrize("cpu", CPUS)
-@pytest.mark.parametrize("row", sample(ON_ONE_DEVICE, 20), ids=str)
+@pytest.mark.parametrize("row", sample(ROWS, 20), ids=str)
 def test_ops_give_what_numpy_gives(
     row: Row, cpu: str, many_tasks: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:

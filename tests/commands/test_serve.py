@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import signal
-import subprocess
-import sys
 from pathlib import Path
+from typing import Any
 
 import httpx
 import pytest
@@ -48,8 +47,6 @@ def test_tokens_are_asked_for(file: Path, tmp_path: Path) -> None:
 @pytest.mark.parametrize(("arguments", "message"), [
     ([], "no model is named"), (["x=nothing.onnx"], "there is no nothing.onnx"),
     (["nothing.onnx"], "write it like"), (["../x=y"], "no name of a model")])
-def test_what_cannot_be_served(tmp_path: Path, arguments: list[str], message: str) -> None:
-    """In a process of its own, as a server sets up logging and signals."""
-    shown = subprocess.run([sys.executable, "-m", "fusewire", "serve", *arguments, "--http", "0"],
-                           cwd=tmp_path, capture_output=True, text=True)
-    assert shown.returncode != 0 and message in shown.stderr
+def test_what_cannot_be_served(call: Any, arguments: list[str], message: str) -> None:
+    shown = call("serve", *arguments, "--http", "0")
+    assert shown.status != 0 and message in shown.err

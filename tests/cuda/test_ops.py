@@ -12,7 +12,7 @@ import pytest
 from gpus import from_here
 from oracle import assert_same, recorded, units_apart
 from row_programs import OF_FLOATS, TREES, backward, cases, cases_in, forward, weighted
-from samples import ON_ONE_DEVICE, ROWS, Row
+from samples import ROWS, Row
 from sampling import sample
 
 import fusewire as fw
@@ -21,7 +21,7 @@ from fusewire.codegen.cuda.program import CUDA_LOWERING
 from fusewire.codegen.partition.hybrid_executable import compile_hybrid
 from fusewire.eager.arrays.dtypes import is_small
 
-WHOLE = [row for row in ON_ONE_DEVICE if row not in TREES]
+WHOLE = [row for row in ROWS if row not in TREES]
 DTYPES = {"float16": fw.float16, "bfloat16": fw.bfloat16, "float64": fw.float64}
 ORDERS = (0, 1, 2, 3, 4)  # of threads and blocks: forwards, backwards, by seeds
 

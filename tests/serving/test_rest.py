@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 from typing import Any
 
 import httpx
@@ -14,6 +15,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from served_models import net
 
 import fusewire as fw
+from fusewire.serving import Model, running
 
 KINDS = {"bool": "BOOL", "uint8": "UINT8", "int16": "INT16", "int32": "INT32", "int64": "INT64",
          "float16": "FP16", "float64": "FP64"}
@@ -183,3 +185,18 @@ def test_statistics_and_metrics_count(http: httpx.Client) -> None:
     assert change["nv_inference_request_success"] == change["nv_inference_request_failure"] == 1
     assert change["nv_inference_count"] == 2 and change["nv_inference_exec_count"] == 1
     assert change["fusewire_recordings"] == 0
+
+
+def test_a_server_leaves_the_logging_of_its_process_alone() -> None:
+    """`logging.config` closes all handlers, and some of them close their streams."""
+    closed: list[str] = []
+
+    class Noting(logging.Handler):
+        def close(self) -> None:
+            closed.append("closed")
+            super().close()
+
+    handler = Noting()
+    with running({"sum": Model(lambda x: x + 1, {"x": fw.zeros(1, 2)}, max_batch=1)}):
+        assert closed == []
+    handler.close()
