@@ -6,8 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from fusewire.eager.core.dispatch import apply
-from fusewire.eager.core.op import OPS
+from fusewire.eager.ops.collectives.collective import perform_collective
 
 from .row import arrays, b1, c8, f4, f8, i8, row, strided
 
@@ -20,5 +19,5 @@ PARAMS: dict[str, tuple[dict[str, Any], Any]] = {
     "replicate": ({}, ANY), "barrier": ({}, ANY)}
 for name, (params, makers) in PARAMS.items():
     everything = {"group": "world", "size": 1, "site": "", **params}
-    row(name, lambda x, n=name, p=everything: apply(OPS[n], (x,), p), makers, np.array,
+    row(name, lambda x, n=name, p=everything: perform_collective(n, x, **p), makers, np.array,
         grad=name != "barrier")

@@ -57,7 +57,8 @@ def _collective(name: str, result: Callable[..., TensorType],
                      why=reasons, raises=True, stored=True, ordered=True))
 
 
-def _apply(name: str, x: Tensor, **params: Any) -> Tensor:
+def perform_collective(name: str, x: Tensor, **params: Any) -> Tensor:
+    """The result of the collective with this name for `x`; `params` as in `_collective`."""
     return apply(OPS[name], (x,), params)
 
 
@@ -102,7 +103,7 @@ def _all_reduce_vjp(g: Tensor, out: Tensor, x: Tensor, reduce: str, **params: An
         raise GradientError("all_reduce: 'prod' has no gradient here",
                             "sum the logarithms: fw.exp(all_reduce(fw.log(x)))")
     chosen = equal(x, out).astype(g.dtype)  # equal extremes share the gradient, as in fw.max
-    return g * chosen / _apply("all_reduce", chosen, reduce="sum", **params)
+    return g * chosen / perform_collective("all_reduce", chosen, reduce="sum", **params)
 
 
 all_reduce_op = _collective("all_reduce", _reduced_type, _all_reduce_vjp)
@@ -116,35 +117,37 @@ def _all_gather_vjp(g: Tensor, out: Tensor, x: Tensor, size: int, mean: bool = F
         begin = rank * length
         return g[(slice(None),) * axis + (slice(begin, begin + length),)]
     wide = g if reduce_dtype is None else cast(g, reduce_dtype)
-    total = _apply("reduce_scatter", wide, size=size, axis=axis, **params)
+    total = perform_collective("reduce_scatter", wide, size=size, axis=axis, **params)
     return cast(total / size if mean else total, g.dtype)
 
 
 all_gather_op = _collective("all_gather", _gathered_type, _all_gather_vjp)
 reduce_scatter_op = _collective("reduce_scatter", _scattered_type, lambda g, out, x, **params:
-                                _apply("all_gather", g, **params))
+                                perform_collective("all_gather", g, **params))
 all_to_all_op = _collective(
-    "all_to_all", _exchanged_type, lambda g, out, x, split, concat, **params: _apply(
+    "all_to_all", _exchanged_type, lambda g, out, x, split, concat, **params: perform_collective(
         "all_to_all", g, split=concat, concat=split, **params))
-broadcast_op = _collective("broadcast", _same_type, lambda g, out, x, **params: _apply(
+broadcast_op = _collective("broadcast", _same_type, lambda g, out, x, **params: perform_collective(
     "reduce_to", g, **params))
-reduce_to_op = _collective("reduce_to", _reduced_type, lambda g, out, x, **params: _apply(
-    "broadcast", g, **params))
-shift_op = _collective("shift", _same_type, lambda g, out, x, by, **params: _apply(
+reduce_to_op = _collective(
+    "reduce_to", _reduced_type, lambda g, out, x, **params: perform_collective(
+        "broadcast", g, **params))
+shift_op = _collective("shift", _same_type, lambda g, out, x, by, **params: perform_collective(
     "shift", g, by=-by, **params))
 barrier_op = _collective("barrier", _same_type, None, why="a barrier computes no number")
 
 replicate_op = define(Op(
     "replicate", "pointwise", _same_type, lambda k, x, **params: x.view(),
-    lambda k, x, **params: x, each(lambda g, out, x, **params: _apply(
+    lambda k, x, **params: x, each(lambda g, out, x, **params: perform_collective(
         "all_reduce", g, reduce="sum", **params)), why={"onnx": _NO_ONNX}))
 
 
 def all_reduce(x: Tensor, group: Any, site: str) -> Tensor:
     """The sum of `x` over the ranks of a process group, for a layer with the name `site`."""
-    return _apply("all_reduce", x, group=group.name, size=group.size, site=site, reduce="sum")
+    return perform_collective("all_reduce", x, group=group.name, size=group.size, site=site,
+                              reduce="sum")
 
 
 def replicate(x: Tensor, group: Any) -> Tensor:
     """`x`, which is equal on all ranks of a process group, for computations that differ."""
-    return _apply("replicate", x, group=group.name, size=group.size, site="")
+    return perform_collective("replicate", x, group=group.name, size=group.size, site="")
