@@ -10,13 +10,11 @@ from ...eager.errors import ArgumentError
 from ...eager.upper_layer import UPPER
 from ..graph.graph import Graph
 from ..graph.text import to_text
-from ..graph_breaks.runner import GraphBreakRunner
 from ..passes import pass_manager
-from ..runtime.compile_queue import Jobs
 from ..segments.segment import Executable, Segment
 from .report import explain
+from .report_data import ReportedFunction
 from .report_format import Explanation
-from .trace_tree import TraceTree
 
 KINDS: dict[str, Callable[[Segment], str]] = {  # of the CPU; back ends have more
     "llvm": lambda segment: segment.compile().code,
@@ -24,17 +22,8 @@ KINDS: dict[str, Callable[[Segment], str]] = {  # of the CPU; back ends have mor
 }
 
 
-class Inspection:
+class Inspection(ReportedFunction):
     """The methods of a compiled function that inspect it."""
-
-    __name__: str
-    original: Any
-    programs: list[TraceTree]
-    refusals: dict[str, int]
-    misses: list[str]
-    stats: Any
-    jobs: Jobs
-    graph_breaks: GraphBreakRunner
 
     def _make(self, graph: Graph) -> Executable:
         """Compiles a graph in this thread and returns its code."""

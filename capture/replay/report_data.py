@@ -11,7 +11,7 @@ import sys
 from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from ..graph.text import to_text
 from ..graph_breaks.remedies import remedy_of
@@ -28,7 +28,7 @@ _CONTEXT_LINES = 4  # lines of the user's code before and after each that is nam
 _SITE = re.compile(r"([^\s,:/\\]+):(\d+)")
 
 
-class ReportedFunction(Protocol):
+class ReportedFunction:
     """The attributes of a compiled function that the report reads."""
 
     __name__: str

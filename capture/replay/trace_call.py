@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
 import types
@@ -87,17 +88,16 @@ def recorded(fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, An
     `merges` are those of the program that the trace may be added to.
     """
     names, merges = names or ValueTable(), MergeTable() if merges is None else merges
-    try:
+    with contextlib.suppress(_SymbolRejected):
         return _trace_once(fn, args, kwargs, names, varying or DynamicInputs(), section, waits,
                            merges)
-    except _SymbolRejected:
-        names.symbolic_scalars = False
-        return _trace_once(fn, args, kwargs, names, DynamicInputs(), section, waits, merges)
+    names.symbolic_scalars = False
+    return _trace_once(fn, args, kwargs, names, DynamicInputs(), section, waits, merges)
 
 
 def _trace_once(fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any],
-              names: ValueTable, varying: DynamicInputs, section: Uninterrupted, waits: bool,
-              merges: MergeTable) -> Trace:
+                names: ValueTable, varying: DynamicInputs, section: Uninterrupted, waits: bool,
+                merges: MergeTable) -> Trace:
     state = HeapSnapshot()
     read, reads = PathReader(args, kwargs, fn, names.held), ReadFollower(state)
     sizes = names.sizes
