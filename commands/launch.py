@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 
 from ..distributed.launcher import launch
+from ..eager.settings import KNOBS
 from .support.command import Command, Failed, Result
 from .support.screen import Screen
 
@@ -20,7 +21,7 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def _run(options: argparse.Namespace, screen: Screen) -> Result:
     variables = {} if options.timeout is None else {
-        "FUSEWIRE_DISTRIBUTED_TIMEOUT": str(options.timeout)}
+        KNOBS["distributed_timeout"].variable: str(options.timeout)}
     hosts = [host for host in options.hosts.split(",") if host]
     status, culprits = launch(options.ranks, [options.script, *options.arguments], hosts, variables)
     result: Result = {"ranks": options.ranks, "status": status, "failed": culprits}

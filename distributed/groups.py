@@ -10,8 +10,9 @@ from typing import Any
 
 from ..capture.heap.source_location import user_site
 from ..eager.errors import ArgumentError, CollectiveError
+from ..eager.settings import settings
 from ..eager.upper_layer import register
-from .engines.engine import CollectiveCall, Engine, ProcessGroup, default_timeout
+from .engines.engine import CollectiveCall, Engine, ProcessGroup
 from .engines.fake import FakeEngine, World
 from .engines.mpi import MpiEngine, is_started_by_mpi
 from .rank_status import RankStatus
@@ -65,8 +66,8 @@ def init_process_group(backend: str | None = None, timeout: float | None = None)
     Args:
         backend: "mpi" under `fusewire launch`, mpiexec or srun; "nccl" on GPUs; "fake" for a world
             of one rank. None chooses "mpi" if MPI has started this process, else "fake".
-        timeout: seconds to wait for other ranks in a collective, by default 600 or
-            FUSEWIRE_DISTRIBUTED_TIMEOUT.
+        timeout: seconds to wait for other ranks in a collective, by default
+            `fw.settings.distributed_timeout`, 600.
 
     Raises:
         ArgumentError: the back end is unknown, or there is a process group already.
@@ -74,7 +75,7 @@ def init_process_group(backend: str | None = None, timeout: float | None = None)
     if is_initialized():
         raise ArgumentError("init_process_group: there is a process group already",
                             "call it once, or destroy_process_group() first")
-    seconds = default_timeout() if timeout is None else float(timeout)
+    seconds = settings.distributed_timeout if timeout is None else float(timeout)
     engine = _engine(backend or ("mpi" if is_started_by_mpi() else "fake"), seconds)
     _PROCESS.append(_joined(engine))
     return get_group(None)

@@ -14,14 +14,17 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from ..eager.errors import ArgumentError, DeviceError
-from .rank_status import FOLDER_VARIABLE, RankState, read_states
+from ..eager.settings import KNOBS
+from .rank_status import RankState, read_states
 
 _POLL = 0.05  # seconds between two looks at the ranks
 _GRACE = 2.0  # seconds that ranks have to end after one of them has failed
 
 
-def command(ranks: int, script: Sequence[str], hosts: Sequence[str] = ()) -> list[str]:
+def command(ranks: int, script: Sequence[str], folder: str, hosts: Sequence[str] = ()
+            ) -> list[str]:
     """The command that starts a script on `ranks` ranks: srun inside of a Slurm job, else mpiexec.
+    The ranks note in `folder` what they do.
 
     Raises:
         ArgumentError: less than one rank.
@@ -30,7 +33,7 @@ def command(ranks: int, script: Sequence[str], hosts: Sequence[str] = ()) -> lis
     if ranks < 1:
         raise ArgumentError(f"launch: the number of ranks must be at least 1, got {ranks}",
                             "as in fusewire launch -n 4 train.py")
-    entry = [sys.executable, "-m", "fusewire.distributed.rank", *script]
+    entry = [sys.executable, "-m", "fusewire.distributed.rank", folder, *script]
     if "SLURM_JOB_ID" in os.environ and shutil.which("srun"):
         return ["srun", "-n", str(ranks), *(["-w", ",".join(hosts)] if hosts else []), *entry]
     beside = Path(sys.executable).parent / "mpiexec"
@@ -45,8 +48,9 @@ def environment(ranks_here: int) -> dict[str, str]:
     """The environment of the ranks: those on one machine divide its processors, unless a variable
     says how many threads each has."""
     variables = dict(os.environ)
-    if not {"FUSEWIRE_NUM_THREADS", "OMP_NUM_THREADS"} & variables.keys():
-        variables["FUSEWIRE_NUM_THREADS"] = str(max(1, (os.cpu_count() or 1) // ranks_here))
+    threads = KNOBS["threads"].variable
+    if not {threads, "OMP_NUM_THREADS"} & variables.keys():
+        variables[threads] = str(max(1, (os.cpu_count() or 1) // ranks_here))
     return variables
 
 
@@ -58,8 +62,7 @@ def launch(ranks: int, script: Sequence[str], hosts: Sequence[str] = (),
     """
     with tempfile.TemporaryDirectory() as folder:
         started = environment(-(-ranks // max(1, len(hosts)))) | dict(variables or {})
-        job = subprocess.Popen(command(ranks, script, hosts),
-                               env={**started, FOLDER_VARIABLE: folder})
+        job = subprocess.Popen(command(ranks, script, folder, hosts), env=started)
         try:
             culprits = _watch(job, folder)
         except BaseException:
@@ -114,5 +117,5 @@ def _end(job: subprocess.Popen[bytes], folder: str) -> None:
 def _belongs(pid: int, folder: str) -> bool:
     """True if a process is a rank of this job, and no later one with its number."""
     with contextlib.suppress(OSError):
-        return f"{FOLDER_VARIABLE}={folder}".encode() in Path(f"/proc/{pid}/environ").read_bytes()
+        return folder.encode() in Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
     return False

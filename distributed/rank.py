@@ -1,4 +1,4 @@
-"""Runs a script as one rank of a job: `python -m fusewire.distributed.rank script.py arguments`.
+"""Runs a script as one rank of a job: `python -m fusewire.distributed.rank folder script.py ...`.
 
 A rank that raises an error ends the whole job. Otherwise the others would wait for it.
 """
@@ -13,20 +13,24 @@ from collections.abc import Sequence
 
 from .engines.mpi import load_mpi
 from .groups import set_status
-from .rank_status import FOLDER_VARIABLE, RankStatus
+from .rank_status import RankStatus
 
 
 def main(arguments: Sequence[str]) -> None:
-    """Runs the script arguments[0] with the other arguments."""
+    """Runs a script as a rank.
+
+    Args:
+        arguments: the folder in which the ranks note what they do, the script, its arguments.
+    """
+    folder, script, *rest = arguments
     mpi = load_mpi()
     world = mpi.COMM_WORLD
-    folder = os.environ.get(FOLDER_VARIABLE)
-    status = RankStatus(folder, world.Get_rank()) if folder else None
+    status = RankStatus(folder, world.Get_rank())
     set_status(status)
-    sys.argv[:] = list(arguments)
-    sys.path.insert(0, os.path.dirname(os.path.abspath(arguments[0])))
+    sys.argv[:] = [script, *rest]
+    sys.path.insert(0, os.path.dirname(os.path.abspath(script)))
     try:
-        runpy.run_path(arguments[0], run_name="__main__")
+        runpy.run_path(script, run_name="__main__")
         failed = False
     except SystemExit as error:
         failed = error.code not in (None, 0)
@@ -35,8 +39,7 @@ def main(arguments: Sequence[str]) -> None:
     except BaseException:
         traceback.print_exc()
         failed = True
-    if status is not None:
-        status.finish("failed" if failed else "done")
+    status.finish("failed" if failed else "done")
     if failed:
         print(f"rank {world.Get_rank()} of {world.Get_size()} has failed: the job ends",
               file=sys.stderr, flush=True)

@@ -8,7 +8,6 @@ import os
 from pathlib import Path
 from typing import NamedTuple
 
-FOLDER_VARIABLE = "FUSEWIRE_LAUNCH_FOLDER"
 _BYTES = 1024  # of a file
 
 

@@ -48,6 +48,8 @@ SWITCH = ValueKind("0 or 1", lambda text: {"0": False, "1": True}[text],
 PROCESSOR = ValueKind("the name of a processor, such as x86-64-v3", str,
                       lambda v: isinstance(v, str)
                       and re.fullmatch(r"[\w.-]*", v, re.ASCII) is not None)
+SECONDS = ValueKind("a number of seconds above 0", float,
+                    lambda v: type(v) in (int, float) and v > 0)
 FOLDER = ValueKind("the path of a folder", str, lambda v: isinstance(v, str))
 
 
@@ -94,6 +96,8 @@ KNOBS: dict[str, Knob] = {
     "bf16_dot": Knob("FUSEWIRE_BF16_DOT", SWITCH, False,
                      "1: products of bfloat16 by the instruction AVX512-BF16, if the processor has "
                      "it, which takes subnormal numbers as 0"),
+    "distributed_timeout": Knob("FUSEWIRE_DISTRIBUTED_TIMEOUT", SECONDS, 600.0,
+                                "time that a rank waits for others in a collective"),
 }
 
 
@@ -118,6 +122,7 @@ class Settings:
         winograd_training: largest tile for weights that change. Default 2.
         prepack: True keeps packed copies of weights that do not change. Default True.
         bf16_dot: True uses AVX512-BF16 products. Default False.
+        distributed_timeout: seconds that a rank waits for others. Default 600.
 
     Raises:
         ArgumentError: an unknown setting, or a value that is not allowed.
@@ -140,6 +145,7 @@ class Settings:
     winograd_training: int
     prepack: bool
     bf16_dot: bool
+    distributed_timeout: float
 
     def __init__(self, environment: Mapping[str, str]) -> None:
         for name, knob in KNOBS.items():

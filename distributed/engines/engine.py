@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -10,13 +9,6 @@ from typing import Any, Protocol
 import numpy as np
 
 from ...eager.errors import CollectiveError
-
-DEFAULT_TIMEOUT = 600.0  # seconds
-
-
-def default_timeout() -> float:
-    """Seconds that a rank waits for others, from FUSEWIRE_DISTRIBUTED_TIMEOUT or 600."""
-    return float(os.environ.get("FUSEWIRE_DISTRIBUTED_TIMEOUT", DEFAULT_TIMEOUT))
 
 
 @dataclass(frozen=True, eq=False)

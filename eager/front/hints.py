@@ -23,6 +23,7 @@ from .spellings.tables import SPELLINGS
 __all__ = ["MissingNameError"]
 
 FUNCTIONS = {
+    "clip_grad_norm_": "fw.nn.utils.clip_grad_norm_",
     "BoolTensor": "fw.tensor", "ByteTensor": "fw.tensor", "DoubleTensor": "fw.tensor",
     "FloatTensor": "fw.tensor", "IntTensor": "fw.tensor", "LongTensor": "fw.tensor",
     "Size": "tuple", "array": "fw.tensor", "char": "fw.int8", "cdouble": "fw.complex128",
