@@ -17,6 +17,7 @@ from ...eager.core.tape import Entry, Leaf
 from ...eager.core.tensor import Tensor
 from ...eager.utils.checkpoint import RecomputedEntry
 from ..control_flow.loop_gradients import CarriedGrad, LoopGradNode
+from ..control_flow.merge_gradients import MergeGrad, MergeGradNode
 from ..graph.graph import Node
 from ..graph.graph_builder import as_tensor, on_tape
 from ..heap.access_path import Path
@@ -211,6 +212,9 @@ class SymbolicTape:
     def _entry(self, edge: Any) -> Entry | None:
         if isinstance(edge, (LoopGradNode, CarriedGrad)):
             self._tracer.request_unrolling()
+            return None
+        if isinstance(edge, (MergeGradNode, MergeGrad)):
+            self._tracer.forbid_merged_gradients()
             return None
         recorded = self._tracer.entries.get(id(edge))
         if recorded is None:

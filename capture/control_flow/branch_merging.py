@@ -8,10 +8,10 @@ another path does not fit, tracing starts anew with the facts learnt so far (`Me
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import Any, NamedTuple, NoReturn
+from typing import Any, NoReturn
 
 from ...eager.core.tape import is_grad_enabled
+from ...eager.core.tensor import Tensor
 from ...eager.interpreter import STATE
 from ..graph.graph import Node
 from ..scalars.scalar_expr import ScalarExpr, of_number
@@ -29,8 +29,18 @@ from .frame_state import (
     user_frames,
 )
 from .inner_phis import InnerPhis, formulas_in
-from .liveness import MergePoint, is_plain_range, live, merge_point
+from .liveness import MergePoint, has_plain_counters, live, merge_point
 from .loop_detection import LoopEntry, LoopRepeat
+from .loop_inversion import is_loop_condition
+from .merge_gradients import (
+    MergeGrad,
+    MergeGradNode,
+    PathTape,
+    can_repeat,
+    newer_on_tape,
+    path_tape,
+)
+from .merge_table import Arrival, MergePlan, MergeTable, OpenBranch
 from .merges import Merge, MergedBranch
 from .operand_stack import is_single_test, tells_symbols_apart
 from .possible_aliases import PossibleAliases
@@ -41,105 +51,8 @@ class MergeFailed(BaseException):
     """Paths do not merge where they were expected to: tracing starts anew with more hints."""
 
 
-MAX_FAILURES = 6  # of one function; then it is traced without merging
 MERGE_FAILED = "code tells apart the objects of paths that were merged; the next call is traced " \
     "without this merge"
-
-
-@dataclass
-class MergeHints:
-    """Facts about a function's branches, by their keys. They last from one attempt to the next."""
-
-    numbers: bool = True  # Python numbers may differ at a merge point
-    identities: bool = True  # a variable may name an input on some paths; not if code compares them
-    failures: int = 0  # traces whose paths did not merge as expected
-    unmergeable: set[Any] = field(default_factory=set)  # branches whose paths never merge
-    varying: dict[Any, set[Any]] = field(default_factory=dict)  # by branch: values that need a phi
-    at_line: dict[Any, set[Any]] = field(default_factory=dict)  # by location, in earlier attempts
-    keys: dict[Any, int] = field(default_factory=dict)
-
-    def number(self, key: Any) -> int:
-        return self.keys.setdefault(key, len(self.keys))
-
-    def copy(self) -> MergeHints:
-        """Hints that can learn more on their own; the numbers of the keys stay common."""
-        return MergeHints(self.numbers, self.identities, self.failures, set(self.unmergeable),
-                          {key: set(values) for key, values in self.varying.items()},
-                          {key: set(values) for key, values in self.at_line.items()},
-                          self.keys)
-
-
-@dataclass
-class MergePlan:
-    """The state of a path at a merge point, in a form that other runs can be compared with."""
-
-    location: Any
-    structure: Any  # of the frames and of changed objects
-    nodes: list[Node]  # of the tensors
-    numbers: dict[Name, ScalarExpr]
-    kinds: dict[Name, type]  # of the numbers: int or float
-    subject: Any
-    modes: Any  # see `_modes`
-    followed: bool = False  # a run has continued behind the merge point
-
-    def differences(self, other: MergePlan) -> set[Any] | None:
-        """The tensors and numbers that differ; None if anything else differs."""
-        same = self.modes == other.modes and self.structure == other.structure \
-            and self.kinds == other.kinds \
-            and _same_types([*self.nodes, self.subject], [*other.nodes, other.subject])
-        if not same:
-            return None
-        differing: set[Any] = {i for i, (a, b) in enumerate(zip(self.nodes, other.nodes))
-                               if a is not b}
-        return differing.union(n for n, value in self.numbers.items() if value != other.numbers[n])
-
-
-class _Arrival(NamedTuple):
-    """The state of the running path where its branch may merge."""
-
-    state: FrameState
-    plan: MergePlan
-
-
-def _same_types(one: list[Any], two: list[Any]) -> bool:
-    """True if nodes and formulas have the same types."""
-    return len(one) == len(two) and all(
-        type(a) is type(b) and (type(a) is ScalarExpr or a.type == b.type)
-        for a, b in zip(one, two))
-
-
-@dataclass
-class MergeTable:
-    """The merges of one program: the hints and, by branch, the plan of its merge point; None if
-    its paths do not merge."""
-
-    hints: MergeHints = field(default_factory=MergeHints)
-    plans: dict[Any, MergePlan | None] = field(default_factory=dict)
-
-    def copy(self) -> MergeTable:
-        """A table that a further trace of the program can change."""
-        return MergeTable(self.hints.copy(), dict(self.plans))
-
-    def learnt(self) -> MergeTable:
-        """A table for a new program, with the same hints."""
-        return MergeTable(self.hints.copy())
-
-
-@dataclass
-class _OpenBranch:
-    """A branch whose merge point is awaited, and the state of the trace at the branch."""
-
-    key: Any
-    frames: list[tuple[Any, int]]
-    start: int  # index in the path
-    decided: set[Any]
-    nodes: set[Node]
-    inputs: set[str]  # local variables that named an input before the branch, or might
-    # Made objects that the variables of all frames held. A frame that has ended, or the stack of
-    # an outer one, may hold them at the merge.
-    objects: list[Any]
-    loop_tokens: set[Any]
-    visits: dict[Any, Any]
 
 
 _UNKNOWN: Any = object()
@@ -151,10 +64,12 @@ class BranchMerger:
     def __init__(self, tracer: Any, merges: MergeTable, all_merge: bool) -> None:
         """`all_merge`: it is a failure if a path of a branch ends before the merge point."""
         self.tracer, self.hints, self.plans = tracer, merges.hints, merges.plans
+        self._backwards = merges.backwards
+        self._own_backwards: set[Any] = set()  # keys of those of this run
         self._all_merge = all_merge
         self.aliases: PossibleAliases = tracer.aliases
         self.aliases.in_use = self.hints.identities and not all_merge
-        self._branches: list[_OpenBranch] = []
+        self._branches: list[OpenBranch] = []
         self._origin: Any = None  # the loop iteration or merge point that began last
         self._outcomes: tuple[Any, ...] = ()  # of decisions since then
         self._loop_numbers: dict[Any, int] = {}  # by token; depends on the path to the loop
@@ -188,14 +103,15 @@ class BranchMerger:
         self._read_path()
         key = self._origin, self._outcomes[:-1]
         plan = self.plans.get(key, _UNKNOWN)
-        if not frames or plan is None or key in self.hints.unmergeable:
+        if not frames or plan is None or (plan is _UNKNOWN and key in self.hints.unmergeable):
             return
         decided = {k for k in tracer._decided if k != (tracer.path[-1].subject, "bool")}
         if plan is not _UNKNOWN:
             self._insert_split(key, len(tracer.path) - 1)
-        self._branches.append(_OpenBranch(
+        self._branches.append(OpenBranch(
             key, [(f, f.f_lasti) for f in frames], len(tracer.path) - 1, decided,
             {node for _, node in tracer._nodes_by_id.values()},
+            len(tracer.entries), location_of(frames),
             {name for name, value in frames[0].f_locals.items()
              if self.aliases.may_be_input(value)}, self._made_objects(frames),
             *loops.around()))
@@ -239,7 +155,7 @@ class BranchMerger:
         if self.aliases.branches():
             raise MergeFailed
 
-    def _close_unmerged(self, branches: list[_OpenBranch], for_good: bool = True) -> None:
+    def _close_unmerged(self, branches: list[OpenBranch], for_good: bool = True) -> None:
         """Closes branches without a merge point. Raises MergeFailed if their paths should have
         merged."""
         for branch in branches:
@@ -248,15 +164,15 @@ class BranchMerger:
                 self.hints.unmergeable.add(branch.key)
                 raise MergeFailed
 
-    def _fail(self, branch: _OpenBranch) -> None:
-        """Never merges a branch again. For export, raises MergeFailed. Otherwise the run continues
-        as the first trace of another program."""
+    def _fail(self, branch: OpenBranch, is_first: bool) -> None:
+        """Goes on without a merge: this path does not fit the others, or cannot merge at all if it
+        `is_first`. For export, raises MergeFailed. Later programs never merge this branch."""
         self.hints.unmergeable.add(branch.key)
         if self._all_merge:
             raise MergeFailed
-        self.tracer.merge_failed, self.plans[branch.key] = True, None
         self._branches.remove(branch)
-        if self.tracer.path[branch.start - 1] == MergedBranch(branch.key):
+        if is_first:
+            self.plans[branch.key] = None
             self.tracer.delete_element(branch.start - 1)
             self._elements_read -= 1
             for other in self._branches:
@@ -287,7 +203,7 @@ class BranchMerger:
                 self._close_unmerged([branch])
 
     # ---- merge points
-    def _merge_here(self, branch: _OpenBranch, frames: list[Any], subject: Any) -> Any:
+    def _merge_here(self, branch: OpenBranch, frames: list[Any], subject: Any) -> Any:
         location, plan = location_of(frames), self.plans.get(branch.key)
         iterators = self._iterators_of(frames[0])
         tracked = self.tracer.loops.tracked_iterators(frames[0]).union(i.offset for i in iterators)
@@ -297,26 +213,31 @@ class BranchMerger:
             return subject
         positions = [(i.offset, i.count, i.tensors) for i in iterators]
         arrival = self._state_at(location, frames, point, subject, [*branch.objects, *positions])
+        is_first, on_tape = plan is None, self._newer_on_tape(branch, arrival)
         if plan is None:
-            if not arrival.state.equal or any(t.edge is not None for t in arrival.state.tensors):
+            if not arrival.state.equal or on_tape is None \
+                    or not self._may_carry_gradients(branch, arrival):
                 return subject
-            plan = self._first_arrival(branch, arrival, point)
-        differences, inner_phis = plan.differences(arrival.plan), InnerPhis(self.tracer,
-                                                                             branch.start)
-        varying = self.hints.varying[branch.key]
-        if differences is not None:
-            differences |= _identities_of(varying | differences, arrival)
-        if not arrival.state.equal or differences is None \
+            plan = self._first_arrival(branch, arrival, point, on_tape)
+        inner_phis, varying = InnerPhis(self.tracer, branch.start), self.hints.varying[branch.key]
+        differences = plan.differences(arrival.plan)
+        if differences is not None and on_tape is not None:
+            differences |= on_tape | _identities_of(varying | differences | on_tape, arrival)
+        if not arrival.state.equal or differences is None or on_tape is None \
                 or not self._may_vary(differences | varying, frames, point) \
                 or any(map(inner_phis.reach, formulas_in(arrival.plan.structure))):
-            self._fail(branch)
+            self._fail(branch, is_first)
             return subject
         self._check_differences(branch, arrival.plan,
                                 differences | inner_phis.reached_by(arrival.plan))
-        return self._merge(branch, arrival, plan)
+        tape = self._checked_tape(branch, arrival)
+        if tape is None:
+            self._fail(branch, is_first)
+            return subject
+        return self._merge(branch, arrival, plan, tape)
 
-    def _first_arrival(self, branch: _OpenBranch, arrival: _Arrival,
-                       point: MergePoint) -> MergePlan:
+    def _first_arrival(self, branch: OpenBranch, arrival: Arrival, point: MergePoint,
+                       on_tape: set[int]) -> MergePlan:
         """Makes this the merge point of a branch: the first path guesses which values differ."""
         state, plan = arrival
         self.plans[branch.key] = plan
@@ -324,7 +245,7 @@ class BranchMerger:
         branch.start += 1
         varying: set[Any] = {i for i, node in enumerate(plan.nodes)
                              if not self._existed_before(node, branch)}
-        varying |= self._assigned_tensors(arrival, branch, point)
+        varying |= on_tape | self._assigned_tensors(arrival, branch, point)
         numbers: set[Any] = {(i, name) for i, name in plan.numbers
                              if i == 0 and name in point.changed - point.counters}
         if not self._all_merge and self._may_vary(numbers, state.frames, point):
@@ -334,14 +255,14 @@ class BranchMerger:
             before & {*range(len(plan.nodes)), *plan.numbers})
         return plan
 
-    def _assigned_tensors(self, arrival: _Arrival, branch: _OpenBranch, point: MergePoint
+    def _assigned_tensors(self, arrival: Arrival, branch: OpenBranch, point: MergePoint
                           ) -> set[Any]:
         """The tensors of variables that a path may assign, and the identities that may differ."""
         state, plan = arrival
         assigned = [state.locals[0].get(name) for name in point.changed]
         varying: set[Any] = {i for i, t in enumerate(state.tensors)
                              if any(t is value for value in assigned)
-                             and not self.aliases.is_input(t)}
+                             and not self._is_from_outside(t)}
         for name in point.changed:
             key = 0, IDENTITY + name
             if key in state.named_tensors and (
@@ -349,7 +270,84 @@ class BranchMerger:
                 varying |= {key, state.named_tensors[key]}
         return varying
 
-    def _check_differences(self, branch: _OpenBranch, arrival: MergePlan,
+    def _is_from_outside(self, tensor: Tensor) -> bool:
+        """True for a tensor from outside that the run has not changed."""
+        state = self.tracer.state
+        path = state.paths.get(id(tensor))
+        return path is not None and state.held[path][0] is tensor._data
+
+    # ---- gradients
+    def _newer_on_tape(self, branch: OpenBranch, arrival: Arrival) -> set[int] | None:
+        """The tensors of a state whose tape begins behind the branch. None if their gradients
+        cannot pass a merge."""
+        tensors, tracer = arrival.state.tensors, self.tracer
+        if all(t.edge is None for t in tensors):
+            return set()
+        if branch.loop_tokens or not can_repeat(tracer.path[branch.start:]):
+            return None
+        newer = newer_on_tape(tracer, branch.entries, tensors)
+        return None if newer is None or self._tape(branch, [tensors[i] for i in newer]) is None \
+            else newer
+
+    def _may_carry_gradients(self, branch: OpenBranch, arrival: Arrival) -> bool:
+        """True if no gradients pass the merge of this branch, or if they may. Those of a `while`
+        go through its loop."""
+        return all(t.edge is None for t in arrival.state.tensors) or (
+            self.hints.gradients and branch.location not in self.hints.uneven
+            and not is_loop_condition(*branch.location[0]))
+
+    def _tape(self, branch: OpenBranch, tensors: list[Tensor]) -> PathTape | None:
+        return path_tape(self.tracer, branch.entries, tensors,
+                         lambda node: self._existed_before(node, branch))
+
+    def _checked_tape(self, branch: OpenBranch, arrival: Arrival) -> PathTape | None:
+        """The tape from the branch to the tensors that vary; None if their gradients cannot pass
+        the merge, or go to other values than on other paths."""
+        plan, owned = self.plans[branch.key], self.tracer.state.paths
+        tensors = [arrival.state.tensors[i]
+                   for i in sorted(self._varying_tensors(branch, arrival.state))]
+        if any(t.edge is not None and self._is_from_outside(t) for t in tensors):
+            return None
+        tape = self._tape(branch, [t for t in tensors
+                                   if t.edge is not None and id(t) not in owned])
+        boundaries = None if tape is None else tape.reached
+        if plan is arrival.plan and boundaries is not None:
+            plan.boundaries = boundaries
+        if plan is None or boundaries != plan.boundaries:
+            self.hints.uneven.add(branch.location)
+            return None
+        return tape
+
+    def _varying_tensors(self, branch: OpenBranch, state: FrameState) -> set[int]:
+        varying = self.hints.varying[branch.key]
+        return {i for i in varying if type(i) is int}.union(
+            state.named_tensors[n] for n in varying if is_identity(n))
+
+    def begin_backward(self, name: Any, outcomes: tuple[Any, ...]) -> Any:
+        """Begins a backward through merged paths, the one with these outcomes. Returns the key of
+        its branch."""
+        self._read_path()
+        key = self._origin, self._outcomes, "backward", name
+        self._outcomes += outcomes
+        return key
+
+    def end_backward(self, key: Any, values: dict[Node, Node]) -> dict[Node, Node]:
+        """Merges the paths of a backward that computed `values`, the gradients of nodes. Returns
+        the phis. All paths must give gradients to the same nodes, else raises MergeFailed."""
+        nodes = self._backwards.setdefault(key, tuple(values))
+        self._own_backwards.add(key)
+        if values.keys() != set(nodes):
+            self.hints.gradients = False
+            raise MergeFailed
+        token, loops = ("merge", self.hints.number(key)), self.tracer.loops
+        gradients = tuple([values[n] for n in nodes])
+        phis = self.tracer.names.phis(token, gradients)
+        loops.note_merge(token, *loops.around())
+        self.tracer.path.append(Merge(key, phis, gradients, (), (), ""))
+        self._origin, self._outcomes, self._elements_read = token, (), len(self.tracer.path)
+        return dict(zip(nodes, phis))
+
+    def _check_differences(self, branch: OpenBranch, arrival: MergePlan,
                            differing: set[Any]) -> None:
         """Adds values that differ to the hints. For export, raises MergeFailed if there are new
         ones. Otherwise the run continues as the first trace of another program."""
@@ -361,9 +359,11 @@ class BranchMerger:
         if self._all_merge:
             raise MergeFailed
         self.tracer.merge_failed, self.plans[branch.key] = True, arrival
+        for key in self._backwards.keys() - self._own_backwards:
+            del self._backwards[key]
 
     def _state_at(self, location: Any, frames: list[Any], point: MergePoint, subject: Any,
-                  objects: list[Any]) -> _Arrival:
+                  objects: list[Any]) -> Arrival:
         tracer = self.tracer
         names = [live(f.f_code, f.f_lasti) for f in frames]
         if names[0] is not None:
@@ -375,7 +375,7 @@ class BranchMerger:
         kinds = {name: type(value) for name, value in state.plains.items()}
         kinds.update({name: type(number.value) for name, number in state.symbols.items()})
         nodes = [tracer.node_of(t) for t in state.tensors] if state.equal else []
-        return _Arrival(state, MergePlan(location, state.structure, nodes, numbers, kinds, subject,
+        return Arrival(state, MergePlan(location, state.structure, nodes, numbers, kinds, subject,
                                          _modes(tracer)))
 
     def _may_vary(self, changed: set[Any], frames: list[Any], point: MergePoint) -> bool:
@@ -386,29 +386,33 @@ class BranchMerger:
             and not any((0, c) in names for c in point.counters)
             and not any(tells_symbols_apart(frames[i].f_code) for i, _ in names))
 
-    def _existed_before(self, node: Node, branch: _OpenBranch) -> bool:
+    def _existed_before(self, node: Node, branch: OpenBranch) -> bool:
         return node in branch.nodes or self.tracer.is_outside(node) or node.op == "const"
 
     # ---- behind the merge point
-    def _merge(self, branch: _OpenBranch, arrival: _Arrival, plan: MergePlan) -> Any:
+    def _merge(self, branch: OpenBranch, arrival: Arrival, plan: MergePlan,
+               tape: PathTape) -> Any:
         """Continues from the merge point with phis. Returns the phi of the decision's subject."""
         self._close_unmerged(self._branches[self._branches.index(branch) + 1:])
         tracer, state, varying = self.tracer, arrival.state, self.hints.varying[branch.key]
         names = sorted(n for n in varying if type(n) is tuple)
-        tensors = sorted({i for i in varying if type(i) is int}.union(
-            state.named_tensors[n] for n in names if is_identity(n)))
+        tensors = sorted(self._varying_tensors(branch, state))
         token = "merge", self.hints.number(branch.key)
         depth = tracer.loops.note_merge(token, branch.loop_tokens, branch.visits)
         element = self._merge_element(branch, arrival.plan, tensors, names, (token, depth))
         tracer.path.append(element)
         self._bind_numbers(state, dict(zip(names, element.symbols)), branch.key)
-        self._bind_phis(branch, arrival.plan, [state.tensors[i] for i in tensors], element, depth)
+        phis = dict(zip([state.tensors[i] for i in tensors], element.phis))
+        self._bind_phis(branch, arrival.plan, phis)
+        if depth:
+            tracer.loops.dependent.update(dict.fromkeys(element.phis, depth))
+        self._bind_gradients(branch, tape, phis)
         self._origin, self._outcomes, self._elements_read = token, (), len(tracer.path)
         del self._branches[self._branches.index(branch):]
         tracer.on_merge(plan)
         return (element.symbols if type(arrival.plan.subject) is ScalarExpr else element.phis)[-1]
 
-    def _merge_element(self, branch: _OpenBranch, arrival: MergePlan, tensors: list[int],
+    def _merge_element(self, branch: OpenBranch, arrival: MergePlan, tensors: list[int],
                        names: list[Name], at: tuple[Any, int]) -> Merge:
         """The `Merge` of a merge point; the subject of the decision comes last."""
         (token, depth), tracer = at, self.tracer
@@ -429,8 +433,8 @@ class BranchMerger:
             else:
                 state.replace_number(name, number)
 
-    def _bind_phis(self, branch: _OpenBranch, arrival: MergePlan, tensors: list[Any],
-                   element: Merge, depth: int) -> None:
+    def _bind_phis(self, branch: OpenBranch, arrival: MergePlan, phis: dict[Tensor, Node]
+                   ) -> None:
         """Forgets the values that the merged paths computed, and binds the phis in their places."""
         tracer = self.tracer
         varying = self.hints.varying[branch.key]
@@ -439,20 +443,31 @@ class BranchMerger:
         tracer.forget_branch_values(lambda n: n not in live_nodes and not (
             tracer.is_outside(n) or n.op == "const"))
         tracer._decided = set(branch.decided)
-        for tensor, phi in zip(tensors, element.phis):
+        for tensor, phi in phis.items():
             tensor._data = tensor._data.view()  # an array of its own, known under the new name only
             tracer.bind(tensor._data, phi)
-        if depth:
-            tracer.loops.dependent.update(dict.fromkeys(element.phis, depth))
+
+    def _bind_gradients(self, branch: OpenBranch, tape: PathTape, phis: dict[Tensor, Node]
+                        ) -> None:
+        """Gives the phis with gradients entries of their own on the tape."""
+        if not tape.outputs:
+            return
+        tracer = self.tracer
+        grad_node = MergeGradNode(tracer, self.hints.number(branch.key),
+                                  tracer.path[branch.start:-1], tape)
+        carried = [t for t in phis if t.edge is not None and id(t) not in tracer.state.paths]
+        for slot, tensor in enumerate(carried):
+            edge = tensor.edge = MergeGrad(grad_node, slot, tensor._data)
+            tracer.entries[id(edge)] = edge, phis[tensor]
 
 
-def _identities_of(varying: set[Any], arrival: _Arrival) -> set[Name]:
+def _identities_of(varying: set[Any], arrival: Arrival) -> set[Name]:
     """The identities of varying tensors that are inputs on this path: they vary, too."""
     return {name for name, i in arrival.state.named_tensors.items()
             if i in varying and arrival.plan.numbers[name] != of_number(0)}
 
 
-def _merge_point_at(branch: _OpenBranch, frames: list[Any], tracked: frozenset[int]
+def _merge_point_at(branch: OpenBranch, frames: list[Any], tracked: frozenset[int]
                     ) -> MergePoint | None:
     """The state that paths from a branch to here must agree in; None if they cannot merge here.
     Only the innermost frame may have moved since the branch."""
@@ -464,7 +479,7 @@ def _merge_point_at(branch: _OpenBranch, frames: list[Any], tracked: frozenset[i
     if frame.f_code.co_flags & GENERATORS:
         return None
     point = merge_point(frame.f_code, start, frame.f_lasti, tracked)
-    if point is None or (point.counters and not is_plain_range(frame)):
+    if point is None or (point.counters and not has_plain_counters(frame)):
         return None
     return point if all(type(frame.f_locals.get(name)) is int for name in point.counters) else None
 

@@ -107,6 +107,14 @@ class FrameState:
         self.structure = tuple(parts)
         self.arrays = [t._data for t in self.tensors]
 
+    @staticmethod
+    def changes(tracer: Any) -> Iterator[tuple[Any, Any]]:
+        """The objects that a run has changed: their paths, and their contents to compare."""
+        for path, _, now in tracer.state.changes():
+            value = tracer.state.values[path]
+            yield path, value if isinstance(value, Tensor) else \
+                list(now.items()) if isinstance(now, dict) else list(now)
+
     def _relations(self) -> Iterator[Any]:
         """The tensors that share elements with each other, or with one from outside."""
         families: dict[int, list[int]] = {}
@@ -256,6 +264,17 @@ class MergeState(FrameState):
     """
 
     numbers = (int, float)
+
+    @staticmethod
+    def changes(tracer: Any) -> Iterator[tuple[Any, Any]]:
+        """The objects that a run has changed. A gradient that it has set counts: whether it is
+        another one than before depends on the call."""
+        state = tracer.state
+        for path, contents in FrameState.changes(tracer):
+            if not isinstance(contents, Tensor) or state.held[path][0] is not contents._data:
+                yield path, contents
+        for path in (state.paths[key] for key in tracer.grads_set if key in state.paths):
+            yield ("gradient", path), state.values[path]._grad
 
     def _frame(self, i: int, names: dict[str, Any]) -> Any:
         if i > 0 or self._aliases is None:

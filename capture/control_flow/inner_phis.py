@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
+from ..graph.graph import Node
 from ..scalars.scalar_expr import ScalarExpr, elements
 from .loop_detection import LoopEntry
 from .merges import Merge
@@ -27,20 +28,25 @@ class InnerPhis:
 
     def reach(self, subject: Any) -> bool:
         """True if a node or a number depends on such a phi."""
-        stack, seen = [subject] if self.phis else [], {subject}
-        while stack:
-            value = stack.pop()
-            if value in self.phis:
-                return True
-            operands = [p for p in self._parts(value) if p not in seen]
-            seen.update(operands)
-            stack += operands
-        return False
+        return bool(self.phis) and any(value in self.phis for value in parts_below(
+            [subject], self.numbers, set()))
 
-    def _parts(self, subject: Any) -> list[Any]:
-        if type(subject) is ScalarExpr:
-            return [*elements([subject]), *subject.parts]
-        return [*subject.inputs, *([self.numbers[subject]] if subject in self.numbers else [])]
+
+def parts_below(subjects: Iterable[Any], numbers: Mapping[Node, ScalarExpr], seen: set[Any]
+                ) -> Iterator[Any]:
+    """These nodes and numbers and all that they depend on, except for what is `seen`, which grows.
+    """
+    stack = list(subjects)
+    while stack:
+        value = stack.pop()
+        if value in seen:
+            continue
+        seen.add(value)
+        yield value
+        if type(value) is ScalarExpr:
+            stack += [*elements([value]), *value.parts]
+        else:
+            stack += [*value.inputs, *([numbers[value]] if value in numbers else [])]
 
 
 def formulas_in(structure: Any) -> Iterator[ScalarExpr]:

@@ -20,6 +20,8 @@ from .operand_stack import EXIT_OPS, UNCONDITIONAL_JUMPS, depths_of, operands_of
 _BY_NAME = {"locals", "vars", "dir", "eval", "exec", "_getframe", "currentframe"}
 _CONSTANT = ("LOAD_CONST", "LOAD_SMALL_INT", "PRECALL", "CALL", "CALL_FUNCTION", "NOP", "PUSH_NULL")
 
+_NAMED = (*_CONSTANT, "LOAD_FAST", "LOAD_DEREF", "LOAD_GLOBAL", "LOAD_ATTR")
+
 
 class ForLoop(NamedTuple):
     """A `for` loop: the offset of its FOR_ITER, and of the instruction behind the loop."""
@@ -191,11 +193,13 @@ def _loops_around(code: types.CodeType, at: int) -> list[ForLoop]:
 
 
 def _counter_of(code: types.CodeType, loop: ForLoop, whole: bool) -> str | None:
-    """The variable that counts a `for` over a range; with `whole`, over a range of constants. None
-    for other loops."""
+    """The variable that counts a `for` over a range, or over an `enumerate` of a variable or
+    attribute: a generator would have a state of its own. With `whole`, over a range of constants.
+    None for other loops."""
     steps = instructions(code)
     n = next(i for i, step in enumerate(steps) if step.offset == loop.start)
-    uses = list(_uses(steps[n + 1]))
+    pairs = steps[n + 1].opname == "UNPACK_SEQUENCE" and steps[n + 1].argval == 2
+    uses = list(_uses(steps[n + 1 + pairs]))
     if steps[n - 1].opname != "GET_ITER" or not uses or uses[0][1] or \
             _stores(code, uses[0][0]) != 1 or uses[0][0] in code.co_cellvars:
         return None
@@ -203,23 +207,24 @@ def _counter_of(code: types.CodeType, loop: ForLoop, whole: bool) -> str | None:
     base, first = depths[steps[n - 1].offset] - 1, n - 2
     while first > 0 and depths.get(steps[first].offset, base) != base:
         first -= 1
-    range_call = steps[first:n - 1]
-    load = next((i for i, step in enumerate(range_call) if step.opname.startswith("LOAD")), 0)
-    if not _loads_range(range_call[load]) or any(map(is_jump, range_call)):
+    call = steps[first:n - 1]
+    load = next((i for i, step in enumerate(call) if step.opname.startswith("LOAD")), 0)
+    if not _loads(call[load], "enumerate" if pairs else "range") or any(map(is_jump, call)):
         return None
-    if whole and any(step.opname not in _CONSTANT for step in range_call[load + 1:]):
+    only = _CONSTANT if whole else _NAMED if pairs else None
+    if (whole and pairs) or (only and any(step.opname not in only for step in call[load + 1:])):
         return None
     return uses[0][0]
 
 
-def _loads_range(step: dis.Instruction) -> bool:
-    """True if an instruction loads `range`, or its replacement in a traced copy of code."""
+def _loads(step: dis.Instruction, name: str) -> bool:
+    """True if an instruction loads a builtin, or its replacement in a traced copy of code."""
     if step.opname == "LOAD_CONST":
-        return getattr(step.argval, "plain", None) is range
-    return step.opname == "LOAD_GLOBAL" and step.argval == "range"
+        return getattr(step.argval, "plain", None) is getattr(builtins, name)
+    return step.opname == "LOAD_GLOBAL" and step.argval == name
 
 
-def is_plain_range(frame: Any) -> bool:
-    """True if `range` is the builtin in the code of a frame."""
-    return frame.f_globals.get("range", builtins.range) is builtins.range \
-        and frame.f_builtins.get("range") is builtins.range
+def has_plain_counters(frame: Any) -> bool:
+    """True if `range` and `enumerate` are the builtins in the code of a frame."""
+    return all(frame.f_globals.get(name, plain) is plain and frame.f_builtins.get(name) is plain
+               for name, plain in (("range", range), ("enumerate", enumerate)))

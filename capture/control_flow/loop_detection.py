@@ -256,12 +256,9 @@ class LoopDetector:
         if self.live_only and not names:
             names = [live(f.f_code, f.f_lasti) for f in frames]
         state = self.tracer.state
-        changes = ((path, state.values[path] if isinstance(state.values[path], Tensor) else
-                    list(now.items()) if isinstance(now, dict) else list(now))
-                   for path, _, now in state.changes())
         iterators = [c for c in self._iterators.values() if c.frame in frames and c.is_in_loop]
         aliases = self.tracer.aliases
-        return kind(frames, changes, state.paths, self.is_stale, names, iterators,
+        return kind(frames, kind.changes(self.tracer), state.paths, self.is_stale, names, iterators,
                     aliases if aliases.in_use else None, objects,
                     kind is not FrameState or self.tracer.names.compares_views)
 

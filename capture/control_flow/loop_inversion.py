@@ -25,6 +25,12 @@ def header_offset(code: types.CodeType, at: int) -> int:
     return _header_offsets(code).get(step.offset, at)
 
 
+def is_loop_condition(code: types.CodeType, at: int) -> bool:
+    """True if an instruction belongs to the condition of a `while`, before the loop or in it."""
+    step, offsets = instructions(code)[instruction_index_at(code, at)], _header_offsets(code)
+    return step.offset in offsets or step.offset in offsets.values()
+
+
 @functools.lru_cache(maxsize=1024)
 def _header_offsets(code: types.CodeType) -> Mapping[int, int]:
     """The offset in the second copy of a condition, by the offset in the first."""

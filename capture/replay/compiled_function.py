@@ -22,7 +22,7 @@ from ...eager.settings import settings
 from ...eager.uninterrupted import Uninterrupted
 from ...eager.upper_layer import UPPER
 from ..cfg.trace_exit import TraceExit
-from ..control_flow.branch_merging import MergeTable
+from ..control_flow.merge_table import MergeTable
 from ..graph.bind_sizes import has_symbols
 from ..graph.graph import Graph
 from ..graph_breaks.runner import GraphBreakRunner

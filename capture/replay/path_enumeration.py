@@ -22,9 +22,10 @@ from ..cfg.path_insertion import add_path
 from ..cfg.trace_exit import TraceExit
 from ..cfg.verify import verify
 from ..cfg.visitor import Visitor
-from ..control_flow.branch_merging import MergeFailed, MergeHints
+from ..control_flow.branch_merging import MergeFailed
 from ..control_flow.builtin_patching import PatchedModules
 from ..control_flow.loop_detection import RestartTrace
+from ..control_flow.merge_table import MergeHints
 from ..control_flow.merges import Merge
 from ..graph.graph import Node
 from ..heap.object_recipes import SameObject

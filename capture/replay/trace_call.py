@@ -18,7 +18,8 @@ from ..autodiff.backward_plan import find_backward
 from ..cfg.error_checks import find_checks
 from ..cfg.ir import Element
 from ..cfg.trace_exit import TraceExit
-from ..control_flow.branch_merging import MAX_FAILURES, BranchMerger, MergeTable
+from ..control_flow.branch_merging import BranchMerger
+from ..control_flow.merge_table import MAX_FAILURES, MergeTable
 from ..control_flow.operand_stack import tells_symbols_apart
 from ..control_flow.possible_aliases import compares_identities
 from ..control_flow.symbolic_builtins import with_symbolic_builtins

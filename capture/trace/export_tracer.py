@@ -26,10 +26,11 @@ from ...eager.core.tensor import Tensor
 from ...eager.errors import CaptureError, is_ours
 from ...eager.nn.base.module import Module
 from ...eager.ops.random.generator import Generator, default_generator
-from ..control_flow.branch_merging import BranchMerger, MergeFailed, MergeHints, MergeTable
+from ..control_flow.branch_merging import BranchMerger, MergeFailed
 from ..control_flow.builtin_patching import PatchedModules
 from ..control_flow.frame_state import user_frames
 from ..control_flow.loop_detection import LoopRepeat, RestartTrace
+from ..control_flow.merge_table import MergeHints, MergeTable
 from ..control_flow.operand_stack import tells_symbols_apart
 from ..control_flow.symbolic_range import SymbolicIterator
 from ..graph.bind_sizes import sizes_of

@@ -3,15 +3,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import contextlib
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from typing import Any
 
 from ...eager.core.tensor import Tensor
 from ...eager.ordered_calls import next_turn
 from ..control_flow.branch_merging import MERGE_FAILED, BranchMerger, MergeFailed
+from ..control_flow.merges import MergedBranch
 from ..control_flow.possible_aliases import PossibleAliases
 from ..graph.graph import Node
+from ..heap.source_location import user_site
 from ..scalars.symbolic_scalar import SymbolicScalar
 from .value_table import ValueTable
 
@@ -29,10 +32,16 @@ class PathMerging:
     raising: list[tuple[int, Node]]
     refusal: str
     can_retry: bool
+    is_recording: Any
+    sizes: Any
     _nodes_by_id: dict[int, tuple[Any, Node]]
 
     def refuse(self, why: str) -> None:
         """Marks the run as one that cannot be replayed."""
+        raise NotImplementedError
+
+    def bind(self, array: Any, node: Node) -> None:
+        """Binds an array to a node."""
         raise NotImplementedError
 
     def _joined(self, subject: Any) -> Any:
@@ -89,6 +98,56 @@ class PathMerging:
         """Refuses the run, since values that it has merged differ from those of other paths."""
         self.merger, self.merge_failed, self.can_retry = None, True, True
         self.refuse(MERGE_FAILED)
+
+    # ---- gradients through merged paths
+    @property
+    def merges_gradients(self) -> bool:
+        """True if a backward that runs now is recorded, and merges paths as the forward did."""
+        return self.is_recording and self.merger is not None and not self.refusal
+
+    def forbid_merged_gradients(self) -> None:
+        """Refuses the run, since its results need gradients through merged paths that no backward
+        of the run has computed. In the next run such paths do not merge."""
+        if self.merger is not None:
+            self.merger.hints.gradients = False
+            self._on_merge_failure(MergeFailed())
+
+    def begin_merged_backward(self, name: Any, outcomes: tuple[Any, ...]) -> Any:
+        """Begins a branch for a backward through merged paths, the one with these outcomes. Returns
+        its key."""
+        assert self.merger is not None
+        key = self.merger.begin_backward(name, outcomes)
+        self.path.append(MergedBranch(key, user_site()))
+        return key
+
+    @contextlib.contextmanager
+    def knowing(self, nodes: Mapping[int, tuple[Any, Node]]) -> Iterator[None]:
+        """Knows the arrays of a merged path while its backward runs. Forgets what that computes."""
+        before = dict(self._nodes_by_id)
+        for key, bound in nodes.items():
+            self._nodes_by_id.setdefault(key, bound)
+        try:
+            yield
+        finally:
+            for key, bound in list(self._nodes_by_id.items()):
+                if before.get(key) is not bound:
+                    del self._nodes_by_id[key]
+
+    def end_merged_backward(self, key: Any, values: dict[Node, Node],
+                            gradients: dict[Node, Tensor]) -> None:
+        """Merges the paths of a backward. `values` are the nodes of the `gradients`, which get
+        arrays of their own, bound to phis."""
+        if self.merger is None:  # a backward inside of this one did not merge
+            return
+        try:
+            with self.sizes.recording(False):
+                phis = self.merger.end_backward(key, values)
+        except MergeFailed as error:
+            self._on_merge_failure(error)
+            return
+        for node, phi in phis.items():
+            tensor = gradients[node] = Tensor(gradients[node]._data.view())
+            self.bind(tensor._data, phi)
 
     def insert_element(self, index: int, element: Any) -> None:
         """Inserts an element of the path before others."""

@@ -78,7 +78,7 @@ class Tracer(EffectRecording, PathMerging, LoopQuestions):
         self._loop_dependent: list[Any] = []  # ids in `_nodes_by_id`, keys in `_decided`
         self.sources: dict[Path, Node] = {}  # tensors read from outside, in order of use
         self.grads_read: set[int] = set()  # tensors whose .grad was read before it was set
-        self.grads_set: set[int] = set()
+        self.grads_set: dict[int, None] = {}  # in the order in which they were set
         # By id; weak, since a view that is gone is no longer changed with its base.
         self.changed_tensors: weakref.WeakValueDictionary[int, Tensor] = \
             weakref.WeakValueDictionary()
@@ -207,7 +207,7 @@ class Tracer(EffectRecording, PathMerging, LoopQuestions):
 
     def sets_grad(self, tensor: Tensor) -> None:
         self._observe(tensor)
-        self.grads_set.add(id(tensor))
+        self.grads_set[id(tensor)] = None
 
     def reads_values(self, tensor: Tensor, how: str) -> Any:
         self.aliases.copy_changes()
