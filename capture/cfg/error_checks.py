@@ -14,7 +14,7 @@ from ...eager.core.op import OPS
 from ..effects.effect_call import EffectCall
 from ..graph.graph import Node, Nodes, param_key
 from ..graph.graph_builder import build
-from ..passes.bounds_checks import indexed_value, is_below
+from ..passes.bounds_checks import indexed_value, is_below, is_zero
 from ..scalars.scalar_expr import ScalarExpr, elements
 from ..segments.segment import cone
 from ..trace.tracer import Tracer
@@ -48,26 +48,25 @@ def _nodes_in(value: Any) -> Iterator[Node]:
             yield from _nodes_in(part)
 
 
-def _indices(node: Node) -> Iterable[tuple[Node, Any, str]]:
-    """(index, size, name) of each operand that a node uses as an index; index must be below
-    size."""
+def _indices(node: Node) -> Iterable[tuple[Node, dict[str, Any]]]:
+    """Each operand that a node uses as an index, with the parameters of its check."""
     if node.op == "check_index":
-        return [(node.inputs[0], node.params["size"], node.params["what"])]
+        return [(node.inputs[0], dict(node.params))]
     bounds = OPS[node.op].bounds if node.op in OPS else None
     if bounds is None:
         return []
-    return [(node.inputs[i], size, f"{node.op}: index")
+    return [(node.inputs[i], {"size": size, "what": f"{node.op}: index"})
             for i, size in bounds(*[n.type for n in node.inputs], **node.params)]
 
 
 def _keys_of(node: Node) -> Iterator[Any]:
     """The keys of the checks that the code of a node performs."""
-    return (_key(index, size) for index, size, _ in _indices(node))
+    return (_key(index, **check) for index, check in _indices(node))
 
 
-def _key(index: Node, size: Any) -> Any:
-    node, low = indexed_value(index, size)
-    return node, param_key(size), low == 0
+def _key(index: Node, size: Any, what: str, low: Any = 0) -> Any:
+    node, low = indexed_value(index, size, low)
+    return node, param_key(size), is_zero(low)
 
 
 def _checks_of(nodes: Nodes, node: Node) -> Iterator[Node]:
@@ -80,12 +79,11 @@ def _checks_of(nodes: Nodes, node: Node) -> Iterator[Node]:
     elif node.op in OPS and OPS[node.op].raises:
         yield node
     else:
-        for index, size, what in _indices(node):
-            yield nodes.make("check_index", (index,), {"size": size, "what": what}, index.type,
-                             node.site)
+        for index, check in _indices(node):
+            yield nodes.make("check_index", (index,), check, index.type, node.site)
 
 
 def _is_new(check: Node, performed: Collection[Any]) -> bool:
     """True if a check can fail and no other node performs it."""
-    return not any(is_below(indexed_value(index, size)[0], size) or _key(index, size) in performed
-                   for index, size, _ in _indices(check))
+    return not any(is_below(_key(index, **params)[0], params["size"])
+                   or _key(index, **params) in performed for index, params in _indices(check))
