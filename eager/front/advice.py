@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 
 from ..core.tensor import Tensor
 from ..errors import is_ours
+from ..tracebacks import NOTE, has_inner_frames, without_inner_frames
 from .hints import suggestion
 
 __all__: list[str] = []
@@ -129,20 +130,23 @@ def advise(error: BaseException) -> None:
 
 
 def install() -> None:
-    """Makes Python and IPython show errors with advice."""
+    """Makes Python and IPython show errors with advice and without fusewire's own frames."""
     shown = sys.excepthook
 
     def show(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
         advise(error)
-        shown(kind, error, trace)
+        hides = has_inner_frames(error)
+        shown(kind, error, without_inner_frames(error).__traceback__)
+        if hides:
+            print(NOTE, file=sys.stderr)
 
     sys.excepthook = show
     ipython = sys.modules.get("IPython")
     shell = ipython.get_ipython() if ipython else None
     if shell is not None and not shell.custom_exceptions:
-        shell.set_custom_exc(PYTHONS, _show_in_notebook)
+        shell.set_custom_exc((Exception,), _show_in_notebook)
 
 
 def _show_in_notebook(shell: Any, kind: Any, error: Any, trace: Any, tb_offset: Any = None) -> None:
     advise(error)
-    shell.showtraceback((kind, error, trace), tb_offset)
+    shell.showtraceback((kind, error, without_inner_frames(error).__traceback__), tb_offset)

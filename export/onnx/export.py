@@ -11,6 +11,7 @@ from typing import Any
 
 from ...capture.sizes.symbolic_dim import ShapeEnv
 from ...eager.errors import ExportError
+from ...eager.tracebacks import hides_inner_frames
 from .model.arguments import ExportArguments, arguments, further
 from .model.model import build, describe, names_of
 from .model.trace import check_fixed, conditions_of, explored, inference, plain, results_of
@@ -60,6 +61,7 @@ class ExportReport:
         return f"{self.path}: {size}, opset {self.opset}, {error}{limits}"
 
 
+@hides_inner_frames
 def export(
     fn_or_module: Callable[..., Any], args: Any, path: str | os.PathLike[str], *,
     input_names: Sequence[str] | None = None, output_names: Sequence[str] | None = None,

@@ -65,7 +65,7 @@ def explored(calls: Sequence[ExportArguments], sizes: ShapeEnv, training: bool =
     except CaptureError as error:
         located = _error_at(error.line, error.message, error.help)
         located.layers = error.layers
-        raise located from error
+        raise located.with_traceback(error.__traceback__) from None
     except Exception as error:
         try:
             check_fixed(sizes)  # a failure is often due to a symbolic size where an int is needed
