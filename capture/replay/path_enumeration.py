@@ -26,6 +26,7 @@ from ..control_flow.branch_merging import MergeFailed, MergeHints
 from ..control_flow.builtin_patching import PatchedModules
 from ..control_flow.loop_detection import RestartTrace
 from ..control_flow.merges import Merge
+from ..control_flow.unrolled_loops import UnboundedLoop, UnrolledLoops
 from ..graph.graph import Node
 from ..heap.object_recipes import SameObject
 from ..sizes.size_condition import FixedSize, SizeCondition
@@ -34,10 +35,10 @@ from ..trace.export_tracer import (
     ExportInput,
     ExportTrace,
     PathKnown,
-    SharedValues,
     trace_for_export,
 )
 from ..trace.output_spec import TraceOutputs
+from ..trace.shared_values import SharedValues
 from ..trace.value_table import ValueTable
 
 MAX_PATHS = 64  # paths of one function
@@ -191,13 +192,19 @@ class _Exploration:
         for at, outcomes in _with_outcomes(self.root):
             if isinstance(at, Branch) and len(at.outcomes) < 2:
                 if len(self.runs) >= MAX_PATHS:
-                    raise _at(at, f"the branches of the function form more than {MAX_PATHS} paths",
-                              "choose with fw.where(condition, x, y)")
+                    raise self._too_many(at, f"the branches of the function form more than "
+                                             f"{MAX_PATHS} paths")
                 if len(self.forced) >= MAX_BRANCHES:
-                    raise _at(at, f"the function has more than {MAX_BRANCHES} branches",
-                              "choose with fw.where(condition, x, y)")
+                    raise self._too_many(at, "the function has more than "
+                                             f"{MAX_BRANCHES} branches")
                 return at, [*outcomes, not next(iter(at.outcomes))]
         return None
+
+    def _too_many(self, at: Branch, message: str) -> CaptureError:
+        loop = self.common.unrolled.at(at.site)
+        if loop is None:
+            return _at(at, message, "choose with fw.where(condition, x, y)")
+        return _at(at, f"{loop}, and {message}", UnrolledLoops.HELP)
 
     def _force(self, at: Branch, outcomes: list[bool]) -> None:
         failed: Exception | None = None
@@ -205,7 +212,7 @@ class _Exploration:
             try:
                 with np.errstate(all="ignore"):
                     self._add_run(example, outcomes)
-            except _LoopGrown:
+            except (_LoopGrown, UnboundedLoop):
                 raise
             except Exception as error:
                 failed = failed or error

@@ -26,8 +26,7 @@ from ...eager.core.tensor import Tensor
 from ...eager.errors import CaptureError, is_ours
 from ...eager.nn.base.module import Module
 from ...eager.ops.random.generator import Generator, default_generator
-from ..control_flow.branch_merging import BranchMerger, MergeFailed, MergeHints, MergeTable
-from ..control_flow.builtin_patching import PatchedModules
+from ..control_flow.branch_merging import BranchMerger, MergeFailed, MergeHints
 from ..control_flow.frame_state import user_frames
 from ..control_flow.loop_detection import LoopRepeat, RestartTrace
 from ..control_flow.operand_stack import tells_symbols_apart
@@ -41,8 +40,8 @@ from ..heap.value_kinds import FIXED
 from ..scalars.scalar_expr import ScalarExpr
 from ..scalars.symbolic_scalar import SymbolicScalar
 from ..sizes.symbolic_dim import Dim, ShapeEnv
+from .shared_values import CapturedTensor, SharedValues
 from .tracer import Tracer
-from .value_table import ValueTable
 
 _MAX_FORCED_DECISIONS = 1000  # a forced run may loop for ever
 _HELP = {
@@ -59,42 +58,6 @@ class ExportInput(NamedTuple):
     name: str
     tensor: Tensor
     shape: tuple[Any, ...]
-
-
-class CapturedTensor(NamedTuple):
-    """A tensor that the function reads beside its inputs: its array and its access path."""
-
-    array: Any
-    path: Path | None
-
-
-class SharedValues(ValueTable):
-    """The nodes and captured tensors that all runs of one function share."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.outside: dict[Node, CapturedTensor] = {}
-        self.merges = MergeTable()
-        self.modules = PatchedModules()
-        self._captured_nodes: dict[Any, Node] = {}
-
-    def number(self, formula: ScalarExpr, type: TensorType) -> Node:
-        node = self.nodes.input(f"number {self._number(formula)}", type)
-        self.numbers[node] = formula
-        return node
-
-    def phi(self, key: Any, like: Node) -> Node:
-        return self.nodes.input(f"phi {self._number(key)}", like.type)
-
-    def captured_input(self, array: Any, path: Path | None) -> Node:
-        """The node of a captured tensor, identified by its path or else by its values."""
-        key = path or (array.dtype.str, array.shape, array.tobytes())
-        if key not in self._captured_nodes:
-            kind = TensorType(array.shape, array.dtype)
-            node = self._captured_nodes[key] = self.nodes.input(f"outside {len(self.outside)}",
-                                                                kind)
-            self.outside[node] = CapturedTensor(array, path)
-        return self._captured_nodes[key]
 
 
 @dataclass(frozen=True)
@@ -127,6 +90,8 @@ class ExportTracer(Tracer):
         self.common, self.forced, self.training = common, forced, training
         self.random_states: set[int] = set()  # ids of the states of generators that may be drawn
         common.rolls_gradients = not training
+        self.loops.unrolled = common.unrolled
+        common.unrolled.begin()
         self.states: dict[Node, list[Tensor]] = {}
         self.decision_count = 0
         self._outcomes: dict[Any, Any] = {}
@@ -184,6 +149,7 @@ class ExportTracer(Tracer):
 
     def bind(self, array: Any, node: Node) -> None:
         self._stale_arrays.pop(id(array), None)
+        self.common.unrolled.check_size(array, bool(self.forced))
         super().bind(array, node)
 
     def note_constant(self, tensor: Tensor) -> None:
