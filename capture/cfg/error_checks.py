@@ -31,7 +31,7 @@ def find_checks(tracer: Tracer, outputs: Sequence[Node]) -> list[list[Node]]:
             if OPS[node.op].ordered:  # it happens before later decisions, read or not
                 checks[at].append(node)
             elif node not in live:
-                checks[at] += [c for c in _checks_of(tracer.nodes, node) if _is_new(c, performed)]
+                checks[at] += [c for c in checks_of(tracer.nodes, node) if _is_new(c, performed)]
     return checks
 
 
@@ -69,13 +69,13 @@ def _key(index: Node, size: Any, what: str, low: Any = 0) -> Any:
     return node, param_key(size), is_zero(low)
 
 
-def _checks_of(nodes: Nodes, node: Node) -> Iterator[Node]:
-    """The nodes to compute instead of a dead node, only for their errors."""
+def checks_of(nodes: Nodes, node: Node) -> Iterator[Node]:
+    """The nodes to compute instead of a node, only for its errors."""
     if node.kind == "composite":
         root = build(nodes, OPS[node.op].meaning, node.inputs, dict(node.params), node.site)
         for inner in cone([root], node.inputs):
             if inner not in node.inputs:
-                yield from _checks_of(nodes, inner)
+                yield from checks_of(nodes, inner)
     elif node.op in OPS and OPS[node.op].raises:
         yield node
     else:

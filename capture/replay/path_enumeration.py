@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import dis
 import traceback
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -64,6 +64,8 @@ class Explored:
     runs: Mapping[Exit, Sequence[ExportTrace]]
     names: SharedValues
     forced: Sequence[str]  # the outcomes that no example takes
+    raising: Sequence[Node]  # ops of all runs that raise errors for some values
+    inputs: Collection[Node]
 
     @property
     def states(self) -> dict[Node, list[Tensor]]:
@@ -128,6 +130,8 @@ class _Exploration:
         self.root: Block | None = None
         self.runs: dict[Exit, list[ExportTrace]] = {}
         self.forced: dict[str, None] = {}
+        self.raising: dict[Node, None] = {}
+        self.inputs: tuple[Node, ...] = ()
         self._conditions: dict[Any, SizeCondition] = {}
         self._fixed: list[FixedSize] = []
 
@@ -140,7 +144,8 @@ class _Exploration:
         self.sizes.begin(self.examples[0].sizes)
         self.sizes.conditions, self.sizes.fixed = self._conditions, self._fixed
         assert self.root is not None
-        return Explored(self.root, self.runs, self.common, list(self.forced))
+        return Explored(self.root, self.runs, self.common, list(self.forced), list(self.raising),
+                        self.inputs)
 
     def _check_merges(self) -> None:
         """Raises MergeFailed for a branch with a path that does not reach the merge."""
@@ -160,6 +165,8 @@ class _Exploration:
                                    self.draws)
         finally:
             self._collect_conditions(self.sizes)
+        self.inputs = run.inputs
+        self.raising.update(dict.fromkeys(run.raising))
         trace_exit = None if run.result is PathKnown else _trace_exit(self.common)
         self.root, grown = add_path(self.root, run.path, trace_exit)
         if not grown:

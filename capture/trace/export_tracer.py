@@ -72,6 +72,7 @@ class ExportTrace:
     states: Mapping[Node, list[Tensor]]  # changed tensors, by the node of the old value
     after: Mapping[Node, Node]  # the new value by the old value
     changed: Sequence[str] = field(default=())  # attributes and lists that the run left changed
+    raising: Sequence[Node] = field(default=())  # ops that raise errors for some values
 
 
 class PathKnown(BaseException):
@@ -331,7 +332,7 @@ def trace_for_export(fn: Callable[..., Any], args: Sequence[Any], kwargs: Mappin
     texts = [text for change in changes if id(state.values[change[0]]) not in tracer.random_states
              for text in _describe_change(state, *change, training)]
     return ExportTrace(result, inputs, common.outside, lambda t: nodes[id(t)], tracer.path,
-                       tracer.states, after, texts)
+                       tracer.states, after, texts, [node for _, node in tracer.raising])
 
 
 def _tensors_in(value: Any) -> Iterator[Tensor]:

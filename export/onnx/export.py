@@ -15,6 +15,7 @@ from ...eager.tracebacks import hides_inner_frames
 from .model.arguments import ExportArguments, arguments, further
 from .model.model import build, describe, names_of
 from .model.trace import check_fixed, conditions_of, explored, inference, plain, results_of
+from .model.table_limits import value_limits
 from .model.training_state import states_of
 from .opset import opset_of
 from .verify.verify import Check, verify_model
@@ -34,7 +35,8 @@ class ExportReport:
         max_error: the largest difference from the function; None if not verified.
         checked_sizes: the named sizes of each verified run; {} if no size varies.
         inputs, outputs: the names in the model.
-        conditions: the conditions on sizes under which the model is valid.
+        conditions: the conditions under which the model is valid: on sizes, and on the values of
+            indices.
         notes: remarks, such as outcomes of branches that no example takes.
         runner: the runtime that ran the model; empty if not verified.
         state: of a training step, (input, output) of each tensor that it changes.
@@ -137,14 +139,15 @@ def _export(call: ExportArguments, examples: Sequence[Any], path: str | os.PathL
     with files(model, path) as unpublished:
         if verify:
             verify_model(unpublished, [call, *more], results.names, held, check)
-        describe(model, metadata, check.conditions)
+        conditions = *map(str, check.conditions), *value_limits(paths)
+        describe(model, metadata, conditions)
         size = unpublished.publish()
     changed = {text: None for runs in paths.runs.values() for run in runs for text in run.changed}
     notes = (*check.notes, *(f"the function changes {text}; the model does not"
                              for text in changed))
     return ExportReport(
         os.fspath(path), opset, model.ir_version, size, check.error, tuple(check.sizes),
-        call.names, results.names, tuple(map(str, check.conditions)), notes,
+        call.names, results.names, conditions, notes,
         check.runner, tuple((h.name, h.after) for h in held))
 
 
