@@ -230,7 +230,7 @@ class Compiled(Inspection):
         varying = self._dynamic_inputs(args, kwargs)
         unmet = fitting[0].unmet(args, kwargs) if fitting else {}
         if not fitting and self.programs:
-            self._note_recompilation(f"guard failed: {self.programs[0].missed(args, kwargs)}")
+            self._note_recompilation(f"guard failed: {self.programs[0].cause(args, kwargs)}")
         if self._traces_too_often():
             self.programs = []
             self._refuse(f"it recompiles on most calls (first: {self.misses[0]})", for_good=True)
