@@ -45,7 +45,8 @@ _RECORDING_REMEDIES = (  # a pattern in the reason of a recording, and the remed
     (r"(==|is) (-?[\d.]+(e[+-]?\d+)?|-?inf|nan)$",
      "none: the next recording holds for any number. If it comes again, pass a tensor"),
     (r" is \w+\[",
-     "none for a size: the next recording holds for any. Cast tensors to one dtype before the call"),
+     "none for a size: the next recording holds for any size. Cast tensors to one dtype before "
+     "the call"),
     (r" is (True|False|None)$", "none, if it happens once for each value"),
     (r" is <", "make the object once, before the loop of calls"),
     (r" has \d+ ", "pass as many elements in each call, or join them to one tensor"),
