@@ -26,7 +26,7 @@ from .trace_tree import TraceTree
 
 VERSION = 2  # of the form of the data
 _CONTEXT_LINES = 4  # lines of the user's code before and after each that is named
-_VALUE = re.compile(r" (==|is) .*")
+_VALUE = re.compile(r" (==|is|has) .*")
 _SITE = re.compile(r"([^\s,:/\\]+):(\d+)")
 
 
