@@ -44,7 +44,7 @@ def hides_inner_frames(
         try:
             return function(*args, **kwargs)
         except Exception as error:
-            raise without_inner_frames(error)
+            raise without_inner_frames(error)  # noqa: B904 it is the same
     return call
 
 

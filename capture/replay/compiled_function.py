@@ -151,7 +151,7 @@ class Compiled(Inspection):
                         return result
             return self._slow_call(args, kwargs)
         except Exception as error:
-            raise without_inner_frames(error)
+            raise without_inner_frames(error)  # noqa: B904 it is the same
 
     def _slow_call(self, args: Any, kwargs: Any) -> Any:
         if self._gave_up and self.check is None and not profiling_spans.on:

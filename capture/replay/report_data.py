@@ -9,7 +9,7 @@ import linecache
 import re
 import sys
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -144,7 +144,7 @@ def _sites(data: Data) -> Iterable[str]:
                 for row in part["kernels"])
 
 
-def segments_of(data: Data) -> list[Data]:
+def segments_of(data: Mapping[str, Any]) -> list[Data]:
     """The segments of all programs and the subgraphs."""
     return [segment for of in (*data["programs"], data["subgraphs"]) for segment in of["segments"]]
 

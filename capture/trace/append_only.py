@@ -73,7 +73,8 @@ def _is_attribute(state: HeapSnapshot, path: Path) -> bool:
     object that is no module."""
     while path.kind == "item" and path.parent is not None:
         path = path.parent
-    return path.kind == "attr" and not isinstance(state.values.get(path.parent), types.ModuleType)
+    owner = None if path.parent is None else state.values.get(path.parent)
+    return path.kind == "attr" and not isinstance(owner, types.ModuleType)
 
 
 def _is_below(path: Path, above: Path) -> bool:
@@ -164,8 +165,8 @@ def _uses(code: types.CodeType, name: str, keys: list[Any], adding: tuple[str, .
             and not (attribute and ours and code_steps[i - 1].op == "LOAD_GLOBAL")]
 
 
-_NOT_READ = {"LOAD_METHOD", "LOAD_FAST", "LOAD_FAST_CHECK", "LOAD_FAST_BORROW", "LOAD_FAST_AND_CLEAR",
-             "LOAD_GLOBAL", "LOAD_DEREF", "LOAD_CLOSURE"}
+_NOT_READ = {"LOAD_METHOD", "LOAD_FAST", "LOAD_FAST_CHECK", "LOAD_FAST_BORROW",
+             "LOAD_FAST_AND_CLEAR", "LOAD_GLOBAL", "LOAD_DEREF", "LOAD_CLOSURE"}
 
 
 def _instructions(code: types.CodeType) -> list[AppendStep]:
@@ -178,7 +179,7 @@ def _instructions(code: types.CodeType) -> list[AppendStep]:
                      for part in i.opname.replace("_FAST", "").split("_") if part in _JOINED]
             code_steps.extend(map(AppendStep, kinds, i.argval))
         else:
-            called = i.opname == "LOAD_ATTR" and _FLAGS_METHODS and i.arg & 1
+            called = i.opname == "LOAD_ATTR" and _FLAGS_METHODS and (i.arg or 0) & 1
             code_steps.append(AppendStep("LOAD_METHOD" if called else i.opname, i.argval))
     return code_steps
 

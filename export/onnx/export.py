@@ -14,8 +14,8 @@ from ...eager.errors import ExportError
 from ...eager.tracebacks import hides_inner_frames
 from .model.arguments import ExportArguments, arguments, further
 from .model.model import build, describe, names_of
-from .model.trace import check_fixed, conditions_of, explored, inference, plain, results_of
 from .model.table_limits import value_limits
+from .model.trace import check_fixed, conditions_of, explored, inference, plain, results_of
 from .model.training_state import states_of
 from .opset import opset_of
 from .verify.verify import Check, verify_model

@@ -1,4 +1,4 @@
-"""The page docs/appendix/parity_onnx.md: models of PyTorch's exporters, loaded and exported again."""
+"""The page docs/appendix/parity_onnx.md: models of PyTorch's exporters, exported again."""
 
 from __future__ import annotations
 
@@ -24,16 +24,16 @@ in `tests/parity/test_exported_torch.py` make the same comparisons.
 Each model is a published architecture, small and with random weights. `torch.onnx.export` writes it
 with `dynamo=True`; rows with *before* have `dynamo=False`, where that exporter takes the model. The
 file is loaded, run, compiled, and exported again with the same dynamic sizes; onnxruntime runs the
-last file. Differences are from PyTorch's own results, at two sizes, as a share of the largest element; {limit}
-is allowed. {versions}.
+last file. Differences are from PyTorch's own results, at two sizes, as a share of the largest
+element; {limit} is allowed. {versions}.
 """
 ERRORS = ("onnxruntime", "eager", "compiled", "exported again")
 TIMES = ("PyTorch", "onnxruntime", "compiled", "exported again")
 ABOUT_TIMES = f"""
-This is the time of a call at the first size, with {torch.get_num_threads()} threads: of PyTorch, eagerly;
-of onnxruntime on the model of PyTorch; of the loaded model, compiled; of onnxruntime on the model
-that fusewire writes from it. These models are small, so calls of some hundred kernels take most of
-the time. *load* is `fw.onnx.load`; *export* is `fw.onnx.export` with its
+This is the time of a call at the first size, with {torch.get_num_threads()} threads: of PyTorch,
+eagerly; of onnxruntime on the model of PyTorch; of the loaded model, compiled; of onnxruntime on
+the model that fusewire writes from it. These models are small, so calls of some hundred kernels
+take most of the time. *load* is `fw.onnx.load`; *export* is `fw.onnx.export` with its
 verification at three sizes; *compile* is the first call at each of the two sizes.
 """
 

@@ -85,7 +85,7 @@ class Module(Stateful, Convertible):
                 return self._hooks.call(self, args, kwargs)
             except FusewireError as error:
                 error.layers.append(self)
-                raise without_inner_frames(error)
+                raise without_inner_frames(error)  # noqa: B904 it is the same
             except TypeError as error:
                 if not _is_of_the_call(error):
                     raise

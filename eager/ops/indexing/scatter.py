@@ -12,7 +12,7 @@ from ...arrays.shapes import TensorType, axis_of, broadcast, product
 from ...core.dispatch import apply
 from ...core.op import Op, Source, define, each
 from ...core.tensor import Tensor, as_tensor
-from ...errors import ArgumentError, DTypeError, IndexingError, ShapeError
+from ...errors import ArgumentError, DTypeError, ShapeError
 from ..batching import shifted
 from ..create import full, iota, ones_like, zeros_like
 from ..data_dependent import where_true

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
 from ... import interpreter
 from ...arrays import devices
 from ...arrays.dtypes import int64
