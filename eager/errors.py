@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import re
 import sys
@@ -20,7 +21,9 @@ _EXAMPLES = os.path.join(_PACKAGE, "export", "demo") + os.sep  # written as a us
 _OURS = tuple(_PACKAGE + folder + os.sep for folder in (
     "eager", "capture", "codegen", "distributed", "export", "frontends"))
 _NOT_THE_USERS = (*_OURS, *(_PACKAGE + folder + os.sep for folder in (
-    "data", "metrics", "training")))  # these are traced as a user's program is
+    "data", "metrics", "models", "serving", "training")))  # traced as a user's program is
+_PYTHONS = os.path.dirname(os.__file__) + os.sep, "<frozen"
+_INSTALLED = os.path.join(_PYTHONS[0], "site-packages") + os.sep
 
 
 def is_ours(code: CodeType) -> bool:
@@ -37,12 +40,19 @@ NAMES: dict[CodeType, str] = {}  # of functions whose errors name them; `names_i
 _INNER = re.compile(r"^[a-z_][a-z_0-9]*(\([^:]*\))?: ")  # the name of a function before a message
 
 
-def _is_not_the_users(file: str) -> bool:
-    return file.startswith(_NOT_THE_USERS) and not file.startswith(_EXAMPLES)
+def is_the_users(file: str) -> bool:
+    """True if a source file does not belong to fusewire, or is an example of it."""
+    return not file.startswith(_NOT_THE_USERS) or file.startswith(_EXAMPLES)
+
+
+def _is_pythons(file: str) -> bool:
+    """True if a source file belongs to Python's standard library."""
+    return file.startswith(_PYTHONS) and not file.startswith(_INSTALLED)
 
 
 def user_line() -> str:
-    """`file:line, in function` of the innermost frame outside of fusewire, or an empty text."""
+    """`file:line, in function` of the innermost frame outside of fusewire and of Python's standard
+    library, or an empty text."""
     return _user_call()[0]
 
 
@@ -50,12 +60,18 @@ def _user_call() -> tuple[str, str]:
     """`user_line`, and the outermost name of NAMES between that line and here, or empty texts."""
     frame: Any = sys._getframe(1)
     name = ""
-    while frame is not None and _is_not_the_users(frame.f_code.co_filename):
+    while frame is not None and _is_passed_over(frame.f_code.co_filename):
         name = NAMES.get(frame.f_code, name)
         frame = frame.f_back
     if frame is None:
         return "", name
     return f"{frame.f_code.co_filename}:{frame.f_lineno}, in {frame.f_code.co_name}", name
+
+
+@functools.lru_cache(maxsize=4096)
+def _is_passed_over(file: str) -> bool:
+    """True if a file has no line of a user."""
+    return not is_the_users(file) or _is_pythons(file)
 
 
 def _named(message: str, name: str) -> str:

@@ -15,7 +15,7 @@ from typing import Any
 from .errors import ArgumentError
 
 DEBUG_LEVELS = {  # the output of FUSEWIRE_DEBUG, by the level from which on it appears
-    1: "traces, and the guard that failed",
+    1: "traces, and the guard that failed; all frames in tracebacks",
     2: "kernels with time and GB/s",
     3: "graphs",
     4: "generated code",

@@ -22,14 +22,15 @@ from emulator.traffic import Traffic
 from fusewire.codegen.cuda.runtime import nvrtc
 from fusewire.eager.upper_layer import UPPER
 
-HEAD = """# CUDA kernels: what they take
+HEAD = """# CUDA kernels: registers, shared memory and traffic
 
-Made by `python tests/kernel_page.py > docs/appendix/cuda_kernels.md`, which a test checks.
+Written by `python tests/kernel_page.py > docs/appendix/cuda_kernels.md`, which a test checks.
 
 Registers of a thread and bytes of shared memory are those of NVRTC 12.6 for sm_80 and sm_90. No
-kernel spills registers to memory. Traffic is counted in the emulator, for the first block: the
-sectors of 32 bytes that its warps move, over those that would hold the bytes they ask for, and the
-turns of shared memory, over those without conflicts of banks. 1 is ideal.
+kernel spills registers to memory. The emulator counts the traffic of the first block. *sectors* is
+the number of 32-byte sectors that its warps move, divided by the least number that holds the bytes
+they request. *banks* is the number of accesses to shared memory, with those repeated for bank
+conflicts, divided by the number without conflicts. 1 is ideal.
 
 | what | kernel | blocks x threads | registers sm_80 / sm_90 | shared | sectors | banks |
 |---|---|---|---|---|---|---|
@@ -58,7 +59,7 @@ def six_updates(*args: Any) -> Any:
 Case = tuple[Callable[..., Any], tuple[tuple[int, ...], ...]]
 CASES: dict[str, Case] = {
     "bias and ReLU": (lambda x, b: fw.relu(x + b), ((512, 256), (256,))),
-    "a matrix turned": (lambda x: x.T * 2, ((256, 256),)),
+    "a transposed matrix": (lambda x: x.T * 2, ((256, 256),)),
     "softmax of rows": (lambda x: fw.softmax(x, -1), ((64, 1024),)),
     "layer norm": (lambda x, w, b: F.layer_norm(x, w.shape, w, b), ((64, 768), (768,), (768,))),
     "sums of columns": (lambda x: x.sum(0), ((4096, 64),)),

@@ -359,7 +359,12 @@ class Trainer:
         path = path or latest_checkpoint(self._needed_folder())
         if path is None:
             return False
-        self.load_state_dict(fw.load(path))
+        try:
+            self.load_state_dict(fw.load(path))
+        except fw.StateError as error:
+            raise fw.StateError(f"the checkpoint {path} is of another training: {error.message}",
+                                "create the model, the optimizer and the trainer with the settings "
+                                "of the saved ones, or begin in another folder") from None
         self._say(f"continues from {path}, after {self.steps} steps")
         return True
 

@@ -14,7 +14,7 @@ from ...eager.core.op import OPS
 from ..effects.effect_call import EffectCall
 from ..graph.graph import Node, Nodes, param_key
 from ..graph.graph_builder import build
-from ..passes.bounds_checks import indexed_value, is_below
+from ..passes.bounds_checks import indexed_value, is_below, is_zero
 from ..scalars.scalar_expr import ScalarExpr, elements
 from ..segments.segment import cone
 from ..trace.tracer import Tracer
@@ -31,7 +31,7 @@ def find_checks(tracer: Tracer, outputs: Sequence[Node]) -> list[list[Node]]:
             if OPS[node.op].ordered:  # it happens before later decisions, read or not
                 checks[at].append(node)
             elif node not in live:
-                checks[at] += [c for c in _checks_of(tracer.nodes, node) if _is_new(c, performed)]
+                checks[at] += [c for c in checks_of(tracer.nodes, node) if _is_new(c, performed)]
     return checks
 
 
@@ -48,44 +48,42 @@ def _nodes_in(value: Any) -> Iterator[Node]:
             yield from _nodes_in(part)
 
 
-def _indices(node: Node) -> Iterable[tuple[Node, Any, str]]:
-    """(index, size, name) of each operand that a node uses as an index; index must be below
-    size."""
+def _indices(node: Node) -> Iterable[tuple[Node, dict[str, Any]]]:
+    """Each operand that a node uses as an index, with the parameters of its check."""
     if node.op == "check_index":
-        return [(node.inputs[0], node.params["size"], node.params["what"])]
+        return [(node.inputs[0], dict(node.params))]
     bounds = OPS[node.op].bounds if node.op in OPS else None
     if bounds is None:
         return []
-    return [(node.inputs[i], size, f"{node.op}: index")
+    return [(node.inputs[i], {"size": size, "what": f"{node.op}: index"})
             for i, size in bounds(*[n.type for n in node.inputs], **node.params)]
 
 
 def _keys_of(node: Node) -> Iterator[Any]:
     """The keys of the checks that the code of a node performs."""
-    return (_key(index, size) for index, size, _ in _indices(node))
+    return (_key(index, **check) for index, check in _indices(node))
 
 
-def _key(index: Node, size: Any) -> Any:
-    node, low = indexed_value(index, size)
-    return node, param_key(size), low == 0
+def _key(index: Node, size: Any, what: str, low: Any = 0) -> Any:
+    node, low = indexed_value(index, size, low)
+    return node, param_key(size), is_zero(low)
 
 
-def _checks_of(nodes: Nodes, node: Node) -> Iterator[Node]:
-    """The nodes to compute instead of a dead node, only for their errors."""
+def checks_of(nodes: Nodes, node: Node) -> Iterator[Node]:
+    """The nodes to compute instead of a node, only for its errors."""
     if node.kind == "composite":
         root = build(nodes, OPS[node.op].meaning, node.inputs, dict(node.params), node.site)
         for inner in cone([root], node.inputs):
             if inner not in node.inputs:
-                yield from _checks_of(nodes, inner)
+                yield from checks_of(nodes, inner)
     elif node.op in OPS and OPS[node.op].raises:
         yield node
     else:
-        for index, size, what in _indices(node):
-            yield nodes.make("check_index", (index,), {"size": size, "what": what}, index.type,
-                             node.site)
+        for index, check in _indices(node):
+            yield nodes.make("check_index", (index,), check, index.type, node.site)
 
 
 def _is_new(check: Node, performed: Collection[Any]) -> bool:
     """True if a check can fail and no other node performs it."""
-    return not any(is_below(indexed_value(index, size)[0], size) or _key(index, size) in performed
-                   for index, size, _ in _indices(check))
+    return not any(is_below(_key(index, **params)[0], params["size"])
+                   or _key(index, **params) in performed for index, params in _indices(check))

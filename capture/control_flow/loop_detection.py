@@ -38,6 +38,7 @@ from .loop_gradients import (
     end_iteration,
 )
 from .state_differences import changed_variable, different, same_number
+from .unrolled_loops import UnrolledLoops
 
 if TYPE_CHECKING:
     from .symbolic_range import SymbolicIterator
@@ -73,7 +74,7 @@ class _LoopHeader:
 
     def __init__(self, loops: LoopDetector, entry: LoopEntry, location: Any, before: FrameState,
                  carried_tensors: list[int], carried_numbers: list[Name], depth: int) -> None:
-        self.loops = loops
+        self.loops, self.tracer = loops, loops.tracer
         self.entry, self.location, self.depth = entry, location, depth
         self.before = before
         self.visits_before = loops.visits_before(location)
@@ -82,10 +83,6 @@ class _LoopHeader:
         self.iterations: list[Iteration] = []
         self.grad_node: LoopGradNode | None = None
         self.entries = 0  # tape entries when the current iteration began
-
-    @property
-    def tracer(self) -> Any:
-        return self.loops.tracer
 
 
 class LoopDetector:
@@ -96,6 +93,7 @@ class LoopDetector:
         self.base: Any = None  # the frame that calls the user's function
         self.rolled_gradients = False
         self.live_only = True  # compare live variables only
+        self.unrolled = UnrolledLoops()
         self.iteration = 0  # counts loop entries and back edges; older values may be stale
         self.dependent: dict[Node, int] = {}  # depth of the loop whose phis a node depends on
         self._visits: dict[Any, FrameState] = {}
@@ -246,6 +244,7 @@ class LoopDetector:
         elif before is not None and self._is_loop(location, before, state):
             subject = self._enter_loop(location, before, state, subject, site)
         else:
+            self.unrolled.note(before, state, site)
             self._visits[location] = state
         self._computed_at.clear()
         return subject

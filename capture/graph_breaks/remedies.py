@@ -1,6 +1,8 @@
-"""Says what to do against a graph break, by the text of its reason."""
+"""Says what to do against a graph break or a new recording, by the text of its reason."""
 
 from __future__ import annotations
+
+import re
 
 _REMEDIES = (  # a part of the reason, and the remedy; the first that fits counts
     ("returns a different value on each call",
@@ -32,6 +34,31 @@ _REMEDIES = (  # a part of the reason, and the remedy; the first that fits count
     ("the next call is traced", "nothing: it concerns this call alone"),
 )
 _DEFAULT = "move this line out of the compiled function; what remains is compiled as one program"
+
+
+_RECORDING_REMEDIES = (  # a pattern in the reason of a recording, and the remedy
+    (r"outcome that has no trace yet",
+     "none, if it happens once for each path; else choose by fw.where. If the line makes a plain "
+     "number, use x.item() in place of float(x), int(x) or x.tolist()"),
+    (r"where n\d+ =", "use the size as it is, without len(), int() or a range of it in Python"),
+    (r"== ['\"]|== b['\"]", "leave the text out of the function: each text is a recording"),
+    (r"(==|is) (-?[\d.]+(e[+-]?\d+)?|-?inf|nan)$",
+     "none: the next recording holds for any number. If it comes again, pass a tensor"),
+    (r" is \w+\[",
+     "none for a size: the next recording holds for any size. Cast tensors to one dtype before "
+     "the call"),
+    (r" is (True|False|None)$", "none, if it happens once for each value"),
+    (r" is <", "make the object once, before the loop of calls"),
+    (r" has \d+ ", "pass as many elements in each call, or join them to one tensor"),
+    (r"paths of a branch differ|the next call is traced", "none: it happens once"),
+)
+_RECORDING_DEFAULT = "keep the value the same from call to call, or pass it as a tensor"
+
+
+def recording_remedy_of(why: str) -> str:
+    """What to do against recordings with this reason."""
+    return next((remedy for pattern, remedy in _RECORDING_REMEDIES if re.search(pattern, why)),
+                _RECORDING_DEFAULT)
 
 
 def remedy_of(why: str) -> str:

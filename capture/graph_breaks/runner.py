@@ -81,6 +81,11 @@ class GraphBreakRunner:
                 self.eager_ops += lazy_interpreter.eager_ops
                 self._settled = evaluations_before == self.evaluations
 
+    def codes(self) -> list[SubgraphCode]:
+        """The code of each subgraph that has been compiled."""
+        return [subgraph.code for subgraph in self._subgraphs.values()
+                if subgraph.code is not None]
+
     def _boundary(self, why: str) -> None:
         self.boundaries[why] += 1
 

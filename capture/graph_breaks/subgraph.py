@@ -120,8 +120,9 @@ class SubgraphTrace:
 
 
 class SubgraphCode(NamedTuple):
-    """A program, and the indices of the numbers that it takes after the arrays."""
+    """A program with its graph, and the indices of the numbers that it takes after the arrays."""
 
+    graph: Graph
     program: Executable
     varying: tuple[int, ...]
 
@@ -153,7 +154,8 @@ class Subgraph:
     def compile(self, trace: SubgraphTrace, backend: Backend) -> None:
         """Compiles the subgraph, or stores the reason of the failure in `why_not`."""
         try:
-            self.code = SubgraphCode(backend(trace.graph(self.varying)), self.varying)
+            graph = trace.graph(self.varying)
+            self.code = SubgraphCode(graph, backend(graph), self.varying)
         except CodegenError as error:
             self.why_not = error.message
         except RecursionError:

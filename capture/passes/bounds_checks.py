@@ -43,16 +43,17 @@ class BoundsCheck(NamedTuple):
 
 def extract_checks(graph: Graph) -> tuple[Graph, list[BoundsCheck]]:
     """The graph without checks, with the values to check as further outputs, and the checks."""
-    requirements: dict[tuple[Node, Any, str, int], None] = {}
+    requirements: dict[Any, tuple[Node, Any, str, Any]] = {}
 
-    def note(node: Node, size: Any, what: str) -> None:
-        node, low = indexed_value(node, size)
-        if not is_below(node, size):
-            requirements[node, size, what, low] = None
+    def note(node: Node, size: Any, what: str, low: Any = 0) -> None:
+        node, low = indexed_value(node, size, low)
+        if not is_below(node, size):  # the first check of a value names what the user called
+            requirements.setdefault((node, size_expr_of(size), size_expr_of(low)),
+                                    (node, size, what, low))
 
     def visit(nodes: Nodes, node: Node, inputs: tuple[Node, ...]) -> Node:
         if node.op == "check_index":
-            note(inputs[0], node.params["size"], node.params["what"])
+            note(inputs[0], **node.params)
             return inputs[0]
         bounds = OPS[node.op].bounds if node.op in OPS else None
         if bounds is not None:
@@ -63,7 +64,7 @@ def extract_checks(graph: Graph) -> tuple[Graph, list[BoundsCheck]]:
     unchecked = rebuild(graph, visit)
     outputs = list(unchecked.outputs)
     checks = []
-    for node, *rule in requirements:
+    for node, *rule in requirements.values():
         if node not in outputs:
             outputs.append(node)
         checks.append(BoundsCheck(outputs.index(node), *rule))
@@ -77,7 +78,8 @@ def may_raise(op: Op) -> bool:
 
 _INDEX_OPS = {"iota", "argsort", "argmax", "true_indices",
               "repeats"}  # results are positions of elements
-_VIEW_OPS = {"reshape", "permute_dims", "alias"}  # results have the same elements as the operand
+_VIEW_OPS = {"reshape", "permute_dims", "alias",
+             "check_index"}  # results have the same elements as the operand
 
 
 def is_below(node: Node, size: Any) -> bool:
@@ -92,9 +94,12 @@ def is_below(node: Node, size: Any) -> bool:
     return low is not None and low >= 0
 
 
-def indexed_value(node: Node, size: Any) -> tuple[Node, int]:
-    """(source, low): the value is in 0 ... size - 1 exactly if source is in low ... size - 1."""
+def indexed_value(node: Node, size: Any, low: Any = 0) -> tuple[Node, Any]:
+    """(source, low of it): the value is in low ... size - 1 exactly if the source is in the range
+    from its own low."""
     node = _viewed(node)
+    if not is_zero(low):
+        return node, low
     if node.op != "where":
         return node, 0
     condition, moved, plain = node.inputs
@@ -103,6 +108,11 @@ def indexed_value(node: Node, size: Any) -> tuple[Node, int]:
     if below and above and condition.inputs[0] is moved.inputs[0] is plain:
         return _viewed(plain), -size
     return node, 0
+
+
+def is_zero(low: Any) -> bool:
+    """True for the number 0; a symbolic size is not compared, as that would be a condition."""
+    return type(low) is int and low == 0
 
 
 def _viewed(node: Node) -> Node:

@@ -19,6 +19,7 @@ from ...eager.errors import CaptureError, CodegenError
 from ...eager.fork_safety import held_while_forking, in_child
 from ...eager.ordered_calls import one_call, start_again
 from ...eager.settings import settings
+from ...eager.tracebacks import without_inner_frames
 from ...eager.uninterrupted import Uninterrupted
 from ...eager.upper_layer import UPPER
 from ..cfg.trace_exit import TraceExit
@@ -141,17 +142,23 @@ class Compiled(Inspection):
             return self.original(*args, **kwargs)
         if (interpreter.in_use and interpreter.STATE.active is not None) or not settings.compile:
             return self.original(*args, **kwargs)
-        if self.check is None and not profiling_spans.on:
-            for program in self.programs:
-                result = program.direct(args, kwargs)
-                if result is not NOT_TRACED:
-                    self.stats.replays += 1
-                    return result
-            if self._gave_up:
-                with one_call():
-                    result = self._replay(args, kwargs)
-                    return self._run_with_graph_breaks(args, kwargs) if result is NOT_TRACED \
-                        else result
+        try:
+            if self.check is None and not profiling_spans.on:
+                for program in self.programs:
+                    result = program.direct(args, kwargs)
+                    if result is not NOT_TRACED:
+                        self.stats.replays += 1
+                        return result
+            return self._slow_call(args, kwargs)
+        except Exception as error:
+            raise without_inner_frames(error)  # noqa: B904 it is the same
+
+    def _slow_call(self, args: Any, kwargs: Any) -> Any:
+        if self._gave_up and self.check is None and not profiling_spans.on:
+            with one_call():
+                result = self._replay(args, kwargs)
+                return self._run_with_graph_breaks(args, kwargs) if result is NOT_TRACED \
+                    else result
         with profiling_spans.span("call", self.__name__, self._line), one_call():
             result = self._replay(args, kwargs)
             if result is not NOT_TRACED:
@@ -223,7 +230,7 @@ class Compiled(Inspection):
         varying = self._dynamic_inputs(args, kwargs)
         unmet = fitting[0].unmet(args, kwargs) if fitting else {}
         if not fitting and self.programs:
-            self._note_recompilation(f"guard failed: {self.programs[0].missed(args, kwargs)}")
+            self._note_recompilation(f"guard failed: {self.programs[0].cause(args, kwargs)}")
         if self._traces_too_often():
             self.programs = []
             self._refuse(f"it recompiles on most calls (first: {self.misses[0]})", for_good=True)

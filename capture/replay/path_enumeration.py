@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import dis
 import traceback
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -27,6 +27,7 @@ from ..control_flow.builtin_patching import PatchedModules
 from ..control_flow.loop_detection import RestartTrace
 from ..control_flow.merge_table import MergeHints
 from ..control_flow.merges import Merge
+from ..control_flow.unrolled_loops import UnboundedLoop, UnrolledLoops
 from ..graph.graph import Node
 from ..heap.object_recipes import SameObject
 from ..sizes.size_condition import FixedSize, SizeCondition
@@ -35,10 +36,10 @@ from ..trace.export_tracer import (
     ExportInput,
     ExportTrace,
     PathKnown,
-    SharedValues,
     trace_for_export,
 )
 from ..trace.output_spec import TraceOutputs
+from ..trace.shared_values import SharedValues
 from ..trace.value_table import ValueTable
 
 MAX_PATHS = 64  # paths of one function
@@ -64,6 +65,8 @@ class Explored:
     runs: Mapping[Exit, Sequence[ExportTrace]]
     names: SharedValues
     forced: Sequence[str]  # the outcomes that no example takes
+    raising: Sequence[Node]  # ops of all runs that raise errors for some values
+    inputs: Collection[Node]
 
     @property
     def states(self) -> dict[Node, list[Tensor]]:
@@ -128,6 +131,8 @@ class _Exploration:
         self.root: Block | None = None
         self.runs: dict[Exit, list[ExportTrace]] = {}
         self.forced: dict[str, None] = {}
+        self.raising: dict[Node, None] = {}
+        self.inputs: tuple[Node, ...] = ()
         self._conditions: dict[Any, SizeCondition] = {}
         self._fixed: list[FixedSize] = []
 
@@ -140,7 +145,8 @@ class _Exploration:
         self.sizes.begin(self.examples[0].sizes)
         self.sizes.conditions, self.sizes.fixed = self._conditions, self._fixed
         assert self.root is not None
-        return Explored(self.root, self.runs, self.common, list(self.forced))
+        return Explored(self.root, self.runs, self.common, list(self.forced), list(self.raising),
+                        self.inputs)
 
     def _check_merges(self) -> None:
         """Raises MergeFailed for a branch with a path that does not reach the merge."""
@@ -160,6 +166,8 @@ class _Exploration:
                                    self.draws)
         finally:
             self._collect_conditions(self.sizes)
+        self.inputs = run.inputs
+        self.raising.update(dict.fromkeys(run.raising))
         trace_exit = None if run.result is PathKnown else _trace_exit(self.common)
         self.root, grown = add_path(self.root, run.path, trace_exit)
         if not grown:
@@ -192,13 +200,19 @@ class _Exploration:
         for at, outcomes in _with_outcomes(self.root):
             if isinstance(at, Branch) and len(at.outcomes) < 2:
                 if len(self.runs) >= MAX_PATHS:
-                    raise _at(at, f"the branches of the function form more than {MAX_PATHS} paths",
-                              "choose with fw.where(condition, x, y)")
+                    raise self._too_many(at, f"the branches of the function form more than "
+                                             f"{MAX_PATHS} paths")
                 if len(self.forced) >= MAX_BRANCHES:
-                    raise _at(at, f"the function has more than {MAX_BRANCHES} branches",
-                              "choose with fw.where(condition, x, y)")
+                    raise self._too_many(at, "the function has more than "
+                                             f"{MAX_BRANCHES} branches")
                 return at, [*outcomes, not next(iter(at.outcomes))]
         return None
+
+    def _too_many(self, at: Branch, message: str) -> CaptureError:
+        loop = self.common.unrolled.at(at.site)
+        if loop is None:
+            return _at(at, message, "choose with fw.where(condition, x, y)")
+        return _at(at, f"{loop}, and {message}", UnrolledLoops.HELP)
 
     def _force(self, at: Branch, outcomes: list[bool]) -> None:
         failed: Exception | None = None
@@ -206,7 +220,7 @@ class _Exploration:
             try:
                 with np.errstate(all="ignore"):
                     self._add_run(example, outcomes)
-            except _LoopGrown:
+            except (_LoopGrown, UnboundedLoop):
                 raise
             except Exception as error:
                 failed = failed or error

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
@@ -32,16 +31,16 @@ def _parts(data: Data) -> list[ReportSection]:
     if data["awaited"]:
         parts.append(ReportSection(f"background compilation, {_number(data['awaited'], 'graph')} "
                                    "left: until then calls run op by op"))
-    parts += _titled("graph breaks", [*map(_graph_break, data["graph_breaks"]),
+    parts += _titled("graph breaks", [*map(_with_remedy, data["graph_breaks"]),
                                       *_of_subgraphs(data["subgraphs"])])
-    parts += _titled("recompiled", _counted(Counter(data["recompiled"]).items()))
+    parts += _titled("recompiled", list(map(_with_remedy, data["recompiled"])))
     return parts + [
         ReportSection(f"program {program['number']} of {len(programs)}, replayed "
                       f"{_number(program['uses'], 'time')}", _of_program(program))
         for program in programs]
 
 
-def _graph_break(row: Data) -> ReportSection:
+def _with_remedy(row: Data) -> ReportSection:
     return ReportSection(f"{row['why']} ({_number(row['times'], 'time')})",
                          [ReportSection(f"remedy: {row['remedy']}")])
 
@@ -65,7 +64,7 @@ def _of_subgraphs(s: Data) -> list[ReportSection]:
     return [*map(ReportSection, lines[:3]),
             *_counted(_reasons(s["uncompiled"]), "not compiled: "),
             *_counted(_reasons(s["boundaries"]), "a subgraph ends: "),
-            *map(ReportSection, lines[3:])]
+            *map(ReportSection, lines[3:]), *_of_segments(s["segments"], not_compiled=[])]
 
 
 def _reasons(rows: Sequence[Data]) -> list[tuple[str, int]]:
@@ -103,15 +102,20 @@ def _of_program(program: Data) -> list[ReportSection]:
     if program["hot_paths"]:
         parts.append(ReportSection(f"{_number(program['hot_paths'], 'path')} through merges "
                                    "compiled as a whole, since calls repeat and values are large"))
-    return parts + _of_segments(program["segments"])
+    return parts + _of_segments(program["segments"], _not_compiled(program["segments"]))
 
 
-def _of_segments(segments: Sequence[Data]) -> list[ReportSection]:
+def _not_compiled(segments: Sequence[Data]) -> list[ReportSection]:
+    when = "the background thread compiles it" if any(s["awaited"] for s in segments) else \
+        "the next call that fits compiles it"
+    return [ReportSection(f"not compiled yet: {when}")]
+
+
+def _of_segments(segments: Sequence[Data], not_compiled: list[ReportSection]
+                 ) -> list[ReportSection]:
     memories = [s["memory"] for s in segments if s["memory"] is not None]
     if not memories:
-        when = "the background thread compiles it" if any(s["awaited"] for s in segments) else \
-            "the next call that fits compiles it"
-        return [ReportSection(f"not compiled yet: {when}")]
+        return not_compiled
     largest = max(memories, key=lambda memory: memory["peak"])
     memory = Memory(largest["inputs"], largest["results"], largest["arena"])
     return [ReportSection(f"memory of one call: {memory}"),

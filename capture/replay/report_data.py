@@ -9,13 +9,14 @@ import linecache
 import re
 import sys
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 from ..graph.text import to_text
-from ..graph_breaks.remedies import remedy_of
+from ..graph_breaks.remedies import recording_remedy_of, remedy_of
 from ..graph_breaks.runner import GraphBreakRunner
+from ..graph_breaks.subgraph import SubgraphCode
 from ..heap.access_path import describe as path_text
 from ..runtime.compile_queue import Jobs
 from ..runtime.metrics import Memory
@@ -23,8 +24,9 @@ from ..segments.segment import Segment
 from .flow_data import Data, flow_of
 from .trace_tree import TraceTree
 
-VERSION = 1  # of the form of the data
+VERSION = 2  # of the form of the data
 _CONTEXT_LINES = 4  # lines of the user's code before and after each that is named
+_VALUE = re.compile(r" (==|is|has) .*")
 _SITE = re.compile(r"([^\s,:/\\]+):(\d+)")
 
 
@@ -45,8 +47,9 @@ def describe(function: ReportedFunction) -> Data:
     """The function as dictionaries, lists, texts and numbers, which JSON can hold.
 
     `version`, `name`, `stats`, `costs` and `costs_text`, `awaited` (graphs that are not compiled
-    yet), `graph_breaks` (`line`, `why`, `times`, `remedy`), `subgraphs`, `recompiled` (the reason
-    of each new recording, in order), `programs`, and `sources`, lines of the user's files.
+    yet), `graph_breaks` (`line`, `why`, `times`, `remedy`), `subgraphs`, with their `segments`,
+    `recompiled` (the causes of new recordings, with the same keys), `programs`, and `sources`,
+    lines of the user's files.
     """
     stats = function.stats
     data: Data = {
@@ -57,7 +60,7 @@ def describe(function: ReportedFunction) -> Data:
         "awaited": function.jobs.awaited,
         "graph_breaks": [_graph_break(why, times) for why, times in function.refusals.items()],
         "subgraphs": _subgraphs(function.graph_breaks),
-        "recompiled": list(function.misses),
+        "recompiled": _recordings(function.misses),
         "programs": [_program(number, program)
                      for number, program in enumerate(function.programs, 1)],
     }
@@ -70,12 +73,32 @@ def _graph_break(why: str, times: int) -> Data:
     return {"line": site[0] if site else "", "why": why, "times": times, "remedy": remedy_of(why)}
 
 
+def _recordings(misses: Iterable[str]) -> list[Data]:
+    """The causes of recordings, in the order of their first one. Reasons that differ in the value
+    alone are one cause."""
+    rows: dict[str, Data] = {}
+    for why in misses:
+        site = _SITE.search(why)
+        row = rows.setdefault(_VALUE.sub("", why), {
+            "line": site[0] if site else "", "why": why, "times": 0,
+            "remedy": recording_remedy_of(why)})
+        row["times"] += 1
+    return list(rows.values())
+
+
 def _subgraphs(runner: GraphBreakRunner) -> Data:
     return {"compiled": runner.compiled, "compile_seconds": runner.compile_seconds,
             "replays": runner.replays, "evaluations": runner.evaluations,
             "compiled_ops": runner.compiled_ops, "eager_ops": runner.eager_ops,
             "eager_calls": runner.eager_calls, "uncompiled": _counts(runner.uncompiled),
-            "boundaries": _counts(runner.boundaries)}
+            "boundaries": _counts(runner.boundaries),
+            "segments": [_subgraph(code) for code in runner.codes()]}
+
+
+def _subgraph(code: SubgraphCode) -> Data:
+    """A subgraph as `_segment` describes segments."""
+    return {"graph": to_text(code.graph, sites=True), "awaited": False,
+            "memory": _memory(code.program.memory), "parts": code.program.listings()}
 
 
 def _counts(counter: Counter[str]) -> list[Data]:
@@ -114,11 +137,16 @@ def _sites(data: Data) -> Iterable[str]:
     """All texts of the data that may name lines."""
     yield from (row["why"] for rows in (data["graph_breaks"], data["subgraphs"]["boundaries"])
                 for row in rows)
-    yield from data["recompiled"]
+    yield from (row["why"] for row in data["recompiled"])
     for program in data["programs"]:
         yield from (block["text"] for block in program["flow"])
-        for segment in program["segments"]:
-            yield from (row["line"] for part in segment["parts"] for row in part["kernels"])
+    yield from (row["line"] for segment in segments_of(data) for part in segment["parts"]
+                for row in part["kernels"])
+
+
+def segments_of(data: Mapping[str, Any]) -> list[Data]:
+    """The segments of all programs and the subgraphs."""
+    return [segment for of in (*data["programs"], data["subgraphs"]) for segment in of["segments"]]
 
 
 def _sources(texts: Iterable[str], code: Any) -> dict[str, dict[str, str]]:

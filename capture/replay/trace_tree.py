@@ -116,6 +116,20 @@ class TraceTree(Replay):
                 history.size_differs((guard.path, axis), traced_size, size)
         return True
 
+    def cause(self, args: Any, kwargs: Any) -> str:
+        """The message of a guard that fails for a call. Numbers and sizes become symbols, so a
+        guard on something else comes before those on them."""
+        message = self.missed(args, kwargs)
+        read = PathReader(args, kwargs, self.fn, self.names.held)
+        try:
+            lasting = [g for g, holds in zip(self.guards, self._evaluate_guards(args, kwargs))
+                       if not holds and g.category != "condition" and _difference(g, read) is None]
+        except MISSING:
+            return message
+        modes_hold = self.grad_enabled == is_grad_enabled() \
+            and self.casting is interpreter.STATE.casting
+        return lasting[0].message if modes_hold and lasting else message
+
     def _all_guards(self) -> list[Guard]:
         return [*self.guards, *(g for trace_exit in self.exits() for g in trace_exit.exit_guards)]
 

@@ -7,6 +7,7 @@ append-only if every load of the name that leads to it, in all code that ran, is
 
 from __future__ import annotations
 
+import sys
 import types
 from collections import deque
 from typing import Any, NamedTuple
@@ -61,9 +62,19 @@ def _is_unread(tracer: Tracer, path: Path) -> bool:
             _is_below(first, path) and not isinstance(state.values[first], Tensor)
             for _, first in state.aliases):
         return False
+    attribute = _is_attribute(state, path)
     uses = [use for code in state.codes for use in _uses(code, name, keys,
-                                                         _ADD_METHODS[type(value)])]
+                                                         _ADD_METHODS[type(value)], attribute)]
     return bool(uses) and all(uses)
+
+
+def _is_attribute(state: HeapSnapshot, path: Path) -> bool:
+    """True if only loads of attributes lead to a path: the attribute, or an item of it, of an
+    object that is no module."""
+    while path.kind == "item" and path.parent is not None:
+        path = path.parent
+    owner = None if path.parent is None else state.values.get(path.parent)
+    return path.kind == "attr" and not isinstance(owner, types.ModuleType)
 
 
 def _is_below(path: Path, above: Path) -> bool:
@@ -139,11 +150,23 @@ def _default_parameter(function: Any, index: int) -> str:
     return code.co_varnames[first + index]  # type: ignore[no-any-return]
 
 
-def _uses(code: types.CodeType, name: str, keys: list[Any], adding: tuple[str, ...]) -> list[bool]:
-    """For each load of `name` in a code object: True if it only adds to the item at `keys`."""
+def _uses(code: types.CodeType, name: str, keys: list[Any], adding: tuple[str, ...],
+          attribute: bool) -> list[bool]:
+    """For each load of `name` in a code object: True if it only adds to the item at `keys`.
+
+    `attribute`: only loads of attributes count. A method that is called is no container. In our own
+    code, attributes of globals such as `math.log` are none: our globals are no objects of a user.
+    """
     code_steps = _instructions(code)
+    ours = is_ours(code)
     return [_only_adds(code_steps, i, keys, adding) for i, (op, value) in enumerate(code_steps)
-            if value == name and op.startswith("LOAD_") and not _makes_closure(code, op, name)]
+            if value == name and op.startswith("LOAD_") and not _makes_closure(code, op, name)
+            and not (attribute and op in _NOT_READ)
+            and not (attribute and ours and code_steps[i - 1].op == "LOAD_GLOBAL")]
+
+
+_NOT_READ = {"LOAD_METHOD", "LOAD_FAST", "LOAD_FAST_CHECK", "LOAD_FAST_BORROW",
+             "LOAD_FAST_AND_CLEAR", "LOAD_GLOBAL", "LOAD_DEREF", "LOAD_CLOSURE"}
 
 
 def _instructions(code: types.CodeType) -> list[AppendStep]:
@@ -156,11 +179,13 @@ def _instructions(code: types.CodeType) -> list[AppendStep]:
                      for part in i.opname.replace("_FAST", "").split("_") if part in _JOINED]
             code_steps.extend(map(AppendStep, kinds, i.argval))
         else:
-            code_steps.append(AppendStep(i.opname, i.argval))
+            called = i.opname == "LOAD_ATTR" and _FLAGS_METHODS and (i.arg or 0) & 1
+            code_steps.append(AppendStep("LOAD_METHOD" if called else i.opname, i.argval))
     return code_steps
 
 
 _JOINED = ("LOAD", "STORE")
+_FLAGS_METHODS = sys.version_info >= (3, 12)  # LOAD_ATTR has a flag for a method that is called
 
 
 def _makes_closure(code: types.CodeType, op: str, name: str) -> bool:

@@ -27,10 +27,9 @@ from ...eager.errors import CaptureError, is_ours
 from ...eager.nn.base.module import Module
 from ...eager.ops.random.generator import Generator, default_generator
 from ..control_flow.branch_merging import BranchMerger, MergeFailed
-from ..control_flow.builtin_patching import PatchedModules
 from ..control_flow.frame_state import user_frames
 from ..control_flow.loop_detection import LoopRepeat, RestartTrace
-from ..control_flow.merge_table import MergeHints, MergeTable
+from ..control_flow.merge_table import MergeHints
 from ..control_flow.operand_stack import tells_symbols_apart
 from ..control_flow.symbolic_range import SymbolicIterator
 from ..graph.bind_sizes import sizes_of
@@ -42,8 +41,8 @@ from ..heap.value_kinds import FIXED
 from ..scalars.scalar_expr import ScalarExpr
 from ..scalars.symbolic_scalar import SymbolicScalar
 from ..sizes.symbolic_dim import Dim, ShapeEnv
+from .shared_values import CapturedTensor, SharedValues
 from .tracer import Tracer
-from .value_table import ValueTable
 
 _MAX_FORCED_DECISIONS = 1000  # a forced run may loop for ever
 _HELP = {
@@ -62,42 +61,6 @@ class ExportInput(NamedTuple):
     shape: tuple[Any, ...]
 
 
-class CapturedTensor(NamedTuple):
-    """A tensor that the function reads beside its inputs: its array and its access path."""
-
-    array: Any
-    path: Path | None
-
-
-class SharedValues(ValueTable):
-    """The nodes and captured tensors that all runs of one function share."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.outside: dict[Node, CapturedTensor] = {}
-        self.merges = MergeTable()
-        self.modules = PatchedModules()
-        self._captured_nodes: dict[Any, Node] = {}
-
-    def number(self, formula: ScalarExpr, type: TensorType) -> Node:
-        node = self.nodes.input(f"number {self._number(formula)}", type)
-        self.numbers[node] = formula
-        return node
-
-    def phi(self, key: Any, like: Node) -> Node:
-        return self.nodes.input(f"phi {self._number(key)}", like.type)
-
-    def captured_input(self, array: Any, path: Path | None) -> Node:
-        """The node of a captured tensor, identified by its path or else by its values."""
-        key = path or (array.dtype.str, array.shape, array.tobytes())
-        if key not in self._captured_nodes:
-            kind = TensorType(array.shape, array.dtype)
-            node = self._captured_nodes[key] = self.nodes.input(f"outside {len(self.outside)}",
-                                                                kind)
-            self.outside[node] = CapturedTensor(array, path)
-        return self._captured_nodes[key]
-
-
 @dataclass(frozen=True)
 class ExportTrace:
     """The result of a run, and the nodes of its tensors."""
@@ -110,6 +73,7 @@ class ExportTrace:
     states: Mapping[Node, list[Tensor]]  # changed tensors, by the node of the old value
     after: Mapping[Node, Node]  # the new value by the old value
     changed: Sequence[str] = field(default=())  # attributes and lists that the run left changed
+    raising: Sequence[Node] = field(default=())  # ops that raise errors for some values
 
 
 class PathKnown(BaseException):
@@ -128,6 +92,8 @@ class ExportTracer(Tracer):
         self.common, self.forced, self.training = common, forced, training
         self.random_states: set[int] = set()  # ids of the states of generators that may be drawn
         common.rolls_gradients = not training
+        self.loops.unrolled = common.unrolled
+        common.unrolled.begin()
         self.states: dict[Node, list[Tensor]] = {}
         self.decision_count = 0
         self._outcomes: dict[Any, Any] = {}
@@ -185,6 +151,7 @@ class ExportTracer(Tracer):
 
     def bind(self, array: Any, node: Node) -> None:
         self._stale_arrays.pop(id(array), None)
+        self.common.unrolled.check_size(array, bool(self.forced))
         super().bind(array, node)
 
     def note_constant(self, tensor: Tensor) -> None:
@@ -366,7 +333,7 @@ def trace_for_export(fn: Callable[..., Any], args: Sequence[Any], kwargs: Mappin
     texts = [text for change in changes if id(state.values[change[0]]) not in tracer.random_states
              for text in _describe_change(state, *change, training)]
     return ExportTrace(result, inputs, common.outside, lambda t: nodes[id(t)], tracer.path,
-                       tracer.states, after, texts)
+                       tracer.states, after, texts, [node for _, node in tracer.raising])
 
 
 def _tensors_in(value: Any) -> Iterator[Tensor]:

@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 
 from ..core.tensor import Tensor
 from ..errors import is_ours
+from ..tracebacks import NOTE, has_inner_frames, without_inner_frames
 from .hints import suggestion
 
 __all__: list[str] = []
@@ -65,7 +66,11 @@ def advice(error: BaseException) -> str:
     if isinstance(error, ImportError):
         return _of_import(error)
     keyword = re.search(r"(\w+)\(\) got an unexpected keyword argument '(\w+)'", str(error))
+    made = re.match(r"(\w+)\.__init__\(\) got an unexpected keyword argument '(\w+)'", str(error))
     lines = list(_user_lines(error.__traceback__))
+    if made and isinstance(error, TypeError):
+        cls = _class_in(error.__traceback__, made[1])
+        return "" if cls is None else keyword_help(cls, made[2])
     if keyword and isinstance(error, TypeError):
         return _of_keyword(keyword[1], keyword[2], " ".join(lines[-1:]))
     return next((habit.help for habit in HABITS if re.search(habit.text, str(error))
@@ -89,6 +94,26 @@ def _of_keyword(function: str, keyword: str, line: str) -> str:
     ours = next((f for space in spaces if callable(f := vars(space).get(function))
                  and keyword not in _parameters(f)), None)
     return keyword_help(ours, keyword) if ours and re.search(rf"\b{function}\(", line) else ""
+
+
+def _class_in(trace: TracebackType | None, name: str) -> Any:
+    """Our class with a name that the user's innermost line in a traceback calls; None for none."""
+    frame: Any = None
+    called = None
+    while trace is not None:
+        if not is_ours(trace.tb_frame.f_code):
+            frame = trace.tb_frame
+            line = linecache.getline(frame.f_code.co_filename, trace.tb_lineno, frame.f_globals)
+            called = re.search(rf"([\w.]*\b{name})\(", line)
+        trace = trace.tb_next
+    if called is None:
+        return None
+    first, *rest = called[1].split(".")
+    value = frame.f_locals.get(first, frame.f_globals.get(first))
+    for attribute in rest:
+        value = getattr(value, attribute, None)
+    ours = getattr(value, "__module__", "").startswith(__name__.partition(".")[0] + ".")
+    return value if isinstance(value, type) and ours else None
 
 
 def _parameters(function: Callable[..., Any]) -> list[str]:
@@ -129,20 +154,23 @@ def advise(error: BaseException) -> None:
 
 
 def install() -> None:
-    """Makes Python and IPython show errors with advice."""
+    """Makes Python and IPython show errors with advice and without fusewire's own frames."""
     shown = sys.excepthook
 
     def show(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
         advise(error)
-        shown(kind, error, trace)
+        hides = has_inner_frames(error)
+        shown(kind, error, without_inner_frames(error).__traceback__)
+        if hides:
+            print(NOTE, file=sys.stderr)
 
     sys.excepthook = show
     ipython = sys.modules.get("IPython")
     shell = ipython.get_ipython() if ipython else None
     if shell is not None and not shell.custom_exceptions:
-        shell.set_custom_exc(PYTHONS, _show_in_notebook)
+        shell.set_custom_exc((Exception,), _show_in_notebook)
 
 
 def _show_in_notebook(shell: Any, kind: Any, error: Any, trace: Any, tb_offset: Any = None) -> None:
     advise(error)
-    shell.showtraceback((kind, error, trace), tb_offset)
+    shell.showtraceback((kind, error, without_inner_frames(error).__traceback__), tb_offset)

@@ -14,8 +14,8 @@ from ..upper_layer import UPPER
 _HELP = "\n  help: "  # in the text of a check that is no check of indices
 
 
-def _impl(xp: Any, x: Any, size: int, what: str) -> Any:
-    require(x, size, what)
+def _impl(xp: Any, x: Any, size: int, what: str, low: int = 0) -> Any:
+    require(x, size, what, low)
     return x.view()
 
 
@@ -28,7 +28,7 @@ def require(x: Any, size: int, what: str, low: int = 0) -> None:
             raise ShapeError(message, help)
         least, most = devices.extremes(x)
         bad = int(least if least < low else most)
-        raise IndexingError(f"{what}: {bad} is out of range for size {size}",
+        raise IndexingError(f"{what} {bad} is out of range for size {size}",
                             f"the valid range is {low} to {size - 1}")
 
 
@@ -45,13 +45,15 @@ def in_range(x: Any, size: int, low: int = 0) -> bool:
 
 
 check_index_op = define(Op(
-    "check_index", "pointwise", lambda x, size, what: x, _impl, lambda k, x, size, what: x,
+    "check_index", "pointwise", lambda x, size, what, low=0: x, _impl,
+    lambda k, x, size, what, low=0: x,
     why={"vjp": "integers have no gradient", "onnx": "a model does not check its inputs"}))
 
 
-def check_index(x: Tensor, size: int, what: str) -> Tensor:
-    """`x` itself; IndexingError, which begins with `what`, for elements not in 0 ... size - 1."""
-    return apply(check_index_op, (x,), {"size": size, "what": what})
+def check_index(x: Tensor, size: int, what: str, low: int = 0) -> Tensor:
+    """`x` itself; IndexingError, which begins with `what`, for elements not in low ... size - 1."""
+    lowest = {} if type(low) is int and low == 0 else {"low": low}
+    return apply(check_index_op, (x,), {"size": size, "what": what, **lowest})
 
 
 def check_none(violations: Tensor, message: str, help: str) -> Tensor:

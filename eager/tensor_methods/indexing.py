@@ -8,21 +8,18 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .. import interpreter
-from ..arrays import devices
 from ..arrays.dtypes import int64
 from ..arrays.memory import is_whole
 from ..arrays.shapes import broadcast, is_one, product, same, slice_of_size
 from ..core.dispatch import apply, new
 from ..core.in_place import replace, shares_memory
 from ..core.tensor import Tensor, tensor, value_of
-from ..core.transform_value import TransformValue
 from ..core.views import base_of, define_access, is_shared, repeats_elements, view_of
 from ..errors import IndexingError
 from ..ops.create import iota
 from ..ops.data_dependent import where_true
 from ..ops.elementwise.pointwise import alias, cast, explicit_cast, where
 from ..ops.indexing.index_put import index_put
-from ..ops.range_checks import check_index
 from ..ops.shape.put_slice import put_slice
 from ..ops.shape.take import from_front, take_op
 from ..ops.shape.view import (
@@ -379,15 +376,7 @@ def _counted(i: Any, axis: int, n: Any, shape: Any) -> Any:
     """
     if not _is_array(i):
         return _integer(i, axis, n, shape)
-    if interpreter.STATE.active is None and i._data.size and i._data.dtype.kind in "iu":
-        low, high = devices.extremes(i._data)
-        if low < -n or high >= n:
-            raise IndexingError(f"index {low if low < -n else high} is out of range for an axis of "
-                                f"size {n}", f"indices go from {-n} to {n - 1}")
-        if low >= 0:
-            return i
-    counted = from_front("index", i, n)
-    return check_index(counted, n, "index") if isinstance(i._data, TransformValue) else counted
+    return from_front("", i, n)
 
 
 # ---- x[...] = v with tensors

@@ -13,6 +13,7 @@ from ...capture.sizes.symbolic_dim import size_expr_of
 from ...codegen.program.object_file import object_file
 from ...codegen.runtime.target import Target
 from ...eager.errors import ExportError
+from ...eager.tracebacks import hides_inner_frames
 from ..onnx.load import load
 from ..onnx.model.model import version
 from .header import describe_sizes, header
@@ -74,6 +75,7 @@ def _size_text(size: int) -> str:
         if size >= 1e3 else f"{size} bytes"
 
 
+@hides_inner_frames
 def build(
     fn: Callable[..., Any] | str | os.PathLike[str], args: Any, path: str | os.PathLike[str], *,
     input_names: Sequence[str] | None = None, output_names: Sequence[str] | None = None,

@@ -11,8 +11,10 @@ from typing import Any
 
 from ...capture.sizes.symbolic_dim import ShapeEnv
 from ...eager.errors import ExportError
+from ...eager.tracebacks import hides_inner_frames
 from .model.arguments import ExportArguments, arguments, further
 from .model.model import build, describe, names_of
+from .model.table_limits import value_limits
 from .model.trace import check_fixed, conditions_of, explored, inference, plain, results_of
 from .model.training_state import states_of
 from .opset import opset_of
@@ -33,7 +35,8 @@ class ExportReport:
         max_error: the largest difference from the function; None if not verified.
         checked_sizes: the named sizes of each verified run; {} if no size varies.
         inputs, outputs: the names in the model.
-        conditions: the conditions on sizes under which the model is valid.
+        conditions: the conditions under which the model is valid: on sizes, and on the values of
+            indices.
         notes: remarks, such as outcomes of branches that no example takes.
         runner: the runtime that ran the model; empty if not verified.
         state: of a training step, (input, output) of each tensor that it changes.
@@ -60,6 +63,7 @@ class ExportReport:
         return f"{self.path}: {size}, opset {self.opset}, {error}{limits}"
 
 
+@hides_inner_frames
 def export(
     fn_or_module: Callable[..., Any], args: Any, path: str | os.PathLike[str], *,
     input_names: Sequence[str] | None = None, output_names: Sequence[str] | None = None,
@@ -135,14 +139,15 @@ def _export(call: ExportArguments, examples: Sequence[Any], path: str | os.PathL
     with files(model, path) as unpublished:
         if verify:
             verify_model(unpublished, [call, *more], results.names, held, check)
-        describe(model, metadata, check.conditions)
+        conditions = *map(str, check.conditions), *value_limits(paths)
+        describe(model, metadata, conditions)
         size = unpublished.publish()
     changed = {text: None for runs in paths.runs.values() for run in runs for text in run.changed}
     notes = (*check.notes, *(f"the function changes {text}; the model does not"
                              for text in changed))
     return ExportReport(
         os.fspath(path), opset, model.ir_version, size, check.error, tuple(check.sizes),
-        call.names, results.names, tuple(map(str, check.conditions)), notes,
+        call.names, results.names, conditions, notes,
         check.runner, tuple((h.name, h.after) for h in held))
 
 

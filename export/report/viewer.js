@@ -3,8 +3,8 @@
 
 const DATA = JSON.parse(document.getElementById("data").textContent);
 const MANY = 60; // kernels of a graph, from which on they are grouped by line, without arrows
-const LONGEST = DATA.programs.flatMap((p) => p.segments).flatMap((s) => s.parts)
-  .flatMap((p) => p.kernels).reduce((longest, row) => Math.max(longest, row.seconds), 1e-12);
+const LONGEST = [...DATA.programs, DATA.subgraphs].flatMap((p) => p.segments)
+  .flatMap((s) => s.parts).flatMap((p) => p.kernels).reduce((longest, row) => Math.max(longest, row.seconds), 1e-12);
 const KERNELS = []; // all boxes: { box, row, part, text }
 
 /** An element with properties, and children that are elements or texts. */
@@ -67,7 +67,7 @@ function graphBreaks() {
   const s = DATA.subgraphs;
   const named = new Set(DATA.graph_breaks.map((row) => row.why));
   const cards = [...DATA.graph_breaks, ...s.boundaries.filter((row) => !named.has(row.why))]
-    .map(breakCard);
+    .map(causeCard);
   const ran = s.replays + s.evaluations + s.eager_ops;
   const note = ran ? `${count(s.compiled, "subgraph")} compiled between the graph breaks; they ran `
     + `${count(s.replays, "time")} as code, and ${count(s.eager_ops, "operation")} ran one by one.`
@@ -75,17 +75,29 @@ function graphBreaks() {
   return cards.length ? panel("Graph breaks", note, el("div", { class: "cards" }, ...cards)) : null;
 }
 
-function breakCard(row) {
+function causeCard(row) {
   return el("div", { class: "card searched" },
     el("p", {}, `${row.why} `, el("span", { class: "soft" }, count(row.times, "time"))),
     el("p", { class: "remedy" }, el("b", {}, "Remedy: "), row.remedy), sourceOf(row.why));
 }
 
 function recordings() {
-  const causes = DATA.recompiled.map((why) => el("li", { class: "searched" }, why, sourceOf(why)));
-  const note = "The first recording is of the first call. Each further one had this cause:";
-  const list = el("ol", { class: "plain" }, ...causes);
-  return causes.length ? panel("New recordings", note, list) : null;
+  const cards = DATA.recompiled.map(causeCard);
+  const note = "The first recording is of the first call. These are the causes of all others. "
+    + "Causes that differ in a value alone are one card.";
+  return cards.length ? panel("New recordings", note, el("div", { class: "cards" }, ...cards))
+    : null;
+}
+
+/** The graphs that run between graph breaks. */
+function subgraphs() {
+  const { segments } = DATA.subgraphs;
+  if (!segments.length) return null;
+  const rows = segments.flatMap((s) => s.parts.flatMap((p) => p.kernels));
+  const title = ["Subgraphs between graph breaks ", el("small", {}, `${count(rows.length,
+    "kernel")}, ${seconds(sum(rows.map((row) => row.seconds)))}`)];
+  return el("section", {}, fold("program", title, true,
+    ...segments.map((segment, i) => graph(segment, `s${i + 1}`))));
 }
 
 function panel(title, note, ...content) {
@@ -399,7 +411,7 @@ function search(text, found) {
   found.textContent = `${matches.toLocaleString("en")} of ${count(KERNELS.length, "kernel")}`;
 }
 
-const sections = [graphBreaks(), recordings(), ...DATA.programs.map(program)].filter(Boolean);
+const sections = [graphBreaks(), recordings(), subgraphs(), ...DATA.programs.map(program)].filter(Boolean);
 document.getElementById("viewer").append(toolbar(), ...sections);
 document.body.append(TIP, DETAILS);
 document.addEventListener("keydown", (event) => { if (event.key === "Escape") close(); });

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from ...capture.replay.report_data import segments_of
 from .page import document, milliseconds, tiles
 
 _FOLDER = Path(__file__).parent
@@ -43,9 +44,8 @@ def page_of(data: Mapping[str, Any]) -> str:
 
 def _parts(data: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
     """The native programs and library calls of all segments."""
-    for program in data["programs"]:
-        for segment in program["segments"]:
-            yield from segment["parts"]
+    for segment in segments_of(data):
+        yield from segment["parts"]
 
 
 def _tiles(data: Mapping[str, Any]) -> Iterator[tuple[str, str, str]]:
@@ -76,7 +76,11 @@ def _shortened(data: Mapping[str, Any]) -> dict[str, Any]:
         left -= len(code)
         functions[number][name] = code if left >= 0 else LEFT_OUT
     shown = iter(functions)
-    return {**data, "programs": [
-        {**program, "segments": [
+
+    def shortened(of: Mapping[str, Any]) -> dict[str, Any]:
+        return {**of, "segments": [
             {**segment, "parts": [{**part, "functions": next(shown)} for part in segment["parts"]]}
-            for segment in program["segments"]]} for program in data["programs"]]}
+            for segment in of["segments"]]}
+
+    return {**data, "programs": list(map(shortened, data["programs"])),
+            "subgraphs": shortened(data["subgraphs"])}

@@ -56,6 +56,8 @@ CASES = [
       for name, fn in {
         "index": lambda w, i: w[i],
         "index_two": lambda w, i: w[i, i * 0],
+        "index_last_of_two": lambda w, i: w.T[i * 0, i],
+        "index_put_last_of_two": lambda w, i: fw.index_put(w.T, (i * 0, i), fw.ones(3)),
         "take": lambda w, i: fw.take(w, i, axis=0),
         "set": written,
     }.items()),
@@ -241,6 +243,38 @@ def test_what_compiled_code_does_not_look_at_gives_nan() -> None:
         f(UNIT)
     assert error_of(F.binary_cross_entropy, UNIT * 9, fw.zeros(2)) == "ArgumentError"
     assert f(UNIT * 9).isnan().all()
+
+
+INDEXING: dict[str, Callable[[fw.Tensor, fw.Tensor], fw.Tensor]] = {
+    "index": lambda w, i: w[i],
+    "index_last_of_two": lambda w, i: w.T[i * 1, i],
+    "index_of_int8": lambda w, i: w[i.astype(fw.int8)],
+    "set": written,
+    "take": lambda w, i: fw.take(w, i, axis=0),
+    "take_along_axis": lambda w, i: fw.take_along_axis(w, i.reshape(1, 1), axis=0),
+    "gather": lambda w, i: fw.gather(w, 0, i.reshape(1, 1)),
+    "scatter": lambda w, i: fw.scatter(w, 0, i.reshape(1, 1), fw.ones(1, 1)),
+    "scatter_reduce": lambda w, i: fw.scatter_reduce(w, 0, i.reshape(1, 1), fw.ones(1, 1), "sum"),
+    "index_add": lambda w, i: fw.index_add(w, 0, i, fw.ones(1, 2)),
+    "index_copy": lambda w, i: fw.index_copy(w, 0, i, fw.ones(1, 2)),
+    "index_fill": lambda w, i: fw.index_fill(w, 0, i, 1.0),
+    "index_put": lambda w, i: fw.index_put(w, (i,), 1.0),
+    "unravel_index": lambda w, i: fw.unravel_index(i, (1, 3))[1],
+    "searchsorted": lambda w, i: fw.searchsorted(w[:1, 0], w[0], sorter=i),
+}
+
+
+@pytest.mark.parametrize("name", INDEXING)
+@pytest.mark.parametrize("bad", [-50, 7])
+def test_an_error_names_the_index_that_was_given(name: str, bad: int) -> None:
+    """Not the index counted from the front: eager, in a recording, and in a replay."""
+    fn = INDEXING[name]
+    replayed = fw.compile(fn)
+    for _ in range(3):
+        replayed(W, tensor([0]))
+    for call in (fn, fw.compile(fn), replayed):
+        with pytest.raises(fw.IndexingError, match=rf"\b(index) {bad} is out of range"):
+            call(W, tensor([bad]))
 
 
 # ---- what checks cost

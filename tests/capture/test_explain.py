@@ -62,10 +62,11 @@ def test_it_shows_numbers_as_one_writes_them() -> None:
 def test_it_says_why_it_recorded_again() -> None:
     choose = decides()
     choose(fw.ones(3, dtype=fw.float64), 2.0)
-    title, *why = choose.explain().splitlines()[2:5]
+    title, *why = choose.explain().splitlines()[2:6]
     assert title == "recompiled"
     assert re.fullmatch(rf"  {HERE}:\d+ took an outcome that has no trace yet \(1 time\)", why[0])
-    assert why[1] == "  guard failed: argument 0 is float32[3] (1 time)"
+    assert why[1].startswith("    remedy: none, if it happens once for each path")
+    assert why[2] == "  guard failed: argument 0 is float32[3] (1 time)"
 
 
 def test_it_says_what_is_changed() -> None:

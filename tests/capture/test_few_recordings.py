@@ -621,3 +621,27 @@ def check(fn: Any, calls: Sequence[Call]) -> Any:
 def flat(value: Any) -> list[Any]:
     values = value if isinstance(value, (tuple, list)) else [value]
     return [v.numpy() if isinstance(v, fw.Tensor) else v for v in values]
+
+
+@pytest.mark.parametrize("name", ["losses", "log", "beta", "mean"])
+def test_a_list_that_a_training_step_appends_to_needs_no_recording_of_its_own(name: str) -> None:
+    """Whatever the list is called: names of functions and variables of fusewire are others."""
+    model = fw.nn.Linear(3, 2)
+    optimizer = fw.optim.Adam(model.parameters())
+    state = type("State", (), {name: []})()
+    setattr(state, name, [])
+    spaces: dict[str, Any] = {"fw": fw, "model": model, "optimizer": optimizer, "state": state}
+    source = f"""
+def train(x):
+    optimizer.zero_grad()
+    loss = model(x).sum().log()
+    loss.backward()
+    optimizer.step()
+    state.{name}.append(float(loss))
+    return loss
+"""
+    exec(source, spaces)
+    train = fw.compile(spaces["train"], fullgraph=True)
+    for _ in range(6):
+        train(fw.rand(4, 3) + 1)
+    assert train.stats.recordings == 1 and len(getattr(state, name)) == 6

@@ -11,8 +11,13 @@ from typing import Any
 import pytest
 
 import fusewire as fw
-from browser.explained import large, newton, small, step
-from fusewire.capture.graph_breaks.remedies import _DEFAULT, remedy_of
+from browser.explained import broken, large, newton, small, step
+from fusewire.capture.graph_breaks.remedies import (
+    _DEFAULT,
+    _RECORDING_DEFAULT,
+    recording_remedy_of,
+    remedy_of,
+)
 from fusewire.capture.replay.compiled_function import CaptureWarning
 
 HERE = Path(__file__).name
@@ -179,6 +184,43 @@ def test_known_reasons_have_remedies_of_their_own(why: str) -> None:
 
 def test_other_reasons_have_a_general_remedy() -> None:
     assert remedy_of("f.py:3: something new") == _DEFAULT
+    assert recording_remedy_of("guard failed: something new") == _RECORDING_DEFAULT
+
+
+@pytest.mark.parametrize("why", [
+    "f.py:3 took an outcome that has no trace yet",
+    "guard failed: argument 1 == 2.0",
+    "guard failed: argument `name` == 'step0'",
+    "guard failed: argument 0 is float32[5, 3]",
+    "guard failed: n0 == 8, where n0 = argument 0.shape[0]",
+    "guard failed: attribute training of argument 0 is True",
+    "guard failed: argument 1 is <function f>",
+    "guard failed: global rows has 3 elements",
+])
+def test_known_causes_of_recordings_have_remedies_of_their_own(why: str) -> None:
+    assert recording_remedy_of(why) != _RECORDING_DEFAULT
+
+
+def test_recordings_with_one_cause_are_one_row_and_a_size_is_not_blamed_for_a_text() -> None:
+    @fw.compile
+    def named(x: Any, name: str) -> Any:
+        return x * 2
+
+    for n in range(5):
+        named(fw.ones(3 + n), f"step{n}")
+    (row,) = named.explain().data["recompiled"]
+    assert row["why"] == "guard failed: argument 1 == 'step0'" and row["times"] == 4
+    assert "leave the text out" in row["remedy"] and row["remedy"] in named.explain()
+
+
+def test_subgraphs_have_their_kernels() -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", CaptureWarning)
+        f = broken()
+    segments = f.explain().data["subgraphs"]["segments"]
+    rows = [row for segment in segments for part in segment["parts"] for row in part["kernels"]]
+    assert {row["line"].split(",")[0].partition(":")[0] for row in rows} == {"explained.py"}
+    assert all(row["name"] in f.explain() for row in rows) and len(rows) >= 2
 
 
 def test_a_page_is_written_and_opened(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

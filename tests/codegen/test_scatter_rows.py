@@ -154,7 +154,7 @@ def test_a_computed_place_is_looked_at_before_anything_is_lost() -> None:
         return p""")
     program = compile_graph(Graph(graph.inputs, graph.outputs, {0: 0}))
     x = fw.zeros(3, 2)
-    with pytest.raises(IndexError, match="index_put: index: 4 is out of range for size 3"):
+    with pytest.raises(IndexError, match="index_put: index 4 is out of range for size 3"):
         program([x._data, np.ones((1, 2), np.float32), np.array([2])])
     assert x.tolist() == [[0.0, 0.0]] * 3
     assert program([x._data, np.ones((1, 2), np.float32), np.array([1])])[0][2].tolist() == [1, 1]
@@ -193,7 +193,7 @@ def test_equal_layers_write_their_caches_where_they_lie() -> None:
     run(x, fw.tensor([1]))
     assert [b._data.ctypes.data for b in layers.buffers()] == places
     before = [np.array(b) for b in layers.buffers()]
-    with pytest.raises(IndexError, match="out of range for axis 1 with size 9"):
+    with pytest.raises(IndexError, match="index -10 is out of range for size 9"):
         run(x, fw.tensor([-10]))
     for now, then in zip(layers.buffers(), before, strict=True):
         np.testing.assert_array_equal(now, then)

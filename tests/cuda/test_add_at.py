@@ -142,7 +142,7 @@ def test_places_out_of_range(count: int, bad: int) -> None:
     run = compile_on(recorded(lambda v, i: add_at(v, i, 5), drawn(count), fw.from_numpy(at))[0],
                      EmulatedDevice())
     at[count // 2] = bad
-    with pytest.raises(IndexError, match=f"add_at: index: {bad} is out of range"):
+    with pytest.raises(IndexError, match=f"add_at: index {bad} is out of range"):
         run([drawn(count).numpy(), at])
 
 
@@ -157,7 +157,7 @@ def test_places_of_single_elements_out_of_range(bad: int, apart: bool) -> None:
         if apart else compile_on(graph, EmulatedDevice())
     run([x.numpy(), at, values.numpy()])
     at[2] = bad
-    with pytest.raises(IndexError, match=f"scatter: index: {bad} is out of range"):
+    with pytest.raises(IndexError, match=f"scatter: index {bad} is out of range"):
         run([x.numpy(), at, values.numpy()])
 
 

@@ -95,5 +95,5 @@ def test_rows_that_meet_in_one_place(count: int) -> None:
     drawn = np.random.default_rng(1)
     x, i = drawn.standard_normal((count, 3)).astype(np.float32), drawn.integers(0, 4, count)
     assert_same(*both("add_at", x, i, size=5, axis=0), 10)
-    with pytest.raises(IndexError, match="add_at: index: 3 is out of range"):
+    with pytest.raises(IndexError, match="add_at: index 3 is out of range"):
         device_ops.run_op(OPS["add_at"], (x, i), {"size": 3, "axis": 0}, "cuda:0")

@@ -60,6 +60,8 @@ def test_the_exception_itself_says_what_to_do(call, help):
     (pair, "fw.argmax, argmin and argsort say where"),
     (distributions, "sample with fw.multinomial"),
     (cat, "use fw.concat"),
+    (lambda: fw.metrics.Accuracy(num_classes=3), "it takes Accuracy(top_k, multilabel"),
+    (lambda: fw.nn.Linear(2, 3, device_type="cpu"), "it takes Linear(in_features, out_features"),
 ])
 def test_what_to_do_instead(call, help):
     with pytest.raises((AttributeError, ImportError, TypeError, ValueError)) as caught:

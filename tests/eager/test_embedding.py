@@ -169,7 +169,7 @@ def test_compiled_lookup_checks_its_indices():
     (lambda w: F.embedding_bag(fw.tensor([1, 2]), w, fw.tensor([1])), IndexingError,
      "offsets begin with 0"),
     (lambda w: F.embedding_bag(fw.tensor([1, 2]), w, fw.tensor([0, 3])), IndexingError,
-     "offsets into 2 indices: 3 is out of range"),
+     "offset into 2 indices: 3 is out of range"),
     (lambda w: F.embedding_bag(fw.tensor([1, 2]), w, fw.tensor([0, 1]), include_last_offset=True),
      IndexingError, "a last one is the size"),
     (lambda w: F.embedding_bag(fw.tensor([[1]]), w, per_sample_weights=fw.ones(1, 1)),

@@ -141,7 +141,7 @@ INDICES = {
     "a tensor": Mistake(lambda: fw.zeros(2, 3)[fw.tensor([0, 5])], IndexError,
                         "index 5 is out of range", "-2 to 1"),
     "take": Mistake(lambda: fw.take(fw.zeros(3), fw.tensor([3])), IndexError,
-                    "take: index 3 is out of range for axis 0 with size 3", "-3 to 2"),
+                    "take: index 3 is out of range for size 3", "-3 to 2"),
     "a class": Mistake(lambda: F.cross_entropy(fw.zeros(2, 3), fw.tensor([0, 3])), IndexError,
                        "target 3 is not one of 3 classes", "count from 0"),
     "too many": Mistake(lambda: fw.zeros(2, 3)[0, 1, 2], IndexError,

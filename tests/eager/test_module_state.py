@@ -142,10 +142,14 @@ which differ in axis 1
     head.bias: str in the state dict, a tensor in the model
     missing: head.weight (nearest: head.weigth)
     unexpected: head.weigth (nearest: head.weight)
-  help: strict=False leaves out names that do not match"""
+  help: create the model with the settings of the saved one; strict=False leaves out names that do \
+not match"""
     assert message(lambda: model.load_state_dict(state)) == text
     assert "missing" not in message(lambda: model.load_state_dict(state, strict=False))
     assert {k: v.tolist() for k, v in model.state_dict().items()} == before
+    whole = {"step": {"model": model.state_dict(), "count": 3}, "epoch": 1}
+    assert message(lambda: model.load_state_dict(whole)).endswith(
+        "this is a whole checkpoint: load its part state['step']['model']")
     assert "is it transposed?" in message(lambda: nn.Linear(2, 3, bias=False).load_state_dict(
         {"weight": fw.ones(2, 3)}))
 

@@ -97,7 +97,7 @@ def test_unpooling_puts_elements_back():
     assert unpool(found, at, output_size=x.shape).shape == x.shape
     with pytest.raises(ShapeError, match=r"output_size \(7,\) cannot be pooled to \(2,\)"):
         unpool(found, at, output_size=(7,))
-    with pytest.raises(IndexingError, match=r"max_unpool1d: index: 9 is out of range for size 4"):
+    with pytest.raises(IndexingError, match=r"max_unpool1d: index 9 is out of range for size 4"):
         unpool(found, at + 7)
     with pytest.raises(ShapeError, match=r"indices \(1, 1, 1\) differ in shape"):
         unpool(found, at[..., :1])

@@ -204,3 +204,49 @@ def test_a_loop_that_hands_on_its_arguments(path: Path) -> None:
     for a, b in ((t(5, 6), t(7, 8)), (t(7, 8), t(5, 6)), (t(5, 8), t(7, 6))):
         for have, want in zip(run({"a": a.numpy(), "b": b.numpy()}), swapped(a, b), strict=True):
             np.testing.assert_array_equal(have, want.numpy())
+
+
+def doubled(x: fw.Tensor) -> fw.Tensor:
+    y = x
+    while y.sum() < 10:
+        y = fw.concat([y, y])
+    return y
+
+
+def appended(x: fw.Tensor) -> fw.Tensor:
+    y = x
+    while y.sum() < 10:
+        y = fw.concat([y, x])
+    return y
+
+
+def bounded(x: fw.Tensor) -> fw.Tensor:
+    y = x
+    while y.sum() < 10 and y.shape[0] < 32:
+        y = fw.concat([y, y])
+    return y
+
+
+def by_recursion(x: fw.Tensor) -> fw.Tensor:
+    return x if x.sum() > 10 else by_recursion(fw.concat([x, x]))
+
+
+@pytest.mark.parametrize("fn", [doubled, appended])
+def test_a_loop_that_grows_a_tensor_names_it_before_memory_is_full(fn: Any, path: Path) -> None:
+    with pytest.raises(fw.ExportError, match="each iteration changes `y` from shape") as caught:
+        export(fn, (fw.ones(3),), path)
+    assert caught.value.line == f"{HERE}:{fn.__code__.co_firstlineno + 2}"
+    assert "made before the loop" in caught.value.help
+
+
+def test_a_recursion_that_grows_a_tensor_ends_before_memory_is_full(path: Path) -> None:
+    with pytest.raises(fw.ExportError, match="a path that no example takes computes a tensor of"):
+        export(by_recursion, (fw.ones(3) * 9,), path)
+
+
+def test_a_loop_that_a_size_bounds_is_unrolled(path: Path) -> None:
+    export(bounded, (fw.ones(2),), path)
+    run = compare.runner(path.read_bytes()).run
+    for first in (20.0, 1.0, 0.1):
+        x = fw.tensor([first, 0.0])
+        np.testing.assert_array_equal(run({"x": x.numpy()})[0], bounded(x).numpy())

@@ -146,6 +146,29 @@ def test_conditions_are_reported_and_written_down(path: Path) -> None:
     assert "batch >= 3" in str(report)
 
 
+TEN_ROWS = fw.rand(10, 3)
+
+
+@pytest.mark.parametrize(("fn", "given", "conditions"), [
+    (lambda x, i: F.embedding(i, TEN_ROWS), fw.ones(2, 4).astype(fw.int64), ("0 <= i < 10",)),
+    (lambda x, i: TEN_ROWS[i], fw.ones(2, 4).astype(fw.int32), ("-10 <= i < 10",)),
+    (lambda x, i: TEN_ROWS[fw.arange(x.shape[0])] * x, None, ("n < 11",)),
+    (lambda x, i: TEN_ROWS[fw.arange(x.shape[0]) + 2].sum() * x, None, ("n < 9",)),
+    (lambda x, i: x[i], fw.tensor([0, 1]), ("-n <= i < n",)),
+    (lambda x, i: TEN_ROWS[i * 2 % 7], fw.tensor([1]), ("-10 <= index at FILE:LINE < 10",)),
+    (lambda x, i: x[fw.arange(x.shape[0] - 1)], None, ()),
+    (lambda x, i: TEN_ROWS[i] if x.sum() > 0 else TEN_ROWS[:2], fw.tensor([0, 1]),
+     ("-10 <= i < 10",)),
+])
+def test_limits_of_tables_are_conditions(fn: Any, given: Any, conditions: Any, path: Path) -> None:
+    call = (lambda x, i: fn(x, i)) if given is not None else (lambda x: fn(x, None))
+    args = (fw.ones(4, 3), given)[:2 if given is not None else 1]
+    report = export(call, args, path, dynamic_shapes={"x": {0: "n"}})
+    place = f"{HERE}:{fn.__code__.co_firstlineno}"
+    assert report.conditions == tuple(c.replace("FILE:LINE", place) for c in conditions)
+    assert all(sizes["n"] < 11 for sizes in report.checked_sizes)
+
+
 def test_needless_conditions_are_dropped(path: Path) -> None:
     """The function asks whether batch is 6, but does the same for both answers."""
     def fn(x: fw.Tensor) -> fw.Tensor:

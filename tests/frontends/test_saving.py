@@ -102,6 +102,8 @@ def test_damaged_files(tmp_path):
     path.write_bytes(b"no archive")
     with pytest.raises(fw.ImportModelError, match=r"no file of torch\.save"):
         torch.load(path)
+    with pytest.raises(FileNotFoundError, match="no such file"):
+        torch.load(path.with_suffix(".missing"))
 
 
 def test_a_tensor_that_reaches_over_its_block_is_refused(tmp_path):

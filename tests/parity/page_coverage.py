@@ -13,11 +13,11 @@ import fusewire.torch as ours
 from fusewire.eager.front import hints
 from fusewire.eager.front.spellings.tables import SPELLINGS
 
-HEAD = """# What `fusewire.torch` has of PyTorch
+HEAD = """# PyTorch's names in `fusewire.torch`
 
 Written by `PYTHONPATH=tests python -m parity --only coverage.md` beside torch {version}. The
 rows are the public names of PyTorch's modules of functions and classes. A name without a comment is
-the function or class of plain fusewire with that name, too. An expression of `fw` says which
+a function or class of plain fusewire with the same name. An expression of `fw` says which
 function of plain fusewire computes it. Absent names raise an error that names the nearest one, and
 so do PyTorch's names on plain `fw`. [Coming from PyTorch](../how_to/port/from_pytorch.md)
 is about programs, [parity.md](parity.md) compares values and derivatives.

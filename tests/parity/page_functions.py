@@ -16,27 +16,27 @@ import fusewire as fw
 
 HEAD = """# Every function against PyTorch
 
-Written by `PYTHONPATH=tests python -m parity`; the same comparisons are tests in
-`tests/parity`, with every way of calling a function that is compared.
+Written by `PYTHONPATH=tests python -m parity`. The tests in `tests/parity` make the same
+comparisons. An *entry* there is a function with one set of arguments.
 
 {summary}
 
-A number is the largest difference that was found, as a share of the largest element of the result,
-over all ways of calling and dtypes.
+A number is the largest difference over all entries and dtypes, as a share of the largest element
+of the result.
 
-- *values*: in all dtypes that the entries name; float16 and bfloat16, where they take part, make
-  the largest differences.
-- *grad*: the gradient of a random combination of the results by all inputs; float32 takes part.
-- *grad grad*: the gradient of a random combination of that, by the inputs and by what the results
-  were combined with.
+- *values*: in all dtypes of the entries. The largest differences are those of float16 and bfloat16,
+  where they are compared.
+- *grad*: the gradient of a random combination of the results by all inputs, also in float32.
+- *grad grad*: the gradient of a random combination of that gradient, by the inputs and by the
+  factors of the first combination.
 - *forward*: the derivative along a random direction by forward mode, `fw.func.jvp`.
 - *vmap*: `fw.func.vmap` over batches along the first and the last axis, of all inputs and of each
-  alone, beside a loop of torch.
+  alone, compared with a loop over torch.
 - *vmap of grad*: the gradients of all examples of a batch in one call.
 
-Allowed are {tolerances} for values,
+The tests allow {tolerances} for values,
 {derived:g} times as much for derivatives and batches, and more where the tables in `tests/parity`
-say so. 0: no difference; –: nothing to compare.
+have other limits. 0: no difference; –: nothing to compare.
 """
 
 
@@ -70,13 +70,13 @@ def text() -> tuple[str, list[str]]:
             count += value is not None
             wrong += [f"{entry}, {column}: {value}"] if isinstance(value, str) else []
     summary = (f"fusewire {fw.__version__} beside torch {torch.__version__}, "
-               f"{datetime.date.today()}: {len(results)} functions, {len(ENTRIES)} ways of calling "
-               f"them, {count} comparisons, {len(wrong)} differ.")
+               f"{datetime.date.today()}: {len(results)} functions, {len(ENTRIES)} "
+               f"entries, {count} comparisons, {len(wrong)} differ.")
     lines = [HEAD.format(summary=summary, derived=DERIVED, tolerances=", ".join(
         f"{value:g} in {name}" for name, value in TOLERANCE.items() if "complex" not in name))]
     for family, names in families.items():
         lines += [f"## {family.capitalize()}", "", *table(names, results), ""]
-    lines += ["## Differences that are meant", "", *differences(), "", "## Without an entry", "",
+    lines += ["## Intended differences", "", *differences(), "", "## Without an entry", "",
               *without(), ""]
     return "\n".join(lines), wrong
 

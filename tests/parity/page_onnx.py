@@ -1,4 +1,4 @@
-"""The page docs/appendix/parity_onnx.md: models of PyTorch's exporters, there and back."""
+"""The page docs/appendix/parity_onnx.md: models of PyTorch's exporters, exported again."""
 
 from __future__ import annotations
 
@@ -16,24 +16,24 @@ import fusewire as fw
 from fusewire.benchmarks.table import seconds
 from fusewire.benchmarks.timing import interleaved
 
-HEAD = """# Models of PyTorch's exporters, there and back
+HEAD = """# Models of PyTorch's exporters, loaded and exported again
 
-Written by `FUSEWIRE_DISK_MB=0 GOMP_SPINCOUNT=10000 PYTHONPATH=tests python -m parity`; the
-same comparisons are tests in `tests/parity/test_exported_torch.py`.
+Written by `FUSEWIRE_DISK_MB=0 GOMP_SPINCOUNT=10000 PYTHONPATH=tests python -m parity`. The tests
+in `tests/parity/test_exported_torch.py` make the same comparisons.
 
-Each model is a published architecture, small and with random weights, written by
-`torch.onnx.export` with `dynamo=True`, or *before*: with `dynamo=False`, where that takes it. It is
-loaded, run, compiled, exported again with the same sizes varying, and that is run in onnxruntime.
-Differences are from PyTorch's own results, at two sizes, as a share of the largest element; {limit}
-is allowed. {versions}.
+Each model is a published architecture, small and with random weights. `torch.onnx.export` writes it
+with `dynamo=True`; rows with *before* have `dynamo=False`, where that exporter takes the model. The
+file is loaded, run, compiled, and exported again with the same dynamic sizes; onnxruntime runs the
+last file. Differences are from PyTorch's own results, at two sizes, as a share of the largest
+element; {limit} is allowed. {versions}.
 """
 ERRORS = ("onnxruntime", "eager", "compiled", "exported again")
 TIMES = ("PyTorch", "onnxruntime", "compiled", "exported again")
 ABOUT_TIMES = f"""
-What a call takes, at the first size, with {torch.get_num_threads()} threads: PyTorch eagerly;
-onnxruntime, of the model that PyTorch has written; the loaded model, compiled; onnxruntime, of the
-model that fusewire has written from it. These models are small, so most of it is what it takes to
-call some hundred kernels. *load* is `fw.onnx.load`; *export* is `fw.onnx.export` with its
+This is the time of a call at the first size, with {torch.get_num_threads()} threads: of PyTorch,
+eagerly; of onnxruntime on the model of PyTorch; of the loaded model, compiled; of onnxruntime on
+the model that fusewire writes from it. These models are small, so calls of some hundred kernels
+take most of the time. *load* is `fw.onnx.load`; *export* is `fw.onnx.export` with its
 verification at three sizes; *compile* is the first call at each of the two sizes.
 """
 

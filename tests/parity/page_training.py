@@ -21,22 +21,22 @@ Lines = tuple[list[str], list[str], int]  # a table, what differs, how many comp
 
 HEAD = """# Layers, optimizers and schedulers against PyTorch
 
-Written by `PYTHONPATH=tests python -m parity`; the same comparisons are tests in
-`tests/parity`, which also compare state dicts moved over in the middle, averages of models,
-clipping, autocast, loaders, and the checkpoints of well-known models.
+Written by `PYTHONPATH=tests python -m parity`. The tests in `tests/parity` make the same
+comparisons. They also compare trainings that continue from a state dict of the other library,
+averages of models, clipping, autocast, loaders, and the checkpoints of well-known models.
 
 {summary}
 """
 ABOUT_LAYERS = """## Layers and losses
 
-Each row is a class of `nn`, made and called in as many ways as the second column says
-(`tests/layers`), with the parameters of the layer of PyTorch loaded into ours. A number is the
-largest difference that was found, as a share of the largest element of the result, in float32 and
-float64. 0: no difference; –: nothing to compare.
+Each row is a class of `nn`. The second column is the number of its configurations: arguments of the
+constructor and of the call (`tests/layers`). The layer gets the parameters of PyTorch's layer. A
+number is the largest difference in float32 and float64, as a share of the largest element of the
+result. 0: no difference; –: nothing to compare.
 
 - *names*: names, order, shapes and dtypes of the state dict, of parameters and of buffers.
 - *signature*: names, order and defaults of the arguments of the constructor and of `forward`.
-- *repr*: what is printed.
+- *repr*: the text that `print` shows.
 - *initial*: the distribution of the initial values of each parameter (the largest distance of the
   distribution functions of some thousand draws).
 - *values*: results and buffers, in training mode and after that in evaluation.
@@ -64,7 +64,7 @@ def layers() -> Lines:
             value = None if column in row.differs else attempt(compare, row)
             columns[column].append(value)
             wrong += [f"{row}, {column}: {value}"] if isinstance(value, str) else []
-    lines = table(["layer", "ways", *COLUMNS], (
+    lines = table(["layer", "configurations", *COLUMNS], (
         [f"`{name}`", len(columns["names"]), *map(cell, columns.values())]
         for name, columns in results.items()))
     made = sum(value is not None for row in results.values() for column in row.values()
@@ -125,8 +125,8 @@ def text() -> tuple[str, list[str]]:
     wrong = [line for _, lines, _ in parts for line in lines]
     summary = (f"fusewire {fw.__version__} beside torch {torch.__version__}, "
                f"{datetime.date.today()}: {len({row.name for row in LAYERS})} layers and losses in "
-               f"{len(LAYERS)} ways, {len(OPTIMIZERS)} ways of optimizing, {len(SCHEDULERS)} of "
-               f"scheduling, {sum(made for _, _, made in parts)} comparisons, "
+               f"{len(LAYERS)} configurations, {len(OPTIMIZERS)} configurations of optimizers and "
+               f"{len(SCHEDULERS)} of schedulers, {sum(made for _, _, made in parts)} comparisons, "
                f"{len(wrong)} differ.")
     page = [HEAD.format(summary=summary)]
     for about, (lines, _, _) in zip((ABOUT_LAYERS, ABOUT_OPTIMIZERS, ABOUT_SCHEDULERS), parts):

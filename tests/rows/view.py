@@ -127,7 +127,7 @@ for axis in (0, 1, -1):
     row("take", lambda x, i, a=axis: take.take(x, i, a), TAKE,
         lambda x, i, a=axis: np.take(x, i, a), label=f"axis={axis}", errors=(
             Bad(lambda: take.take(fw.zeros(3), fw.tensor([3])), "take: index 3 is out of range"),
-            Bad(lambda: take.take(fw.zeros(3), fw.tensor([-4])), "take: index -1 is out of range"),
+            Bad(lambda: take.take(fw.zeros(3), fw.tensor([-4])), "take: index -4 is out of range"),
             Bad(lambda: take.take(fw.zeros(3), fw.tensor([0.5])), "take: indices must be integers"),
             Bad(lambda: take.take(fw.zeros(()), fw.tensor([0])), "take: axis 0 is out of range")))
 row("take", lambda x, i, j: x[i, j], [arrays((4, 5), (3, 1), (2,), dtypes=(f8, i8, i8))],

@@ -188,6 +188,12 @@ def test_a_state_of_other_settings_is_an_error(tmp_path: Path) -> None:
     path = small(folder=tmp_path, average=0.9).save()
     with pytest.raises(fw.StateError, match=r"average= was given to only one"):
         small().resume(path)
+    path = small(folder=tmp_path).save()
+    wider = nn.Linear(3, 2)
+    other = training.Trainer(wider, fw.optim.Adam(wider.parameters()), nn.functional.mse_loss)
+    with pytest.raises(fw.StateError, match=rf"(?s)checkpoint {path} is .*shape of wei") as caught:
+        other.resume(path)
+    assert "begin in another folder" in caught.value.help
     with pytest.raises(fw.StateError, match="no state of a trainer"):
         small().load_state_dict({"model": 1})
     with pytest.raises(fw.ArgumentError, match="no folder"):

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, ParamSpec, Protocol, TypeVar
 
 from ...core.tensor import Tensor
 from ...errors import LAYER_CALLS, ArgumentError, DTypeError, FusewireError, StateError
+from ...tracebacks import without_inner_frames
 from ...upper_layer import UPPER
 from . import notebook
 from .convert import Convertible
@@ -84,7 +85,7 @@ class Module(Stateful, Convertible):
                 return self._hooks.call(self, args, kwargs)
             except FusewireError as error:
                 error.layers.append(self)
-                raise
+                raise without_inner_frames(error)  # noqa: B904 it is the same
             except TypeError as error:
                 if not _is_of_the_call(error):
                     raise

@@ -234,6 +234,7 @@ class _Load:
     def __init__(self, state_dict: Any, assign: bool) -> None:
         self.assign = assign
         self._metadata = getattr(state_dict, "_metadata", {})
+        self._state = state_dict
         self.loaded = Loaded([], [])
         self.errors: list[str] = []
 
@@ -258,7 +259,7 @@ class _Load:
             problems += listed("missing", missing, unexpected)
             problems += listed("unexpected", unexpected, missing)
         if problems:
-            help = _advice(missing, unexpected) if strict else ""
+            help = _advice(missing, unexpected if strict else [], self._state)
             raise StateError(f"the state dict does not fit {model}:\n    "
                              + "\n    ".join(problems), help)
 
@@ -336,8 +337,12 @@ def listed(kind: str, names: list[str], others: Iterable[str]) -> list[str]:
     return lines
 
 
-def _advice(missing: list[str], unexpected: list[str]) -> str:
-    """The help for names that do not match: a superfluous or missing prefix, or strict=False."""
+def _advice(missing: list[str], unexpected: list[str], state: Any) -> str:
+    """The help for a state dict that does not fit: it is part of a checkpoint, its names have a
+    superfluous or missing prefix, or the model has other settings."""
+    path = _inside(state, missing)
+    if path:
+        return f"this is a whole checkpoint: load its part state{path}"
     for names, others, change in ((unexpected, missing, "k.removeprefix({0!r}): v"),
                                   (missing, unexpected, "{0!r} + k: v")):
         prefix = _common_prefix(names)
@@ -345,7 +350,19 @@ def _advice(missing: list[str], unexpected: list[str]) -> str:
             source = "in the state dict" if names is unexpected else "of the model"
             changed = "{" + change.format(prefix) + " for k, v in state.items()}"
             return f"the names {source} begin with {prefix!r}: load {changed}"
-    return "strict=False leaves out names that do not match" if missing or unexpected else ""
+    help = "create the model with the settings of the saved one"
+    return f"{help}; strict=False leaves out names that do not match" if missing or unexpected \
+        else f"{help}, or leave these names out of the state and pass strict=False"
+
+
+def _inside(state: Any, names: list[str]) -> str:
+    """The keys, as code, to a dictionary inside of `state` with one of the names; or no text."""
+    for key, inner in state.items() if names else ():
+        if isinstance(inner, dict):
+            below = "" if names[0] in inner else _inside(inner, names)
+            if below or names[0] in inner:
+                return f"[{key!r}]{below}"
+    return ""
 
 
 def _common_prefix(names: list[str]) -> str:

@@ -107,7 +107,7 @@ def _batch(log_probs: Tensor, targets: Tensor, input_lengths: Any, target_length
                          "not fit", "log_probs is (time, n, classes), targets (n, s) or all of "
                          "them one after the other; without n they are (time, classes) and (s,)")
     times = _lengths("input_lengths", input_lengths, logs.shape[1])
-    times = check_index(times, logs.shape[0] + 1, "ctc_loss: input_lengths")
+    times = check_index(times, logs.shape[0] + 1, "ctc_loss: input length")
     return logs, labels, times, _lengths("target_lengths", target_lengths, logs.shape[1])
 
 
@@ -125,7 +125,7 @@ def _padded(labels: Tensor, sizes: Tensor, logs: Tensor) -> Tensor:
     classes = logs.shape[2]
     if labels.ndim == 2:
         shape = labels.shape
-        sizes = check_index(sizes, shape[1] + 1, "ctc_loss: target_lengths")
+        sizes = check_index(sizes, shape[1] + 1, "ctc_loss: target length")
     else:
         total = labels.shape[0]
         longest = min(total, logs.shape[0])  # no longer one is possible
@@ -136,7 +136,7 @@ def _padded(labels: Tensor, sizes: Tensor, logs: Tensor) -> Tensor:
         labels = take(labels, clip(positions, 0, total - 1), axis=0) if total \
             else full(shape, 0, int64, logs.device)
     labels = where(less(iota(shape, 1, device=logs.device), expand_dims(sizes, 1)), labels, 0)
-    return check_index(labels, classes, "ctc_loss: targets")
+    return check_index(labels, classes, "ctc_loss: target")
 
 
 def _log_probability(logs: Tensor, labels: Tensor, times: Tensor, sizes: Tensor, blank: int

@@ -259,9 +259,9 @@ def _bags(input: Tensor, offsets: Any, closed: bool) -> _Even | _Ragged:
         raise ShapeError(f"embedding_bag: takes input (bags, n), or input (n,) with offsets (bags,)"
                          f", got input {input.shape} and offsets {shape}")
     n, count = input.shape[0], offsets.shape[0] - (1 if closed else 0)
-    starts = check_index(offsets, n + 1, f"embedding_bag: offsets into {n} indices")
+    starts = check_index(offsets, n + 1, f"embedding_bag: offset into {n} indices:")
     numbers = searchsorted(starts, iota((n,), 0, starts.dtype, starts.device), side="right") - 1
-    what = "embedding_bag: the bag of an index (offsets begin with 0, a last one is the size)"
+    what = "embedding_bag: the bag of an index (offsets begin with 0, a last one is the size):"
     return _Ragged(check_index(numbers, count, what), count)
 
 

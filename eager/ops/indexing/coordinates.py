@@ -12,7 +12,6 @@ from ...core.tensor import Tensor, as_tensor
 from ...errors import DTypeError
 from ..create import full
 from ..elementwise.pointwise import floor_divide, remainder
-from ..range_checks import check_index
 from ..shape.grid import tril, triu
 from ..shape.take import from_front
 from .search import nonzero
@@ -84,7 +83,7 @@ def unravel_index(indices: Tensor, shape: Sequence[int]) -> tuple[Tensor, ...]:
                          "cast them: indices.astype(fw.int64)")
     sizes = shapes.sizes_of("unravel_index", shape)
     count = shapes.product(sizes)
-    rest = check_index(from_front("unravel_index", indices, count), count, "unravel_index: index")
+    rest = from_front("unravel_index", indices, count)
     out = []
     for n in reversed(sizes):
         out.append(remainder(rest, n or 1))

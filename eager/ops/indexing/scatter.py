@@ -12,7 +12,7 @@ from ...arrays.shapes import TensorType, axis_of, broadcast, product
 from ...core.dispatch import apply
 from ...core.op import Op, Source, define, each
 from ...core.tensor import Tensor, as_tensor
-from ...errors import ArgumentError, DTypeError, IndexingError, ShapeError
+from ...errors import ArgumentError, DTypeError, ShapeError
 from ..batching import shifted
 from ..create import full, iota, ones_like, zeros_like
 from ..data_dependent import where_true
@@ -20,7 +20,7 @@ from ..elementwise.complex import conj_of
 from ..elementwise.pointwise import cast, equal, where
 from ..range_checks import check_index
 from ..reduction.reduce import products_of_others
-from ..shape.take import add_at, from_front, take_op
+from ..shape.take import add_at, check_indices, from_front, take_op
 from ..shape.view import broadcast_to, permute_dims, reshape
 from .index_put import index_put
 
@@ -54,10 +54,7 @@ def _leading(x: Any, i: Any, axis: int) -> Any:
 
 def _in_range(name: str, i: Any, n: int, axis: int) -> Any:
     """The array `i` as indices for NumPy, or an IndexingError."""
-    if i.size and (i.min() < 0 or i.max() >= n):
-        bad = int(i.min()) if i.min() < 0 else int(i.max())
-        raise IndexingError(f"{name}: index {bad} is out of range for axis {axis} with size {n}",
-                            f"indices go from {-n} to {n - 1}")
+    check_indices(name, i, n, axis)
     return i.astype(np.int64, copy=False)
 
 

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
 from ... import interpreter
+from ...arrays import devices
 from ...arrays.dtypes import int64
 from ...arrays.shapes import TensorType, axis_of
 from ...core.dispatch import apply
 from ...core.op import Op, Source, define, each
 from ...core.tensor import Tensor, as_tensor
+from ...core.transform_value import TransformValue
 from ...errors import IndexingError, ShapeError
 from .. import batching
 from ..elementwise.pointwise import cast, where
+from ..range_checks import check_index, require
 
 __all__ = ["take"]
 
@@ -74,18 +75,40 @@ def take(x: Tensor, indices: Tensor, /, axis: int | None = None) -> Tensor:
 
 
 def from_front(name: str, indices: Tensor, n: Any) -> Tensor:
-    """`indices` into an axis of size `n`, with `n` added to the negative ones."""
+    """`indices` into an axis of size `n`, with `n` added to the negative ones.
+
+    Raises IndexingError for an index out of range, with its value as the caller gave it. A trace
+    gets a check that does so.
+    """
     kind = indices.dtype.kind
     if kind not in "iu":
-        raise IndexingError(f"{name}: indices must be integers, not {indices.dtype.name}",
-                            "cast them: indices.astype(fw.int64)")
+        raise IndexingError(f"{name or 'index'}: indices must be integers, not "
+                            f"{indices.dtype.name}", "cast them: indices.astype(fw.int64)")
     array = indices._data
-    if kind == "u" or (not interpreter.in_use and type(array) is np.ndarray
-                       and (not array.size or array.min() >= 0)):
+    if interpreter.STATE.active is not None or isinstance(array, TransformValue):
+        indices = check_index(indices, n, _index_of(name), 0 if kind == "u" else -n)
+    elif _is_counted(name, array, n):
+        return indices
+    if kind == "u":
         return indices
     if indices.dtype.itemsize < 4:  # n may not fit in this dtype
         indices = cast(indices, int64)
     return where(indices < 0, indices + n, indices)
+
+
+def _is_counted(name: str, array: Any, n: int) -> bool:
+    """True if no index is negative; IndexingError unless all are in -n ... n - 1."""
+    if not array.size:
+        return True
+    low, high = devices.extremes(array)
+    if low < -n or high >= n:
+        require(array, n, _index_of(name), -n)
+    return bool(low >= 0)
+
+
+def _index_of(name: str) -> str:
+    """The words before a bad index, for the function `name` or for `x[...]`, without a name."""
+    return f"{name}: index" if name else "index"
 
 
 # ---- add_at: the gradient of take, which adds elements at indices of run time

@@ -13,7 +13,7 @@ from .cumulative import cumsum
 
 __all__ = ["masked_scatter"]
 
-_TOO_FEW = "masked_scatter: mask has more True than source has elements, number"
+_TOO_FEW = "masked_scatter: mask has more True than source has elements: number"
 
 
 def masked_scatter(x: Tensor, mask: Tensor, source: Tensor) -> Tensor:

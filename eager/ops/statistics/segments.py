@@ -73,7 +73,7 @@ def _numbers(sizes: Tensor, n: Any) -> Tensor:
     ends = check_index(cumsum(sizes, 0), n + 1, "segment_reduce: end of a segment")
     numbers = searchsorted(ends, iota((n,), 0, device=sizes.device), side="right")
     return check_index(numbers, sizes.shape[0], "segment_reduce: number of the segment of an "
-                       "element, by lengths that add up to less than the axis")
+                       "element, by lengths that add up to less than the axis:")
 
 
 def _lengths(lengths: Any, offsets: Any, n: Any) -> Tensor:

@@ -10,6 +10,7 @@ from typing import Any
 
 from ....eager.arrays import dtypes
 from ....eager.errors import ArgumentError, ImportModelError
+from ....eager.tracebacks import hides_inner_frames
 from .reading import check_texts, read
 from .runtime.limits import Limits, Meter
 from .runtime.module import Declared, Model, class_of, register
@@ -19,6 +20,7 @@ from .source.names import identifier
 from .source.source import ModelSource
 
 
+@hides_inner_frames
 def load(model: str | os.PathLike[str] | bytes | Any, limits: Limits | None = None) -> Model:
     """Reads an ONNX model and returns a Module, which runs, trains, compiles and exports again.
 

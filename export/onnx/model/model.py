@@ -13,7 +13,6 @@ from ....capture.passes.pass_manager import run as run_passes
 from ....capture.passes.simplify import simplify
 from ....capture.replay.path_enumeration import Explored
 from ....capture.scalars.scalar_expr import elements
-from ....capture.sizes.size_condition import SizeCondition
 from ....capture.trace.export_tracer import called, dotted, modules_of
 from ....capture.trace.export_tracer import walk as find_all
 from ....eager.arrays.devices import host
@@ -169,11 +168,11 @@ def _assembled(writer: Writer, inputs: Mapping[Node, str], outputs: Iterable[tup
     return model
 
 
-def describe(model: Any, metadata: Mapping[str, str], conditions: Sequence[SizeCondition]) -> None:
-    """Stores the user's metadata in the model, and the conditions on sizes."""
+def describe(model: Any, metadata: Mapping[str, str], conditions: Sequence[str]) -> None:
+    """Stores the user's metadata in the model, and the conditions under which it is valid."""
     from onnx import helper
 
-    limits = {"valid for": ", ".join(map(str, conditions))} if conditions else {}
+    limits = {"valid for": ", ".join(conditions)} if conditions else {}
     helper.set_model_props(model, {**metadata, **limits})
 
 

@@ -18,6 +18,7 @@ from ....eager.core.tensor import Tensor
 from ....eager.errors import CaptureError, ExportError
 from .arguments import ExportArguments, leaves, resized
 from .model import Results
+from .table_limits import size_limits
 from .training_state import ModelState, after
 
 
@@ -61,11 +62,14 @@ def explored(calls: Sequence[ExportArguments], sizes: ShapeEnv, training: bool =
     """
     examples = [_example(call, sizes) for call in calls]
     try:
-        return explore(calls[0].fn, examples, sizes, training, draws)
+        paths = explore(calls[0].fn, examples, sizes, training, draws)
+        for limit in size_limits(paths):
+            sizes.conditions.setdefault((limit.relation, limit.expr), limit)
+        return paths
     except CaptureError as error:
         located = _error_at(error.line, error.message, error.help)
         located.layers = error.layers
-        raise located from error
+        raise located.with_traceback(error.__traceback__) from None
     except Exception as error:
         try:
             check_fixed(sizes)  # a failure is often due to a symbolic size where an int is needed

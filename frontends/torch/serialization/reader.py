@@ -5,6 +5,7 @@ The file's pickle may name a few classes only: those of tensors, and containers.
 
 from __future__ import annotations
 
+import errno
 import os
 import pickle
 import zipfile
@@ -87,9 +88,12 @@ def load(f: Any, map_location: Any = None, *unused: Any, **ignored: Any) -> Any:
     """The object in a `.pt` file, with tensors on the device `map_location`.
 
     Raises:
+        FileNotFoundError: there is no such file.
         ImportModelError: the file is no zip archive of `torch.save`, or holds other objects than
             tensors, numbers, text and containers.
     """
+    if isinstance(f, (str, os.PathLike)) and not os.path.exists(f):
+        raise FileNotFoundError(errno.ENOENT, "load: there is no such file", os.fspath(f))
     if not zipfile.is_zipfile(f):
         raise ImportModelError(f"load: {_named(f)} is no file of torch.save from PyTorch 1.6 on",
                                "safetensors files are read by fusewire.load")
