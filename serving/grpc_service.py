@@ -9,10 +9,10 @@ from typing import Any
 import grpc
 import numpy as np
 
-from .app import is_known
 from .base.data_types import DTYPES, Array, from_bytes, from_values, to_bytes
 from .base.failures import INVALID, NOT_FOUND, TIMEOUT, TOO_LARGE, UNAVAILABLE, RequestError
 from .base.grpc_messages import MESSAGES, SERVICE
+from .http.app import is_known
 from .repository import Repository
 from .service import Service, server_metadata
 

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import fusewire as fw
 
+from .http.requests import Limits
 from .loading import Settings, load
-from .requests import Limits
 from .server import Made, Options, Server
 from .workers import Supervisor
 

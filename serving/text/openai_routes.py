@@ -16,9 +16,9 @@ from starlette.responses import Response, StreamingResponse
 from starlette.routing import BaseRoute, Route
 
 from ..base.failures import INVALID, NOT_FOUND, UNAVAILABLE, RequestError
-from ..requests import Limits, body_of, unless_gone
-from ..rest import Handler, json_response
-from ..rest_messages import read_object
+from ..http.answers import Handler, json_response
+from ..http.requests import Limits, body_of, unless_gone
+from ..http.rest_messages import read_object
 from ..service import Service, check_ready
 from .continuation import Continuation, Piece
 from .embedder import Embedder
@@ -112,7 +112,7 @@ class Endpoints:
         return {"id": name, "object": "model", "created": self.since, "owned_by": "fusewire"}
 
     async def _values(self, request: Request) -> dict[str, Any]:
-        return read_object(await body_of(request.receive, request.headers, self.limits))
+        return read_object(await body_of(request.scope, request.receive, self.limits))
 
     def _find(self, values: dict[str, Any], kind: type, what: str) -> tuple[str, Any]:
         """The name and the model that a request asks for."""
