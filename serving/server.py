@@ -190,7 +190,8 @@ class Server:
         http = _Uvicorn(uvicorn.Config(
             app, lifespan="off", ws="none", access_log=False, log_level="warning",
             log_config=None,  # logging belongs to the process, which may be the user's own
-            server_header=False, proxy_headers=False, ssl_certfile=options.certificate, ssl_keyfile=options.key,
+            server_header=False, proxy_headers=False,
+            ssl_certfile=options.certificate, ssl_keyfile=options.key,
             timeout_keep_alive=60))
         serving = asyncio.ensure_future(http.serve([self._socket]))
         try:

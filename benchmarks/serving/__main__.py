@@ -2,6 +2,7 @@
 
     python -m benchmarks.serving                      # 1, 16 and 64 callers, JSON and binary
     python -m benchmarks.serving --callers 64 --server-cpus 0 --load-cpus 1
+    python -m benchmarks.serving --tokens 64          # texts of so many tokens by a small GPT
 """
 
 from __future__ import annotations
@@ -21,18 +22,15 @@ import numpy as np
 
 from .load import binary_request, json_request, measured
 
-MODEL = Path(__file__).with_name("digits_model.py")
-PATH = "/v2/models/digits/infer"
+FOLDER = Path(__file__).parent
+PATH = "/v2/models/model/infer"
+PROMPT = 32  # tokens
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     options = parser().parse_args(arguments)
     os.sched_setaffinity(0, options.load_cpus)
-    images = np.random.default_rng(0).standard_normal((1, 1, 8, 8)).astype(np.float32)
-    entry = {"name": "images", "datatype": "FP32", "shape": list(images.shape),
-             "data": images.reshape(-1).tolist()}
-    requests = {"JSON": json_request(PATH, {"inputs": [entry]}),
-                "binary": binary_request(PATH, {"images": images})}
+    requests = texts(options.tokens) if options.tokens else images(options.shape)
     print("format  callers  requests/s  p50 ms  p99 ms  server us a request")
     with server(options) as (pid, port):
         for form, request in requests.items():
@@ -40,6 +38,22 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 for callers in options.callers:
                     report(form, pid, port, request, callers, options)
     return 0
+
+
+def images(shape: Sequence[int]) -> dict[str, bytes]:
+    """Requests for the scores of an image, in each format."""
+    values = np.random.default_rng(0).standard_normal(shape).astype(np.float32)
+    entry = {"name": "images", "datatype": "FP32", "shape": list(shape),
+             "data": values.reshape(-1).tolist()}
+    return {"JSON": json_request(PATH, {"inputs": [entry]}),
+            "binary": binary_request(PATH, {"images": values})}
+
+
+def texts(tokens: int) -> dict[str, bytes]:
+    """Requests for the likeliest continuation by so many tokens."""
+    prompt = np.random.default_rng(0).integers(0, 4096, PROMPT).tolist()
+    return {"JSON": json_request("/v1/completions", {
+        "model": "model", "prompt": prompt, "max_tokens": tokens, "temperature": 0})}
 
 
 def report(form: str, pid: int, port: int, request: bytes, callers: int,
@@ -66,7 +80,8 @@ def processor_seconds(pid: int) -> float:
 @contextmanager
 def server(options: argparse.Namespace) -> Iterator[tuple[int, int]]:
     """A server that is ready: its process and its port."""
-    command = [sys.executable, "-m", "fusewire", "serve", f"digits={options.model}", "--http", "0",
+    model = options.model or FOLDER / ("gpt_model.py" if options.tokens else "digits_model.py")
+    command = [sys.executable, "-m", "fusewire", "serve", f"model={model}", "--http", "0",
                "--threads", str(len(options.server_cpus)), *options.arguments]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         os.sched_setaffinity(process.pid, options.server_cpus)
@@ -88,7 +103,10 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument("--rounds", type=int, default=3, help="medians of so many (default: 3)")
     made.add_argument("--server-cpus", type=_numbers, default=(0,), metavar="N,...")
     made.add_argument("--load-cpus", type=_numbers, default=(1,), metavar="N,...")
-    made.add_argument("--model", type=Path, default=MODEL, help="a file with load()")
+    made.add_argument("--model", type=Path, help="a file with load() (default: digits, or a GPT)")
+    made.add_argument("--shape", type=_numbers, default=(1, 1, 8, 8), metavar="N,...",
+                      help="of the images of a request (default: 1,1,8,8)")
+    made.add_argument("--tokens", type=int, help="asks for texts of so many tokens")
     made.add_argument("arguments", nargs="*", help="further arguments of fusewire serve, behind --")
     return made
 

@@ -20,7 +20,7 @@ from ..http.answers import Handler, json_response
 from ..http.requests import Limits, body_of, unless_gone
 from ..http.rest_messages import read_object
 from ..service import Service, check_ready
-from .continuation import Continuation, Piece
+from .continuation import Continuation, Piece, Pieces
 from .embedder import Embedder
 from .generator import Generator
 from .openai_answers import Answers, ChatAnswers, CompletionAnswers
@@ -132,51 +132,47 @@ class Endpoints:
         values = await self._values(request)
         name, generator = self._find(values, Generator, "texts")
         asked = read(values, generator)
+        pieces = Pieces()
+        for number, text in enumerate(asked.texts):
+            text.deliver_to(pieces, number, asked.stream)
         generator.engine.submit(*asked.texts)
         prefix = "chatcmpl-" if kind is ChatAnswers else "cmpl-"
         answers = kind(f"{prefix}{secrets.token_hex(12)}", name, asked, generator.tokenizer)
         if asked.stream:
-            return StreamingResponse(_events(asked, answers), media_type="text/event-stream",
-                                     headers={"cache-control": "no-cache"})
+            return StreamingResponse(
+                _events(asked, pieces, answers), media_type="text/event-stream",
+                headers={"cache-control": "no-cache"})
         try:
-            pieces = await unless_gone(request.receive, _all(asked.texts))
+            whole = await unless_gone(request.receive, _all(pieces, len(asked.texts)))
         finally:
             _cancel(asked.texts)
-        return json_response(answers.whole(pieces))
+        return json_response(answers.whole(whole))
 
 
-async def _all(texts: Sequence[Continuation]) -> list[list[Piece]]:
-    """The pieces of all texts."""
-    pieces: list[list[Piece]] = [[] for _ in texts]
-    async for number, piece in _each(texts):
-        pieces[number].append(piece)
-    return pieces
+async def _all(pieces: Pieces, count: int) -> list[list[Piece]]:
+    """The pieces of all texts of a request."""
+    of_texts: list[list[Piece]] = [[] for _ in range(count)]
+    async for number, piece in _each(pieces, count):
+        of_texts[number].append(piece)
+    return of_texts
 
 
-async def _each(texts: Sequence[Continuation]) -> AsyncIterator[tuple[int, Piece]]:
-    """Yields the number of a text and its next piece, as soon as there is one."""
-    waiting = {asyncio.ensure_future(text.pieces.get()): i for i, text in enumerate(texts)}
-    try:
-        while waiting:
-            done, _ = await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
-            for task in sorted(done, key=waiting.__getitem__):
-                number, piece = waiting.pop(task), task.result()
-                if piece.error is not None:
-                    raise piece.error
-                yield number, piece
-                if piece.finish is None:
-                    waiting[asyncio.ensure_future(texts[number].pieces.get())] = number
-    finally:
-        for task in waiting:
-            task.cancel()
+async def _each(pieces: Pieces, count: int) -> AsyncIterator[tuple[int, Piece]]:
+    """Yields the number of a text and its next piece, until all texts have ended."""
+    while count:
+        number, piece = await pieces.next()
+        if piece.error is not None:
+            raise piece.error
+        yield number, piece
+        count -= piece.finish is not None
 
 
-async def _events(asked: TextRequest, answers: Answers) -> AsyncIterator[str]:
+async def _events(asked: TextRequest, pieces: Pieces, answers: Answers) -> AsyncIterator[str]:
     """Yields events. When the client leaves, the texts end."""
     try:
         for event in answers.first():
             yield _event(event)
-        async for number, piece in _each(asked.texts):
+        async for number, piece in _each(pieces, len(asked.texts)):
             if piece.text or piece.finish or piece.logprobs:
                 yield _event(answers.chunk(number, piece))
         if asked.with_usage:

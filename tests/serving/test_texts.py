@@ -48,8 +48,8 @@ def parts(folders: dict[str, Path]) -> dict[str, Any]:
 
 @pytest.fixture(scope="module")
 def server(parts: dict[str, Any]) -> Iterator[Any]:
-    served = {"llama": Generator(*parts["llama"], slots=4, context=128, chunk=32, queue=40),
-              "gpt2": Generator(*parts["gpt2"], slots=3, chunk=16),
+    served = {"llama": Generator(*parts["llama"], slots=4, context=128, page=32, queue=40),
+              "gpt2": Generator(*parts["gpt2"], slots=3, page=16),
               "bert": Embedder(*parts["bert"], lengths=(16, 32), max_batch=2)}
     with running(served) as started:
         yield started
@@ -237,14 +237,14 @@ def test_a_full_queue_refuses_and_goes_on(http: httpx.Client) -> None:
 def test_texts_are_answered_in_their_order(http: httpx.Client, server: Any) -> None:
     order: list[str] = []
     generator = server.generators["gpt2"]
-    put = generator.steps.put
-    generator.steps.put = lambda slot: (order.append("in"), put(slot))
+    join = generator.steps.join
+    generator.steps.join = lambda slot, *text: (order.append("in"), join(slot, *text))
     asked = {**TEXT, "model": "gpt2", "max_tokens": 4, "n": 9, "stream": True, "temperature": 0}
     with http.stream("POST", "/v1/completions", json=asked) as answer:
         ends = [event["choices"][0]["index"] for line in answer.iter_lines()
                 if line.startswith("data: {") and
                 (event := json.loads(line[6:]))["choices"][0]["finish_reason"]]
-    generator.steps.put = put
+    generator.steps.join = join
     assert len(order) == 9 and ends == sorted(ends)
 
 
