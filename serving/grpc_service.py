@@ -122,7 +122,8 @@ class InferenceService:
         names = [output.name for output in request.outputs] or None
         answer = await self.service.infer(request.model_name, request.model_version,
                                           read_inputs(request), names,
-                                          _timeout(request, context))
+                                          _timeout(request, context),
+                                          dict(context.invocation_metadata() or ()))
         outputs = [{**spec.metadata(), "shape": array.shape} for spec, array in answer.results]
         return MESSAGES["ModelInferResponse"](
             model_name=answer.served.name, model_version=answer.served.version, id=request.id,

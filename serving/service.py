@@ -10,6 +10,7 @@ from typing import Any
 
 import fusewire as fw
 
+from .base import tracing
 from .base.data_types import Array
 from .base.failures import INVALID, NOT_FOUND, UNAVAILABLE, RequestError
 from .base.signature import TensorSpec
@@ -154,7 +155,8 @@ class Service:
         return {**served.metadata(), "versions": versions}
 
     async def infer(self, name: str, version: str, inputs: Mapping[str, Array],
-                    outputs: Sequence[str] | None, timeout: float | None = None) -> Answer:
+                    outputs: Sequence[str] | None, timeout: float | None = None,
+                    headers: Mapping[str, str] | None = None) -> Answer:
         """The outputs of a request, in the order in which it names them.
 
         It is cancelled when the client leaves. The model is looked up when the request joins its
@@ -165,6 +167,7 @@ class Service:
             inputs: arrays by name.
             outputs: the names of the outputs that are wanted. None: all.
             timeout: seconds that the request may wait.
+            headers: of the request, by names in lower case. Default none.
 
         Raises:
             RequestError: the request does not fit the model, or got no result in time.
@@ -174,7 +177,9 @@ class Service:
         statistics.pending += 1
         try:
             chosen = served.chosen(outputs)
-            results = await served.batcher.submit(served.ordered(inputs), timeout)
+            with tracing.request("infer", headers or {}, {
+                    "fusewire.model": name, "fusewire.version": served.version}) as link:
+                results = await served.batcher.submit(served.ordered(inputs), timeout, link)
         except (RequestError, asyncio.CancelledError):
             statistics.fail.add(time.monotonic_ns() - start)
             raise

@@ -12,7 +12,7 @@ from typing import Any
 from ..base.failures import RequestError
 from ..service import Service
 from .answers import error_response
-from .requests import Limits, body_of, header_of, unless_gone
+from .requests import Limits, body_of, header_of, trace_headers, unless_gone
 from .rest_messages import HEADER_LENGTH, read_request, write_response
 
 PATHS = ("/v2/models/{name}/infer", "/v2/models/{name}/versions/{version}/infer")
@@ -58,5 +58,5 @@ class Inference:
         body = await body_of(scope, receive, self.limits)
         asked = read_request(body, header_of(scope, _LENGTH))
         answer = await unless_gone(receive, self.service.infer(
-            name, version, asked.inputs, asked.outputs, asked.timeout))
+            name, version, asked.inputs, asked.outputs, asked.timeout, trace_headers(scope)))
         return write_response(answer, asked)

@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Coroutine
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
+from ..base import tracing
 from ..base.failures import GONE, TOO_LARGE, TOO_SLOW, RequestError
 
 T = TypeVar("T")
@@ -35,6 +36,13 @@ def header_of(scope: Any, name: bytes) -> str | None:
         if key == name:
             return str(value, "latin-1")
     return None
+
+
+def trace_headers(scope: Any) -> dict[str, str]:
+    """The headers of a request if spans are recorded, else none. scope: of ASGI."""
+    if not tracing.is_active():
+        return {}
+    return {str(name, "latin-1"): str(value, "latin-1") for name, value in scope["headers"]}
 
 
 async def body_of(scope: Any, receive: Any, limits: Limits) -> bytes:

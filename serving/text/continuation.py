@@ -13,6 +13,7 @@ import numpy as np
 from ...models.generation.growing_text import GrowingText
 from ...models.generation.sampling import Sampling
 from ...models.tokenizer import Tokenizer
+from ..base.tracing import Link
 
 STOP, LENGTH = "stop", "length"  # why a text ended
 
@@ -108,20 +109,23 @@ class Continuation:
         self.stop_tokens = stop_tokens
         self.tokens: list[int] = []
         self.number, self.pieces, self.is_streamed = 0, Pieces(), True
+        self.link: Link = None  # of the span of the request
         self.is_cancelled = self.has_ended = False
         self._held: list[Piece] = []
         self._counts: Counter[int] = Counter()
         self._draws = np.random.Generator(np.random.Philox(key=choice.seed))
 
-    def deliver_to(self, pieces: Pieces, number: int, is_streamed: bool) -> None:
+    def deliver_to(self, pieces: Pieces, number: int, is_streamed: bool, link: Link) -> None:
         """Says who reads the text.
 
         Args:
             pieces: the pieces of a request.
             number: of the text among those of the request.
             is_streamed: False if the pieces are wanted when the text has ended.
+            link: of the span of the request.
         """
         self.pieces, self.number, self.is_streamed = pieces, number, is_streamed
+        self.link = link
 
     def cancel(self) -> None:
         """Ends the text at its next step, since nobody reads it. For any thread."""

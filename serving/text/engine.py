@@ -17,6 +17,7 @@ from ...models.generation.page_pool import TextPages
 from ...models.generation.paged_steps import PagedSteps
 from ...models.generation.row_sampling import RowSampler, RowSampling
 from ...models.generation.sampling import Sampling
+from ..base import tracing
 from ..base.failures import UNAVAILABLE, RequestError, failure_of
 from .continuation import Continuation, Piece
 
@@ -131,11 +132,12 @@ class Engine:
             self._prompt = None
             self._release(text)
             return
-        end = self.steps.part_end(tokens, prompt.done)
+        end, since = self.steps.part_end(tokens, prompt.done), time.time_ns()
         logits = self.steps.prefill(prompt.pages, tokens[prompt.done:end], prompt.done)
         self.prompted += end - prompt.done
         prompt.done = end
         self.steps.pool.publish(prompt.pages, tokens, end)
+        tracing.record("prefill", since, time.time_ns(), [text.link], {"fusewire.tokens": end})
         if end == len(tokens):
             slot = self._slots.index(None)
             self.steps.join(slot, prompt.pages, end)
@@ -169,8 +171,11 @@ class Engine:
         busy = self._busy
         if not busy:
             return
+        since = time.time_ns()
         logits, best = self.steps.decode(self._tokens)
         self.steps_done += 1
+        tracing.record("decode", since, time.time_ns(), [text.link for _, text in busy],
+                       {"fusewire.texts": len(busy)})
         if all(text.is_greedy for _, text in busy):
             tokens = best.tolist()
             for slot, text in busy:

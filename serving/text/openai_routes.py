@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import contextlib
 import json
 import secrets
 import time
@@ -15,9 +16,10 @@ from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 from starlette.routing import BaseRoute, Route
 
+from ..base import tracing
 from ..base.failures import INVALID, NOT_FOUND, UNAVAILABLE, RequestError
 from ..http.answers import Handler, json_response
-from ..http.requests import Limits, body_of, unless_gone
+from ..http.requests import Limits, body_of, trace_headers, unless_gone
 from ..http.rest_messages import read_object
 from ..service import Service, check_ready
 from .continuation import Continuation, Piece, Pieces
@@ -132,21 +134,24 @@ class Endpoints:
         values = await self._values(request)
         name, generator = self._find(values, Generator, "texts")
         asked = read(values, generator)
-        pieces = Pieces()
-        for number, text in enumerate(asked.texts):
-            text.deliver_to(pieces, number, asked.stream)
-        generator.engine.submit(*asked.texts)
         prefix = "chatcmpl-" if kind is ChatAnswers else "cmpl-"
         answers = kind(f"{prefix}{secrets.token_hex(12)}", name, asked, generator.tokenizer)
-        if asked.stream:
-            return StreamingResponse(
-                _events(asked, pieces, answers), media_type="text/event-stream",
-                headers={"cache-control": "no-cache"})
-        try:
-            whole = await unless_gone(request.receive, _all(pieces, len(asked.texts)))
-        finally:
-            _cancel(asked.texts)
-        return json_response(answers.whole(whole))
+        with contextlib.ExitStack() as span:
+            link = span.enter_context(tracing.request("continue", trace_headers(request.scope), {
+                "fusewire.model": name, "fusewire.texts": len(asked.texts)}))
+            pieces = Pieces()
+            for number, text in enumerate(asked.texts):
+                text.deliver_to(pieces, number, asked.stream, link)
+            generator.engine.submit(*asked.texts)
+            if asked.stream:
+                return StreamingResponse(
+                    _events(asked, pieces, answers, span.pop_all()),
+                    media_type="text/event-stream", headers={"cache-control": "no-cache"})
+            try:
+                whole = await unless_gone(request.receive, _all(pieces, len(asked.texts)))
+            finally:
+                _cancel(asked.texts)
+            return json_response(answers.whole(whole))
 
 
 async def _all(pieces: Pieces, count: int) -> list[list[Piece]]:
@@ -167,14 +172,16 @@ async def _each(pieces: Pieces, count: int) -> AsyncIterator[tuple[int, Piece]]:
         count -= piece.finish is not None
 
 
-async def _events(asked: TextRequest, pieces: Pieces, answers: Answers) -> AsyncIterator[str]:
-    """Yields events. When the client leaves, the texts end."""
+async def _events(asked: TextRequest, pieces: Pieces, answers: Answers,
+                  span: contextlib.AbstractContextManager[Any]) -> AsyncIterator[str]:
+    """Yields events within the span of the request. When the client leaves, the texts end."""
     try:
-        for event in answers.first():
-            yield _event(event)
-        async for number, piece in _each(pieces, len(asked.texts)):
-            if piece.text or piece.finish or piece.logprobs:
-                yield _event(answers.chunk(number, piece))
+        with span:
+            for event in answers.first():
+                yield _event(event)
+            async for number, piece in _each(pieces, len(asked.texts)):
+                if piece.text or piece.finish or piece.logprobs:
+                    yield _event(answers.chunk(number, piece))
         if asked.with_usage:
             yield _event(answers.last())
         yield "data: [DONE]\n\n"
