@@ -40,7 +40,8 @@ def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         yield server.url
 
 
-def curl(url: str, method: str, path: str, body: Any = None, *more: str, status: int = 200) -> bytes:
+def curl(url: str, method: str, path: str, body: Any = None, *more: str, status: int = 200
+         ) -> bytes:
     """The body of an answer."""
     given = [] if body is None else ["--header", "content-type: application/json", "--data-binary",
                                      json.dumps(body)]
