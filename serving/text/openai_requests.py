@@ -7,8 +7,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import fusewire as fw
-
 from ...models.generation.sampling import Sampling
 from ...models.tokenizer import Tokenizer
 from ..base.failures import INVALID, RequestError
@@ -41,17 +39,17 @@ class TextRequest:
 
 
 def read_chat(values: Mapping[str, Any], generator: Generator) -> TextRequest:
-    """The request of a chat. RequestError says what is wrong with it."""
+    """The request of a chat.
+
+    RequestError says what is wrong with it; a FusewireError, with its template or its characters.
+    """
     messages = values.get("messages")
     if not isinstance(messages, list) or not messages or not all(
             isinstance(m, dict) and isinstance(m.get("role"), str) for m in messages):
         raise RequestError(INVALID, f"messages is {messages!r:.60}; it has to be a list of "
                            "objects with role and content")
     messages = [{**m, "content": _content(m.get("content"))} for m in messages]
-    try:
-        text = generator.tokenizer.apply_chat_template(messages, add_generation_prompt=True)
-    except fw.FusewireError as error:
-        raise RequestError(INVALID, error.message) from None
+    text = generator.tokenizer.apply_chat_template(messages, add_generation_prompt=True)
     prompt = generator.tokenizer.encode(text, add_special_tokens=False)
     most = number(values, "max_completion_tokens", number(values, "max_tokens", None, int, 1), int,
                   1)

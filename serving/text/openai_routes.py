@@ -16,8 +16,10 @@ from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 from starlette.routing import BaseRoute, Route
 
+import fusewire as fw
+
 from ..base import tracing
-from ..base.failures import INVALID, NOT_FOUND, UNAVAILABLE, RequestError
+from ..base.failures import INVALID, NOT_FOUND, UNAVAILABLE, RequestError, failure_of
 from ..http.answers import Handler, json_response
 from ..http.requests import Limits, body_of, trace_headers, unless_gone
 from ..http.rest_messages import read_object
@@ -30,11 +32,13 @@ from .openai_requests import TextRequest, read_chat, read_completion, read_texts
 
 
 def openai_answered(handler: Handler) -> Handler:
-    """The handler, with a RequestError as an error of OpenAI's interface."""
+    """The handler, with a RequestError as an error of OpenAI's interface. So is a FusewireError: of a
+    tokenizer or a template, which read what the client sent."""
     async def answer(request: Request) -> Response:
         try:
             return await handler(request)
-        except RequestError as error:
+        except (RequestError, fw.FusewireError) as raised:
+            error = failure_of(raised)
             response = json_response({"error": error_of(error)}, error.status)
             if error.status == UNAVAILABLE:
                 response.headers["retry-after"] = "1"

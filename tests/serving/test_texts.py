@@ -203,13 +203,17 @@ BAD: list[tuple[str, Any, str]] = [
      "a user begins"),
     ("embeddings", {"model": "bert", "input": "a " * 99}, "takes 1 to 32"),
     ("embeddings", {"model": "bert", "input": 5}, "input is 5"),
+    ("embeddings", {"model": "bert", "input": "a\ud800"}, "half of a pair of surrogates"),
+    ("completions", {**TEXT, "prompt": ["a", "\ud800"]}, "half of a pair of surrogates"),
+    ("chat/completions", {**CHAT, "messages": [{"role": "user", "content": "\udfff"}]},
+     "half of a pair of surrogates"),
     ("embeddings", [], "has to be an object")]
 
 
 @pytest.mark.parametrize(("path", "body", "reason"), BAD)
 def test_bad_requests_are_answered_with_the_reason(http: httpx.Client, path: str, body: Any,
                                                    reason: str) -> None:
-    answer = http.post(f"/v1/{path}", json=body)
+    answer = http.post(f"/v1/{path}", content=json.dumps(body))
     assert answer.status_code in (400, 404) and reason in answer.json()["error"]["message"]
 
 
