@@ -78,8 +78,9 @@ class Tokenizer:
         try:
             text.encode()
         except UnicodeEncodeError as error:
-            raise fw.ArgumentError(f"the text has {text[error.start]!r} at {error.start}, half of a "
-                                   "pair of surrogates", "pass whole characters") from None
+            raise fw.ArgumentError(
+                f"the text has {text[error.start]!r} at {error.start}, half of a pair of "
+                "surrogates", "pass whole characters") from None
         return list(self.backend.encode(text, add_special_tokens=add_special_tokens).ids)
 
     def decode(self, tokens: Sequence[int] | fw.Tensor, skip_special_tokens: bool = False) -> str:

@@ -54,6 +54,7 @@ class Generator:
             raise fw.ArgumentError(f"slots={slots}, queue={queue}, page={page}, "
                                    f"context={self.context}", "all have to be positive")
         self.model, self.tokenizer, self.slots = model.eval(), tokenizer, slots
+        self.vocabulary: int = model.config.vocab_size
         page = min(page, self.context)
         least = -(-self.context // page)  # pages of the longest text
         pages = slots * least if cache_tokens is None else cache_tokens // page
@@ -94,10 +95,10 @@ class Generator:
         Raises:
             RequestError: the prompt has no tokens, unknown ones, or too many.
         """
-        vocabulary = self.model.config.vocab_size
-        wrong = next((t for t in (*prompt, *choice.bias) if not 0 <= t < vocabulary), None)
+        wrong = next((t for t in (*prompt, *choice.bias) if not 0 <= t < self.vocabulary), None)
         if wrong is not None:
-            raise RequestError(INVALID, f"token {wrong} is not among the {vocabulary} of the model")
+            raise RequestError(INVALID, f"token {wrong} is not among the {self.vocabulary} of the "
+                               "model")
         if not prompt:
             raise RequestError(INVALID, "the prompt has no tokens")
         room = self.context - len(prompt)

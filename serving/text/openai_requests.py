@@ -60,7 +60,7 @@ def read_chat(values: Mapping[str, Any], generator: Generator) -> TextRequest:
 
 def read_completion(values: Mapping[str, Any], generator: Generator) -> TextRequest:
     """The request of completions. RequestError says what is wrong with it."""
-    prompts = read_texts(values.get("prompt"), generator.tokenizer, "prompt")
+    prompts = read_texts(values.get("prompt"), generator.tokenizer, generator.vocabulary, "prompt")
     logprobs = number(values, "logprobs", None, int, 0, _MOST_LOGPROBS)
     echo = [generator.tokenizer.decode(p, skip_special_tokens=True) if flag(values, "echo") else ""
             for p in prompts]
@@ -68,12 +68,17 @@ def read_completion(values: Mapping[str, Any], generator: Generator) -> TextRequ
     return _request(values, generator, prompts, most, logprobs, echo)
 
 
-def read_texts(value: Any, tokenizer: Tokenizer, name: str) -> list[list[int]]:
-    """Token numbers of one text or of several, each a string or a list of numbers."""
+def read_texts(value: Any, tokenizer: Tokenizer, vocabulary: int, name: str) -> list[list[int]]:
+    """Token numbers of one text or of several, each a string or a list of numbers below
+    `vocabulary`."""
     several = value if isinstance(value, list) and value and not _is_numbers(value) else [value]
     if len(several) > 256 or not all(isinstance(v, str) or _is_numbers(v) for v in several):
         raise RequestError(INVALID, f"{name} is {value!r:.60}; it has to be a string, a list of "
                            "token numbers, or a list of up to 256 of these")
+    for number in (n for v in several if not isinstance(v, str) for n in v):
+        if not 0 <= number < vocabulary:
+            raise RequestError(INVALID, f"token {str(number):.60} is not among the {vocabulary} of "
+                               "the model")
     return [tokenizer.encode(v) if isinstance(v, str) else list(v) for v in several]
 
 

@@ -32,8 +32,8 @@ from .openai_requests import TextRequest, read_chat, read_completion, read_texts
 
 
 def openai_answered(handler: Handler) -> Handler:
-    """The handler, with a RequestError as an error of OpenAI's interface. So is a FusewireError: of a
-    tokenizer or a template, which read what the client sent."""
+    """The handler, with a RequestError as an error of OpenAI's interface. So is a FusewireError of
+    a tokenizer or a template, which read what the client sent."""
     async def answer(request: Request) -> Response:
         try:
             return await handler(request)
@@ -96,7 +96,7 @@ class Endpoints:
         if kind not in ("float", "base64") or values.get("dimensions") is not None:
             raise RequestError(INVALID, "encoding_format is float or base64, and dimensions cannot "
                                "be chosen")
-        texts = read_texts(values.get("input"), embedder.tokenizer, "input")
+        texts = read_texts(values.get("input"), embedder.tokenizer, embedder.vocabulary, "input")
         inputs = [embedder.inputs(tokens) for tokens in texts]
         answers = await unless_gone(request.receive, asyncio.gather(*(
             self.service.infer(name, "", each, None) for each in inputs)))
