@@ -75,9 +75,9 @@ def read_texts(value: Any, tokenizer: Tokenizer, vocabulary: int, name: str) -> 
     if len(several) > 256 or not all(isinstance(v, str) or _is_numbers(v) for v in several):
         raise RequestError(INVALID, f"{name} is {value!r:.60}; it has to be a string, a list of "
                            "token numbers, or a list of up to 256 of these")
-    for number in (n for v in several if not isinstance(v, str) for n in v):
-        if not 0 <= number < vocabulary:
-            raise RequestError(INVALID, f"token {str(number):.60} is not among the {vocabulary} of "
+    for token in (token for v in several if not isinstance(v, str) for token in v):
+        if not 0 <= token < vocabulary:
+            raise RequestError(INVALID, f"token {token!s:.60} is not among the {vocabulary} of "
                                "the model")
     return [tokenizer.encode(v) if isinstance(v, str) else list(v) for v in several]
 
