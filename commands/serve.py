@@ -74,6 +74,9 @@ def _add_texts(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--context", type=positive, metavar="TOKENS",
                        help="the most tokens of a text with its prompt (default: what the model "
                        "has positions for, at most 2048)")
+    group.add_argument("--cache-tokens", type=positive, metavar="TOKENS",
+                       help="tokens of all texts that the cache has room for; texts wait for room "
+                       "(default: the context of every slot)")
 
 
 def _named_path(text: str) -> tuple[str, Path]:

@@ -71,7 +71,16 @@ class Tokenizer:
             text: the text. A special token that is spelled in it becomes one number.
             add_special_tokens: adds the tokens that begin and end a text of this model, if there
                 are any. Default True.
+
+        Raises:
+            ArgumentError: the text has half of a pair of surrogates, which is no character.
         """
+        try:
+            text.encode()
+        except UnicodeEncodeError as error:
+            raise fw.ArgumentError(
+                f"the text has {text[error.start]!r} at {error.start}, half of a pair of "
+                "surrogates", "pass whole characters") from None
         return list(self.backend.encode(text, add_special_tokens=add_special_tokens).ids)
 
     def decode(self, tokens: Sequence[int] | fw.Tensor, skip_special_tokens: bool = False) -> str:

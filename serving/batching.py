@@ -13,9 +13,11 @@ from typing import Any
 
 import numpy as np
 
+from .base import tracing
 from .base.data_types import Array
 from .base.failures import TIMEOUT, UNAVAILABLE, RequestError, failure_of
 from .base.statistics import Statistics
+from .base.tracing import Link
 from .model import Model
 
 _SWEEP_SECONDS = 0.5  # between looks for requests whose time is over
@@ -32,12 +34,14 @@ class Pending:
         rows: their first size.
         deadline: the time of `time.monotonic` after which nobody wants the outputs.
         future: of the outputs. It is cancelled when the client leaves.
+        link: of the request's span.
     """
 
     arrays: Sequence[Array]
     rows: int
     deadline: float
     future: asyncio.Future[list[Array]]
+    link: Link = None
     since: int = field(default_factory=time.monotonic_ns)
 
 
@@ -66,13 +70,14 @@ class Batcher:
                                         daemon=True)
         self._thread.start()
 
-    def submit(self, arrays: Sequence[Array], timeout: float | None = None
+    def submit(self, arrays: Sequence[Array], timeout: float | None = None, link: Link = None
                ) -> asyncio.Future[list[Array]]:
         """The future outputs of a request. Cancel it when nobody wants them any more.
 
         Args:
             arrays: the inputs, in their order, dtypes and contents checked.
             timeout: seconds that the request may wait. Default that of the model.
+            link: of the request's span. Default None.
 
         Raises:
             RequestError: shapes do not fit, the queue is full, or the model is unloaded.
@@ -84,7 +89,8 @@ class Batcher:
             raise RequestError(UNAVAILABLE, f"{self._rows} rows wait, of {self.model.queue} at "
                                "most; try again later")
         wait = self.model.timeout if timeout is None else min(timeout, self.model.timeout)
-        request = Pending(arrays, rows, time.monotonic() + wait, self._loop.create_future())
+        request = Pending(arrays, rows, time.monotonic() + wait, self._loop.create_future(),
+                          link)
         key = tuple(array.shape[1:] for array in arrays) if self.model.buckets else id(request)
         self._waiting.setdefault(key, deque()).append(request)
         self._rows += rows
@@ -198,6 +204,7 @@ class Batcher:
 
     def _run_batches(self) -> None:
         while (batch := self._work.get()) is not None:
+            begin = time.time_ns()
             start = middle = time.perf_counter_ns()
             try:
                 arrays = self._joined(batch)
@@ -206,6 +213,8 @@ class Batcher:
             except Exception as error:  # such as too little memory
                 outcomes = [failure_of(error)] * len(batch)
             end = time.perf_counter_ns()
+            tracing.record("batch", begin, begin + end - start, [r.link for r in batch], {
+                "fusewire.rows": sum(r.rows for r in batch), "fusewire.requests": len(batch)})
             self._loop.call_soon_threadsafe(self._finish, batch, outcomes, middle - start,
                                             end - middle)
 

@@ -9,10 +9,10 @@ from typing import Any
 import grpc
 import numpy as np
 
-from .app import is_known
 from .base.data_types import DTYPES, Array, from_bytes, from_values, to_bytes
 from .base.failures import INVALID, NOT_FOUND, TIMEOUT, TOO_LARGE, UNAVAILABLE, RequestError
 from .base.grpc_messages import MESSAGES, SERVICE
+from .http.app import is_known
 from .repository import Repository
 from .service import Service, server_metadata
 
@@ -122,7 +122,8 @@ class InferenceService:
         names = [output.name for output in request.outputs] or None
         answer = await self.service.infer(request.model_name, request.model_version,
                                           read_inputs(request), names,
-                                          _timeout(request, context))
+                                          _timeout(request, context),
+                                          dict(context.invocation_metadata() or ()))
         outputs = [{**spec.metadata(), "shape": array.shape} for spec, array in answer.results]
         return MESSAGES["ModelInferResponse"](
             model_name=answer.served.name, model_version=answer.served.version, id=request.id,

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import fusewire as fw
 
+from .http.requests import Limits
 from .loading import Settings, load
-from .requests import Limits
 from .server import Made, Options, Server
 from .workers import Supervisor
 
@@ -53,7 +53,8 @@ def _settings(options: argparse.Namespace, runs_code: bool) -> Settings:
     """How models are made."""
     model = {"max_batch": options.max_batch, "delay": options.delay_us / 1e6,
              "queue": options.queue, "timeout": options.timeout}
-    text = {"slots": options.slots, "context": options.context}
+    text = {"slots": options.slots, "context": options.context,
+            "cache_tokens": options.cache_tokens}
     return Settings(model, dict(options.sizes), text, runs_code)
 
 

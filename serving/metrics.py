@@ -40,6 +40,11 @@ _VALUES: dict[str, tuple[str, Value]] = {
 _TEXT_VALUES: dict[str, tuple[str, Callable[[Generator], float]]] = {
     "fusewire_prompt_tokens": ("tokens of prompts that were computed",
                                lambda g: g.engine.prompted),
+    "fusewire_reused_tokens": ("tokens of prompts that were in the cache already",
+                               lambda g: g.engine.reused),
+    "fusewire_cache_pages_used": ("pages of the cache of texts that have not ended",
+                                  lambda g: g.steps.pool.used),
+    "fusewire_cache_pages": ("pages of the cache", lambda g: g.steps.pool.count),
     "fusewire_generated_tokens": ("tokens that were added to texts", lambda g: g.engine.generated),
     "fusewire_decoding_steps": ("steps that added a token to each text in a slot",
                                 lambda g: g.engine.steps_done),

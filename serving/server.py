@@ -17,13 +17,14 @@ import uvicorn
 
 import fusewire as fw
 
-from .app import application
+from .base.garbage import settle
 from .grpc_service import InferenceService
+from .http.app import application
+from .http.requests import Limits
+from .http.rest import routes
 from .loading import Settings
 from .model import Model
 from .repository import Repository
-from .requests import Limits
-from .rest import routes
 from .service import Served, Service
 from .text import openai_routes
 from .text.embedder import Embedder
@@ -36,6 +37,7 @@ except ImportError:  # it exists for Linux and macOS only
     new_event_loop = asyncio.new_event_loop
 
 _GRACE_SECONDS = 60.0  # for calls of gRPC that run when the server ends
+_SETTLE_SECONDS = 1.0  # after a model came or went
 
 Servable = Model | Generator | Embedder
 Made = Servable | Callable[[], Servable]  # a model, or a function that makes it
@@ -129,6 +131,7 @@ class Server:
         self.service: Service | None = None
         self.ready = threading.Event()
         self._reloads: set[asyncio.Task[None]] = set()
+        self._settling: asyncio.TimerHandle | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._end: asyncio.Event | None = None
         self._socket = listening_socket(options.host, options.http, options.share_port)
@@ -187,7 +190,8 @@ class Server:
         http = _Uvicorn(uvicorn.Config(
             app, lifespan="off", ws="none", access_log=False, log_level="warning",
             log_config=None,  # logging belongs to the process, which may be the user's own
-            server_header=False, ssl_certfile=options.certificate, ssl_keyfile=options.key,
+            server_header=False, proxy_headers=False,
+            ssl_certfile=options.certificate, ssl_keyfile=options.key,
             timeout_keep_alive=60))
         serving = asyncio.ensure_future(http.serve([self._socket]))
         try:
@@ -195,6 +199,8 @@ class Server:
                 await self._load(repository)
             while not (http.started or serving.done()):
                 await asyncio.sleep(0.001)
+            self._settle()
+            self.service.on_change = self._settle_soon
             self.service.is_ready = True
             self.ready.set()
             self._when_ready()
@@ -205,6 +211,16 @@ class Server:
             http.should_exit = True
             await asyncio.gather(serving, rpc.stop(_GRACE_SECONDS))
             await self.service.drain()
+
+    def _settle_soon(self) -> None:
+        if self._settling is not None:
+            self._settling.cancel()
+        self._settling = asyncio.get_running_loop().call_later(_SETTLE_SECONDS, self._settle)
+
+    def _settle(self) -> None:
+        """Tells the garbage collector what lives long, if the process is the server's own."""
+        if threading.current_thread() is threading.main_thread():
+            settle()
 
     async def _grpc_server(self, service: InferenceService) -> Any:
         """A gRPC server that has started."""

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import fusewire as fw
 
+from .base import tracing
 from .base.data_types import Array
 from .base.failures import INVALID, NOT_FOUND, UNAVAILABLE, RequestError
 from .base.signature import TensorSpec
@@ -87,13 +88,16 @@ class Service:
         self.texts: dict[str, Generator | Embedder] = {}
         self.is_ready = False
         self.draining = False
+        self.on_change: Callable[[], None] = lambda: None  # a model came, or has ended
+        self._retiring: set[asyncio.Task[None]] = set()  # the event loop holds tasks weakly
 
     def add(self, name: str, model: Model, version: str = "1") -> None:
         """Serves a loaded model. One of the same name and version is replaced at once."""
         old = self.models.get(name, {}).get(version)
         self.models.setdefault(name, {})[version] = Served(name, version, model)
+        self.on_change()
         if old is not None:
-            _retire(old)
+            self._retire(old)
 
     def add_texts(self, name: str, model: Generator | Embedder) -> None:
         """Serves a loaded language model."""
@@ -112,9 +116,19 @@ class Service:
         """Takes a version away from new requests; those that it has taken are finished."""
         versions = self.models.get(name, {})
         if version in versions:
-            _retire(versions.pop(version))
+            self._retire(versions.pop(version))
         if not versions:
             self.models.pop(name, None)
+
+    def _retire(self, served: Served) -> None:
+        """Ends a model behind its last request."""
+        def ended(task: asyncio.Task[None]) -> None:
+            self._retiring.discard(task)
+            self.on_change()
+
+        task = asyncio.ensure_future(served.batcher.drain())
+        self._retiring.add(task)
+        task.add_done_callback(ended)
 
     def find(self, name: str, version: str = "") -> Served:
         """The model of a name, in its newest version if none is asked for."""
@@ -141,7 +155,8 @@ class Service:
         return {**served.metadata(), "versions": versions}
 
     async def infer(self, name: str, version: str, inputs: Mapping[str, Array],
-                    outputs: Sequence[str] | None, timeout: float | None = None) -> Answer:
+                    outputs: Sequence[str] | None, timeout: float | None = None,
+                    headers: Mapping[str, str] | None = None) -> Answer:
         """The outputs of a request, in the order in which it names them.
 
         It is cancelled when the client leaves. The model is looked up when the request joins its
@@ -152,6 +167,7 @@ class Service:
             inputs: arrays by name.
             outputs: the names of the outputs that are wanted. None: all.
             timeout: seconds that the request may wait.
+            headers: of the request, by names in lower case. Default none.
 
         Raises:
             RequestError: the request does not fit the model, or got no result in time.
@@ -161,7 +177,9 @@ class Service:
         statistics.pending += 1
         try:
             chosen = served.chosen(outputs)
-            results = await served.batcher.submit(served.ordered(inputs), timeout)
+            with tracing.request("infer", headers or {}, {
+                    "fusewire.model": name, "fusewire.version": served.version}) as link:
+                results = await served.batcher.submit(served.ordered(inputs), timeout, link)
         except (RequestError, asyncio.CancelledError):
             statistics.fail.add(time.monotonic_ns() - start)
             raise
@@ -176,16 +194,6 @@ class Service:
         self.draining, self.is_ready = True, False
         await asyncio.gather(*(served.batcher.drain() for served in self.all()),
                              *(each.engine.drain() for each in self.generators.values()))
-
-
-_RETIRING: set[asyncio.Task[None]] = set()  # the event loop holds tasks weakly
-
-
-def _retire(served: Served) -> None:
-    """Ends a model behind its last request."""
-    task = asyncio.ensure_future(served.batcher.drain())
-    _RETIRING.add(task)
-    task.add_done_callback(_RETIRING.discard)
 
 
 def version_order(version: str) -> tuple[int, str]:

@@ -1,9 +1,14 @@
-"""Several server processes that share a port. One that dies is replaced."""
+"""Several server processes that share a port. One that dies is replaced.
+
+Workers are forks of a process that has imported everything and nothing else, so that a new one is
+there in a moment.
+"""
 
 from __future__ import annotations
 
 import multiprocessing
 import os
+import secrets
 import signal
 import time
 from collections.abc import Callable
@@ -17,6 +22,7 @@ from .server import Made, Options, Server, listening_socket
 
 _QUICK_DEATHS = 3  # of workers that were never ready, one after the other: then the command fails
 _POLL_SECONDS = 0.5
+_START_ATTEMPTS = 5
 
 
 @dataclass
@@ -48,6 +54,8 @@ class Supervisor:
             options, share_port=True, http=self._http.getsockname()[1],
             grpc=None if self._grpc is None else self._grpc.getsockname()[1])
         self.make, self.count, self.say = make, count, say
+        self._processes = multiprocessing.get_context("forkserver")
+        self._processes.set_forkserver_preload([__name__])
         self._workers: list[_Worker] = []
         self._quick_deaths, self._is_ending, self._was_ready = 0, False, False
 
@@ -76,12 +84,21 @@ class Supervisor:
                 _send(worker, signal.SIGHUP)
 
     def _start(self) -> _Worker:
-        here, there = multiprocessing.Pipe()
-        process = multiprocessing.get_context("spawn").Process(
-            target=_work, args=(self.make, self.options, there), name="fusewire worker")
-        process.start()
-        there.close()
-        return _Worker(process, here)
+        for attempt in range(_START_ATTEMPTS):
+            here, there = multiprocessing.Pipe()
+            process = self._processes.Process(
+                target=_work, args=(self.make, self.options, there), name="fusewire worker")
+            try:
+                process.start()
+                return _Worker(process, here)
+            except (EOFError, OSError):  # the process to fork died; the next start makes another
+                here.close()
+                if attempt + 1 == _START_ATTEMPTS:
+                    raise
+                time.sleep(_POLL_SECONDS)
+            finally:
+                there.close()
+        raise AssertionError("unreachable")
 
     def _look(self) -> None:
         """Waits for news of the workers: one is ready, or has died."""
@@ -139,5 +156,6 @@ def _is_told(pipe: Connection) -> bool:
 
 def _work(make: Callable[[], dict[str, Made]], options: Options, pipe: Connection) -> None:
     """Runs one worker."""
+    fw.manual_seed(secrets.randbits(63))  # a fork has the random state of the others
     server = Server(make(), options)
     server.run(when_ready=lambda: pipe.send(True), parent=pipe)

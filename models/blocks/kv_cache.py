@@ -40,6 +40,11 @@ class KeyValueCache:
         self.wraps = window is not None and window <= capacity
         self.slots = fw.zeros(1, dtype=fw.int64, device=device)  # of the tokens of the present call
 
+    def token_positions(self, present: fw.Tensor) -> fw.Tensor:
+        """The position of each token of a call: (n, length). present: (n, length), 0 for padding.
+        """
+        return fw.maximum(fw.cumulative_sum(present, axis=1) - 1 + self.lengths[:, None], 0)
+
     def begin(self, positions: fw.Tensor) -> None:
         """Reserves slots for the tokens of a call. positions: (n, length), int.
 
@@ -99,10 +104,9 @@ def positions_of(input_ids: fw.Tensor, attention_mask: fw.Tensor | None,
         return fw.arange(input_ids.shape[1], device=input_ids.device)[None]
     present = fw.ones_like(input_ids) if attention_mask is None else \
         attention_mask.astype(fw.int64)
-    positions = fw.cumulative_sum(present, axis=1) - 1
     if cache is not None:
-        positions = positions + cache.lengths[:, None]
-    return fw.maximum(positions, 0)
+        return cache.token_positions(present)
+    return fw.maximum(fw.cumulative_sum(present, axis=1) - 1, 0)
 
 
 def causal_mask(positions: fw.Tensor, attention_mask: fw.Tensor | None,

@@ -98,8 +98,13 @@ def keep_at_least(logits: fw.Tensor, least: fw.Tensor) -> fw.Tensor:
     return fw.where(logits >= least, logits, -fw.inf)
 
 
-def least_of_nucleus(logits: fw.Tensor, top_p: float) -> fw.Tensor:
-    """The smallest logit among the fewest tokens whose probabilities add up to `top_p`: (n, 1)."""
+def least_of_nucleus(logits: fw.Tensor, top_p: float | fw.Tensor) -> fw.Tensor:
+    """The smallest logit among the fewest tokens whose probabilities add up to `top_p`: (n, 1).
+
+    Args:
+        logits: (n, vocabulary).
+        top_p: a number, or one for each row, (n, 1).
+    """
     in_order = fw.sort(logits, axis=-1, descending=True)
     before = fw.cumulative_sum(fw.softmax(in_order, -1), axis=-1) - fw.softmax(in_order, -1)
     return fw.where(before < top_p, in_order, fw.inf).min(axis=-1, keepdims=True)

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
-import fusewire as fw
-
 from ...models.generation.growing_text import GrowingText
 from ...models.generation.sampling import Sampling
 from ...models.tokenizer import Tokenizer
+from ..base.tracing import Link
 
 STOP, LENGTH = "stop", "length"  # why a text ended
 
@@ -67,6 +66,30 @@ class Piece:
     error: Exception | None = None
 
 
+class Pieces:
+    """The pieces of the texts of one request, in the order in which they come.
+
+    All methods are called by the thread of the event loop.
+    """
+
+    def __init__(self) -> None:
+        self._come: deque[tuple[int, Piece]] = deque()
+        self._waiter: asyncio.Future[None] | None = None
+
+    def put(self, number: int, piece: Piece) -> None:
+        """Adds a piece of the text of a number."""
+        self._come.append((number, piece))
+        if self._waiter is not None and not self._waiter.done():
+            self._waiter.set_result(None)
+
+    async def next(self) -> tuple[int, Piece]:
+        """The number of a text and its next piece, as soon as there is one."""
+        while not self._come:
+            self._waiter = asyncio.get_running_loop().create_future()
+            await self._waiter
+        return self._come.popleft()
+
+
 class Continuation:
     """One text that is continued.
 
@@ -85,10 +108,24 @@ class Continuation:
         self.text = GrowingText(tokenizer, self.prompt, stop_tokens, stops)
         self.stop_tokens = stop_tokens
         self.tokens: list[int] = []
-        self.pieces: asyncio.Queue[Piece] = asyncio.Queue()
-        self.is_cancelled = False
+        self.number, self.pieces, self.is_streamed = 0, Pieces(), True
+        self.link: Link = None  # of the span of the request
+        self.is_cancelled = self.has_ended = False
+        self._held: list[Piece] = []
         self._counts: Counter[int] = Counter()
         self._draws = np.random.Generator(np.random.Philox(key=choice.seed))
+
+    def deliver_to(self, pieces: Pieces, number: int, is_streamed: bool, link: Link) -> None:
+        """Says who reads the text.
+
+        Args:
+            pieces: the pieces of a request.
+            number: of the text among those of the request.
+            is_streamed: False if the pieces are wanted when the text has ended.
+            link: of the span of the request.
+        """
+        self.pieces, self.number, self.is_streamed = pieces, number, is_streamed
+        self.link = link
 
     def cancel(self) -> None:
         """Ends the text at its next step, since nobody reads it. For any thread."""
@@ -98,13 +135,28 @@ class Continuation:
     def is_greedy(self) -> bool:
         """True if the likeliest token is taken, and nothing else about the logits matters."""
         choice = self.choice
-        return choice.sampling.temperature == 0 and choice.logprobs is None and not (
-            choice.presence_penalty or choice.frequency_penalty or choice.bias)
+        return choice.sampling.temperature == 0 and choice.logprobs is None and not self.adjusts
 
-    def add(self, token: int, logprobs: Logprobs | None) -> Piece:
-        """The piece that a token completes."""
+    @property
+    def adjusts(self) -> bool:
+        """True if the text changes logits before a token is chosen."""
+        choice = self.choice
+        return bool(choice.bias or choice.presence_penalty or choice.frequency_penalty)
+
+    def add(self, token: int, logprobs: Logprobs | None) -> list[Piece]:
+        """Adds a token. Returns the pieces that are to be delivered now."""
         self.tokens.append(token)
         self._counts[token] += 1
+        piece = self._completed(token, logprobs)
+        self.has_ended = piece.finish is not None
+        self._held.append(piece)
+        if not (self.is_streamed or self.has_ended):
+            return []
+        pieces, self._held = self._held, []
+        return pieces
+
+    def _completed(self, token: int, logprobs: Logprobs | None) -> Piece:
+        """The piece that a token completes."""
         text = self.text.add(token)
         if self.text.has_ended:
             return Piece(text, None if token in self.stop_tokens else logprobs, STOP)
@@ -112,32 +164,22 @@ class Continuation:
             return Piece(text + self.text.rest(), logprobs, LENGTH)
         return Piece(text, logprobs)
 
-    def choose(self, logits: Any) -> tuple[int, Logprobs | None]:
-        """The next token, from logits (vocabulary,), float32."""
-        logits = self._adjusted(logits)
-        sampling = self.choice.sampling
-        if sampling.temperature == 0:
-            token = int(logits.argmax())
-        else:
-            scaled = fw.Tensor((logits / np.float32(sampling.temperature))[None])
-            limited = sampling.limit(scaled).numpy()[0]
-            # The maximum of logits plus Gumbel noise is a draw by softmax(logits).
-            token = int((limited + self._draws.gumbel(size=limited.shape)).argmax())
-        return token, None if self.choice.logprobs is None else self._logprobs(logits, token)
+    def draw(self) -> float:
+        """The number from 0 to 1 that decides on the next token."""
+        return 0.0 if self.choice.sampling.temperature == 0 else float(self._draws.random())
 
-    def _adjusted(self, logits: Any) -> Any:
-        """The logits with penalties and biases."""
+    def adjust(self, logits: Any) -> None:
+        """Adds penalties and biases to logits (vocabulary,) in place."""
         choice = self.choice
-        if not (choice.bias or choice.presence_penalty or choice.frequency_penalty):
-            return logits
-        logits = logits.copy()
         for token, bias in choice.bias.items():
             logits[token] += bias
-        for token, count in self._counts.items():
-            logits[token] -= choice.presence_penalty + count * choice.frequency_penalty
-        return logits
+        if choice.presence_penalty or choice.frequency_penalty:
+            tokens, counts = list(self._counts), np.array(list(self._counts.values()), np.float32)
+            logits[tokens] -= choice.presence_penalty + counts * choice.frequency_penalty
 
-    def _logprobs(self, logits: Any, token: int) -> Logprobs:
+    def logprobs_of(self, logits: Any, token: int) -> Logprobs:
+        """The log probabilities of a token, and of the likeliest ones, from logits (vocabulary,).
+        """
         shifted = logits.astype(np.float64) - logits.max()
         logprobs = shifted - np.log(np.exp(shifted).sum())
         count = min(self.choice.logprobs or 0, len(logits))

@@ -32,6 +32,7 @@ class Embedder:
                  max_batch: int = 8) -> None:
         self.tokenizer = tokenizer
         config = model.config
+        self.vocabulary: int = config.vocab_size
         most = getattr(config, "max_position_embeddings", None) or \
             getattr(config, "n_positions", None) or lengths[-1]
         fitting = [n for n in lengths if n <= most] or [most]

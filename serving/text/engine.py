@@ -6,42 +6,60 @@ import asyncio
 import threading
 import time
 from collections import deque
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 import fusewire as fw
 
+from ...models.generation.page_pool import TextPages
+from ...models.generation.paged_steps import PagedSteps
+from ...models.generation.row_sampling import RowSampler, RowSampling
+from ...models.generation.sampling import Sampling
+from ..base import tracing
 from ..base.failures import UNAVAILABLE, RequestError, failure_of
-from .continuation import Continuation, Logprobs, Piece
-from .steps import Steps
+from .continuation import Continuation, Piece
 
 _Out = list[tuple[Continuation, Piece]]
+
+
+@dataclass
+class _Prompt:
+    """A text whose prompt is being computed, and the tokens of it that are done."""
+
+    text: Continuation
+    pages: TextPages
+    done: int
 
 
 class Engine:
     """Continues texts, as many at once as there are slots, in the order in which they come.
 
-    Each turn of the loop computes one part of the prompt that is next, if a slot is free, and one
-    token of each text in a slot. So a long prompt delays the others by one part at a time.
+    Each turn of the loop computes one part of the prompt that is next, if a slot and pages of the
+    cache are free, and one token of each text in a slot. So a long prompt delays the others by one
+    part at a time.
 
     Args:
         steps: the compiled steps of the model.
-        slots: texts side by side.
         queue: the most texts that wait; further ones are refused.
     """
 
-    def __init__(self, steps: Steps, slots: int, queue: int) -> None:
+    def __init__(self, steps: PagedSteps, queue: int) -> None:
         self.steps, self.queue = steps, queue
-        self._slots: list[Continuation | None] = [None] * slots
+        self.sampler = RowSampler()
+        self._slots: list[Continuation | None] = [None] * steps.slots
+        self._pages: dict[Continuation, TextPages] = {}
         self._waiting: deque[Continuation] = deque()
-        self._prompt: Continuation | None = None  # whose prompt is being computed
-        self._done = 0  # tokens of that prompt
-        self._tokens = np.zeros((slots, 1), np.int64)
+        self._prompt: _Prompt | None = None
+        self._tokens = np.zeros((steps.slots, 1), np.int64)
+        self._sampling: RowSampling | None = None  # of the texts in the slots
         self._changed = threading.Condition()
         self._is_closed = False
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread = threading.Thread(target=self._run, name="fusewire engine", daemon=True)
-        self.generated = self.prompted = self.steps_done = 0  # tokens, tokens, decoding steps
+        # Tokens, tokens, tokens of prompts that were in the cache, and decoding steps.
+        self.generated = self.prompted = self.reused = self.steps_done = 0
 
     def start(self) -> None:
         """Begins to take texts, in the thread of an event loop."""
@@ -106,76 +124,112 @@ class Engine:
         """Computes one part of a prompt. Behind the last one, the text gets a slot."""
         if self._prompt is None:
             self._take()
-        text = self._prompt
-        if text is None:
+        prompt = self._prompt
+        if prompt is None:
             return
+        text, tokens = prompt.text, prompt.text.prompt
         if text.is_cancelled:
             self._prompt = None
+            self._release(text)
             return
-        part = text.prompt[self._done:self._done + self.steps.chunks[-1]]
-        size = next(n for n in self.steps.chunks if n >= len(part))
-        tokens = np.zeros((1, size), np.int64)
-        tokens[0, :len(part)] = part
-        logits = self.steps.prefill(tokens, len(part))
-        self._done += len(part)
-        self.prompted += len(part)
-        if self._done == len(text.prompt):
+        end, since = self.steps.part_end(tokens, prompt.done), time.time_ns()
+        logits = self.steps.prefill(prompt.pages, tokens[prompt.done:end], prompt.done)
+        self.prompted += end - prompt.done
+        prompt.done = end
+        self.steps.pool.publish(prompt.pages, tokens, end)
+        tracing.record("prefill", since, time.time_ns(), [text.link], {"fusewire.tokens": end})
+        if end == len(tokens):
             slot = self._slots.index(None)
-            self.steps.put(slot)
-            self._prompt, self._slots[slot] = None, text
-            self._add(slot, text, *text.choose(logits.numpy()), out)
+            self.steps.join(slot, prompt.pages, end)
+            self._prompt, self._slots[slot], self._sampling = None, text, None
+            sampling = RowSampling.of([text.choice.sampling], logits.shape[1])
+            self._choose(logits, [(slot, 0, text)], sampling, out)
 
     def _take(self) -> None:
-        """Begins the prompt that is next, if there is a free slot."""
+        """Begins the prompt that is next, if there is a free slot, and pages for the whole text."""
         if None not in self._slots:
             return
         with self._changed:
             while self._waiting and self._waiting[0].is_cancelled:
                 self._waiting.popleft()
-            self._prompt = self._waiting.popleft() if self._waiting else None
-        if self._prompt is not None:
-            self._done = 0
-            self.steps.begin()
+            if not self._waiting:
+                return
+            text = self._waiting[0]
+            pages = self.steps.pool.take(text.prompt, text.most)
+            if pages is None:
+                return
+            self._waiting.popleft()
+            self._pages[text] = pages
+            self._prompt = _Prompt(text, pages, pages.shared)
+        self.reused += pages.shared
 
     def _decode(self, out: _Out) -> None:
         """Adds one token to each text in a slot."""
         for slot, text in self._busy:
             if text.is_cancelled:
-                self._slots[slot] = None
+                self._leave(slot, text)
         busy = self._busy
         if not busy:
             return
-        is_active = np.zeros_like(self._tokens)
-        is_active[[slot for slot, _ in busy]] = 1
-        logits, best = self.steps.decode(self._tokens.copy(), is_active)
-        likeliest, rows = best.tolist(), None
+        since = time.time_ns()
+        logits, best = self.steps.decode(self._tokens)
         self.steps_done += 1
-        for slot, text in busy:
-            if text.is_greedy:
-                self._add(slot, text, likeliest[slot], None, out)
-            else:
-                rows = logits.numpy() if rows is None else rows
-                self._add(slot, text, *text.choose(rows[slot]), out)
+        tracing.record("decode", since, time.time_ns(), [text.link for _, text in busy],
+                       {"fusewire.texts": len(busy)})
+        if all(text.is_greedy for _, text in busy):
+            tokens = best.tolist()
+            for slot, text in busy:
+                self._add(slot, text, tokens[slot], None, out)
+            return
+        if self._sampling is None:
+            texts = [Sampling() if text is None else text.choice.sampling for text in self._slots]
+            self._sampling = RowSampling.of(texts, logits.shape[1])
+        self._choose(logits, [(slot, slot, text) for slot, text in busy], self._sampling, out)
 
-    def _add(self, slot: int, text: Continuation, token: int, logprobs: Logprobs | None,
-             out: _Out) -> None:
-        piece = text.add(token, logprobs)
+    def _choose(self, logits: fw.Tensor, texts: list[tuple[int, int, Continuation]],
+                sampling: RowSampling, out: _Out) -> None:
+        """Adds a token to each text, given with its slot and its row of the logits."""
+        rows, draws = logits.numpy(), np.zeros(len(logits))
+        if any(text.adjusts for _, _, text in texts):
+            rows = rows.copy()
+        for _, row, text in texts:
+            draws[row] = text.draw()
+            text.adjust(rows[row])
+        tokens = self.sampler.choose(fw.Tensor(rows), sampling, draws)
+        for slot, row, text in texts:
+            self._add(slot, text, tokens[row], rows[row], out)
+
+    def _add(self, slot: int, text: Continuation, token: int, logits: Any, out: _Out) -> None:
+        """Adds a token to a text. logits: that it was chosen from, (vocabulary,)."""
+        pieces = text.add(token, None if text.choice.logprobs is None else text.logprobs_of(
+            logits, token))
         self.generated += 1
         self._tokens[slot] = token
-        if piece.finish is not None:
-            self._slots[slot] = None
-        out.append((text, piece))
+        if text.has_ended:
+            self._leave(slot, text)
+        out += [(text, piece) for piece in pieces]
+
+    def _leave(self, slot: int, text: Continuation) -> None:
+        self._slots[slot] = self._sampling = None
+        self.steps.leave(slot)
+        self._release(text)
+
+    def _release(self, text: Continuation) -> None:
+        self.steps.pool.release(self._pages.pop(text))
 
     def _failed(self, error: Exception) -> _Out:
         """An error for all texts that are in the model: their caches may be damaged."""
-        texts = [text for _, text in self._busy]
+        texts = list(self._pages)
+        for slot, text in self._busy:
+            self._leave(slot, text)
         if self._prompt is not None:
-            texts.append(self._prompt)
-        self._slots, self._prompt = [None] * len(self._slots), None
+            self._release(self._prompt.text)
+            self._prompt = None
+        self.steps.pool.forget()
         time.sleep(0.01)  # so that a model that always fails does not take the processor
         return [(text, Piece(error=failure_of(error))) for text in texts]
 
 
 def _deliver(out: _Out) -> None:
     for text, piece in out:
-        text.pieces.put_nowait(piece)
+        text.pieces.put(text.number, piece)

@@ -7,8 +7,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import fusewire as fw
-
 from ...models.generation.sampling import Sampling
 from ...models.tokenizer import Tokenizer
 from ..base.failures import INVALID, RequestError
@@ -41,17 +39,17 @@ class TextRequest:
 
 
 def read_chat(values: Mapping[str, Any], generator: Generator) -> TextRequest:
-    """The request of a chat. RequestError says what is wrong with it."""
+    """The request of a chat.
+
+    RequestError says what is wrong with it; a FusewireError, with its template or its characters.
+    """
     messages = values.get("messages")
     if not isinstance(messages, list) or not messages or not all(
             isinstance(m, dict) and isinstance(m.get("role"), str) for m in messages):
         raise RequestError(INVALID, f"messages is {messages!r:.60}; it has to be a list of "
                            "objects with role and content")
     messages = [{**m, "content": _content(m.get("content"))} for m in messages]
-    try:
-        text = generator.tokenizer.apply_chat_template(messages, add_generation_prompt=True)
-    except fw.FusewireError as error:
-        raise RequestError(INVALID, error.message) from None
+    text = generator.tokenizer.apply_chat_template(messages, add_generation_prompt=True)
     prompt = generator.tokenizer.encode(text, add_special_tokens=False)
     most = number(values, "max_completion_tokens", number(values, "max_tokens", None, int, 1), int,
                   1)
@@ -62,7 +60,7 @@ def read_chat(values: Mapping[str, Any], generator: Generator) -> TextRequest:
 
 def read_completion(values: Mapping[str, Any], generator: Generator) -> TextRequest:
     """The request of completions. RequestError says what is wrong with it."""
-    prompts = read_texts(values.get("prompt"), generator.tokenizer, "prompt")
+    prompts = read_texts(values.get("prompt"), generator.tokenizer, generator.vocabulary, "prompt")
     logprobs = number(values, "logprobs", None, int, 0, _MOST_LOGPROBS)
     echo = [generator.tokenizer.decode(p, skip_special_tokens=True) if flag(values, "echo") else ""
             for p in prompts]
@@ -70,12 +68,17 @@ def read_completion(values: Mapping[str, Any], generator: Generator) -> TextRequ
     return _request(values, generator, prompts, most, logprobs, echo)
 
 
-def read_texts(value: Any, tokenizer: Tokenizer, name: str) -> list[list[int]]:
-    """Token numbers of one text or of several, each a string or a list of numbers."""
+def read_texts(value: Any, tokenizer: Tokenizer, vocabulary: int, name: str) -> list[list[int]]:
+    """Token numbers of one text or of several, each a string or a list of numbers below
+    `vocabulary`."""
     several = value if isinstance(value, list) and value and not _is_numbers(value) else [value]
     if len(several) > 256 or not all(isinstance(v, str) or _is_numbers(v) for v in several):
         raise RequestError(INVALID, f"{name} is {value!r:.60}; it has to be a string, a list of "
                            "token numbers, or a list of up to 256 of these")
+    for token in (token for v in several if not isinstance(v, str) for token in v):
+        if not 0 <= token < vocabulary:
+            raise RequestError(INVALID, f"token {token!s:.60} is not among the {vocabulary} of "
+                               "the model")
     return [tokenizer.encode(v) if isinstance(v, str) else list(v) for v in several]
 
 

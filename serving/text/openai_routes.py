@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import contextlib
 import json
 import secrets
 import time
@@ -15,12 +16,15 @@ from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 from starlette.routing import BaseRoute, Route
 
-from ..base.failures import INVALID, NOT_FOUND, UNAVAILABLE, RequestError
-from ..requests import Limits, body_of, unless_gone
-from ..rest import Handler, json_response
-from ..rest_messages import read_object
+import fusewire as fw
+
+from ..base import tracing
+from ..base.failures import INVALID, NOT_FOUND, UNAVAILABLE, RequestError, failure_of
+from ..http.answers import Handler, json_response
+from ..http.requests import Limits, body_of, trace_headers, unless_gone
+from ..http.rest_messages import read_object
 from ..service import Service, check_ready
-from .continuation import Continuation, Piece
+from .continuation import Continuation, Piece, Pieces
 from .embedder import Embedder
 from .generator import Generator
 from .openai_answers import Answers, ChatAnswers, CompletionAnswers
@@ -28,11 +32,13 @@ from .openai_requests import TextRequest, read_chat, read_completion, read_texts
 
 
 def openai_answered(handler: Handler) -> Handler:
-    """The handler, with a RequestError as an error of OpenAI's interface."""
+    """The handler, with a RequestError as an error of OpenAI's interface. So is a FusewireError of
+    a tokenizer or a template, which read what the client sent."""
     async def answer(request: Request) -> Response:
         try:
             return await handler(request)
-        except RequestError as error:
+        except (RequestError, fw.FusewireError) as raised:
+            error = failure_of(raised)
             response = json_response({"error": error_of(error)}, error.status)
             if error.status == UNAVAILABLE:
                 response.headers["retry-after"] = "1"
@@ -90,7 +96,7 @@ class Endpoints:
         if kind not in ("float", "base64") or values.get("dimensions") is not None:
             raise RequestError(INVALID, "encoding_format is float or base64, and dimensions cannot "
                                "be chosen")
-        texts = read_texts(values.get("input"), embedder.tokenizer, "input")
+        texts = read_texts(values.get("input"), embedder.tokenizer, embedder.vocabulary, "input")
         inputs = [embedder.inputs(tokens) for tokens in texts]
         answers = await unless_gone(request.receive, asyncio.gather(*(
             self.service.infer(name, "", each, None) for each in inputs)))
@@ -112,7 +118,7 @@ class Endpoints:
         return {"id": name, "object": "model", "created": self.since, "owned_by": "fusewire"}
 
     async def _values(self, request: Request) -> dict[str, Any]:
-        return read_object(await body_of(request.receive, request.headers, self.limits))
+        return read_object(await body_of(request.scope, request.receive, self.limits))
 
     def _find(self, values: dict[str, Any], kind: type, what: str) -> tuple[str, Any]:
         """The name and the model that a request asks for."""
@@ -132,53 +138,54 @@ class Endpoints:
         values = await self._values(request)
         name, generator = self._find(values, Generator, "texts")
         asked = read(values, generator)
-        generator.engine.submit(*asked.texts)
         prefix = "chatcmpl-" if kind is ChatAnswers else "cmpl-"
         answers = kind(f"{prefix}{secrets.token_hex(12)}", name, asked, generator.tokenizer)
-        if asked.stream:
-            return StreamingResponse(_events(asked, answers), media_type="text/event-stream",
-                                     headers={"cache-control": "no-cache"})
-        try:
-            pieces = await unless_gone(request.receive, _all(asked.texts))
-        finally:
-            _cancel(asked.texts)
-        return json_response(answers.whole(pieces))
+        with contextlib.ExitStack() as span:
+            link = span.enter_context(tracing.request("continue", trace_headers(request.scope), {
+                "fusewire.model": name, "fusewire.texts": len(asked.texts)}))
+            pieces = Pieces()
+            for number, text in enumerate(asked.texts):
+                text.deliver_to(pieces, number, asked.stream, link)
+            generator.engine.submit(*asked.texts)
+            if asked.stream:
+                return StreamingResponse(
+                    _events(asked, pieces, answers, span.pop_all()),
+                    media_type="text/event-stream", headers={"cache-control": "no-cache"})
+            try:
+                whole = await unless_gone(request.receive, _all(pieces, len(asked.texts)))
+            finally:
+                _cancel(asked.texts)
+            return json_response(answers.whole(whole))
 
 
-async def _all(texts: Sequence[Continuation]) -> list[list[Piece]]:
-    """The pieces of all texts."""
-    pieces: list[list[Piece]] = [[] for _ in texts]
-    async for number, piece in _each(texts):
-        pieces[number].append(piece)
-    return pieces
+async def _all(pieces: Pieces, count: int) -> list[list[Piece]]:
+    """The pieces of all texts of a request."""
+    of_texts: list[list[Piece]] = [[] for _ in range(count)]
+    async for number, piece in _each(pieces, count):
+        of_texts[number].append(piece)
+    return of_texts
 
 
-async def _each(texts: Sequence[Continuation]) -> AsyncIterator[tuple[int, Piece]]:
-    """Yields the number of a text and its next piece, as soon as there is one."""
-    waiting = {asyncio.ensure_future(text.pieces.get()): i for i, text in enumerate(texts)}
+async def _each(pieces: Pieces, count: int) -> AsyncIterator[tuple[int, Piece]]:
+    """Yields the number of a text and its next piece, until all texts have ended."""
+    while count:
+        number, piece = await pieces.next()
+        if piece.error is not None:
+            raise piece.error
+        yield number, piece
+        count -= piece.finish is not None
+
+
+async def _events(asked: TextRequest, pieces: Pieces, answers: Answers,
+                  span: contextlib.AbstractContextManager[Any]) -> AsyncIterator[str]:
+    """Yields events within the span of the request. When the client leaves, the texts end."""
     try:
-        while waiting:
-            done, _ = await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
-            for task in sorted(done, key=waiting.__getitem__):
-                number, piece = waiting.pop(task), task.result()
-                if piece.error is not None:
-                    raise piece.error
-                yield number, piece
-                if piece.finish is None:
-                    waiting[asyncio.ensure_future(texts[number].pieces.get())] = number
-    finally:
-        for task in waiting:
-            task.cancel()
-
-
-async def _events(asked: TextRequest, answers: Answers) -> AsyncIterator[str]:
-    """Yields events. When the client leaves, the texts end."""
-    try:
-        for event in answers.first():
-            yield _event(event)
-        async for number, piece in _each(asked.texts):
-            if piece.text or piece.finish or piece.logprobs:
-                yield _event(answers.chunk(number, piece))
+        with span:
+            for event in answers.first():
+                yield _event(event)
+            async for number, piece in _each(pieces, len(asked.texts)):
+                if piece.text or piece.finish or piece.logprobs:
+                    yield _event(answers.chunk(number, piece))
         if asked.with_usage:
             yield _event(answers.last())
         yield "data: [DONE]\n\n"

@@ -19,12 +19,18 @@ def file(tmp_path: Path) -> Path:
 
 
 def test_a_file_is_served_until_sigterm(file: Path) -> None:
+    file.write_text(f"""
+import atexit, gc
+atexit.register(lambda: print("frozen", gc.get_freeze_count()))
+{NET}""", encoding="utf-8")
     with served(f"net={file}", "--drain", "0.1") as (process, address):
         assert httpx.get(f"{address}/v2/health/ready").json() == {"ready": True}
         answer = httpx.post(f"{address}/v2/models/net/infer", json=REQUEST)
         assert answer.json()["outputs"][0]["shape"] == [1, 2]
         process.send_signal(signal.SIGTERM)
         assert process.wait(30) == 0 and process.stderr.read() == ""
+        frozen = int(process.stdout.read().split()[-1])
+        assert frozen > 10_000  # full collections do not read what is loaded
 
 
 def test_tokens_are_asked_for(file: Path, tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ import sys
 import threading
 import time
 from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,11 @@ import pytest
 from served_process import NET, REQUEST, served
 
 import fusewire as fw
+from fusewire.serving import Model, running
+from fusewire.serving.http.requests import Limits
 
+pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"),
+                                reason="finds workers in /proc")
 ROUNDS = int(os.environ.get("FUSEWIRE_TEST_SERVERS", "1"))
 CALLERS = 4
 
@@ -49,12 +54,15 @@ class Load:
         for thread in self.threads:
             thread.join()
 
-    def wait_for(self, more: int) -> None:
-        """Waits until there are so many more right answers."""
-        wanted, end = self.answers["right"] + more, time.monotonic() + 60
-        while self.answers["right"] < wanted:
+    def wait_for(self, more: int, kind: str = "right") -> None:
+        """Waits until there are so many more answers of a kind, by default right ones."""
+        wanted, end = self._count(kind) + more, time.monotonic() + 60
+        while self._count(kind) < wanted:
             assert time.monotonic() < end, self.answers
-            time.sleep(0.01)
+            time.sleep(0.005)
+
+    def _count(self, kind: str) -> int:
+        return sum(count for name, count in list(self.answers.items()) if name.startswith(kind))
 
     def _ask(self) -> None:
         client = httpx.Client(timeout=30)
@@ -66,6 +74,7 @@ class Load:
             except httpx.TransportError as error:
                 kind = type(error).__name__
                 client.close()
+                time.sleep(0.05)  # a new client is work that the server waits for
                 client = httpx.Client(timeout=30)
             else:
                 if self.leaves and answer.headers.get("connection") == "close":
@@ -74,77 +83,59 @@ class Load:
         client.close()
 
 
-@pytest.fixture
-def file(tmp_path: Path) -> Path:
-    path = tmp_path / "net.py"
-    path.write_text(NET, encoding="utf-8")
-    return path
-
-
 def children(pid: int) -> list[int]:
-    """The workers of a supervisor."""
+    """The processes that a process has started."""
     found = []
     for folder in Path("/proc").iterdir():
         if folder.name.isdecimal():
             try:
                 fields = (folder / "stat").read_text().rpartition(")")[2].split()
-                command = (folder / "cmdline").read_text()
             except OSError:
                 continue
-            if int(fields[1]) == pid and "spawn_main" in command:
+            if int(fields[1]) == pid and fields[0] != "Z":
                 found.append(int(folder.name))
     return sorted(found)
+
+
+def forking(pid: int) -> int:
+    """The process whose forks are the workers of a supervisor."""
+    [found] = [child for child in children(pid) if children(child)]
+    return found
 
 
 BROKEN = ("ConnectError", "ReadError", "RemoteProtocolError", "WriteError")
 """What a client sees of a worker that was killed: its connection ends."""
 
 
-@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="finds workers in /proc")
-def test_a_killed_worker_is_replaced(file: Path) -> None:
-    with served(f"net={file}", "--workers", "2", "--threads", "1") as (process, url), \
-            Load(url) as load:
-        load.wait_for(20)
-        for _ in range(ROUNDS):
-            before = children(process.pid)
-            os.kill(before[0], signal.SIGKILL)
-            end = time.monotonic() + 60
-            while len(children(process.pid)) < 2 or before[0] in children(process.pid):
-                assert time.monotonic() < end
-                time.sleep(0.02)
-            load.wait_for(20)
-        process.send_signal(signal.SIGTERM)
-        assert process.wait(60) == 0
-    wrong = {kind for kind in load.answers if kind != "right"} - set(BROKEN)
-    assert wrong == set()
+def write_model(folder: Path) -> None:
+    """Writes the model of the requests, or replaces it."""
+    (folder / "net/1").mkdir(parents=True, exist_ok=True)
+    fw.onnx.export(lambda input: input[:, :2] + 3, (fw.ones(2, 4),), folder / "new.onnx",
+                   input_names=["input"], dynamic_shapes={"input": {0: "n"}}, verify=False)
+    (folder / "new.onnx").replace(folder / "net/1/model.onnx")
 
 
-def test_sigterm_under_load_answers_what_was_taken(file: Path) -> None:
-    for workers in (1, 2):
-        for _ in range(ROUNDS):
-            with served(f"net={file}", "--workers", str(workers), "--threads", "1", "--drain",
-                        "0.5") as (process, url), Load(url, leaves=True) as load:
-                load.wait_for(20)
-                process.send_signal(signal.SIGTERM)
-                assert process.wait(60) == 0
-            assert set(load.answers) == {"right"}, load.answers
+@pytest.fixture(scope="module")
+def repository(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("models")
+    write_model(folder)
+    return folder
 
 
-def test_sighup_loads_the_repository_again_in_all_workers(tmp_path: Path) -> None:
-    folder = tmp_path / "models/net/1"
-    folder.mkdir(parents=True)
+@pytest.fixture(scope="module")
+def workers(repository: Path) -> Iterator[tuple[Any, str]]:
+    """Two workers that are ready: their supervisor, and their address."""
+    with served("--repository", str(repository), "--workers", "2", "--max-batch", "2", "--threads",
+                "1") as (process, url):
+        yield process, url
 
-    def write() -> None:
-        fw.onnx.export(lambda input: input[:, :2] + 3, (fw.ones(2, 4),), tmp_path / "new.onnx",
-                       input_names=["input"], dynamic_shapes={"input": {0: "n"}}, verify=False)
-        (tmp_path / "new.onnx").replace(folder / "model.onnx")
 
-    write()
-    with served("--repository", str(tmp_path / "models"), "--workers", "2", "--max-batch", "2",
-                "--threads", "1") as (process, url), Load(url) as load:
+def test_sighup_loads_the_repository_again_in_all_workers(workers: Any, repository: Path) -> None:
+    process, url = workers
+    with Load(url) as load:
         load.wait_for(10)
         for _ in range(ROUNDS):
-            write()
+            write_model(repository)
             process.send_signal(signal.SIGHUP)
             load.wait_for(50)
         answer = httpx.post(f"{url}/v2/repository/models/net/load")
@@ -152,10 +143,68 @@ def test_sighup_loads_the_repository_again_in_all_workers(tmp_path: Path) -> Non
     assert set(load.answers) == {"right"}
 
 
-def test_a_full_queue_under_load(file: Path) -> None:
+def test_a_killed_worker_is_replaced(workers: Any) -> None:
+    process, url = workers
+    parent = forking(process.pid)
+    with Load(url) as load:
+        load.wait_for(20)
+        for _ in range(ROUNDS):
+            killed = children(parent)[0]
+            os.kill(killed, signal.SIGKILL)
+            end = time.monotonic() + 60
+            while len(children(parent)) < 2 or killed in children(parent):
+                assert time.monotonic() < end
+                time.sleep(0.02)
+            load.wait_for(20)
+    assert set(load.answers) - {"right"} <= set(BROKEN)
+
+
+def test_workers_outlive_the_process_they_are_forks_of(workers: Any) -> None:
+    process, url = workers
+    with Load(url) as load:
+        for _ in range(ROUNDS):
+            before = forking(process.pid)
+            old = children(before)
+            os.kill(before, signal.SIGKILL)
+            load.wait_for(20)
+            for worker in old:
+                os.kill(worker, signal.SIGKILL)
+            end = time.monotonic() + 60
+            while not any(len(children(child)) == 2 for child in children(process.pid)):
+                assert time.monotonic() < end
+                time.sleep(0.02)
+            load.wait_for(20)
+        workers_now = children(forking(process.pid))
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(60) == 0
+    assert set(load.answers) - {"right"} <= set(BROKEN)
+    assert not any(Path(f"/proc/{worker}").exists() for worker in workers_now)
+
+
+@pytest.mark.parametrize("count", [1, 2])
+def test_sigterm_under_load_answers_what_was_taken(tmp_path: Path, count: int) -> None:
+    file = tmp_path / "net.py"
+    file.write_text(NET, encoding="utf-8")
     for _ in range(ROUNDS):
-        with served(f"net={file}", "--concurrency", "2") as (_, url), Load(url) as load:
-            load.wait_for(50)
+        with served(f"net={file}", "--workers", str(count), "--threads", "1", "--drain", "0.5"
+                    ) as (process, url), Load(url, leaves=True) as load:
+            load.wait_for(20)
+            process.send_signal(signal.SIGTERM)
+            assert process.wait(60) == 0
+        assert set(load.answers) == {"right"}, load.answers
+
+
+def test_a_full_queue_under_load() -> None:
+    def slow(input: fw.Tensor) -> fw.Tensor:
+        return input[:, :2] + 3
+
+    for _ in range(ROUNDS):
+        model = Model(slow, {"input": fw.zeros(1, 4)}, max_batch=2, delay=0.02)
+        with running({"net": model}, limits=Limits(concurrency=1)) as server, \
+                Load(server.url) as load:
+            load.wait_for(20)
+            load.wait_for(20, "503")
+            assert httpx.get(f"{server.url}/v2/health/ready").status_code == 200
         wrong = [kind for kind in load.answers if kind != "right"]
         assert all(kind.startswith("503 ") and "requests are being answered" in kind
                    for kind in wrong)

@@ -15,7 +15,7 @@ from tritonclient.utils import InferenceServerException
 
 import fusewire as fw
 from fusewire.serving import Model, running
-from fusewire.serving.requests import Limits
+from fusewire.serving.http.requests import Limits
 
 # A key of tests only: nobody else trusts it.
 CERTIFICATE = Path(__file__).with_name("tls_certificate.pem")

@@ -48,8 +48,8 @@ def parts(folders: dict[str, Path]) -> dict[str, Any]:
 
 @pytest.fixture(scope="module")
 def server(parts: dict[str, Any]) -> Iterator[Any]:
-    served = {"llama": Generator(*parts["llama"], slots=4, context=128, chunk=32, queue=40),
-              "gpt2": Generator(*parts["gpt2"], slots=3, chunk=16),
+    served = {"llama": Generator(*parts["llama"], slots=4, context=128, page=32, queue=40),
+              "gpt2": Generator(*parts["gpt2"], slots=3, page=16),
               "bert": Embedder(*parts["bert"], lengths=(16, 32), max_batch=2)}
     with running(served) as started:
         yield started
@@ -203,13 +203,20 @@ BAD: list[tuple[str, Any, str]] = [
      "a user begins"),
     ("embeddings", {"model": "bert", "input": "a " * 99}, "takes 1 to 32"),
     ("embeddings", {"model": "bert", "input": 5}, "input is 5"),
+    ("embeddings", {"model": "bert", "input": [1, 1 << 200]}, "is not among the 400"),
+    ("embeddings", {"model": "bert", "input": [-1]}, "token -1 is not among the 400"),
+    ("completions", {**TEXT, "prompt": [[1], [1 << 40]], "echo": True}, "is not among the 400"),
+    ("embeddings", {"model": "bert", "input": "a\ud800"}, "half of a pair of surrogates"),
+    ("completions", {**TEXT, "prompt": ["a", "\ud800"]}, "half of a pair of surrogates"),
+    ("chat/completions", {**CHAT, "messages": [{"role": "user", "content": "\udfff"}]},
+     "half of a pair of surrogates"),
     ("embeddings", [], "has to be an object")]
 
 
 @pytest.mark.parametrize(("path", "body", "reason"), BAD)
 def test_bad_requests_are_answered_with_the_reason(http: httpx.Client, path: str, body: Any,
                                                    reason: str) -> None:
-    answer = http.post(f"/v1/{path}", json=body)
+    answer = http.post(f"/v1/{path}", content=json.dumps(body))
     assert answer.status_code in (400, 404) and reason in answer.json()["error"]["message"]
 
 
@@ -237,14 +244,14 @@ def test_a_full_queue_refuses_and_goes_on(http: httpx.Client) -> None:
 def test_texts_are_answered_in_their_order(http: httpx.Client, server: Any) -> None:
     order: list[str] = []
     generator = server.generators["gpt2"]
-    put = generator.steps.put
-    generator.steps.put = lambda slot: (order.append("in"), put(slot))
+    join = generator.steps.join
+    generator.steps.join = lambda slot, *text: (order.append("in"), join(slot, *text))
     asked = {**TEXT, "model": "gpt2", "max_tokens": 4, "n": 9, "stream": True, "temperature": 0}
     with http.stream("POST", "/v1/completions", json=asked) as answer:
         ends = [event["choices"][0]["index"] for line in answer.iter_lines()
                 if line.startswith("data: {") and
                 (event := json.loads(line[6:]))["choices"][0]["finish_reason"]]
-    generator.steps.put = put
+    generator.steps.join = join
     assert len(order) == 9 and ends == sorted(ends)
 
 

@@ -6,9 +6,9 @@ import json
 from dataclasses import dataclass
 from typing import Any
 
-from .base.data_types import DTYPES, Array, from_bytes, from_values, to_bytes, to_values
-from .base.failures import INVALID, RequestError
-from .service import Answer
+from ..base.data_types import DTYPES, Array, from_bytes, from_values, to_bytes, to_values
+from ..base.failures import INVALID, RequestError
+from ..service import Answer
 
 HEADER_LENGTH = "inference-header-content-length"
 

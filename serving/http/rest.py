@@ -2,48 +2,19 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Awaitable, Callable
 from typing import Any
 
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
-from . import metrics
-from .base.failures import UNAVAILABLE, RequestError
-from .repository import Repository
-from .requests import Limits, body_of, unless_gone
-from .rest_messages import (
-    HEADER_LENGTH,
-    parameters_of,
-    read_object,
-    read_request,
-    write_response,
-)
-from .service import Service, check_ready, server_metadata
-
-Handler = Callable[[Request], Awaitable[Response]]
-
-
-def json_response(values: Any, status: int = 200) -> Response:
-    """An answer in JSON."""
-    return Response(json.dumps(values), status, media_type="application/json")
-
-
-def answered(handler: Handler) -> Handler:
-    """The handler, with a RequestError as an answer with its status and reason."""
-    async def answer(request: Request) -> Response:
-        try:
-            return await handler(request)
-        except RequestError as error:
-            headers = {"retry-after": "1"} if error.status == UNAVAILABLE else None
-            response = json_response({"error": error.reason}, error.status)
-            if headers:
-                response.headers.update(headers)
-            return response
-
-    return answer
+from .. import metrics
+from ..repository import Repository
+from ..service import Service, check_ready, server_metadata
+from .answers import answered, json_response
+from .inference import PATHS, Inference
+from .requests import Limits, body_of
+from .rest_messages import parameters_of, read_object
 
 
 def routes(service: Service, repository: Repository, limits: Limits) -> list[BaseRoute]:
@@ -62,10 +33,11 @@ def routes(service: Service, repository: Repository, limits: Limits) -> list[Bas
         ("/v2/repository/models/{name}/load", "POST", end.load),
         ("/v2/repository/models/{name}/unload", "POST", end.unload)]
     for model in ("/v2/models/{name}", "/v2/models/{name}/versions/{version}"):
-        table += [(model + "/infer", "POST", end.infer), (model, "GET", end.model),
-                  (model + "/ready", "GET", end.model_ready),
+        table += [(model, "GET", end.model), (model + "/ready", "GET", end.model_ready),
                   (model + "/stats", "GET", end.statistics)]
-    return [Route(path, answered(handler), methods=[method]) for path, method, handler in table]
+    inference = Inference(service, limits)
+    return [*(Route(path, inference, methods=["POST"]) for path in PATHS),
+            *(Route(path, answered(handler), methods=[method]) for path, method, handler in table)]
 
 
 class Endpoints:
@@ -120,17 +92,4 @@ class Endpoints:
 
     async def _values(self, request: Request) -> dict[str, Any]:
         """The JSON object of a request; an empty body stands for an empty one."""
-        return read_object(await body_of(request.receive, request.headers, self.limits) or b"{}")
-
-    async def infer(self, request: Request) -> Response:
-        name, version = request.path_params["name"], request.path_params.get("version", "")
-        self.service.find(name, version)
-        body = await body_of(request.receive, request.headers, self.limits)
-        asked = read_request(body, request.headers.get(HEADER_LENGTH))
-        answer = await unless_gone(request.receive, self.service.infer(
-            name, version, asked.inputs, asked.outputs, asked.timeout))
-        content, length = write_response(answer, asked)
-        if length is None:
-            return Response(content, media_type="application/json")
-        return Response(content, media_type="application/octet-stream",
-                        headers={HEADER_LENGTH: str(length)})
+        return read_object(await body_of(request.scope, request.receive, self.limits) or b"{}")

@@ -8,9 +8,11 @@ from collections.abc import Awaitable, Coroutine
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from .base.failures import GONE, TOO_LARGE, TOO_SLOW, RequestError
+from ..base import tracing
+from ..base.failures import GONE, TOO_LARGE, TOO_SLOW, RequestError
 
 T = TypeVar("T")
+_WATCH_AFTER_SECONDS = 0.05
 
 
 @dataclass(frozen=True)
@@ -28,15 +30,29 @@ class Limits:
     concurrency: int = 4096
 
 
-async def body_of(receive: Any, headers: Any, limits: Limits) -> bytes:
+def header_of(scope: Any, name: bytes) -> str | None:
+    """The first header of a name in lower case; None if there is none. scope: of ASGI."""
+    for key, value in scope["headers"]:
+        if key == name:
+            return str(value, "latin-1")
+    return None
+
+
+def trace_headers(scope: Any) -> dict[str, str]:
+    """The headers of a request if spans are recorded, else none. scope: of ASGI."""
+    if not tracing.is_active():
+        return {}
+    return {str(name, "latin-1"): str(value, "latin-1") for name, value in scope["headers"]}
+
+
+async def body_of(scope: Any, receive: Any, limits: Limits) -> bytes:
     """The body of a request. RequestError if it is too large, or comes too slowly.
 
     Args:
-        receive: of ASGI.
-        headers: those of the request, by name in lower case.
+        scope, receive: of ASGI.
         limits: what a client may use.
     """
-    length = headers.get("content-length")
+    length = header_of(scope, b"content-length")
     if length is not None and length.isdecimal() and int(length) > limits.body_bytes:
         raise _too_large(limits)
     message = await _within(receive(), limits)
@@ -95,21 +111,53 @@ def _too_large(limits: Limits) -> RequestError:
 async def unless_gone(receive: Any, work: Awaitable[T]) -> T:
     """The result of `work`, which is cancelled when the client leaves.
 
+    Nobody looks for that in the first moments: most answers are there sooner, and the watch would
+    be a task for each request.
+
     Args:
         receive: of ASGI, behind the body.
         work: computes the answer.
     """
-    task = asyncio.ensure_future(work)
-    watch = asyncio.ensure_future(_left(receive))
-    watch.add_done_callback(lambda _: task.cancel())
+    watch = _Watch(receive)
+    timer = asyncio.get_running_loop().call_later(_WATCH_AFTER_SECONDS, watch.start)
     try:
-        return await task
+        return await work
     except asyncio.CancelledError:
-        if watch.done() and not watch.cancelled():
-            raise RequestError(GONE, "the client left") from None
-        raise
+        if not watch.has_left:
+            raise
+        if sys.version_info >= (3, 11):
+            watch.task.uncancel()
+        raise RequestError(GONE, "the client left") from None
     finally:
-        watch.cancel()
+        timer.cancel()
+        watch.end()
+
+
+class _Watch:
+    """Cancels the present task when the client leaves."""
+
+    def __init__(self, receive: Any) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        self.receive, self.task, self.has_left = receive, task, False
+        self._waiting: asyncio.Future[None] | None = None
+
+    def start(self) -> None:
+        """Begins to wait for the client to leave."""
+        self._waiting = asyncio.ensure_future(_left(self.receive))
+        self._waiting.add_done_callback(self._cancel)
+
+    def end(self) -> None:
+        """Ends the wait. Nothing is cancelled from now on."""
+        if self._waiting is not None:
+            self._waiting.remove_done_callback(self._cancel)
+            self._waiting.cancel()
+            self._waiting = None
+
+    def _cancel(self, waiting: asyncio.Future[None]) -> None:
+        if self._waiting is not None and not waiting.cancelled():
+            self.has_left = True
+            self.task.cancel()
 
 
 async def _left(receive: Any) -> None:

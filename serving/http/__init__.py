@@ -1,0 +1,1 @@
+"""HTTP: bodies, limits, and the Open Inference Protocol in REST."""
