@@ -3,6 +3,7 @@
 import sys
 
 from ..eager.front import hints
+from . import checkpoint
 from .clipping import clip_grad_norm_
 from .collectives import (
     all_gather,
@@ -49,6 +50,7 @@ __all__ = [
     "all_to_all",
     "barrier",
     "broadcast",
+    "checkpoint",
     "clip_grad_norm_",
     "destroy_process_group",
     "fully_shard",
