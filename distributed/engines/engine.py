@@ -61,6 +61,7 @@ class Engine(Protocol):
     rank: int
     size: int
     timeout: float
+    takes_threads: bool  # collectives of several groups may run at once, in a thread each
 
     def begin_group(self, group: ProcessGroup) -> None:
         """Prepares a group; all of its ranks call this."""
@@ -77,6 +78,9 @@ class Engine(Protocol):
 
     def gather_objects(self, value: Any, group: ProcessGroup) -> list[Any]:
         """The objects of all ranks of a group, which must be picklable."""
+
+    def describe(self) -> str:
+        """The name of the engine and the version of its library."""
 
     def close(self) -> None:
         """Ends the part of this rank."""

@@ -208,6 +208,7 @@ def _walk(
     visits = _topological(list(sums), targets if stop else None)
     if targets is None:
         _check_not_freed(visits)
+        visits = _leaves_when_due(visits)
     useful = None if targets is None else _leading_to(targets, visits)
     step, back = (watched(_step), watched(_back)) if WATCHING.on else (_step, _back)
     for edge in visits:
@@ -243,6 +244,23 @@ def _check_not_freed(visits: list[Edge]) -> None:
             raise freed_tape_error(edge)
 
 
+def _leaves_when_due(visits: list[Edge]) -> list[Edge]:
+    """`visits` with each leaf that has hooks right behind the last edge that uses it, so that the
+    hooks can work while the backward goes on."""
+    hooked = {edge for edge in visits if isinstance(edge, Leaf) and type(edge) is not Leaf}
+    if not hooked:
+        return visits
+    behind: dict[Edge, list[Edge]] = {}
+    waiting = set(hooked)
+    for edge in reversed(visits):
+        for used in edge.edges:
+            if used in waiting:
+                waiting.remove(used)
+                behind.setdefault(edge, []).append(used)
+    moved = hooked - waiting
+    return [e for edge in visits if edge not in moved for e in (edge, *behind.get(edge, ()))]
+
+
 class _Callbacks(threading.local):
     """The functions that wait for the end of the backward of each thread."""
 
@@ -252,12 +270,14 @@ class _Callbacks(threading.local):
 _CALLBACKS = _Callbacks()
 
 
-def queue_callback(function: Callable[[], None]) -> None:
+def queue_callback(function: Callable[[], None]) -> bool:
     """Calls `function` once at the end of the backward that runs now, after all gradients are set.
-    For hooks, which may queue it any number of times."""
+    For hooks, which may queue it any number of times; True at the first time."""
     if _CALLBACKS.waiting is None:
         _CALLBACKS.waiting = {}
+    is_first = function not in _CALLBACKS.waiting
     _CALLBACKS.waiting[function] = None
+    return is_first
 
 
 def _run_callbacks() -> None:
