@@ -54,6 +54,7 @@ def _distributed_rows(report: Mapping[str, Any]) -> dict[str, str]:
                      f"{report['threads']} of {report['processors']} threads each",
             "start": f"{report['start']:.1f} s",
             "collectives": painted("passed", GREEN) + f": {', '.join(report['checked'])}",
+            "copy in memory": f"{report['copy_bandwidth'] / (1 << 30):.1f} GB/s",
             "all-reduce of 1 KB": f"{report['latency'] * 1e6:.0f} us"}
     for mb, seconds in report["seconds"].items():
         rows[f"all-reduce of {mb} MB"] = f"{seconds * 1e3:.2f} ms, " \

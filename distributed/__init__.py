@@ -18,6 +18,7 @@ from .collectives import (
     send,
     shift,
 )
+from .cost_model import Hardware, Plan, plan
 from .data_parallel import no_sync, replicate
 from .engines.engine import ProcessGroup
 from .fully_sharded import fully_shard, whole_state
@@ -39,9 +40,11 @@ from .tensor_parallel import shard
 
 __all__ = [
     "DeviceMesh",
+    "Hardware",
     "JointDropout",
     "P",
     "Pipeline",
+    "Plan",
     "ProcessGroup",
     "ZeroRedundancyOptimizer",
     "all_gather",
@@ -64,6 +67,7 @@ __all__ = [
     "new_group",
     "no_sync",
     "pipeline",
+    "plan",
     "receive",
     "reduce_scatter",
     "replicate",

@@ -81,14 +81,15 @@ def hosts_of(text: str) -> list[str]:
     return [host for host in text.split(",") if host]
 
 
-def check_launch(ranks: int, hosts: Sequence[str] = ()) -> dict[str, Any]:
+def check_launch(ranks: int, hosts: Sequence[str] = (), sizes_mb: Sequence[int] = (1, 10, 100)
+                 ) -> dict[str, Any]:
     """The report of `self_test.report` for a job of some ranks, with `start`, the seconds from
     the command to the first collective; or only `problem`, why there is none."""
     with tempfile.TemporaryDirectory() as folder:
         path, begin = Path(folder) / "report.json", time.monotonic()
         script = str(Path(__file__).parent / "self_test.py")
         try:
-            status, culprits = launch(ranks, [script, str(path)], hosts,
+            status, culprits = launch(ranks, [script, str(path), ",".join(map(str, sizes_mb))], hosts,
                                       {KNOBS["distributed_timeout"].variable: str(_TEST_TIMEOUT)})
         except FusewireError as error:
             return {"problem": f"{error.message}; {error.help}"}

@@ -1,7 +1,8 @@
 """Tests the set-up of a job: each rank of it runs this script, as `fusewire doctor --distributed`.
 
 The collectives are compared with their values from the inputs of all ranks, and all-reduces of
-several sizes are timed. Rank 0 writes a report as JSON to the path in its argument.
+several sizes are timed. Rank 0 writes a report as JSON to the path in its first argument. The second one has the
+sizes of all-reduces in MB.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ from fusewire.distributed.groups import (
 )
 from fusewire.eager.core.tensor import Tensor
 
-SIZES_MB = (1, 10, 100)
+_COPIES = 20
 _LATENCY_BYTES, _BUDGET, _MOST_RUNS = 1024, 2.0, 50  # the budget in seconds for each size
 
 
@@ -84,7 +85,18 @@ def time_all_reduce(size: int) -> float:
             return float(max(collectives.all_gather_object(float(np.median(times)))))
 
 
-def report(sizes_mb: Sequence[int] = SIZES_MB) -> dict[str, Any]:
+def copy_bandwidth(size: int = 10 << 20) -> float:
+    """The bytes that this rank copies in a second, from arrays of `size` bytes, in the median."""
+    source, times = np.ones(size, np.uint8), []
+    target = source.copy()
+    for _ in range(_COPIES):
+        start = time.perf_counter()
+        np.copyto(target, source)
+        times.append(time.perf_counter() - start)
+    return float(size / np.median(times))
+
+
+def report(sizes_mb: Sequence[int]) -> dict[str, Any]:
     """What this job consists of, which collectives are wrong on which ranks, and the seconds of
     all-reduces. All ranks of the process group call it, and get equal reports."""
     collectives.barrier()
@@ -97,18 +109,19 @@ def report(sizes_mb: Sequence[int] = SIZES_MB) -> dict[str, Any]:
         "processors": os.cpu_count() or 1, "began": began,
         "checked": [*_CASES, "send and receive", "barrier"],
         "wrong": {rank: names for rank, names in enumerate(problems) if names},
+        "copy_bandwidth": min(collectives.all_gather_object(copy_bandwidth())),
         "latency": time_all_reduce(_LATENCY_BYTES),
         "seconds": {mb: time_all_reduce(mb << 20) for mb in sizes_mb}}
 
 
-def main(path: str) -> None:
+def main(path: str, sizes_mb: str) -> None:
     """Runs the self-test as one rank of a job; rank 0 writes the report to `path`."""
     init_process_group()
-    found = report()
+    found = report([int(size) for size in sizes_mb.split(",")])
     if get_rank() == 0:
         Path(path).write_text(json.dumps(found), encoding="utf-8")
     destroy_process_group()
 
 
 if __name__ == "__main__":
-    main(sys.argv[1])
+    main(*sys.argv[1:])

@@ -142,6 +142,8 @@ class Compiled(Inspection):
         if (interpreter.in_use and interpreter.STATE.active is not None) or not settings.compile:
             return self.original(*args, **kwargs)
         if self.check is None and not profiling_spans.on:
+            if self._is_ordered:
+                return self._call_ordered(args, kwargs)
             for program in self.programs:
                 result = program.direct(args, kwargs)
                 if result is not NOT_TRACED:
@@ -152,6 +154,22 @@ class Compiled(Inspection):
                     result = self._replay(args, kwargs)
                     return self._run_with_graph_breaks(args, kwargs) if result is NOT_TRACED \
                         else result
+        return self._call_slowly(args, kwargs)
+
+    def _call_ordered(self, args: Any, kwargs: Any) -> Any:
+        """The result of a call with ordered ops. They happen once, also where a fast path issues
+        some and gives up."""
+        with one_call():
+            for program in self.programs:
+                result = program.direct(args, kwargs)
+                if result is not NOT_TRACED:
+                    self.stats.replays += 1
+                    return result
+            start_again()
+            return self._call_slowly(args, kwargs)
+
+    def _call_slowly(self, args: Any, kwargs: Any) -> Any:
+        """The result of a call for which no fast path was found."""
         with profiling_spans.span("call", self.__name__, self._line), one_call():
             result = self._replay(args, kwargs)
             if result is not NOT_TRACED:
@@ -159,6 +177,11 @@ class Compiled(Inspection):
             with self._lock:  # another thread may have traced this call by now
                 result = self._replay(args, kwargs)
                 return self._record(args, kwargs) if result is NOT_TRACED else result
+
+    @property
+    def _is_ordered(self) -> bool:
+        """True if a program of this function has ordered ops."""
+        return any(program.is_ordered for program in self.programs)
 
     def _replay(self, args: Any, kwargs: Any) -> Any:
         for program in self.programs:
