@@ -9,7 +9,7 @@ from typing import Any
 import fusewire as fw
 
 from ..codegen.backend import device_report
-from ..distributed.launcher import hosts_of, check_launch
+from ..distributed.launcher import check_launch, hosts_of
 from ..eager.arrays import devices
 from ..eager.settings import KNOBS, settings
 from ..export.report.environment import environment

@@ -89,8 +89,9 @@ def check_launch(ranks: int, hosts: Sequence[str] = (), sizes_mb: Sequence[int] 
         path, begin = Path(folder) / "report.json", time.monotonic()
         script = str(Path(__file__).parent / "self_test.py")
         try:
-            status, culprits = launch(ranks, [script, str(path), ",".join(map(str, sizes_mb))], hosts,
-                                      {KNOBS["distributed_timeout"].variable: str(_TEST_TIMEOUT)})
+            status, culprits = launch(
+                ranks, [script, str(path), ",".join(map(str, sizes_mb))], hosts,
+                {KNOBS["distributed_timeout"].variable: str(_TEST_TIMEOUT)})
         except FusewireError as error:
             return {"problem": f"{error.message}; {error.help}"}
         if status or culprits or not path.exists():
@@ -131,16 +132,19 @@ def _end(job: subprocess.Popen[bytes], folder: str) -> None:
     """Kills what is left of a job on this machine."""
     if job.poll() is None:
         job.terminate()
-    for state in read_states(folder):
-        if not state.end or state.end == "failed":
-            with contextlib.suppress(ProcessLookupError):
-                if _belongs(state.pid, folder):
-                    os.kill(state.pid, signal.SIGKILL)
+    killed = [state.pid for state in read_states(folder)
+              if (not state.end or state.end == "failed") and _belongs(state.pid, folder)]
+    for pid in killed:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
     with contextlib.suppress(subprocess.TimeoutExpired):
         job.wait(_GRACE)
     if job.poll() is None:
         job.kill()
         job.wait()
+    end = time.monotonic() + _GRACE
+    while any(_belongs(pid, folder) for pid in killed) and time.monotonic() < end:
+        time.sleep(_POLL / 10)  # the system takes some time to end a process
 
 
 def _belongs(pid: int, folder: str) -> bool:

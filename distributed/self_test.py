@@ -1,8 +1,8 @@
 """Tests the set-up of a job: each rank of it runs this script, as `fusewire doctor --distributed`.
 
 The collectives are compared with their values from the inputs of all ranks, and all-reduces of
-several sizes are timed. Rank 0 writes a report as JSON to the path in its first argument. The second one has the
-sizes of all-reduces in MB.
+several sizes are timed. Rank 0 writes a report as JSON. Arguments are its path, and the sizes of
+all-reduces in MB, separated by commas.
 """
 
 from __future__ import annotations

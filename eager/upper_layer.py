@@ -1,8 +1,8 @@
 """Registers the functions that upper layers provide to lower ones.
 
 Imports go down only. Where a lower layer has to call an upper one, it calls a function of `UPPER`.
-The root package registers them in one call of `register`, except for those of collectives, which the
-start of a process group registers; no import fills one on its own.
+The root package registers them in one call of `register`, except for those of collectives: the
+start of a process group registers them. No import fills one on its own.
 """
 
 from __future__ import annotations

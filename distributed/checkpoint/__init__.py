@@ -1,4 +1,4 @@
-"""Checkpoints of models that ranks share: they load on another number of ranks and in any scheme."""
+"""Checkpoints of models that ranks share, for any number of ranks and any scheme."""
 
 from .loading import load
 from .saving import save

@@ -45,7 +45,8 @@ class CollectiveCall:
     def signature(self) -> str:
         """The facts that all ranks must agree on: op, type, params and line, except for the line
         of a broadcast, in which the root often has a branch of its own."""
-        hidden = {"group", "size", "rank"} | ({"site"} if self.kind == "broadcast" else set())
+        hidden = {"group", "size", "rank", "later",
+                  *(["site"] if self.kind == "broadcast" else [])}
         facts = {k: v for k, v in sorted(self.params.items()) if k not in hidden and v != ""}
         text = ", ".join(f"{k}={v}" for k, v in facts.items())
         return f"{self.kind}({self.array.dtype.name}{list(self.array.shape)}" \

@@ -25,6 +25,7 @@ from ..ops.shape import view
 from ..upper_layer import UPPER
 from .anomaly import WATCHING, watched
 from .hooks import run_accumulate_hooks, run_tensor_hooks
+from .visits import leading_to, leaves_when_due, topological
 
 __all__ = ["backward", "grad"]
 
@@ -205,11 +206,11 @@ def _walk(
     collected: dict[Edge, Tensor] = {}
     for out, g in zip(outputs, gradients):
         _add(sums, out.edge or _no_edge(out), _seed(out, g), out._data)
-    visits = _topological(list(sums), targets if stop else None)
+    visits = topological(list(sums), targets if stop else None)
     if targets is None:
         _check_not_freed(visits)
-        visits = _leaves_when_due(visits)
-    useful = None if targets is None else _leading_to(targets, visits)
+        visits = leaves_when_due(visits)
+    useful = None if targets is None else leading_to(targets, visits)
     step, back = (watched(_step), watched(_back)) if WATCHING.on else (_step, _back)
     for edge in visits:
         g = sums.pop(edge, None)
@@ -242,23 +243,6 @@ def _check_not_freed(visits: list[Edge]) -> None:
                 raise freed_tape_error(edge)
         elif isinstance(edge, Entry) and edge.is_freed:
             raise freed_tape_error(edge)
-
-
-def _leaves_when_due(visits: list[Edge]) -> list[Edge]:
-    """`visits` with each leaf that has hooks right behind the last edge that uses it, so that the
-    hooks can work while the backward goes on."""
-    hooked = {edge for edge in visits if isinstance(edge, Leaf) and type(edge) is not Leaf}
-    if not hooked:
-        return visits
-    behind: dict[Edge, list[Edge]] = {}
-    waiting = set(hooked)
-    for edge in reversed(visits):
-        for used in edge.edges:
-            if used in waiting:
-                waiting.remove(used)
-                behind.setdefault(edge, []).append(used)
-    moved = hooked - waiting
-    return [e for edge in visits if edge not in moved for e in (edge, *behind.get(edge, ()))]
 
 
 class _Callbacks(threading.local):
@@ -324,7 +308,7 @@ def leads_outside(edges: Sequence[Edge], inner: set[Edge], through: set[Edge]) -
 
     It stops at each of `inner`, the tensors that a function was called with.
     """
-    visits = _topological(list(edges), inner)
+    visits = topological(list(edges), inner)
     return any(e in through or (isinstance(e, Leaf) and e not in inner) for e in visits)
 
 
@@ -477,40 +461,3 @@ def sum_to(g: Tensor, to_shape: tuple[Any, ...]) -> Tensor:
         return reduce.sum(g, axis=lead)
     summed = reduce.sum(g, axis=lead + ones, keepdims=True)
     return view.reshape(summed, to_shape) if lead else summed
-
-
-def _topological(roots: list[Edge], stop: set[Edge] | None) -> list[Edge]:
-    """Every edge reachable from `roots`, not beyond `stop`; an edge comes before those it uses."""
-    seen: set[Edge] = set()
-    visits: list[Edge] = []
-    stack: list[Edge] = list(roots)
-    while stack:  # no recursion: long chains would exhaust it
-        edge = stack.pop()
-        if edge is None:  # all edges that the one below uses are in `visits` now
-            visits.append(stack.pop())
-        elif edge not in seen:
-            seen.add(edge)
-            if stop and edge in stop:
-                visits.append(edge)
-                continue
-            stack += (edge, None)
-            for used in edge.edges:
-                if used is not None and used not in seen:
-                    if used.edges:
-                        stack.append(used)
-                    else:  # a leaf, which uses nothing
-                        seen.add(used)
-                        visits.append(used)
-    visits.reverse()
-    return visits
-
-
-def _leading_to(targets: set[Edge], visits: list[Edge]) -> set[Edge]:
-    """The edges of `visits` from which the backward reaches one of `targets`, those included."""
-    leading: set[Edge] = set(targets)
-    for edge in reversed(visits):
-        for used in edge.edges:
-            if used in leading:
-                leading.add(edge)
-                break
-    return leading

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 import numpy as np
@@ -75,7 +76,7 @@ def test_a_compiled_step_is_cut_where_a_bucket_is_full(monkeypatch: pytest.Monke
         calls = [i for i, step in enumerate(steps)
                  if isinstance(step, LibraryCall) and is_begun(step.node)]
         assert len(calls) == LAYERS
-        for before, after in zip(calls, calls[1:]):
+        for before, after in itertools.pairwise(calls):
             assert any(isinstance(step, GraphPart) for step in steps[before:after])
         sums = {steps[i].node for i in calls}
         for i, step in enumerate(steps[:calls[-1]]):
@@ -108,7 +109,7 @@ def test_an_error_in_a_bucket_is_raised_by_the_backward() -> None:
         if dist.get_rank() == 0:
             model(rows()).sum().backward()
 
-    with pytest.raises(fw.CollectiveError, match="gradients of bucket 0.*rank 1"):
+    with pytest.raises(fw.CollectiveError, match=r"gradients of bucket 0.*rank 1"):
         dist.run_fake(2, run, timeout=0.3)
 
 
