@@ -98,10 +98,10 @@ class LoadedFile:
             self._arrays |= {f"{entry}.{name}": x for name, x in held[entry].items()}
         for entry, names in numbers.items():
             self._add_optimizer(path, entry, held.get(entry), names)
-        self.tensors = dict.fromkeys(self._arrays)
+        self.tensors: dict[str, Any] = dict.fromkeys(self._arrays)
 
     def _add_optimizer(self, path: str, entry: str, saved: Any, names: list[str]) -> None:
-        groups = saved.get("param_groups", ()) if isinstance(saved, dict) else ()
+        groups: list[Any] = saved.get("param_groups", []) if isinstance(saved, dict) else []
         if len(groups) != 1 or len(groups[0]["params"]) != len(names):
             raise StateError(
                 f"checkpoint: {entry!r} of {path!r} must be the state of an optimizer with one "

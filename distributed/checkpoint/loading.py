@@ -31,9 +31,10 @@ from .placement import Box, Placement, whole_of
 class Source(Protocol):
     """Where tensors and values come from."""
 
-    tensors: Mapping[str, Any]
     values: Any
 
+    @property
+    def tensors(self) -> Mapping[str, Any]: ...
     def shape(self, name: str) -> tuple[int, ...]: ...
     def read(self, name: str, target: Box) -> Any: ...
 
@@ -152,9 +153,9 @@ def _optimizer_state(optimizer: Any, groups: Iterable[list[str | None]], entry: 
     """The state dict for the optimizer of this rank."""
     inner = optimizer_of_rank(optimizer)
     saved_names: dict[str, list[str]] = {}
-    for name in source.tensors:
-        if name.startswith(f"{entry}."):
-            parameter, _, key = name[len(entry) + 1:].rpartition(".")
+    for stored in source.tensors:
+        if stored.startswith(f"{entry}."):
+            parameter, _, key = stored[len(entry) + 1:].rpartition(".")
             saved_names.setdefault(parameter, []).append(key)
     state: dict[int, dict[str, Tensor]] = {}
     result, number = [], 0

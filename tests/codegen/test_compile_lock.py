@@ -5,7 +5,10 @@ from __future__ import annotations
 
 import fcntl
 import os
+import subprocess
+import sys
 import threading
+import time
 from pathlib import Path
 from typing import Any
 
@@ -52,7 +55,26 @@ def test_without_a_cache_each_compiles(monkeypatch: pytest.MonkeyPatch) -> None:
     assert compiled_by_threads(monkeypatch, 2) == 2
 
 
-def test_a_lock_of_a_stopped_process_is_only_waited_for_so_long(
+def test_a_stopped_process_is_not_waited_for(disk: Path) -> None:
+    disk.mkdir(exist_ok=True)
+    path = disk / f"{disk_cache.digest('entry').hex()}.lock"
+    owner = subprocess.Popen([sys.executable, "-c", f"""if True:
+        import fcntl, os, signal
+        held = os.open({str(path)!r}, os.O_RDWR | os.O_CREAT)
+        fcntl.flock(held, fcntl.LOCK_EX)
+        os.pwrite(held, str(os.getpid()).encode(), 0)
+        os.kill(os.getpid(), signal.SIGSTOP)
+        """])
+    os.waitpid(owner.pid, os.WUNTRACED)
+    begin = time.monotonic()
+    with compile_lock.compiling("entry"):
+        waited = time.monotonic() - begin
+    owner.kill()
+    owner.wait()
+    assert waited < compile_lock.LONGEST_WAIT / 2
+
+
+def test_a_lock_of_a_hanging_process_is_only_waited_for_so_long(
         disk: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     disk.mkdir(exist_ok=True)
     monkeypatch.setattr(compile_lock, "LONGEST_WAIT", 0.05)
