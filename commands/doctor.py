@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Mapping
+from typing import Any
 
 import fusewire as fw
 
 from ..codegen.backend import device_report
+from ..distributed.launcher import check_launch, hosts_of
 from ..eager.arrays import devices
 from ..eager.settings import KNOBS, settings
 from ..export.report.environment import environment
@@ -15,7 +18,11 @@ from .support.screen import GREEN, Screen, painted
 
 
 def _add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Adds no arguments."""
+    parser.add_argument("--distributed", action="store_true",
+                        help="also start ranks, test collectives and time them")
+    parser.add_argument("-n", "--ranks", type=int, default=2,
+                        help="number of ranks that are started; default 2")
+    parser.add_argument("--hosts", default="", help="machines, separated by commas; default: here")
 
 
 def _run(options: argparse.Namespace, screen: Screen) -> Result:
@@ -28,10 +35,31 @@ def _run(options: argparse.Namespace, screen: Screen) -> Result:
         width = max(map(len, rows))
         where = f" on {', '.join(devices.names())}"
         screen.table({"self-test".ljust(width): painted("passed", GREEN) + where})
+    if options.distributed and not problem:
+        result["distributed"] = report = check_launch(options.ranks, hosts_of(options.hosts))
+        screen.table(_distributed_rows(report))
+        problem = report.get("problem", "")
     screen.say(f"\n{settings!r}")
     if problem:
         raise Failed(f"self-test: {problem}", result=result)
     return result
+
+
+def _distributed_rows(report: Mapping[str, Any]) -> dict[str, str]:
+    """The report of `check_launch` as lines of a table."""
+    if "problem" in report:
+        return {}
+    rows = {"engine": report["engine"],
+            "ranks": f"{report['ranks']} on {len(report['machines'])} machine(s), "
+                     f"{report['threads']} of {report['processors']} threads each",
+            "start": f"{report['start']:.1f} s",
+            "collectives": painted("passed", GREEN) + f": {', '.join(report['checked'])}",
+            "copy in memory": f"{report['copy_bandwidth'] / (1 << 30):.1f} GB/s",
+            "all-reduce of 1 KB": f"{report['latency'] * 1e6:.0f} us"}
+    for mb, seconds in report["seconds"].items():
+        rows[f"all-reduce of {mb} MB"] = f"{seconds * 1e3:.2f} ms, " \
+            f"{int(mb) / 1024 / seconds:.2f} GB/s"
+    return rows
 
 
 def _self_test(device: str) -> str:
@@ -57,7 +85,9 @@ COMMAND = Command(
     "show this installation and test it",
     "Shows versions, processor, threads, GPUs with the packages they need, and settings; then "
     "compiles a small function for each device and compares its results with those of plain "
-    "Python. It fails if they differ or no native code runs.",
+    "Python. It fails if they differ or no native code runs. With --distributed it starts ranks, "
+    "compares a collective of each kind with its value, and times all-reduces.",
     {"doctor": "output to attach to a bug report",
-     "doctor --json": "the same as JSON: environment, self_test, settings"},
+     "doctor --json": "the same as JSON: environment, self_test, settings",
+     "doctor --distributed -n 4": "also tests collectives of 4 ranks"},
     _add_arguments, _run)

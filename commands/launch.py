@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from ..distributed.launcher import launch
+from ..distributed.launcher import hosts_of, launch
 from ..eager.settings import KNOBS
 from .support.command import Command, Failed, Result
 from .support.screen import Screen
@@ -22,8 +22,8 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
 def _run(options: argparse.Namespace, screen: Screen) -> Result:
     variables = {} if options.timeout is None else {
         KNOBS["distributed_timeout"].variable: str(options.timeout)}
-    hosts = [host for host in options.hosts.split(",") if host]
-    status, culprits = launch(options.ranks, [options.script, *options.arguments], hosts, variables)
+    status, culprits = launch(options.ranks, [options.script, *options.arguments],
+                              hosts_of(options.hosts), variables)
     result: Result = {"ranks": options.ranks, "status": status, "failed": culprits}
     if status or culprits:
         what = "; ".join(culprits) or "see the output above"

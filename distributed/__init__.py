@@ -3,6 +3,7 @@
 import sys
 
 from ..eager.front import hints
+from . import checkpoint
 from .clipping import clip_grad_norm_
 from .collectives import (
     all_gather,
@@ -17,6 +18,7 @@ from .collectives import (
     send,
     shift,
 )
+from .cost_model import Hardware, Plan, plan
 from .data_parallel import no_sync, replicate
 from .engines.engine import ProcessGroup
 from .fully_sharded import fully_shard, whole_state
@@ -38,9 +40,11 @@ from .tensor_parallel import shard
 
 __all__ = [
     "DeviceMesh",
+    "Hardware",
     "JointDropout",
     "P",
     "Pipeline",
+    "Plan",
     "ProcessGroup",
     "ZeroRedundancyOptimizer",
     "all_gather",
@@ -49,6 +53,7 @@ __all__ = [
     "all_to_all",
     "barrier",
     "broadcast",
+    "checkpoint",
     "clip_grad_norm_",
     "destroy_process_group",
     "fully_shard",
@@ -62,6 +67,7 @@ __all__ = [
     "new_group",
     "no_sync",
     "pipeline",
+    "plan",
     "receive",
     "reduce_scatter",
     "replicate",

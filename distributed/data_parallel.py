@@ -5,9 +5,11 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Iterator, Sequence
+from concurrent.futures import Future
 from contextlib import contextmanager
 from typing import Any
 
+from ..eager import interpreter
 from ..eager.autograd.engine import queue_callback
 from ..eager.autograd.hooks import RemovableHandle, register_post_accumulate_grad_hook
 from ..eager.core.dispatch import apply
@@ -18,22 +20,43 @@ from ..eager.nn.base.module import Module
 from ..eager.ops.collectives import collective as ops
 from ..eager.ops.create import zeros_like
 from ..eager.ops.shape.join import concat
+from ..eager.ordered_calls import next_turn
 from .engines.engine import ProcessGroup
-from .groups import get_group
+from .groups import get_group, membership
 from .layouts import broadcast_state
 
 BUCKET_MB = 25.0
 _REPLICAS: weakref.WeakKeyDictionary[Module, _Replicas] = weakref.WeakKeyDictionary()
 
 
+class _Progress:
+    """What a backward has done so far. It is empty between backwards, so traces ignore it."""
+
+    __slots__ = ("begun", "missing", "stale")
+    __captured__ = ()
+
+    def __init__(self, buckets: Sequence[Sequence[Tensor]]) -> None:
+        self.missing = [{id(p) for p in bucket} for bucket in buckets]
+        self.begun: list[Future[Any]] = []  # the sums of the first buckets
+        self.stale: set[int] = set()  # buckets that got another gradient after they had begun
+
+
 class _Replicas:
-    """Averages the gradients of one model when a backward has set them."""
+    """Averages the gradients of one model while a backward sets them, bucket by bucket.
+
+    A bucket begins when its last gradient is there and the buckets before it have begun, so all
+    ranks begin them in one order. The backward waits for their sums at its end.
+    """
 
     def __init__(self, parameters: Sequence[Tensor], group: ProcessGroup, bucket_mb: float) -> None:
-        self.group = group
+        # A group of their own: ranks may begin buckets between different other collectives.
+        self.group = membership().add(ProcessGroup(f"gradients, {group.name}", group.ranks,
+                                                   group.rank))
         # The backward reaches the last layers first.
         self.buckets = _buckets([p for p in parameters if p.requires_grad][::-1],
                                 int(bucket_mb * (1 << 20)))
+        self._number = {id(p): i for i, bucket in enumerate(self.buckets) for p in bucket}
+        self._progress = _Progress(self.buckets)
         self._hook = self._reached  # one object: guards compare hooks by identity
         self._handles: list[RemovableHandle] = []
         self.attach()
@@ -55,24 +78,66 @@ class _Replicas:
         return bool(self._handles)
 
     def _reached(self, parameter: Tensor) -> None:
-        queue_callback(self.average)
+        is_first = queue_callback(self.average)
+        if interpreter.STATE.active is None and next_turn() is None:
+            if is_first:  # the backward before may have ended with an error
+                self._progress = _Progress(self.buckets)
+            self._begin_full(parameter)
+
+    def _begin_full(self, parameter: Tensor) -> None:
+        """Begins the buckets that have all gradients now that this one is there."""
+        progress, number = self._progress, self._number[id(parameter)]
+        if number < len(progress.begun):
+            progress.stale.add(number)
+        progress.missing[number].discard(id(parameter))
+        while len(progress.begun) < len(self.buckets) \
+                and not progress.missing[len(progress.begun)]:
+            progress.begun.append(self._begin(len(progress.begun)))
+
+    def _begin(self, number: int) -> Future[Any]:
+        params = self._params(number)
+        begin = ops.all_reduce_op.begin
+        assert begin is not None
+        return begin(self._joint(number)._data, **params)  # type: ignore[no-any-return]
 
     def average(self) -> None:
-        """Replaces the gradients by their means over the ranks, bucket by bucket. A parameter
-        without a gradient takes part with zeros, so all ranks issue the same collectives."""
+        """Replaces the gradients by their means over the ranks. A parameter without a gradient
+        takes part with zeros, so all ranks issue the same collectives."""
         with no_grad():
-            for number, bucket in enumerate(self.buckets):
-                flat = [(zeros_like(p) if p.grad is None else p.grad).reshape(-1) for p in bucket]
-                joint = flat[0] if len(flat) == 1 else concat(flat)
-                mean = self._mean(joint, f"gradients of bucket {number}")
-                begin = 0
-                for p in bucket:
-                    p.grad = mean[begin:begin + p.size].reshape(p.shape)
-                    begin += p.size
+            if interpreter.STATE.active is not None or next_turn() is not None:
+                sums = [apply(ops.all_reduce_op, (self._joint(i),), self._params(i))
+                        for i in range(len(self.buckets))]
+            else:
+                sums = self._begun_sums()
+            for bucket, total in zip(self.buckets, sums):
+                _set_gradients(bucket, total / self.group.size)
 
-    def _mean(self, joint: Tensor, site: str) -> Tensor:
-        params = {"group": self.group.name, "size": self.group.size, "site": site, "reduce": "sum"}
-        return apply(ops.all_reduce_op, (joint,), params) / self.group.size
+    def _begun_sums(self) -> list[Tensor]:
+        """The sums of all buckets, of which some have begun."""
+        progress, self._progress = self._progress, _Progress(self.buckets)
+        futures = progress.begun
+        futures += [self._begin(i) for i in range(len(futures), len(self.buckets))]
+        futures = [self._begin(i) if i in progress.stale else future
+                   for i, future in enumerate(futures)]
+        return [Tensor(future.result()) for future in futures]
+
+    def _joint(self, number: int) -> Tensor:
+        """The gradients of a bucket in a row."""
+        with no_grad():
+            flat = [(zeros_like(p) if p.grad is None else p.grad).reshape(-1)
+                    for p in self.buckets[number]]
+            return flat[0] if len(flat) == 1 else concat(flat)
+
+    def _params(self, number: int) -> dict[str, Any]:
+        return {"group": self.group.name, "size": self.group.size, "reduce": "sum", "later": True,
+                "site": f"gradients of bucket {number}"}
+
+
+def _set_gradients(bucket: Sequence[Tensor], mean: Tensor) -> None:
+    begin = 0
+    for p in bucket:
+        p.grad = mean[begin:begin + p.size].reshape(p.shape)
+        begin += p.size
 
 
 def _buckets(parameters: Sequence[Tensor], limit: int) -> list[list[Tensor]]:
@@ -91,7 +156,8 @@ def _buckets(parameters: Sequence[Tensor], limit: int) -> list[list[Tensor]]:
 
 def replicate(model: Module, group: ProcessGroup | None = None,
               bucket_mb: float = BUCKET_MB) -> Module:
-    """`model`, whose gradients are averaged over the ranks of a group at the end of each backward.
+    """`model`, whose gradients are averaged over the ranks of a group by each backward, while it
+    goes on.
 
     Each rank computes the loss of its share of the batch. If the loss is a mean and the shares are
     of one size, the averages are the gradients of the joint batch. The parameters and buffers of

@@ -19,7 +19,7 @@ from ..eager.ops.create import zeros
 from ..eager.ops.shape.join import concat
 from .engines.engine import ProcessGroup
 from .groups import get_group
-from .layouts import broadcast_state, mark_cut
+from .layouts import Cut, broadcast_state, mark_cut
 
 
 class Unshard(Module):
@@ -90,11 +90,11 @@ def _shard(module: Module, name: str, path: str, parameter: Tensor, group: Proce
     if known is not None:  # several modules share it: it has one shard
         share_parametrization(module, name, known)
         return
-    register_parametrization(module, name, Unshard(path, tuple(parameter.shape), group,
-                                                   reduce_dtype), unsafe=True)
+    shape = tuple(parameter.shape)
+    register_parametrization(module, name, Unshard(path, shape, group, reduce_dtype), unsafe=True)
     held: Any = module.parametrizations[name]
     done[id(parameter)] = held
-    mark_cut(held.original, group)
+    mark_cut(held.original, Cut(group, None, shape))
 
 
 def whole_state(model: Module) -> dict[str, Tensor]:

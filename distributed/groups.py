@@ -6,6 +6,7 @@ import os
 import threading
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
 
 from ..capture.heap.source_location import user_site
@@ -27,6 +28,7 @@ class Membership:
         self.engine = engine
         self.groups: dict[str, ProcessGroup] = {}
         self.calls: Counter[str] = Counter()  # collectives of each group so far
+        self._threads: dict[str, ThreadPoolExecutor] = {}  # of groups with collectives begun
 
     def add(self, group: ProcessGroup) -> ProcessGroup:
         """A group that begins, or the one of its name that has begun."""
@@ -34,6 +36,47 @@ class Membership:
             self.engine.begin_group(group)
             self.groups[group.name] = group
         return self.groups[group.name]
+
+    def run(self, kind: str, array: Any, params: Mapping[str, Any]) -> Any:
+        """The result of a collective on this rank."""
+        call, group = self._next(kind, array, params)
+        if group.name in self._threads:  # behind what has begun
+            return self._threads[group.name].submit(self._carry_out, call, group).result()
+        return self._carry_out(call, group)
+
+    def begin(self, kind: str, array: Any, params: Mapping[str, Any]) -> Future[Any]:
+        """A Future of the result of a collective. The collectives of a group happen in order, those
+        of several groups at once."""
+        call, group = self._next(kind, array, params)
+        if not self.engine.takes_threads:
+            done: Future[Any] = Future()
+            done.set_result(self._carry_out(call, group))
+            return done
+        if group.name not in self._threads:
+            self._threads[group.name] = ThreadPoolExecutor(1, f"collectives of {group.name}")
+        return self._threads[group.name].submit(self._carry_out, call, group)
+
+    def _next(self, kind: str, array: Any, params: Mapping[str, Any]
+              ) -> tuple[CollectiveCall, ProcessGroup]:
+        name = params["group"]
+        group = self.groups.get(name)
+        if group is None or group.size != params["size"]:
+            raise CollectiveError(
+                f"{kind}: a group {name!r} of {params['size']} ranks does not exist here",
+                "a compiled function was traced for other groups: call its clear()")
+        self.calls[name] += 1
+        return CollectiveCall(kind, array, params, self.calls[name]), group
+
+    def _carry_out(self, call: CollectiveCall, group: ProcessGroup) -> Any:
+        if _STATUS:
+            _STATUS[0].note(f"last seen at {call} of group {group.name!r}")
+        return self.engine.collective(call, group)
+
+    def close(self, wait: bool) -> None:
+        """Ends the threads; with `wait` after what they do."""
+        for threads in self._threads.values():
+            threads.shutdown(wait, cancel_futures=not wait)
+        self._threads.clear()
 
 
 class _Memberships(threading.local):
@@ -91,7 +134,7 @@ def _engine(backend: str, timeout: float) -> Engine:
 
 
 def _joined(engine: Engine) -> Membership:
-    register(collective=_run)
+    register(collective=_run, begin_collective=_begin)
     own = Membership(engine)
     own.add(ProcessGroup(_WORLD, tuple(range(engine.size)), engine.rank))
     return own
@@ -100,7 +143,9 @@ def _joined(engine: Engine) -> Membership:
 def destroy_process_group() -> None:
     """Leaves all groups. All ranks call this, after their last collective."""
     if _THREAD.own is None and _PROCESS:
-        _PROCESS.pop().engine.close()
+        own = _PROCESS.pop()
+        own.close(wait=True)
+        own.engine.close()
 
 
 def run_fake(size: int, function: Callable[..., Any], *args: Any, timeout: float = 60.0,
@@ -121,13 +166,14 @@ def run_fake(size: int, function: Callable[..., Any], *args: Any, timeout: float
     errors: list[BaseException] = []
 
     def work(rank: int) -> None:
-        _THREAD.own = _joined(FakeEngine(world, rank))
+        _THREAD.own = own = _joined(FakeEngine(world, rank))
         try:
             results[rank] = function(*args)
         except BaseException as error:
             errors.append(error)
             world.fail(rank, error)
         finally:
+            own.close(wait=False)
             _THREAD.own = None
 
     threads = [threading.Thread(target=work, args=(rank,), name=f"rank {rank}", daemon=True)
@@ -185,17 +231,12 @@ def new_group(ranks: Sequence[int]) -> ProcessGroup | None:
 
 def _run(kind: str, array: Any, params: Mapping[str, Any]) -> Any:
     """The result of a collective on this rank; `UPPER.collective`."""
-    own, name = membership(), params["group"]
-    group = own.groups.get(name)
-    if group is None or group.size != params["size"]:
-        raise CollectiveError(
-            f"{kind}: a group {name!r} of {params['size']} ranks does not exist here",
-            "a compiled function was traced for other groups: call its clear()")
-    own.calls[name] += 1
-    call = CollectiveCall(kind, array, params, own.calls[name])
-    if _STATUS:
-        _STATUS[0].note(f"last seen at {call} of group {name!r}")
-    return own.engine.collective(call, group)
+    return membership().run(kind, array, params)
+
+
+def _begin(kind: str, array: Any, params: Mapping[str, Any]) -> Future[Any]:
+    """A Future of the result of a collective; `UPPER.begin_collective`."""
+    return membership().begin(kind, array, params)
 
 
 _STATUS: list[RankStatus] = []  # of a launched rank, at most one

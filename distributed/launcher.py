@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import shutil
 import signal
@@ -12,12 +13,14 @@ import tempfile
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
-from ..eager.errors import ArgumentError, DeviceError
+from ..eager.errors import ArgumentError, DeviceError, FusewireError
 from ..eager.settings import KNOBS
 from .rank_status import RankState, read_states
 
 _POLL = 0.05  # seconds between two looks at the ranks
+_TEST_TIMEOUT = 60.0  # seconds that a rank of a test waits for others
 _GRACE = 2.0  # seconds that ranks have to end after one of them has failed
 
 
@@ -73,6 +76,33 @@ def launch(ranks: int, script: Sequence[str], hosts: Sequence[str] = (),
         return job.returncode, [str(state) for state in culprits]
 
 
+def hosts_of(text: str) -> list[str]:
+    """The names of machines in a list separated by commas."""
+    return [host for host in text.split(",") if host]
+
+
+def check_launch(ranks: int, hosts: Sequence[str] = (), sizes_mb: Sequence[int] = (1, 10, 100)
+                 ) -> dict[str, Any]:
+    """The report of `self_test.report` for a job of some ranks, with `start`, the seconds from
+    the command to the first collective; or only `problem`, why there is none."""
+    with tempfile.TemporaryDirectory() as folder:
+        path, begin = Path(folder) / "report.json", time.monotonic()
+        script = str(Path(__file__).parent / "self_test.py")
+        try:
+            status, culprits = launch(
+                ranks, [script, str(path), ",".join(map(str, sizes_mb))], hosts,
+                {KNOBS["distributed_timeout"].variable: str(_TEST_TIMEOUT)})
+        except FusewireError as error:
+            return {"problem": f"{error.message}; {error.help}"}
+        if status or culprits or not path.exists():
+            return {"problem": f"the job has ended with status {status}: "
+                    f"{'; '.join(culprits) or 'see the output above'}"}
+        report: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    report["start"] = report.pop("began") - begin
+    wrong = [f"{', '.join(names)} on rank {rank}" for rank, names in report["wrong"].items()]
+    return report | ({"problem": f"wrong results of {'; '.join(wrong)}"} if wrong else {})
+
+
 def _watch(job: subprocess.Popen[bytes], folder: str) -> list[RankState]:
     """The ranks that failed or vanished first, after the job has ended or its time is over."""
     culprits: list[RankState] = []
@@ -102,16 +132,19 @@ def _end(job: subprocess.Popen[bytes], folder: str) -> None:
     """Kills what is left of a job on this machine."""
     if job.poll() is None:
         job.terminate()
-    for state in read_states(folder):
-        if not state.end or state.end == "failed":
-            with contextlib.suppress(ProcessLookupError):
-                if _belongs(state.pid, folder):
-                    os.kill(state.pid, signal.SIGKILL)
+    killed = [state.pid for state in read_states(folder)
+              if (not state.end or state.end == "failed") and _belongs(state.pid, folder)]
+    for pid in killed:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
     with contextlib.suppress(subprocess.TimeoutExpired):
         job.wait(_GRACE)
     if job.poll() is None:
         job.kill()
         job.wait()
+    end = time.monotonic() + _GRACE
+    while any(_belongs(pid, folder) for pid in killed) and time.monotonic() < end:
+        time.sleep(_POLL / 10)  # the system takes some time to end a process
 
 
 def _belongs(pid: int, folder: str) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -15,19 +15,35 @@ from ..eager.errors import ShapeError
 from .collectives import broadcast
 from .engines.engine import ProcessGroup
 
-_CUT: dict[int, tuple[ProcessGroup, ...]] = {}  # by the id of a parameter that lives
+
+class Cut(NamedTuple):
+    """How the ranks of a group share a tensor of this shape: along an axis, or for None in equal
+    parts of its elements in a row, with zeros at the end."""
+
+    group: ProcessGroup
+    axis: int | None
+    shape: tuple[int, ...]
 
 
-def mark_cut(parameter: Tensor, group: ProcessGroup) -> None:
-    """Notes that a parameter is one of the parts that the ranks of a group share."""
+_CUT: dict[int, tuple[Cut, ...]] = {}  # by the id of a parameter that lives
+
+
+def mark_cut(parameter: Tensor, cut: Cut) -> None:
+    """Notes that a parameter is one of the parts that the ranks of a group share. A parameter that
+    is cut several times is noted after each cut, in order."""
     if id(parameter) not in _CUT:
         weakref.finalize(parameter, _CUT.pop, id(parameter), None)
-    _CUT[id(parameter)] = (*_CUT.get(id(parameter), ()), group)
+    _CUT[id(parameter)] = (*_CUT.get(id(parameter), ()), cut)
+
+
+def cuts_of(parameter: Tensor) -> tuple[Cut, ...]:
+    """The cuts of a parameter in order; empty for a parameter that each rank has whole."""
+    return _CUT.get(id(parameter), ())
 
 
 def groups_of(parameter: Tensor) -> tuple[ProcessGroup, ...]:
-    """The groups among which a parameter is cut; empty for a parameter that each rank has whole."""
-    return _CUT.get(id(parameter), ())
+    """The groups among which a parameter is cut."""
+    return tuple(cut.group for cut in cuts_of(parameter))
 
 
 def broadcast_state(tensors: Iterable[Tensor], group: ProcessGroup) -> None:

@@ -25,7 +25,7 @@ from ..eager.ops.elementwise.pointwise import where
 from .collectives import all_reduce, replicate_values
 from .engines.engine import ProcessGroup
 from .groups import where as user_line
-from .layouts import broadcast_state, mark_cut, share
+from .layouts import Cut, broadcast_state, mark_cut, share
 from .mesh import DeviceMesh, P
 
 
@@ -46,7 +46,7 @@ class _CutLayer(Module):
 
     def _cut(self, whole: Parameter, axis: int, what: str) -> Parameter:
         part = Parameter(Tensor(share(whole._data, self.group, axis, what)), whole.requires_grad)
-        mark_cut(part, self.group)
+        mark_cut(part, Cut(self.group, axis, tuple(whole.shape)))
         return part
 
     def _joined(self, part: Tensor) -> Tensor:

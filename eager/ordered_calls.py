@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import Future
 from contextlib import contextmanager, nullcontext
 from typing import Any
 
@@ -71,6 +72,13 @@ def perform(run: Callable[[str, Any, Mapping[str, Any]], Any], kind: str, array:
 
     CollectiveError if the call issues another op at this position than before.
     """
+    result = begin(run, kind, array, params, turn)
+    return result.result() if isinstance(result, Future) else result
+
+
+def begin(run: Callable[[str, Any, Mapping[str, Any]], Any], kind: str, array: Any,
+          params: Mapping[str, Any], turn: int | None) -> Any:
+    """As `perform`, for a `run` that returns a Future: the result may not be there yet."""
     log = _LOG.checked if turn is not None and turn < 0 else _LOG.results
     if log is None:
         return run(kind, array, params)

@@ -1,8 +1,8 @@
 """Registers the functions that upper layers provide to lower ones.
 
 Imports go down only. Where a lower layer has to call an upper one, it calls a function of `UPPER`.
-The root package registers them in one call of `register`, except for `collective`, which the start
-of a process group registers; no import fills one on its own.
+The root package registers them in one call of `register`, except for those of collectives: the
+start of a process group registers them. No import fills one on its own.
 """
 
 from __future__ import annotations
@@ -36,6 +36,7 @@ class Upper:
         while a trace follows it, or None if Python counts them
     `collective`: collective(kind, array, params) is the result of a collective operation on this
         rank; `distributed` registers it when a process group begins
+    `begin_collective`: the same, as a Future of the result
     `builtin_ops`: the ops that fusewire's own sources define, by name
     """
 
@@ -54,6 +55,7 @@ class Upper:
     write_page: Callable[[Any, Any, bool], None] = staticmethod(lambda data, path, open: None)
     iterate_rows: Callable[[Any, Any], Any] | None = None
     collective: Callable[[str, Any, Mapping[str, Any]], Any] | None = None
+    begin_collective: Callable[[str, Any, Mapping[str, Any]], Any] | None = None
     builtin_ops: Mapping[str, Any] = MappingProxyType({})
 
 

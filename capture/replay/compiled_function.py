@@ -117,6 +117,7 @@ class Compiled(Inspection):
         self._missed = self._replays_before = 0  # calls without a program, and replays before them
         self.misses: list[str] = []
         self.stats = Stats()
+        self._is_ordered = False  # True once a program had ordered ops
         self._line = defined_at(fn)
         self._lock = threading.RLock()
         _ALL.add(self)
@@ -144,6 +145,8 @@ class Compiled(Inspection):
             return self.original(*args, **kwargs)
         try:
             if self.check is None and not profiling_spans.on:
+                if self._is_ordered:
+                    return self._call_ordered(args, kwargs)
                 for program in self.programs:
                     result = program.direct(args, kwargs)
                     if result is not NOT_TRACED:
@@ -153,7 +156,20 @@ class Compiled(Inspection):
         except Exception as error:
             raise without_inner_frames(error)  # noqa: B904 it is the same
 
+    def _call_ordered(self, args: Any, kwargs: Any) -> Any:
+        """The result of a call with ordered ops. They happen once, also where a fast path issues
+        some and gives up."""
+        with one_call():
+            for program in self.programs:
+                result = program.direct(args, kwargs)
+                if result is not NOT_TRACED:
+                    self.stats.replays += 1
+                    return result
+            start_again()
+            return self._slow_call(args, kwargs)
+
     def _slow_call(self, args: Any, kwargs: Any) -> Any:
+        """The result of a call for which no fast path was found."""
         if self._gave_up and self.check is None and not profiling_spans.on:
             with one_call():
                 result = self._replay(args, kwargs)
@@ -285,6 +301,7 @@ class Compiled(Inspection):
         if program is None or program.contradicted:
             self._stop_merging(trace)
             return
+        self._is_ordered = self._is_ordered or program.is_ordered
         if self.meanwhile is not None:
             with contextlib.suppress(CodegenError):  # the next call raises it again
                 for segment in program.segments():

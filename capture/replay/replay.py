@@ -9,7 +9,7 @@ from typing import Any
 
 from ...eager import interpreter
 from ...eager.core.tape import is_grad_enabled
-from ...eager.errors import CheckError, CodegenError, FusewireError
+from ...eager.errors import CheckError, CodegenError, CollectiveError, FusewireError
 from ...eager.uninterrupted import Uninterrupted
 from ..cfg.interpret import Activation, path_of
 from ..cfg.ir import Block
@@ -61,6 +61,7 @@ class Replay:
     def _drop_fast_path(self) -> None:
         """Deletes the fast path. Calls take the slow path again."""
         self.direct: Direct = _none
+        self._ordered = (-1, False)  # the version of the tree, and whether it has ordered ops
         self.split: str | None = None  # see `FastPath`
 
     def set_guards(self, guards: list[Guard]) -> None:
@@ -101,8 +102,8 @@ class Replay:
             section.open = True
             try:
                 replayed = self._replay(args, kwargs, section)
-            except (CheckError, CodegenError):
-                raise
+            except (CheckError, CodegenError, CollectiveError):
+                raise  # other ranks do not take part again
             except _PYTHON_ERRORS as error:
                 return self._failed(error)
             if replayed is None:
@@ -165,8 +166,6 @@ class Replay:
         if version % 2 or self._slow_calls < 2 or self._slow_calls & (self._slow_calls - 1) \
                 or self.casting is not None:
             return
-        if any(segment.is_ordered for segment in self.segments()):
-            return  # a call that gives up tells the slow path what it has done: `one_call`
         if any(segment.is_awaited for segment in self.segments()):
             self._slow_calls -= 1  # it needs finished code: the next call tries again
             return
@@ -178,7 +177,8 @@ class Replay:
                                   self.varying.axis_of_size())
         # If code generation fails, the slow path reports it.
         constants = {"PROGRAM": self.counter, "FORGET": self._forget_fast_path,
-                     "NOT_TRACED": NOT_TRACED, "AGAIN": _PYTHON_ERRORS, "RAISED": CheckError}
+                     "NOT_TRACED": NOT_TRACED, "AGAIN": _PYTHON_ERRORS,
+                     "RAISED": (CheckError, CollectiveError)}
         try:
             fast_path = compile_fast_path(context, constants)
             # The fast path embeds values that were read above. The guards must still hold for them.
@@ -190,6 +190,14 @@ class Replay:
             self._set_fast_path(fast_path)
         else:
             self._drop_fast_path()
+
+    @property
+    def is_ordered(self) -> bool:
+        """True if a segment has an ordered op."""
+        if self._ordered[0] != self._tree_version:
+            self._ordered = (self._tree_version,
+                             any(segment.is_ordered for segment in self.segments()))
+        return self._ordered[1]
 
     def _set_fast_path(self, fast_path: FastPath) -> None:
         self.direct, self.split = fast_path

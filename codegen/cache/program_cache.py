@@ -32,6 +32,7 @@ from ..program.native_program import (
     facts_of,
 )
 from ..runtime import disk_cache, object_cache
+from ..runtime.compile_lock import compiling
 from ..runtime.target import Target
 from . import program_entry
 
@@ -45,19 +46,33 @@ def cached_program(graph: Graph, target: Target, how: tuple[Any, ...],
     """The program of a graph and its description, from the cache or from `write`. `write` must
     depend only on the graph, the target, and `how`."""
     name = entry_name(graph, target, how)
-    with phase("loading"):
-        cached = _load(name, target, write) if name else None
+    if not name:
+        written, about = write()
+        return compile_written(written, target), about
+    cached = _load(name, target, write)
     if cached is not None:
-        count_program(from_disk=True)
         return cached
-    written, about = write()
-    program = compile_written(written, target)
-    if name:
+    with compiling(name):
+        cached = _load(name, target, write)
+        if cached is not None:
+            return cached
+        written, about = write()
+        program = compile_written(written, target)
         _save(name, (object_cache.key(written.ir, target), facts_of(written), about))
     return program, about
 
 
 def _load(name: str, target: Target, write: Callable[[], tuple[WrittenProgram, T]]
+          ) -> tuple[NativeProgram, T] | None:
+    """The program from disk; None if it is not there."""
+    with phase("loading"):
+        cached = _read(name, target, write)
+    if cached is not None:
+        count_program(from_disk=True)
+    return cached
+
+
+def _read(name: str, target: Target, write: Callable[[], tuple[WrittenProgram, T]]
           ) -> tuple[NativeProgram, T] | None:
     raw = disk_cache.load(name)
     if raw is None:

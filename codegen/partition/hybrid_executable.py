@@ -27,7 +27,14 @@ from ..ir.target_info import Machine
 from ..lowering.lowering_table import LoweringTable
 from ..program.kernel_stats import bytes_of, kernel_table
 from ..program.listing import plain_listing
-from .partition import GraphPart, LibraryCall, PartitionStep, is_free_view, partition
+from .partition import (
+    GraphPart,
+    LibraryCall,
+    PartitionStep,
+    is_begun,
+    is_free_view,
+    partition,
+)
 from .support import why_no_code
 
 Run = Callable[[list[Any]], Sequence[Any]]
@@ -106,14 +113,15 @@ def op_by_op(graph: Graph) -> HybridExecutable:
 
 
 class Action(NamedTuple):
-    """A step on numbered values: those it reads and makes, those that are dead after it, and those
-    that are checked after it."""
+    """A step on numbered values: those it reads and makes, those that are dead after it, those that
+    are checked after it, and those it waits for."""
 
     run: Run
     reads: tuple[int, ...]
     makes: tuple[int, ...]
     dead: tuple[int, ...]
     checks: tuple[tuple[int, BoundsCheck], ...]
+    awaits: tuple[int, ...]
 
 
 class HybridExecutable:
@@ -133,8 +141,8 @@ class HybridExecutable:
         numbered_checks = [(value_numbers[graph.outputs[c.output]], c) for c in _distinct(checks)]
         self._input_checks = [(i, c) for i, c in numbered_checks if i < len(graph.inputs)]
         self._donated = _donated_inputs(steps, value_numbers)
-        self._actions = _actions(steps, programs, value_numbers, numbered_checks,
-                                 set(self._outputs))
+        self._actions, self._awaited = _actions(steps, programs, value_numbers, numbered_checks,
+                                                set(self._outputs))
 
     def __call__(self, arrays: list[Any]) -> list[Any]:
         """The outputs for these inputs. Raises IndexError for indices out of range."""
@@ -144,6 +152,8 @@ class HybridExecutable:
         for i in self._donated:
             arrays[i] = None  # only who holds an array alone may write over it
         for action in self._actions:
+            for i in action.awaits:
+                values[i] = values[i].result()
             operands = [values[i] for i in action.reads]
             for i in action.dead:
                 values[i] = None
@@ -151,6 +161,9 @@ class HybridExecutable:
                 values[i] = array
             for i, check in action.checks:
                 check.require(values[i])
+        for i in self._awaited:
+            if values[i] is not None:  # else nobody reads it
+                values[i] = values[i].result()
         return [values[i] for i in self._outputs]
 
     def rows(self, repeats: int = _REPEATS) -> list[dict[str, Any]]:
@@ -231,18 +244,34 @@ def _actions(
     steps: Sequence[PartitionStep], programs: Sequence[NativePart | None],
     value_numbers: Mapping[Node, int],
     numbered_checks: Sequence[tuple[int, BoundsCheck]], outputs: set[int],
-) -> list[Action]:
-    """The steps with the numbers of their values and of those that die."""
+) -> tuple[list[Action], list[int]]:
+    """The steps with the numbers of their values and of those that die, and the results of begun
+    calls that no step waits for."""
     actions: list[Action] = []
-    live = set(outputs)
-    for step, program in zip(reversed(steps), reversed(programs)):
+    live, begun = set(outputs), _begun_values(steps, value_numbers)
+    for step, program in zip(steps, programs):
         reads, makes = ([value_numbers[n] for n in nodes] for nodes in (step.reads, step.makes))
         checks = tuple((i, c) for i, c in numbered_checks if i in makes)
-        dead = tuple(i for i in dict.fromkeys(reads) if i not in live)
-        run: Run = program if program is not None else _library_runner(step)
-        actions.append(Action(run, tuple(reads), tuple(makes), dead, checks))
-        live |= set(reads)
-    return actions[::-1]
+        awaits = tuple(n for n in dict.fromkeys(_values_needed(step, reads)) if n in begun)
+        begun.difference_update(awaits)
+        actions.append(Action(program if program is not None else _library_runner(step),
+                              tuple(reads), tuple(makes), (), checks, awaits))
+    for i, action in reversed(list(enumerate(actions))):
+        dead = tuple(n for n in dict.fromkeys(action.reads) if n not in live)
+        actions[i] = action._replace(dead=dead)
+        live |= set(action.reads)
+    return actions, sorted(begun)
+
+
+def _begun_values(steps: Sequence[PartitionStep], value_numbers: Mapping[Node, int]) -> set[int]:
+    """The numbers of values that are not there when their step has run."""
+    return {value_numbers[step.node] for step in steps
+            if isinstance(step, LibraryCall) and is_begun(step.node)}
+
+
+def _values_needed(step: PartitionStep, reads: Sequence[int]) -> Sequence[int]:
+    """The values that must be there when a step runs: a begun call does not read the one before."""
+    return reads[:1] if isinstance(step, LibraryCall) and is_begun(step.node) else reads
 
 
 def _library_runner(step: PartitionStep) -> Run:
@@ -251,6 +280,9 @@ def _library_runner(step: PartitionStep) -> Run:
     op, params, facts = OPS[step.node.op], dict(step.node.params), _call_row(step)
 
     def run(arrays: list[Any]) -> Sequence[Any]:
+        if is_begun(step.node):
+            assert op.begin is not None
+            return (op.begin(arrays[0], **params),)
         return (evaluate(op, tuple([Tensor(a) for a in arrays]), params)._data,)
 
     def watched(arrays: list[Any]) -> Sequence[Any]:

@@ -2,6 +2,8 @@
 
 Calls and parts alternate: odd levels hold calls, even levels hold a part, and each node has the
 lowest possible level. So parts are as few and as large as possible, and no part depends on itself.
+Between ordered calls that programs do not wait for, a part has only what the next one of them
+needs, so that it begins early.
 A part is on one device; on a level with several, the CPU's part comes first, since others may read
 its numbers, and it reads theirs only by a call. A view that is no larger than its base is made
 where it is read: again in each part, and for a call by NumPy, mostly without a copy.
@@ -83,12 +85,17 @@ class _LevelAssignment:
             self.base[n] = self._memory_base(n)
         self.called = self._find_library_nodes()
         self.level: dict[Node, int] = {}
-        for n in nodes:
+        rounds = _rounds(nodes)
+        lowest = [0] * (len(set(rounds.values())) + 1)  # level of native code in each round
+        for n in sorted(nodes, key=rounds.__getitem__) if len(lowest) > 2 else nodes:
             if n in self.called:
                 self.level[n] = max((self._level_of_call_reading(i) for i in n.inputs), default=-1)
+                if is_begun(n):
+                    lowest[rounds[n] + 1] = self.level[n] + 1
             elif n.op not in SPECIAL and (self.base[n] is n or n in self.outputs):
                 self.level[n] = max((self._level_of_part_reading(self.base[i]) for i in n.inputs),
                                     default=0)
+                self.level[n] = max(self.level[n], lowest[rounds[n]])
 
     def _memory_base(self, node: Node) -> Node | None:
         """The node that must be in memory to read this one: itself, or the base of a view; None if
@@ -181,6 +188,26 @@ class _LevelAssignment:
                 reads.append(n)
         graph = Graph(tuple(new[n] for n in reads), tuple(new[n] for n in makes))
         return GraphPart(graph, tuple(reads), makes, tuple(members), device)
+
+
+def is_begun(node: Node) -> bool:
+    """True for an ordered call that begins, and for whose result only those who read it wait."""
+    return bool(node.params.get("later")) and OPS[node.op].begin is not None
+
+
+def _rounds(nodes: Sequence[Node]) -> dict[Node, int]:
+    """For each node the number of the first begun call that needs it, or of the last round of those
+    that none needs. One round if there are less than two such calls."""
+    calls = [n for n in nodes if is_begun(n)]
+    rounds: dict[Node, int] = {}
+    for number, call in enumerate(calls if len(calls) > 1 else ()):
+        stack = [call]
+        while stack:
+            n = stack.pop()
+            if n not in rounds:
+                rounds[n] = number
+                stack.extend(n.inputs)
+    return {n: rounds.get(n, len(calls) if rounds else 0) for n in nodes}
 
 
 def is_free_view(node: Node) -> bool:

@@ -15,6 +15,7 @@ import llvmlite.binding as llvm
 
 from ...capture.runtime.metrics import phase
 from . import disk_cache, jit
+from .compile_lock import compiling
 from .target import Target
 
 _NEVER_FREED: list[jit.LoadedCode] = []  # threads and Python functions refer to it until the end
@@ -40,9 +41,13 @@ def compiled(ir: str, target: Target) -> tuple[bytes, bool]:
         image = disk_cache.load(name)
     if image is not None:
         return image, True
-    with phase("llvm"):
-        image = jit.compile_object(ir, target)
-    disk_cache.save(name, image)
+    with compiling(name):
+        image = disk_cache.load(name)
+        if image is not None:
+            return image, True
+        with phase("llvm"):
+            image = jit.compile_object(ir, target)
+        disk_cache.save(name, image)
     return image, False
 
 

@@ -45,7 +45,8 @@ class CollectiveCall:
     def signature(self) -> str:
         """The facts that all ranks must agree on: op, type, params and line, except for the line
         of a broadcast, in which the root often has a branch of its own."""
-        hidden = {"group", "size", "rank"} | ({"site"} if self.kind == "broadcast" else set())
+        hidden = {"group", "size", "rank", "later",
+                  *(["site"] if self.kind == "broadcast" else [])}
         facts = {k: v for k, v in sorted(self.params.items()) if k not in hidden and v != ""}
         text = ", ".join(f"{k}={v}" for k, v in facts.items())
         return f"{self.kind}({self.array.dtype.name}{list(self.array.shape)}" \
@@ -61,6 +62,7 @@ class Engine(Protocol):
     rank: int
     size: int
     timeout: float
+    takes_threads: bool  # collectives of several groups may run at once, in a thread each
 
     def begin_group(self, group: ProcessGroup) -> None:
         """Prepares a group; all of its ranks call this."""
@@ -77,6 +79,9 @@ class Engine(Protocol):
 
     def gather_objects(self, value: Any, group: ProcessGroup) -> list[Any]:
         """The objects of all ranks of a group, which must be picklable."""
+
+    def describe(self) -> str:
+        """The name of the engine and the version of its library."""
 
     def close(self) -> None:
         """Ends the part of this rank."""

@@ -46,6 +46,8 @@ class World:
 class FakeEngine:
     """The engine of one rank of a fake world."""
 
+    takes_threads = True
+
     def __init__(self, world: World, rank: int) -> None:
         self.world, self.rank, self.size, self.timeout = world, rank, world.size, world.timeout
         self._rounds: Counter[str] = Counter()
@@ -101,6 +103,9 @@ class FakeEngine:
                               CollectiveError(f"rank {self.rank} waited {self.world.timeout:.1f} s "
                                               f"for the objects of ranks {list(absent)}",
                                               "look for an error on these ranks"))
+
+    def describe(self) -> str:
+        return "fake, threads of one process"
 
     def close(self) -> None:
         """Does nothing: the world has no resources."""

@@ -49,6 +49,7 @@ class MpiEngine:
     def __init__(self, timeout: float) -> None:
         self.mpi, self.timeout = load_mpi(), timeout
         self._world = self.mpi.COMM_WORLD
+        self.takes_threads = self.mpi.Query_thread() == self.mpi.THREAD_MULTIPLE
         self.rank, self.size = self._world.Get_rank(), self._world.Get_size()
         self._comms: dict[str, Any] = {}  # a communicator for collectives of each group
         self._sent: list[tuple[Any, Any]] = []  # requests and their buffers
@@ -149,6 +150,10 @@ class MpiEngine:
         wait(comm.Iallgatherv(data, [received, counts, self.mpi.BYTE]))
         ends = np.cumsum(counts)
         return [pickle.loads(received[end - n:end].tobytes()) for n, end in zip(counts, ends)]
+
+    def describe(self) -> str:
+        library = self.mpi.Get_library_version().strip("\0\n ").splitlines()[0]
+        return f"mpi, {' '.join(library.split())}"
 
     def close(self) -> None:
         for comm in self._comms.values():

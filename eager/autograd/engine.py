@@ -25,6 +25,7 @@ from ..ops.shape import view
 from ..upper_layer import UPPER
 from .anomaly import WATCHING, watched
 from .hooks import run_accumulate_hooks, run_tensor_hooks
+from .visits import leading_to, leaves_when_due, topological
 
 __all__ = ["backward", "grad"]
 
@@ -205,10 +206,11 @@ def _walk(
     collected: dict[Edge, Tensor] = {}
     for out, g in zip(outputs, gradients):
         _add(sums, out.edge or _no_edge(out), _seed(out, g), out._data)
-    visits = _topological(list(sums), targets if stop else None)
+    visits = topological(list(sums), targets if stop else None)
     if targets is None:
         _check_not_freed(visits)
-    useful = None if targets is None else _leading_to(targets, visits)
+        visits = leaves_when_due(visits)
+    useful = None if targets is None else leading_to(targets, visits)
     step, back = (watched(_step), watched(_back)) if WATCHING.on else (_step, _back)
     for edge in visits:
         g = sums.pop(edge, None)
@@ -252,12 +254,14 @@ class _Callbacks(threading.local):
 _CALLBACKS = _Callbacks()
 
 
-def queue_callback(function: Callable[[], None]) -> None:
+def queue_callback(function: Callable[[], None]) -> bool:
     """Calls `function` once at the end of the backward that runs now, after all gradients are set.
-    For hooks, which may queue it any number of times."""
+    For hooks, which may queue it any number of times; True at the first time."""
     if _CALLBACKS.waiting is None:
         _CALLBACKS.waiting = {}
+    is_first = function not in _CALLBACKS.waiting
     _CALLBACKS.waiting[function] = None
+    return is_first
 
 
 def _run_callbacks() -> None:
@@ -304,7 +308,7 @@ def leads_outside(edges: Sequence[Edge], inner: set[Edge], through: set[Edge]) -
 
     It stops at each of `inner`, the tensors that a function was called with.
     """
-    visits = _topological(list(edges), inner)
+    visits = topological(list(edges), inner)
     return any(e in through or (isinstance(e, Leaf) and e not in inner) for e in visits)
 
 
@@ -457,40 +461,3 @@ def sum_to(g: Tensor, to_shape: tuple[Any, ...]) -> Tensor:
         return reduce.sum(g, axis=lead)
     summed = reduce.sum(g, axis=lead + ones, keepdims=True)
     return view.reshape(summed, to_shape) if lead else summed
-
-
-def _topological(roots: list[Edge], stop: set[Edge] | None) -> list[Edge]:
-    """Every edge reachable from `roots`, not beyond `stop`; an edge comes before those it uses."""
-    seen: set[Edge] = set()
-    visits: list[Edge] = []
-    stack: list[Edge] = list(roots)
-    while stack:  # no recursion: long chains would exhaust it
-        edge = stack.pop()
-        if edge is None:  # all edges that the one below uses are in `visits` now
-            visits.append(stack.pop())
-        elif edge not in seen:
-            seen.add(edge)
-            if stop and edge in stop:
-                visits.append(edge)
-                continue
-            stack += (edge, None)
-            for used in edge.edges:
-                if used is not None and used not in seen:
-                    if used.edges:
-                        stack.append(used)
-                    else:  # a leaf, which uses nothing
-                        seen.add(used)
-                        visits.append(used)
-    visits.reverse()
-    return visits
-
-
-def _leading_to(targets: set[Edge], visits: list[Edge]) -> set[Edge]:
-    """The edges of `visits` from which the backward reaches one of `targets`, those included."""
-    leading: set[Edge] = set(targets)
-    for edge in reversed(visits):
-        for used in edge.edges:
-            if used in leading:
-                leading.add(edge)
-                break
-    return leading

@@ -61,6 +61,8 @@ class Op:
         the program. `impl` then goes through `eager/ordered_calls.py` and takes two facts of a
         trace: `turn`, the number of the ordered op in the call, and as a last array the result of
         the ordered op before it.
+    `begin`: begin(array, **params) starts an ordered op whose params have `later`, and returns a
+        Future of its result: a program may compute before it waits. None: no such start.
     """
 
     name: str
@@ -83,6 +85,7 @@ class Op:
     stored: bool = False
     tests_equality: bool = False
     ordered: bool = False
+    begin: Callable[..., Any] | None = None
 
     def __repr__(self) -> str:
         return f"<op {self.name}>"

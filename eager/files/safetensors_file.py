@@ -66,11 +66,34 @@ def read(path: str, name: str) -> tuple[dict[str, Any], dict[str, str]]:
         raise unreadable(path, name, str(error)) from None
 
 
-def _array(file: Any, path: str, key: str, name: str) -> Any:
+class PartReader:
+    """Reads parts of the arrays of one file; `name` stands for the file in errors."""
+
+    def __init__(self, path: str, name: str) -> None:
+        from safetensors import SafetensorError, safe_open
+
+        self._path, self._name = path, name
+        try:
+            self._file = safe_open(path, framework="numpy")
+        except SafetensorError as error:
+            raise unreadable(path, name, str(error)) from None
+
+    def read(self, key: str, index: tuple[slice, ...]) -> Any:
+        """The elements at `index` of one array; no others are read."""
+        from safetensors import SafetensorError
+
+        try:
+            return _array(self._file, self._path, key, self._name, index)
+        except (SafetensorError, ValueError) as error:
+            raise unreadable(self._path, self._name, str(error)) from None
+
+
+def _array(file: Any, path: str, key: str, name: str, index: Any = None) -> Any:
     try:
         if file.get_slice(key).get_dtype() in _FLOATS8:
-            return _float8(path, key)
-        return file.get_tensor(key)
+            whole = _float8(path, key)
+            return whole if index is None else whole[index]
+        return file.get_tensor(key) if not index else file.get_slice(key)[index]
     except OverflowError as error:
         raise ValueError(f"tensor {key!r}: {error}") from None
     except (TypeError, AttributeError):  # a dtype that NumPy does not know

@@ -7,14 +7,18 @@ from __future__ import annotations
 
 import os
 import random
-import subprocess
-import sys
+import re
 import textwrap
 import time
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
+
+import fusewire.distributed as dist
+from fusewire.distributed import self_test
+from fusewire.distributed.launcher import check_launch, launch
 
 KILLS = int(os.environ.get("FUSEWIRE_TEST_RANK_KILLS", "1"))
 TIMEOUT = 2.0  # seconds
@@ -22,14 +26,27 @@ START = 20.0  # seconds in which ranks start on a busy machine
 TESTS = str(Path(__file__).parent.parent)
 
 
-def launch(tmp_path: Path, ranks: int, source: str, *arguments: str) -> Any:
-    """The finished `fusewire launch` of a script."""
-    script = tmp_path / "script.py"
-    script.write_text(textwrap.dedent(source))
-    return subprocess.run(
-        [sys.executable, "-m", "fusewire", "launch", "-n", str(ranks), "--timeout", str(TIMEOUT),
-         str(script), *arguments], capture_output=True, text=True, timeout=120,
-        env={**os.environ, "PYTHONPATH": TESTS, "FUSEWIRE_DISTRIBUTED_TIMEOUT": "30"})
+class Job(NamedTuple):
+    """How a job has ended: its status, the ranks that ended it, and what the ranks have written."""
+
+    status: int
+    culprits: str
+    out: str
+    err: str
+
+
+@pytest.fixture
+def start(tmp_path: Path, capfd: Any) -> Callable[..., Job]:
+    """A function that runs a script on some ranks."""
+    def run(ranks: int, source: str, *arguments: str) -> Job:
+        script = tmp_path / "script.py"
+        script.write_text(textwrap.dedent(source))
+        capfd.readouterr()
+        status, culprits = launch(ranks, [str(script), *arguments], variables={
+            "PYTHONPATH": TESTS, "FUSEWIRE_DISTRIBUTED_TIMEOUT": "30"})
+        return Job(status, "; ".join(culprits), *capfd.readouterr())
+
+    return run
 
 
 def running(marker: str) -> list[str]:
@@ -45,17 +62,16 @@ def running(marker: str) -> list[str]:
     return found
 
 
-@pytest.mark.parametrize("ranks", [2, 4])
-def test_collectives_of_each_dtype_equal_those_of_the_fake_engine(tmp_path: Path, ranks: int
-                                                                  ) -> None:
-    done = launch(tmp_path, ranks, """
+def test_collectives_of_each_dtype_equal_those_of_the_fake_engine(start: Any) -> None:
+    """On 3 ranks; they divide the processors. At the end they ask for different collectives."""
+    done = start(3, """
         import numpy as np
         import fusewire as fw
         import fusewire.distributed as dist
         from fusewire.distributed.engines.engine import combined
         from fusewire.eager.arrays.dtypes import COMPUTED, STORED
 
-        dist.init_process_group(timeout=60)
+        dist.init_process_group()
         rank, size = dist.get_rank(), dist.get_world_size()
         reduces = [("all_reduce", dist.all_reduce, {"reduce": "sum"}),
                    ("all_reduce", lambda x: dist.all_reduce(x, "max"), {"reduce": "max"}),
@@ -65,35 +81,39 @@ def test_collectives_of_each_dtype_equal_those_of_the_fake_engine(tmp_path: Path
                  ("all_to_all", lambda x: dist.all_to_all(x, 0, 1), {"split": 0, "concat": 1}),
                  ("broadcast", lambda x: dist.broadcast(x, 1), {"root": 1}),
                  ("shift", lambda x: dist.shift(x, 1), {"by": 1})]
-        count = 0
         for dtype in (*COMPUTED, *STORED):
             for kind, function, params in (moves if dtype in STORED else reduces + moves):
                 reduce = params.get("reduce", "sum" if kind == "reduce_scatter" else "")
                 if dtype.kind == "b" and reduce in ("sum", "prod") or \\
                         dtype.kind == "c" and reduce == "max":
                     continue
-                for shape in ((4, 8), (0, 4), (4, 0)):
+                for shape in ((3, 6), (0, 3), (3, 0)):
                     arrays = [np.random.default_rng(r).integers(0, 3, shape).astype(dtype)
                               for r in range(size)]
                     found = function(fw.from_numpy(arrays[rank].copy()))._data
                     expected = combined(kind, arrays, rank, params)
                     assert found.dtype == expected.dtype and found.shape == expected.shape, kind
                     assert found.tobytes() == expected.tobytes(), (kind, dtype)
-                    count += 1
         assert dist.all_gather_object({"rank": rank}) == [{"rank": r} for r in range(size)]
         nan = fw.tensor([float("nan") if rank == 1 else 1.0])
         assert np.isnan(dist.all_reduce(nan, "max").numpy()).all()
         dist.send(fw.ones((2, 0, 3), dtype=fw.bfloat16), (rank + 1) % size)
         assert dist.receive((rank - 1) % size).shape == (2, 0, 3)
         dist.barrier()
-        print("tested", count)
-        dist.destroy_process_group()
+        print("tested with", fw.get_num_threads(), "threads")
+        dist.all_reduce(fw.ones(3 + rank))
         """)
-    assert done.stdout.count("tested") == ranks, done.stdout + done.stderr
+    share = max(1, (os.cpu_count() or 1) // 3)
+    assert done.out.count(f"tested with {share} threads") == 3, done.err
+    assert done.status != 0
+    for rank in range(3):
+        assert re.search(rf"rank {rank}: collective number \d+, all_reduce\(float32\[{3 + rank}\], "
+                         r"reduce=sum, site=script.py:38\)", done.err), done.err
 
 
-def test_a_compiled_training_equals_one_process(tmp_path: Path) -> None:
-    """Data x tensor parallel, and dropout with the masks of the joint batch."""
+def test_a_compiled_training_equals_one_process_and_resumes(start: Any, tmp_path: Path) -> None:
+    """Data x tensor parallel, overlapping buckets, and dropout with the masks of the joint batch.
+    2 ranks train three steps and save; 4 ranks go on."""
     source = """
         import sys
         import numpy as np
@@ -102,7 +122,8 @@ def test_a_compiled_training_equals_one_process(tmp_path: Path) -> None:
         from fusewire import nn
         from fusewire.distributed import P
 
-        dist.init_process_group(timeout=60)
+        begin, end, folder = int(sys.argv[1]), int(sys.argv[2]), sys.argv[3]
+        dist.init_process_group()
         fw.manual_seed(0)
         model = nn.Sequential(nn.Linear(6, 8), nn.ReLU(), nn.Dropout(0.3), nn.Linear(8, 4))
         model.to(fw.float64)
@@ -112,8 +133,11 @@ def test_a_compiled_training_equals_one_process(tmp_path: Path) -> None:
         if dist.get_world_size() > 1:
             dist.shard(model, layouts, mesh)
         dist.join_batches(model, mesh["data"])
-        dist.replicate(model, mesh["data"])
+        dist.replicate(model, mesh["data"], bucket_mb=1e-4)
         optimizer = fw.optim.AdamW(model.parameters(), lr=0.01)
+        state = {"model": model, "optimizer": optimizer, "random": fw.get_rng_state()}
+        if begin:
+            fw.set_rng_state(dist.checkpoint.load(state, folder)["random"])
 
         @fw.compile(fullgraph=True)
         def step(x, y):
@@ -123,23 +147,27 @@ def test_a_compiled_training_equals_one_process(tmp_path: Path) -> None:
             optimizer.step()
             return dist.all_reduce(loss.detach(), "mean", mesh["data"])
 
-        rng, rank, share = np.random.default_rng(0), mesh["data"].rank, 8 // data
-        for _ in range(5):
+        rank, share = mesh["data"].rank, 8 // data
+        for number in range(begin, end):
+            rng = np.random.default_rng(number)
             x, y = rng.standard_normal((8, 6)), rng.standard_normal((8, 4))
             part = slice(rank * share, (rank + 1) * share)
             loss = float(step(fw.tensor(x[part]), fw.tensor(y[part])))
             if dist.get_rank() == 0:
                 print("loss", repr(loss))
+        dist.checkpoint.save({**state, "random": fw.get_rng_state()}, folder)
         dist.destroy_process_group()
         """
-    losses = []
-    for ranks in (1, 2, 4):
-        done = launch(tmp_path, ranks, source)
-        losses.append([float(line.split()[1]) for line in done.stdout.splitlines()
-                       if line.startswith("loss")])
-        assert len(losses[-1]) == 5, done.stderr
-    for found in losses[1:]:
-        assert found == pytest.approx(losses[0], abs=1e-13)
+
+    def losses(ranks: int, begin: int, end: int, folder: str) -> list[float]:
+        done = start(ranks, source, str(begin), str(end), str(tmp_path / folder))
+        found = [float(line.split()[1]) for line in done.out.splitlines()
+                 if line.startswith("loss")]
+        assert len(found) == end - begin, done.err
+        return found
+
+    several = [*losses(2, 0, 3, "shared"), *losses(4, 3, 6, "shared")]
+    assert several == pytest.approx(losses(1, 0, 6, "alone"), abs=1e-13)
 
 
 FAILING = """
@@ -160,35 +188,28 @@ FAILING = """
 
 
 @pytest.mark.parametrize("what", ["kill", "stop", "raise"])
-def test_a_lost_rank_ends_the_job(tmp_path: Path, what: str) -> None:
+def test_a_lost_rank_ends_the_job(start: Any, tmp_path: Path, what: str) -> None:
     """Its number, the collective and the line are in the message, and no process is left."""
     for seed in range(KILLS):
         moment = random.Random(seed).randrange(58)
         begin = time.monotonic()
-        done = launch(tmp_path, 2, FAILING, what, str(moment))
+        done = start(2, FAILING, what, str(moment))
         assert time.monotonic() - begin < START + TIMEOUT + 2
-        assert done.returncode != 0
+        assert done.status != 0
         assert f"rank 1, last seen {'at' if what != 'stop' else 'in'} collective number " \
-            f"{moment + 1}" in done.stderr, done.stderr
-        assert "script.py:10" in done.stderr
+            f"{moment + 1}" in done.culprits + done.err, done
+        assert "script.py:10" in done.culprits + done.err
         assert running(str(tmp_path)) == []
 
 
-def test_ranks_that_diverge_get_an_error(tmp_path: Path) -> None:
-    done = launch(tmp_path, 2, """
-        import fusewire as fw
-        import fusewire.distributed as dist
-
-        dist.init_process_group(timeout=60)
-        dist.all_reduce(fw.ones(3 + dist.get_rank()))
-        """)
-    assert done.returncode != 0
-    for rank in (0, 1):
-        assert f"rank {rank}: collective number 1, all_reduce(float32[{3 + rank}], reduce=sum, " \
-            "site=script.py:6)" in done.stderr
+def test_the_self_test_of_a_job() -> None:
+    report = check_launch(2, sizes_mb=[1])
+    assert report["engine"].startswith("mpi") and report["ranks"] == 2 and not report["wrong"]
+    assert report["seconds"].keys() == {"1"}
 
 
-def test_ranks_divide_the_processors(tmp_path: Path) -> None:
-    done = launch(tmp_path, 2, "import fusewire; print('threads', fusewire.get_num_threads())")
-    share = max(1, (os.cpu_count() or 1) // 2)
-    assert done.stdout.split() == ["threads", str(share)] * 2, done.stderr
+def test_the_self_test_finds_a_wrong_collective(monkeypatch: pytest.MonkeyPatch) -> None:
+    case = self_test._CASES["shift"]._replace(run=lambda x: x)
+    monkeypatch.setitem(self_test._CASES, "shift", case)
+    report = dist.run_fake(2, self_test.report, [1])[0]
+    assert report["wrong"] == {0: ["shift"], 1: ["shift"]}

@@ -17,6 +17,7 @@ from collective_programs import Writer
 
 import fusewire as fw
 import fusewire.distributed as dist
+from fusewire.capture.replay.replay import NOT_TRACED
 from fusewire.distributed.groups import membership
 
 PROGRAMS = int(os.environ.get("FUSEWIRE_TEST_PROGRAMS", "100"))
@@ -75,3 +76,45 @@ def test_random_programs_with_recordings_that_diverge(part: int) -> None:
             for one, other in zip(values, found):
                 for a, b in zip(one, other):
                     np.testing.assert_allclose(b, a, rtol=1e-12, atol=1e-12, err_msg=str(seed))
+
+
+@pytest.mark.parametrize("calls", [1, 3, 9])
+def test_a_collective_that_failed_is_not_issued_again(calls: int) -> None:
+    """In the first call, in a replay, and on the fast path, rank 1 does not come."""
+    logs: dict[int, int] = {}
+
+    def run() -> None:
+        step = fw.compile(lambda x: dist.all_reduce(x + 1) * 2)
+        for _ in range(calls - dist.get_rank()):
+            step(fw.ones(3))
+        logs[dist.get_rank()] = 0
+
+    def counting() -> None:
+        try:
+            run()
+        finally:
+            logs[dist.get_rank()] = len(log())
+
+    with pytest.raises(fw.CollectiveError, match="rank 0 waited"):
+        dist.run_fake(2, counting, timeout=0.2)
+    assert logs == {0: calls, 1: calls - 1}
+
+
+def test_fast_paths_of_calls_with_collectives() -> None:
+    """Calls take the fast path. A decision after a collective sends a call back to Python, which
+    issues it once."""
+    def run() -> tuple[list[float], int, bool]:
+        def step(x: Any) -> Any:
+            total = dist.all_reduce(x)
+            return total * 2 if float(total.sum()) > 0 else total * 3
+
+        called = fw.compile(step)
+        values = [float(called(fw.full((2,), v))[0]) for v in (*[1.0] * 8, -1.0, -1.0, 1.0)]
+        issued = len(log())
+        return values, issued, any(p.direct((fw.ones(2),), {}) is not NOT_TRACED
+                                   for p in called.programs)
+
+    for values, issued, is_fast in dist.run_fake(2, run):
+        assert values == [*[4.0] * 8, -6.0, -6.0, 4.0]
+        assert issued == len(values)
+        assert is_fast

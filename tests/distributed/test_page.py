@@ -12,7 +12,7 @@ import pytest
 from house.repo import ROOT, shape_of
 
 PAGE = (ROOT / "docs" / "how_to" / "train" / "distributed.md").read_text(encoding="utf-8")
-SCRIPT, MESH = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
+SCRIPT, MESH, SAVE = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
 
 
 def run(folder: Path, *command: str) -> str:
@@ -32,6 +32,6 @@ def test_the_script_learns_the_same_on_one_and_on_two_ranks(tmp_path: Path) -> N
         assert float(a) == pytest.approx(float(b), abs=0.002)  # float32
 
 
-def test_the_mesh(tmp_path: Path) -> None:
-    (tmp_path / "mesh.py").write_text(MESH, encoding="utf-8")
-    assert run(tmp_path, "mesh.py") == "[(64,), (8,), (32,), (2,)]\n"
+def test_the_mesh_and_the_checkpoint(tmp_path: Path) -> None:
+    (tmp_path / "both.py").write_text(MESH + SAVE, encoding="utf-8")
+    assert run(tmp_path, "both.py") == "[(64,), (8,), (32,), (2,)]\n[7, 7]\n"

@@ -122,6 +122,8 @@ def one_process() -> dict[str, Any]:
 @pytest.mark.parametrize("name", SCHEMES)
 def test_parity_with_one_process(name: str, compiled: bool, one_process: Any) -> None:
     scheme, counts = SCHEMES[name]
+    if compiled:  # programs for several ranks differ in the number of ranks only
+        counts = tuple(n for n in counts if n in (1, 3)) or counts[-1:]
     for optimizer in OPTIMIZERS if name == "zero" and not compiled else ("adamw",):
         rows, values, _ = one_process[optimizer]
         for ranks in counts:
@@ -138,7 +140,7 @@ def test_a_checked_training_issues_each_collective_once(name: str, one_process: 
     def run() -> Any:
         return train(SCHEMES[name][0], True, check="always" if dist.get_rank() == 0 else None)
 
-    for found, _, _ in dist.run_fake(4, run):
+    for found, _, _ in dist.run_fake(4 if "tensor" in name else 2, run):
         np.testing.assert_allclose(found, one_process["adamw"][0], rtol=0, atol=TOLERANCE)
 
 
@@ -243,7 +245,7 @@ def test_batch_normalization_of_the_joint_batch(compiled: bool) -> None:
         return [v.numpy() for v in model.state_dict().values()]
 
     expected = run(0)
-    for ranks in (1, 2, 4):
+    for ranks in (1, 4):
         for found in dist.run_fake(ranks, run, ranks):
             for a, b in zip(found, expected):
                 np.testing.assert_allclose(a, b, rtol=0, atol=TOLERANCE)

@@ -9,6 +9,7 @@ pvary). So a loss that all ranks have counts once.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from concurrent.futures import Future
 from typing import Any
 
 from ...arrays import dtypes
@@ -17,7 +18,7 @@ from ...core.dispatch import apply
 from ...core.op import OPS, Op, define, each
 from ...core.tensor import Tensor
 from ...errors import CollectiveError, DTypeError, GradientError, ShapeError
-from ...ordered_calls import perform
+from ...ordered_calls import begin, perform
 from ...upper_layer import UPPER
 from ..elementwise.pointwise import cast, equal
 
@@ -30,16 +31,33 @@ def _run(kind: str, array: Any, params: Mapping[str, Any]) -> Any:
     """The result on this rank; the collectives of a group of one rank change nothing."""
     if params["size"] == 1:
         return array.copy()
-    if UPPER.collective is None:
+    return _required(UPPER.collective, kind)(kind, array, params)
+
+
+def _begun(kind: str, array: Any, params: Mapping[str, Any]) -> Any:
+    """A Future of the result on this rank."""
+    if params["size"] == 1:
+        result: Future[Any] = Future()
+        result.set_result(array.copy())
+        return result
+    return _required(UPPER.begin_collective, kind)(kind, array, params)
+
+
+def _required(function: Callable[..., Any] | None, kind: str) -> Callable[..., Any]:
+    if function is None:
         raise CollectiveError(f"{kind}: there is no process group",
                               "call fusewire.distributed.init_process_group() first")
-    return UPPER.collective(kind, array, params)
+    return function
 
 
 def _collective(name: str, result: Callable[..., TensorType],
                 vjp: Callable[..., Tensor] | None, why: str = "") -> Op:
     """Declares a collective of one tensor. Each has the params `group`, its name; `size`, its
-    number of ranks; and `site`, the line that asks for it."""
+    number of ranks; and `site`, the line that asks for it. With `later`, compiled programs compute
+    what follows before they wait for the result."""
+    def start(x: Any, turn: int | None = None, **params: Any) -> Any:
+        return begin(_begun, name, x, params, turn)
+
     def impl(k: Any, x: Any, *after: Any, turn: int | None = None, **params: Any) -> Any:
         return perform(_run, name, x, params, turn)
 
@@ -54,7 +72,8 @@ def _collective(name: str, result: Callable[..., TensorType],
 
     reasons = {"meaning": _NO_LIBRARY, "onnx": _NO_ONNX} | ({"vjp": why} if why else {})
     return define(Op(name, "opaque", rule, impl, None, each(gradient) if vjp else None,
-                     why=reasons, raises=True, stored=True, ordered=True))
+                     why=reasons, raises=True, stored=True, ordered=True,
+                     begin=start))
 
 
 def perform_collective(name: str, x: Tensor, **params: Any) -> Tensor:

@@ -1,0 +1,1 @@
+"""Measures distributed training: convergence of each scheme, and overlap with a slow link."""
