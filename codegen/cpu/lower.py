@@ -303,6 +303,8 @@ def _chunk_sums_kernel(nest: LoopNest, partial: dict[Node, KernelBuffer], count:
 # ---- reductions along other axes: lanes run along the last outer one
 def _lower_columns(nest: LoopNest) -> list[Kernel]:
     width = nest.axes.size(nest.axes.outer[-1])
+    if _has_few_costly_columns(nest, width):
+        return _lower_rows(nest)
     if _is_unrolled(nest) and upper_bound(width) < nest.lanes // 2 < upper_bound(nest.outer_size):
         return [_lower_short_rows(nest)]
     rows = nest.outer_size // width
@@ -319,6 +321,17 @@ def _lower_columns(nest: LoopNest) -> list[Kernel]:
     var, task = counter("task", rows * blocks)
     body = _column_block(nest, task // blocks, chunk_bounds(task % blocks, block, width), None)
     return [kernel(nest, var, rows * blocks, body)]
+
+
+def _has_few_costly_columns(nest: LoopNest, width: Size) -> bool:
+    """True if lanes along the reduced axes waste less than lanes over the columns.
+
+    Rows are read with the columns' number as stride. That costs more than a plain sum saves."""
+    return (
+        upper_bound(width) <= nest.lanes // 4
+        and upper_bound(nest.inner_size) >= 4 * nest.lanes
+        and nest.cost > _MAX_OPS_OF_STALLED_SUM
+    )
 
 
 def _is_unrolled(nest: LoopNest) -> bool:
