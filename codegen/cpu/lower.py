@@ -20,6 +20,7 @@ from .loop_body import LoopAxes, LoopBody, decode, is_vectorizable
 from .loop_nest import MIN_ELEMENTS_PER_TASK, LoopNest, identities, kernel, lower_with_column_sums
 from .partition_work import chunk_bounds, split_into_tasks
 from .register_tile import RegisterTile, register_tile
+from .transposed_reads import lower_transposed
 
 _MAX_OPS_OF_STALLED_SUM = 4.0  # with more, the processor does not wait for the previous addition
 _MIN_ROWS_PER_OUTER_REDUCE_TASK = 16  # rows
@@ -51,6 +52,8 @@ def lower_loops(group: Group, buffers: dict[Node, KernelBuffer], machine: Machin
 def _lower_pointwise(nest: LoopNest) -> Kernel:
     runs = [(r, nest.axes.size(r)) for r in nest.axes.outer]
     last = runs[-1] if runs else ([], 1)
+    if (transposed := lower_transposed(nest, runs)) is not None:
+        return transposed
     if len(runs) > 1 and upper_bound(last[1]) < nest.lanes // 2:
         return _lower_flattened(nest, runs)
     if len(runs) <= 1:
