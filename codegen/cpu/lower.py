@@ -408,8 +408,9 @@ def _column_block(
 
 def _column_lanes(nest: LoopNest, width: Size) -> int:
     """Lanes over columns; several vectors where each addition would wait for the previous one."""
-    waits = not _is_unrolled(nest) and nest.cost <= _MAX_OPS_OF_STALLED_SUM and \
-        len(nest.body.sweeps) == len(nest.body.sweeps[0].reductions) == 1
+    waits = not _is_unrolled(nest) and \
+        len(nest.body.sweeps) == len(nest.body.sweeps[0].reductions) == 1 and \
+        nest.cost - nest.body.work_after(0) <= _MAX_OPS_OF_STALLED_SUM  # `after`: once per column
     return nest.lanes_for(width, 4 if waits else 1)
 
 

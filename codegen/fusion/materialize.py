@@ -58,7 +58,8 @@ def choose_materialized(
                 )
                 or (
                     op_count[node] >= _MIN_OPS_TO_AVOID_REPEATS
-                    and any(_recomputes_per_row(r, node) for r in readers[node])
+                    and (any(_recomputes_per_row(r, node) for r in readers[node])
+                         or _is_recomputed_per_block(node, readers))
                 )
             )
             materialize = node in outputs or _should_materialize(
@@ -189,3 +190,19 @@ def _recomputes_per_row(reader: Node, node: Node) -> bool:
     shape, reader_shape = node.type.shape, reader.type.shape
     return reader.kind == "pointwise" and bool(shape) and shape[-1] == reader_shape[-1] != 1 \
         and upper_bound(reader.type.size) > 1.5 * upper_bound(node.type.size)
+
+
+def _is_recomputed_per_block(node: Node, readers: Mapping[Node, list[Node]]) -> bool:
+    """True if a reader, directly or through views, is summed over rows along which the node is
+    constant. Every block of columns would compute its values again, one by one. This is how the
+    activations of a vector are multiplied by a matrix."""
+    return any(_is_recomputed_per_block(r, readers) if is_forwarding_view(r)
+               else _sums_rows(r, node, readers[r]) for r in readers[node])
+
+
+def _sums_rows(reader: Node, node: Node, next_readers: list[Node]) -> bool:
+    shape, row = node.type.shape, reader.type.shape[-1:]
+    return reader.kind == "pointwise" and upper_bound(node.type.size) > 1 \
+        and shape[-1:] != row and all(n == 1 for n in shape[-1:]) \
+        and any(r.kind == "reduce" and reader.type.ndim - 1 not in r.params["axis"]
+                for r in next_readers)
