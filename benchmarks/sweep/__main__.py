@@ -42,9 +42,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     print(text(rows))
     print(*wrong, sep="\n")
     if options.json:
-        options.json.write_text(json.dumps([
-            {"family": r.program.family, "about": r.program.about, "fusewire": r.fusewire,
-             "peers": r.peers, "error": r.error} for r in rows], indent=1), encoding="utf-8")
+        found = [{"family": r.program.family, "about": r.program.about, "fusewire": r.fusewire,
+                  "peers": r.peers, "error": r.error, "fastest": r.fastest} for r in rows]
+        options.json.write_text(json.dumps(found, indent=1), encoding="utf-8")
     return int(bool(wrong))
 
 

@@ -29,12 +29,15 @@ class WrongValues(AssertionError):
 
 @dataclass
 class Row:
-    """The seconds of a program in each library."""
+    """The seconds of a program in each library: medians, and the fastest samples of all of them.
+
+    On a machine that others use, the fastest samples are less disturbed."""
 
     program: Program
     fusewire: float
     peers: dict[str, float]
     error: float
+    fastest: dict[str, float] = field(default_factory=dict)
     kernels: list[dict[str, Any]] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
 
@@ -42,6 +45,11 @@ class Row:
     def best(self) -> str:
         """The fastest peer, or an empty text."""
         return min(self.peers, key=self.peers.__getitem__, default="")
+
+    @property
+    def ratio_of_fastest(self) -> float:
+        """The fastest sample of any peer beside that of fusewire."""
+        return min(self.fastest[p] for p in self.peers) / self.fastest["fusewire"]
 
     @property
     def ratio(self) -> float:
@@ -84,6 +92,7 @@ def measured(program: Program, peers: Sequence[str], rounds: int) -> Row:
             calls[name] = peer
         else:
             notes.append(f"{name} differs by {difference:.1e}")
-    times = {n: t.median for n, t in interleaved(calls, rounds, _SECONDS).items()}
-    seconds = times.pop("fusewire")
-    return Row(program, seconds, times, error, call.func.kernels(), notes)
+    found = interleaved(calls, rounds, _SECONDS)
+    times = {n: t.median for n, t in found.items()}
+    fastest, seconds = {n: t.fastest for n, t in found.items()}, times.pop("fusewire")
+    return Row(program, seconds, times, error, fastest, call.func.kernels(), notes)

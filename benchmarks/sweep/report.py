@@ -23,7 +23,8 @@ def text(rows: Sequence[Row]) -> str:
     slow = sum(r.ratio < 0.8 for r in rated)
     long = [r for r in rated if r.peers[r.best] >= _LONG_SECONDS]
     head = [f"{len(rated)} programs: {ahead} ({100 * ahead / len(rated):.0f} %) at or ahead of the "
-            f"best peer, {slow} below 0.8, geometric mean {mean(rated):.2f}",
+            f"best peer, {slow} below 0.8, geometric mean {mean(rated):.2f}; of the fastest "
+            f"samples {statistics.geometric_mean([r.ratio_of_fastest for r in rated]):.2f}",
             f"{len(long)} of them take the best peer {seconds(_LONG_SECONDS)} or more: geometric "
             f"mean {mean(long):.2f}" if long else "all are short"]
     return "\n".join([*head, "", *_families(rated), "", *_worst(rated)])

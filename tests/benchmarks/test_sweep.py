@@ -60,7 +60,9 @@ def test_the_report_names_the_slowest_programs(sweep: ModuleType) -> None:
     program = next(sweep.program.programs(1, 1, ["softmax"]))
     kernel = {"name": "k0_max", "seconds": 2e-3, "limit": 1e-3, "bytes": 10, "flops": 20,
               "tasks": 3}
-    rows = [sweep.measure.Row(program, 2e-3, {"torch": 1e-3, "jax": 3e-3}, 0.0, [kernel])]
+    rows = [sweep.measure.Row(program, 2e-3, {"torch": 1e-3, "jax": 3e-3}, 0.0,
+                              {"fusewire": 1e-3, "torch": 9e-4, "jax": 3e-3}, [kernel])]
     shown = sweep.report.text(rows)
     assert "1 programs: 0 (0 %) at or ahead of the best peer, 1 below 0.8" in shown
+    assert "geometric mean 0.50; of the fastest samples 0.90" in shown
     assert "0.50: fusewire 2.00 ms, torch 1.00 ms" in shown and "k0_max: 2.00 ms" in shown
