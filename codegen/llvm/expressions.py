@@ -23,7 +23,7 @@ from .affine import LANE, Affine, bounds, total
 from .index_values import COMPARE, IndexValues, Remembered, fits32, is_sum
 from .ir_builder import LlvmModule, Value, constant, listed, suffix, type_of, vector
 
-_MAX_STRIDE_ELEMENTS = 4  # between lanes under a mask; with a larger stride each lane is gathered
+MAX_STRIDE_ELEMENTS = 4  # between lanes under a mask; with more, each lane is accessed by itself
 _MIN_LANES_PER_STRIDE = 2  # with fewer lanes, a load for each lane is as fast as whole vectors
 _MAX_RECURSION_DEPTH = 40  # deeper expressions are evaluated bottom-up, without recursion
 
@@ -163,7 +163,7 @@ class LlvmExpressions(IndexValues):
         if step > 1 and self._can_load_strided(e, mask):
             if mask is None and step * _MIN_LANES_PER_STRIDE <= self.lanes():
                 return self._load_interleaved(e, index, step)
-            if step <= _MAX_STRIDE_ELEMENTS:
+            if step <= MAX_STRIDE_ELEMENTS:
                 return self._load_strided(e, index, mask, step)
         return self._gather(e, index, mask)
 
