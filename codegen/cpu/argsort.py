@@ -139,7 +139,7 @@ class ComparisonSort(SortedRows):
 
     def cost(self) -> float:
         steps = self.length / self.machine.lanes(self.key.itemsize)
-        return self.length * (_COMPARED_NS + steps * _COMPARE_NS)
+        return float(self.length * (_COMPARED_NS + steps * _COMPARE_NS))
 
     def row(self, task: Index, row: Index) -> list[Stmt]:
         var, i = counter("i", self.length)
@@ -183,7 +183,7 @@ class SelectionSort(SortedRows):
 
     def cost(self) -> float:
         steps = self.length / self.machine.lanes(self.key.itemsize)
-        return self.count * 2 * (_SELECTED_NS + steps * _SELECT_NS) + steps * _COMPARE_NS
+        return float(self.count * 2 * (_SELECTED_NS + steps * _SELECT_NS) + steps * _COMPARE_NS)
 
     def row(self, task: Index, row: Index) -> list[Stmt]:
         (var, i), (number, position) = counter("i", self.length), counter("n", self.count)
@@ -249,8 +249,9 @@ class RadixSort(SortedRows):
         passes = self.bits / _DIGIT_BITS
         fixed = passes * (1 << _DIGIT_BITS) * _BUCKET_NS
         if self.group > 1:
-            return fixed + (1 << self.highest) * _SELECT_BUCKET_NS + _DISCARD_NS * self.length
-        return fixed + self.length * (1 + _MOVE_NS * passes)
+            selecting = (1 << self.highest) * _SELECT_BUCKET_NS + _DISCARD_NS * self.length
+            return float(fixed + selecting)
+        return float(fixed + self.length * (1 + _MOVE_NS * passes))
 
     def row(self, task: Index, row: Index) -> list[Stmt]:
         base = as_index(0) if self.short else task * (2 * self.length)

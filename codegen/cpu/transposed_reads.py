@@ -79,12 +79,12 @@ def _contiguous_axis(e: Load, runs: Sequence[CoalescedAxes], variables: list[Ind
 
 # ---- the kernel of a CPU
 class _Block(NamedTuple):
-    """A block of the result: `rows` along the contiguous axis of the loads, `count` lanes."""
+    """A block of the result: `rows` along the contiguous axis of the loads, `lanes` wide."""
 
     row: Index
     rows: int
     first: Index
-    count: int
+    lanes: int
 
 
 def lower_transposed(nest: LoopNest, runs: Sequence[CoalescedAxes]) -> Kernel | None:
@@ -155,7 +155,7 @@ class _Blocks:
         corner = self.reads.substitution(self._coordinates(block.row, block.first, outer))
         transposes: list[Stmt] = [
             loop_ir.Transpose(tile, const(0), self.side, e.buffer, substitute(e.index, corner),
-                              self._distance(e), self.side, block.count)
+                              self._distance(e), self.side, block.lanes)
             for e, tile in self.tiles.items()]
         return [*transposes, *self._elements(block, outer, self.tiles)]
 
@@ -168,11 +168,11 @@ class _Blocks:
                   tiles: Mapping[Load, KernelBuffer]) -> list[Stmt]:
         """The loops over the elements of a block, with loads from the tiles."""
         (row, r), lane = counter("row", block.rows), Var("i")
-        j = atom(lane, (0, block.count - 1))
+        j = atom(lane, (0, block.lanes - 1))
         at = self.reads.substitution(self._coordinates(block.row + r, block.first + j, outer))
         at |= {e: loop_ir.load(tile, (r * self.side + j).expr()) for e, tile in tiles.items()}
         body = tuple([substitute_in(s, at) for s in self.reads.body])
-        lanes = For(lane, const(0), const(block.count), body, self.nest.lanes_for(block.count))
+        lanes = For(lane, const(0), const(block.lanes), body, self.nest.lanes_for(block.lanes))
         return [For(row, const(0), const(block.rows), (lanes,))]
 
     def _coordinates(self, row: Index, column: Index, outer: Mapping[int, Index]

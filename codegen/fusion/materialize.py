@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from ...capture.graph.graph import SPECIAL, Node
+from ...eager.arrays.shapes import product
 from ..ir.op_cost import node_cost
 from ..ir.sizes import upper_bound
 
@@ -16,6 +17,7 @@ WHOLE_OPERAND_KINDS = ("contract", "scan", "composite")
 _MIN_OPS_TO_AVOID_REPEATS = 10  # simple operations of a value that every row would repeat
 _MIN_OPS_TO_SHARE = 5  # simple operations of a value with several readers
 _MAX_INLINED_OPS = 400  # simple operations
+_MIN_RUN_TO_JOIN = 16  # contiguous elements of an operand that is computed inside of a concat
 SPLIT = "split"  # a param of concats, of codegen only
 _MAX_INLINED_CONCAT_OPERANDS = 8  # with more, each operand is written to its slice of the result
 _MAX_INLINED_SLICES = 4  # with more, the value is materialized: other kernels read them
@@ -114,7 +116,8 @@ def _is_joined_once(node: Node, readers: Mapping[Node, list[Node]],
     while len(readers[node]) == 1:
         (reader,) = readers[node]
         if reader.op == "concat":
-            return not is_split_concat(reader) \
+            run = product(node.type.shape[reader.params["axis"]:])  # contiguous elements of it
+            return not is_split_concat(reader) and upper_bound(run) >= _MIN_RUN_TO_JOIN \
                 and elements_read[reader] <= upper_bound(reader.type.size)
         if not is_forwarding_view(reader):
             return False

@@ -17,7 +17,7 @@ CASES: dict[str, tuple[Callable[..., Any], int]] = {  # with the number of kerne
                                 3),
     "read by others, too": (lambda x, y: ((c := fw.concat([x, y + 1], 1)), fw.sum(c, 1)), 3),
     "a view": (lambda x, y: fw.sum(fw.concat([x, y + 1], 1) * 2, 1), 1),
-    "narrow columns": (lambda x, y: fw.stack([x, y * 3], 2), 1),
+    "narrow columns": (lambda x, y: fw.stack([x, y * 3], 2), 2),
 }
 
 
