@@ -119,21 +119,21 @@ def onnx_makers(graph: str, constants: Callable[[Inputs], Inputs] | None = None
 
 def onnx_session(graph: str, constants: Inputs) -> Any:
     """A session that runs `graph`; `constants` are part of the model."""
-    return _session(_onnx_model(graph, constants).SerializeToString())
+    return onnx_bytes_session(_onnx_model(graph, constants).SerializeToString())
 
 
 def onnx_file(path: Path, inputs: Inputs) -> Callable[[], Any]:
     """A call of the model in a file, on the inputs that it names."""
     import onnxruntime
 
-    session = _session(path)
+    session = onnx_bytes_session(path)
     feed = {i.name: onnxruntime.OrtValue.ortvalue_from_numpy(inputs[i.name])
             for i in session.get_inputs()}
     return functools.partial(session.run_with_ort_values,
                              [o.name for o in session.get_outputs()], feed)
 
 
-def _session(model: Path | bytes) -> Any:
+def onnx_bytes_session(model: Path | bytes) -> Any:
     import onnxruntime
 
     options = onnxruntime.SessionOptions()

@@ -67,6 +67,12 @@ def adam(w: Any, g: Any, m: Any, v: Any) -> Any:
     return w - 1e-3 * m / (fw.sqrt(v) + 1e-8), m, v
 
 
+def forces(x: Any) -> Any:
+    """The sum of a function of the distances to all other points."""
+    apart = x[None] - x[:, None]
+    return fw.sum(apart * ((apart * apart).sum(-1, keepdims=True) + 0.1) ** -1.5, 1)
+
+
 def attention(q: Any, k: Any, v: Any) -> Any:
     return fw.softmax(q @ fw.matrix_transpose(k) * 0.3, -1) @ v
 
@@ -103,6 +109,7 @@ FLOATS = {
     "conv, strided": Kind(lambda x, w: F.conv2d(x, w, stride=2), lambda n: ((1, 2, 7, n + 3),
                                                                             (3, 2, 3, 2))),
     "max_pool": Kind(gradient(lambda x: F.max_pool2d(x, 2)), lambda n: ((1, 2, 4, n + 1),)),
+    "pairs": Kind(forces, lambda n: ((n + 60, 3),)),
     "adam": Kind(adam, lambda n: ((n,), (n,), (n,), (n,))),
     "dropout": Kind(lambda x: F.dropout(x, 0.5), lambda n: ((3, n),)),
     "cross_entropy": Kind(gradient(lambda x, y: F.cross_entropy(x, y)),
@@ -121,10 +128,13 @@ NUMBERS = {  # of floats and integers
                                                                           Places((9,), 4))),
     "slices": Kind(lambda x: (x[1:, ::-1] + x[:-1, ::1], x[-1:, 1::2] * 2, x[::3]),
                    lambda n: ((4, n),)),
+    "interleaved": Kind(lambda x, y: (x.T * 2, y[:, 1] - y[:, 4], x[:, ::-1] + 1),
+                        lambda n: ((n, 3), (n, 7))),
     "pad": Kind(lambda x: fw.pad(x, ((1, 0), (2, 3))) + 1, lambda n: ((3, n),)),
     "concat": Kind(lambda x, y: fw.concat([x, y * 2, x[:, :1]], 1), lambda n: ((3, n), (3, n + 1))),
     "transpose": Kind(lambda x: (x.T * 2, fw.permute_dims(x.reshape(2, -1, 2), (2, 1, 0))),
                       lambda n: ((4, n),)),
+    "transposed operand": Kind(lambda x, y: x * 2 + y.T, lambda n: ((n + 3, 21), (21, n + 3))),
     "roll and flip": Kind(lambda x: fw.roll(x, 1, -1) - fw.flip(x, axis=-1), lambda n: ((2, n),)),
     "repeat": Kind(lambda x: (fw.repeat(x, 3), fw.tile(x, (2, 1))), lambda n: ((n, 2),)),
     "lower half": Kind(lambda x: fw.tril(x) + fw.triu(x, k=1) * 2, lambda n: ((n, n),)),

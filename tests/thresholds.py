@@ -47,6 +47,7 @@ LOWERED: dict[str, dict[str, int]] = {
         "_MIN_ROWS_TO_OUTER_REDUCE": 2,
         "_MAX_ROW_TO_OUTER_REDUCE": 16,
     },
+    "codegen.fusion.concat_splitting": {"_MIN_ELEMENTS": 1},
     "codegen.cpu.nontemporal": {"_MIN_STREAMED_BYTES": 64},
     "codegen.cpu.prefetch": {"_MAX_CACHED_BYTES": 16},
     "codegen.cpu.scatter_rows": {"_MIN_ELEMENTS_PER_TASK": 8},
@@ -54,7 +55,8 @@ LOWERED: dict[str, dict[str, int]] = {
     "codegen.cpu.max_pool_grad": {"_MIN_ELEMENTS_PER_TASK": 8},
     "codegen.cpu.scan": {"_MIN_ELEMENTS_PER_TASK": 8},
     "codegen.cpu.argsort": {
-        "_MAX_COMPARED_LENGTH": 2,
+        "_COMPARED_NS": 1e6,
+        "_SELECTED_NS": 1e6,
         "_MIN_ELEMENTS_PER_TASK": 8,
         "_MAX_SCRATCH_BYTES": 64,
     },

@@ -1,6 +1,7 @@
 """Lowers argsort along an axis, row by row; equal elements keep their order.
 
     short rows    the position of an element is the number of elements that come before it
+    few elements  one after the other is selected, each the least of those behind the last one
     others        radix sort: keys, unsigned integers in the order of the elements, are distributed
                   by eight bits at a time, the lowest first (Knuth 1998, 5.2.5 R); digits in which
                   all keys agree are skipped
@@ -41,8 +42,12 @@ from ..ir.sizes import is_dynamic, upper_bound
 from ..ir.target_info import Machine
 from .partition_work import buffers_of, chunk_bounds, split_into_tasks
 
-_MAX_COMPARED_LENGTH = 48  # in shorter rows each element is compared with each
 _MIN_ELEMENTS_PER_TASK = 4096
+# Approximate nanoseconds; only their ratios matter.
+_COMPARE_NS, _COMPARED_NS = 0.9, 2.0  # a vector of keys compared with one; an element besides
+_SELECT_NS, _SELECTED_NS = 1.7, 6.0  # a vector of keys in one of the two loops of a selection
+_BUCKET_NS, _SELECT_BUCKET_NS = 0.4, 0.7  # a digit's count; a count of the highest bits
+_MOVE_NS, _DISCARD_NS = 1.15, 0.3  # an element in a pass of the radix sort; one discarded
 _DIGIT_BITS = 8  # bits of one pass of the radix sort
 _SELECT_BITS = 11  # highest bits used to select: sign, exponent and two more of a float32
 POSITION = np.dtype("int32")
@@ -58,9 +63,9 @@ def lower_sort(group: Group, buffers: dict[Node, KernelBuffer], machine: Machine
     if node.type.size == 0 or node not in buffers:
         return []
     check_sortable(node)
-    length = node.inputs[0].type.shape[node.params["axis"]]
-    sort = (ComparisonSort if length <= _MAX_COMPARED_LENGTH else RadixSort)(node, buffers, machine)
-    return [sort.kernel(name)]
+    classes = ComparisonSort, SelectionSort, RadixSort
+    sorts = [made(node, buffers, machine) for made in classes]
+    return [min(sorts, key=lambda sort: sort.cost()).kernel(name)]
 
 
 def check_sortable(node: Node) -> None:
@@ -133,7 +138,8 @@ class ComparisonSort(SortedRows):
         return (self.keys,)
 
     def cost(self) -> float:
-        return float(self.length * (5 + self.length / 8))
+        steps = self.length / self.machine.lanes(self.key.itemsize)
+        return float(self.length * (_COMPARED_NS + steps * _COMPARE_NS))
 
     def row(self, task: Index, row: Index) -> list[Stmt]:
         var, i = counter("i", self.length)
@@ -161,6 +167,62 @@ class ComparisonSort(SortedRows):
         return For(var, start, stop, (add,), self.machine.lanes(self.key.itemsize))
 
 
+class SelectionSort(SortedRows):
+    """Selects the first elements one by one: the least key of those that follow the last one, and
+    the first position where it stands."""
+
+    def __init__(self, node: Node, buffers: dict[Node, KernelBuffer], machine: Machine) -> None:
+        super().__init__(node, buffers, machine)
+        self.keys = KernelBuffer("keys", self.key, self.length, scratch=True)
+        self.lanes = machine.lanes(max(POSITION.itemsize, self.key.itemsize))
+        self.last, self.least = Register("last", self.key), Register("least", self.key)
+        self.last_at, self.at = Register("last_at", POSITION), Register("at", POSITION)
+
+    def scratch(self) -> tuple[KernelBuffer, ...]:
+        return (self.keys,)
+
+    def cost(self) -> float:
+        steps = self.length / self.machine.lanes(self.key.itemsize)
+        return float(self.count * 2 * (_SELECTED_NS + steps * _SELECT_NS) + steps * _COMPARE_NS)
+
+    def row(self, task: Index, row: Index) -> list[Stmt]:
+        (var, i), (number, position) = counter("i", self.length), counter("n", self.count)
+        found = cast(ExprValue(loop_ir.read(self.at)), INT).expr
+        return [
+            For(var, const(0), const(self.length),
+                (Store(self.keys, i.expr(), self.key_of(row, i).expr),), self.lanes),
+            Assign(self.last, const(0, self.key)), Assign(self.last_at, const(-1, POSITION)),
+            For(number, const(0), const(self.count), (
+                *self._select(),
+                self.store(row, position, found),
+                Assign(self.last, loop_ir.read(self.least)),
+                Assign(self.last_at, loop_ir.read(self.at))))]
+
+    def _select(self) -> list[Stmt]:
+        """Statements that find the least key behind the last one, and its position."""
+        largest = (1 << 8 * self.key.itemsize) - 1
+        (first, i), (second, j) = counter("i", self.length), counter("j", self.length)
+        key, same = self._follows(i)
+        least = call("where", key, same, largest)
+        is_next, found = self._follows(j)
+        is_least = call("eq", found, ExprValue(loop_ir.read(self.least)))
+        place = call("where", call("and", is_next, is_least), cast(j, POSITION), self.length - 1)
+        return [
+            Assign(self.least, const(largest, self.key)),
+            For(first, const(0), const(self.length),
+                (loop_ir.Update(self.least, "minimum", least.expr),), self.lanes),
+            Assign(self.at, const(self.length - 1, POSITION)),
+            For(second, const(0), const(self.length),
+                (loop_ir.Update(self.at, "minimum", place.expr),), self.lanes)]
+
+    def _follows(self, i: Index) -> tuple[ExprValue, ExprValue]:
+        """Whether an element follows the last selected one, and its key."""
+        key, last = ExprValue(loop_ir.load(self.keys, i.expr())), ExprValue(loop_ir.read(self.last))
+        is_behind = call("gt", cast(i, POSITION), ExprValue(loop_ir.read(self.last_at)))
+        equal = call("and", call("eq", key, last), is_behind)
+        return call("or", call("gt", key, last), equal), key
+
+
 class RadixSort(SortedRows):
     """Sorts longer rows. Keys and positions move from one half of a task's memory to the other.
 
@@ -184,7 +246,12 @@ class RadixSort(SortedRows):
         return (self.counts, self.keys, self.order) if self.short else (self.counts,)
 
     def cost(self) -> float:
-        return float(self.length) * (0.3 if self.group > 1 else 1 + 2 * self.bits / _DIGIT_BITS)
+        passes = self.bits / _DIGIT_BITS
+        fixed = passes * (1 << _DIGIT_BITS) * _BUCKET_NS
+        if self.group > 1:
+            selecting = (1 << self.highest) * _SELECT_BUCKET_NS + _DISCARD_NS * self.length
+            return float(fixed + selecting)
+        return float(fixed + self.length * (1 + _MOVE_NS * passes))
 
     def row(self, task: Index, row: Index) -> list[Stmt]:
         base = as_index(0) if self.short else task * (2 * self.length)

@@ -20,6 +20,7 @@ from .loop_body import LoopAxes, LoopBody, decode, is_vectorizable
 from .loop_nest import MIN_ELEMENTS_PER_TASK, LoopNest, identities, kernel, lower_with_column_sums
 from .partition_work import chunk_bounds, split_into_tasks
 from .register_tile import RegisterTile, register_tile
+from .transposed_reads import lower_transposed
 
 _MAX_OPS_OF_STALLED_SUM = 4.0  # with more, the processor does not wait for the previous addition
 _MIN_ROWS_PER_OUTER_REDUCE_TASK = 16  # rows
@@ -51,6 +52,8 @@ def lower_loops(group: Group, buffers: dict[Node, KernelBuffer], machine: Machin
 def _lower_pointwise(nest: LoopNest) -> Kernel:
     runs = [(r, nest.axes.size(r)) for r in nest.axes.outer]
     last = runs[-1] if runs else ([], 1)
+    if (transposed := lower_transposed(nest, runs)) is not None:
+        return transposed
     if len(runs) > 1 and upper_bound(last[1]) < nest.lanes // 2:
         return _lower_flattened(nest, runs)
     if len(runs) <= 1:
@@ -303,6 +306,8 @@ def _chunk_sums_kernel(nest: LoopNest, partial: dict[Node, KernelBuffer], count:
 # ---- reductions along other axes: lanes run along the last outer one
 def _lower_columns(nest: LoopNest) -> list[Kernel]:
     width = nest.axes.size(nest.axes.outer[-1])
+    if _has_few_costly_columns(nest, width):
+        return _lower_rows(nest)
     if _is_unrolled(nest) and upper_bound(width) < nest.lanes // 2 < upper_bound(nest.outer_size):
         return [_lower_short_rows(nest)]
     rows = nest.outer_size // width
@@ -319,6 +324,17 @@ def _lower_columns(nest: LoopNest) -> list[Kernel]:
     var, task = counter("task", rows * blocks)
     body = _column_block(nest, task // blocks, chunk_bounds(task % blocks, block, width), None)
     return [kernel(nest, var, rows * blocks, body)]
+
+
+def _has_few_costly_columns(nest: LoopNest, width: Size) -> bool:
+    """True if lanes along the reduced axes waste less than lanes over the columns.
+
+    Rows are read with the columns' number as stride. That costs more than a plain sum saves."""
+    return (
+        upper_bound(width) <= nest.lanes // 4
+        and upper_bound(nest.inner_size) >= 4 * nest.lanes
+        and nest.cost > _MAX_OPS_OF_STALLED_SUM
+    )
 
 
 def _is_unrolled(nest: LoopNest) -> bool:
@@ -392,8 +408,9 @@ def _column_block(
 
 def _column_lanes(nest: LoopNest, width: Size) -> int:
     """Lanes over columns; several vectors where each addition would wait for the previous one."""
-    waits = not _is_unrolled(nest) and nest.cost <= _MAX_OPS_OF_STALLED_SUM and \
-        len(nest.body.sweeps) == len(nest.body.sweeps[0].reductions) == 1
+    waits = not _is_unrolled(nest) and \
+        len(nest.body.sweeps) == len(nest.body.sweeps[0].reductions) == 1 and \
+        nest.cost - nest.body.work_after(0) <= _MAX_OPS_OF_STALLED_SUM  # `after`: once per column
     return nest.lanes_for(width, 4 if waits else 1)
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from ...capture.graph.graph import SPECIAL, Node
+from ...eager.arrays.shapes import product
 from ..ir.op_cost import node_cost
 from ..ir.sizes import upper_bound
 
@@ -16,6 +17,8 @@ WHOLE_OPERAND_KINDS = ("contract", "scan", "composite")
 _MIN_OPS_TO_AVOID_REPEATS = 10  # simple operations of a value that every row would repeat
 _MIN_OPS_TO_SHARE = 5  # simple operations of a value with several readers
 _MAX_INLINED_OPS = 400  # simple operations
+_MIN_RUN_TO_JOIN = 16  # contiguous elements of an operand that is computed inside of a concat
+SPLIT = "split"  # a param of concats, of codegen only
 _MAX_INLINED_CONCAT_OPERANDS = 8  # with more, each operand is written to its slice of the result
 _MAX_INLINED_SLICES = 4  # with more, the value is materialized: other kernels read them
 _READS_OTHER_ELEMENTS = "a scan or a sort, whose elements need others, has a kernel of its own"
@@ -52,10 +55,13 @@ def choose_materialized(
                 or (
                     elements_read[node] > 1.5 * max(1, upper_bound(node.type.size))
                     and not _is_widening_integer_cast(node)
+                    and not (op_count[node] < _MIN_OPS_TO_SHARE
+                             and _is_joined_once(node, readers, elements_read))
                 )
                 or (
                     op_count[node] >= _MIN_OPS_TO_AVOID_REPEATS
-                    and any(_recomputes_per_row(r, node) for r in readers[node])
+                    and (any(_recomputes_per_row(r, node) for r in readers[node])
+                         or _is_recomputed_per_block(node, readers))
                 )
             )
             materialize = node in outputs or _should_materialize(
@@ -92,8 +98,10 @@ def _should_materialize(node: Node, op_count: float, reader_count: int, recomput
 
 
 def is_split_concat(node: Node) -> bool:
-    """True if a concat has so many operands that each one is written to its slice of the result."""
-    return node.op == "concat" and len(node.inputs) > _MAX_INLINED_CONCAT_OPERANDS
+    """True if each operand of a concat is written to its slice of the result: it has many, or
+    `concat_splitting.py` has chosen it."""
+    return node.op == "concat" and (
+        len(node.inputs) > _MAX_INLINED_CONCAT_OPERANDS or SPLIT in node.params)
 
 
 def _has_many_slices(node: Node, readers: list[Node]) -> bool:
@@ -101,7 +109,23 @@ def _has_many_slices(node: Node, readers: list[Node]) -> bool:
     return node.op != "broadcast_to" and sum(r.op == "slice" for r in readers) > _MAX_INLINED_SLICES
 
 
-def _is_forwarding_view(node: Node) -> bool:
+def _is_joined_once(node: Node, readers: Mapping[Node, list[Node]],
+                    elements_read: Mapping[Node, int]) -> bool:
+    """True if a node is read by one concat alone, each element of which is read once. Computing a
+    cheap operand for all of its elements is faster than writing and reading memory."""
+    while len(readers[node]) == 1:
+        (reader,) = readers[node]
+        if reader.op == "concat":
+            run = product(node.type.shape[reader.params["axis"]:])  # contiguous elements of it
+            return not is_split_concat(reader) and upper_bound(run) >= _MIN_RUN_TO_JOIN \
+                and elements_read[reader] <= upper_bound(reader.type.size)
+        if not is_forwarding_view(reader):
+            return False
+        node = reader
+    return False
+
+
+def is_forwarding_view(node: Node) -> bool:
     """True if a reader of the node reads the node's own operand: it is a view without memory."""
     return node.kind == "view" and not is_split_concat(node)
 
@@ -112,7 +136,7 @@ def count_readers(
     """The number of computations that read an element of each node, directly or through views."""
     counts: dict[Node, int] = {}
     for node in reversed(nodes):
-        per_reader = [counts[r] if _is_forwarding_view(r) else 1 for r in readers[node]]
+        per_reader = [counts[r] if is_forwarding_view(r) else 1 for r in readers[node]]
         disjoint = _read_disjoint_slices(readers[node], node)
         counts[node] = (max(per_reader) if disjoint else sum(per_reader)) + (node in outputs)
     return counts
@@ -134,7 +158,7 @@ def _packed_operands(nodes: list[Node]) -> set[Node]:
             # reading the smaller array is faster than copying a larger one
             if not _is_widening_cast(node):
                 operands.add(node)
-            stack.extend(node.inputs if _is_forwarding_view(node)
+            stack.extend(node.inputs if is_forwarding_view(node)
                          or _is_widening_cast(node) else ())
     return operands
 
@@ -156,7 +180,7 @@ def _elements_read(nodes: list[Node], readers: Mapping[Node, list[Node]]) -> dic
     """The most elements that each node is read as, through views."""
     counts: dict[Node, int] = {}
     for node in reversed(nodes):
-        views = [counts[r] for r in readers[node] if _is_forwarding_view(r)
+        views = [counts[r] for r in readers[node] if is_forwarding_view(r)
                  or _is_widening_integer_cast(r)]
         counts[node] = max([upper_bound(node.type.size), *views])
     return counts
@@ -169,3 +193,19 @@ def _recomputes_per_row(reader: Node, node: Node) -> bool:
     shape, reader_shape = node.type.shape, reader.type.shape
     return reader.kind == "pointwise" and bool(shape) and shape[-1] == reader_shape[-1] != 1 \
         and upper_bound(reader.type.size) > 1.5 * upper_bound(node.type.size)
+
+
+def _is_recomputed_per_block(node: Node, readers: Mapping[Node, list[Node]]) -> bool:
+    """True if a reader, directly or through views, is summed over rows along which the node is
+    constant. Every block of columns would compute its values again, one by one. This is how the
+    activations of a vector are multiplied by a matrix."""
+    return any(_is_recomputed_per_block(r, readers) if is_forwarding_view(r)
+               else _sums_rows(r, node, readers[r]) for r in readers[node])
+
+
+def _sums_rows(reader: Node, node: Node, next_readers: list[Node]) -> bool:
+    shape, row = node.type.shape, reader.type.shape[-1:]
+    return reader.kind == "pointwise" and upper_bound(node.type.size) > 1 \
+        and shape[-1:] != row and all(n == 1 for n in shape[-1:]) \
+        and any(r.kind == "reduce" and reader.type.ndim - 1 not in r.params["axis"]
+                for r in next_readers)

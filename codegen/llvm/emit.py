@@ -30,7 +30,7 @@ from ..ir.loop_ir import (
 from . import dot_products, masked_stores, scalar
 from .affine import LANE, Affine, Atom, multiple, total
 from .control_flow import LlvmControlFlow, LoopBody, stored
-from .expressions import SPARE, memory_type
+from .expressions import MAX_STRIDE_ELEMENTS, SPARE, memory_type
 from .index_values import Lane
 from .ir_builder import LlvmModule, Value, constant, lane_numbers, listed
 from .transpose import transpose_function
@@ -39,6 +39,7 @@ _BOOL = np.dtype(bool)
 _DOTS = {"dot2": dot_products.plus_dot, "dot16": dot_products.plus_dot16,
          "dot8": dot_products.plus_dot8}
 _CACHE_LINE_BYTES = 64
+_MASKED_BYTES = 64  # of vectors with fast masked stores, those of AVX-512
 _MIN_STREAMED_BYTES = 32  # of a vector, for a non-temporal store
 _NEAR_BYTES = 1 << 14  # prefetches less far ahead go to the innermost cache; half its size
 _SPARE_LINE = "@fw.spare = internal constant [2 x i64] zeroinitializer, align 16"
@@ -144,11 +145,21 @@ class LlvmEmitter(LlvmControlFlow):
                          "!nontemporal !{i32 1}")
             elif varying == {LANE: 1}:
                 self._store_row(value, self.pointer(buffer, uniform), size)
+            elif self._can_store_strided(value, varying, size):
+                p = self.pointer(buffer, uniform)
+                masked_stores.strided(self, value, p, size, varying[LANE])
             else:
                 mask = self.mask() or constant(True, "i1", value.lanes)
                 at = self.addresses(buffer, index)
                 masked_stores.by_intrinsic(self, "scatter", value, at, size, mask)
         self.changed(buffer)
+
+    def _can_store_strided(self, value: Value, varying: dict[str, int], size: int) -> bool:
+        """True if all lanes are stored a small constant distance apart, by a processor whose masked
+        stores are as fast as others."""
+        return varying.keys() == {LANE} and 1 < varying[LANE] <= MAX_STRIDE_ELEMENTS \
+            and self.mask() is None and size in (4, 8) and value.lanes * size >= _MASKED_BYTES \
+            and self.module.target.x86 and self.module.target.vector_bytes >= _MASKED_BYTES
 
     def _is_nontemporal(self, buffer: KernelBuffer, uniform: Affine,
                         varying: dict[str, int]) -> bool:

@@ -21,9 +21,10 @@ from ..ir.loop_ir import (
 from . import half, scalar
 from .affine import LANE, Affine, bounds, total
 from .index_values import COMPARE, IndexValues, Remembered, fits32, is_sum
-from .ir_builder import LlvmModule, Value, constant, suffix, type_of, vector
+from .ir_builder import LlvmModule, Value, constant, listed, suffix, type_of, vector
 
-_MAX_STRIDE_ELEMENTS = 4  # between lanes; with a larger stride each lane is gathered
+MAX_STRIDE_ELEMENTS = 4  # between lanes under a mask; with more, each lane is accessed by itself
+_MIN_LANES_PER_STRIDE = 2  # with fewer lanes, a load for each lane is as fast as whole vectors
 _MAX_RECURSION_DEPTH = 40  # deeper expressions are evaluated bottom-up, without recursion
 
 
@@ -156,9 +157,14 @@ class LlvmExpressions(IndexValues):
         mask = self.both(self.mask(), mask)
         if varying == {LANE: 1}:
             return self._load_row(e, index, mask)
+        if varying == {LANE: -1} and self.module.target.x86:
+            return self._load_reversed(e, index, mask)
         step = varying.get(LANE, 0) if len(varying) == 1 else 0
-        if 1 < step <= _MAX_STRIDE_ELEMENTS and self._can_load_strided(e, mask):
-            return self._load_strided(e, index, mask, step)
+        if step > 1 and self._can_load_strided(e, mask):
+            if mask is None and step * _MIN_LANES_PER_STRIDE <= self.lanes():
+                return self._load_interleaved(e, index, step)
+            if step <= MAX_STRIDE_ELEMENTS:
+                return self._load_strided(e, index, mask, step)
         return self._gather(e, index, mask)
 
     def _can_load_strided(self, e: Load, mask: Value | None) -> bool:
@@ -171,13 +177,44 @@ class LlvmExpressions(IndexValues):
         return self.module.target.x86 and usual and full_vector and cheap_mask \
             and not self.other(e).lanes
 
+    def _load_interleaved(self, e: Load, index: Affine, step: int) -> Value:
+        """Loads elements `step` apart by `step` vectors, of which the last one ends with the last
+        element, and picks the elements from one vector after the other."""
+        lanes, size = self.lanes(), e.buffer.dtype.itemsize
+        kind, first = memory_type(e.buffer), self.pointer(e.buffer, self.parts(index)[0])
+        end = (lanes - 1) * step + 1
+        starts = [min(n * lanes, end - lanes) for n in range(step)]
+        picked: Value | None = None
+        for start in starts:
+            p = self._step(first, e.buffer, constant(start, "i64"))
+            row = self._fetch(e.buffer, f"load {vector(kind, lanes)}, {p.typed}, align {size}",
+                              lanes, p)
+            ours = {n: n * step - start for n in range(lanes) if start <= n * step < start + lanes}
+            picked = self._picked(picked, row, ours)
+        assert picked is not None
+        return picked
+
+    def _picked(self, before: Value | None, row: Value, places: dict[int, int]) -> Value:
+        """The lanes picked before, with elements of a row in the lanes that `places` maps to
+        them."""
+        lanes = row.lanes
+        if before is None:
+            numbers = [places.get(n, 0) for n in range(lanes)]
+            text = f"shufflevector {row.typed}, {row.full} poison, {listed(numbers, 'i32').typed}"
+        else:
+            numbers = [places[n] + lanes if n in places else n for n in range(lanes)]
+            text = f"shufflevector {before.typed}, {row.typed}, {listed(numbers, 'i32').typed}"
+        return self.instruction(text, row.type, lanes, row.depth)
+
     def _load_strided(self, e: Load, index: Affine, mask: Value | None, step: int) -> Value:
         """Loads elements `step` apart by one masked load of the whole span. The elements between
         them, and those behind the end of the buffer, are masked off."""
         lanes, p = self.lanes(), self.pointer(e.buffer, self.parts(index)[0])
         kind, size = memory_type(e.buffer), e.buffer.dtype.itemsize
-        wide, full = lanes * step, vector(kind, lanes * step)
-        spread_mask = self._spread_mask(mask or constant(True, "i1", lanes), step)
+        # LLVM takes masks of other lengths apart, bit by bit
+        wide = lanes << (step - 1).bit_length()
+        full = vector(kind, wide)
+        spread_mask = self._spread_mask(mask or constant(True, "i1", lanes), step, wide)
         other = self.wide(self.other(e), wide)
         name = f"llvm.masked.load.{suffix(other)}.p0"
         self.module.declare(full, name, ["ptr", "i32", spread_mask.full, full])
@@ -187,9 +224,10 @@ class LlvmExpressions(IndexValues):
         text = f"shufflevector {elements.typed}, {full} poison, <{lanes} x i32> <{numbers}>"
         return self.instruction(text, kind, lanes, elements.depth)
 
-    def _spread_mask(self, mask: Value, step: int) -> Value:
-        """The mask with `step` - 1 off lanes inserted behind each lane."""
-        numbers = [n // step if n % step == 0 else mask.lanes for n in range(mask.lanes * step)]
+    def _spread_mask(self, mask: Value, step: int, wide: int) -> Value:
+        """The mask with `step` - 1 off lanes inserted behind each lane, `wide` lanes long."""
+        numbers = [n // step if n % step == 0 and n < mask.lanes * step else mask.lanes
+                   for n in range(wide)]
         indices = ", ".join(f"i32 {n}" for n in numbers)
         text = f"shufflevector {mask.typed}, {mask.full} zeroinitializer, " \
             f"<{len(numbers)} x i32> <{indices}>"
@@ -280,6 +318,21 @@ class LlvmExpressions(IndexValues):
         self.module.declare(full, name, ["ptr", "i32", mask.full, full])
         text = f"call {full} @{name}({p.typed}, i32 {size}, {mask.typed}, {other.typed})"
         return self._fetch(e.buffer, text, lanes, p, mask, other)
+
+    def _load_reversed(self, e: Load, index: Affine, mask: Value | None) -> Value:
+        """Loads the elements that end with the first lane's as one row, and reverses them."""
+        lanes = self.lanes()
+        ahead = total(index, Affine({LANE: 2}, 1 - lanes))
+        row = self._load_row(e, ahead, None if mask is None else self._reversed(mask))
+        return self._reversed(row)
+
+    def _reversed(self, value: Value) -> Value:
+        """The lanes of a vector in reverse order; a scalar is the same in all lanes."""
+        if not value.lanes:
+            return value
+        numbers = listed([*range(value.lanes)][::-1], "i32")
+        text = f"shufflevector {value.typed}, {value.full} poison, {numbers.typed}"
+        return self.instruction(text, value.type, value.lanes, value.depth)
 
     def _passed(self, e: Load) -> Value:
         """The `other` of a masked load in the buffer's memory format, in each lane."""

@@ -8,7 +8,7 @@ other masks are hidden from LLVM's constant folding.
 
 from __future__ import annotations
 
-from .ir_builder import LlvmBuilder, Value, constant, suffix
+from .ir_builder import LlvmBuilder, Value, constant, listed, suffix
 
 _WIDEST = 8  # bytes of an integer that is narrowed from no other
 
@@ -28,6 +28,19 @@ def by_intrinsic(k: LlvmBuilder, kind: str, value: Value, p: Value, size: int, m
     name = f"llvm.masked.{kind}.{suffix(value)}.{suffix(p)}"
     k.module.declare("void", name, [value.full, p.full, "i32", mask.full])
     k.raw(f"call void @{name}({value.typed}, {p.typed}, i32 {size}, {mask.typed})")
+
+
+def strided(k: LlvmBuilder, value: Value, p: Value, size: int, step: int) -> None:
+    """Stores the elements of `value`, of `size` bytes each, `step` elements apart: one masked store
+    for each vector of the span, whose other elements stay as they are."""
+    lanes = value.lanes
+    for first in range(0, lanes * step, lanes):
+        places = {n * step - first: n for n in range(lanes) if first <= n * step < first + lanes}
+        numbers = listed([places.get(n, 0) for n in range(lanes)], "i32")
+        spread = k.instruction(f"shufflevector {value.typed}, {value.full} poison, {numbers.typed}",
+                               value.type, lanes, value.depth)
+        at = k.instruction(f"getelementptr i8, {p.typed}, i64 {first * size}", "ptr", 0, p.depth)
+        store(k, spread, at, size, listed([n in places for n in range(lanes)], "i1"))
 
 
 def opaque(k: LlvmBuilder, x: Value) -> Value:

@@ -32,6 +32,9 @@ from .row_access import row_layout
 from .task import TaskPart, decode, if_true
 
 _MIN_TASK_NS = 2000
+# Stores, with shuffles, of a vector whose elements are 1 to 4 apart; others are stored one by one.
+_BYTES_OF_MASKED_STORES = 64  # of vectors whose masked stores are fast: AVX-512
+_STORES_OF_STRIDE = {1: 1.0, 2: 4.0, 3: 6.0, 4: 8.0}
 
 
 def lower_contract(
@@ -62,8 +65,24 @@ def data_movement(plan: Contraction) -> float:
         repeats = plan.row_batches if plan.packs_rows_once else plan.batches * plan.column_blocks
         rows = packing_cost(part, roles.summed, roles.rows) * upper_bound(repeats)
     stored = upper_bound(plan.batches * plan.rows * plan.columns)
-    contiguous = plan.labels[2][-1] in roles.columns
-    return columns + rows + stored * (1 / plan.vector if contiguous else 2.0)
+    return columns + rows + stored * _store_cost(plan)
+
+
+def _store_cost(plan: Contraction) -> float:
+    """Vector operations that storing an element of the result takes."""
+    columns, size = plan.roles.columns, plan.roles.size
+    stride = length = 1  # between columns that are neighbours, and the number of such columns
+    for label in reversed(plan.labels[2]):
+        n = upper_bound(size[label])
+        if label in columns:
+            length *= n
+        elif length == 1:
+            stride *= n
+        elif n > 1:
+            break
+    shuffled = stride == 1 or plan.machine.vector_bytes >= _BYTES_OF_MASKED_STORES
+    vectors = _STORES_OF_STRIDE.get(stride) if shuffled else None
+    return 2.0 if vectors is None else vectors / min(length, plan.vector)
 
 
 def _first_part(of: Contraction) -> TaskPart:

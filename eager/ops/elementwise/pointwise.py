@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import cmath
 import math
-from collections.abc import Callable
 from typing import Any
 
 from ...arrays import devices, dtypes
@@ -18,6 +17,7 @@ from ..declare import alias, explicit_cast, in_float32, pointwise, prepare, resu
 from ..declare import cast as cast
 from ..transfer import transfer
 from .complex import conj_of, real
+from .constant_powers import power_by_products
 
 __all__ = [
     "abs", "acos", "acosh", "add", "asin", "asinh", "astype", "atan", "atan2", "atanh",
@@ -135,27 +135,10 @@ def _real_of(x: Tensor) -> Tensor:
     return real(x) if x.dtype.kind == "c" else x
 
 
-# Powers by products, quotients and roots, at most two roundings more than `pow` has. They take a
-# tenth of its time.
-_PRODUCTS: dict[float, Callable[[Any, Any], Any]] = {
-    1: lambda k, x: x * 1, 2: lambda k, x: x * x, 3: lambda k, x: x * x * x,
-    0.5: lambda k, x: k.sqrt(x), -0.5: lambda k, x: 1 / k.sqrt(x), -1: lambda k, x: 1 / x,
-    -2: lambda k, x: (1 / x) * (1 / x)}
-
-
-def _product_of(dtype: Any, y: Any) -> Callable[[Any, Any], Any] | None:
-    """The function from (k, x) to x ** y for a constant y that needs no `pow`; else None."""
-    exponent: Any = y if type(y) in (int, float) else getattr(y, "number", None)
-    kind = dtypes.kind(dtype)
-    if exponent in (1, 2):
-        return _PRODUCTS[exponent] if kind in "fiu" else None
-    return _PRODUCTS.get(exponent) if kind == "f" and not dtypes.is_small(dtype) else None
-
-
 def _pow(k: Any, x: Any, y: Any) -> Any:
     """x ** y; an integer to a negative power is 0, except for 1 and -1."""
     dtype = x.dtype if hasattr(x, "dtype") else y.dtype
-    if (by_product := _product_of(dtype, y)) is not None:
+    if (by_product := power_by_products(dtype, y)) is not None:
         return by_product(k, x)
     if dtype.kind != "i":
         return k.pow(x, y)

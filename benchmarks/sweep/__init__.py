@@ -1,0 +1,1 @@
+"""Compares fusewire with other libraries on programs of random kinds and shapes."""
