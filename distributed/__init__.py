@@ -81,3 +81,4 @@ __all__ = [
 ]
 
 hints.add("distributed", sys.modules[__name__])
+hints.add("distributed.checkpoint", checkpoint)

@@ -19,13 +19,13 @@ from ..graph.graph import param_key
 from ..heap.access_path import KnownObject
 from ..heap.code_tracker import followed
 from ..heap.introspection import attributes
+from ..heap.set_local import set_local
 from ..heap.value_kinds import FIXED, is_plain
 from ..scalars.symbolic_scalar import SymbolicScalar
 from ..sizes.symbolic_dim import Dim
 from .loop_inversion import header_offset
 from .operand_stack import only_locals_change
 from .possible_aliases import PossibleAliases, names_of_keys
-from .set_local import set_local
 
 _MAX_COMPARED_VALUES = 2000  # a larger state is never equal to another
 _HEAP_TYPE = 1 << 9  # in the flags of a class: it is not built in

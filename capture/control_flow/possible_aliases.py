@@ -18,8 +18,8 @@ from ...eager.core.tensor import Tensor, is_bare, with_class
 from ...eager.core.views import is_shared
 from ..heap.access_path import Path
 from ..heap.bytecode import instructions
+from ..heap.set_local import set_local
 from ..scalars.symbolic_scalar import SymbolicScalar
-from .set_local import set_local
 
 # Names and instructions in code that can tell two equal tensors apart; sets compare identities.
 _IDENTITY_NAMES = {"id", "is_", "is_not", "set", "frozenset", "dict", "Counter", "fromkeys"}
