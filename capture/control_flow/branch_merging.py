@@ -18,7 +18,6 @@ from ..scalars.scalar_expr import ScalarExpr, of_number
 from ..scalars.symbolic_scalar import SymbolicScalar
 from .decision import Decision
 from .frame_state import (
-    GENERATORS,
     IDENTITY,
     FrameState,
     MergeState,
@@ -29,9 +28,9 @@ from .frame_state import (
     user_frames,
 )
 from .inner_phis import InnerPhis, formulas_in
-from .liveness import MergePoint, has_plain_counters, live, merge_point
+from .liveness import MergePoint, live
 from .loop_detection import LoopEntry, LoopRepeat
-from .loop_inversion import is_loop_condition
+from .loop_inversion import is_in_while
 from .merge_gradients import (
     MergeGrad,
     MergeGradNode,
@@ -205,10 +204,13 @@ class BranchMerger:
     # ---- merge points
     def _merge_here(self, branch: OpenBranch, frames: list[Any], subject: Any) -> Any:
         location, plan = location_of(frames), self.plans.get(branch.key)
-        iterators = self._iterators_of(frames[0])
-        tracked = self.tracer.loops.tracked_iterators(frames[0]).union(i.offset for i in iterators)
-        point = _merge_point_at(branch, frames, tracked) \
-            if plan is None or plan.location == location else None
+        moved = branch.moved_frame(frames) if plan is None or plan.location == location else None
+        if moved is None:
+            return subject
+        iterators = self._iterators_of(frames[moved])
+        tracked = self.tracer.loops.tracked_iterators(frames[moved]).union(
+            i.offset for i in iterators)
+        point = branch.merge_point(frames, moved, tracked)
         if point is None:
             return subject
         positions = [(i.offset, i.count, i.tensors) for i in iterators]
@@ -247,7 +249,7 @@ class BranchMerger:
                              if not self._existed_before(node, branch)}
         varying |= on_tape | self._assigned_tensors(arrival, branch, point)
         numbers: set[Any] = {(i, name) for i, name in plan.numbers
-                             if i == 0 and name in point.changed - point.counters}
+                             if i == point.frame and name in point.changed - point.counters}
         if not self._all_merge and self._may_vary(numbers, state.frames, point):
             varying |= numbers
         before = self.hints.at_line.get(plan.location, set())
@@ -259,14 +261,17 @@ class BranchMerger:
                           ) -> set[Any]:
         """The tensors of variables that a path may assign, and the identities that may differ."""
         state, plan = arrival
-        assigned = [state.locals[0].get(name) for name in point.changed]
+        names = [(point.frame, name) for name in point.changed]
+        names += [(i, name) for i in range(point.frame) for name in state.locals[i]]
+        assigned = [state.locals[i].get(name) for i, name in names]
         varying: set[Any] = {i for i, t in enumerate(state.tensors)
                              if any(t is value for value in assigned)
                              and not self._is_from_outside(t)}
-        for name in point.changed:
-            key = 0, IDENTITY + name
-            if key in state.named_tensors and (
-                    name in branch.inputs or plan.numbers[key] != of_number(0)):
+        for key, name in [((0, IDENTITY + name), name) for i, name in names if i == 0]:
+            was_input = bool(branch.inputs) if point.called else name in branch.inputs
+            if key in state.named_tensors \
+                    and state.tensors[state.named_tensors[key]].edge is None \
+                    and (was_input or plan.numbers[key] != of_number(0)):
                 varying |= {key, state.named_tensors[key]}
         return varying
 
@@ -290,11 +295,11 @@ class BranchMerger:
             else newer
 
     def _may_carry_gradients(self, branch: OpenBranch, arrival: Arrival) -> bool:
-        """True if no gradients pass the merge of this branch, or if they may. Those of a `while`
+        """True if no gradients pass the merge of this branch, or if they may. Those in a `while`
         go through its loop."""
         return all(t.edge is None for t in arrival.state.tensors) or (
             self.hints.gradients and branch.location not in self.hints.uneven
-            and not is_loop_condition(*branch.location[0]))
+            and not any(is_in_while(code, at) for code, at in branch.location))
 
     def _tape(self, branch: OpenBranch, tensors: list[Tensor]) -> PathTape | None:
         return path_tape(self.tracer, branch.entries, tensors,
@@ -366,8 +371,9 @@ class BranchMerger:
                   objects: list[Any]) -> Arrival:
         tracer = self.tracer
         names = [live(f.f_code, f.f_lasti) for f in frames]
-        if names[0] is not None:
-            names[0] = names[0].union(point.counters)
+        moved = names[point.frame]
+        if moved is not None:
+            names[point.frame] = moved.union(point.counters)
         state = tracer.loops.snapshot(frames, names, MergeState, objects)
         state.equal = state.equal and not any(tracer.state.changed_fields())
         numbers = {name: of_number(value) for name, value in state.plains.items()}
@@ -383,7 +389,7 @@ class BranchMerger:
         names = [each for each in changed if type(each) is tuple and not is_identity(each)]
         return not names or (
             self.hints.numbers and self.tracer.names.symbolic_scalars
-            and not any((0, c) in names for c in point.counters)
+            and not any((point.frame, c) in names for c in point.counters)
             and not any(tells_symbols_apart(frames[i].f_code) for i, _ in names))
 
     def _existed_before(self, node: Node, branch: OpenBranch) -> bool:
@@ -465,23 +471,6 @@ def _identities_of(varying: set[Any], arrival: Arrival) -> set[Name]:
     """The identities of varying tensors that are inputs on this path: they vary, too."""
     return {name for name, i in arrival.state.named_tensors.items()
             if i in varying and arrival.plan.numbers[name] != of_number(0)}
-
-
-def _merge_point_at(branch: OpenBranch, frames: list[Any], tracked: frozenset[int]
-                    ) -> MergePoint | None:
-    """The state that paths from a branch to here must agree in; None if they cannot merge here.
-    Only the innermost frame may have moved since the branch."""
-    before = branch.frames[-len(frames):]
-    if len(before) != len(frames) or any(f is not g for f, (g, _) in zip(frames, before)) or \
-            any(f.f_lasti != at for f, (_, at) in list(zip(frames, before))[1:]):
-        return None
-    frame, (_, start) = frames[0], before[0]
-    if frame.f_code.co_flags & GENERATORS:
-        return None
-    point = merge_point(frame.f_code, start, frame.f_lasti, tracked)
-    if point is None or (point.counters and not has_plain_counters(frame)):
-        return None
-    return point if all(type(frame.f_locals.get(name)) is int for name in point.counters) else None
 
 
 def _modes(tracer: Any) -> Any:

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 from ..heap.bytecode import instruction_index_at, instructions, is_jump
 from .frame_state import GENERATORS
-from .operand_stack import EXIT_OPS, UNCONDITIONAL_JUMPS, depths_of, operands_of, popped
+from .operand_stack import EXIT_OPS, UNCONDITIONAL_JUMPS, depth_below, depths_of, popped
 
 _BY_NAME = {"locals", "vars", "dir", "eval", "exec", "_getframe", "currentframe"}
 _CONSTANT = ("LOAD_CONST", "LOAD_SMALL_INT", "PRECALL", "CALL", "CALL_FUNCTION", "NOP", "PUSH_NULL")
@@ -109,21 +109,22 @@ class MergePoint(NamedTuple):
 
     counters: frozenset[str]
     changed: frozenset[str]
+    frame: int = 0  # the number of the frame with these instructions
+    called: bool = False  # functions were called or have ended between the two
 
 
 @functools.lru_cache(maxsize=4096)
-def merge_point(code: types.CodeType, start: int, end: int, tracked: frozenset[int] = frozenset()
-                ) -> MergePoint | None:
+def merge_point(code: types.CodeType, start: int, end: int, tracked: frozenset[int] = frozenset(),
+                in_call: bool = False) -> MergePoint | None:
     """The `MergePoint` of paths from `start` to the decision at `end`; None if they cannot merge,
     because only one of them may change the stack. `tracked`: instructions that read iterators whose
-    state is compared."""
+    state is compared. `in_call`: the decision at `start` was made in a function called there."""
     start, end = _instruction_offset(code, start), _instruction_offset(code, end)
-    depths, operands = depths_of(code), operands_of(code, end)
-    if depths is None or operands is None or end not in depths or not _merges_both_outcomes(
-            code, start, end):
+    depths, base = depths_of(code), depth_below(code, end)
+    if depths is None or base is None or not (
+            in_call or _merges_both_outcomes(code, start, end)):
         return None
     region = _instructions_between(code, start, end)
-    base = depths[end] - operands
     changed = frozenset(name for step in instructions(code) if step.offset in region
                         for name, is_read in _uses(step) if not is_read)
     if base == 0:

@@ -12,7 +12,7 @@ import types
 from collections.abc import Mapping
 from typing import Any
 
-from ..heap.bytecode import instruction_index_at, instructions
+from ..heap.bytecode import instruction_index_at, instructions, is_jump
 from .operand_stack import UNCONDITIONAL_JUMPS, depths_of
 
 _Outcomes = dict[bool, int]  # the destination of a test, by its outcome
@@ -25,10 +25,14 @@ def header_offset(code: types.CodeType, at: int) -> int:
     return _header_offsets(code).get(step.offset, at)
 
 
-def is_loop_condition(code: types.CodeType, at: int) -> bool:
-    """True if an instruction belongs to the condition of a `while`, before the loop or in it."""
-    step, offsets = instructions(code)[instruction_index_at(code, at)], _header_offsets(code)
-    return step.offset in offsets or step.offset in offsets.values()
+@functools.lru_cache(maxsize=4096)
+def is_in_while(code: types.CodeType, at: int) -> bool:
+    """True if an instruction lies in the body or in the condition of a `while`."""
+    steps, offset = instructions(code), instructions(code)[instruction_index_at(code, at)].offset
+    return offset in _header_offsets(code) or any(
+        step.argval <= offset <= step.offset
+        and steps[instruction_index_at(code, step.argval)].opname != "FOR_ITER"
+        for step in steps if is_jump(step))
 
 
 @functools.lru_cache(maxsize=1024)

@@ -7,7 +7,9 @@ from typing import Any, NamedTuple
 
 from ..graph.graph import Node
 from ..scalars.scalar_expr import ScalarExpr
-from .frame_state import FrameState, Name
+from .frame_state import GENERATORS, FrameState, Name
+from .liveness import MergePoint, has_plain_counters, merge_point
+from .operand_stack import calls_directly, depth_below
 
 MAX_FAILURES = 6  # of one function; then it is traced without merging
 
@@ -97,6 +99,37 @@ class OpenBranch:
     objects: list[Any]
     loop_tokens: set[Any]
     visits: dict[Any, Any]
+
+    def moved_frame(self, frames: list[Any]) -> int | None:
+        """The number of the frame that has moved since the branch. Frames around it have not moved,
+        and frames that it had called at the branch have ended. None if one around it has moved."""
+        same = 0
+        for frame, (before, _) in zip(reversed(frames), reversed(self.frames)):
+            if frame is not before:
+                break
+            same += 1
+        moved = len(frames) - same
+        around = zip(frames[moved + 1:], self.frames[len(self.frames) - same + 1:])
+        return None if not same or any(f.f_lasti != at for f, (_, at) in around) else moved
+
+    def merge_point(self, frames: list[Any], moved: int, tracked: frozenset[int]
+                    ) -> MergePoint | None:
+        """The state that paths from here to `frames` must agree in, where the frame with the number
+        `moved` has moved; None if they cannot merge there."""
+        ended = len(self.frames) - len(frames) + moved
+        frame, (_, start) = frames[moved], self.frames[ended]
+        if any(f.f_code.co_flags & GENERATORS for f in (
+                *frames[:moved + 1], *(f for f, _ in self.frames[:ended]))):
+            return None  # the state of a generator is hidden from the frame that iterates over it
+        if any(depth_below(f.f_code, f.f_lasti) != 0 for f in frames[:moved]) \
+                or not all(map(calls_directly, frames[1:moved + 1], frames[:moved])):
+            return None  # the stack of a frame that has begun since holds values, or C code does
+        point = merge_point(frame.f_code, start, frame.f_lasti, tracked, ended > 0)
+        if point is None or (point.counters and not has_plain_counters(frame)):
+            return None
+        if not all(type(frame.f_locals.get(name)) is int for name in point.counters):
+            return None
+        return point._replace(frame=moved, called=ended > 0 or moved > 0)
 
 
 @dataclass

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import dis
 import functools
+import inspect
 import sys
 import types
 from collections.abc import Iterator
@@ -62,6 +63,18 @@ def operands_of(code: types.CodeType, at: int) -> int | None:
     """The number of operands of the test at this offset; None if it is no test."""
     name = instructions(code)[instruction_index_at(code, at)].opname
     return 1 if name.startswith("POP_JUMP") else _TEST_OPERANDS.get(name)
+
+
+def depth_below(code: types.CodeType, at: int) -> int | None:
+    """The stack depth below the operands of the test or call at this offset; None if it is not
+    known."""
+    step, depths = instructions(code)[instruction_index_at(code, at)], depths_of(code)
+    if depths is None or step.offset not in depths:
+        return None
+    operands = operands_of(code, at)
+    if operands is None:
+        operands = popped(step) if step.opname.startswith("CALL") else None
+    return None if operands is None else depths[step.offset] - operands
 
 
 def is_single_test(frame: Any, op: str) -> bool:
@@ -182,3 +195,48 @@ def callee_of(code: types.CodeType, n: int, base: int) -> int | None:
 
 
 _NULL_COMES_FIRST = (3, 11) <= sys.version_info < (3, 13)  # below a function that is no method
+
+
+# ---- calls
+def calls_directly(frame: Any, called: Any) -> bool:
+    """True if the instruction of a frame calls the function of the frame `called` itself. A builtin
+    such as `map` may call it several times, and its progress is hidden."""
+    code = frame.f_code
+    base = depth_below(code, frame.f_lasti)
+    if called.f_back is not frame or base is None:
+        return False
+    n = callee_of(code, instruction_index_at(code, frame.f_lasti), base)
+    return n is not None and _code_called(_loaded(frame, n)) is called.f_code
+
+
+def _loaded(frame: Any, n: int) -> Any:
+    """The object that the instruction `n` of a frame loads, without running code; None if it is not
+    known."""
+    step = instructions(frame.f_code)[n]
+    if step.opname == "LOAD_CONST":
+        return step.argval
+    if step.opname in ("LOAD_GLOBAL", "LOAD_NAME"):
+        return frame.f_globals.get(step.argval, frame.f_builtins.get(step.argval))
+    if step.opname.startswith(("LOAD_FAST", "LOAD_DEREF")):
+        return frame.f_locals.get(step.argval) if isinstance(step.argval, str) else None
+    if step.opname not in ("LOAD_ATTR", "LOAD_METHOD"):
+        return None
+    depth = (depths_of(frame.f_code) or {}).get(step.offset, 0)
+    owner = writer(frame.f_code, n, depth - 1)
+    return None if owner is None else _attribute(_loaded(frame, owner), step.argval)
+
+
+def _attribute(owner: Any, name: str) -> Any:
+    """An attribute of an object, or the submodule of this name; None if there is none."""
+    submodules = inspect.getattr_static(owner, "_modules", None)
+    if isinstance(submodules, dict) and name in submodules:
+        return submodules[name]
+    return inspect.getattr_static(owner, name, None)
+
+
+def _code_called(function: Any) -> types.CodeType | None:
+    """The code that runs first when an object is called; None if that is not Python's."""
+    if not isinstance(function, (types.FunctionType, types.MethodType, staticmethod, classmethod)):
+        function = inspect.getattr_static(type(function), "__call__", None)
+    function = getattr(function, "__func__", function)
+    return function.__code__ if isinstance(function, types.FunctionType) else None

@@ -116,7 +116,8 @@ class Sequential(_Ordered):
                 self.add_module(str(i), module)
 
     def forward(self, input: Any) -> Any:
-        for module in self._modules.values():
+        modules = tuple(self._modules.values())
+        for _, module in enumerate(modules):  # traces read the position from the number
             input = module(input)  # type: ignore[misc]
         return input
 

@@ -48,6 +48,8 @@ def _indices(paths: Explored) -> Iterator[tuple[Node, Any, Any]]:
     nodes, captured = paths.names.nodes, paths.names.outside
     seen = set()
     for node in paths.raising:
+        if not any(i.type.dtype.kind in "iu" for i in node.inputs):
+            continue  # indices that an op computes by itself are in range
         for check in checks_of(nodes, node):
             if check.op != "check_index":
                 continue
