@@ -114,18 +114,25 @@ class LoopGradNode(Entry):
             k: Tensor(x._data.view(), x.edge) for k, x in sums.items()}
 
 
-class CarriedGrad(Entry):
-    """A tape entry for a tensor that an iteration begins with: passes its gradient on to the
-    iterations before."""
+class PhiGrad(Entry):
+    """The tape entry of a phi: passes its gradient on to the entry of all phis of a loop or merge,
+    which gets the gradients by `slot`."""
 
     __slots__ = ("slot",)
 
-    def __init__(self, grad_node: LoopGradNode, slot: int, array: Any) -> None:
+    def __init__(self, grad_node: Entry, slot: int, array: Any) -> None:
         super().__init__(grad_node.op, {}, (array,), (grad_node,), array)
         self.slot = slot
 
     def back(self, g: Any, sums: Any, useful: Any, keep: bool, step: Callable[..., None]) -> None:
         sums.setdefault(self.edges[0], {})[self.slot] = g
+
+
+class CarriedGrad(PhiGrad):
+    """A tape entry for a tensor that an iteration begins with: passes its gradient on to the
+    iterations before."""
+
+    __slots__ = ()
 
 
 def end_iteration(tracer: Any, iteration: Iteration) -> bool:

@@ -22,6 +22,7 @@ from ..graph.graph import Node
 from ..scalars.scalar_expr import ScalarExpr
 from .decision import Decision
 from .inner_phis import parts_below
+from .loop_gradients import PhiGrad
 from .merges import Merge, MergedBranch
 
 _REPEATABLE = (Decision, MergedBranch, Merge)  # elements of paths that a backward can take again
@@ -88,17 +89,10 @@ class MergeGradNode(Entry):
         return by_node
 
 
-class MergeGrad(Entry):
+class MergeGrad(PhiGrad):
     """A tape entry for a phi of a merge: passes its gradient on to the path before."""
 
-    __slots__ = ("slot",)
-
-    def __init__(self, grad_node: MergeGradNode, slot: int, array: Any) -> None:
-        super().__init__(grad_node.op, {}, (array,), (grad_node,), array)
-        self.slot = slot
-
-    def back(self, g: Any, sums: Any, useful: Any, keep: bool, step: Callable[..., None]) -> None:
-        sums.setdefault(self.edges[0], {})[self.slot] = g
+    __slots__ = ()
 
 
 # ---- the elements of a path
