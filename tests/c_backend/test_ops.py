@@ -13,7 +13,7 @@ from sampling import sample
 import fusewire as fw
 from fusewire.eager.core.op import OPS
 
-SAMPLED = 40  # rows in each way, unless FUSEWIRE_TEST_WHOLE=1
+SAMPLED = 25  # rows in each way, unless FUSEWIRE_TEST_WHOLE=1
 
 
 def results(row: Row, call: Any, inputs: tuple[Any, ...], device: str) -> list[Any]:

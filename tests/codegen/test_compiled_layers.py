@@ -5,6 +5,7 @@ Each step is recorded whole, and there is code or a call of a library for all of
 
 from __future__ import annotations
 
+import operator
 import warnings
 from typing import Any
 
@@ -12,7 +13,7 @@ import pytest
 from layers.every import LAYERS, Layer
 from layers.row import scalar
 from oracle import assert_same
-from sampling import sample
+from sampling import sample_of_each
 
 import fusewire as fw
 from fusewire.capture.replay.compiled_function import CaptureWarning
@@ -51,14 +52,7 @@ def trained(row: Layer, compiled: bool, steps: int = 3) -> tuple[list[Any], fw.n
     return seen, module
 
 
-def one_of_each_and_a_sample() -> list[Layer]:
-    """The first row of each layer, and a sample of the others."""
-    first = {row.name: row for row in reversed(LAYERS)}
-    others = sample([row for row in LAYERS if row is not first[row.name]], 220)
-    return [row for row in LAYERS if row is first[row.name] or row in others]
-
-
-@pytest.mark.parametrize("row", one_of_each_and_a_sample(), ids=str)
+@pytest.mark.parametrize("row", sample_of_each(LAYERS, operator.attrgetter("name"), 220), ids=str)
 def test_compiled_training_is_eager_training(row: Layer) -> None:
     expected, eager = trained(row, compiled=False)
     with warnings.catch_warnings():

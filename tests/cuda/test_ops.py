@@ -1,9 +1,11 @@
-"""Every op, forward and backward, gives as CUDA C what NumPy gives, for all inputs of a row; a
-sample of them also for floats of other sizes. In the emulator, threads and blocks take turns in
-another order from row to row, and each access to memory is looked at."""
+"""Every op, forward and backward, gives as CUDA C what NumPy gives, for all inputs of a row: the
+first row of each op and a sample of the others, and a sample for floats of other sizes. In the
+emulator, threads and blocks take turns in another order from row to row, and each access to memory
+is looked at."""
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable
 from typing import Any
 
@@ -13,7 +15,7 @@ from gpus import from_here
 from oracle import assert_same, recorded, units_apart
 from row_programs import OF_FLOATS, TREES, backward, cases, cases_in, forward, weighted
 from samples import ROWS, Row
-from sampling import sample
+from sampling import sample, sample_of_each
 
 import fusewire as fw
 from fusewire.capture.graph.reference_interpreter import evaluate
@@ -22,6 +24,7 @@ from fusewire.codegen.partition.hybrid_executable import compile_hybrid
 from fusewire.eager.arrays.dtypes import is_small
 
 WHOLE = [row for row in ROWS if row not in TREES]
+op_of = operator.attrgetter("op")
 DTYPES = {"float16": fw.float16, "bfloat16": fw.bfloat16, "float64": fw.float64}
 ORDERS = (0, 1, 2, 3, 4)  # of threads and blocks: forwards, backwards, by seeds
 
@@ -41,13 +44,14 @@ def check(make_device: Any, row: Row, fn: Callable[..., Any], *given: Any) -> No
             assert_same(got, expected, row.tolerance / 2e-6)
 
 
-@pytest.mark.parametrize("row", WHOLE, ids=str)
+@pytest.mark.parametrize("row", sample_of_each(WHOLE, op_of, 200, seed=4), ids=str)
 def test_every_op(make_device: Any, row: Row) -> None:
     with np.errstate(all="ignore"):
         check(make_device, row, forward(row), cases(row))
 
 
-@pytest.mark.parametrize("row", [r for r in WHOLE if r.grad], ids=str)
+@pytest.mark.parametrize("row", sample_of_each([r for r in WHOLE if r.grad], op_of, 150, seed=5),
+                         ids=str)
 def test_every_gradient(make_device: Any, row: Row) -> None:
     with np.errstate(all="ignore"):
         given, us = weighted(row, cases(row, requires_grad=True))
