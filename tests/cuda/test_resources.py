@@ -1,6 +1,7 @@
 """NVRTC compiles the kernels of every op, forward and backward, for the GPUs that we name, and none
 takes more than a processor has for it; those that differ in numbers alone are compiled once. The
-first row of each op and a sample of the others are compiled, each for one of the two architectures; `FUSEWIRE_TEST_WHOLE=1` compiles for both."""
+first row of each op and a sample of the others are compiled, each for one of two architectures;
+`FUSEWIRE_TEST_WHOLE=1` compiles all for both."""
 
 from __future__ import annotations
 
