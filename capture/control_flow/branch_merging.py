@@ -375,7 +375,9 @@ class BranchMerger:
         if moved is not None:
             names[point.frame] = moved.union(point.counters)
         state = tracer.loops.snapshot(frames, names, MergeState, objects)
-        state.equal = state.equal and not any(tracer.state.changed_fields())
+        # An object that only an earlier merge has seen may hold a value that is forgotten.
+        state.equal = state.equal and not any(tracer.state.changed_fields()) \
+            and all(map(tracer.can_name, state.tensors))
         numbers = {name: of_number(value) for name, value in state.plains.items()}
         numbers.update({name: number.formula for name, number in state.symbols.items()})
         kinds = {name: type(value) for name, value in state.plains.items()}

@@ -33,6 +33,8 @@ class PathMerging:
     refusal: str
     can_retry: bool
     is_recording: Any
+    knows: Any
+    _path_of: Any
     sizes: Any
     _nodes_by_id: dict[int, tuple[Any, Node]]
 
@@ -161,6 +163,10 @@ class PathMerging:
 
     def on_merge(self, plan: Any) -> None:
         """Called when paths have merged."""
+
+    def can_name(self, tensor: Tensor) -> bool:
+        """True if a tensor's current value has a node or comes from outside."""
+        return self.knows(tensor) or self._path_of(tensor._data) is not None
 
     def is_outside(self, node: Node) -> bool:
         """True for a value that the run did not compute: every path can read it."""
