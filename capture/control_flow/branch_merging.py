@@ -110,7 +110,7 @@ class BranchMerger:
         self._branches.append(OpenBranch(
             key, [(f, f.f_lasti) for f in frames], len(tracer.path) - 1, decided,
             {node for _, node in tracer._nodes_by_id.values()},
-            len(tracer.entries), location_of(frames),
+            len(tracer.entries),
             {name for name, value in frames[0].f_locals.items()
              if self.aliases.may_be_input(value)}, self._made_objects(frames),
             *loops.around()))

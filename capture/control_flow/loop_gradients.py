@@ -9,7 +9,7 @@ every iteration and runs these graphs once per iteration.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NamedTuple
 
 from ...eager import interpreter
@@ -78,11 +78,7 @@ class LoopGradNode(Entry):
         gradients = self._run_back(tracer, dict(g), recording)
         if recording:
             tracer.note_loop_gradient(self.header, out_gradients, gradients)
-        for key, gradient in gradients.items():
-            edge = self._edge(key)
-            if useful is None or edge in useful:
-                before = sums.get(edge)
-                sums[edge] = gradient if before is None else pointwise.add(before, gradient)
+        pass_on([(self._edge(key), gradient) for key, gradient in gradients.items()], sums, useful)
 
     def _edge(self, key: Key) -> Any:
         if key[0] == "slot":
@@ -112,6 +108,14 @@ class LoopGradNode(Entry):
             interpreter.STATE.active, tracer.listening = before, listening
         return {("slot", i): Tensor(x._data.view(), x.edge) for i, x in sorted(carried.items())} | {
             k: Tensor(x._data.view(), x.edge) for k, x in sums.items()}
+
+
+def pass_on(gradients: Iterable[tuple[Any, Tensor]], sums: Any, useful: Any) -> None:
+    """Adds gradients to the sums of their edges, if a backward needs these."""
+    for edge, gradient in gradients:
+        if useful is None or edge in useful:
+            before = sums.get(edge)
+            sums[edge] = gradient if before is None else pointwise.add(before, gradient)
 
 
 class PhiGrad(Entry):

@@ -17,12 +17,11 @@ from ...eager.autograd.engine import gradients_between
 from ...eager.core.op import OPS
 from ...eager.core.tape import MODE, Entry, Leaf
 from ...eager.core.tensor import Tensor
-from ...eager.ops.elementwise import pointwise
 from ..graph.graph import Node
 from ..scalars.scalar_expr import ScalarExpr
 from .decision import Decision
 from .inner_phis import parts_below
-from .loop_gradients import PhiGrad
+from .loop_gradients import PhiGrad, pass_on
 from .merges import Merge, MergedBranch
 
 _REPEATABLE = (Decision, MergedBranch, Merge)  # elements of paths that a backward can take again
@@ -63,10 +62,7 @@ class MergeGradNode(Entry):
                          for node, x in self._branch_again(incoming).items()]
         else:
             gradients = [(self.edges[slot], x) for slot, x in incoming.items()]
-        for edge, gradient in gradients:
-            if useful is None or edge in useful:
-                before = sums.get(edge)
-                sums[edge] = gradient if before is None else pointwise.add(before, gradient)
+        pass_on(gradients, sums, useful)
 
     def _branch_again(self, incoming: dict[int, Tensor]) -> dict[Node, Tensor]:
         """Records the backward of the path as a path of another merged branch. Returns the

@@ -92,13 +92,17 @@ class OpenBranch:
     decided: set[Any]
     nodes: set[Node]
     entries: int  # of the tape
-    location: Any  # of the frames
     inputs: set[str]  # local variables that named an input before the branch, or might
     # Made objects that the variables of all frames held. A frame that has ended, or the stack of
     # an outer one, may hold them at the merge.
     objects: list[Any]
     loop_tokens: set[Any]
     visits: dict[Any, Any]
+
+    @property
+    def location(self) -> tuple[Any, ...]:
+        """The code and the instruction of each frame at the branch."""
+        return tuple((frame.f_code, at) for frame, at in self.frames)
 
     def moved_frame(self, frames: list[Any]) -> int | None:
         """The number of the frame that has moved since the branch. Frames around it have not moved,
