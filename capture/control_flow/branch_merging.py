@@ -3,7 +3,8 @@
 A merge point is found as loops are: by the state of Python's frames. If the state of two paths
 differs in tensors and numbers only, these become phis, and the rest of the function is traced as a
 function of the phis. The first path guesses the merge point and the values that differ there. If
-another path does not fit, tracing starts anew with the facts learnt so far (`MergeHints`).
+another path differs in more values, tracing starts anew with the facts learnt so far
+(`MergeHints`). A path in another state goes on without a merge.
 """
 
 from __future__ import annotations
