@@ -83,6 +83,7 @@ class _LoopHeader:
         self.iterations: list[Iteration] = []
         self.grad_node: LoopGradNode | None = None
         self.entries = 0  # tape entries when the current iteration began
+        self.decided = loops.tracer.decided
 
 
 class LoopDetector:
@@ -479,7 +480,7 @@ class LoopDetector:
         Returns the phi of the loop condition."""
         tracer, entry = self.tracer, header.entry
         self.iteration += 1
-        tracer.forget(lambda x: self.depth_of(x) >= header.depth)
+        tracer.forget(lambda x: self.depth_of(x) >= header.depth, header.decided)
         self.dependent = {n: d for n, d in self.dependent.items() if d < header.depth}
         self.dependent.update(dict.fromkeys(entry.phis, header.depth))
         for i, phi in zip(header.carried_tensors, entry.phis):

@@ -54,8 +54,8 @@ class TraceTree(Replay):
         self.merges = run.merges
         run.exit.set_guards([], self._source())
         self.root, added = add_path(None, run.path, run.exit)
-        # True if a path that merged differs behind the merge: the traces did not see all state.
-        self.contradicted = not added and self._has_merges()
+        # True if a path differs behind a merge or a back edge: the traces did not see all state.
+        self.contradicted = not added
         if added:
             self._planner.plan(self.root)
             self._compile_if_large(run)

@@ -123,9 +123,9 @@ class ExportTracer(Tracer):
         self.bind(array, node)
         return node
 
-    def forget(self, is_gone: Callable[[Any], bool]) -> None:
+    def forget(self, is_gone: Callable[[Any], bool], decided: frozenset[tuple[Any, str]]) -> None:
         before = dict(self._nodes_by_id)
-        super().forget(is_gone)
+        super().forget(is_gone, decided)
         for key in before.keys() - self._nodes_by_id.keys():
             held = before[key][0]
             array = held() if isinstance(held, weakref.ref) else held

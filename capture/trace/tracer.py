@@ -75,7 +75,7 @@ class Tracer(EffectRecording, PathMerging, LoopQuestions):
         self.lazy: LazyInterpreter | None = None  # defers ops until Python reads a value
         self.listening = True  # False while numbers are read outside of the run
         self._decided: set[tuple[Any, str]] = set()
-        self._loop_dependent: list[Any] = []  # ids in `_nodes_by_id`, keys in `_decided`
+        self._loop_dependent: list[int] = []  # ids in `_nodes_by_id`
         self.sources: dict[Path, Node] = {}  # tensors read from outside, in order of use
         self.grads_read: set[int] = set()  # tensors whose .grad was read before it was set
         self.grads_set: dict[int, None] = {}  # in the order in which they were set
@@ -304,8 +304,6 @@ class Tracer(EffectRecording, PathMerging, LoopQuestions):
         if key in self._decided:
             return False
         self._decided.add(key)
-        if self.loops.depth_of(subject):
-            self._loop_dependent.append(key)
         return True
 
     @property
@@ -327,19 +325,21 @@ class Tracer(EffectRecording, PathMerging, LoopQuestions):
         with self.sizes.recording(False):
             self.loops.note_loop_gradient(header, out_gradients, in_gradients, user_site())
 
-    def forget(self, is_gone: Callable[[Any], bool]) -> None:
-        """Forgets arrays and decisions of earlier iterations whose nodes or subjects are gone."""
-        remaining = []
-        for item in self._loop_dependent:
-            if type(item) is int:
-                entry = self._nodes_by_id.get(item)
-                if entry is None or is_gone(entry[1]):
-                    self._nodes_by_id.pop(item, None)
-                    continue
-            elif is_gone(item[0]):
-                self._decided.discard(item)
-                continue
-            remaining.append(item)
+    @property
+    def decided(self) -> frozenset[tuple[Any, str]]:
+        """The decisions whose outcomes are known here."""
+        return frozenset(self._decided)
+
+    def forget(self, is_gone: Callable[[Any], bool], decided: frozenset[tuple[Any, str]]) -> None:
+        """Forgets the arrays of earlier iterations whose nodes are gone, and all decisions other
+        than `decided`: an iteration repeats those of the one before, since all share one body."""
+        self._decided &= decided
+        known, remaining = self._nodes_by_id, []
+        for key in self._loop_dependent:
+            if key in known and is_gone(known[key][1]):
+                del known[key]
+            elif key in known:
+                remaining.append(key)
         self._loop_dependent = remaining
 
     # ---- nodes of arrays
