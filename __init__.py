@@ -128,7 +128,7 @@ _upper_layer.register(
     large_op=_op_compiler.run, large_vjp=_vjp.run, recurrent_layer=_rnn.run,
     device_op=_late("codegen.eager_jit.device_ops", "run_op"),
     device_in_range=_late("codegen.eager_jit.device_ops", "in_range"),
-    iterate_rows=_symbolic_range.rows, fast_path=_native_fast_path,
+    iterate=_symbolic_range.iterated, fast_path=_native_fast_path,
     observer=_NativeObserver if _LAYOUT is not None else None,
     write_page=_late("export.report.viewer", "write_page"),
     code_kinds=_backend.code_kinds, code_of=_late("codegen.code_listing", "code_of_segment"))

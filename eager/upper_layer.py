@@ -32,8 +32,9 @@ class Upper:
     `code_of`: code_of(segment, kind) is the code of a segment in one of these languages
     `write_page`: write_page(data, path, open) writes the data of `explain()` as an HTML page to a
         path, or to a temporary file if that is None; `open` shows it in the browser
-    `iterate_rows`: iterate_rows(tensor, frame) are the rows over which a frame begins to iterate
-        while a trace follows it, or None if Python counts them
+    `iterate`: iterate(x, plain, frame) is the iterator with which a frame begins a `for` over a
+        tensor or a container: while a trace follows the frame, one that knows its position, else
+        `plain`
     `collective`: collective(kind, array, params) is the result of a collective operation on this
         rank; `distributed` registers it when a process group begins
     `begin_collective`: the same, as a Future of the result
@@ -53,7 +54,7 @@ class Upper:
     code_kinds: Callable[[], tuple[str, ...]] = staticmethod(lambda: ())
     code_of: Callable[[Any, str], str] = staticmethod(lambda segment, kind: "")
     write_page: Callable[[Any, Any, bool], None] = staticmethod(lambda data, path, open: None)
-    iterate_rows: Callable[[Any, Any], Any] | None = None
+    iterate: Callable[[Any, Any, Any], Any] = staticmethod(lambda x, plain, frame: plain)
     collective: Callable[[str, Any, Mapping[str, Any]], Any] | None = None
     begin_collective: Callable[[str, Any, Mapping[str, Any]], Any] | None = None
     builtin_ops: Mapping[str, Any] = MappingProxyType({})

@@ -30,18 +30,20 @@ from ..graph.graph import Node, topological
 from ..graph.reference_interpreter import evaluate_node
 from ..guards.gather_paths import compile_gather
 from ..guards.guards import PathCodegen
+from ..heap.access_path import Path
 from ..heap.path_reader import PathReader
 from ..runtime import profiling_spans
 from ..runtime.compile_queue import ready
 from ..runtime.specialization_cache import Specializations
 from ..runtime.warnings import warn
-from ..scalars.scalar_expr import Origins, compute
+from ..scalars.scalar_expr import compute
 from ..segments.segment import Backend, Executable, cone, extract_graph, operand
 from ..sizes.symbolic_dim import Dim
 from ..trace.output_spec import OutputSpecBuilder
 from ..trace.tracer import Tracer
 from .autograd_node import CompiledBackward, SavedArrays
 from .partition import Partition, Result, TapeSection
+from .suspended_backward import SuspendedBackward, depends_on_control_flow, trace_backward
 from .symbolic_tape import Bindings, Boundary, CutPoint, FreedTape, SymbolicTape, ordered
 
 # One trace of a backward at a time: all plans of a function share its nodes.
@@ -186,14 +188,23 @@ class BackwardPlan:
 
     # ---- a call
 
-    def read_inputs(self, args: Any, kwargs: Any, origins: Origins) -> tuple[list[Any], list[Any]]:
+    @property
+    def paths(self) -> list[Path]:
+        """The access paths of the tensors from outside that need gradients."""
+        return self.tape.paths
+
+    def covers(self, call: Any) -> bool:
+        """True: the backward is the same for all calls that end at its exit."""
+        return True
+
+    def begin(self, call: Any) -> tuple[list[Any], list[Any]]:
         """The saved input arrays, and the edges of the input tensors.
 
         They are read before the program runs: their references keep it from overwriting them.
         """
-        tensors, outside = self._gather(args, kwargs)
+        tensors, outside = self._gather(call.args, call.kwargs)
         arrays = [t._data for t in tensors]
-        arrays += [operand(compute(self.names.numbers[n], origins), n) for n in self.numbers]
+        arrays += [operand(compute(self.names.numbers[n], call.origins), n) for n in self.numbers]
         return arrays, [t.edge for t in outside]
 
     def attach(self, inputs: tuple[list[Any], list[Any]], arrays: list[Any], results: list[Tensor],
@@ -326,10 +337,15 @@ def _part(backward_node: CompiledBackward, point: CutPoint, bindings: Bindings) 
     return part
 
 
-def find_backward(tracer: Tracer, outputs: OutputSpecBuilder) -> BackwardPlan | None:
+def find_backward(tracer: Tracer, outputs: OutputSpecBuilder
+                  ) -> BackwardPlan | SuspendedBackward | None:
     """The backward of the results of a traced call; None if no result needs a gradient."""
     if all(t.edge is None for _, t in outputs.tensors):
         return None
+    if depends_on_control_flow(tracer, outputs):
+        backward = trace_backward(tracer, outputs)
+        if backward is not None:
+            return backward
     tape = SymbolicTape(tracer, outputs)
     tape.build()
     if tracer.refusal:

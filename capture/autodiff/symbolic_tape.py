@@ -120,7 +120,7 @@ class SymbolicTape:
         self._mirrored: dict[int, Any] = {}  # id of a recorded edge -> its copy
         self._call_of: dict[int, tuple[int, int]] = {}  # id of a recorded joint -> (call, depth)
         self._depth: dict[Any, int] = {}
-        self._outside_paths = _paths_of_outside_edges(tracer)
+        self._outside_paths = paths_of_outside_edges(tracer)
         self._cut_edges = self._find_cuts()
 
     # ---- walking the recorded tape
@@ -141,7 +141,7 @@ class SymbolicTape:
         for e in edges:
             if isinstance(e, Joint) and self._below(e):
                 cuts.update(map(id, self._below(e)))
-            elif isinstance(e, Entry) and _is_watched(e):
+            elif isinstance(e, Entry) and is_watched(e):
                 cuts.add(id(e))
         return cuts
 
@@ -246,7 +246,7 @@ class SymbolicTape:
         point.hooks, point.retained = self._hooks(edge)
 
     def _hooks(self, edge: Any) -> tuple[list[Recipe], int | None]:
-        if not _is_watched(edge):
+        if not is_watched(edge):
             return [], None
         owner = None if edge.extra.retained is None else edge.extra.retained()
         retained = self._result_number(owner)
@@ -286,7 +286,7 @@ class SymbolicTape:
         return edge.depth if isinstance(edge, Boundary) else self._depth.get(edge, 0)
 
 
-def _paths_of_outside_edges(tracer: Tracer) -> dict[int, Path]:
+def paths_of_outside_edges(tracer: Tracer) -> dict[int, Path]:
     """The paths of tensors from outside, by the id of their edge at the start of the call."""
     paths: dict[int, Path] = {}
     for path, edge in tracer.state.edges.items():
@@ -295,7 +295,8 @@ def _paths_of_outside_edges(tracer: Tracer) -> dict[int, Path]:
     return paths
 
 
-def _is_watched(edge: Any) -> bool:
+def is_watched(edge: Any) -> bool:
+    """True if a hook or a retained gradient observes an edge."""
     extra = getattr(edge, "extra", None)
     return extra is not None and bool(
         extra.hooks or (extra.retained is not None and extra.retained() is not None))

@@ -27,6 +27,7 @@ from .ir import (
     BackEdge,
     Block,
     Branch,
+    EndOfBackward,
     Exit,
     HostCall,
     IfMerge,
@@ -58,6 +59,7 @@ class Activation:
         self.symbols: dict[Any, Any] = {}  # loop-carried numbers
         self.measured: dict[str, int] = {}  # data-dependent sizes of this call
         self.effects: list[Pending] = []  # to be performed at the end
+        self.outcomes: dict[Any, Any] = {}  # the last ones of branches, by subject and kind
         # Of loops whose gradient may be asked for, by the loop's token.
         self.iterations: dict[Any, list[IterationState]] = {}
         self.origins: Origins = {
@@ -94,6 +96,12 @@ class Activation:
     def subject(self, subject: Any) -> Any:
         """The value that a branch tests."""
         return self.value(subject) if isinstance(subject, ScalarExpr) else self.registers[subject]
+
+    def outcome(self, block: Branch) -> Any:
+        """The outcome of a branch in this call."""
+        outcome = outcome_of(block.kind, block.subject, self.subject(block.subject))
+        self.outcomes[block.subject, block.kind] = outcome
+        return outcome
 
     def assign(self, phis_of: LoopEntry | Merge, values: Sequence[Any],
                formulas: Sequence[ScalarExpr]) -> None:
@@ -165,9 +173,11 @@ class _Successors(Visitor[Block | None]):
     def exit(self, block: Exit) -> None:
         return None
 
+    def end_of_backward(self, block: EndOfBackward) -> None:
+        return None
+
     def branch(self, block: Branch) -> Block | None:
-        value = self.call.subject(block.subject)
-        return block.outcomes.get(outcome_of(block.kind, block.subject, value))
+        return block.outcomes.get(self.call.outcome(block))
 
     def size_definition(self, block: SizeDefinition) -> Block | None:
         node, registers = block.element.node, self.call.registers
@@ -213,12 +223,12 @@ class _Successors(Visitor[Block | None]):
     def loop_backward(self, block: LoopBackward) -> Block | None:
         call, element = self.call, block.element
         carried = {i: call.registers[node] for i, node in element.incoming}
-        sums: dict[Any, Any] = {}
+        sums = _Sums()
         for state in reversed(call.iterations[element.token]):
             if tuple(sorted(carried)) not in state.back_edge.vjps:
                 return None
             carried = _iteration_backward(call, state, carried, sums)
-        results = {("slot", i): carried[i] for i in sorted(carried)} | sums
+        results = {("slot", i): carried[i] for i in sorted(carried)} | sums.values
         if results.keys() != set(element.results):
             return None
         call.registers.update(zip(element.phis, [results[key] for key in element.results]))
@@ -226,7 +236,7 @@ class _Successors(Visitor[Block | None]):
 
 
 def _iteration_backward(call: Activation, state: IterationState, carried: dict[int, Any],
-                        sums: dict[Any, Any]) -> dict[int, Any]:
+                        sums: _Sums) -> dict[int, Any]:
     """The gradients of an iteration's carried inputs.
 
     Gradients of loop-invariant values are added to `sums`.
@@ -241,5 +251,24 @@ def _iteration_backward(call: Activation, state: IterationState, carried: dict[i
         if key[0] == "slot":
             carried_grads[key[1]] = array
         else:
-            sums[key] = np.asarray(np.add(sums[key], array)) if key in sums else array
+            sums.add(key, array)
     return carried_grads
+
+
+class _Sums:
+    """Sums of arrays by key. Only arrays that it has made itself are written to."""
+
+    def __init__(self) -> None:
+        self.values: dict[Any, Any] = {}
+        self._own: set[Any] = set()
+
+    def add(self, key: Any, array: Any) -> None:
+        """Adds an array to the sum of this key."""
+        values = self.values
+        if key not in values:
+            values[key] = array
+        elif key in self._own:
+            np.add(values[key], array, out=values[key])
+        else:
+            values[key] = np.add(values[key], array, out=np.empty_like(array))
+            self._own.add(key)

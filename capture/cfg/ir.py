@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from ..autodiff.suspended_backward import GradientReturn, SuspendedBackward
 from ..control_flow.data_dependent_sizes import DataDependentSize
 from ..control_flow.decision import Decision
 from ..control_flow.loop_detection import LoopEntry, LoopRepeat
@@ -21,7 +22,7 @@ from .trace_exit import TraceExit
 
 # An element of the path that a run took.
 Element = (Decision | LoopEntry | LoopRepeat | LoopBackwardEvent | DataDependentSize | MergedBranch
-           | Merge | EffectCall | ClockRead)
+           | Merge | EffectCall | ClockRead | GradientReturn)
 
 
 class Block:
@@ -248,7 +249,10 @@ class LoopBackward(_WithBody):
 
 
 class Exit(Block):
-    """The end of a path, with the trace exits that differ in their other guards."""
+    """The end of a path, with the trace exits that differ in their other guards.
+
+    Its children are the backward blocks of trace exits whose results depend on control flow.
+    """
 
     def __init__(self, trace_exit: TraceExit) -> None:
         super().__init__()
@@ -262,6 +266,30 @@ class Exit(Block):
     def required(self) -> list[Node]:
         outputs = [n for trace_exit in self.exits for n in trace_exit.outputs]
         return [*self.operands, *outputs]
+
+    def _backwards(self) -> list[SuspendedBackward]:
+        return [e.backward for e in self.exits if isinstance(e.backward, SuspendedBackward)]
+
+    def children(self) -> list[Block]:
+        return [v.root for b in self._backwards() for v in b.variants if v.root is not None]
+
+    def definitions(self, child: Block) -> Sequence[Node]:
+        backward, variant = next(
+            (b, v) for b in self._backwards() for v in b.variants if v.root is child)
+        return [*backward.incoming(variant), *backward.saved]
+
+
+class EndOfBackward(_Straight):
+    """The end of the backward behind an exit: returns gradients of inputs."""
+
+    element: GradientReturn
+
+    @property
+    def operands(self) -> list[Node]:
+        return list(self.element.nodes)
+
+    def successor(self, element: Element) -> None:
+        return None
 
 
 class IfMerge(_WithBody):

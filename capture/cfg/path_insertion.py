@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from ..autodiff.suspended_backward import GradientReturn, SuspendedBackward
 from ..control_flow.data_dependent_sizes import DataDependentSize
 from ..control_flow.decision import Decision
 from ..control_flow.loop_detection import LoopEntry, LoopRepeat
@@ -16,6 +17,7 @@ from .ir import (
     Block,
     Branch,
     Element,
+    EndOfBackward,
     Exit,
     HostCall,
     IfMerge,
@@ -35,47 +37,111 @@ def add_path(root: Block | None, path: Sequence[Element], trace_exit: TraceExit 
     outcome that a branch did not have. A path without an exit ends at a back edge. With `one_exit`,
     all traces that end in one block must have the same outputs, and share the first one's exit.
     """
-    targets: dict[Any, LoopHeader | IfMerge] = {}  # of jumps
-    previous: tuple[Block, Element] | None = None
-    attached: list[tuple[Block, Element]] = []  # the parents of all new blocks
-    at, first = root, root
-    blocks: list[Block] = []
-    for element in path:
+    insertion = _Insertion(root)
+    added = insertion.follow(path)
+    if added and trace_exit is not None:
+        added = _add_exit(insertion, trace_exit, one_exit)
+    if not added:
+        insertion.undo()
+    assert insertion.first is not None
+    return insertion.first, added
+
+
+def _add_exit(insertion: _Insertion, trace_exit: TraceExit, one_exit: bool) -> bool:
+    """Ends a path at an exit. Returns False, without a change, if it cannot end here."""
+    at = insertion.at
+    if at is not None and not isinstance(at, Exit):
+        return False
+    others = [] if at is None else at.exits
+    if others and (others[0].is_suspended != trace_exit.is_suspended or (
+            one_exit and not others[0].same_outputs(trace_exit))):
+        return False
+    if not (one_exit and any(_add_to(other, trace_exit) for other in others)):
+        if (one_exit and others and not trace_exit.is_suspended) \
+                or not _add_backward(trace_exit, trace_exit):
+            return False
         if at is None:
-            at = _block_of(element, targets)
-            first = _attach(previous, at) or first
-            attached += [previous] if previous is not None else []
-        elif not at.matches(element):
-            _detach(attached)
-            return first or at, False
-        if isinstance(at, LoopHeader):
-            targets[at.element.token] = at
-        elif isinstance(at, IfMerge):
-            targets[at.element.key] = at
-        blocks.append(at)
-        previous, at = (at, element), at.successor(element)
-    if trace_exit is None:
-        assert first is not None
-        return first, True
-    if at is not None and (not isinstance(at, Exit) or (
-            one_exit and not at.exits[0].same_outputs(trace_exit))):
-        _detach(attached)
-        return first or at, False
-    for block, checks in zip(blocks, trace_exit.checks):
+            insertion.attach(Exit(trace_exit))
+        else:
+            others.insert(0, trace_exit)
+    for block, checks in zip(insertion.blocks, trace_exit.checks):
         block.checks.update(dict.fromkeys(checks))
-    if at is None:
-        end: Block = Exit(trace_exit)
-        return _attach(previous, end) or first or end, True
-    if not one_exit:
-        at.exits.insert(0, trace_exit)
-    assert first is not None
-    return first, True
+    return True
+
+
+def _add_to(end: TraceExit, trace_exit: TraceExit) -> bool:
+    """Lets a trace end at an exit of earlier traces. Returns False, without a change, if its
+    backward differs from theirs."""
+    if not end.same_backward(trace_exit) or not _add_backward(end, trace_exit):
+        return False
+    end.add_saved(trace_exit)
+    return True
+
+
+def _add_backward(end: TraceExit, trace_exit: TraceExit) -> bool:
+    """Adds the backward of a trace to the blocks behind the exit `end`. Returns False, without a
+    change, if its path departs from theirs."""
+    behind, backward = end.backward, trace_exit.backward
+    if not isinstance(behind, SuspendedBackward) or not isinstance(backward, SuspendedBackward):
+        return True
+    insertions = [_Insertion(variant.root) for variant in behind.variants]
+    fits = [i.follow(v.elements) for i, v in zip(insertions, backward.variants, strict=True)]
+    for insertion, variant in zip(insertions, behind.variants):
+        if all(fits):
+            variant.root = insertion.first
+        else:
+            insertion.undo()
+    return all(fits)
+
+
+class _Insertion:
+    """Follows a path from a block, and attaches blocks where there are none yet."""
+
+    def __init__(self, root: Block | None) -> None:
+        self.first = self.at = root
+        self.blocks: list[Block] = []  # of the elements
+        self._targets: dict[Any, LoopHeader | IfMerge] = {}  # of jumps
+        self._previous: tuple[Block, Element] | None = None
+        self._attached: list[tuple[Block, Element]] = []  # the parents of all new blocks
+
+    def follow(self, path: Sequence[Element]) -> bool:
+        """Follows the elements. Returns False at a block that does not match one."""
+        for element in path:
+            at = self.at
+            if at is None:
+                at = self.attach(_block_of(element, self._targets))
+            elif not at.matches(element):
+                return False
+            if isinstance(at, LoopHeader):
+                self._targets[at.element.token] = at
+            elif isinstance(at, IfMerge):
+                self._targets[at.element.key] = at
+            self.blocks.append(at)
+            self._previous, self.at = (at, element), at.successor(element)
+        return True
+
+    def attach(self, block: Block) -> Block:
+        """Adds a block at the end of the path so far."""
+        if self._previous is None:
+            self.first = block
+            return block
+        parent, element = self._previous
+        assert parent.successor(element) is None
+        parent.set_successor(element, block)
+        self._attached.append(self._previous)
+        return block
+
+    def undo(self) -> None:
+        """Removes the new blocks, which have no segments yet. A path that returns to the tree by a
+        back edge may have left it again."""
+        for parent, element in self._attached:
+            parent.set_successor(element, None)
 
 
 _BLOCKS: dict[type, Callable[[Any], Block]] = {
     Decision: Branch, MergedBranch: IfMerge, LoopEntry: LoopHeader,
     LoopBackwardEvent: LoopBackward, DataDependentSize: SizeDefinition,
-    EffectCall: HostCall, ClockRead: HostCall,
+    EffectCall: HostCall, ClockRead: HostCall, GradientReturn: EndOfBackward,
 }
 
 
@@ -86,20 +152,3 @@ def _block_of(element: Element, targets: dict[Any, Any]) -> Block:
     if isinstance(element, LoopRepeat):
         return BackEdge(element, targets[element.token])
     return _BLOCKS[type(element)](element)
-
-
-def _attach(previous: tuple[Block, Element] | None, block: Block) -> Block | None:
-    """Adds a block below `previous`. Returns the block if it is the root, else None."""
-    if previous is None:
-        return block
-    parent, element = previous
-    assert parent.successor(element) is None
-    parent.set_successor(element, block)
-    return None
-
-
-def _detach(parents: Sequence[tuple[Block, Element]]) -> None:
-    """Removes the blocks that were added below these, which have no segments yet. A path that
-    returns to the tree by a back edge may have left it again."""
-    for parent, element in parents:
-        parent.set_successor(element, None)

@@ -10,12 +10,14 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from ..autodiff.suspended_backward import SuspendedBackward
 from ..graph.graph import Node
 from ..heap.access_path import Path
 from ..scalars.scalar_expr import elements
 from ..segments.segment import Backend, Segment, cone, find_size_inputs, segment_of
 from ..trace.value_table import ValueTable
 from .ir import BackEdge, Block, walk
+from .suspended_call import Captures
 from .trace_exit import TraceExit
 from .verify import verify
 
@@ -80,6 +82,10 @@ class SegmentPlanner:
             available = self._plan_block(at, available, needs, demanded)
             pending.extend((child, available.union(at.definitions(child)))
                            for child in at.children())
+        for trace_exit in exits_of(root):
+            if isinstance(trace_exit.backward, SuspendedBackward):
+                trace_exit.backward.captures = Captures(root, trace_exit.backward, self.names,
+                                                        self.fn)
         verify(root, self.names, "planning")
 
     def _plan_block(self, at: Block, available: frozenset[Node], needs: dict[Block, Nodes],
@@ -92,9 +98,10 @@ class SegmentPlanner:
             later |= needs[child]
             demanded |= wants[child]
         if at.exits:
-            demanded = dict.fromkeys(at.required)
-            later = dict.fromkeys(cone(at.required))
-            targets += elements(self.names.numbers.get(n) for n in later)
+            demanded |= dict.fromkeys(at.required)
+            in_exits = cone(at.required)
+            later |= dict.fromkeys(in_exits)
+            targets += elements(self.names.numbers.get(n) for n in in_exits)
         at.segments, available = self._segments_for(targets, available, later, demanded)
         for trace_exit in at.exits:
             trace_exit.prepare(self.names, self.fn, available, self.backend, self._changed)

@@ -24,6 +24,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
+from ..autodiff.suspended_backward import SuspendedBackward
 from ..control_flow.loop_gradients import IterationVjp
 from ..graph.graph import Node
 from ..graph.text import NodePrinter
@@ -35,6 +36,7 @@ from .ir import (
     BackEdge,
     Block,
     Branch,
+    EndOfBackward,
     Exit,
     HostCall,
     IfMerge,
@@ -242,6 +244,18 @@ class Printer(Visitor[Iterator[str]]):
         numbers = ", ".join(self.formulas[f] for f in trace_exit.formulas)
         outputs = self.nodes.listed(trace_exit.outputs)
         yield f"return {outputs}{'; ' if numbers else ''}{numbers}".rstrip()
+        if isinstance(trace_exit.backward, SuspendedBackward):
+            yield from self._resumptions(trace_exit.backward)
+
+    def _resumptions(self, backward: SuspendedBackward) -> Iterator[str]:
+        self._defined.update(backward.saved)
+        for variant in backward.variants:
+            incoming = backward.incoming(variant)
+            self._defined.update(incoming)
+            yield f"resume({self.nodes.listed(incoming)}) -> {self._label(variant.root)}"
+
+    def end_of_backward(self, block: EndOfBackward) -> Iterator[str]:
+        yield f"gradients {self.nodes.listed(block.element.nodes)}"
 
     def _target(self, key: Any) -> str:
         """The label of a loop or merge, or a text that no block has."""

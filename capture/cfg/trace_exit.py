@@ -7,14 +7,14 @@ from typing import Any
 
 from ...eager.core.tensor import with_class
 from ..autodiff.backward_plan import BackwardPlan
+from ..autodiff.suspended_backward import SuspendedBackward
 from ..graph.graph import Node
 from ..guards.gather_paths import Gather, compile_gather
 from ..guards.guards import Guard, PathCodegen, compile_check
 from ..heap.access_path import Path
 from ..heap.object_recipes import Recipe, same_recipe
 from ..heap.path_reader import PathReader
-from ..scalars.scalar_expr import Origins
-from ..segments.segment import Backend, Registers, Segment, find_size_inputs, segment_of
+from ..segments.segment import Backend, Segment, find_size_inputs, segment_of
 from ..trace.output_spec import OutputTensor, TraceOutputs
 from ..trace.side_effects import SideEffect
 from ..trace.value_table import ValueTable
@@ -28,7 +28,7 @@ class TraceExit:
 
     def __init__(self, guards: list[Guard], effects: list[SideEffect], result: Recipe,
                  leaving: TraceOutputs, sources: Iterable[Node] = (),
-                 backward: BackwardPlan | None = None,
+                 backward: BackwardPlan | SuspendedBackward | None = None,
                  checks: Sequence[Sequence[Node]] = ((),)) -> None:
         """sources: the inputs that the traced call has read. checks: nodes to compute only for
         their errors, before each element of the path and after the last one."""
@@ -36,8 +36,8 @@ class TraceExit:
         self.sources = list(sources)
         self.backward = backward  # None if no result needs a gradient
         self.checks = checks[:-1]
-        saved = backward.saved if backward else ()
-        self.outputs: list[Node] = [*leaving.nodes, *checks[-1], *saved]
+        self._computed = [*leaving.nodes, *checks[-1]]
+        self.outputs: list[Node] = [*self._computed, *(backward.saved if backward else ())]
         self.formulas, self.tensors = leaving.formulas, leaving.tensors
         self.donated = leaving.donated
         self.exit_guards: list[Guard] = []
@@ -52,18 +52,38 @@ class TraceExit:
         """The segment that computes the outputs; None until it is planned."""
         return None if self._plan is None else self._plan[0]
 
-    def fits(self, args: Any, kwargs: Any) -> bool:
-        """True if a call that has followed the path to this exit satisfies its guards."""
-        return self._plan is not None and self.check(args, kwargs) < 0
+    def fits(self, call: Any) -> bool:
+        """True if an activation that has reached this exit satisfies its guards, and if the
+        backward of its path has a trace."""
+        return self._plan is not None and self.check(call.args, call.kwargs) < 0 and (
+            self.backward is None or self.backward.covers(call))
 
     def same_outputs(self, other: TraceExit) -> bool:
         """True if another trace computes the same values, makes the same objects of them, and has
         the same effects."""
-        return self.outputs == other.outputs and self.formulas == other.formulas \
+        return self._computed == other._computed and self.formulas == other.formulas \
             and same_recipe(self.result, other.result) \
             and [(e.target, e.assign, e.node) for e in self.effects] \
             == [(e.target, e.assign, e.node) for e in other.effects] \
             and all(same_recipe(a.value, b.value) for a, b in zip(self.effects, other.effects))
+
+    def same_backward(self, other: TraceExit) -> bool:
+        """True if another trace gives gradients of the same results to the same tensors."""
+        if isinstance(self.backward, SuspendedBackward):
+            return self.backward.same(other.backward)
+        return self.outputs == other.outputs and not other.is_suspended
+
+    @property
+    def is_suspended(self) -> bool:
+        """True if the backward of a call resumes the call."""
+        return isinstance(self.backward, SuspendedBackward)
+
+    def add_saved(self, other: TraceExit) -> None:
+        """Also saves what the backward of another trace reads, which ends at this exit."""
+        if isinstance(self.backward, SuspendedBackward) and other.backward is not None:
+            self.backward.add_saved(other.backward.saved)
+            self.outputs = [*self._computed, *self.backward.saved]
+            self._plan = None
 
     def set_guards(self, exit_guards: list[Guard], source: PathCodegen) -> None:
         """Sets the guards that are checked when a call reaches this exit."""
@@ -89,7 +109,7 @@ class TraceExit:
         position = {n: i for i, n in enumerate(segment.inputs.tensors)}
         targets = [e.target for e in self.effects]
         # Optimizers change tensors with gradients between calls.
-        trained = () if self.backward is None else self.backward.tape.paths
+        trained = () if self.backward is None else self.backward.paths
         donated = {j: position[n] for j, n in self.donated.items() if n in position}
         segment.note_changes({*targets, *changed, *trained}, donated)
         if self.backward is not None:
@@ -97,16 +117,17 @@ class TraceExit:
         self._available = available
         self.set_segment(segment, PathCodegen(fn, names.held))
 
-    def replay(self, args: Any, kwargs: Any, registers: Registers, origins: Origins,
-               read: PathReader) -> tuple[Any, Callable[[], None]]:
-        """The result, and a function that performs the side effects."""
+    def replay(self, call: Any) -> tuple[Any, Callable[[], None]]:
+        """The result, and a function that performs the side effects. `call` is the activation that
+        has reached this exit."""
         assert self._plan is not None
         segment, gather = self._plan
         for formula in self.formulas:
-            read.number(formula)  # before the segment overwrites donated inputs
-        begun = None if self.backward is None else self.backward.read_inputs(args, kwargs, origins)
-        sources, targets = gather(args, kwargs)
-        return self.finish(segment.run(sources, registers, origins), targets, begun, read)
+            call.read.number(formula)  # before the segment overwrites donated inputs
+        begun = None if self.backward is None else self.backward.begin(call)
+        sources, targets = gather(call.args, call.kwargs)
+        arrays = segment.run(sources, call.registers, call.origins)
+        return self.finish(arrays, targets, begun, call.read)
 
     def finish(self, arrays: list[Any], targets: list[Any], begun: Any, read: PathReader
                ) -> tuple[Any, Callable[[], None]]:

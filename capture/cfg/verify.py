@@ -14,6 +14,7 @@ from .ir import (
     BackEdge,
     Block,
     Branch,
+    EndOfBackward,
     Exit,
     HostCall,
     IfMerge,
@@ -267,6 +268,13 @@ class _Verifier(Visitor[Iterator[Problem]]):
                 inside = scope.with_values(trace_exit.segment.outputs)
             yield from self._values(trace_exit.outputs, inside)
             yield from _indices(trace_exit.outputs, [t.value for t in trace_exit.tensors])
+        self._below = [(child, scope.with_values(block.definitions(child)))
+                       for child in block.children()]
+
+    def end_of_backward(self, block: EndOfBackward, scope: _Scope) -> Iterator[Problem]:
+        if len(block.element.inputs) != len(block.element.nodes):
+            yield Problem(f"it has {len(block.element.nodes)} gradients for "
+                          f"{len(block.element.inputs)} inputs")
 
 
 def _indices(outputs: Sequence[Node], used: Sequence[int]) -> Iterator[Problem]:

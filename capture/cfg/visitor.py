@@ -12,6 +12,7 @@ from .ir import (
     BackEdge,
     Block,
     Branch,
+    EndOfBackward,
     Exit,
     HostCall,
     IfMerge,
@@ -27,7 +28,7 @@ METHODS: dict[type[Block], str] = {
     Branch: "branch", SizeDefinition: "size_definition", HostCall: "host_call",
     LoopHeader: "loop_header",
     BackEdge: "back_edge", LoopBackward: "loop_backward", IfMerge: "if_merge",
-    Yield: "yield_values", Exit: "exit",
+    Yield: "yield_values", Exit: "exit", EndOfBackward: "end_of_backward",
 }
 
 
@@ -77,4 +78,7 @@ class Visitor(Generic[Result]):
         return self.other(block, *context)
 
     def exit(self, block: Exit, *context: Any, **named: Any) -> Result:
+        return self.other(block, *context)
+
+    def end_of_backward(self, block: EndOfBackward, *context: Any, **named: Any) -> Result:
         return self.other(block, *context)

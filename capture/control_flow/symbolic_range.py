@@ -256,15 +256,14 @@ BUILTIN_PROXIES: Mapping[str, Any] = {
 }
 
 
-def rows(x: Any, frame: Any) -> Any:
-    """An iterator over the rows of a tensor whose position is known, if the frame begins a `for`
-    over them; else None."""
+def iterated(x: Any, plain: Iterator[Any], frame: Any) -> Iterator[Any]:
+    """An iterator over the rows of a tensor, or over the elements of a container, whose position is
+    known, if the frame begins a `for` over them; else `plain`."""
     tracer = _active_tracer()
     if tracer is None:
-        return None
-    size = _dynamic_size(x)
-    if size is None:
-        positioned = _positioned(tracer, (x[i] for i in _RANGE(len(x))), x) if x.ndim else None
-        return positioned and positioned.begin_for(frame)
-    return SymbolicIterator(tracer, (0, size, 1), (x,), lambda at: x[at], "rows").begin_for(frame)
-
+        return plain
+    if _dynamic_size(x) is not None:
+        symbolic = SymbolicIterator(tracer, (0, x.shape[0], 1), (x,), lambda at: x[at], "rows")
+        return symbolic.begin_for(frame) or plain
+    positioned = _positioned(tracer, plain, x)
+    return (positioned and positioned.begin_for(frame)) or plain

@@ -15,6 +15,7 @@ from typing import Any
 from ...eager.core.dispatch import LARGE
 from ...eager.core.tensor import Tensor
 from ...eager.errors import CodegenError
+from ..autodiff.backward_plan import BackwardPlan
 from ..cfg.trace_exit import TraceExit
 from ..graph.graph import Node
 from ..graph_breaks.subgraph import SubgraphTrace
@@ -70,9 +71,9 @@ class DeferredOutputs:
         if segment is None or not self._nodes or self._lazy_interpreter.largest_uncomputed < LARGE \
                 or not self._has_all_for(trace_exit, segment):
             return
-        tape_inputs = None if trace_exit.backward is None else (
-            self._arrays_of(trace_exit.backward.tensors),
-            [self._edges[p] for p in trace_exit.backward.tape.paths])
+        backward = trace_exit.backward
+        tape_inputs = None if not isinstance(backward, BackwardPlan) else (
+            self._arrays_of(backward.tensors), [self._edges[p] for p in backward.paths])
         try:
             with making_code():
                 code = segment.compile()
@@ -82,8 +83,8 @@ class DeferredOutputs:
         values = dict(zip(trace_exit.outputs, arrays))
         self._lazy_interpreter.set_values(
             {s: values[n] for s, n in self._nodes.items() if n in values})
-        if trace_exit.backward is not None and tape_inputs is not None:
-            trace_exit.backward.attach(tape_inputs, arrays, self._results, None)
+        if backward is not None and tape_inputs is not None:
+            backward.attach(tape_inputs, arrays, self._results, None)
 
     def _has_all_for(self, trace_exit: TraceExit, segment: Segment) -> bool:
         """True if the code of an exit needs only tensors that this run has read."""
@@ -92,8 +93,8 @@ class DeferredOutputs:
             return False
         backward = trace_exit.backward
         return backward is None or (
-            backward.is_plain and not backward.numbers and read_nodes >= set(backward.tensors)
-            and self._edges.keys() >= set(backward.tape.paths)
+            isinstance(backward, BackwardPlan) and backward.is_plain and not backward.numbers and read_nodes >= set(backward.tensors)
+            and self._edges.keys() >= set(backward.paths)
             and not any(e.changes_tape for e in trace_exit.effects))
 
     def _arrays_of(self, nodes: Sequence[Node]) -> list[Any]:

@@ -132,14 +132,13 @@ class Replay:
                           self._sizes)
         try:
             blocks = deque(path_of(self.root, call), MAX_NOTED_BLOCKS)
-            trace_exit = next((x for x in blocks[-1].exits if x.fits(args, kwargs)), None)
+            trace_exit = next((x for x in blocks[-1].exits if x.fits(call)), None)
             if trace_exit is None:
                 return None
             if trace_exit.effects and trace_exit.segment is not None:
                 trace_exit.segment.compile()
                 section.open = False
-            replayed = trace_exit.replay(args, kwargs, call.registers, call.origins, call.read)
-            return trace_exit, *replayed, call.effects, blocks
+            return trace_exit, *trace_exit.replay(call), call.effects, blocks
         finally:
             call.end()
 

@@ -160,10 +160,9 @@ def segment_of(names: ValueTable, fn: Any, targets: Sequence[Node], available: C
 
 def _has_type(array: Any, node: Node) -> bool:
     """True if an array has a node's type; symbolic sizes match any number."""
-    shape = node.type.shape
-    return array.dtype == node.type.dtype and (array.shape == shape or (
-        len(array.shape) == len(shape)
-        and all(type(n) is Dim or m == n for m, n in zip(array.shape, shape))))
+    expected, shape = node.type, array.shape
+    return bool(array.dtype == expected.dtype) and len(shape) == len(expected.shape) \
+        and all([type(n) is Dim or m == n for m, n in zip(shape, expected.shape)])
 
 
 def find_size_inputs(names: ValueTable, targets: Sequence[Node], available: Collection[Node],

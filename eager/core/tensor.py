@@ -303,8 +303,8 @@ class Tensor(TensorMethods):
         return self.shape[0]
 
     def __iter__(self) -> Iterator[Tensor]:
-        rows = UPPER.iterate_rows and UPPER.iterate_rows(self, sys._getframe(1))
-        return rows or (self[i] for i in range(len(self)))
+        rows = (self[i] for i in range(len(self)))
+        return UPPER.iterate(self, rows, sys._getframe(1))
 
     def __contains__(self, value: Any) -> bool:
         return bool((self == value).any())

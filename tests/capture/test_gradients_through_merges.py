@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import os
-import random
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -12,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 from made_functions import function_of
+from programs.gradient_writing import BEGIN, Writer
 
 import fusewire as fw
 from fusewire.capture.replay import hot_paths, trace_tree
@@ -20,19 +20,6 @@ PROGRAMS = int(os.environ.get("FUSEWIRE_TEST_PROGRAMS", "500")) // 25
 CHUNK = 10
 CALLS = 16
 
-BEGIN = """
-w = [fw.tensor([0.5, -0.25, 1.5], requires_grad=True, dtype=fw.float64) for _ in range(4)]
-b = fw.tensor(0.75, requires_grad=True, dtype=fw.float64)
-
-def inner(h, t):
-    if t.sum() > 0.3:
-        return fw.tanh(h) * b
-    return h - b
-
-def f(x, t):
-    h, g, aux, k = x * w[0], x * w[1] + b, b * 1.0, 1.0
-    held = [h * 0.5]
-"""
 END = """
     loss = (h * h + g).mean() * aux + held[0].sum() * k
     loss.backward()
@@ -41,55 +28,6 @@ END = """
         p.grad = None
     return loss.detach(), k, gradients
 """
-STATEMENTS = [
-    "h = fw.tanh(h) * 1.5", "h = h * 0.5", "h = h * w[2]", "g = g * w[0] + h", "h, g = g, h",
-    "g = h * h", "aux = aux + h.mean()", "k = k + 0.5", "h = h * k", "held[0] = h + g",
-    "held = [g * 2.0]", "h = h + b", "h = inner(h, t[:2])", "h = h / (1.0 + h.sum().item() ** 2)",
-    "g = h.detach() * g", "h = fw.where(h > 0, h, g)", "h = h[fw.tensor([2, 0, 1])]",
-    "h = g", "h = x * w[3]", "g += h", "aux = aux * (g.sum() > 0)",
-    "h = h @ fw.eye(3, dtype=fw.float64)",
-]
-
-
-class Writer:
-    """Writes the branches of a random function."""
-
-    def __init__(self, seed: int) -> None:
-        self.rng = random.Random(seed)
-
-    def source(self) -> str:
-        lines = [line for _ in range(self.rng.randint(2, 4)) for line in self.statement(0)]
-        return BEGIN + "\n".join(f"    {line}" for line in lines) + END
-
-    def statement(self, depth: int) -> Iterator[str]:
-        kind = self.rng.random()
-        if depth < 3 and kind < (0.75 if depth == 0 else 0.25):
-            yield from self.branch(depth)
-        elif depth == 0 and kind < 0.85:
-            yield f"for i in range({self.rng.randint(2, 3)}):"
-            yield from self.block(depth + 1, "i")
-        else:
-            yield self.rng.choice(STATEMENTS)
-
-    def branch(self, depth: int, index: str = "") -> Iterator[str]:
-        yield f"if {self.condition(index)}:"
-        yield from self.block(depth + 1)
-        if self.rng.random() < 0.3:
-            yield f"elif {self.condition(index)}:"
-            yield from self.block(depth + 1)
-        if self.rng.random() < 0.6:
-            yield "else:"
-            yield from self.block(depth + 1)
-
-    def block(self, depth: int, index: str = "") -> Iterator[str]:
-        if index:
-            yield from (f"    {line}" for line in self.branch(depth, index))
-        for _ in range(self.rng.randint(1, 2)):
-            yield from (f"    {line}" for line in self.statement(depth))
-
-    def condition(self, index: str) -> str:
-        return self.rng.choice([f"t[{index or self.rng.randint(0, 5)}] > 0", "h.sum() > 0.5",
-                                "g.max() < 1.0"])
 
 
 def calls(seed: int) -> Iterator[tuple[fw.Tensor, fw.Tensor]]:
@@ -121,7 +59,7 @@ def agree(source: str, folder: Path, seed: int) -> Any:
 @pytest.mark.parametrize("first", range(0, PROGRAMS, CHUNK))
 def test_random_programs(first: int, tmp_path: Path) -> None:
     for seed in range(first, min(first + CHUNK, PROGRAMS)):
-        agree(Writer(seed).source(), tmp_path, seed)
+        agree(Writer(seed).source(END), tmp_path, seed)
 
 
 @pytest.mark.parametrize("first", range(0, PROGRAMS // 2, CHUNK))
@@ -130,7 +68,7 @@ def test_random_programs_whose_paths_are_compiled_as_a_whole(
     for module in (hot_paths, trace_tree):
         monkeypatch.setattr(module, "SMALLEST_BYTES", 1)
     for seed in range(first, min(first + CHUNK, PROGRAMS)):
-        agree(Writer(1000 + seed).source(), tmp_path, seed)
+        agree(Writer(1000 + seed).source(END), tmp_path, seed)
 
 
 class Net(fw.nn.Module):
@@ -181,26 +119,6 @@ def test_a_training_step_needs_few_recordings(layers: int) -> None:
     np.testing.assert_allclose(losses, want, rtol=1e-4)
     assert step.stats.recordings <= 6 * layers
     assert step.stats.fallbacks == 0
-
-
-def test_gradients_of_results_go_through_paths_that_do_not_merge() -> None:
-    """The backward runs outside: one call finds out, and then each path has a recording."""
-    weight = fw.tensor([1.0, -2.0], requires_grad=True)
-
-    def f(x: fw.Tensor) -> fw.Tensor:
-        y = x * weight
-        if x[0] > 0:
-            y = y * 2.0
-        if x[1] > 0:
-            y = fw.tanh(y)
-        return y.sum()
-
-    compiled = fw.compile(f)
-    for x in ([1.0, 1.0], [1.0, -1.0], [-1.0, 1.0], [-1.0, -1.0], [2.0, 1.0]):
-        got = fw.grad(compiled(fw.tensor(x)), weight)[0]
-        np.testing.assert_allclose(np.asarray(got), np.asarray(fw.grad(f(fw.tensor(x)),
-                                                                      weight)[0]), rtol=1e-6)
-    assert (compiled.stats.recordings, compiled.stats.fallbacks) == (4, 1)
 
 
 def test_a_weight_that_one_path_uses_has_no_gradient_on_the_other(tmp_path: Path) -> None:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from ...arguments import check_at_least
 from ...errors import DTypeError, StateError
+from ...upper_layer import UPPER
 from .container_base import NamedContainer, listed_values, named_pairs, out_of_range, position
 from .module import Module
 
@@ -20,7 +22,7 @@ class _Ordered(Module):
         return len(self._modules)
 
     def __iter__(self) -> Iterator[Any]:
-        return iter(self._modules.values())
+        return UPPER.iterate(self, iter(self._modules.values()), sys._getframe(1))
 
     def __contains__(self, module: object) -> bool:
         return any(module is m for m in self)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import sys
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator
 from typing import Any
 
 from ...core.tensor import Tensor
 from ...errors import StateError
+from ...upper_layer import UPPER
 from .container_base import NamedContainer, listed_values, named_pairs, position
 from .module import Module
 from .parameter import Parameter
@@ -55,7 +57,8 @@ class ParameterList(_Values):
         return self._size
 
     def __iter__(self) -> Iterator[Any]:
-        return (getattr(self, str(i)) for i in range(len(self)))
+        parameters = (getattr(self, str(i)) for i in range(len(self)))
+        return UPPER.iterate(self, parameters, sys._getframe(1))
 
     def __getitem__(self, idx: Any) -> Any:
         if isinstance(idx, slice):
