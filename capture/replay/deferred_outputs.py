@@ -93,7 +93,8 @@ class DeferredOutputs:
             return False
         backward = trace_exit.backward
         return backward is None or (
-            isinstance(backward, BackwardPlan) and backward.is_plain and not backward.numbers and read_nodes >= set(backward.tensors)
+            isinstance(backward, BackwardPlan) and backward.is_plain and not backward.numbers
+            and read_nodes >= set(backward.tensors)
             and self._edges.keys() >= set(backward.paths)
             and not any(e.changes_tape for e in trace_exit.effects))
 
