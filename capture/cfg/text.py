@@ -248,14 +248,20 @@ class Printer(Visitor[Iterator[str]]):
             yield from self._resumptions(trace_exit.backward)
 
     def _resumptions(self, backward: SuspendedBackward) -> Iterator[str]:
+        """The lines for what follows when gradients arrive."""
+        yield f"saves {self._named(backward.saved)}".rstrip()
         self._defined.update(backward.saved)
         for variant in backward.variants:
             incoming = backward.incoming(variant)
             self._defined.update(incoming)
-            yield f"resume({self.nodes.listed(incoming)}) -> {self._label(variant.root)}"
+            yield f"resume({self._named(incoming)}) -> {self._label(variant.root)}"
+            for number, node in zip(variant.given, incoming):
+                yield f"{_INDENT}{self.nodes.name(node)} = gradient({number})  # {node.type}"
 
     def end_of_backward(self, block: EndOfBackward) -> Iterator[str]:
-        yield f"gradients {self.nodes.listed(block.element.nodes)}"
+        names = map(self.nodes.listed, ([n] for n in block.element.nodes))
+        pairs = ", ".join(f"{i}: {name}" for i, name in zip(block.element.inputs, names))
+        yield f"gradients {pairs}".rstrip() + _at(block)
 
     def _target(self, key: Any) -> str:
         """The label of a loop or merge, or a text that no block has."""

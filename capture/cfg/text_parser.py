@@ -9,6 +9,12 @@ from typing import Any, NamedTuple, TypeVar
 
 from ...eager.core.tensor import Tensor
 from ...eager.errors import GraphError
+from ..autodiff.suspended_backward import (
+    BackwardPath,
+    GradientReturn,
+    ResultGradient,
+    SuspendedBackward,
+)
 from ..control_flow.data_dependent_sizes import DataDependentSize
 from ..control_flow.decision import Decision
 from ..control_flow.loop_detection import LoopEntry, LoopRepeat
@@ -27,6 +33,7 @@ from .ir import (
     BackEdge,
     Block,
     Branch,
+    EndOfBackward,
     Exit,
     IfMerge,
     LoopBackward,
@@ -87,7 +94,7 @@ class _Parser:
         self.nodes = NodeParser(names.nodes, names.sizes)
         self.formulas: dict[str, ScalarExpr] = {}
         self.targets: dict[str, Any] = {}  # loops and merges by label
-        self._links: list[tuple[Block, Any, str]] = []  # block, outcome or attribute, label
+        self._links: list[tuple[Any, Any, str]] = []  # block, outcome or attribute, label
 
     def root(self, lines: Sequence[Line]) -> Block:
         blocks: dict[str, Block] = {}
@@ -254,28 +261,58 @@ class _Parser:
     def _exit(self, line: Line) -> Exit:
         exits, lines = [], list[Line]()
         for at in line.below:
-            if at.text == "return" or at.text.startswith("return "):
-                exits.append(self._trace_exit(lines, at.text.removeprefix("return")))
+            kind = at.text.partition(" ")[0].partition("(")[0]
+            if kind == "return":
+                exits.append((lines, at.text.removeprefix("return"), list[Line]()))
                 lines = []
             else:
-                lines.append(at)
-        block = Exit(exits[0])
-        block.exits = exits
+                (exits[-1][2] if kind in ("saves", "resume") else lines).append(at)
+        block = Exit(self._trace_exit(*exits[0]))
+        block.exits += [self._trace_exit(*parts) for parts in exits[1:]]
         return block
 
-    def _trace_exit(self, body: Sequence[Line], returned: str) -> TraceExit:
+    def _trace_exit(self, body: Sequence[Line], returned: str, resumed: Sequence[Line]
+                    ) -> TraceExit:
         segments = self._body(body)
         outputs, _, numbers = returned.strip().partition("; ")
+        backward = self._suspended(resumed) if resumed else None
         nodes = self.nodes.listed(outputs)
+        nodes = nodes[:len(nodes) - len(backward.saved if backward else ())]
         formulas = [self._number(text) for text in numbers.split(", ") if text]
         recipe = BuiltContainer("tuple", (*map(PassedTensor, range(len(nodes))),
                                           *map(NumberOf, formulas)))
         tensors = [OutputTensor(i, None, Tensor) for i in range(len(nodes))]
         leaving = TraceOutputs(nodes, formulas, tensors, {})
-        trace_exit = TraceExit([], [], recipe, leaving, list(self.names.paths))
+        trace_exit = TraceExit([], [], recipe, leaving, list(self.names.paths), backward)
         for segment in segments:
             trace_exit.set_segment(segment, PathCodegen(None, self.names.held))
         return trace_exit
+
+    def _suspended(self, lines: Sequence[Line]) -> SuspendedBackward:
+        """What follows an exit when gradients arrive. The inputs that get gradients have no paths.
+        """
+        saves, *resumes = lines
+        saved = self.nodes.listed(saves.text.removeprefix("saves").strip())
+        gradients: dict[int, Node] = {}
+        variants = []
+        for at in resumes:
+            label, = self._matched(re.compile(r"resume\(.*\) -> (\w+)"), at.text)
+            given = []
+            for inner in at.below:
+                name, _, number = self._matched(_DEFINITION, inner.text)
+                given.append(int(number))
+                gradients[int(number)] = self._phi(name, inner.comment)
+            variants.append(BackwardPath(tuple(given), ()))
+            self._links.append((variants[-1], "root", label))
+        results = [ResultGradient(i, gradients[i], frozenset([i])) for i in sorted(gradients)]
+        return SuspendedBackward(variants, results, [], saved, "")
+
+    def _gradients(self, line: Line) -> EndOfBackward:
+        pairs = [part.split(": ") for part in line.text.removeprefix("gradients").strip()
+                 .split(", ") if part]
+        nodes = [self.nodes.listed(name)[0] for _, name in pairs]
+        return EndOfBackward(GradientReturn(tuple(int(i) for i, _ in pairs), tuple(nodes),
+                                            line.comment))
 
     def _linked(self, block: _WithBody, label: str) -> _WithBody:
         self._links.append((block, "body", label))
@@ -329,7 +366,7 @@ class _Parser:
 _ENDS: dict[str, Callable[[_Parser, Line], Block]] = {
     "branch": _Parser._branch, "size": _Parser._size, "loop": _Parser._loop,
     "continue": _Parser._continue, "merge": _Parser._merge, "yield": _Parser._yield,
-    "backward": _Parser._backward, "exit": _Parser._exit,
+    "backward": _Parser._backward, "exit": _Parser._exit, "gradients": _Parser._gradients,
 }
 
 

@@ -384,3 +384,25 @@ def training() -> Any:
 def test_other_texts_are_refused(text: str, message: str) -> None:
     with pytest.raises(GraphError, match=message.replace("[", r"\[")):
         graph_of(text, ValueTable())
+
+
+def test_blocks_that_resume_a_call() -> None:
+    """Behind an exit: its results receive gradients, and a path with a branch goes on."""
+    names, text = ValueTable(), INPUT + """block0:
+  exit:
+    segment(x0) -> v1, v2:
+      v1 = tanh(x0)  # float32[2]
+      v2 = exp(v1)  # float32[2]
+    return v2, v1
+    saves v1
+    resume(p3) -> block1
+      p3 = gradient(0)  # float32[2]
+block1:
+  segment(; p3, v1) -> v4, v6:
+    v4 = multiply(p3, v1)  # float32[2]
+    v5 = sum(v4, axis=(0,), keepdims=False)  # float32[]
+    v6 = greater(v5, float32(0.0))  # bool[]
+  branch bool(v6): True -> block2  # f.py:2
+block2:
+  gradients 0: v4"""
+    check(to_text(verify(graph_of(text, names), names, "the test"), names), text)
