@@ -42,7 +42,13 @@ from .merge_gradients import (
 )
 from .merge_table import Arrival, MergePlan, MergeTable, OpenBranch
 from .merges import Merge, MergedBranch
-from .operand_stack import is_single_test, tells_symbols_apart
+from .operand_stack import (
+    ListPosition,
+    is_single_test,
+    list_iterators,
+    list_positions,
+    tells_symbols_apart,
+)
 from .possible_aliases import PossibleAliases
 from .symbolic_range import PositionedIterator
 
@@ -75,6 +81,7 @@ class BranchMerger:
         self._loop_numbers: dict[Any, int] = {}  # by token; depends on the path to the loop
         self._elements_read = 0  # of the path
         self._iterators: dict[tuple[int, int], PositionedIterator] = {}  # by frame and offset
+        self._iterators_before = list_iterators()  # that existed before the run
 
     def visit(self, subject: Any) -> Any:
         """Merges paths here if they merge at this decision. Returns the subject of the decision:
@@ -92,9 +99,10 @@ class BranchMerger:
         """Notes the iterator of a `for` that begins now."""
         self._iterators[id(iterator.frame), iterator.offset] = iterator
 
-    def _iterators_of(self, frame: Any) -> list[PositionedIterator]:
+    def _iterators_of(self, frame: Any) -> list[PositionedIterator | ListPosition]:
         """The iterators of the `for` loops that a frame is in."""
-        return [i for i in self._iterators.values() if i.frame is frame and i.is_in_loop]
+        positioned = [i for i in self._iterators.values() if i.frame is frame and i.is_in_loop]
+        return [*positioned, *list_positions(frame, self._iterators_before)]
 
     def note_decision(self) -> None:
         """Notes that a decision got its outcome: a branch begins."""

@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import dis
 import functools
+import gc
 import inspect
 import sys
 import types
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
 
 from ..heap.bytecode import instruction_index_at, instructions, is_jump
 
@@ -98,6 +99,57 @@ def _in_for(code: types.CodeType, at: int, tracked: frozenset[int]) -> bool:
     """True if a `for` with an untracked iterator, which lies on the stack, is around the offset."""
     return any(i.offset <= at < i.argval and i.offset not in tracked
                for i in instructions(code) if i.opname == "FOR_ITER")
+
+
+class ListPosition(NamedTuple):
+    """The iterator of a `for` over a list or tuple: the instruction that takes its elements, how
+    many it has taken, and what it iterates over."""
+
+    offset: int
+    count: int
+    tensors: tuple[Any, ...]
+
+
+def list_positions(frame: Any, others: Sequence[Any]) -> list[ListPosition]:
+    """The iterators over lists and tuples of the `for` loops that a frame is in. Left out are those
+    over an object that the bytecode does not name, and those over one with several iterators.
+    `others` are iterators that the frame does not use."""
+    ignored = set(map(id, others))
+    positions = []
+    for n, step in enumerate(instructions(frame.f_code)):
+        if step.opname == "FOR_ITER" and step.offset <= frame.f_lasti < step.argval:
+            iterated = _iterated(frame, n)
+            taken = [at for i in list_iterators() if id(i) not in ignored
+                     and (at := _position_in(i, iterated)) is not None]
+            if len(taken) == 1:
+                positions.append(ListPosition(step.offset, taken[0], (iterated,)))
+    return positions
+
+
+_ITERATORS = (type(iter([])), type(iter(())))
+
+
+def list_iterators() -> list[Any]:
+    """The young iterators over lists and tuples. No garbage is collected during a trace, so the
+    iterators that it has made are young objects."""
+    return [i for i in gc.get_objects(generation=0) if type(i) in _ITERATORS]
+
+
+def _position_in(iterator: Any, sequence: Any) -> int | None:
+    """The position of an iterator over a list or tuple; None if it iterates over another one."""
+    _, arguments, *position = iterator.__reduce__()
+    return position[0] if position and arguments[0] is sequence else None
+
+
+def _iterated(frame: Any, n: int) -> Any:
+    """The object over which the FOR_ITER with number `n` iterates; None if it is not known."""
+    code = frame.f_code
+    depth = (depths_of(code) or {}).get(instructions(code)[n].offset, 0)
+    begin = writer(code, n, depth - 1)
+    if begin is None or instructions(code)[begin].opname != "GET_ITER":
+        return None
+    source = writer(code, begin, depth - 1)
+    return None if source is None else _loaded(frame, source)
 
 
 def _jumps(code: types.CodeType) -> Iterator[tuple[int, int]]:

@@ -253,7 +253,7 @@ class Compiled(Inspection):
             return self._run_with_graph_breaks(args, kwargs)
         began = time.perf_counter()
         with Uninterrupted() as section:
-            with profiling_spans.span("recording", self.__name__):
+            with profiling_spans.span("recording", self.__name__), not_collecting():
                 trace = recorded(self.original, args, kwargs, self.names, varying, section,
                                  waits=self.meanwhile is None and self.check is None,
                                  merges=fitting[0].merges if fitting else self.merges.learnt())

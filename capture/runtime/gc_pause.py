@@ -1,7 +1,8 @@
-"""Pauses Python's garbage collector while graphs are built.
+"""Pauses Python's garbage collector while functions are traced and graphs are built.
 
 Graphs consist of many small objects without cycles. The collector would scan all of them again and
-again as their number grows, and would free nothing. This takes up to half of the compile time.
+again as their number grows, and would free nothing. This takes up to half of the compile time. A
+trace finds the iterators of its loops among the young objects.
 """
 
 from __future__ import annotations
