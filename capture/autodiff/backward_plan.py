@@ -207,6 +207,9 @@ class BackwardPlan:
         arrays += [operand(compute(self.names.numbers[n], call.origins), n) for n in self.numbers]
         return arrays, [t.edge for t in outside]
 
+    def save(self, begun: Any, nodes: Sequence[Node], arrays: Sequence[Any]) -> None:
+        """Does nothing: `attach` takes the saved values."""
+
     def attach(self, inputs: tuple[list[Any], list[Any]], arrays: list[Any], results: list[Tensor],
                read: PathReader | None) -> None:
         """Attaches the results of a call to the tape.

@@ -8,7 +8,7 @@ running user code. A replay suspends the call at the exit. It resumes when the g
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from ...eager import interpreter
@@ -17,7 +17,6 @@ from ...eager.autograd.function import ResultEntry
 from ...eager.core.op import OPS
 from ...eager.core.tape import MODE, Entry, Leaf
 from ...eager.core.tensor import Tensor
-from ...eager.errors import GradientError
 from ...eager.ops import create
 from ..control_flow.data_dependent_sizes import DataDependentSize
 from ..control_flow.loop_gradients import LoopBackwardEvent, LoopGradNode, PhiGrad, pass_on
@@ -43,10 +42,12 @@ class GradientReturn(NamedTuple):
 
 
 class ResultGradient(NamedTuple):
-    """A result that may receive a gradient: its number among the tensors of the outputs, the node
-    of its gradient, and the numbers of the results with which it shares entries of the tape."""
+    """A result that may receive a gradient: its number among the tensors of the outputs, its node,
+    the node of its gradient, and the numbers of the results with which it shares entries of the
+    tape."""
 
     tensor: int
+    value: Node
     gradient: Node
     shares: frozenset[int]
 
@@ -70,11 +71,12 @@ class SuspendedBackward:
     """
 
     def __init__(self, variants: Sequence[BackwardPath], results: Sequence[ResultGradient],
-                 paths: Sequence[Path], saved: Sequence[Node], location: str) -> None:
+                 paths: Sequence[Path], saved: Sequence[Node], location: str,
+                 masks: Mapping[Node, tuple[bool, ...]]) -> None:
         """paths: of the inputs that receive gradients. saved: values of the exit's own segment that
-        the blocks read."""
+        the blocks read. masks: which inputs of a node have gradients."""
         self.variants, self.results, self.paths = variants, results, list(paths)
-        self.saved, self.location = list(saved), location
+        self.saved, self.location, self.masks = list(saved), location, dict(masks)
         self.captures: Any = None
 
     def incoming(self, variant: BackwardPath) -> list[Node]:
@@ -86,9 +88,12 @@ class SuspendedBackward:
         return isinstance(other, SuspendedBackward) and self.paths == other.paths \
             and list(self.results) == list(other.results)
 
-    def add_saved(self, nodes: Sequence[Node]) -> None:
-        """Also saves these nodes."""
-        self.saved = list(dict.fromkeys([*self.saved, *nodes]))
+    def absorb(self, other: SuspendedBackward) -> None:
+        """Also saves what another backward reads, of the same results."""
+        self.saved = list(dict.fromkeys([*self.saved, *other.saved]))
+        for node, mask in other.masks.items():
+            if self.masks.setdefault(node, mask) != mask:
+                self.masks[node] = ()  # not known
 
     def prepare(self, fn: Any, backend: Any) -> None:
         """Does nothing: the planner compiles what the blocks read."""
@@ -99,12 +104,15 @@ class SuspendedBackward:
 
     def begin(self, call: Any) -> Any:
         """The suspended call, and the edges of the inputs."""
-        return self.captures.suspend(call, self)
+        return self.captures.suspend(call, self.location)
+
+    def save(self, begun: Any, nodes: Sequence[Node], arrays: Sequence[Any]) -> None:
+        """Saves what the exit has computed: the arrays of these nodes."""
+        begun[0].save(nodes, arrays)
 
     def attach(self, begun: Any, arrays: list[Any], results: list[Tensor], read: Any) -> None:
-        """Attaches the results of a call to the tape. The last output `arrays` are saved."""
+        """Attaches the results of a call to the tape."""
         call, edges = begun
-        call.registers.update(zip(self.saved, arrays[len(arrays) - len(self.saved):]))
         node = SuspendedNode(self, call, edges)
         for number, result in enumerate(self.results):
             results[result.tensor].edge = ResultEntry(node, number, None)
@@ -129,19 +137,26 @@ class SuspendedNode(Entry):
         if self.call is None or any(self.freed & results[i].shares for i in g):
             raise freed_tape_error(self)
         if MODE.enabled:
-            raise GradientError(
-                f"{self.backward.location}: its results depend on loops or branches that are "
-                "compiled, and have no second derivatives", "call the function without fw.compile, "
-                "or compute the gradient inside of it")
-        whole = [v for v in variants if v.given == tuple(sorted(g))]
-        for variant in whole or [v for v in variants if len(v.given) == 1 and v.given[0] in g]:
-            gradients = self.call.resume(variant.root, {
-                results[i].gradient: g[i]._data for i in variant.given})
-            pass_on([(self.edges[i], Tensor(x)) for i, x in gradients.items()], sums, useful)
+            pass_on(self._on_tape(g), sums, useful)
+        else:
+            whole = [v for v in variants if v.given == tuple(sorted(g))]
+            for variant in whole or [v for v in variants if len(v.given) == 1 and v.given[0] in g]:
+                gradients = self.call.resume(variant.root, {
+                    results[i].gradient: g[i]._data for i in variant.given})
+                pass_on([(self.edges[i], Tensor(x)) for i, x in gradients.items()], sums, useful)
         if not keep:
             self.freed.update(g)
             if len(self.freed) == len(results):
                 self.call = None
+
+
+    def _on_tape(self, g: Mapping[int, Tensor]) -> list[tuple[Any, Tensor]]:
+        """The gradients at the edges, with a tape of their own."""
+        backward = self.backward
+        tensors = self.call.again([r.value for r in backward.results],
+                                  dict(zip(backward.paths, self.edges)))
+        found = gradients_between([tensors[i] for i in g], list(g.values()), self.edges, True)
+        return [(edge, x) for edge, x in zip(self.edges, found) if x is not None]
 
 
 def depends_on_control_flow(tracer: Tracer, outputs: OutputSpecBuilder) -> bool:
@@ -158,6 +173,9 @@ def trace_backward(tracer: Tracer, outputs: OutputSpecBuilder) -> SuspendedBackw
     if tracer.ordered or any(isinstance(e, (ClockRead, DataDependentSize)) for e in tracer.path) \
             or not all(_can_trace(tracer, edge, outside) for edge in edges):
         return None
+    masks = _masks(tracer)
+    if masks is None:
+        return None
     ends = [e for e in edges if id(e) in outside]
     results = _results(tracer, outputs, outside)
     every = tuple(range(len(results)))
@@ -168,7 +186,7 @@ def trace_backward(tracer: Tracer, outputs: OutputSpecBuilder) -> SuspendedBackw
         return None
     elements = [e for variant in variants for e in variant.elements]
     return SuspendedBackward(variants, results, [outside[id(e)] for e in ends],
-                             _read_by(elements, cone(outputs.nodes)), tracer.location)
+                             _read_by(elements, cone(outputs.nodes)), tracer.location, masks)
 
 
 def _trace_path(tracer: Tracer, outputs: OutputSpecBuilder, results: Sequence[ResultGradient],
@@ -179,6 +197,19 @@ def _trace_path(tracer: Tracer, outputs: OutputSpecBuilder, results: Sequence[Re
                                   [_gradient(tracer, outputs, r) for r in results], ends, False)
         nodes = {i: tracer.node_of(x) for i, x in enumerate(found) if x is not None}
     return [*path, GradientReturn(tuple(nodes), tuple(nodes.values()))]
+
+
+def _masks(tracer: Tracer) -> dict[Node, tuple[bool, ...]] | None:
+    """For each node, which inputs have gradients on the tape. None if equal computations differ in
+    that, for example since one of them uses a detached tensor."""
+    masks: dict[Node, tuple[bool, ...]] = {}
+    for entry, node in tracer.entries.values():
+        mask = tuple(e is not None for e in entry.edges)
+        if type(entry) is Entry and masks.setdefault(node, mask) != mask:
+            return None
+    if tracer.untaped & masks.keys():
+        return None
+    return masks | {n: (False,) * len(n.inputs) for n in tracer.untaped}
 
 
 def _tensors(outputs: OutputSpecBuilder) -> list[Tensor]:
@@ -216,10 +247,11 @@ def _results(tracer: Tracer, outputs: OutputSpecBuilder, outside: Collection[int
     tapes = [set(_edges([outputs.tensors[i][1]], outside)) for i in numbers]
     results = []
     for i, tape in zip(numbers, tapes):
-        gradient = tracer.names.phi(("gradient of result", i), outputs.nodes[outputs.tensors[i][0]])
+        value = outputs.nodes[outputs.tensors[i][0]]
+        gradient = tracer.names.phi(("gradient of result", i), value)
         shares = frozenset(k for k, other in enumerate(tapes)
                            if any(id(e) not in outside for e in tape & other))
-        results.append(ResultGradient(i, gradient, shares))
+        results.append(ResultGradient(i, value, gradient, shares))
     return results
 
 

@@ -17,8 +17,9 @@ from ...eager.ops.data_dependent import run
 from ..control_flow.decision import outcome_of
 from ..control_flow.loop_detection import LoopEntry
 from ..control_flow.merges import Merge
-from ..effects.effect_call import ClockRead, Pending
+from ..effects.effect_call import ClockRead, EffectCall, Pending
 from ..graph.bind_sizes import bind_sizes
+from ..graph.graph import Node
 from ..graph.reference_interpreter import evaluate
 from ..heap.path_reader import PathReader, no_number
 from ..scalars.scalar_expr import Origins, ScalarExpr, compute
@@ -60,6 +61,9 @@ class Activation:
         self.measured: dict[str, int] = {}  # data-dependent sizes of this call
         self.effects: list[Pending] = []  # to be performed at the end
         self.outcomes: dict[Any, Any] = {}  # the last ones of branches, by subject and kind
+        self.all_outcomes: list[Any] = []  # of all branches on the path, in their order
+        # The inputs that segments have read, for programs whose calls may be suspended.
+        self.sources: dict[Node, Any] | None = None
         # Of loops whose gradient may be asked for, by the loop's token.
         self.iterations: dict[Any, list[IterationState]] = {}
         self.origins: Origins = {
@@ -79,6 +83,14 @@ class Activation:
         self.registers, self.iterations, self.origins = {}, {}, {}
         self.read.number = no_number
 
+    def segments_of(self, block: Block) -> Sequence[Segment]:
+        """The segments that a block runs."""
+        return block.segments
+
+    def vjps_of(self, block: BackEdge) -> Mapping[tuple[int, ...], Any]:
+        """The vjps of the iteration that ends at a back edge, with their segments, by slots."""
+        return block.vjps
+
     def run(self, segments: Sequence[Segment]) -> None:
         """Runs segments in order and stores their outputs in registers."""
         for segment in segments:
@@ -87,7 +99,21 @@ class Activation:
     def outputs(self, segment: Segment) -> list[Any]:
         """The outputs of a segment, by its compiled code."""
         sources = segment.gather(self.args, self.kwargs)[0]
+        self.note_sources(segment, sources)
         return segment.run(sources, self.registers, self.origins)
+
+    def note_effect(self, element: EffectCall) -> bool:
+        """Notes a call to perform at the end. Returns False if it has no trace for its values."""
+        effect = element.bound([self.registers[n] for n in element.nodes],
+                               [self.value(f) for f in element.formulas])
+        if effect is not None:
+            self.effects.append(effect)
+        return effect is not None
+
+    def note_sources(self, segment: Segment, tensors: Sequence[Any]) -> None:
+        """Notes the inputs that a segment has read."""
+        if self.sources is not None:
+            self.sources.update(zip(segment.inputs.tensors, [t._data for t in tensors]))
 
     def value(self, formula: ScalarExpr) -> Any:
         """The value of a scalar expression in this call."""
@@ -101,6 +127,7 @@ class Activation:
         """The outcome of a branch in this call."""
         outcome = outcome_of(block.kind, block.subject, self.subject(block.subject))
         self.outcomes[block.subject, block.kind] = outcome
+        self.all_outcomes.append(outcome)
         return outcome
 
     def assign(self, phis_of: LoopEntry | Merge, values: Sequence[Any],
@@ -134,7 +161,7 @@ def path_of(root: Block, call: Activation) -> Iterator[Block]:
     successors = _Successors(call)
     block: Block | None = root
     while block is not None:
-        call.run(block.segments)
+        call.run(call.segments_of(block))
         yield block
         block = successors.visit(block)
 
@@ -191,12 +218,7 @@ class _Successors(Visitor[Block | None]):
         if isinstance(element, ClockRead):
             call.symbols[element.token] = element.read()
             return block.body
-        effect = element.bound([call.registers[n] for n in element.nodes],
-                               [call.value(f) for f in element.formulas])
-        if effect is None:
-            return None
-        call.effects.append(effect)
-        return block.body
+        return block.body if call.note_effect(element) else None
 
     def loop_header(self, block: LoopHeader) -> Block | None:
         self.call.assign(block.element, block.values, block.formulas)
@@ -225,7 +247,7 @@ class _Successors(Visitor[Block | None]):
         carried = {i: call.registers[node] for i, node in element.incoming}
         sums = _Sums()
         for state in reversed(call.iterations[element.token]):
-            if tuple(sorted(carried)) not in state.back_edge.vjps:
+            if tuple(sorted(carried)) not in call.vjps_of(state.back_edge):
                 return None
             carried = _iteration_backward(call, state, carried, sums)
         results = {("slot", i): carried[i] for i in sorted(carried)} | sums.values
@@ -241,7 +263,7 @@ def _iteration_backward(call: Activation, state: IterationState, carried: dict[i
 
     Gradients of loop-invariant values are added to `sums`.
     """
-    vjp, segments = state.back_edge.vjps[tuple(sorted(carried))]
+    vjp, segments = call.vjps_of(state.back_edge)[tuple(sorted(carried))]
     activation = call.at_iteration_end(state)
     activation.registers.update((vjp.incoming[i], a) for i, a in carried.items())
     activation.run(segments)

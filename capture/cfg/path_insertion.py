@@ -74,7 +74,7 @@ def _add_to(end: TraceExit, trace_exit: TraceExit) -> bool:
     backward differs from theirs."""
     if not end.same_backward(trace_exit) or not _add_backward(end, trace_exit):
         return False
-    end.add_saved(trace_exit)
+    end.absorb(trace_exit)
     return True
 
 

@@ -304,8 +304,9 @@ class _Parser:
                 gradients[int(number)] = self._phi(name, inner.comment)
             variants.append(BackwardPath(tuple(given), ()))
             self._links.append((variants[-1], "root", label))
-        results = [ResultGradient(i, gradients[i], frozenset([i])) for i in sorted(gradients)]
-        return SuspendedBackward(variants, results, [], saved, "")
+        results = [ResultGradient(i, gradients[i], gradients[i], frozenset([i]))
+                   for i in sorted(gradients)]
+        return SuspendedBackward(variants, results, [], saved, "", {})
 
     def _gradients(self, line: Line) -> EndOfBackward:
         pairs = [part.split(": ") for part in line.text.removeprefix("gradients").strip()

@@ -78,10 +78,11 @@ class TraceExit:
         """True if the backward of a call resumes the call."""
         return isinstance(self.backward, SuspendedBackward)
 
-    def add_saved(self, other: TraceExit) -> None:
+    def absorb(self, other: TraceExit) -> None:
         """Also saves what the backward of another trace reads, which ends at this exit."""
-        if isinstance(self.backward, SuspendedBackward) and other.backward is not None:
-            self.backward.add_saved(other.backward.saved)
+        if isinstance(self.backward, SuspendedBackward) \
+                and isinstance(other.backward, SuspendedBackward):
+            self.backward.absorb(other.backward)
             self.outputs = [*self._computed, *self.backward.saved]
             self._plan = None
 
@@ -126,7 +127,10 @@ class TraceExit:
             call.read.number(formula)  # before the segment overwrites donated inputs
         begun = None if self.backward is None else self.backward.begin(call)
         sources, targets = gather(call.args, call.kwargs)
+        call.note_sources(segment, sources)
         arrays = segment.run(sources, call.registers, call.origins)
+        if self.backward is not None:
+            self.backward.save(begun, segment.outputs, arrays)
         return self.finish(arrays, targets, begun, call.read)
 
     def finish(self, arrays: list[Any], targets: list[Any], begun: Any, read: PathReader

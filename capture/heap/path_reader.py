@@ -7,6 +7,9 @@ from typing import Any
 
 from .access_path import Path, item
 
+# What reading raises in a call that lacks a path.
+MISSING = (AttributeError, KeyError, IndexError, ValueError, TypeError)
+
 
 class PathReader:
     """Reads the access paths of one call."""

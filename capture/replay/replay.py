@@ -17,7 +17,7 @@ from ..cfg.segment_planner import exits_of, segments_of
 from ..cfg.trace_exit import TraceExit
 from ..effects.effect_call import Pending, perform
 from ..guards.guards import Guard, PathCodegen, compile_check
-from ..heap.path_reader import PathReader
+from ..heap.path_reader import MISSING, PathReader
 from ..runtime import profiling_spans
 from ..segments.segment import Segment
 from ..trace.dynamic_inputs import DynamicInputs
@@ -26,7 +26,6 @@ from .fast_path import Direct, FastPath, FastPathContext, compile_fast_path
 
 MAX_NOTED_BLOCKS = 1000  # on the path of one call
 NOT_TRACED: Any = object()  # returned by `run` if no traced path fits the call
-MISSING = (AttributeError, KeyError, IndexError, ValueError, TypeError)
 # Errors that Python raises again at the user's line.
 _PYTHON_ERRORS = (FusewireError, ArithmeticError, *MISSING)
 
@@ -40,6 +39,7 @@ class Replay:
     """A tree of traced paths under entry guards."""
 
     root: Block
+    suspends = False  # True if calls may be suspended at an exit
 
     def __init__(self, fn: Any, names: ValueTable, varying: DynamicInputs, guards: list[Guard],
                  grad_enabled: bool, casting: Any = None) -> None:
@@ -128,8 +128,10 @@ class Replay:
 
         None if the path has no trace. The section closes before code that overwrites arrays runs.
         """
+        version = self._tree_version
         call = Activation(args, kwargs, PathReader(args, kwargs, self.fn, self.names.held),
                           self._sizes)
+        call.sources = {} if self.suspends else None
         try:
             blocks = deque(path_of(self.root, call), MAX_NOTED_BLOCKS)
             trace_exit = next((x for x in blocks[-1].exits if x.fits(call)), None)
@@ -138,7 +140,10 @@ class Replay:
             if trace_exit.effects and trace_exit.segment is not None:
                 trace_exit.segment.compile()
                 section.open = False
-            return trace_exit, *trace_exit.replay(call), call.effects, blocks
+            replayed = trace_exit.replay(call)
+            if trace_exit.is_suspended and (version % 2 or version != self._tree_version):
+                return None  # another thread has added a path, and captured values may be lacking
+            return trace_exit, *replayed, call.effects, blocks
         finally:
             call.end()
 

@@ -19,7 +19,7 @@ from ..cfg.segment_planner import SegmentPlanner
 from ..cfg.trace_exit import TraceExit
 from ..control_flow.merges import Merge
 from ..guards.guards import Guard, compile_each
-from ..heap.path_reader import PathReader
+from ..heap.path_reader import MISSING, PathReader
 from ..scalars.scalar_expr import ScalarExpr
 from ..segments.segment import Backend, Segment
 from ..trace.dynamic_inputs import SpecializationHistory
@@ -27,7 +27,7 @@ from ..trace.symbolize import is_number_at
 from ..trace.value_table import ValueTable
 from .fast_path import FastPath
 from .hot_paths import SMALLEST_BYTES, HotPaths, bytes_at_merges
-from .replay import MISSING, NOT_TRACED, Replay
+from .replay import NOT_TRACED, Replay
 from .trace_call import Trace
 
 MAX_OUTCOMES = 16  # outcomes of one branch with a path each
@@ -57,7 +57,7 @@ class TraceTree(Replay):
         # True if a path differs behind a merge or a back edge: the traces did not see all state.
         self.contradicted = not added
         if added:
-            self._planner.plan(self.root)
+            self._plan()
             self._compile_if_large(run)
 
     def run(self, args: Any, kwargs: Any,
@@ -174,8 +174,12 @@ class TraceTree(Replay):
         entry = {g.key for g in common}
         trace.exit.set_guards([g for g in trace.exit.guards if g.key not in entry], self._source())
         self._guard_outcomes = None
-        self._planner.plan(self.root)
+        self._plan()
         return True
+
+    def _plan(self) -> None:
+        self._planner.plan(self.root)
+        self.suspends = any(trace_exit.is_suspended for trace_exit in self.exits())
 
     def _has_merges(self) -> bool:
         return any(isinstance(block, IfMerge) for block in walk(self.root))
@@ -196,7 +200,7 @@ class TraceTree(Replay):
         self.set_guards(list({g.key: g for g in guards}.values()))
         for trace_exit in self.exits():
             trace_exit.set_guards([], self._source())
-        self._planner.plan(self.root)
+        self._plan()
         if self._hot is not None:
             self._hot.set_guards(self.guards)
         self._compile_if_large(trace)

@@ -93,6 +93,7 @@ class Tracer(EffectRecording, PathMerging, LoopQuestions):
         self.raising: list[tuple[int, Node]] = []
         self.ordered: list[Node] = []  # nodes of ordered ops, each of which reads the one before
         self.entries: dict[int, tuple[Any, Node]] = {}  # of the tape, by id, with their nodes
+        self.untaped: set[Node] = set()  # computed without an entry of the tape
         self._nodes_by_id: dict[int, tuple[Any, Node]] = {}
         self._lookup: dict[int, Path] = {}
         self._indexed = 0
@@ -334,13 +335,10 @@ class Tracer(EffectRecording, PathMerging, LoopQuestions):
         """Forgets the arrays of earlier iterations whose nodes are gone, and all decisions other
         than `decided`: an iteration repeats those of the one before, since all share one body."""
         self._decided &= decided
-        known, remaining = self._nodes_by_id, []
-        for key in self._loop_dependent:
-            if key in known and is_gone(known[key][1]):
-                del known[key]
-            elif key in known:
-                remaining.append(key)
-        self._loop_dependent = remaining
+        known = self._nodes_by_id
+        for key in [k for k in self._loop_dependent if k in known and is_gone(known[k][1])]:
+            known.pop(key, None)
+        self._loop_dependent = [key for key in self._loop_dependent if key in known]
 
     # ---- nodes of arrays
 
@@ -357,7 +355,9 @@ class Tracer(EffectRecording, PathMerging, LoopQuestions):
         self.bind(out._data, node)
         if may_raise(op):
             self.raising.append((len(self.path), node))
-        if out.edge is not None:
+        if out.edge is None:
+            self.untaped.add(node)
+        else:
             self.entries[id(out.edge)] = (out.edge, node)
 
     def _operands(self, inputs: tuple[Any, ...]) -> list[Node]:

@@ -11,8 +11,8 @@ from typing import Any
 from ...capture.cfg.ir import Branch, walk
 from ...capture.guards.guards import PathCodegen
 from ...capture.heap.access_path import Path
-from ...capture.heap.path_reader import PathReader
-from ...capture.replay.replay import MISSING, NOT_TRACED, Replay
+from ...capture.heap.path_reader import MISSING, PathReader
+from ...capture.replay.replay import NOT_TRACED, Replay
 from ...capture.runtime import profiling_spans
 from ...capture.trace.value_table import ValueTable
 from ...codegen.cache.json_codec import Decoder

@@ -11,9 +11,9 @@ from ...capture.cfg.ir import HostCall, walk
 from ...capture.cfg.trace_exit import TraceExit
 from ...capture.graph.device_placement import other_device
 from ...capture.guards.guards import Guard, PathCodegen, compile_check
-from ...capture.heap.path_reader import PathReader
+from ...capture.heap.path_reader import MISSING, PathReader
 from ...capture.replay.compiled_function import Compiled
-from ...capture.replay.replay import MISSING, Replay
+from ...capture.replay.replay import Replay
 from ...capture.trace.side_effects import SideEffect
 from ...capture.trace.value_table import ValueTable
 from ...codegen.cache.json_codec import Encoder, Unsaved

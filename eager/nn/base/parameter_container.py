@@ -57,7 +57,7 @@ class ParameterList(_Values):
         return self._size
 
     def __iter__(self) -> Iterator[Any]:
-        parameters = (getattr(self, str(i)) for i in range(len(self)))
+        parameters = (getattr(self, str(i)) for i in range(self._size))
         return UPPER.iterate(self, parameters, sys._getframe(1))
 
     def __getitem__(self, idx: Any) -> Any:
