@@ -100,7 +100,7 @@ def nms_mask(boxes: Tensor, scores: Tensor, iou_threshold: float) -> Tensor:
 
 @names_itself
 def nms(boxes: Tensor, scores: Tensor, iou_threshold: float) -> Tensor:
-    """The indices of the boxes that non-maximum suppression keeps, highest score first: (k,), int64.
+    """The indices of the boxes that non-maximum suppression keeps, by falling scores: (k,), int64.
 
     See `nms_mask` for the arguments and errors.
 
