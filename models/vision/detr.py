@@ -63,9 +63,9 @@ class Attention(nn.Module):
 
     def forward(self, query: fw.Tensor, key: fw.Tensor, value: fw.Tensor, mask: fw.Tensor | None
                 ) -> fw.Tensor:
-        heads = (split_heads(layer(x), self.heads) for layer, x in (
+        query, key, value = (split_heads(layer(x), self.heads) for layer, x in (
             (self.q_proj, query), (self.k_proj, key), (self.v_proj, value)))
-        return self.out_proj(merge_heads(F.scaled_dot_product_attention(*heads, mask)))
+        return self.out_proj(merge_heads(F.scaled_dot_product_attention(query, key, value, mask)))
 
 
 class Layer(nn.Module):
