@@ -71,18 +71,19 @@ def main() -> None:
     """Trains the model and prints a row of Markdown for each form of its weights."""
     parser = argparse.ArgumentParser("python -m benchmarks.perplexity", description=__doc__)
     parser.add_argument("--steps", type=int, default=600, help="of training")
-    parser.add_argument("--bytes", type=int, default=8192, help="on which perplexity is measured")
+    parser.add_argument("--bytes", type=int, default=1 << 16, help="to measure on, at most")
     given = parser.parse_args()
     fw.manual_seed(0)
-    train, unseen = text()
+    train, others = text()
+    unseen = others[:given.bytes]
     began = time.perf_counter()
     model = trained(train, given.steps)
     print(f"{model.number_of_parameters():,} parameters, {given.steps} steps on {len(train):,} "
-          f"bytes in {time.perf_counter() - began:.0f} s; measured on {given.bytes:,} others\n")
+          f"bytes in {time.perf_counter() - began:.0f} s; measured on {len(unseen):,} others\n")
     print("| weights | perplexity by byte | change |\n|---|---|---|")
     first = None
     for name, form in forms(model):
-        value = models.perplexity(form, unseen[:given.bytes], CONTEXT)
+        value = models.perplexity(form, unseen, CONTEXT)
         first = value if first is None else first
         print(f"| {name} | {value:.4f} | {100 * (value / first - 1):+.2f} % |", flush=True)
 
