@@ -1,8 +1,8 @@
 """Compiles a graph to a program, one step per line: passes, fuse, lower, plan memory, emit.
 
 A graph with symbolic sizes is compiled when its sizes are known. If a graph has an op without code,
-or values on several devices, it is compiled in parts. So every graph gives a program. Each part is
-compiled by the back end of its device (`backend.py`).
+values on several devices, or indices to check before it overwrites inputs, it is compiled in parts.
+So every graph gives a program. Each part is compiled by the back end of its device (`backend.py`).
 """
 
 from __future__ import annotations
@@ -42,11 +42,16 @@ from .lowering.lowering_table import CPU as CPU_LOWERING
 from .lowering.lowering_table import KernelCache, LoweringTable, PackedOperands
 from .outline.fill_slices import fold_fill_slices
 from .outline.outline import cut_sections
-from .partition.hybrid_executable import HybridExecutable, NativePart, compile_hybrid
+from .partition.hybrid_executable import (
+    HybridExecutable,
+    NativePart,
+    checks_come_first,
+    compile_hybrid,
+)
 from .partition.partition import GraphPart
 from .partition.support import why_no_code
 from .partition.transfers import cpu_inputs, only_device_of, with_transfers
-from .program.donation import find_donations
+from .program.donation import Overwrites
 from .program.executable import Executable, Plan
 from .program.link import MIN_PRODUCTS_TO_PACK, Lowered, lower_sections
 from .runtime.target import Target
@@ -60,8 +65,8 @@ def compile_graph(graph: Graph, target: Target | None = None) -> Program:
     if has_symbols(graph):
         return DynamicExecutable(graph, lambda sized: compile_graph(sized, target),
                                  lambda graph, least: compile_dynamic(graph, least, target))
-    if not uses_devices(graph) and not any(why_no_code(n, lowering_on(CPU).has_lowering)
-                                           for n in graph.nodes()):
+    if not uses_devices(graph) and not checks_come_first(graph, lowering_on) and not any(
+            why_no_code(n, lowering_on(CPU).has_lowering) for n in graph.nodes()):
         try:
             return compile_native(graph, target)
         except MemoryShortage:
@@ -277,9 +282,10 @@ def plan_values(
     members = dict.fromkeys(m for g in groups for m in g.members if m in needed)
     # A check that is made after the program ran must be able to leave everything as it was.
     late = any(graph.outputs[c.output].op != "input" for c in checks)
-    donated = {} if late else find_donations(graph, groups)
+    overwrites = Overwrites(graph, groups, {} if late else graph.donated)
+    donated, takes = overwrites.donations, overwrites.takes
     for number, node in enumerate(members):
-        buffers[node] = buffers[donated[node]] if node in donated else _buffer(node, f"b{number}")
+        buffers[node] = buffers[takes[node]] if node in takes else _buffer(node, f"b{number}")
     results = [n for n in dict.fromkeys(graph.outputs) if n in members and n not in donated]
     arguments: dict[KernelBuffer, int] = {}
     for node in (*graph.inputs, *constants, *results):

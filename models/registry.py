@@ -12,6 +12,7 @@ from .pretrained_model import PretrainedModel
 ARCHITECTURES: dict[str, tuple[str, str]] = {
     "BertModel": ("text.bert", "Bert"),
     "CLIPModel": ("multimodal.clip", "CLIP"),
+    "DetrForObjectDetection": ("vision.detr", "Detr"),
     "DistilBertModel": ("text.distilbert", "DistilBert"),
     "GPT2LMHeadModel": ("text.gpt2", "GPT2"),
     "LlamaForCausalLM": ("text.llama", "Llama"),
@@ -26,7 +27,8 @@ ARCHITECTURES: dict[str, tuple[str, str]] = {
 """An architecture -> the module of this package and the class in it."""
 
 DEFAULTS = {
-    "bert": "BertModel", "clip": "CLIPModel", "distilbert": "DistilBertModel",
+    "bert": "BertModel", "clip": "CLIPModel", "detr": "DetrForObjectDetection",
+    "distilbert": "DistilBertModel",
     "roberta": "RobertaModel", "t5": "T5ForConditionalGeneration",
     "whisper": "WhisperForConditionalGeneration",
     "gpt2": "GPT2LMHeadModel", "llama": "LlamaForCausalLM", "mistral": "MistralForCausalLM",

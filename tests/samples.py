@@ -31,6 +31,7 @@ from rows import (
     quantized,
     random,
     reduce,
+    regions,
     scatter,
     sort,
     special,
@@ -44,7 +45,7 @@ FAMILIES = (  # importing them enters their rows
     attention, codes, collective, complex, conv, create, cumulative, derived, einsum, entropy, fft,
     functions,
     gates, indexing, linalg, measured, norm, pointwise, pool, products, quantized, random, reduce,
-    scatter, sort, special, statistics, view, whole,
+    regions, scatter, sort, special, statistics, view, whole,
 )
 
 __all__ = ["FAMILIES", "ROWS", "Bad", "Row", "rows_of"]

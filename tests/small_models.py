@@ -11,7 +11,16 @@ import numpy as np
 from fusewire.models.audio import whisper
 from fusewire.models.multimodal import clip
 from fusewire.models.text import bert, distilbert, gpt2, llama, t5
-from fusewire.models.vision import convnext, diffusion_unet, mobilenet, resnet, swin, unet, vit
+from fusewire.models.vision import (
+    convnext,
+    detr,
+    diffusion_unet,
+    mobilenet,
+    resnet,
+    swin,
+    unet,
+    vit,
+)
 
 RNG = np.random.default_rng(0)
 
@@ -51,6 +60,10 @@ TOWER = {"hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 2,
 CLIP = {"text_config": {**TOWER, "vocab_size": 99, "max_position_embeddings": 20,
                         "eos_token_id": 98},
         "vision_config": {**TOWER, "image_size": 32, "patch_size": 8}, "projection_dim": 16}
+DETR = {"backbone_config": {"embedding_size": 8, "hidden_sizes": [16, 24], "depths": [1, 1]},
+        "num_queries": 5, "num_labels": 3, "d_model": 16,
+        **{f"{part}_{name}": count for part in ("encoder", "decoder")
+           for name, count in (("layers", 1), ("attention_heads", 2), ("ffn_dim", 24))}}
 BLOCKS = tuple([mobilenet.SMALL[i] for i in (0, 1, 2, 4)])
 
 MODELS = {
@@ -73,6 +86,7 @@ MODELS = {
     "Qwen 3": Small(lambda: llama.Qwen3.from_config({**LLAMA, "head_dim": 16}), (
         tokens(99, 2, 9),)),
     "T5": Small(lambda: t5.T5.from_config(T5), (tokens(99, 2, 7), tokens(99, 2, 5))),
+    "DETR": Small(lambda: detr.Detr.from_config(DETR), (images(2, 3, 40, 56),)),
     "CLIP": Small(lambda: clip.CLIP.from_config(CLIP), (tokens(99, 2, 7), images(3, 3, 32, 32))),
     "MobileNet v3": Small(lambda: mobilenet.MobileNetV3(BLOCKS, 32, 7, 0.5), (
         images(2, 3, 32, 32),)),

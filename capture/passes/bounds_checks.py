@@ -47,7 +47,8 @@ def extract_checks(graph: Graph) -> tuple[Graph, list[BoundsCheck]]:
 
     def note(node: Node, size: Any, what: str, low: Any = 0) -> None:
         node, low = indexed_value(node, size, low)
-        if not is_below(node, size):  # the first check of a value names what the user called
+        if not is_below(node, size) and not _is_constant_within(node, size, low):
+            # the first check of a value names what the user called
             requirements.setdefault((node, size_expr_of(size), size_expr_of(low)),
                                     (node, size, what, low))
 
@@ -108,6 +109,15 @@ def indexed_value(node: Node, size: Any, low: Any = 0) -> tuple[Node, Any]:
     if below and above and condition.inputs[0] is moved.inputs[0] is plain:
         return _viewed(plain), -size
     return node, 0
+
+
+def _is_constant_within(node: Node, size: Any, low: Any) -> bool:
+    """True for a constant whose elements are all in low ... size - 1."""
+    if node.op != "const" or type(size) is not int or type(low) is not int:
+        return False
+    value = node.params["value"]
+    elements = value if type(value) is tuple else (value,)
+    return all(type(x) is int and low <= x < size for x in elements)
 
 
 def is_zero(low: Any) -> bool:

@@ -12,10 +12,12 @@ from ...eager.core.op import OPS
 from ..fusion.fusion import MAX_UNROLLED_REDUCTION, Group
 from ..ir import loop_ir
 from ..ir.affine_index import Index, as_index, counter
+from ..ir.blocked_sums import MAX_SEQUENTIAL_ADDS
 from ..ir.loop_ir import Expr, For, Kernel, KernelBuffer, Stmt, Var, const
 from ..ir.op_cost import expression_cost
 from ..ir.sizes import Size, ceil_div, is_at_least, is_dynamic, largest, upper_bound
 from ..ir.target_info import Machine
+from .long_columns import has_long_columns, strip_sums
 from .loop_body import LoopAxes, LoopBody, decode, is_vectorizable
 from .loop_nest import MIN_ELEMENTS_PER_TASK, LoopNest, identities, kernel, lower_with_column_sums
 from .partition_work import chunk_bounds, split_into_tasks
@@ -319,6 +321,11 @@ def _lower_columns(nest: LoopNest) -> list[Kernel]:
         and len(nest.body.sweeps) == 1
     ):
         return _lower_chunked_columns(nest, width)
+    if has_long_columns(nest, width):
+        count = ceil_div(nest.inner_size, MAX_SEQUENTIAL_ADDS)
+        partial = _partial_sums(nest, count)
+        return [strip_sums(nest, partial, width),
+                _column_chunk_sums_kernel(nest, partial, count, width)]
     if upper_bound(rows) > 1 and upper_bound(nest.inner_size * width) < MIN_ELEMENTS_PER_TASK:
         return [_lower_small_columns(nest, rows, width)]
     var, task = counter("task", rows * blocks)
@@ -451,15 +458,20 @@ def _column_chunk_sums_kernel(
 ) -> Kernel:
     runs = [(r, nest.axes.size(r)) for r in nest.axes.outer]
     rows = nest.outer_size // width
-    var, task = counter("task", rows)
+    smallest = max(nest.lanes, nest.chunks_per_task(count))
+    blocks, block = split_into_tasks(width, smallest, nest.machine)
+    var, task = counter("task", rows * blocks)
     lane, i = counter("i", width)
     number, p = counter("p", count)
-    outer = [*(decode(task, runs[:-1]) if runs[:-1] else []), (runs[-1][0], i)]
-    index = (p * nest.outer_size + task * width + i).expr()
+    row = task // blocks
+    outer = [*(decode(row, runs[:-1]) if runs[:-1] else []), (runs[-1][0], i)]
+    index = (p * nest.outer_size + row * width + i).expr()
     body: list[Stmt] = list(nest.body.init_sums(0))
     body.append(For(number, const(0), const(count), tuple(
         loop_ir.Update(nest.body.registers[r], OPS[r.op].meaning.combine, loop_ir.load(b, index))
         for r, b in partial.items())))
     body += nest.body.finish_sweep(0, nest.axes.where(outer))
-    return kernel(nest, var, rows, [For(lane, const(0), const(width), tuple(body), nest.lanes)],
-                  nest.name + "_total")
+    limits = chunk_bounds(task % blocks, block, width)
+    total = kernel(nest, var, rows * blocks, [For(lane, *limits, tuple(body), nest.lanes)],
+                   nest.name + "_total")
+    return replace(total, cost=total.cost * upper_bound(count) / upper_bound(nest.inner_size))

@@ -14,7 +14,7 @@ import numpy as np
 from ...capture.graph.device_placement import Placement, place
 from ...capture.graph.graph import SPECIAL, Graph, Node
 from ...capture.graph.reference_interpreter import evaluate_node
-from ...capture.passes.bounds_checks import BoundsCheck, extract_checks
+from ...capture.passes.bounds_checks import BoundsCheck, extract_checks, may_raise
 from ...capture.passes.decompose import decompose_composites
 from ...capture.runtime import profiling_spans
 from ...capture.runtime.metrics import Memory, phase
@@ -31,6 +31,7 @@ from .partition import (
     GraphPart,
     LibraryCall,
     PartitionStep,
+    indices_first,
     is_begun,
     is_free_view,
     partition,
@@ -70,12 +71,9 @@ def compile_parts(graph: Graph, native: Callable[[GraphPart], CompiledPart],
                              list[BoundsCheck]]:
     """The partitioned graph, its steps with the programs of its parts, and its checks. A part for
     which `native` raises CodegenError is partitioned again."""
+    table_of = _tables(lowering_on)
     with phase("passes"):
-        table_of = _tables(lowering_on)
-        decomposed = decompose_composites(graph, lambda node: not (
-            why_no_code(node) or table_of(node).has_kernel(node, Machine())))
-        ready, checks = extract_checks(decomposed)
-    checked = {n for c in checks if (n := ready.outputs[c.output]).op != "input"}
+        ready, checks, checked = _without_checks(graph, table_of)
     refused: dict[Node, str] = {}
     while True:
         steps = list(partition(ready, refused, checked,
@@ -92,6 +90,25 @@ def compile_parts(graph: Graph, native: Callable[[GraphPart], CompiledPart],
                 break
         else:
             return ready, steps, programs, checks
+
+
+def checks_come_first(graph: Graph, lowering_on: Callable[[str], LoweringTable]) -> bool:
+    """True if a graph overwrites inputs, such as a cache, and has to check computed indices before.
+    """
+    if not graph.donated or not any(n.op in OPS and may_raise(OPS[n.op]) for n in graph.nodes()):
+        return False
+    ready, _, checked = _without_checks(graph, _tables(lowering_on))
+    return bool(indices_first(ready, checked))
+
+
+def _without_checks(graph: Graph, table_of: Callable[[Node], LoweringTable]
+                    ) -> tuple[Graph, list[BoundsCheck], set[Node]]:
+    """The graph without composites and checks, the checks, and the computed values among those that
+    are checked."""
+    decomposed = decompose_composites(graph, lambda node: not (
+        why_no_code(node) or table_of(node).has_kernel(node, Machine())))
+    ready, checks = extract_checks(decomposed)
+    return ready, checks, {n for c in checks if (n := ready.outputs[c.output]).op != "input"}
 
 
 def _tables(lowering_on: Callable[[str], LoweringTable]) -> Callable[[Node], LoweringTable]:

@@ -3,7 +3,8 @@
 Calls and parts alternate: odd levels hold calls, even levels hold a part, and each node has the
 lowest possible level. So parts are as few and as large as possible, and no part depends on itself.
 Between ordered calls that programs do not wait for, a part has only what the next one of them
-needs, so that it begins early.
+needs, so that it begins early. Indices that are checked come in a part before all others, if that
+lets those overwrite inputs (`indices_first`).
 A part is on one device; on a level with several, the CPU's part comes first, since others may read
 its numbers, and it reads theirs only by a call. A view that is no larger than its base is made
 where it is read: again in each part, and for a call by NumPy, mostly without a copy.
@@ -12,10 +13,11 @@ where it is read: again in each part, and for a call by NumPy, mostly without a 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
 from ...capture.graph.device_placement import Placement, placement_of
-from ...capture.graph.graph import SPECIAL, Graph, Node, Nodes, users
+from ...capture.graph.graph import SPECIAL, Graph, Node, Nodes, topological, users
 from ...eager.arrays.devices import CPU
 from ...eager.core.dispatch import LARGE
 from ...eager.core.op import OPS
@@ -61,13 +63,14 @@ def partition(graph: Graph, refused: Mapping[Node, str], checked: Collection[Nod
     kernel."""
     nodes = graph.nodes()
     placements = placement_of(nodes)
+    first = indices_first(graph, checked)
     no_code = {n: why for n in nodes if n.op not in SPECIAL and (why := why_no_code(n, runs))
                and not (n.op == "transfer" and placements[n.inputs[0]] is None)}
     no_code |= refused
     while True:
-        plan = _LevelAssignment(graph, nodes, no_code, placements)
-        small = [n for members in plan.parts().values() if not plan.is_worth_it(members)
-                 for n in members]
+        plan = _LevelAssignment(graph, nodes, no_code, placements, first)
+        small = [n for members in plan.parts().values()
+                 if not first and not plan.is_worth_it(members) for n in members]
         if not small:
             return _with_donations(plan.steps(), graph, checked)
         no_code |= dict.fromkeys(small, TOO_LITTLE)
@@ -77,25 +80,29 @@ class _LevelAssignment:
     """Assigns each node to native code or a library, and to a level."""
 
     def __init__(self, graph: Graph, nodes: Sequence[Node], no_code: Mapping[Node, str],
-                 placements: Mapping[Node, Placement]) -> None:
+                 placements: Mapping[Node, Placement], first: Collection[Node]) -> None:
+        """`first`: the nodes that are computed in steps before all others."""
         self.nodes, self.no_code, self.outputs = nodes, no_code, set(graph.outputs)
+        self.persistent = {graph.inputs[i] for i in graph.persistent}
         self.device = {n: device or CPU for n, device in placements.items()}
         self.base: dict[Node, Node | None] = {}
         for n in nodes:
             self.base[n] = self._memory_base(n)
         self.called = self._find_library_nodes()
         self.level: dict[Node, int] = {}
-        rounds = _rounds(nodes)
+        rounds = _rounds(nodes, first)
         lowest = [0] * (len(set(rounds.values())) + 1)  # level of native code in each round
         for n in sorted(nodes, key=rounds.__getitem__) if len(lowest) > 2 else nodes:
             if n in self.called:
                 self.level[n] = max((self._level_of_call_reading(i) for i in n.inputs), default=-1)
-                if is_begun(n):
-                    lowest[rounds[n] + 1] = self.level[n] + 1
+                if is_begun(n) or n in first:
+                    lowest[rounds[n] + 1] = max(lowest[rounds[n] + 1], self.level[n] + 1)
             elif n.op not in SPECIAL and (self.base[n] is n or n in self.outputs):
                 self.level[n] = max((self._level_of_part_reading(self.base[i]) for i in n.inputs),
                                     default=0)
                 self.level[n] = max(self.level[n], lowest[rounds[n]])
+                if n in first:
+                    lowest[rounds[n] + 1] = max(lowest[rounds[n] + 1], self.level[n] + 2)
 
     def _memory_base(self, node: Node) -> Node | None:
         """The node that must be in memory to read this one: itself, or the base of a view; None if
@@ -186,7 +193,9 @@ class _LevelAssignment:
             elif n in needed:
                 new[n] = part_nodes.input(f"x{len(reads)}", n.type, self.device[n])
                 reads.append(n)
-        graph = Graph(tuple(new[n] for n in reads), tuple(new[n] for n in makes))
+        persistent = frozenset(i for i, n in enumerate(reads) if n in self.persistent)
+        graph = Graph(tuple(new[n] for n in reads), tuple(new[n] for n in makes),
+                      persistent=persistent)
         return GraphPart(graph, tuple(reads), makes, tuple(members), device)
 
 
@@ -195,9 +204,25 @@ def is_begun(node: Node) -> bool:
     return bool(node.params.get("later")) and OPS[node.op].begin is not None
 
 
-def _rounds(nodes: Sequence[Node]) -> dict[Node, int]:
+def indices_first(graph: Graph, checked: Collection[Node]) -> frozenset[Node]:
+    """The nodes that compute the `checked` values, if these are to be computed and checked before
+    all others: then nothing fails after the check, and outputs may overwrite inputs. Empty if
+    nothing would be overwritten, or if they are more work than copies of what would be."""
+    donated = sum(graph.inputs[i].type.size for i in graph.donated.values())
+    if not donated:
+        return frozenset()
+    computing = [n for n in topological(checked) if n.op not in SPECIAL]
+    work = sum(n.type.size if n.kind == "view" else max(v.type.size for v in (n, *n.inputs))
+               for n in computing)
+    return frozenset(computing if work < donated else ())
+
+
+def _rounds(nodes: Sequence[Node], first: Collection[Node]) -> dict[Node, int]:
     """For each node the number of the first begun call that needs it, or of the last round of those
-    that none needs. One round if there are less than two such calls."""
+    that none needs. One round if there are less than two such calls. A round of the nodes that come
+    `first` precedes these."""
+    if first:
+        return {n: 0 if n in first else at + 1 for n, at in _rounds(nodes, ()).items()}
     calls = [n for n in nodes if is_begun(n)]
     rounds: dict[Node, int] = {}
     for number, call in enumerate(calls if len(calls) > 1 else ()):
@@ -241,7 +266,7 @@ def _donating(part: GraphPart, graph: Graph, read_later: Collection[Node]) -> Gr
         out, source = graph.outputs[j], graph.inputs[i]
         if out in part.makes and source in part.reads and source not in read_later:
             donated[part.makes.index(out)] = part.reads.index(source)
-    return Graph(part.graph.inputs, part.graph.outputs, donated)
+    return replace(part.graph, donated=donated)
 
 
 def _may_fail(step: PartitionStep, checked: Collection[Node]) -> bool:

@@ -5,8 +5,7 @@ each call which rows its tokens are written to, and which rows each text sees: r
 holds the token at position i. So the rows of a text need not be neighbors, and texts with an equal
 beginning read the same rows.
 
-All indices are inputs of a compiled call. So they are checked before it runs, and rows are written
-in place; a cache whose indices are computed by the call is copied.
+All indices are inputs of a compiled call: the caller allots them.
 """
 
 from __future__ import annotations

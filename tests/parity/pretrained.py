@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import parity.torchvision_ops  # noqa: F401 (before transformers, which imports torchvision)
+import torch
 import transformers as hf
 
 RNG = np.random.default_rng(1)
@@ -17,6 +18,9 @@ LEFT = np.array([[1] * 9, [0] * 4 + [1] * 5])  # padding comes first, as when te
 ENDS = np.where(np.arange(7) == np.array([[5], [3]]), 98, IDS)  # 98 ends each text
 SPECTROGRAMS = RNG.standard_normal((2, 8, 40)).astype(np.float32)
 IMAGES = RNG.standard_normal((3, 3, 32, 32)).astype(np.float32)
+PICTURES = np.random.default_rng(2).standard_normal((2, 3, 40, 56)).astype(np.float32)
+PRESENT = np.ones((2, 40, 56), np.int64)  # the second picture is smaller
+PRESENT[1, 24:] = PRESENT[1, :, 32:] = 0
 
 DECODER = {"vocab_size": 99, "hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 2,
            "num_attention_heads": 4, "num_key_value_heads": 2, "max_position_embeddings": 64}
@@ -28,6 +32,8 @@ TOWER = {"hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 2,
          "num_attention_heads": 4}
 T5 = {"vocab_size": 99, "d_model": 32, "d_kv": 8, "d_ff": 48, "num_layers": 2, "num_heads": 4,
       "relative_attention_num_buckets": 8, "relative_attention_max_distance": 12}
+DETR = (("backbone.model.", "backbone.conv_encoder.model."), (".o_proj.", ".out_proj."),
+        (".mlp.", "."))
 SPECIAL = {"pad_token_id": 0, "bos_token_id": 1, "eos_token_id": 2}
 
 DECODERS: dict[str, Callable[[], Any]] = {
@@ -45,17 +51,32 @@ DECODERS: dict[str, Callable[[], Any]] = {
 """Models that continue a text."""
 
 
+def detr(layer_type: str) -> Any:
+    """A detector all of whose parameters are trained, norms aside, with statistics of its own."""
+    backbone = hf.ResNetConfig(embedding_size=8, hidden_sizes=[16, 24], depths=[2, 1],
+                               layer_type=layer_type, out_features=["stage2"])
+    model = hf.DetrForObjectDetection(hf.DetrConfig(
+        use_timm_backbone=False, backbone_config=backbone, num_queries=5, num_labels=3, d_model=16,
+        **{f"{part}_{name}": count for part in ("encoder", "decoder")
+           for name, count in (("layers", 2), ("attention_heads", 2), ("ffn_dim", 24))}))
+    with torch.no_grad():
+        for name, value in model.named_buffers():
+            value.copy_(torch.rand(value.shape) + (0.0 if name.endswith("bias") else 0.5))
+    return model.requires_grad_(True)
+
+
 @dataclass(frozen=True)
 class Published:
     """A model of transformers.
 
     inputs: arrays by the names of its arguments, which ours has as well; outputs: the tensors of
-    its result that ours returns.
+    its result that ours returns; renamed: parts of names in memory, and what files have instead.
     """
 
     make: Callable[[], Any]
     inputs: dict[str, Any]
     outputs: Callable[[Any], tuple[Any, ...]]
+    renamed: tuple[tuple[str, str], ...] = ()
 
     def arguments(self, convert: Callable[[Any], Any]) -> dict[str, Any]:
         """The inputs as tensors of a library."""
@@ -64,6 +85,10 @@ class Published:
 
 def _logits(out: Any) -> tuple[Any, ...]:
     return (out.logits,)
+
+
+def _detected(out: Any) -> tuple[Any, ...]:
+    return out.logits, out.pred_boxes
 
 
 def _features(out: Any) -> tuple[Any, ...]:
@@ -95,5 +120,8 @@ PUBLISHED: dict[str, Published] = {
                      **SPECIAL, "eos_token_id": 98},
         vision_config={**TOWER, "image_size": 32, "patch_size": 8}, projection_dim=16)),
         {"input_ids": ENDS, "pixel_values": IMAGES}, lambda out: (out.logits_per_image,)),
+    "DETR": Published(lambda: detr("bottleneck"), {"pixel_values": PICTURES}, _detected, DETR),
+    "DETR, masked": Published(lambda: detr("basic"), {
+        "pixel_values": PICTURES, "pixel_mask": PRESENT}, _detected, DETR),
 }
 """All other models."""

@@ -52,7 +52,7 @@ def test_gradients_are_the_same(name: str, tmp_path: Path) -> None:
     ours.eval()
     sum((b * b).sum() for b in wanted).backward()
     sum((a * a).sum() for a in tensors_of(ours(**model.arguments(wide(fw.tensor))))).backward()
-    compare_gradients(ours, theirs)
+    compare_gradients(ours, theirs, model.renamed)
 
 
 def wide(tensor: Callable[[Any], Any]) -> Callable[[Any], Any]:
@@ -60,9 +60,9 @@ def wide(tensor: Callable[[Any], Any]) -> Callable[[Any], Any]:
     return lambda a: tensor(a.astype(np.float64) if a.dtype == np.float32 else a)
 
 
-def compare_gradients(ours: Any, theirs: Any) -> None:
+def compare_gradients(ours: Any, theirs: Any, renamed: Any = ()) -> None:
     grads = dict(pair for name, p in theirs.named_parameters() if p.grad is not None
-                 for pair in published_names(name, p.grad))
+                 for pair in published_names(name, p.grad, renamed))
     largest = max(float(g.abs().max()) for g in grads.values())
     own = {name: p.grad for name, p in ours.named_parameters()}
     assert grads.keys() <= own.keys()
@@ -71,8 +71,10 @@ def compare_gradients(ours: Any, theirs: Any) -> None:
                                    err_msg=name)
 
 
-def published_names(name: str, grad: Any) -> list[tuple[str, Any]]:
+def published_names(name: str, grad: Any, renamed: Any) -> list[tuple[str, Any]]:
     """A gradient by the name in files; transformers joins the experts of Mixtral in memory."""
+    for there, here in renamed:
+        name = name.replace(there, here)
     name = name.replace("mlp.gate.", "block_sparse_moe.gate.")
     owner, is_joined, part = name.partition("mlp.experts.")
     if not is_joined:

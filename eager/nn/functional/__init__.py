@@ -1,5 +1,6 @@
 """Layers as functions: they take inputs and parameters, in PyTorch's signatures."""
 
+from ...ops.layers.regions import *
 from .activation import *
 from .affine import *
 from .attention import *

@@ -18,7 +18,7 @@ from ..writer.graph_writer import OnnxValue, Writer
 from ..writer.pointwise_formulas import Builder
 from ..writer.python_numbers import NumberWriter
 from ..writer.size_expressions import SizeWriter
-from . import activations, normalization, quantized, recurrent  # noqa: F401  # for rows
+from . import activations, normalization, quantized, recurrent, regions  # noqa: F401  # for rows
 from .linear_resize import interpolated
 from .op_table import INSTEAD, ROWS, Row, formula_row
 from .patterns import fused

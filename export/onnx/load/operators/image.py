@@ -17,7 +17,7 @@ from .....eager.ops.indexing import scatter
 from .....eager.ops.products.contract import matmul
 from .....eager.ops.reduction import reduce
 from .....eager.ops.shape import view
-from .....eager.ops.shape.join import stack
+from .....eager.ops.shape.join import concat, stack
 from .....eager.ops.shape.take import take
 from ..runtime.table import Number, Sizes, Tensor, operator
 
@@ -105,6 +105,10 @@ def _roi_align(x: Tensor, rois: Tensor, batch_indices: Tensor,
                output_height: int = 1, output_width: int = 1, sampling_ratio: int = 0,
                spatial_scale: float = 1.0) -> Tensor:
     half = coordinate_transformation_mode == "half_pixel"
+    if mode == "avg" and sampling_ratio > 0:
+        images = view.expand_dims(batch_indices.astype(rois.dtype), 1)
+        return F.roi_align(x, concat([images, rois], 1), (output_height, output_width),
+                                 spatial_scale, sampling_ratio, half)
     boxes = rois.numpy().astype(np.float64) * spatial_scale - (0.5 if half else 0.0)
     out = []
     for box, image in zip(boxes, batch_indices.tolist()):
