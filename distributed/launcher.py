@@ -23,6 +23,7 @@ from .rank_status import RankState, read_states
 _LIBRARY = "MPI4PY_LIBMPI"  # the variable by which mpi4py takes a library
 _POLL = 0.05  # seconds between two looks at the ranks
 _TEST_TIMEOUT = 60.0  # seconds that a rank of a test waits for others
+_FLAGS, _EXITING = 5, 4  # of /proc/PID/stat: the field behind the state, and PF_EXITING in it
 _GRACE = 2.0  # seconds that ranks have to end after one of them has failed
 
 
@@ -120,12 +121,13 @@ def _watch(job: subprocess.Popen[bytes], folder: str) -> list[RankState]:
 
 
 def _lives(pid: int) -> bool:
-    """True if a process of this machine runs or is stopped."""
+    """True if a process of this machine runs or is stopped, and does not end now. A process closes
+    its connections before it has ended, and mpiexec may end the others in between."""
     try:
-        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+        state, *fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     except OSError:
         return not Path("/proc/self").exists()  # unknown on systems without /proc
-    return state != "Z"
+    return state != "Z" and not int(fields[_FLAGS]) & _EXITING
 
 
 def _end(job: subprocess.Popen[bytes], folder: str) -> None:

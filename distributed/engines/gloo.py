@@ -41,8 +41,8 @@ def _load_torch() -> tuple[Any, Any]:
 class GlooTransport:
     """A process group of gloo."""
 
-    adds = frozenset({dtypes.float32, dtypes.float64, dtypes.int8, dtypes.uint8, dtypes.int32,
-                      dtypes.int64})
+    adds: Collection[Any] = frozenset({
+        dtypes.float32, dtypes.float64, dtypes.int8, dtypes.uint8, dtypes.int32, dtypes.int64})
     empty = staticmethod(memory.empty)
 
     def __init__(self, torch: Any, store: Any, group: Any, timeout: float) -> None:

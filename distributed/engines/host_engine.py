@@ -56,6 +56,10 @@ class HostEngine:
         """The transport of a group; all of its ranks ask for it."""
         raise NotImplementedError
 
+    def describe(self) -> str:
+        """The name of the engine and the version of its library."""
+        raise NotImplementedError
+
     def begin_group(self, group: ProcessGroup) -> None:
         self._transports[group.name] = self._transport(group)
 

@@ -52,7 +52,8 @@ def load_mpi() -> Any:
 class MpiTransport:
     """A communicator of MPI."""
 
-    adds = frozenset(dtypes.COMPUTED) - {dtypes.bool, dtypes.bfloat16, dtypes.float16}
+    adds: Collection[Any] = frozenset(dtypes.COMPUTED) - {
+        dtypes.bool, dtypes.bfloat16, dtypes.float16}
     empty = staticmethod(memory.empty)
 
     def __init__(self, mpi: Any, comm: Any, timeout: float) -> None:

@@ -6,6 +6,7 @@ have to agree on: what the ranks ask for, objects, messages, and arrays of the h
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from importlib import import_module
 from typing import Any
 
@@ -27,8 +28,9 @@ def _load_nccl() -> Any:
 class NcclTransport:
     """A communicator of NCCL. Its calls put work into the current stream, and do not wait."""
 
-    adds = frozenset({dtypes.int8, dtypes.uint8, dtypes.int32, dtypes.uint32, dtypes.int64,
-                      dtypes.uint64, dtypes.float32, dtypes.float64})
+    adds: Collection[Any] = frozenset({
+        dtypes.int8, dtypes.uint8, dtypes.int32, dtypes.uint32, dtypes.int64, dtypes.uint64,
+        dtypes.float32, dtypes.float64})
 
     def __init__(self, nccl: Any, comm: Any, cupy: Any) -> None:
         self._nccl, self._comm, self._cupy = nccl, comm, cupy
