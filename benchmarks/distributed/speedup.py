@@ -67,9 +67,9 @@ def training(make: Callable[[], Any], replicated: bool) -> tuple[Step, int]:
     return lambda: step(*inputs), sum(p.size for p in model.parameters())
 
 
-def measure(step: Step, ranks: int, seconds: float) -> float:
-    """The median seconds of a step on the first `ranks` ranks, of the slowest one. The others
-    sleep."""
+def measure(step: Step, ranks: int, seconds: float, quantile: float) -> float:
+    """A quantile of the seconds of a step on the first `ranks` ranks, that of the slowest one. The
+    others sleep."""
     times: list[float] = []
     takes_part = dist.get_rank() < ranks
     group = dist.new_group(range(ranks))
@@ -81,18 +81,18 @@ def measure(step: Step, ranks: int, seconds: float) -> float:
             start = time.perf_counter()
             step()
             times.append(time.perf_counter() - start)
-    return max(dist.all_gather_object(float(np.median(times)) if takes_part else 0.0))
+    return max(dist.all_gather_object(float(np.quantile(times, quantile)) if takes_part else 0.0))
 
 
-def row(name: str, seconds: float) -> str:
-    """A row of the table."""
+def row(name: str, *how: float) -> str:
+    """A row of the table, measured for some seconds at some quantile."""
     ranks, found = dist.get_world_size(), report([1, 10, 100])
     alone_step, parameters = training(MODELS[name], False)
-    alone = measure(alone_step, 1, seconds)
-    together = measure(alone_step, ranks, seconds)
+    alone = measure(alone_step, 1, *how)
+    together = measure(alone_step, ranks, *how)
     hardware = dist.Hardware.from_report(found, flops=1 / together)  # a step of a rank is 1
     predicted = dist.plan(parameters, {"data": ranks}, hardware, flops=ranks).step
-    measured = measure(training(MODELS[name], True)[0], ranks, seconds)
+    measured = measure(training(MODELS[name], True)[0], ranks, *how)
     cells = " | ".join(f"{s * 1e3:.1f} ms" for s in (alone, together, predicted, measured))
     return (f"| {name} | {ranks} | {cells} | {predicted / measured - 1:+.0%} | "
             f"{ranks * alone / together:.2f} | {ranks * alone / measured:.2f} |")
@@ -101,7 +101,10 @@ def row(name: str, seconds: float) -> str:
 def main() -> None:
     """Prints the table on rank 0."""
     parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--model", choices=MODELS, action="append", help="by default all")
     parser.add_argument("--seconds", type=float, default=8.0, help="of each measurement")
+    parser.add_argument("--quantile", type=float, default=0.5, help="of the steps; a low one "
+                        "leaves out those in which other programs ran")
     options = parser.parse_args()
     dist.init_process_group()
     fw.set_num_threads(1)
@@ -111,8 +114,8 @@ def main() -> None:
         print("| model | ranks | one alone | all, without collectives | predicted | with replicate "
               "| difference | speed-up without collectives | speed-up |\n"
               "|---|---|---|---|---|---|---|---|---|")
-    for name in MODELS:
-        line = row(name, options.seconds)
+    for name in options.model or MODELS:
+        line = row(name, options.seconds, options.quantile)
         if dist.get_rank() == 0:
             print(line, flush=True)
     dist.destroy_process_group()
