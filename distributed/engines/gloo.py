@@ -13,10 +13,10 @@ from datetime import timedelta
 from importlib import import_module
 from typing import Any
 
-from ...eager.arrays import dtypes, memory
+from ...eager.arrays import dtypes
 from ...eager.errors import ArgumentError, DeviceError
 from .engine import ProcessGroup
-from .host_engine import HostEngine
+from .host_engine import HostEngine, host_empty
 from .transport import Late, Lost, as_bytes
 
 _VARIABLES = ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
@@ -43,7 +43,7 @@ class GlooTransport:
 
     adds: Collection[Any] = frozenset({
         dtypes.float32, dtypes.float64, dtypes.int8, dtypes.uint8, dtypes.int32, dtypes.int64})
-    empty = staticmethod(memory.empty)
+    empty = staticmethod(host_empty)
 
     def __init__(self, torch: Any, store: Any, group: Any, timeout: float) -> None:
         self._torch, self._store, self._group = torch, store, group

@@ -13,6 +13,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from ...eager.arrays import memory
 from ...eager.arrays.dtypes import DTYPES
 from ...eager.errors import CollectiveError
 from .engine import CollectiveCall, ProcessGroup, mismatch, missing
@@ -20,6 +21,11 @@ from .transport import Late, Lost, Transport, as_bytes, carry_out, contiguous
 
 _DIGEST_BYTES = 16
 _HEAD_BYTES = 128  # of a message that says what is sent next
+
+
+def host_empty(like: Any, shape: tuple[int, ...], dtype: Any) -> Any:
+    """An array with undefined contents; a large one lies in recycled memory."""
+    return memory.empty(shape, dtype)
 
 
 class HostTransport(Transport, Protocol):

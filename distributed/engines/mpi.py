@@ -14,10 +14,10 @@ from typing import Any
 
 import numpy as np
 
-from ...eager.arrays import dtypes, memory
+from ...eager.arrays import dtypes
 from ...eager.errors import DeviceError
 from .engine import ProcessGroup
-from .host_engine import HostEngine
+from .host_engine import HostEngine, host_empty
 from .transport import Late, as_bytes
 
 _STARTED_BY = ("PMI_RANK", "PMIX_RANK", "OMPI_COMM_WORLD_RANK", "MPI_LOCALRANKID")
@@ -54,7 +54,7 @@ class MpiTransport:
 
     adds: Collection[Any] = frozenset(dtypes.COMPUTED) - {
         dtypes.bool, dtypes.bfloat16, dtypes.float16}
-    empty = staticmethod(memory.empty)
+    empty = staticmethod(host_empty)
 
     def __init__(self, mpi: Any, comm: Any, timeout: float) -> None:
         self._mpi, self._comm, self._timeout = mpi, comm, timeout

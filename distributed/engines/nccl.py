@@ -10,7 +10,10 @@ from collections.abc import Collection
 from importlib import import_module
 from typing import Any
 
+import numpy as np
+
 from ...eager.arrays import devices, dtypes
+from ...eager.cuda.namespace import current_stream
 from ...eager.errors import DeviceError
 from .engine import CollectiveCall, ProcessGroup
 from .host_engine import HostEngine
@@ -32,16 +35,16 @@ class NcclTransport:
         dtypes.int8, dtypes.uint8, dtypes.int32, dtypes.uint32, dtypes.int64, dtypes.uint64,
         dtypes.float32, dtypes.float64})
 
-    def __init__(self, nccl: Any, comm: Any, cupy: Any) -> None:
-        self._nccl, self._comm, self._cupy = nccl, comm, cupy
+    def __init__(self, nccl: Any, comm: Any) -> None:
+        self._nccl, self._comm = nccl, comm
         self.rank, self.size = comm.rank, comm.nranks
 
-    def empty(self, shape: tuple[int, ...], dtype: Any) -> Any:
-        return self._cupy.empty(shape, dtype)
+    def empty(self, like: Any, shape: tuple[int, ...], dtype: Any) -> Any:
+        return np.empty_like(like, dtype, shape=shape)
 
     @property
     def _stream(self) -> int:
-        return int(self._cupy.cuda.get_current_stream().ptr)
+        return current_stream().cuda_stream
 
     def all_reduce(self, data: Any, out: Any, reduce: str) -> None:
         self._comm.allreduce(data, out, getattr(self._nccl, reduce.upper()), stream=self._stream)
@@ -83,7 +86,6 @@ class NcclEngine:
     def __init__(self, beside: HostEngine) -> None:
         self._beside, self._nccl = beside, _load_nccl()
         self.rank, self.size, self.timeout = beside.rank, beside.size, beside.timeout
-        self._cupy: Any = import_module("cupy")
         self._transports: dict[str, NcclTransport] = {}
 
     def begin_group(self, group: ProcessGroup) -> None:
@@ -92,7 +94,7 @@ class NcclEngine:
         shared = self._beside.gather_objects(own, group)[0]
         comm = self._nccl.Communicator.init(group.size, group.rank,
                                             self._nccl.UniqueId.from_bytes(shared))
-        self._transports[group.name] = NcclTransport(self._nccl, comm, self._cupy)
+        self._transports[group.name] = NcclTransport(self._nccl, comm)
 
     def collective(self, call: CollectiveCall, group: ProcessGroup) -> Any:
         if not devices.is_elsewhere(call.array):

@@ -1,6 +1,6 @@
 """Carries out collectives by the few calls that each library of collectives has.
 
-Arrays of NumPy and of CuPy have the same functions, so this works for both.
+Arrays of devices have NumPy's functions, so this works for them too.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ class Transport(Protocol):
     size: int
     adds: Collection[Any]  # the dtypes that it reduces
 
-    def empty(self, shape: tuple[int, ...], dtype: Any) -> Any:
-        """An array with undefined contents."""
+    def empty(self, like: Any, shape: tuple[int, ...], dtype: Any) -> Any:
+        """An array with undefined contents on the device of another one."""
 
     def all_reduce(self, data: Any, out: Any, reduce: str) -> None:
         """Reduces by "sum", "prod", "max" or "min"."""
@@ -96,7 +96,7 @@ def _as_before(array: Any, like: Any) -> Any:
 
 def _gathered(array: Any, transport: Transport) -> Any:
     """The arrays of all ranks along a new first axis."""
-    out = transport.empty((transport.size, *array.shape), array.dtype)
+    out = transport.empty(array, (transport.size, *array.shape), array.dtype)
     if array.size:
         transport.all_gather(array, out)
     return out
@@ -104,7 +104,7 @@ def _gathered(array: Any, transport: Transport) -> Any:
 
 def _exchanged(blocks: Any, transport: Transport) -> Any:
     """The blocks that the ranks have for this one; `blocks` has one for each rank."""
-    out = transport.empty(blocks.shape, blocks.dtype)
+    out = transport.empty(blocks, blocks.shape, blocks.dtype)
     if blocks.size:
         transport.all_to_all(blocks, out)
     return out
@@ -116,7 +116,7 @@ def _all_reduce(call: CollectiveCall, transport: Transport) -> Any:
     drops_nan = data.dtype.kind == "f" and reduce in ("max", "min")
     if data.dtype not in transport.adds or drops_nan:
         return reduced(list(_gathered(array, transport)), reduce)
-    out = transport.empty(data.shape, data.dtype)
+    out = transport.empty(data, data.shape, data.dtype)
     if data.size:
         transport.all_reduce(data, out, reduce)
     return _as_before(out, array)
@@ -136,7 +136,7 @@ def _reduce_scatter(call: CollectiveCall, transport: Transport) -> Any:
     data = _as_added(front, "sum")
     if data.dtype not in transport.adds:
         return _back(reduced(list(_exchanged(blocks, transport)), "sum"), axis)
-    out = transport.empty((data.size // size,), data.dtype)
+    out = transport.empty(data, (data.size // size,), data.dtype)
     if out.size:
         transport.reduce_scatter(data, out)
     return _back(_as_before(out, blocks[0]), axis)
@@ -161,7 +161,7 @@ def _reduce_to(call: CollectiveCall, transport: Transport) -> Any:
     if data.dtype not in transport.adds:
         total = reduced(list(_gathered(array, transport)), "sum")
         return total if transport.rank == root else np.zeros_like(total)
-    out = transport.empty(data.shape, data.dtype)
+    out = transport.empty(data, data.shape, data.dtype)
     if transport.rank != root:
         out.fill(0)
     if data.size:
@@ -171,7 +171,7 @@ def _reduce_to(call: CollectiveCall, transport: Transport) -> Any:
 
 def _shift(call: CollectiveCall, transport: Transport) -> Any:
     data, by = contiguous(call.array), call.params["by"]
-    out = transport.empty(data.shape, data.dtype)
+    out = transport.empty(data, data.shape, data.dtype)
     if data.size:
         transport.exchange(data, (transport.rank + by) % transport.size, out,
                            (transport.rank - by) % transport.size)

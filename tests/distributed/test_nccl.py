@@ -94,9 +94,8 @@ def engine(monkeypatch: pytest.MonkeyPatch) -> Callable[[int], NcclEngine]:
         SUM="sum", PROD="prod", MAX="max", MIN="min", group=nullcontext,
         get_unique_id=lambda: SimpleNamespace(as_bytes=b"identity of rank 0"),
         UniqueId=SimpleNamespace(from_bytes=bytes), Communicator=SimpleNamespace(init=init))
-    cupy = SimpleNamespace(empty=np.empty, cuda=SimpleNamespace(
-        get_current_stream=lambda: SimpleNamespace(ptr=7)))
-    monkeypatch.setattr(nccl, "import_module", {"nccl.core": library, "cupy": cupy}.__getitem__)
+    monkeypatch.setattr(nccl, "import_module", {"nccl.core": library}.__getitem__)
+    monkeypatch.setattr(nccl, "current_stream", lambda: SimpleNamespace(cuda_stream=7))
 
     def make(rank: int) -> NcclEngine:
         beside: Any = SimpleNamespace(
