@@ -35,10 +35,15 @@ class _Progress:
     __slots__ = ("begun", "missing", "stale")
     __captured__ = ()
 
-    def __init__(self, buckets: Sequence[Sequence[Tensor]]) -> None:
-        self.missing = [{id(p) for p in bucket} for bucket in buckets]
-        self.begun: list[Future[Any]] = []  # the sums of the first buckets
+    def __init__(self) -> None:
+        self.missing: list[set[int]] = []  # the ids of the parameters whose gradients are missing
+        self.begun: list[Future[Any] | Tensor] = []  # the sums of the first buckets
         self.stale: set[int] = set()  # buckets that got another gradient after they had begun
+
+    def start(self, buckets: Sequence[Sequence[Tensor]]) -> None:
+        """Begins a backward; the one before may have ended with an error."""
+        self.missing = [{id(p) for p in bucket} for bucket in buckets]
+        self.begun, self.stale = [], set()
 
 
 class _Replicas:
@@ -56,7 +61,7 @@ class _Replicas:
         self.buckets = _buckets([p for p in parameters if p.requires_grad][::-1],
                                 int(bucket_mb * (1 << 20)))
         self._number = {id(p): i for i, bucket in enumerate(self.buckets) for p in bucket}
-        self._progress = _Progress(self.buckets)
+        self._progress = _Progress()
         self._hook = self._reached  # one object: guards compare hooks by identity
         self._handles: list[RemovableHandle] = []
         self.attach()
@@ -78,11 +83,9 @@ class _Replicas:
         return bool(self._handles)
 
     def _reached(self, parameter: Tensor) -> None:
-        is_first = queue_callback(self.average)
-        if interpreter.STATE.active is None and next_turn() is None:
-            if is_first:  # the backward before may have ended with an error
-                self._progress = _Progress(self.buckets)
-            self._begin_full(parameter)
+        if queue_callback(self.average):
+            self._progress.start(self.buckets)
+        self._begin_full(parameter)
 
     def _begin_full(self, parameter: Tensor) -> None:
         """Begins the buckets that have all gradients now that this one is there."""
@@ -94,32 +97,28 @@ class _Replicas:
                 and not progress.missing[len(progress.begun)]:
             progress.begun.append(self._begin(len(progress.begun)))
 
-    def _begin(self, number: int) -> Future[Any]:
-        params = self._params(number)
+    def _begin(self, number: int) -> Future[Any] | Tensor:
+        """The sum of a bucket, as a Future of an array. In compiled calls it is an op like others:
+        traces have it at this place, so that it begins before what the backward does next."""
+        joint, params = self._joint(number), self._params(number)
+        if interpreter.STATE.active is not None or next_turn() is not None:
+            with no_grad():
+                return apply(ops.all_reduce_op, (joint,), params)
         begin = ops.all_reduce_op.begin
         assert begin is not None
-        return begin(self._joint(number)._data, **params)  # type: ignore[no-any-return]
+        return begin(joint._data, **params)  # type: ignore[no-any-return]
 
     def average(self) -> None:
         """Replaces the gradients by their means over the ranks. A parameter without a gradient
         takes part with zeros, so all ranks issue the same collectives."""
+        begun, stale = self._progress.begun, self._progress.stale
+        begun += [self._begin(i) for i in range(len(begun), len(self.buckets))]
+        sums = [self._begin(i) if i in stale else total for i, total in enumerate(begun)]
         with no_grad():
-            if interpreter.STATE.active is not None or next_turn() is not None:
-                sums = [apply(ops.all_reduce_op, (self._joint(i),), self._params(i))
-                        for i in range(len(self.buckets))]
-            else:
-                sums = self._begun_sums()
             for bucket, total in zip(self.buckets, sums):
-                _set_gradients(bucket, total / self.group.size)
-
-    def _begun_sums(self) -> list[Tensor]:
-        """The sums of all buckets, of which some have begun."""
-        progress, self._progress = self._progress, _Progress(self.buckets)
-        futures = progress.begun
-        futures += [self._begin(i) for i in range(len(futures), len(self.buckets))]
-        futures = [self._begin(i) if i in progress.stale else future
-                   for i, future in enumerate(futures)]
-        return [Tensor(future.result()) for future in futures]
+                _set_gradients(bucket, (total if isinstance(total, Tensor)
+                                        else Tensor(total.result())) / self.group.size)
+        self._progress.start(())
 
     def _joint(self, number: int) -> Tensor:
         """The gradients of a bucket in a row."""

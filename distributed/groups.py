@@ -15,7 +15,9 @@ from ..eager.settings import settings
 from ..eager.upper_layer import register
 from .engines.engine import CollectiveCall, Engine, ProcessGroup
 from .engines.fake import FakeEngine, World
+from .engines.gloo import GlooEngine, is_placed
 from .engines.mpi import MpiEngine, is_started_by_mpi
+from .engines.nccl import NcclEngine
 from .rank_status import RankStatus
 
 _WORLD = "world"
@@ -107,8 +109,10 @@ def init_process_group(backend: str | None = None, timeout: float | None = None)
     """The group of all ranks, after joining it.
 
     Args:
-        backend: "mpi" under `fusewire launch`, mpiexec or srun; "nccl" on GPUs; "fake" for a world
-            of one rank. None chooses "mpi" if MPI has started this process, else "fake".
+        backend: "mpi" under `fusewire launch`, mpiexec or srun; "gloo" where the variables RANK,
+            WORLD_SIZE, MASTER_ADDR and MASTER_PORT are set, as under Ray; "nccl" for GPUs, beside
+            one of these, which has not run on GPUs yet; "fake" for a world of one rank. None
+            chooses "mpi", "gloo" or "fake".
         timeout: seconds to wait for other ranks in a collective, by default
             `fw.settings.distributed_timeout`, 600.
 
@@ -119,14 +123,21 @@ def init_process_group(backend: str | None = None, timeout: float | None = None)
         raise ArgumentError("init_process_group: there is a process group already",
                             "call it once, or destroy_process_group() first")
     seconds = settings.distributed_timeout if timeout is None else float(timeout)
-    engine = _engine(backend or ("mpi" if is_started_by_mpi() else "fake"), seconds)
+    engine = _engine(backend or _started(), seconds)
     _PROCESS.append(_joined(engine))
     return get_group(None)
 
 
+def _started() -> str:
+    """The engine for ranks that were started as this one was."""
+    return "mpi" if is_started_by_mpi() else "gloo" if is_placed() else "fake"
+
+
 def _engine(backend: str, timeout: float) -> Engine:
     engines: dict[str, Callable[[], Engine]] = {
-        "mpi": lambda: MpiEngine(timeout), "fake": lambda: FakeEngine(World(1, timeout), 0)}
+        "mpi": lambda: MpiEngine(timeout), "gloo": lambda: GlooEngine(timeout),
+        "nccl": lambda: NcclEngine((MpiEngine if _started() == "mpi" else GlooEngine)(timeout)),
+        "fake": lambda: FakeEngine(World(1, timeout), 0)}
     if backend not in engines:
         raise ArgumentError(f"init_process_group: unknown back end {backend!r}",
                             f"it is one of {', '.join(map(repr, engines))}")

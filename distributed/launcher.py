@@ -15,36 +15,36 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from ..eager.errors import ArgumentError, DeviceError, FusewireError
+from ..eager.errors import ArgumentError, FusewireError
 from ..eager.settings import KNOBS
+from .mpi_files import find_mpi
 from .rank_status import RankState, read_states
 
+_LIBRARY = "MPI4PY_LIBMPI"  # the variable by which mpi4py takes a library
 _POLL = 0.05  # seconds between two looks at the ranks
 _TEST_TIMEOUT = 60.0  # seconds that a rank of a test waits for others
+_FLAGS, _EXITING = 5, 4  # of /proc/PID/stat: the field behind the state, and PF_EXITING in it
 _GRACE = 2.0  # seconds that ranks have to end after one of them has failed
 
 
 def command(ranks: int, script: Sequence[str], folder: str, hosts: Sequence[str] = ()
-            ) -> list[str]:
-    """The command that starts a script on `ranks` ranks: srun inside of a Slurm job, else mpiexec.
-    The ranks note in `folder` what they do.
+            ) -> tuple[list[str], dict[str, str]]:
+    """The command that starts a script on `ranks` ranks, and the variables that the ranks need: by
+    srun inside of a Slurm job, else by mpiexec. The ranks note in `folder` what they do.
 
     Raises:
         ArgumentError: less than one rank.
-        DeviceError: there is no mpiexec.
+        DeviceError: there is no mpiexec, or a program that it needs is missing.
     """
     if ranks < 1:
         raise ArgumentError(f"launch: the number of ranks must be at least 1, got {ranks}",
                             "as in fusewire launch -n 4 train.py")
     entry = [sys.executable, "-m", "fusewire.distributed.rank", folder, *script]
     if "SLURM_JOB_ID" in os.environ and shutil.which("srun"):
-        return ["srun", "-n", str(ranks), *(["-w", ",".join(hosts)] if hosts else []), *entry]
-    beside = Path(sys.executable).parent / "mpiexec"
-    found = str(beside) if beside.exists() else shutil.which("mpiexec")
-    if found is None:
-        raise DeviceError("launch: there is no mpiexec",
-                          'pip install "fusewire[mpi]", or load the MPI of your cluster')
-    return [found, "-n", str(ranks), *(["-hosts", ",".join(hosts)] if hosts else []), *entry]
+        return ["srun", "-n", str(ranks), *(["-w", ",".join(hosts)] if hosts else []), *entry], {}
+    mpiexec, library = find_mpi()
+    return [mpiexec, "-n", str(ranks), *(["-hosts", ",".join(hosts)] if hosts else []), *entry], \
+        {_LIBRARY: os.environ.get(_LIBRARY, library)} if library else {}
 
 
 def environment(ranks_here: int) -> dict[str, str]:
@@ -64,8 +64,9 @@ def launch(ranks: int, script: Sequence[str], hosts: Sequence[str] = (),
     No process of the job on this machine is left when this returns.
     """
     with tempfile.TemporaryDirectory() as folder:
-        started = environment(-(-ranks // max(1, len(hosts)))) | dict(variables or {})
-        job = subprocess.Popen(command(ranks, script, folder, hosts), env=started)
+        started, needed = command(ranks, script, folder, hosts)
+        job = subprocess.Popen(started, env=environment(-(-ranks // max(1, len(hosts)))) | needed
+                               | dict(variables or {}))
         try:
             culprits = _watch(job, folder)
         except BaseException:
@@ -120,12 +121,13 @@ def _watch(job: subprocess.Popen[bytes], folder: str) -> list[RankState]:
 
 
 def _lives(pid: int) -> bool:
-    """True if a process of this machine runs or is stopped."""
+    """True if a process of this machine runs or is stopped, and does not end now. A process closes
+    its connections before it has ended, and mpiexec may end the others in between."""
     try:
-        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+        state, *fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     except OSError:
         return not Path("/proc/self").exists()  # unknown on systems without /proc
-    return state != "Z"
+    return state != "Z" and not int(fields[_FLAGS]) & _EXITING
 
 
 def _end(job: subprocess.Popen[bytes], folder: str) -> None:

@@ -287,8 +287,13 @@ def _begun_values(steps: Sequence[PartitionStep], value_numbers: Mapping[Node, i
 
 
 def _values_needed(step: PartitionStep, reads: Sequence[int]) -> Sequence[int]:
-    """The values that must be there when a step runs: a begun call does not read the one before."""
-    return reads[:1] if isinstance(step, LibraryCall) and is_begun(step.node) else reads
+    """The values that must be there when a step runs: of the other ordered op that an ordered one
+    comes after, it does not read the result."""
+    return reads[:1] if isinstance(step, LibraryCall) and _is_ordered(step.node) else reads
+
+
+def _is_ordered(node: Node) -> bool:
+    return node.op in OPS and OPS[node.op].ordered
 
 
 def _library_runner(step: PartitionStep) -> Run:
@@ -300,7 +305,8 @@ def _library_runner(step: PartitionStep) -> Run:
         if is_begun(step.node):
             assert op.begin is not None
             return (op.begin(arrays[0], **params),)
-        return (evaluate(op, tuple([Tensor(a) for a in arrays]), params)._data,)
+        read = arrays[:1] if op.ordered else arrays
+        return (evaluate(op, tuple([Tensor(a) for a in read]), params)._data,)
 
     def watched(arrays: list[Any]) -> Sequence[Any]:
         with profiling_spans.Span("kernel", facts["name"], facts["line"], facts):

@@ -4,11 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache, cached_property
 from typing import Any, Protocol
 
 import numpy as np
 
+from ...eager.arrays.dtypes import bfloat16, float16
 from ...eager.errors import CollectiveError
+
+_OF_ONE_RANK = ("group", "size", "rank", "later")  # params that signatures leave out
+_HALF = {bfloat16, float16}
+
+
+@cache
+def _name(dtype: Any) -> str:
+    return str(dtype.name)  # NumPy computes it each time
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,16 +51,14 @@ class CollectiveCall:
     params: Mapping[str, Any]
     number: int  # of the collectives of the group so far
 
-    @property
+    @cached_property
     def signature(self) -> str:
         """The facts that all ranks must agree on: op, type, params and line, except for the line
         of a broadcast, in which the root often has a branch of its own."""
-        hidden = {"group", "size", "rank", "later",
-                  *(["site"] if self.kind == "broadcast" else [])}
-        facts = {k: v for k, v in sorted(self.params.items()) if k not in hidden and v != ""}
-        text = ", ".join(f"{k}={v}" for k, v in facts.items())
-        return f"{self.kind}({self.array.dtype.name}{list(self.array.shape)}" \
-            f"{', ' * bool(text)}{text})"
+        facts = [f"{_name(self.array.dtype)}{list(self.array.shape)}"]
+        facts += [f"{k}={v}" for k, v in sorted(self.params.items())
+                  if k not in _OF_ONE_RANK and v != "" and (k, self.kind) != ("site", "broadcast")]
+        return f"{self.kind}({', '.join(facts)})"
 
     def __str__(self) -> str:
         return f"collective number {self.number}, {self.signature}"
@@ -146,7 +154,7 @@ def reduced(arrays: Sequence[Any], reduce: str) -> Any:
 
 def is_half(dtype: Any) -> bool:
     """True for bfloat16 and float16."""
-    return dtype.name in ("bfloat16", "float16")
+    return dtype in _HALF
 
 
 def part(array: Any, position: int, size: int, axis: int) -> Any:

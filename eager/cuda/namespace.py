@@ -158,6 +158,11 @@ class Stream:
         stream.cupy = cupy
         return stream
 
+    @property
+    def cuda_stream(self) -> int:
+        """The address of the stream, for libraries that take one (`cudaStream_t`)."""
+        return int(self.cupy.ptr)
+
     def __enter__(self) -> Stream:
         self.cupy.__enter__()
         return self

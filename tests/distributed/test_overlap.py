@@ -13,6 +13,7 @@ import fusewire.distributed as dist
 from fusewire import nn
 from fusewire.codegen.partition import hybrid_executable
 from fusewire.codegen.partition.partition import GraphPart, LibraryCall, is_begun
+from fusewire.distributed import P
 from fusewire.distributed.groups import membership
 
 LAYERS = 3
@@ -45,8 +46,9 @@ def test_buckets_begin_before_the_backward_has_ended() -> None:
     assert dist.run_fake(2, run) == [[LAYERS - 1, LAYERS]] * 2
 
 
-def test_a_compiled_step_is_cut_where_a_bucket_is_full(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Work lies between the calls, and nothing waits for a sum before the last call has begun."""
+@pytest.fixture
+def noted_steps(monkeypatch: pytest.MonkeyPatch) -> list[list[Any]]:
+    """The steps of each compiled program, in the order in which programs are made."""
     found: list[list[Any]] = []
     make = hybrid_executable.HybridExecutable.__init__
 
@@ -55,7 +57,11 @@ def test_a_compiled_step_is_cut_where_a_bucket_is_full(monkeypatch: pytest.Monke
         make(self, graph, steps, *others)
 
     monkeypatch.setattr(hybrid_executable.HybridExecutable, "__init__", noting)
+    return found
 
+
+def test_a_compiled_step_is_cut_where_a_bucket_is_full(noted_steps: list[list[Any]]) -> None:
+    """Work lies between the calls, and nothing waits for a sum before the last call has begun."""
     def run() -> None:
         model = network()
         optimizer = fw.optim.SGD(model.parameters(), lr=0.1)
@@ -70,7 +76,7 @@ def test_a_compiled_step_is_cut_where_a_bucket_is_full(monkeypatch: pytest.Monke
             step(rows())
 
     dist.run_fake(2, run)
-    cut = [steps for steps in found if any(isinstance(step, GraphPart) for step in steps)]
+    cut = [steps for steps in noted_steps if any(isinstance(step, GraphPart) for step in steps)]
     assert len(cut) >= 2
     for steps in cut:
         calls = [i for i, step in enumerate(steps)
@@ -81,6 +87,44 @@ def test_a_compiled_step_is_cut_where_a_bucket_is_full(monkeypatch: pytest.Monke
         sums = {steps[i].node for i in calls}
         for i, step in enumerate(steps[:calls[-1]]):
             assert i in calls or not sums & set(step.reads)
+
+
+def test_buckets_begin_between_the_collectives_of_cut_layers(noted_steps: list[list[Any]]) -> None:
+    """Data x tensor parallel: the backward goes on with collectives of other groups, which wait for
+    no bucket. Ranks of one mesh replay what those of the other still trace."""
+    def run() -> list[Any]:
+        mesh = dist.init_device_mesh((2, 2), ("data", "model"))
+        model = nn.Sequential(*[nn.Sequential(nn.Linear(SIZE, SIZE), nn.Tanh())
+                                for _ in range(LAYERS)]).to(fw.float64)
+        for i, p in enumerate(model.parameters()):
+            p.data = fw.tensor(np.random.default_rng(i).standard_normal(p.shape) / 8)
+        dist.shard(model, {"*.0.weight": P("model", None)}, mesh)
+        dist.replicate(model, mesh["data"], bucket_mb=0.016)
+
+        def step(x: Any) -> Any:
+            model.zero_grad()
+            model(x).square().sum().backward()
+            return model[0][0].weight.grad + 0
+
+        called, rank = fw.compile(step, fullgraph=True), dist.get_rank()
+        x = fw.tensor(np.random.default_rng(mesh["data"].rank).standard_normal((32, SIZE)))
+        found = [step(x).numpy()]
+        for number in range(6):
+            if number == rank:
+                called.clear()
+            found.append((step if (number + rank) % 3 == 0 else called)(x).numpy())
+        return found
+
+    for eager, *others in dist.run_fake(4, run):
+        for values in others:
+            np.testing.assert_allclose(values, eager, rtol=0, atol=1e-13)
+    cut = [steps for steps in noted_steps if any(isinstance(s, GraphPart) for s in steps)]
+    assert cut
+    for steps in cut:
+        begun = [i for i, s in enumerate(steps) if isinstance(s, LibraryCall) and is_begun(s.node)]
+        between = [s for s in steps[begun[0]:begun[-1]] if isinstance(s, LibraryCall)
+                   and s.node.op == "all_reduce" and not is_begun(s.node)]
+        assert len(begun) == LAYERS and len(between) == LAYERS - 1
 
 
 def test_a_backward_after_one_that_failed() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -64,7 +65,7 @@ def tensor_parallel(model: Any, make: Any, layouts: Any = None, cut: Any = (), t
                     data: int = 1) -> tuple[Any, Any, Any]:
     mesh = dist.init_device_mesh((data, dist.get_world_size() // data), ("data", "model"))
     dist.shard(model, layouts or LAYOUTS, mesh, cut)
-    (then or dist.replicate)(model, mesh["data"])
+    (then or partial(dist.replicate, bucket_mb=1e-3))(model, mesh["data"])
     return mesh["data"], make(model.parameters()), None
 
 
@@ -75,7 +76,7 @@ SCHEMES: dict[str, tuple[Callable[..., Any], tuple[int, ...]]] = {
     "tensor": (tensor_parallel, (1, 2, 4)),
     "tensor, stays cut": (lambda m, o: tensor_parallel(m, o, None, ["up"]), (2, 4)),
     "tensor, other axes": (lambda m, o: tensor_parallel(m, o, OTHER_LAYOUTS), (2, 4)),
-    "data x tensor": (lambda m, o: tensor_parallel(m, o, None, ["up"], dist.replicate, 2), (4,)),
+    "data x tensor": (lambda m, o: tensor_parallel(m, o, None, ["up"], None, 2), (4,)),
     "sharded x tensor": (lambda m, o: tensor_parallel(m, o, None, ["up"], dist.fully_shard, 2),
                          (4,)),
 }

@@ -28,6 +28,7 @@ def test_streams():
         assert fw.cuda.current_stream().cupy is side.cupy
         x = fw.ones(3, device="cuda") * 2
     assert fw.cuda.current_stream().cupy is not side.cupy
+    assert side.cuda_stream == side.cupy.ptr
     fw.cuda.current_stream().wait_stream(side)
     event = side.record_event()
     event.wait()
