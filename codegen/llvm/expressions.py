@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+
 import numpy as np
 
 from ...eager.arrays.dtypes import is_small
@@ -145,7 +147,7 @@ class LlvmExpressions(IndexValues):
     def load(self, e: Load) -> Value:
         """The loaded element, or one per lane if its index or its mask differs between lanes."""
         index = self.affine(e.index)
-        mask = None if e.mask is None else self.value(e.mask)
+        mask = None if e.mask is None else self._condition(e.mask)
         if mask is not None and mask.text in ("true", "false"):
             if mask.text == "false":
                 return self.other(e)
@@ -169,6 +171,21 @@ class LlvmExpressions(IndexValues):
             if step <= MAX_STRIDE_ELEMENTS and not (unknown and self._vector_bytes < _ANY_MASK):
                 return self._load_strided(e, index, mask, step)
         return self._gather(e, index, mask)
+
+    def _condition(self, e: Expr) -> Value:
+        """The mask of a load. Where masks have a number per lane, those that are the same for all
+        lanes are joined with the others as numbers: joined as bits, LLVM widens each mask anew."""
+        terms = [self.value(part) for part in _conjuncts(e)]
+        same, varying = ([v for v in terms if bool(v.lanes) == lanes] for lanes in (False, True))
+        if not same or not varying or not self._masks_rows():
+            return self.value(e)
+        row, column = functools.reduce(self._and, same), functools.reduce(self._and, varying)
+        bits = self.binary("and", self.wide(self.integer(row, "i32"), column.lanes),
+                           self.integer(column, "i32"))
+        return self.compare("slt", bits, 0)
+
+    def _and(self, a: Value, b: Value) -> Value:
+        return self.binary("and", a, b)
 
     @property
     def _vector_bytes(self) -> int:
@@ -378,6 +395,13 @@ class LlvmExpressions(IndexValues):
         self.module.declare(full, name, [p.full, "i32", mask.full, full])
         text = f"call {full} @{name}({p.typed}, i32 {size}, {mask.typed}, {other.typed})"
         return self._fetch(e.buffer, text, lanes, p, mask, other)
+
+
+def _conjuncts(e: Expr) -> list[Expr]:
+    """The conditions of which `e` is the conjunction."""
+    if isinstance(e, Call) and e.op == "and":
+        return [part for operand in children(e) for part in _conjuncts(operand)]
+    return [e]
 
 
 def memory_type(buffer: KernelBuffer) -> str:
