@@ -146,9 +146,9 @@ def _is_turned(product: Node) -> bool | None:
     """Whether the second factor of a product of matrices is not transposed; None for other
     products. Axes before the last two are those of a batch, in both factors."""
     left, right, out = parts(product.params["spec"])
-    batch, (row, column) = out[:-2], out[-2:] if len(out) > 1 else ("", "")
-    if len(left) != len(out) or left[:-1] != batch + row or left[-1] in out:
+    if len(out) < 2 or left[:-1] != out[:-1] or left[-1] in out:
         return None
+    batch, column = out[:-2], out[-1]
     return {batch + left[-1] + column: True, batch + column + left[-1]: False}.get(right)
 
 
