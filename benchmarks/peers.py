@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import functools
 import importlib.util
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +24,11 @@ Function = Callable[..., Any]
 def installed(name: str) -> bool:
     """True if a library can be imported."""
     return importlib.util.find_spec(name) is not None
+
+
+def present(peers: Iterable[str]) -> list[str]:
+    """The peers whose library is installed."""
+    return [p for p in peers if installed(p.split(".")[0])]
 
 
 def pure(fusewire: Function, torch: Callable[[], Function], jax: Callable[[], Function],

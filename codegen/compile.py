@@ -16,6 +16,7 @@ from typing import Any
 from ..capture.graph.bind_sizes import has_symbols
 from ..capture.graph.device_placement import uses_devices, without_transfers
 from ..capture.graph.graph import Graph, Node, Nodes, params_key, topological
+from ..capture.passes.attention import recognize_attention
 from ..capture.passes.batch_matmul import merge_products
 from ..capture.passes.bounds_checks import BoundsCheck, extract_checks
 from ..capture.passes.decompose import decompose_calls, decompose_composites
@@ -206,6 +207,7 @@ def _lower_section(graph: Graph, lowering: KernelCache, checks: bool,
 def passes_for(machine: Machine, kinds: LoweringTable = CPU_LOWERING) -> list[Pass]:
     """The passes that run before nodes become groups."""
     return [
+        _recognizing_attention(machine, kinds),
         _decomposing(machine, kinds),
         *CLEANUP,
         merge_slice_updates,
@@ -215,6 +217,15 @@ def passes_for(machine: Machine, kinds: LoweringTable = CPU_LOWERING) -> list[Pa
         *([split_zero_points] if machine.dot8 else []),
         simplify,  # again: decomposing leaves reshapes of reshapes
     ]
+
+
+@functools.cache
+def _recognizing_attention(machine: Machine, kinds: LoweringTable) -> Pass:
+    """The pass that writes attention as one op where that has a kernel."""
+    def recognize(graph: Graph) -> Graph:
+        return recognize_attention(graph, lambda node: kinds.has_kernel(node, machine))
+
+    return recognize
 
 
 @functools.cache

@@ -10,6 +10,7 @@ import argparse
 import json
 import sys
 from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
 
 from ..__main__ import prepare_environment
@@ -21,11 +22,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     # Imports follow the settings, which NumPy and the other libraries read on import.
     import fusewire as fw
 
-    from .callers import PEERS, present
+    from ..comparison.report import text
+    from ..comparison.row import WrongValues
+    from ..peers import present
+    from .callers import PEERS
     from .families import FAMILIES
-    from .measure import WrongValues, measured
+    from .measure import measured
     from .program import programs
-    from .report import text
 
     fw.settings.disk_mb = 0  # the environment may have been read before it was set
     options = parser(list(PEERS), list(FAMILIES)).parse_args(arguments)
@@ -37,14 +40,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
             wrong.append(str(failure))
             continue
         row = rows[-1]
-        print(f"{number} {row.program.family}: {row.program.about}: {row.ratio:.2f} of {row.best} "
+        print(f"{number} {row.family}: {row.about}: {row.ratio:.2f} of {row.best} "
               + " ".join(row.notes), file=sys.stderr, flush=True)
     print(text(rows))
     print(*wrong, sep="\n")
     if options.json:
-        found = [{"family": r.program.family, "about": r.program.about, "fusewire": r.fusewire,
-                  "peers": r.peers, "error": r.error, "fastest": r.fastest} for r in rows]
-        options.json.write_text(json.dumps(found, indent=1), encoding="utf-8")
+        options.json.write_text(json.dumps([asdict(r) for r in rows], indent=1), encoding="utf-8")
     return int(bool(wrong))
 
 

@@ -12,7 +12,8 @@ import numpy as np
 
 import fusewire as fw
 
-from ..peers import arrays_of, installed, onnx_bytes_session
+from ..comparison.onnx_peers import onnxruntime_call, openvino_call
+from ..peers import arrays_of
 from .namespaces import Fusewire, Jax, Torch
 from .program import Array, Program
 
@@ -102,47 +103,18 @@ def _onnx_of(program: Program) -> bytes:
     return out.getvalue()
 
 
-def onnxruntime_call(program: Program) -> Call:
-    """The exported model in onnxruntime."""
-    import onnxruntime
-
-    session = onnx_bytes_session(_onnx_of(program))
-    feed = {i.name: onnxruntime.OrtValue.ortvalue_from_numpy(program.inputs[int(i.name[1:])])
-            for i in session.get_inputs()}
-    return functools.partial(session.run_with_ort_values,
-                             [o.name for o in session.get_outputs()], feed)
-
-
-def openvino_call(program: Program) -> Call:
-    """The exported model in OpenVINO, in float32."""
-    import openvino
-
-    core = openvino.Core()
-    model = core.read_model(io.BytesIO(_onnx_of(program)))
-    request = core.compile_model(model, "CPU", {
-        "INFERENCE_NUM_THREADS": str(fw.get_num_threads()), "INFERENCE_PRECISION_HINT": "f32",
-        "PERFORMANCE_HINT": "LATENCY"}).create_infer_request()
-    feed = {next(iter(i.names)): program.inputs[int(next(iter(i.names))[1:])]
-            for i in model.inputs}
-
-    def call() -> list[Array]:
-        found = request.infer(feed, share_inputs=True, share_outputs=True)
-        return [found[i] for i in range(len(model.outputs))]
-
-    return call
+def _on_onnx(run: Callable[..., Call], program: Program) -> Call:
+    """The exported model in a library that runs such models."""
+    return run(_onnx_of(program), {f"x{i}": x for i, x in enumerate(program.inputs)})
 
 
 PEERS: dict[str, Callable[[Program], Call]] = {
     "torch": torch_call, "torch.compile": functools.partial(torch_call, compiled=True),
-    "jax": jax_call, "onnxruntime": onnxruntime_call, "openvino": openvino_call,
+    "jax": jax_call, "onnxruntime": functools.partial(_on_onnx, onnxruntime_call),
+    "openvino": functools.partial(_on_onnx, openvino_call),
 }
 
 
 def reference(program: Program) -> list[Array]:
     """The results of torch in float64."""
     return arrays_of(torch_call(program, wide=True)())
-
-
-def present(peers: list[str]) -> list[str]:
-    """The peers whose library is installed."""
-    return [p for p in peers if installed(p.split(".")[0])]

@@ -133,8 +133,16 @@ def _view(inline: Inliner, node: Node, index: Indices, mask: Any) -> Evaluation:
             both = source.mask if mask is None else call("and", mask, source.mask)
             with assume_in_bounds(source.index, node.inputs[source.input].type.shape):
                 inner = yield node.inputs[source.input], source.index, both
-            result = call("where", source.mask, inner, result)
+            result = _filled(source.mask, inner, result)
     return result if isinstance(result, ExprValue) else BUILDER.const(result, node.type.dtype)
+
+
+def _filled(mask: Any, inner: ExprValue, other: Any) -> ExprValue:
+    """`inner`, or `other` where the mask is false. A load under that mask yields it itself."""
+    e = inner.expr
+    if isinstance(e, loop_ir.Load) and e.mask is mask.expr and not isinstance(other, ExprValue):
+        return ExprValue(loop_ir.load(e.buffer, e.index, e.mask, loop_ir.const(other, e.dtype)))
+    return call("where", mask, inner, other)  # type: ignore[no-any-return]
 
 
 _EVALUATORS = {"pointwise": _pointwise, "create": _create, "view": _view}

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+
 import numpy as np
 
 from ...eager.arrays.dtypes import is_small
@@ -25,6 +27,7 @@ from .ir_builder import LlvmModule, Value, constant, listed, suffix, type_of, ve
 
 MAX_STRIDE_ELEMENTS = 4  # between lanes under a mask; with more, each lane is accessed by itself
 _MIN_LANES_PER_STRIDE = 2  # with fewer lanes, a load for each lane is as fast as whole vectors
+_LANE_MASKS, _ANY_MASK = 32, 64  # bytes of vectors: loads with a number per lane as mask, with bits
 _MAX_RECURSION_DEPTH = 40  # deeper expressions are evaluated bottom-up, without recursion
 
 
@@ -144,7 +147,7 @@ class LlvmExpressions(IndexValues):
     def load(self, e: Load) -> Value:
         """The loaded element, or one per lane if its index or its mask differs between lanes."""
         index = self.affine(e.index)
-        mask = None if e.mask is None else self.value(e.mask)
+        mask = None if e.mask is None else self._condition(e.mask)
         if mask is not None and mask.text in ("true", "false"):
             if mask.text == "false":
                 return self.other(e)
@@ -160,39 +163,70 @@ class LlvmExpressions(IndexValues):
         if varying == {LANE: -1} and self.module.target.x86:
             return self._load_reversed(e, index, mask)
         step = varying.get(LANE, 0) if len(varying) == 1 else 0
-        if step > 1 and self._can_load_strided(e, mask):
-            if mask is None and step * _MIN_LANES_PER_STRIDE <= self.lanes():
-                return self._load_interleaved(e, index, step)
-            if step <= MAX_STRIDE_ELEMENTS:
+        if step > 1 and self._can_load_strided(e):
+            unknown = mask is not None and mask.text.startswith("%")
+            few = step * _MIN_LANES_PER_STRIDE <= self.lanes()
+            if few and (mask is None or (unknown and self._masks_rows())):
+                return self._load_interleaved(e, index, mask, step)
+            if step <= MAX_STRIDE_ELEMENTS and not (unknown and self._vector_bytes < _ANY_MASK):
                 return self._load_strided(e, index, mask, step)
         return self._gather(e, index, mask)
 
-    def _can_load_strided(self, e: Load, mask: Value | None) -> bool:
-        """True if a masked load of the whole span, of which some elements are used, is allowed and
-        cheap."""
-        vector_bytes, size = self.module.target.vector_bytes, e.buffer.dtype.itemsize
-        usual = e.buffer.dtype.kind in "fi" and size in (4, 8)
-        full_vector = self.lanes() * size in (32, 64) and self.lanes() * size <= vector_bytes
-        cheap_mask = mask is None or not mask.text.startswith("%") or vector_bytes == 64
-        return self.module.target.x86 and usual and full_vector and cheap_mask \
-            and not self.other(e).lanes
+    def _condition(self, e: Expr) -> Value:
+        """The mask of a load. Where masks have a number per lane, those that are the same for all
+        lanes are joined with the others as numbers: joined as bits, LLVM widens each mask anew."""
+        terms = [self.value(part) for part in _conjuncts(e)]
+        same, varying = ([v for v in terms if bool(v.lanes) == lanes] for lanes in (False, True))
+        if not same or not varying or not self._masks_rows():
+            return self.value(e)
+        row, column = functools.reduce(self._and, same), functools.reduce(self._and, varying)
+        bits = self.binary("and", self.wide(self.integer(row, "i32"), column.lanes),
+                           self.integer(column, "i32"))
+        return self.compare("slt", bits, 0)
 
-    def _load_interleaved(self, e: Load, index: Affine, step: int) -> Value:
-        """Loads elements `step` apart by `step` vectors, of which the last one ends with the last
-        element, and picks the elements from one vector after the other."""
-        lanes, size = self.lanes(), e.buffer.dtype.itemsize
-        kind, first = memory_type(e.buffer), self.pointer(e.buffer, self.parts(index)[0])
-        end = (lanes - 1) * step + 1
-        starts = [min(n * lanes, end - lanes) for n in range(step)]
+    def _and(self, a: Value, b: Value) -> Value:
+        return self.binary("and", a, b)
+
+    @property
+    def _vector_bytes(self) -> int:
+        return self.module.target.vector_bytes
+
+    def _masks_rows(self) -> bool:
+        """True if the processor loads whole vectors under masks that have a number per lane."""
+        return self._vector_bytes == _LANE_MASKS
+
+    def _can_load_strided(self, e: Load) -> bool:
+        """True if a load of the whole span, of which some elements are used, is allowed and cheap.
+        """
+        size = e.buffer.dtype.itemsize
+        usual = e.buffer.dtype.kind in "fi" and size in (4, 8)
+        full_vector = self.lanes() * size in (32, 64) and self.lanes() * size <= self._vector_bytes
+        return self.module.target.x86 and usual and full_vector and not self.other(e).lanes
+
+    def _load_interleaved(self, e: Load, index: Affine, mask: Value | None, step: int) -> Value:
+        """Loads elements `step` apart by `step` vectors, and picks the elements from one vector
+        after the other. Without a mask, the last vector ends with the last element."""
+        lanes = self.lanes()
+        first, end = self.pointer(e.buffer, self.parts(index)[0]), (lanes - 1) * step + 1
+        starts = [n * lanes if mask else min(n * lanes, end - lanes) for n in range(step)]
+        lane_bits = None if mask is None else self.integer(mask, "i32", signed=True)
         picked: Value | None = None
         for start in starts:
             p = self._step(first, e.buffer, constant(start, "i64"))
-            row = self._fetch(e.buffer, f"load {vector(kind, lanes)}, {p.typed}, align {size}",
-                              lanes, p)
             ours = {n: n * step - start for n in range(lanes) if start <= n * step < start + lanes}
-            picked = self._picked(picked, row, ours)
+            row_mask = None if lane_bits is None else self._row_mask(lane_bits, ours)
+            picked = self._picked(picked, self._row_at(e, p, row_mask), ours)
         assert picked is not None
         return picked
+
+    def _row_mask(self, lane_bits: Value, places: dict[int, int]) -> Value:
+        """The mask of a row's elements: that of the lane at each place, else false."""
+        lanes = lane_bits.lanes
+        lane_at = {place: lane for lane, place in places.items()}
+        numbers = listed([lane_at.get(n, lanes) for n in range(lanes)], "i32")
+        text = f"shufflevector {lane_bits.typed}, {lane_bits.full} zeroinitializer, {numbers.typed}"
+        spread = self.instruction(text, "i32", lanes, lane_bits.depth)
+        return self.compare("slt", spread, 0)
 
     def _picked(self, before: Value | None, row: Value, places: dict[int, int]) -> Value:
         """The lanes picked before, with elements of a row in the lanes that `places` maps to
@@ -307,8 +341,11 @@ class LlvmExpressions(IndexValues):
                                 depth)
 
     def _load_row(self, e: Load, index: Affine, mask: Value | None) -> Value:
+        return self._row_at(e, self.pointer(e.buffer, self.parts(index)[0]), mask)
+
+    def _row_at(self, e: Load, p: Value, mask: Value | None) -> Value:
+        """The elements at an address and behind it, one per lane."""
         lanes = self.lanes()
-        p = self.pointer(e.buffer, self.parts(index)[0])
         kind, size = memory_type(e.buffer), e.buffer.dtype.itemsize
         full = vector(kind, lanes)
         if mask is None:
@@ -358,6 +395,13 @@ class LlvmExpressions(IndexValues):
         self.module.declare(full, name, [p.full, "i32", mask.full, full])
         text = f"call {full} @{name}({p.typed}, i32 {size}, {mask.typed}, {other.typed})"
         return self._fetch(e.buffer, text, lanes, p, mask, other)
+
+
+def _conjuncts(e: Expr) -> list[Expr]:
+    """The conditions of which `e` is the conjunction."""
+    if isinstance(e, Call) and e.op == "and":
+        return [part for operand in children(e) for part in _conjuncts(operand)]
+    return [e]
 
 
 def memory_type(buffer: KernelBuffer) -> str:

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import importlib
-import importlib.util
 import sys
 from types import ModuleType
 
 import pytest
 
-from house.repo import ROOT
+from house.benchmark_package import benchmark_module
 
 SEED = 20260  # no seed under which code was developed
 
@@ -17,15 +15,8 @@ SEED = 20260  # no seed under which code was developed
 @pytest.fixture(scope="session")
 def sweep() -> ModuleType:
     """`benchmarks.sweep`, which is not installed, with its families."""
-    if "benchmarks" not in sys.modules:
-        folder = ROOT / "benchmarks"
-        spec = importlib.util.spec_from_file_location(
-            "benchmarks", folder / "__init__.py", submodule_search_locations=[str(folder)])
-        assert spec and spec.loader
-        sys.modules["benchmarks"] = module = importlib.util.module_from_spec(spec)
-        spec.loader.exec_module(module)
-    for name in ("program", "families", "callers", "measure", "report", "__main__"):
-        importlib.import_module(f"benchmarks.sweep.{name}")
+    for name in ("program", "families", "callers", "measure", "__main__"):
+        benchmark_module(f"sweep.{name}")
     return sys.modules["benchmarks.sweep"]
 
 
@@ -52,7 +43,8 @@ def test_a_wrong_value_is_an_error(sweep: ModuleType, monkeypatch: pytest.Monkey
     monkeypatch.setattr(sweep.measure, "fusewire_call", lambda program: lambda: call_of(program)()
                         * 1.001)
     (program,) = sweep.program.programs(1, 1, ["mlp"])
-    with pytest.raises(sweep.measure.WrongValues, match=r"mlp: .* differs by 1\.0e-03"):
+    wrong = benchmark_module("comparison.row").WrongValues
+    with pytest.raises(wrong, match=r"mlp: .* differs by 1\.0e-03"):
         sweep.measure.checked_call(program)
 
 
@@ -60,9 +52,9 @@ def test_the_report_names_the_slowest_programs(sweep: ModuleType) -> None:
     program = next(sweep.program.programs(1, 1, ["softmax"]))
     kernel = {"name": "k0_max", "seconds": 2e-3, "limit": 1e-3, "bytes": 10, "flops": 20,
               "tasks": 3}
-    rows = [sweep.measure.Row(program, 2e-3, {"torch": 1e-3, "jax": 3e-3}, 0.0,
-                              {"fusewire": 1e-3, "torch": 9e-4, "jax": 3e-3}, [kernel])]
-    shown = sweep.report.text(rows)
+    rows = [sweep.measure.Row(program.family, program.about, 2e-3, {"torch": 1e-3, "jax": 3e-3},
+                              0.0, {"fusewire": 1e-3, "torch": 9e-4, "jax": 3e-3}, [kernel])]
+    shown = benchmark_module("comparison.report").text(rows)
     assert "1 programs: 0 (0 %) at or ahead of the best peer, 1 below 0.8" in shown
     assert "geometric mean 0.50; of the fastest samples 0.90" in shown
     assert "0.50: fusewire 2.00 ms, torch 1.00 ms" in shown and "k0_max: 2.00 ms" in shown

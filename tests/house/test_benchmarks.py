@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import subprocess
 import sys
@@ -22,22 +21,16 @@ from fusewire.codegen.cuda.runtime import nvrtc
 from fusewire.eager.cuda import driver
 from fusewire.eager.settings import settings
 from fusewire.eager.upper_layer import UPPER
+from house.benchmark_package import benchmark_module
 from house.repo import ROOT
 
 
 @pytest.fixture(scope="session")
 def benchmarks() -> ModuleType:
     """The package from the repository's root, which is not installed."""
-    folder = ROOT / "benchmarks"
-    spec = importlib.util.spec_from_file_location(
-        "benchmarks", folder / "__init__.py", submodule_search_locations=[str(folder)])
-    assert spec and spec.loader
-    module = importlib.util.module_from_spec(spec)
-    sys.modules["benchmarks"] = module
-    spec.loader.exec_module(module)
     for name in ("fresh", "gpu", "place", "run", "table", "timing", "workloads", "__main__"):
-        importlib.import_module(f"benchmarks.{name}")
-    return module
+        benchmark_module(name)
+    return sys.modules["benchmarks"]
 
 
 def command(out: Path, *arguments: str) -> tuple[Any, str]:
@@ -120,7 +113,7 @@ def test_a_model_of_modules_is_the_same_in_fusewire_and_onnxruntime(
     benchmarks: ModuleType
 ) -> None:
     pytest.importorskip("onnxruntime")
-    modules = importlib.import_module("benchmarks.modules")
+    modules = benchmark_module("modules")
     inputs = {"x": np.linspace(-1, 1, 20, dtype=np.float32).reshape(5, 4),
               "weights": modules.weights_of(small)}
     assert not np.array_equal(inputs["weights"]["1.running_var"], np.ones(3))
@@ -133,7 +126,7 @@ def test_a_model_of_modules_is_the_same_in_fusewire_and_onnxruntime(
 
 @pytest.mark.parametrize("optimizer", ["SGD", "AdamW"])
 def test_a_model_of_modules_is_trained(benchmarks: ModuleType, optimizer: str) -> None:
-    modules = importlib.import_module("benchmarks.modules")
+    modules = benchmark_module("modules")
     inputs = {"x": np.linspace(-1, 1, 20, dtype=np.float32).reshape(5, 4),
               "labels": np.arange(5) % 3, "weights": modules.weights_of(small)}
     makers = {name: make for name, make in

@@ -2,20 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
-from typing import Any
+from house.benchmark_package import benchmark_module
 
-import torch
-
-
-def stand_in_for_compiled_ops() -> Any:
-    """The library that declares the ops; they are gone when it is collected."""
-    library = torch.library.Library("torchvision", "DEF")
-    for name in ("nms", "qnms"):
-        if not hasattr(torch.ops.torchvision, name):
-            library.define(f"{name}(Tensor boxes, Tensor scores, float threshold) -> Tensor")
-    return library
-
-
-LIBRARY = stand_in_for_compiled_ops()
-torchvision = importlib.import_module("torchvision")
+torchvision = benchmark_module("models.torchvision_ops").torchvision

@@ -22,19 +22,18 @@ from ...fusion.fusion import Group
 from ...ir import loop_ir
 from ...ir.affine_index import Index, as_index, atom, counter
 from ...ir.loop_ir import For, Kernel, KernelBuffer, Stmt, Var, const
-from ...ir.sizes import ceil_div, is_dynamic, upper_bound
+from ...ir.sizes import ceil_div, upper_bound
 from ...ir.target_info import Machine
 from ..partition_work import buffers_of, chunk_bounds, sites_of, split_into_tasks
+from .cost import ContractionCost, first_part, has_known_sizes
 from .microkernel import TileTask
-from .pack import pack_columns, pack_rows, packing_cost
+from .pack import pack_columns, pack_rows
 from .plan import Contraction, RowPlan
 from .row_access import row_layout
 from .task import TaskPart, decode, if_true
 
 _MIN_TASK_NS = 2000
-# Stores, with shuffles, of a vector whose elements are 1 to 4 apart; others are stored one by one.
-_BYTES_OF_MASKED_STORES = 64  # of vectors whose masked stores are fast: AVX-512
-_STORES_OF_STRIDE = {1: 1.0, 2: 4.0, 3: 6.0, 4: 8.0}
+_GAIN = 0.85  # of the time, up to which a plan is preferred to that which moves less data
 
 
 def lower_contract(
@@ -45,49 +44,24 @@ def lower_contract(
     data.
 
     Operands that depend on `persistent` buffers alone are packed by kernels of their own."""
-    plans = [Contraction(group, buffers, machine, name, operand, persistent) for operand in (0, 1)]
-    for plan in plans:
-        plan.k_contiguous, plan.reads_unpacked = row_layout(_first_part(plan))
-    best = min(plans, key=data_movement)
+    best = _best_plan([Contraction(group, buffers, machine, name, operand, persistent)
+                       for operand in (0, 1)])
     return [*([pack_rows_kernel(best)] if best.packs_rows_once and not best.reads_unpacked else []),
             *([pack_columns_kernel(best)] if best.prepacks_columns else []), tile_kernel(best)]
 
 
-def data_movement(plan: Contraction) -> float:
-    """The approximate cost of packing and storing in one orientation, in vector operations."""
-    part = _first_part(plan)
-    roles = plan.roles
-    columns = rows = 0.0
-    if not plan.prepacks_columns:
-        columns = packing_cost(part, roles.summed, roles.columns) * upper_bound(plan.batches) \
-            * plan.row_chunks
-    if not plan.persistent[roles.row_operand] and not plan.reads_unpacked:
-        repeats = plan.row_batches if plan.packs_rows_once else plan.batches * plan.column_blocks
-        rows = packing_cost(part, roles.summed, roles.rows) * upper_bound(repeats)
-    stored = upper_bound(plan.batches * plan.rows * plan.columns)
-    return columns + rows + stored * _store_cost(plan)
-
-
-def _store_cost(plan: Contraction) -> float:
-    """Vector operations that storing an element of the result takes."""
-    columns, size = plan.roles.columns, plan.roles.size
-    stride = length = 1  # between columns that are neighbours, and the number of such columns
-    for label in reversed(plan.labels[2]):
-        n = upper_bound(size[label])
-        if label in columns:
-            length *= n
-        elif length == 1:
-            stride *= n
-        elif n > 1:
-            break
-    shuffled = stride == 1 or plan.machine.vector_bytes >= _BYTES_OF_MASKED_STORES
-    vectors = _STORES_OF_STRIDE.get(stride) if shuffled else None
-    return 2.0 if vectors is None else vectors / min(length, plan.vector)
-
-
-def _first_part(of: Contraction) -> TaskPart:
-    """The part of a task that has the first batch element, block and chunk."""
-    return TaskPart(of, dict.fromkeys(of.roles.batch, as_index(0)), as_index(0), as_index(0))
+def _best_plan(plans: list[Contraction]) -> Contraction:
+    """The plan that moves the least data, unless another one takes clearly less time."""
+    costs = [ContractionCost(plan) for plan in plans]
+    for plan in plans:
+        plan.k_contiguous, plan.reads_unpacked = row_layout(first_part(plan))
+    usual = min(costs, key=lambda cost: cost.movement)
+    if not all(map(has_known_sizes, plans)):
+        return usual.plan
+    for cost in costs:
+        cost.choose_partition()
+    fastest = min(costs, key=lambda cost: cost.time)
+    return (fastest if fastest.time < _GAIN * usual.time else usual).plan
 
 
 def pack_columns_kernel(plan: Contraction) -> Kernel:
@@ -132,7 +106,7 @@ def _packed_tile(plan: Contraction, batch: Index, rows: RowPlan, base: Index) ->
     batch_index = decode(batch, plan.row_batch_labels, roles.size)
     summed = {a: roles.size[a] for a in roles.summed}
     return pack_rows(
-        _first_part(plan), batch_index, rows, base, plan.shared_rows, as_index(0), summed, {}
+        first_part(plan), batch_index, rows, base, plan.shared_rows, as_index(0), summed, {}
     )
 
 
@@ -154,8 +128,6 @@ def tile_kernel(plan: Contraction) -> Kernel:
 
 
 def _parts_per_task(plan: Contraction, nanoseconds: float) -> int:
-    """The number of blocks of columns that a task computes. Where their number is dynamic, they
-    have a fixed size, which may be too little for a task."""
-    if not is_dynamic(plan.tasks):
-        return 1
+    """The number of blocks of columns that a task computes: a batch may have many small products.
+    """
     return max(1, round(_MIN_TASK_NS * upper_bound(plan.tasks) / nanoseconds))

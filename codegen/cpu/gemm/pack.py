@@ -10,7 +10,7 @@ from ...ir import loop_ir
 from ...ir.affine_index import Index, as_index, counter, variable
 from ...ir.loop_ir import Expr, For, KernelBuffer, Stmt, const
 from ...ir.sizes import Size, upper_bound
-from .pack_loops import pack_loops, reads_along
+from .pack_loops import lane_read_cost, pack_loops, read_stride
 from .plan import RowPlan
 from .row_access import coalesced_label
 from .task import TaskPart, decode
@@ -112,10 +112,11 @@ def packing_cost(part: TaskPart, summed: list[str], others: list[str]) -> float:
     plain = isinstance(value.expr, loop_ir.Load) and value.expr.mask is None
     for label, n in sizes.items():
         var = next(iter(local[label].terms), None)
-        if var is not None and reads_along(value.expr, var):
-            n = upper_bound(n)
-            wide = min(n, of.vector)
+        stride = 0 if var is None else read_stride(value.expr, var)
+        wide = min(upper_bound(n), of.vector)
+        if stride == 1 and label != others[-1]:
             # transposed in registers, or copied one by one
-            transpose_cost = 0.4 if plain and n >= of.vector else 2.0
-            best = min(best, 2 / wide if label == others[-1] else 1 / wide + transpose_cost)
+            best = min(best, 1 / wide + (0.4 if plain and upper_bound(n) >= of.vector else 2.0))
+        elif stride and label == others[-1]:
+            best = min(best, 1 / wide + lane_read_cost(stride, wide))
     return upper_bound(total) * best

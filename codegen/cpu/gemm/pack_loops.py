@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from ...ir import loop_ir
@@ -9,6 +10,8 @@ from ...ir.affine_index import Index, as_index, atom, collect_comparisons, varia
 from ...ir.axis_coalescing import linear_form, linear_forms, merge_axes
 from ...ir.loop_ir import Expr, For, Stmt, Var, const
 from ...ir.sizes import Size, is_dynamic, upper_bound
+
+_MAX_STRIDE = 4  # between elements that are picked from vectors
 
 
 def pack_loops(
@@ -194,17 +197,34 @@ def _transpose_loops(nest: PackNest, blocks: dict[int, tuple[int, int]], rows: i
 def _lane_rank(
     probe: loop_ir.Store, local: dict[str, Index], run: list[str], sizes: dict[str, Size],
     vector: int,
-) -> tuple[int, int]:
-    """A sort key of how well a run serves as lanes: contiguous reads and writes, then length.
-
-    Reading a few elements at once that are written one by one does not pay."""
+) -> tuple[float, int]:
+    """A sort key of how well a run serves as lanes: the negative cost of an element, then length.
+    """
     var = next((next(iter(local[a].terms)) for a in reversed(run) if local[a].terms), None)
-    if var is None:
-        return (-1, 0)
-    read = reads_along(probe.value, var)
-    written = linear_form(probe.index)[0].get(var) == 1
     size = upper_bound(_run_size(run, sizes))
-    return (2 * read + written if written or size >= vector // 4 else 0, size)
+    if var is None:
+        return -math.inf, 0
+    stride = read_stride(probe.value, var)
+    written = linear_form(probe.index)[0].get(var) == 1
+    wide = min(size, vector)
+    return -(lane_read_cost(stride, wide) + (1 / wide if written else 1.0)), size
+
+
+def lane_read_cost(stride: int, lanes: int) -> float:
+    """Operations of reading an element with lanes along elements `stride` apart, 0 for unknown.
+
+    Elements a few apart are picked from as many vectors; others are read one by one."""
+    return (2 * stride - 1) / lanes if 0 < stride <= _MAX_STRIDE else 1.0
+
+
+def read_stride(e: Expr, var: Expr) -> int:
+    """The distance between the elements that an expression reads at two steps of `var`; 0 if its
+    reads differ, or it is not known."""
+    one = single_read(e)
+    reads, width = ([one[0]], one[1]) if one is not None else (loads_of(e), 1)
+    strides = {stride_along(x.index, var) for x in reads}
+    (stride,) = strides if len(strides) == 1 else (0,)
+    return 0 if is_dynamic(stride) or stride < 0 or stride % width else stride // width
 
 
 def single_read(e: Expr) -> tuple[loop_ir.Load, int] | None:
@@ -219,13 +239,6 @@ def single_read(e: Expr) -> tuple[loop_ir.Load, int] | None:
     terms, start = linear_form(loads[0].index)
     contiguous = all(linear_form(x.index) == (terms, start + n) for n, x in enumerate(loads))
     return (loads[0], len(loads)) if contiguous else None
-
-
-def reads_along(e: Expr, var: Expr) -> bool:
-    """True if all reads of an expression are contiguous along `var`."""
-    one = single_read(e)
-    reads, width = ([one[0]], one[1]) if one is not None else (loads_of(e), 1)
-    return bool(reads) and all(linear_form(x.index)[0].get(var, 0) == width for x in reads)
 
 
 def loads_of(e: Expr) -> list[loop_ir.Load]:

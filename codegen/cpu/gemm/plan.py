@@ -35,6 +35,7 @@ _MAX_DEPTH_PER_BLOCK = 512  # summed elements
 _PAD_ELEMENTS = 16  # keeps rows of packed blocks in different cache sets
 _COLUMN_READ_COST_ROWS = 1.5  # time to read the columns of a tile, in units of a row's time
 _MAX_ROWS_TO_PREPACK = 1024
+_MAX_BLOCKS = 64  # of columns, among those that are compared
 _MIN_ROWS_WITHOUT_STALL = 4  # a tile of fewer rows waits for its own sums
 
 
@@ -217,7 +218,12 @@ class Contraction:
         while block > wide and batches * -(-self.columns // block) < 2 * threads:
             block //= 2  # with more tasks than threads, a late thread delays the others less
         step = max(1, min(first, -(-block // inner)))
-        blocks = self._even_block_count(-(-first // step), first)
+        self._set_column_blocks(self._even_block_count(-(-first // step), first))
+
+    def _set_column_blocks(self, blocks: int) -> None:
+        """Divides the columns into about as many blocks of nearly the same size."""
+        roles, wide = self.roles, 2 * self.vector
+        inner, first = roles.count(roles.columns[1:]), roles.size[roles.columns[0]]
         step = -(-first // blocks)
         if inner == 1 and blocks > 1:
             step = min(first, -(-step // wide) * wide)
@@ -266,8 +272,30 @@ class Contraction:
         while chunks * tasks < self.machine.threads and \
                 self.rows // (chunks * 2) >= 2 * self.tile:
             chunks *= 2  # each chunk packs the columns anew, so no more chunks than threads
+        self._set_row_chunks(chunks)
+
+    def _set_row_chunks(self, chunks: int) -> None:
+        """Divides the rows into at most as many chunks of whole tiles."""
         self.rows_per_chunk = -(-self.rows // chunks // self.tile) * self.tile
         self.row_chunks = -(-self.rows // self.rows_per_chunk)
+
+    def set_partition(self, column_blocks: int, row_chunks: int) -> None:
+        """Replaces the first choice of blocks of columns and of chunks of rows."""
+        self._set_column_blocks(column_blocks)
+        self._set_row_chunks(row_chunks)
+        for cached in ("packs_rows_once", "packed_columns", "packed_rows", "shared_rows", "sums"):
+            self.__dict__.pop(cached, None)
+
+    def partitions(self) -> list[tuple[int, int]]:
+        """(blocks of columns, chunks of rows) that are worth comparing, the first choice first."""
+        first = self.roles.size[self.roles.columns[0]]
+        inner, threads = self.columns_per_block // self.column_step, self.machine.threads
+        steps = {-(-first // n) for n in range(1, min(first, _MAX_BLOCKS) + 1)}
+        blocks = sorted(-(-first // step) for step in steps
+                        if step == 1 or step * inner <= _MAX_COLUMNS_PER_BLOCK)
+        chunks = [1 << n for n in range((2 * threads).bit_length())
+                  if not n or self.rows >> n >= 2 * self.tile]
+        return [(self.column_blocks, self.row_chunks), *((b, c) for b in blocks for c in chunks)]
 
     def _choose_depth(self) -> None:
         """Chooses blocks of the summed axes: chunks of the first of them."""
@@ -437,12 +465,15 @@ class Contraction:
         return KernelBuffer("sums", self.dtype, rows * self.pitch, scratch=True)
 
 
+def rows_time(rows: int, tile: int) -> float:
+    """The time of rows in tiles, in units of a row's multiplications by two vectors."""
+    full, rest = divmod(rows, tile)
+    return full * (max(tile, _MIN_ROWS_WITHOUT_STALL) + _COLUMN_READ_COST_ROWS) + (
+        max(rest, _MIN_ROWS_WITHOUT_STALL) + _COLUMN_READ_COST_ROWS if rest else 0
+    )
+
+
 def choose_tile_rows(rows: int, most: int) -> int:
     """The number of rows of a tile; the last tile has the remaining rows."""
-    def time(tile: int) -> float:
-        full, rest = divmod(rows, tile)
-        return full * (tile + _COLUMN_READ_COST_ROWS) + (
-            max(rest, _MIN_ROWS_WITHOUT_STALL) + _COLUMN_READ_COST_ROWS if rest else 0
-        )
-
-    return rows if rows <= most else min(range(most, most // 2, -1), key=time)
+    return rows if rows <= most else min(range(most, most // 2, -1),
+                                         key=lambda tile: rows_time(rows, tile))

@@ -1,4 +1,4 @@
-"""Formats the rows of a sweep: shares, means by family, and the slowest rows with their kernels."""
+"""Formats comparisons: shares, means by family, and the slowest rows with their kernels."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections import defaultdict
 from collections.abc import Sequence
 
 from ..table import seconds, table
-from .measure import Row
+from .row import Row
 
 _WORST = 10
 _KERNELS = 4  # of a row
@@ -38,7 +38,7 @@ def mean(rows: Sequence[Row]) -> float:
 def _families(rows: Sequence[Row]) -> list[str]:
     by_name = defaultdict(list)
     for row in rows:
-        by_name[row.program.family].append(row)
+        by_name[row.family].append(row)
     body = [[name, str(len(found)), f"{mean(found):.2f}", f"{min(r.ratio for r in found):.2f}"]
             for name, found in sorted(by_name.items(), key=lambda item: mean(item[1]))]
     return table(["family", "programs", "geometric mean", "least"], body)
@@ -47,7 +47,7 @@ def _families(rows: Sequence[Row]) -> list[str]:
 def _worst(rows: Sequence[Row]) -> list[str]:
     lines = []
     for row in sorted(rows, key=lambda r: r.ratio)[:_WORST]:
-        lines += [f"{row.program.family}: {row.program.about}", f"  {row.ratio:.2f}: fusewire "
+        lines += [f"{row.family}: {row.about}", f"  {row.ratio:.2f}: fusewire "
                   f"{seconds(row.fusewire)}, {row.best} {seconds(row.peers[row.best])}"]
         slowest = sorted(row.kernels, key=lambda k: -k["seconds"])[:_KERNELS]
         lines += [f"    {k['name']}: {seconds(k['seconds'])}, limit {seconds(k['limit'])}, "

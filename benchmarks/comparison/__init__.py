@@ -1,0 +1,1 @@
+"""Compares the times of one computation among libraries, and reports many such comparisons."""

@@ -1,0 +1,1 @@
+"""Compares fusewire with other libraries on whole published models with random weights."""

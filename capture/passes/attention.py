@@ -1,0 +1,161 @@
+"""Recognizes attention that is written as products and a softmax, and writes it as one op.
+
+    weights = softmax(query @ key.T * scale + mask, -1)
+    result = weights @ value
+
+The op differs where a weight is nan: it has 0 for a query whose mask is -inf for all keys, and the
+formula has nan. Exporters of PyTorch write 0 for all weights that are nan. Both are kept exactly.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from ...eager.core.tensor import Tensor
+from ...eager.ops.elementwise.composite import call
+from ...eager.ops.elementwise.pointwise import isnan, logical_or, not_equal, where
+from ...eager.ops.layers.attention import NEVER, attention_op
+from ...eager.ops.products.contract import parts
+from ...eager.ops.reduction.reduce import all as all_of
+from ...eager.ops.reduction.reduce import any as any_of
+from ...eager.ops.reduction.reduce import sum as sum_of
+from ...eager.ops.shape.view import matrix_transpose
+from ..graph.graph import Graph, Node, Nodes, rebuild, users
+from ..graph.graph_builder import build
+
+Readers = Mapping[Node, list[Node]]
+
+
+@dataclass(frozen=True)
+class _Match:
+    """The parts of an attention.
+
+    `turned`: the key has its features before its rows
+    `with_zeros`: weights that are nan are replaced by 0
+    """
+
+    query: Node
+    key: Node
+    value: Node
+    mask: Node | None
+    scale: float
+    turned: bool
+    with_zeros: bool
+
+
+def recognize_attention(graph: Graph, has_kernel: Callable[[Node], bool]) -> Graph:
+    """The graph with attention as one op where `has_kernel` holds for it, and only the result is
+    read: gradients read the weights."""
+    readers, outputs = users(graph.nodes()), set(graph.outputs)
+
+    def visit(nodes: Nodes, node: Node, inputs: tuple[Node, ...]) -> Node:
+        same = nodes.with_inputs(node, inputs)
+        if node.op != "contract" or not _is_read_once(node.inputs[0], readers, outputs):
+            return same
+        match = _matched(same)
+        if match is None:
+            return same
+        key = build(nodes, matrix_transpose, (match.key,), {}) if match.turned else match.key
+        operands = (match.query, key, match.value, *([match.mask] if match.mask else []))
+        params = {"causal": False, "scale": match.scale, "groups": 1}
+        if not has_kernel(nodes.make("attention", operands, params, node.type, node.site)):
+            return same
+        return build(nodes, _written, operands, {"scale": match.scale,
+                                                 "with_zeros": match.with_zeros}, node.site)
+
+    return rebuild(graph, visit)
+
+
+def _written(query: Tensor, key: Tensor, value: Tensor, *mask: Tensor, scale: float,
+             with_zeros: bool) -> Tensor:
+    """The result of the formula, by the op."""
+    out = call(attention_op, query, key, value, *mask, causal=False, scale=scale, groups=1)
+    some = any_of(not_equal(mask[0], NEVER), -1, keepdims=True) if mask else None
+    if not with_zeros:
+        return out if some is None else where(some, out, math.nan)
+    # Where all columns are nan, either the weights are, or each column has a value that is not
+    # finite. 0 times the values is right for both.
+    unknown = all_of(isnan(out), -1, keepdims=True)
+    unknown = unknown if some is None else logical_or(unknown, not_equal(some, True))
+    return where(unknown, sum_of(value * 0.0, -2, keepdims=True), out)
+
+
+# ---- the pattern, from the result up
+def _is_read_once(weights: Node, readers: Readers, outputs: set[Node]) -> bool:
+    """True if nothing else reads the weights, nor what they are computed from."""
+    chain, node = [weights], weights
+    if node.op == "where":
+        chain += [node.inputs[0]]
+        node = node.inputs[2]
+    while node.op != "contract" and node.op in _STEPS:
+        chain.append(node)
+        node = node.inputs[_STEPS[node.op](node)]
+    inside = {*chain, node}
+    return outputs.isdisjoint(inside) and all(
+        sum(r not in inside for r in readers[n]) == (n is weights) for n in inside)
+
+
+def _larger(node: Node) -> int:
+    """The number of the operand that has the shape of the result; the first if both have."""
+    return int(node.inputs[0].type.shape != node.type.shape)
+
+
+_STEPS: dict[str, Callable[[Node], int]] = {
+    "softmax": lambda node: 0, "add": _larger, "multiply": _larger, "divide": lambda node: 0}
+
+
+def _matched(node: Node) -> _Match | None:
+    """The parts of the attention whose result is a contraction, or None."""
+    weights, value = node.inputs
+    softmax = _without_nan(weights)
+    if softmax.op != "softmax" or softmax.params["axis"] != softmax.type.ndim - 1 \
+            or not _is_turned(node):
+        return None
+    scores, mask, scale = softmax.inputs[0], None, 1.0
+    if scores.op == "add":
+        at = _larger(scores)
+        scores, mask = scores.inputs[at], scores.inputs[1 - at]
+    if scores.op in ("multiply", "divide"):
+        at = _larger(scores)
+        factor = _number(scores.inputs[1 - at])
+        if factor is None or (scores.op == "divide" and at):
+            return None
+        scale = factor if scores.op == "multiply" else 1 / factor
+        scores = scores.inputs[at]
+    turned = _is_turned(scores) if scores.op == "contract" else None
+    if turned is None or not 0 < scale < math.inf:
+        return None
+    query, key = scores.inputs  # the columns of scores are the rows of the key
+    return _Match(query, key, value, mask, scale, turned, softmax is not weights)
+
+
+def _without_nan(weights: Node) -> Node:
+    """The weights before 0 replaced those that are nan; the weights themselves if it did not."""
+    if weights.op != "where":
+        return weights
+    condition, other, kept = weights.inputs
+    same = condition.op == "isnan" and condition.inputs[0] is kept and _number(other) == 0
+    return kept if same else weights
+
+
+def _is_turned(product: Node) -> bool | None:
+    """Whether the second factor of a product of matrices is not transposed; None for other
+    products. Axes before the last two are those of a batch, in both factors."""
+    left, right, out = parts(product.params["spec"])
+    if len(out) < 2 or left[:-1] != out[:-1] or left[-1] in out:
+        return None
+    batch, column = out[:-2], out[-1]
+    return {batch + left[-1] + column: True, batch + column + left[-1]: False}.get(right)
+
+
+def _number(node: Node) -> float | None:
+    """The value of a constant scalar, perhaps broadcast; None for other nodes."""
+    while node.op in ("broadcast_to", "reshape"):
+        node = node.inputs[0]
+    if node.op != "const" or node.type.size != 1:
+        return None
+    return float(np.asarray(node.params["value"]).reshape(()))

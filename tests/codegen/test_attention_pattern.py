@@ -1,0 +1,110 @@
+"""Attention written as products and a softmax becomes one op, with the results of the formula."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import fusewire as fw
+import fusewire.nn.functional as F
+from fusewire.capture.graph.graph import Graph
+from fusewire.capture.passes.pass_manager import run
+from fusewire.codegen.compile import passes_for
+from fusewire.codegen.ir.target_info import Machine
+
+SHAPES = [((2, 3), 17, 40, 16), ((), 33, 20, 32), ((1, 2), 4, 70, 64)]
+NEVER = -float("inf")
+
+
+def formula(q: Any, k: Any, v: Any, *mask: Any, scale: float = 0.3, zeros: bool = False,
+            divides: bool = False) -> Any:
+    scores = q @ k.transpose(-1, -2)
+    scores = scores / (1 / scale) if divides else scores * scale
+    weights = F.softmax(scores + mask[0] if mask else scores, -1)
+    return (fw.where(fw.isnan(weights), 0.0, weights) if zeros else weights) @ v
+
+
+def drawn(seed: int, lead: tuple[int, ...], queries: int, keys: int, width: int
+          ) -> list[np.ndarray]:
+    rng = np.random.default_rng(seed)
+    return [rng.standard_normal((*lead, n, width)).astype(np.float32)
+            for n in (queries, keys, keys)]
+
+
+def ops(function: Any, *arrays: Any) -> list[str]:
+    """The ops of the compiled graph after the passes."""
+    compiled = fw.compile(function)
+    tensors = [fw.from_numpy(a) for a in arrays]
+    compiled(*tensors), compiled(*tensors)
+    (program,) = compiled.programs
+    (segment,) = program.segments()
+    graph: Graph = segment.graph
+    return [n.op for n in run(graph, passes_for(Machine())).nodes()]
+
+
+def assert_equal(compiled: Any, function: Any, *arrays: Any) -> None:
+    """Compiled results are those of NumPy, nan where these are."""
+    tensors = [fw.from_numpy(a) for a in arrays]
+    with np.errstate(all="ignore"):
+        expected = function(*tensors).numpy()
+        for _ in range(2):
+            np.testing.assert_allclose(compiled(*tensors).numpy(), expected, rtol=2e-5, atol=2e-6)
+
+
+@pytest.mark.parametrize("zeros", [False, True])
+@pytest.mark.parametrize("lead, queries, keys, width", SHAPES)
+def test_results(lead: Any, queries: int, keys: int, width: int, zeros: bool) -> None:
+    arrays = drawn(1, lead, queries, keys, width)
+    mask = np.random.default_rng(2).standard_normal((queries, keys)).astype(np.float32)
+    mask[mask > 1] = NEVER
+    for masks, divides in (([], True), ([mask], False), ([mask[:1]], True)):
+        def function(*xs: Any, divides: bool = divides) -> Any:
+            return formula(*xs, zeros=zeros, divides=divides)
+
+        assert "attention" in ops(function, *arrays, *masks)
+        assert_equal(fw.compile(function), function, *arrays, *masks)
+
+
+PLACES = {"query": (0, (0, 4, 1)), "key": (1, (1, 3, 2)), "value": (2, (0, 7, 3)),
+          "all of a value": (2, (1, 6)), "mask": (3, (5, 6))}
+
+
+@pytest.mark.parametrize("zeros", [False, True])
+def test_what_is_not_finite_spreads_as_in_the_formula(zeros: bool) -> None:
+    mask = np.zeros((9, 12), np.float32)
+    mask[2], mask[3, :5] = NEVER, NEVER
+
+    def function(*xs: Any) -> Any:
+        return formula(*xs, zeros=zeros)
+
+    compiled = fw.compile(function)
+    for operand, index in PLACES.values():
+        for number in (np.nan, np.inf, NEVER):
+            arrays = [*drawn(3, (2,), 9, 12, 8), mask.copy()]
+            arrays[operand][index] = number
+            assert_equal(compiled, function, *arrays)
+
+
+def test_what_is_read_elsewhere_is_left_alone() -> None:
+    arrays = drawn(4, (2,), 8, 8, 8)
+
+    def weights_too(q: Any, k: Any, v: Any) -> Any:
+        weights = F.softmax(q @ k.transpose(-1, -2), -1)
+        return weights @ v, weights.sum()
+
+    def other_axis(q: Any, k: Any, v: Any) -> Any:
+        return F.softmax(q @ k.transpose(-1, -2), -2) @ v
+
+    for function in (weights_too, other_axis, lambda q, k, v: formula(q, k, v, scale=-1.0)):
+        assert "attention" not in ops(function, *arrays)
+
+
+def test_gradients_pass_through_the_formula() -> None:
+    arrays = [fw.from_numpy(a) for a in drawn(5, (2,), 8, 8, 8)]
+    loss = fw.func.value_and_grad(lambda x: formula(x, *arrays[1:]).square().sum())
+    expected, compiled = loss(arrays[0]), fw.compile(loss)
+    for _ in range(2):
+        for a, b in zip(compiled(arrays[0]), expected):
+            np.testing.assert_allclose(a.numpy(), b.numpy(), rtol=1e-4, atol=1e-5)
