@@ -22,7 +22,7 @@ from ...fusion.fusion import Group
 from ...ir import loop_ir
 from ...ir.affine_index import Index, as_index, atom, counter
 from ...ir.loop_ir import For, Kernel, KernelBuffer, Stmt, Var, const
-from ...ir.sizes import ceil_div, upper_bound
+from ...ir.sizes import ceil_div, is_dynamic, upper_bound
 from ...ir.target_info import Machine
 from ..partition_work import buffers_of, chunk_bounds, sites_of, split_into_tasks
 from .cost import ContractionCost, first_part, has_known_sizes
@@ -128,6 +128,8 @@ def tile_kernel(plan: Contraction) -> Kernel:
 
 
 def _parts_per_task(plan: Contraction, nanoseconds: float) -> int:
-    """The number of blocks of columns that a task computes: a batch may have many small products.
-    """
+    """The number of blocks of columns that a task computes. Where their number is dynamic, they
+    have a fixed size, which may be too little for a task."""
+    if not is_dynamic(plan.tasks):
+        return 1
     return max(1, round(_MIN_TASK_NS * upper_bound(plan.tasks) / nanoseconds))
