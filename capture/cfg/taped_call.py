@@ -32,7 +32,8 @@ class TapedCall(Activation):
 
     def __init__(self, inputs: Mapping[Node, Tensor], outcomes: Sequence[Any], names: ValueTable,
                  masks: Masks, numbers: Any, sizes: Mapping[str, int]) -> None:
-        """outcomes: of the branches of the call, in their order. masks: () where it is not known. numbers: reads the number at an access path."""
+        """outcomes: of the branches of the call, in their order. masks: () where it is not known.
+        numbers: reads the number at an access path."""
         super().__init__((), {}, PathReader((), {}, None, {}), lambda read: sizes)
         self.inputs, self.names, self.masks = inputs, names, masks
         self._outcomes: Iterator[Any] = iter(outcomes)
