@@ -14,7 +14,8 @@ import inspect
 import sys
 import types
 from collections.abc import Iterator, Sequence
-from typing import Any, NamedTuple
+from dataclasses import dataclass
+from typing import Any
 
 from ..heap.bytecode import instruction_index_at, instructions, is_jump
 
@@ -101,7 +102,8 @@ def _in_for(code: types.CodeType, at: int, tracked: frozenset[int]) -> bool:
                for i in instructions(code) if i.opname == "FOR_ITER")
 
 
-class ListPosition(NamedTuple):
+@dataclass(frozen=True)
+class ListPosition:
     """The iterator of a `for` over a list or tuple: the instruction that takes its elements, how
     many it has taken, and what it iterates over."""
 
@@ -126,7 +128,7 @@ def list_positions(frame: Any, others: Sequence[Any]) -> list[ListPosition]:
     return positions
 
 
-_ITERATORS = (type(iter([])), type(iter(())))
+_ITERATORS: tuple[type, ...] = (type(iter([])), type(iter(())))
 
 
 def list_iterators() -> list[Any]:
