@@ -19,6 +19,7 @@ from ..trace.value_table import ValueTable
 from .ir import BackEdge, Block, walk
 from .suspended_call import Captures
 from .trace_exit import TraceExit
+from .twins import Twins
 from .verify import verify
 
 Nodes = dict[Node, None]
@@ -75,13 +76,16 @@ class SegmentPlanner:
                 needs[at] |= needs[child]
                 demanded[at] |= demanded[child]
         sources = sources_of(blocks)
+        self._twins = Twins(root)
+        self._read_when_resumed = {n: None for at in self._twins.backwards for n in needs[at]}
         pending: list[tuple[Block, frozenset[Node]]] = [(root, frozenset())]
         while pending:
             at, available = pending.pop()
             self._size_sources = sources[at]
-            available = self._plan_block(at, available, needs, demanded)
-            pending.extend((child, available.union(at.definitions(child)))
-                           for child in at.children())
+            available = self._plan_block(at, self._twins.available(at, available), needs, demanded)
+            children = [(child, available.union(at.definitions(child)))
+                        for child in at.children()]
+            pending.extend(reversed(children))  # the paths of a branch before what follows it
         for trace_exit in exits_of(root):
             if isinstance(trace_exit.backward, SuspendedBackward):
                 trace_exit.backward.captures = Captures(root, trace_exit.backward, self.names,
@@ -102,6 +106,8 @@ class SegmentPlanner:
             in_exits = cone(at.required)
             later |= dict.fromkeys(in_exits)
             targets += elements(self.names.numbers.get(n) for n in in_exits)
+        if self._twins.is_inside(at):
+            later |= self._read_when_resumed
         at.segments, available = self._segments_for(targets, available, later, demanded)
         for trace_exit in at.exits:
             trace_exit.prepare(self.names, self.fn, available, self.backend, self._changed)

@@ -25,6 +25,7 @@ from .ir import (
     walk,
 )
 from .text import Printer
+from .twins import Twins
 from .visitor import Visitor
 
 
@@ -89,9 +90,11 @@ class _Verifier(Visitor[Iterator[Problem]]):
                 return
             blocks.add(block)
         self._reached = {block.target for block in blocks}
+        twins = Twins(root)
         stack: list[tuple[Block, _Scope]] = [(root, _Scope())]
         while stack:
             block, scope = stack.pop()
+            scope = scope.with_values(twins.available(block, frozenset()))
             self._below = []
             for problem in self._block(block, scope):
                 yield block, problem

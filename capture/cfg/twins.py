@@ -1,0 +1,64 @@
+"""Finds the blocks of a forward that the backward behind an exit repeats.
+
+A backward through merged paths branches by the outcomes of the forward. On such a path, the values
+that the forward has computed on its own path are still in the registers of the call.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from typing import Any
+
+from ..graph.graph import Node
+from .ir import Block, Branch, IfMerge, LoopHeader, walk
+
+
+class Twins:
+    """For a block behind an exit: the block of the forward that a call has passed by the same
+    outcomes."""
+
+    def __init__(self, root: Block) -> None:
+        self.backwards = [b for at in walk(root) if at.exits for b in at.children()]
+        behind = {at for b in self.backwards for at in walk(b)}
+        forward = [at for at in walk(root) if at not in behind]
+        in_loops = {at for loop in forward if isinstance(loop, LoopHeader) for at in walk(loop)}
+        self._inside = {at for merge in forward if isinstance(merge, IfMerge) and merge.body
+                        for at in walk(merge.body)} if self.backwards else set()
+        branches: dict[Any, list[Branch]] = defaultdict(list)
+        merges: dict[Any, list[IfMerge]] = defaultdict(list)
+        for at in forward if self.backwards else ():
+            if isinstance(at, Branch) and at not in in_loops:
+                branches[at.subject, at.kind].append(at)
+            elif isinstance(at, IfMerge) and at not in in_loops:
+                merges[at.element.key].append(at)
+        self._twin: dict[Block, Block] = {}
+        for at in walk_all(self.backwards):
+            self._find(at, branches, merges)
+
+    def _find(self, at: Block, branches: Any, merges: Any) -> None:
+        """Notes the twins of a block and of its children."""
+        if isinstance(at, Branch) and len(same := branches[at.subject, at.kind]) == 1:
+            twin = self._twin[at] = same[0]
+            for outcome, child in at.outcomes.items():
+                if outcome in twin.outcomes:
+                    self._twin.setdefault(child, twin.outcomes[outcome])
+        elif isinstance(at, IfMerge) and len(same := merges[at.element.key]) == 1:
+            twin = self._twin[at] = same[0]
+            for child, of_twin in ((at.body, twin.body), (at.continuation, twin.continuation)):
+                if child is not None and of_twin is not None:
+                    self._twin.setdefault(child, of_twin)
+
+    def is_inside(self, at: Block) -> bool:
+        """True for a block of the forward on one of several paths that merge."""
+        return at in self._inside
+
+    def available(self, at: Block, before: frozenset[Node]) -> frozenset[Node]:
+        """The nodes that are available in a block: those before, and those of its twin."""
+        twin = self._twin.get(at)
+        return before if twin is None else before.union(
+            n for segment in twin.segments for n in segment.outputs)
+
+
+def walk_all(roots: list[Block]) -> list[Block]:
+    """Every block of several trees, parents before children."""
+    return [at for root in roots for at in walk(root)]
