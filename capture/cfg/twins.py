@@ -32,21 +32,22 @@ class Twins:
             elif isinstance(at, IfMerge) and at not in in_loops:
                 merges[at.element.key].append(at)
         self._twin: dict[Block, Block] = {}
-        for at in walk_all(self.backwards):
+        for at in (at for b in self.backwards for at in walk(b)):
             self._find(at, branches, merges)
 
-    def _find(self, at: Block, branches: Any, merges: Any) -> None:
+    def _find(self, at: Block, branches: dict[Any, list[Branch]],
+              merges: dict[Any, list[IfMerge]]) -> None:
         """Notes the twins of a block and of its children."""
         if isinstance(at, Branch) and len(same := branches[at.subject, at.kind]) == 1:
             twin = self._twin[at] = same[0]
             for outcome, child in at.outcomes.items():
                 if outcome in twin.outcomes:
                     self._twin.setdefault(child, twin.outcomes[outcome])
-        elif isinstance(at, IfMerge) and len(same := merges[at.element.key]) == 1:
-            twin = self._twin[at] = same[0]
-            for child, of_twin in ((at.body, twin.body), (at.continuation, twin.continuation)):
-                if child is not None and of_twin is not None:
-                    self._twin.setdefault(child, of_twin)
+        elif isinstance(at, IfMerge) and len(alike := merges[at.element.key]) == 1:
+            merge = self._twin[at] = alike[0]
+            for below, of_twin in ((at.body, merge.body), (at.continuation, merge.continuation)):
+                if below is not None and of_twin is not None:
+                    self._twin.setdefault(below, of_twin)
 
     def is_inside(self, at: Block) -> bool:
         """True for a block of the forward on one of several paths that merge."""
@@ -57,8 +58,3 @@ class Twins:
         twin = self._twin.get(at)
         return before if twin is None else before.union(
             n for segment in twin.segments for n in segment.outputs)
-
-
-def walk_all(roots: list[Block]) -> list[Block]:
-    """Every block of several trees, parents before children."""
-    return [at for root in roots for at in walk(root)]
