@@ -25,6 +25,7 @@ from ...eager.fork_safety import held_while_forking
 from ..control_flow.data_dependent_sizes import DataDependentSize
 from ..control_flow.loop_detection import LoopEntry
 from ..control_flow.loop_gradients import LoopBackwardEvent
+from ..control_flow.merges import Merge
 from ..graph.bind_sizes import bind_sizes, plain_sizes
 from ..graph.graph import Node, topological
 from ..graph.reference_interpreter import evaluate_node
@@ -287,8 +288,8 @@ class BackwardPlan:
 
 
 def _carried_values(tracer: Tracer, tape: SymbolicTape) -> list[Node]:
-    """The loop phis that the tape reads."""
-    phis = {n for e in tracer.path if isinstance(e, (LoopEntry, LoopBackwardEvent))
+    """The phis of loops and merges that the tape reads."""
+    phis = {n for e in tracer.path if isinstance(e, (LoopEntry, LoopBackwardEvent, Merge))
             for n in e.phis}
     return list(dict.fromkeys(n for e in tape.entries
                               for n in (*tape.nodes[e].inputs, tape.nodes[e]) if n in phis))

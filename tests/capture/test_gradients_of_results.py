@@ -174,6 +174,28 @@ def scaled(x: fw.Tensor, weight: fw.Tensor) -> fw.Tensor:
     return y.sum()
 
 
+def test_a_merged_value_without_gradients_scales_a_weight() -> None:
+    """The backward needs the value; no gradient goes through the merge."""
+    weight = fw.tensor([1.0, 2.0, 3.0], requires_grad=True)
+
+    def f(x: fw.Tensor) -> fw.Tensor:
+        scale = x * 2.0 if x[2] > 0 else x * 3.0
+        if x.sum() > 0:
+            scale = scale + 1.0
+        if x[0] > 0:
+            scale = fw.tanh(scale)
+        if x[1] > 1:
+            return scale * weight * 2.0
+        return scale * weight
+
+    compiled = fw.compile(f)
+    for values in np.random.default_rng(0).standard_normal((20, 3)).astype("float32"):
+        x = fw.tensor(values)
+        got, want = (fw.grad((fn(x) ** 2).sum(), weight)[0] for fn in (compiled, f))
+        np.testing.assert_allclose(np.asarray(got), np.asarray(want), rtol=1e-5)
+    assert compiled.stats.fallbacks == 0
+
+
 def replayed() -> tuple[fw.Tensor, fw.Tensor]:
     """A weight, and a result of a replay that depends on it."""
     compiled, weight = fw.compile(scaled), fw.tensor([1.0, -2.0], requires_grad=True)
