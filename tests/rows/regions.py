@@ -101,7 +101,7 @@ for size, scale, samples, half in (((2, 3), 1.0, 2, False), ((1, 2), 0.5, 1, Tru
                 "roi_align: output_size must be at least 1"),
             Bad(lambda: F.roi_align(fw.zeros(1, 1, 2, 2), fw.ones(1, 5), 1), "out of range")))
 PLACES = [[1.0, -1, 0.5, 3, 4], [0.0, 2, 1, 9, 5]]
-row("roi_align", lambda x: F.roi_align(x, fw.tensor(PLACES, dtype=x.dtype), 2),
+row("roi_align", lambda x: F.roi_align(x, fw.tensor(PLACES, dtype=x.dtype, device=x.device), 2),
     [lambda rng: (rng.uniform(-3, 3, (2, 1, 4, 5)).astype(f8),)],
     lambda x: aligned(x, np.array(PLACES), (2, 2), 1.0, 2, False), label="of fixed boxes",
     tolerance=1e-5)
