@@ -34,7 +34,7 @@ class Upper:
         path, or to a temporary file if that is None; `open` shows it in the browser
     `iterate`: iterate(x, plain, frame) is the iterator with which a frame begins a `for` over a
         tensor or a container: while a trace follows the frame, one that knows its position, else
-        `plain`
+        plain()
     `collective`: collective(kind, array, params) is the result of a collective operation on this
         rank; `distributed` registers it when a process group begins
     `begin_collective`: the same, as a Future of the result
@@ -54,7 +54,7 @@ class Upper:
     code_kinds: Callable[[], tuple[str, ...]] = staticmethod(lambda: ())
     code_of: Callable[[Any, str], str] = staticmethod(lambda segment, kind: "")
     write_page: Callable[[Any, Any, bool], None] = staticmethod(lambda data, path, open: None)
-    iterate: Callable[[Any, Any, Any], Any] = staticmethod(lambda x, plain, frame: plain)
+    iterate: Callable[[Any, Any, Any], Any] = staticmethod(lambda x, plain, frame: plain())
     collective: Callable[[str, Any, Mapping[str, Any]], Any] | None = None
     begin_collective: Callable[[str, Any, Mapping[str, Any]], Any] | None = None
     builtin_ops: Mapping[str, Any] = MappingProxyType({})

@@ -256,14 +256,14 @@ BUILTIN_PROXIES: Mapping[str, Any] = {
 }
 
 
-def iterated(x: Any, plain: Iterator[Any], frame: Any) -> Iterator[Any]:
+def iterated(x: Any, plain: Callable[[], Iterator[Any]], frame: Any) -> Iterator[Any]:
     """An iterator over the rows of a tensor, or over the elements of a container, whose position is
-    known, if the frame begins a `for` over them; else `plain`."""
+    known, if the frame begins a `for` over them; else plain()."""
     tracer = _active_tracer()
     if tracer is None:
-        return plain
+        return plain()
     if _dynamic_size(x) is not None:
         symbolic = SymbolicIterator(tracer, (0, x.shape[0], 1), (x,), lambda at: x[at], "rows")
-        return symbolic.begin_for(frame) or plain
-    positioned = _positioned(tracer, plain, x)
-    return (positioned and positioned.begin_for(frame)) or plain
+        return symbolic.begin_for(frame) or plain()
+    positioned = _positioned(tracer, plain(), x)
+    return (positioned and positioned.begin_for(frame)) or plain()

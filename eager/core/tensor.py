@@ -303,13 +303,9 @@ class Tensor(TensorMethods):
         return self.shape[0]
 
     def __iter__(self) -> Iterator[Tensor]:
-        if not self.ndim:
-            len(self)  # raises the error of NumPy
-        return UPPER.iterate(self, self._rows(), sys._getframe(1))
-
-    def _rows(self) -> Iterator[Tensor]:
-        for i in range(len(self)):
-            yield self[i]
+        def rows() -> Iterator[Tensor]:
+            return map(self.__getitem__, range(len(self)))
+        return UPPER.iterate(self, rows, sys._getframe(1))
 
     def __contains__(self, value: Any) -> bool:
         return bool((self == value).any())

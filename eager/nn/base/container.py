@@ -22,7 +22,7 @@ class _Ordered(Module):
         return len(self._modules)
 
     def __iter__(self) -> Iterator[Any]:
-        return UPPER.iterate(self, iter(self._modules.values()), sys._getframe(1))
+        return UPPER.iterate(self, lambda: iter(self._modules.values()), sys._getframe(1))
 
     def __contains__(self, module: object) -> bool:
         return any(module is m for m in self)

@@ -57,7 +57,8 @@ class ParameterList(_Values):
         return self._size
 
     def __iter__(self) -> Iterator[Any]:
-        parameters = (getattr(self, str(i)) for i in range(self._size))
+        def parameters() -> Iterator[Any]:
+            return (getattr(self, str(i)) for i in range(len(self)))
         return UPPER.iterate(self, parameters, sys._getframe(1))
 
     def __getitem__(self, idx: Any) -> Any:
