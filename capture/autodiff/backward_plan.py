@@ -44,7 +44,7 @@ from ..trace.output_spec import OutputSpecBuilder
 from ..trace.tracer import Tracer
 from .autograd_node import CompiledBackward, SavedArrays
 from .partition import Partition, Result, TapeSection
-from .suspended_backward import SuspendedBackward, depends_on_control_flow, trace_backward
+from .suspended_backward import SuspendedBackward, trace_backward
 from .symbolic_tape import Bindings, Boundary, CutPoint, FreedTape, SymbolicTape, ordered
 
 # One trace of a backward at a time: all plans of a function share its nodes.
@@ -346,10 +346,9 @@ def find_backward(tracer: Tracer, outputs: OutputSpecBuilder
     """The backward of the results of a traced call; None if no result needs a gradient."""
     if all(t.edge is None for _, t in outputs.tensors):
         return None
-    if depends_on_control_flow(tracer, outputs):
-        backward = trace_backward(tracer, outputs)
-        if backward is not None:
-            return backward
+    suspended = trace_backward(tracer, outputs)
+    if suspended is not None:
+        return suspended
     tape = SymbolicTape(tracer, outputs)
     tape.build()
     if tracer.refusal:

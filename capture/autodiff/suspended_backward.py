@@ -91,9 +91,7 @@ class SuspendedBackward:
     def absorb(self, other: SuspendedBackward) -> None:
         """Also saves what another backward reads, of the same results."""
         self.saved = list(dict.fromkeys([*self.saved, *other.saved]))
-        for node, mask in other.masks.items():
-            if self.masks.setdefault(node, mask) != mask:
-                self.masks[node] = ()  # not known
+        add_masks(self.masks, other.masks)
 
     def prepare(self, fn: Any, backend: Any) -> None:
         """Does nothing: the planner compiles what the blocks read."""
@@ -149,7 +147,6 @@ class SuspendedNode(Entry):
             if len(self.freed) == len(results):
                 self.call = None
 
-
     def _on_tape(self, g: Mapping[int, Tensor]) -> list[tuple[Any, Tensor]]:
         """The gradients at the edges, with a tape of their own."""
         backward = self.backward
@@ -159,17 +156,20 @@ class SuspendedNode(Entry):
         return [(edge, x) for edge, x in zip(self.edges, found) if x is not None]
 
 
-def depends_on_control_flow(tracer: Tracer, outputs: OutputSpecBuilder) -> bool:
-    """True if the tape of the results leads through a loop or a merge."""
-    outside = paths_of_outside_edges(tracer)
-    return any(isinstance(e, _OF_CONTROL_FLOW) for e in _edges(_tensors(outputs), outside))
+def add_masks(masks: dict[Node, tuple[bool, ...]], others: Mapping[Node, tuple[bool, ...]]) -> None:
+    """Adds the masks of other traces. A node whose masks differ gets (): it is not known."""
+    for node, mask in others.items():
+        if masks.setdefault(node, mask) != mask:
+            masks[node] = ()
 
 
 def trace_backward(tracer: Tracer, outputs: OutputSpecBuilder) -> SuspendedBackward | None:
-    """The backward of the results of a traced call, as a path. None if there is none: Python code
-    runs in it, or it needs a value that a call cannot capture."""
+    """The backward of the results of a traced call, as a path. None if it needs no control flow, if
+    Python code runs in it, or if it needs a value that a call cannot capture."""
     outside = paths_of_outside_edges(tracer)
     edges = _edges(_tensors(outputs), outside)
+    if not any(isinstance(e, _OF_CONTROL_FLOW) for e in edges):
+        return None
     if tracer.ordered or any(isinstance(e, (ClockRead, DataDependentSize)) for e in tracer.path) \
             or not all(_can_trace(tracer, edge, outside) for edge in edges):
         return None

@@ -12,7 +12,7 @@ from typing import Any
 
 from ...eager.core.tensor import Tensor
 from ...eager.errors import CodegenError
-from ..autodiff.suspended_backward import SuspendedBackward
+from ..autodiff.suspended_backward import SuspendedBackward, add_masks
 from ..graph.bind_sizes import bind_sizes
 from ..graph.graph import Node
 from ..graph.reference_interpreter import evaluate
@@ -84,7 +84,6 @@ class Captures:
         suspended.sources, suspended.all_outcomes = call.sources, call.all_outcomes
         return suspended, [t.edge for t in outside]
 
-
     def _read_numbers(self, call: Activation) -> dict[Path, Any]:
         """The numbers at all access paths that this call has."""
         found = {}
@@ -98,10 +97,8 @@ def _masks_of(root: Block) -> dict[Node, tuple[bool, ...]]:
     """Which inputs of a node have gradients, by all traces of a tree; () if they differ in that."""
     masks: dict[Node, tuple[bool, ...]] = {}
     for trace_exit in (e for at in walk(root) for e in at.exits):
-        backward = trace_exit.backward
-        for node, mask in backward.masks.items() if isinstance(backward, SuspendedBackward) else ():
-            if masks.setdefault(node, mask) != mask:
-                masks[node] = ()
+        if isinstance(trace_exit.backward, SuspendedBackward):
+            add_masks(masks, trace_exit.backward.masks)
     return masks
 
 

@@ -18,20 +18,25 @@ class Twins:
     outcomes."""
 
     def __init__(self, root: Block) -> None:
+        self._twin: dict[Block, Block] = {}
+        self._inside: set[Block] = set()
         self.backwards = [b for at in walk(root) if at.exits for b in at.children()]
+        if self.backwards:
+            self._find_all(root)
+
+    def _find_all(self, root: Block) -> None:
         behind = {at for b in self.backwards for at in walk(b)}
         forward = [at for at in walk(root) if at not in behind]
         in_loops = {at for loop in forward if isinstance(loop, LoopHeader) for at in walk(loop)}
         self._inside = {at for merge in forward if isinstance(merge, IfMerge) and merge.body
-                        for at in walk(merge.body)} if self.backwards else set()
+                        for at in walk(merge.body)}
         branches: dict[Any, list[Branch]] = defaultdict(list)
         merges: dict[Any, list[IfMerge]] = defaultdict(list)
-        for at in forward if self.backwards else ():
+        for at in forward:
             if isinstance(at, Branch) and at not in in_loops:
                 branches[at.subject, at.kind].append(at)
             elif isinstance(at, IfMerge) and at not in in_loops:
                 merges[at.element.key].append(at)
-        self._twin: dict[Block, Block] = {}
         for at in (at for b in self.backwards for at in walk(b)):
             self._find(at, branches, merges)
 
