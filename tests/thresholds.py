@@ -48,6 +48,11 @@ LOWERED: dict[str, dict[str, int]] = {
         "_MAX_ROW_TO_OUTER_REDUCE": 16,
     },
     "codegen.fusion.concat_splitting": {"_MIN_ELEMENTS": 1},
+    "codegen.cpu.long_columns": {
+        "_PAGE_BYTES": 16,
+        "_LEAST_ROWS": 4,
+        "MIN_ELEMENTS_PER_TASK": 8,
+    },
     "codegen.cpu.nontemporal": {"_MIN_STREAMED_BYTES": 64},
     "codegen.cpu.prefetch": {"_MAX_CACHED_BYTES": 16},
     "codegen.cpu.scatter_rows": {"_MIN_ELEMENTS_PER_TASK": 8},
