@@ -13,6 +13,7 @@ import pytest
 import fusewire as fw
 from fusewire import nn
 from fusewire.export.demo.model import DigitNet
+from fusewire.export.onnx.verify.compare import exact_options
 
 
 def drawn(*shape: int, seed: int = 0) -> fw.Tensor:
@@ -59,8 +60,7 @@ def made(model: str, way: str) -> tuple[nn.Module, list[fw.Tensor]]:
 
 def session(path: Path, optimized: Path | None = None) -> Any:
     ort = pytest.importorskip("onnxruntime")
-    options = ort.SessionOptions()
-    options.log_severity_level = 4
+    options = exact_options()
     if optimized is not None:
         options.optimized_model_filepath = str(optimized)
     return ort.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
@@ -196,3 +196,19 @@ def test_products_without_a_layer_stay(tmp_path: Path) -> None:
     assert [layer.name for layer in small.report.layers] == ["last"]
     assert set(dict(small.model.named_parameters())) == {"w", "v", "bias", "u", "q"}
     assert small.report.output.decibels is not None and small.report.output.decibels > 30
+
+
+def test_layers_that_share_a_weight_are_written_and_compared(tmp_path: Path) -> None:
+    class Twice(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.layer = nn.Linear(64, 64)
+
+        def forward(self, x: fw.Tensor) -> fw.Tensor:
+            return self.layer(fw.relu(self.layer(x)))
+
+    x = fw.rand(3, 64)
+    small = fw.quantize(Twice(), [x]).model
+    report = fw.onnx.export(small, (x,), tmp_path / "twice.onnx")
+    assert report.max_error is not None and report.runner.startswith("onnxruntime")
+    assert (tmp_path / "twice.onnx").stat().st_size < 2 * 64 * 64

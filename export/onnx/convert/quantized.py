@@ -58,7 +58,10 @@ def _linear(c: WriterContext, node: Node, xs: list[OnnxValue]) -> OnnxValue:
     q, scale, zero, w, w_scale, *bias = xs
     channels = node.inputs[3].type.shape[0]
     if _is_dynamic(node):
-        sums = c.writer.op("MatMulInteger", [q, c.writer.permuted(w, (1, 0)), zero], np.int32)
+        turned = c.writer.permuted(w, (1, 0))
+        given = [q, turned, zero] if c.writer.array(w) is not None else \
+            [q, *_unsigned(c, turned, zero)]
+        sums = c.writer.op("MatMulInteger", given, np.int32)
         return _scaled(c, node, sums, xs, 0)
     x = c.writer.op("DequantizeLinear", [q, scale, zero], np.float32)
     if node.type.ndim == 2:
@@ -89,8 +92,14 @@ def _unsigned(c: WriterContext, w: OnnxValue, zero: OnnxValue) -> list[OnnxValue
     array, middle = c.writer.array(w), c.writer.const(np.uint8(128))
     if array is not None:
         return [c.writer.const(array.astype(np.int16) + 128, np.uint8), zero, middle]
-    wide = c.writer.op("Add", [c.writer.cast(w, np.int32), c.writer.const(np.int32(128))], np.int32)
-    return [c.writer.cast(wide, np.uint8), zero, middle]
+    return [_shifted(c, w), zero, middle]
+
+
+def _shifted(c: WriterContext, x: OnnxValue) -> OnnxValue:
+    """Codes of int8 as codes of uint8, whose zero point is 128. Processors without VNNI add the
+    products of two of these exactly."""
+    wide = c.writer.op("Add", [c.writer.cast(x, np.int32), c.writer.const(np.int32(128))], np.int32)
+    return c.writer.cast(wide, np.uint8)
 
 
 def _is_dynamic(node: Node) -> bool:
@@ -101,9 +110,27 @@ def _is_dynamic(node: Node) -> bool:
 
 
 def _plain(c: WriterContext, x: OnnxValue, scale: OnnxValue, count: int, axis: int) -> OnnxValue:
-    """Dequantized integers with zero point 0, scaled along an axis of `count`."""
-    zeros = c.writer.const(np.zeros(count, x.dtype))  # part of the pattern that runtimes fuse
+    """Dequantized integers with zero point 0, scaled along an axis of `count`.
+
+    The zeros are part of the pattern that runtimes fuse. Each product has its own weight and zeros:
+    onnxruntime 1.32 cannot load shared ones if it is to add exactly on all processors.
+    """
+    if c.writer.array(x) is None and x.dtype == np.int8:
+        x, zeros = _shifted(c, x), c.writer.const(np.full(count, 128, np.uint8))
+    else:
+        x, zeros = _own(c, x), c.writer.const(np.zeros(count, x.dtype), name=f"{x.name}_zero")
     return c.writer.op("DequantizeLinear", [x, scale, zeros], np.float32, axis=axis)
+
+
+def _own(c: WriterContext, x: OnnxValue) -> OnnxValue:
+    """A constant, for one product: if others read it too, a reshape to its own shape, which
+    onnxruntime computes when it loads the model."""
+    array, read = c.writer.array(x), ("read by a product", x.name)
+    everywhere = c.writer.shared.maps[-1]  # not only in this branch
+    if array is None or read not in everywhere:
+        everywhere[read] = [x]
+        return x
+    return c.writer.reshape(x, array.shape)
 
 
 def _bias(c: WriterContext, xs: list[OnnxValue], channels: int) -> list[OnnxValue]:
