@@ -20,11 +20,17 @@ from ...eager.core.tensor import Tensor
 from ...eager.ops import create
 from ..control_flow.data_dependent_sizes import DataDependentSize
 from ..control_flow.loop_gradients import LoopBackwardEvent, LoopGradNode, PhiGrad, pass_on
-from ..control_flow.merge_gradients import MergeGrad, MergeGradNode
+from ..control_flow.merge_gradients import (
+    MergeGrad,
+    MergeGradNode,
+    collecting_optional,
+    total,
+)
 from ..control_flow.merges import Merge, MergedBranch
 from ..effects.effect_call import ClockRead
 from ..graph.graph import Node
 from ..heap.access_path import Path
+from ..scalars.scalar_expr import ScalarExpr
 from ..segments.segment import cone
 from ..trace.output_spec import OutputSpecBuilder
 from ..trace.tracer import Tracer
@@ -34,10 +40,12 @@ _OF_CONTROL_FLOW = (LoopGradNode, MergeGradNode, PhiGrad)
 
 
 class GradientReturn(NamedTuple):
-    """The last element of a backward path: returns the gradients `nodes` of these inputs."""
+    """The last element of a backward path: returns the gradients `nodes` of these inputs. An input
+    has no gradient if its number in `formulas` is 0."""
 
     inputs: tuple[int, ...]
     nodes: tuple[Node, ...]
+    formulas: tuple[ScalarExpr, ...]
     site: str = ""
 
 
@@ -176,7 +184,7 @@ def trace_backward(tracer: Tracer, outputs: OutputSpecBuilder) -> SuspendedBackw
     masks = _masks(tracer)
     if masks is None:
         return None
-    ends = [e for e in edges if id(e) in outside]
+    ends = _ends(tracer, edges, outside)
     results = _results(tracer, outputs, outside)
     every = tuple(range(len(results)))
     subsets = [every, *((i,) for i in every if len(every) > 1)]
@@ -185,18 +193,35 @@ def trace_backward(tracer: Tracer, outputs: OutputSpecBuilder) -> SuspendedBackw
     if tracer.refusal:
         return None
     elements = [e for variant in variants for e in variant.elements]
-    return SuspendedBackward(variants, results, [outside[id(e)] for e in ends],
+    return SuspendedBackward(variants, results, list(ends),
                              _read_by(elements, cone(outputs.nodes)), tracer.location, masks)
 
 
+def _ends(tracer: Tracer, edges: Sequence[Any], outside: Mapping[int, Path]
+          ) -> dict[Path, Any]:
+    """The inputs that may receive gradients: their paths in an order that does not depend on the
+    run, and their edges. An input to which only other runs give a gradient has none."""
+    optional = {n for e in edges if isinstance(e, MergeGrad)
+                for n in e.edges[0].tape.optional}
+    paths = dict.fromkeys(tracer.names.paths[n] for n in optional)
+    paths.update((outside[id(e)], e) for e in edges if id(e) in outside)
+    return {path: paths[path] for path in sorted(paths, key=str)}
+
+
 def _trace_path(tracer: Tracer, outputs: OutputSpecBuilder, results: Sequence[ResultGradient],
-                ends: Sequence[Any]) -> list[Any]:
+                ends: Mapping[Path, Any]) -> list[Any]:
     """The elements of the backward from these results to the ends."""
-    with _recording_again(tracer) as path:
+    edges = {end: edge for end, edge in ends.items() if edge is not None}
+    with _recording_again(tracer) as path, collecting_optional(tracer) as optional:
         found = gradients_between([outputs.tensors[r.tensor][1] for r in results],
-                                  [_gradient(tracer, outputs, r) for r in results], ends, False)
-        nodes = {i: tracer.node_of(x) for i, x in enumerate(found) if x is not None}
-    return [*path, GradientReturn(tuple(nodes), tuple(nodes.values()))]
+                                  [_gradient(tracer, outputs, r) for r in results],
+                                  list(edges.values()), False)
+        certain = dict(zip(edges, found))
+        parts = {tracer.names.paths[n]: gradients for n, gradients in optional.items()}
+        sums = {i: total(certain.get(end), parts.get(end, ())) for i, end in enumerate(ends)
+                if certain.get(end) is not None or end in parts}
+        nodes = tuple([tracer.node_of(x.tensor) for x in sums.values()])
+    return [*path, GradientReturn(tuple(sums), nodes, tuple([x.present for x in sums.values()]))]
 
 
 def _masks(tracer: Tracer) -> dict[Node, tuple[bool, ...]] | None:

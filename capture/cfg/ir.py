@@ -285,8 +285,12 @@ class EndOfBackward(_Straight):
     element: GradientReturn
 
     @property
+    def formulas(self) -> tuple[ScalarExpr, ...]:
+        return self.element.formulas
+
+    @property
     def operands(self) -> list[Node]:
-        return list(self.element.nodes)
+        return [*self.element.nodes, *elements(self.formulas)]
 
     def successor(self, element: Element) -> None:
         return None

@@ -138,7 +138,9 @@ class SuspendedCall(Activation):
         *_, end = path_of(root, call)
         assert isinstance(end, EndOfBackward)  # `covers` has found the whole path
         element = end.element
-        return {i: call.registers[n] for i, n in zip(element.inputs, element.nodes)}
+        return {i: call.registers[n]
+                for i, n, present in zip(element.inputs, element.nodes, element.formulas)
+                if call.value(present)}
 
     def again(self, nodes: Sequence[Node], edges: Mapping[Path, Any]) -> list[Tensor]:
         """The values of nodes at the exit, on a tape from the inputs that have these edges."""

@@ -29,7 +29,7 @@ from ..control_flow.loop_gradients import IterationVjp
 from ..graph.graph import Node
 from ..graph.text import NodePrinter
 from ..heap.access_path import Path, steps
-from ..scalars.scalar_expr import ScalarConstant, ScalarExpr
+from ..scalars.scalar_expr import ScalarConstant, ScalarExpr, of_number
 from ..segments.segment import Segment, cone
 from ..trace.value_table import ValueTable
 from .ir import (
@@ -259,8 +259,11 @@ class Printer(Visitor[Iterator[str]]):
                 yield f"{_INDENT}{self.nodes.name(node)} = gradient({number})  # {node.type}"
 
     def end_of_backward(self, block: EndOfBackward) -> Iterator[str]:
+        yield from self._formula(block.formulas)
         names = map(self.nodes.listed, ([n] for n in block.element.nodes))
-        pairs = ", ".join(f"{i}: {name}" for i, name in zip(block.element.inputs, names))
+        pairs = ", ".join(
+            f"{i}: {name}" + ("" if present == of_number(1) else f" if {self.formulas[present]}")
+            for i, name, present in zip(block.element.inputs, names, block.formulas))
         yield f"gradients {pairs}".rstrip() + _at(block)
 
     def _target(self, key: Any) -> str:

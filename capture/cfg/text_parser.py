@@ -311,8 +311,10 @@ class _Parser:
     def _gradients(self, line: Line) -> EndOfBackward:
         pairs = [part.split(": ") for part in line.text.removeprefix("gradients").strip()
                  .split(", ") if part]
-        nodes = [self.nodes.listed(name)[0] for _, name in pairs]
-        return EndOfBackward(GradientReturn(tuple(int(i) for i, _ in pairs), tuple(nodes),
+        values = [value.partition(" if ") for _, value in pairs]
+        nodes = tuple([self.nodes.listed(name)[0] for name, _, _ in values])
+        formulas = tuple([self._number(present or "1") for _, _, present in values])
+        return EndOfBackward(GradientReturn(tuple(int(i) for i, _ in pairs), nodes, formulas,
                                             line.comment))
 
     def _linked(self, block: _WithBody, label: str) -> _WithBody:

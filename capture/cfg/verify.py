@@ -275,9 +275,10 @@ class _Verifier(Visitor[Iterator[Problem]]):
                        for child in block.children()]
 
     def end_of_backward(self, block: EndOfBackward, scope: _Scope) -> Iterator[Problem]:
-        if len(block.element.inputs) != len(block.element.nodes):
-            yield Problem(f"it has {len(block.element.nodes)} gradients for "
-                          f"{len(block.element.inputs)} inputs")
+        inputs, nodes, formulas, _ = block.element
+        if not len(inputs) == len(nodes) == len(formulas):
+            yield Problem(f"it has {len(nodes)} gradients and {len(formulas)} numbers for "
+                          f"{len(inputs)} inputs")
 
 
 def _indices(outputs: Sequence[Node], used: Sequence[int]) -> Iterator[Problem]:

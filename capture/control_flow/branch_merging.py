@@ -11,9 +11,7 @@ from __future__ import annotations
 
 from typing import Any, NoReturn
 
-from ...eager.core.tape import is_grad_enabled
 from ...eager.core.tensor import Tensor
-from ...eager.interpreter import STATE
 from ..graph.graph import Node
 from ..scalars.scalar_expr import ScalarExpr, of_number
 from ..scalars.symbolic_scalar import SymbolicScalar
@@ -37,11 +35,13 @@ from .merge_gradients import (
     MergeGradNode,
     PathTape,
     can_repeat,
+    may_be_optional,
     newer_on_tape,
     path_tape,
+    uneven_boundaries,
 )
-from .merge_table import Arrival, MergePlan, MergeTable, OpenBranch
-from .merges import Merge, MergedBranch
+from .merge_table import Arrival, MergePlan, MergeTable, OpenBranch, modes_of
+from .merges import Merge, MergedBranch, number_phis
 from .operand_stack import (
     ListPosition,
     is_single_test,
@@ -324,13 +324,22 @@ class BranchMerger:
             return None
         tape = self._tape(branch, [t for t in tensors
                                    if t.edge is not None and id(t) not in owned])
-        boundaries = None if tape is None else tape.reached
-        if plan is arrival.plan and boundaries is not None:
-            plan.boundaries = boundaries
-        if plan is None or boundaries != plan.boundaries:
+        assert plan is not None
+        if plan is arrival.plan and tape is not None:
+            plan.boundaries = tape.reached
+        apart = None if tape is None else uneven_boundaries(tape, plan.boundaries)
+        if tape is None or apart is None or (apart and self._all_merge) \
+                or not all(may_be_optional(self.tracer, n) for n in apart):
             self.hints.uneven.add(branch.location)
             return None
-        return tape
+        optional = self.hints.optional.get(branch.key, ())
+        if new := apart.difference(optional):
+            optional += tuple([n for n in self.tracer.names.paths if n in new])
+            self.hints.optional[branch.key] = optional
+            if plan is not arrival.plan:
+                arrival.plan.boundaries = tape.reached
+                self._begin_anew(branch.key, arrival.plan)
+        return tape._replace(optional=optional)
 
     def _varying_tensors(self, branch: OpenBranch, state: FrameState) -> set[int]:
         varying = self.hints.varying[branch.key]
@@ -345,9 +354,11 @@ class BranchMerger:
         self._outcomes += outcomes
         return key
 
-    def end_backward(self, key: Any, values: dict[Node, Node]) -> dict[Node, Node]:
-        """Merges the paths of a backward that computed `values`, the gradients of nodes. Returns
-        the phis. All paths must give gradients to the same nodes, else raises MergeFailed."""
+    def end_backward(self, key: Any, values: dict[Node, Node], formulas: tuple[ScalarExpr, ...]
+                     ) -> tuple[dict[Node, Node], tuple[ScalarExpr, ...]]:
+        """Merges the paths of a backward that computed `values`, the gradients of nodes, and
+        numbers. Returns the phis of both. All paths must give gradients to the same nodes, else
+        raises MergeFailed."""
         nodes = self._backwards.setdefault(key, tuple(values))
         self._own_backwards.add(key)
         if values.keys() != set(nodes):
@@ -356,10 +367,11 @@ class BranchMerger:
         token, loops = ("merge", self.hints.number(key)), self.tracer.loops
         gradients = tuple([values[n] for n in nodes])
         phis = self.tracer.names.phis(token, gradients)
-        loops.note_merge(token, *loops.around())
-        self.tracer.path.append(Merge(key, phis, gradients, (), (), ""))
+        depth = loops.note_merge(token, *loops.around())
+        symbols = number_phis(token, len(formulas), depth)
+        self.tracer.path.append(Merge(key, phis, gradients, symbols, formulas, ""))
         self._origin, self._outcomes, self._elements_read = token, (), len(self.tracer.path)
-        return dict(zip(nodes, phis))
+        return dict(zip(nodes, phis)), symbols
 
     def _check_differences(self, branch: OpenBranch, arrival: MergePlan,
                            differing: set[Any]) -> None:
@@ -372,9 +384,13 @@ class BranchMerger:
         self.hints.at_line.setdefault(arrival.location, set()).update(varying)
         if self._all_merge:
             raise MergeFailed
-        self.tracer.merge_failed, self.plans[branch.key] = True, arrival
-        for key in self._backwards.keys() - self._own_backwards:
-            del self._backwards[key]
+        self._begin_anew(branch.key, arrival)
+
+    def _begin_anew(self, key: Any, plan: MergePlan) -> None:
+        """Makes this run the first trace of a new program, with this plan of a merge point."""
+        self.tracer.merge_failed, self.plans[key] = True, plan
+        for backward in self._backwards.keys() - self._own_backwards:
+            del self._backwards[backward]
 
     def _state_at(self, location: Any, frames: list[Any], point: MergePoint, subject: Any,
                   objects: list[Any]) -> Arrival:
@@ -393,7 +409,7 @@ class BranchMerger:
         kinds.update({name: type(number.value) for name, number in state.symbols.items()})
         nodes = [tracer.node_of(t) for t in state.tensors] if state.equal else []
         return Arrival(state, MergePlan(location, state.structure, nodes, numbers, kinds, subject,
-                                         _modes(tracer)))
+                                         modes_of(tracer)))
 
     def _may_vary(self, changed: set[Any], frames: list[Any], point: MergePoint) -> bool:
         """True if the numbers among `changed` can become symbols."""
@@ -436,7 +452,7 @@ class BranchMerger:
         values, formulas = [arrival.nodes[i] for i in tensors], [arrival.numbers[n] for n in names]
         (formulas if type(arrival.subject) is ScalarExpr else values).append(arrival.subject)
         phis = tracer.names.phis(token, values)
-        symbols = tuple(ScalarExpr("phi", ((token, i, depth),)) for i in range(len(formulas)))
+        symbols = number_phis(token, len(formulas), depth)
         return Merge(branch.key, phis, tuple(values), symbols, tuple(formulas),
                      tracer.path[branch.start].site)
 
@@ -470,7 +486,7 @@ class BranchMerger:
         if not tape.outputs:
             return
         tracer = self.tracer
-        grad_node = MergeGradNode(tracer, self.hints.number(branch.key),
+        grad_node = MergeGradNode(tracer, self.hints.number(branch.key), branch.location,
                                   tracer.path[branch.start:-1], tape)
         carried = [t for t in phis if t.edge is not None and id(t) not in tracer.state.paths]
         for slot, tensor in enumerate(carried):
@@ -482,13 +498,3 @@ def _identities_of(varying: set[Any], arrival: Arrival) -> set[Name]:
     """The identities of varying tensors that are inputs on this path: they vary, too."""
     return {name for name, i in arrival.state.named_tensors.items()
             if i in varying and arrival.plan.numbers[name] != of_number(0)}
-
-
-def _modes(tracer: Any) -> Any:
-    """The state of a run beside its frames and the contents of objects: modes of the interpreter,
-    and the outside tensors whose gradients or tape edges the run has touched."""
-    state = tracer.state
-    touched = [{state.paths[i] for i in ids if i in state.paths}
-               for ids in (tracer.grads_read, tracer.grads_set)]
-    moved = {path for path, edge in state.edges.items() if state.values[path].edge is not edge}
-    return is_grad_enabled(), STATE.casting, touched, moved

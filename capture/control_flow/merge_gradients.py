@@ -9,16 +9,20 @@ existed before the branch: other paths have no such values that a merge could ca
 
 from __future__ import annotations
 
+import contextlib
+import functools
 import itertools
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import operator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from ...eager.autograd.engine import gradients_between
 from ...eager.core.op import OPS
 from ...eager.core.tape import MODE, Entry, Leaf
 from ...eager.core.tensor import Tensor
+from ...eager.ops import create
 from ..graph.graph import Node
-from ..scalars.scalar_expr import ScalarExpr
+from ..scalars.scalar_expr import ScalarExpr, of_number
 from .decision import Decision
 from .inner_phis import parts_below
 from .loop_gradients import PhiGrad, pass_on
@@ -36,17 +40,23 @@ class PathTape(NamedTuple):
     boundaries: dict[Node, Any]
     nodes: dict[int, tuple[Any, Node]]  # the arrays on the tape by id, with their nodes
     reached: list[frozenset[Node]]  # the boundaries below each output
+    # Inputs that get gradients on some paths only: of branches inside of this path, and in all.
+    inner_optional: set[Node]
+    optional: tuple[Node, ...] = ()
 
 
 class MergeGradNode(Entry):
     """A tape entry for the merged paths of a branch: collects the gradients of the phis."""
 
-    __slots__ = ("backwards", "elements", "number", "tape", "tracer")
+    __slots__ = ("backwards", "elements", "location", "number", "tape", "tracer")
 
-    def __init__(self, tracer: Any, number: int, elements: Sequence[Any], tape: PathTape) -> None:
-        """number: of the branch. elements: of the path that the run took, without its merge."""
+    def __init__(self, tracer: Any, number: int, location: Any, elements: Sequence[Any],
+                 tape: PathTape) -> None:
+        """number, location: of the branch. elements: of the path that the run took, without its
+        merge."""
         super().__init__(OPS["alias"], {}, (), tuple([t.edge for t in tape.outputs]), None)
-        self.tracer, self.number, self.elements, self.tape = tracer, number, elements, tape
+        self.tracer, self.number, self.location = tracer, number, location
+        self.elements, self.tape = elements, tape
         self.backwards = 0  # backward passes of this run
 
     @property
@@ -57,9 +67,12 @@ class MergeGradNode(Entry):
         incoming: dict[int, Tensor] = dict(sorted(g.items()))
         if MODE.enabled and self.tracer.is_recording:  # these gradients have a tape of their own
             self.tracer.forbid_merged_gradients()
+        if self.tape.optional and self.tracer.optional_gradients is None:
+            self.tracer.forbid_uneven_gradients(self.location)
         if self.tracer.merges_gradients:
             gradients = [(self.tape.boundaries[node], x)
-                         for node, x in self._branch_again(incoming).items()]
+                         for node, x in self._branch_again(incoming).items()
+                         if node in self.tape.boundaries]
         else:
             gradients = [(self.edges[slot], x) for slot, x in incoming.items()]
         pass_on(gradients, sums, useful)
@@ -71,17 +84,24 @@ class MergeGradNode(Entry):
         key = tracer.begin_merged_backward((self.number, self.backwards),
                                            _unmerged_outcomes(self.elements))
         start = len(tracer.path)
-        with tracer.knowing(self.tape.nodes):
+        with tracer.knowing(self.tape.nodes), collecting_optional(tracer) as inner:
             found = gradients_between([self.tape.outputs[slot] for slot in incoming],
                                       list(incoming.values()),
                                       list(self.tape.boundaries.values()), False)
             by_node = {n: x for n, x in zip(self.tape.boundaries, found) if x is not None}
+            optional = {n: total(by_node.get(n), inner.get(n, ()))
+                        if n in by_node or n in inner else _absent(n) for n in self.tape.optional}
+            by_node.update((n, x.tensor) for n, x in optional.items())
             values = {n: tracer.node_of(x) for n, x in by_node.items()}
         read = [*map(_read_by, tracer.path[start:]), values.values()]
         for element in reversed(_repeated(self.elements, itertools.chain(*read),
                                           tracer.names.numbers)):
             tracer.insert_element(start, element)
-        tracer.end_merged_backward(key, values, by_node)
+        presence = tracer.end_merged_backward(key, values, by_node,
+                                              tuple([x.present for x in optional.values()]))
+        for node, symbol in zip(optional, presence):
+            collected = tracer.optional_gradients.setdefault(node, [])
+            collected.append(OptionalGradient(by_node.pop(node), symbol))
         return by_node
 
 
@@ -89,6 +109,38 @@ class MergeGrad(PhiGrad):
     """A tape entry for a phi of a merge: passes its gradient on to the path before."""
 
     __slots__ = ()
+
+
+# ---- inputs that get gradients on some paths only
+
+class OptionalGradient(NamedTuple):
+    """A gradient that is zeros on the paths that give none, and the number that tells them apart:
+    0 if there is no gradient."""
+
+    tensor: Tensor
+    present: ScalarExpr
+
+
+@contextlib.contextmanager
+def collecting_optional(tracer: Any) -> Iterator[dict[Node, list[OptionalGradient]]]:
+    """Collects the gradients of inputs that only some paths of a backward give."""
+    before, tracer.optional_gradients = tracer.optional_gradients, {}
+    try:
+        yield tracer.optional_gradients
+    finally:
+        tracer.optional_gradients = before
+
+
+def total(certain: Tensor | None, parts: Sequence[OptionalGradient]) -> OptionalGradient:
+    """The sum of a `certain` gradient and of some that may be absent, at least one in all."""
+    present = [of_number(1)] if certain is not None else [part.present for part in parts]
+    tensors = [*([] if certain is None else [certain]), *(part.tensor for part in parts)]
+    return OptionalGradient(functools.reduce(operator.add, tensors), functools.reduce(
+        lambda a, b: ScalarExpr("add", (a, b)), present))
+
+
+def _absent(node: Node) -> OptionalGradient:
+    return OptionalGradient(create.zeros(node.type.shape, dtype=node.type.dtype), of_number(0))
 
 
 # ---- the elements of a path
@@ -151,7 +203,7 @@ def path_tape(tracer: Any, entries: int, outputs: Sequence[Tensor],
               is_older: Callable[[Node], bool]) -> PathTape | None:
     """The tape of `outputs` down to its first `entries`. `is_older` tells if a node existed then.
     None if no graph can stand for the tape, for example since it has hooks."""
-    tape = PathTape([Tensor(t._data, t.edge) for t in outputs], {}, {}, [])
+    tape = PathTape([Tensor(t._data, t.edge) for t in outputs], {}, {}, [], set())
     walk = _Walk(tracer, _newer(tracer, entries), is_older, tape)
     for tensor in outputs:
         node = tracer.node_of(tensor)
@@ -161,6 +213,21 @@ def path_tape(tracer: Any, entries: int, outputs: Sequence[Tensor],
             return None
         tape.reached.append(reached)
     return tape
+
+
+def uneven_boundaries(tape: PathTape, others: Sequence[frozenset[Node]]) -> set[Node] | None:
+    """The values to which only some paths give gradients: this path and another one, whose
+    boundaries are `others`. None if the paths have other outputs with gradients."""
+    if len(tape.reached) != len(others):
+        return None
+    apart = {n for mine, theirs in zip(tape.reached, others) for n in mine ^ theirs}
+    return apart | tape.inner_optional
+
+
+def may_be_optional(tracer: Any, node: Node) -> bool:
+    """True if a value may get a gradient on some paths only: an input of known shape. Zeros stand
+    for its gradient on the other paths."""
+    return tracer.is_outside(node) and all(type(size) is int for size in node.type.shape)
 
 
 class _Walk(NamedTuple):
@@ -199,6 +266,7 @@ class _Walk(NamedTuple):
         if isinstance(edge, MergeGrad):
             inner = edge.edges[0].tape
             nodes.update(inner.nodes)
+            self.tape.inner_optional.update(inner.optional)
             return [(t.edge, inner.nodes[id(t._data)][1]) for t in inner.outputs]
         return zip(edge.edges, tracer.entries[id(edge)][1].inputs)
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
+from ...eager.core.tape import is_grad_enabled
+from ...eager.interpreter import STATE
 from ..graph.graph import Node
 from ..scalars.scalar_expr import ScalarExpr
 from .frame_state import GENERATORS, FrameState, Name
@@ -28,6 +30,8 @@ class MergeHints:
     keys: dict[Any, int] = field(default_factory=dict)
     # Locations of branches whose paths give gradients to different tensors.
     uneven: set[Any] = field(default_factory=set)
+    # By branch: the inputs that get gradients on some of its paths only.
+    optional: dict[Any, tuple[Node, ...]] = field(default_factory=dict)
 
     def number(self, key: Any) -> int:
         return self.keys.setdefault(key, len(self.keys))
@@ -38,7 +42,7 @@ class MergeHints:
                           set(self.unmergeable),
                           {key: set(values) for key, values in self.varying.items()},
                           {key: set(values) for key, values in self.at_line.items()},
-                          self.keys, set(self.uneven))
+                          self.keys, set(self.uneven), dict(self.optional))
 
 
 @dataclass
@@ -51,7 +55,7 @@ class MergePlan:
     numbers: dict[Name, ScalarExpr]
     kinds: dict[Name, type]  # of the numbers: int or float
     subject: Any
-    modes: Any  # see `_modes`
+    modes: Any  # see `modes_of`
     followed: bool = False  # a run has continued behind the merge point
     # The values from before the branch to which the gradient of each tensor goes.
     boundaries: list[frozenset[Node]] = field(default_factory=list)
@@ -152,3 +156,13 @@ class MergeTable:
     def learnt(self) -> MergeTable:
         """A table for a new program, with the same hints."""
         return MergeTable(self.hints.copy())
+
+
+def modes_of(tracer: Any) -> Any:
+    """The state of a run beside its frames and the contents of objects: modes of the interpreter,
+    and the outside tensors whose gradients or tape edges the run has touched."""
+    state = tracer.state
+    touched = [{state.paths[i] for i in ids if i in state.paths}
+               for ids in (tracer.grads_read, tracer.grads_set)]
+    moved = {path for path, edge in state.edges.items() if state.values[path].edge is not edge}
+    return is_grad_enabled(), STATE.casting, touched, moved

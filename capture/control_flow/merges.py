@@ -8,6 +8,11 @@ from ..graph.graph import Node
 from ..scalars.scalar_expr import ScalarExpr
 
 
+def number_phis(token: Any, count: int, depth: int) -> tuple[ScalarExpr, ...]:
+    """The phis of numbers at the merge point `token`, which lies in `depth` loops."""
+    return tuple(ScalarExpr("phi", ((token, i, depth),)) for i in range(count))
+
+
 class MergedBranch(NamedTuple):
     """An element of a path: a decision whose outcomes lead to one merge point."""
 

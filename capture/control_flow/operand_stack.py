@@ -11,6 +11,8 @@ import dis
 import functools
 import gc
 import inspect
+import itertools
+import operator
 import sys
 import types
 from collections.abc import Iterator, Sequence
@@ -121,20 +123,33 @@ def list_positions(frame: Any, others: Sequence[Any]) -> list[ListPosition]:
     for n, step in enumerate(instructions(frame.f_code)):
         if step.opname == "FOR_ITER" and step.offset <= frame.f_lasti < step.argval:
             iterated = _iterated(frame, n)
-            taken = [at for i in list_iterators() if id(i) not in ignored
+            young = list_iterators() if isinstance(iterated, (list, tuple)) else []
+            taken = [at for i in young if id(i) not in ignored
                      and (at := _position_in(i, iterated)) is not None]
             if len(taken) == 1:
                 positions.append(ListPosition(step.offset, taken[0], (iterated,)))
     return positions
 
 
-_ITERATORS: tuple[type, ...] = (type(iter([])), type(iter(())))
+_ITERATORS: tuple[type, ...] = type(iter([])), type(iter(()))
 
 
 def list_iterators() -> list[Any]:
     """The young iterators over lists and tuples. No garbage is collected during a trace, so the
     iterators that it has made are young objects."""
-    return [i for i in gc.get_objects(generation=0) if type(i) in _ITERATORS]
+    return [i for kind in _ITERATORS for i in _young(kind) if type(i) is kind]
+
+
+def _young(kind: type) -> list[Any]:
+    """The young objects of a type, and None.
+
+    One call of C code sees the other young objects, so that no other thread runs meanwhile. It may
+    be about to end a tuple, and CPython ends a tuple only if nothing else refers to it. The second
+    list of objects begins with those of the first.
+    """
+    objects, again = (itertools.chain.from_iterable(map(gc.get_objects, (0,))) for _ in range(2))
+    is_kind = map(functools.partial(operator.is_, kind), map(type, again))
+    return list(itertools.compress(itertools.chain(objects, itertools.repeat(None)), is_kind))
 
 
 def _position_in(iterator: Any, sequence: Any) -> int | None:

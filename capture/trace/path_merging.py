@@ -11,10 +11,12 @@ from typing import Any
 from ...eager.core.tensor import Tensor
 from ...eager.ordered_calls import next_turn
 from ..control_flow.branch_merging import MERGE_FAILED, BranchMerger, MergeFailed
+from ..control_flow.merge_gradients import OptionalGradient
 from ..control_flow.merges import MergedBranch
 from ..control_flow.possible_aliases import PossibleAliases
 from ..graph.graph import Node
 from ..heap.source_location import user_site
+from ..scalars.scalar_expr import ScalarExpr
 from ..scalars.symbolic_scalar import SymbolicScalar
 from .value_table import ValueTable
 
@@ -37,6 +39,8 @@ class PathMerging:
     _path_of: Any
     sizes: Any
     _nodes_by_id: dict[int, tuple[Any, Node]]
+    # While a backward of results is traced: the gradients that only some paths give.
+    optional_gradients: dict[Node, list[OptionalGradient]] | None = None
 
     def refuse(self, why: str) -> None:
         """Marks the run as one that cannot be replayed."""
@@ -114,6 +118,13 @@ class PathMerging:
             self.merger.hints.gradients = False
             self._on_merge_failure(MergeFailed())
 
+    def forbid_uneven_gradients(self, location: Any) -> None:
+        """Refuses the run if it records a backward: Python code sees which inputs have gradients.
+        In the next run, the paths of the branch at this location do not merge."""
+        if self.merges_gradients and self.merger is not None:
+            self.merger.hints.uneven.add(location)
+            self._on_merge_failure(MergeFailed())
+
     def begin_merged_backward(self, name: Any, outcomes: tuple[Any, ...]) -> Any:
         """Begins a branch for a backward through merged paths, the one with these outcomes. Returns
         its key."""
@@ -136,20 +147,23 @@ class PathMerging:
                     del self._nodes_by_id[key]
 
     def end_merged_backward(self, key: Any, values: dict[Node, Node],
-                            gradients: dict[Node, Tensor]) -> None:
+                            gradients: dict[Node, Tensor], formulas: tuple[ScalarExpr, ...]
+                            ) -> tuple[ScalarExpr, ...]:
         """Merges the paths of a backward. `values` are the nodes of the `gradients`, which get
-        arrays of their own, bound to phis."""
+        arrays of their own, bound to phis. Returns the phis of `formulas`; () if it did not merge.
+        """
         if self.merger is None:  # a backward inside of this one did not merge
-            return
+            return ()
         try:
             with self.sizes.recording(False):
-                phis = self.merger.end_backward(key, values)
+                phis, symbols = self.merger.end_backward(key, values, formulas)
         except MergeFailed as error:
             self._on_merge_failure(error)
-            return
+            return ()
         for node, phi in phis.items():
             tensor = gradients[node] = Tensor(gradients[node]._data.view())
             self.bind(tensor._data, phi)
+        return symbols
 
     def insert_element(self, index: int, element: Any) -> None:
         """Inserts an element of the path before others."""

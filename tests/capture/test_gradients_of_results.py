@@ -103,6 +103,24 @@ class Branches(nn.Module):
         return x
 
 
+class Skips(nn.Module):
+    """Layers that an input leaves out: the others have no gradients."""
+
+    def __init__(self, layers: int) -> None:
+        super().__init__()
+        self.layers = nn.ModuleList([nn.Linear(4, 4) for _ in range(layers)])
+        self.shared = nn.Linear(4, 4)
+
+    def forward(self, x: fw.Tensor) -> fw.Tensor:
+        state = self.layers[0](x[:4])
+        for i, layer in enumerate(self.layers[1:]):
+            if x[i] > 0:
+                state = fw.tanh(layer(state)) + state
+            elif x[i + 1] > 0:
+                state = self.shared(state)
+        return state
+
+
 class Recurrence(nn.Module):
     """A recurrent network, from a text of any length to its last state."""
 
@@ -136,13 +154,38 @@ def vectors(rng: np.random.Generator) -> Iterator[fw.Tensor]:
         yield fw.tensor(3 * rng.standard_normal(4, dtype="float32"))
 
 
+def long_vectors(rng: np.random.Generator) -> Iterator[fw.Tensor]:
+    while True:
+        yield fw.tensor(rng.standard_normal(9, dtype="float32"))
+
+
 def texts(rng: np.random.Generator) -> Iterator[fw.Tensor]:
     while True:
         yield fw.tensor(rng.standard_normal((rng.integers(1, 12), 4), dtype="float32"))
 
 
+def test_a_step_sees_which_weights_have_gradients() -> None:
+    """In a compiled step an optimizer reads `grad`, which is None where a layer was left out."""
+    fw.manual_seed(0)
+    model = Skips(3)
+    models = model, copy.deepcopy(model)
+    optimizers = [fw.optim.AdamW(m.parameters(), lr=0.1, weight_decay=0.5) for m in models]
+
+    def step(which: int, x: fw.Tensor) -> fw.Tensor:
+        optimizers[which].zero_grad()
+        loss = (models[which](x) ** 2).sum()
+        loss.backward()
+        optimizers[which].step()
+        return loss
+
+    compiled = fw.compile(step)
+    for x, _ in zip(long_vectors(np.random.default_rng(0)), range(30)):
+        np.testing.assert_allclose(float(compiled(1, x)), float(step(0, x)), rtol=1e-4)
+
+
 @pytest.mark.parametrize(("make", "inputs", "most"), [
     (lambda: Branches(3), vectors, 6), (lambda: Branches(12), vectors, 24),
+    (lambda: Skips(4), long_vectors, 16), (lambda: Skips(8), long_vectors, 32),
     (Recurrence, texts, 4), (Halting, vectors, 3)])
 def test_a_model_trained_outside_needs_few_recordings(make: Any, inputs: Any, most: int) -> None:
     """`fw.compile(model)`, and a training loop in plain Python."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+from threading import Event
 from typing import Any
 
 import numpy as np
@@ -9,6 +11,7 @@ from jobs import together
 from oracle import assert_same
 
 import fusewire as fw
+from fusewire.capture.control_flow.operand_stack import list_iterators
 
 
 def test_first_calls_at_the_same_time() -> None:
@@ -84,3 +87,27 @@ def test_calls_that_are_checked_record_one_after_the_other() -> None:
         for x, found in zip(given, outs):
             for out in found:
                 assert_same(out, f.original(x), 10)
+
+
+def test_a_thread_ends_its_tuples_while_another_looks_for_iterators() -> None:
+    """CPython raises SystemError if something else refers to a tuple that it is about to end."""
+    done, before = Event(), sys.getswitchinterval()
+
+    def look() -> int:
+        wanted = iter([1, 2])
+        found = sum(any(i is wanted for i in list_iterators()) for _ in range(100))
+        done.set()
+        return found
+
+    def end_tuples() -> int:
+        count = 0
+        while not done.is_set():
+            count += len(tuple(i for i in range(30)))
+        return count
+
+    sys.setswitchinterval(1e-6)
+    try:
+        found, *_ = together(look, end_tuples, end_tuples)
+    finally:
+        sys.setswitchinterval(before)
+    assert found == 100

@@ -30,6 +30,8 @@ for names, why in {
     "bernoulli binomial multinomial normal poisson rand rand_like randint randint_like randn "
     "randn_like randperm": "random numbers: the streams of the two are not the same",
     "nn.functional.gumbel_softmax": "random numbers: tests/eager/test_activations.py has it",
+    "nn.functional.nms nn.functional.nms_mask nn.functional.roi_align":
+        "torchvision's: test_onnx_regions.py compares them with onnxruntime",
     "fork_rng get_rng_state initial_seed manual_seed seed set_rng_state":
         "the state of random numbers",
 }.items():

@@ -9,7 +9,7 @@ import random
 from collections.abc import Iterator
 
 BEGIN = """
-w = [fw.tensor([0.5, -0.25, 1.5], requires_grad=True, dtype=fw.float64) for _ in range(4)]
+w = [fw.tensor([0.5, -0.25, 1.5], requires_grad=True, dtype=fw.float64) for _ in range(6)]
 b = fw.tensor(0.75, requires_grad=True, dtype=fw.float64)
 
 def inner(h, t):
@@ -27,7 +27,8 @@ STATEMENTS = [
     "held = [g * 2.0]", "h = h + b", "h = inner(h, t[:2])", "h = h / (1.0 + h.sum().item() ** 2)",
     "g = h.detach() * g", "h = fw.where(h > 0, h, g)", "h = h[fw.tensor([2, 0, 1])]",
     "h = g", "h = x * w[3]", "g += h", "aux = aux * (g.sum() > 0)",
-    "h = h @ fw.eye(3, dtype=fw.float64)",
+    "h = h @ fw.eye(3, dtype=fw.float64)", "h = fw.tanh(h * w[4])", "g = g + w[5].mean()",
+    "h = h * w[4] - w[5]",
 ]
 
 

@@ -63,6 +63,7 @@ def test_kserve_gets_its_answer(monkeypatch: pytest.MonkeyPatch) -> None:
     assert output.values == ("y", [1, 2], "FP32") and output.array.tolist() == [[2, 2]]
 
 
-def test_ray_is_imported_when_it_is_used() -> None:
+def test_ray_is_imported_when_it_is_used(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "ray", None)
     with pytest.raises(ImportError, match="ray"):
         ray_deployment(double)
