@@ -52,7 +52,7 @@ def trained(row: Layer, compiled: bool, steps: int = 3) -> tuple[list[Any], fw.n
     return seen, module
 
 
-@pytest.mark.parametrize("row", sample_of_each(LAYERS, operator.attrgetter("name"), 220), ids=str)
+@pytest.mark.parametrize("row", sample_of_each(LAYERS, operator.attrgetter("name"), 100), ids=str)
 def test_compiled_training_is_eager_training(row: Layer) -> None:
     expected, eager = trained(row, compiled=False)
     with warnings.catch_warnings():

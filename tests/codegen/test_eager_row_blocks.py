@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import operator
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,6 +13,7 @@ import numpy as np
 import pytest
 from oracle import assert_same, tensors
 from samples import ROWS, Row
+from sampling import sample_of_each
 from thresholds import fresh_cache
 
 import fusewire as fw
@@ -53,7 +55,7 @@ def no_programs_yet(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(op_compiler, "_CALLS", fresh_cache("eager calls"))
 
 
-@pytest.mark.parametrize("row", ROWS, ids=str)
+@pytest.mark.parametrize("row", sample_of_each(ROWS, operator.attrgetter("op"), 150), ids=str)
 def test_native_code_gives_what_numpy_gives(row: Row, everything_is_large: list[str],
                                             monkeypatch: pytest.MonkeyPatch) -> None:
     for inputs in row.inputs(np.random.default_rng(0)):

@@ -18,7 +18,7 @@ from differential.judging import difference, judge, outcome, smallest
 from differential.namespaces import Fusewire, Numpy
 from differential.writing import CALLS, Program, write
 
-PROGRAMS = int(os.environ.get("FUSEWIRE_TEST_PROGRAMS", "200"))
+PROGRAMS = int(os.environ.get("FUSEWIRE_TEST_PROGRAMS", "100"))
 CHUNK = 20
 
 

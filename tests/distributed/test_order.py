@@ -20,7 +20,7 @@ import fusewire.distributed as dist
 from fusewire.capture.replay.replay import NOT_TRACED
 from fusewire.distributed.groups import membership
 
-PROGRAMS = int(os.environ.get("FUSEWIRE_TEST_PROGRAMS", "100"))
+PROGRAMS = int(os.environ.get("FUSEWIRE_TEST_PROGRAMS", "40"))
 FIRST = int(os.environ.get("FUSEWIRE_TEST_PROGRAMS_FROM", "0"))
 CALLS = 4
 

@@ -17,7 +17,7 @@ import fusewire as fw
 
 torch = pytest.importorskip("torch")
 
-PROGRAMS = int(os.environ.get("FUSEWIRE_TEST_PROGRAMS", "800"))
+PROGRAMS = int(os.environ.get("FUSEWIRE_TEST_PROGRAMS", "300"))
 PER_TEST = 100
 
 
