@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 from ...capture.graph.graph import Node
 from ...capture.passes.decompose import decomposition_of
 from ..cpu.argsort import lower_sort
+from ..cpu.attention.cached import cached_attention_kernels, has_cached_kernel
 from ..cpu.attention.select import attention_kernels, has_kernel
 from ..cpu.gemm.lower import lower_contract
 from ..cpu.lower import lower_loops
@@ -85,6 +86,7 @@ CPU = LoweringTable({
 }, {
     **dict.fromkeys(("attention", "attention_back"),
                     CompositeKernel(has_kernel, attention_kernels)),
+    "cached_attention": CompositeKernel(has_cached_kernel, cached_attention_kernels),
     "max_pool_back": CompositeKernel(has_max_pool_kernel, lower_max_pool_back),
 }, {"add_at": lower_add_at})
 

@@ -18,5 +18,5 @@ def compiled_for(model: PretrainedModel, function: Function) -> Any:
     """The function, compiled once for each model."""
     functions = _COMPILED.setdefault(model, {})
     if function not in functions:
-        functions[function] = fw.compile(function)
+        functions[function] = fw.compile(function, dynamic=True)
     return functions[function]
