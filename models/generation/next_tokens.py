@@ -1,4 +1,4 @@
-"""Chooses tokens one by one: the model runs on the prompts, and then on the last token of each text.
+"""Chooses tokens one by one: the model runs on prompts, and then on the last token of each text.
 
 Prompts are computed in parts of few sizes, so that three programs serve prompts of any length.
 """
