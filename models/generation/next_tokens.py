@@ -1,6 +1,6 @@
 """Chooses tokens one by one: the model runs on prompts, and then on the last token of each text.
 
-Prompts are computed in parts of few sizes, so that three programs serve prompts of any length.
+Prompts are computed in parts of few sizes, so that a few programs serve prompts of any length.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from ..pretrained_model import PretrainedModel
 from .compiled import Function
 from .sampling import Sampling
 
-_PART_SIZES = (16, 64, 256)  # tokens of a prompt that are computed at once
-_CAPACITIES = 64  # a cache has a multiple of so many columns, so that few sizes are compiled
+_PART_SIZES = (16, 32, 64, 128, 256)  # tokens of a prompt that are computed at once
+_LEAST_CAPACITY = 64  # columns of a cache
 
 
 class Generation:
@@ -111,8 +111,12 @@ def prefill(state: Generation, step: Function, attention_mask: fw.Tensor | None,
 
 
 def _rounded(capacity: int) -> int:
-    """A number of columns, at least `capacity`."""
-    return -(-capacity // _CAPACITIES) * _CAPACITIES
+    """A number of columns, at least `capacity`: 2 ** i or 3 * 2 ** i. So few sizes are compiled."""
+    columns = _LEAST_CAPACITY
+    while columns < capacity:
+        columns *= 2
+    fewer = columns // 4 * 3
+    return fewer if capacity <= fewer and columns > _LEAST_CAPACITY else columns
 
 
 def one_by_one(state: Generation, step: Function, attention_mask: fw.Tensor | None, count: int
