@@ -79,6 +79,8 @@ CASES = {
     "a window": Case(3, 4, 2, 1, 16, 16, 40, window=24),
     "a window, three queries": Case(3, 2, 2, 3, 16, 16, 300, window=200),
     "many queries": Case(2, 4, 2, 8, 16, 16, 40),
+    "many queries, several blocks": Case(3, 4, 2, 70, 16, 24, 150),
+    "many queries, bfloat16": Case(2, 4, 4, 9, 20, 7, 40, dtype="bfloat16"),
     "many queries, a window": Case(2, 4, 2, 8, 16, 16, 40, window=20),
     "bfloat16": Case(2, 4, 2, 1, 16, 16, 300, dtype="bfloat16"),
     "float16": Case(2, 4, 2, 1, 16, 16, 40, dtype="float16"),
@@ -105,7 +107,8 @@ def test_eager_results_are_close_to_float64(name: str) -> None:
 
 
 @pytest.mark.parametrize("machine", [Machine(), Machine(32, 16, 1), Machine(16, 16, 2)])
-@pytest.mark.parametrize("name", ["three queries", "sizes that fill no vector", "a window"])
+@pytest.mark.parametrize("name", ["three queries", "sizes that fill no vector", "a window",
+                                  "many queries"])
 def test_the_kernel_means_the_same_to_the_interpreter(name: str, machine: Machine) -> None:
     """Scratch begins as 77s there: what nobody wrote is not read."""
     case = CASES[name]
@@ -113,8 +116,9 @@ def test_the_kernel_means_the_same_to_the_interpreter(name: str, machine: Machin
     assert error(case, interpreted(graph, given, machine)[0], case.inputs()) < BOUND
 
 
-def test_few_queries_have_one_kernel() -> None:
-    graph, _ = recorded(CASES["one query"].function(), *CASES["one query"].inputs())
+@pytest.mark.parametrize("name", ["one query", "three queries", "many queries"])
+def test_there_is_one_kernel(name: str) -> None:
+    graph, _ = recorded(CASES[name].function(), *CASES[name].inputs())
     assert [x.kernel.name for x in lower_graph(graph, Machine())[1]] == ["k0_cached_attention"]
 
 

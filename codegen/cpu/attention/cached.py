@@ -1,4 +1,7 @@
-"""Lowers attention of few queries to the keys of a cache, with lengths that are read at run time.
+"""Lowers attention to the keys of a cache, with lengths that are read at run time.
+
+Many queries have the kernel of `forward.py`, which reads keys by the table. Few queries have this
+one:
 
     task = one text, and one head of keys: the queries of its group are the rows
         for each block of keys that one of the rows sees:
@@ -20,8 +23,6 @@ from typing import Any
 import numpy as np
 
 from ....capture.graph.graph import Node
-from ....eager.ops.layers.cached_attention import has_few_queries
-from ...fusion.fusion import Group
 from ...ir import loop_ir
 from ...ir.affine_index import Index, as_index, atom, counter
 from ...ir.builder import ExprValue, call, cast
@@ -41,19 +42,14 @@ _FLOAT = np.dtype("float32")
 _SMALL = ("float32", "bfloat16", "float16")
 
 
-def has_cached_kernel(node: Node, machine: Machine) -> bool:
-    """True if attention to a cache has a kernel of its own; it is decomposed if not."""
+def fits_cached(node: Node) -> bool:
+    """True if kernels have code for the dtypes of an attention to a cache, and know its sizes."""
     query, keys, values = (n.type for n in node.inputs[:3])
-    sizes = *query.shape[1:], *keys.shape[1:], values.shape[2], node.inputs[3].type.shape[1]
+    sizes = query.shape[1], query.shape[3], *keys.shape[1:], values.shape[2]
+    columns = node.inputs[3].type.shape[1]
     return query.dtype == _FLOAT and keys.dtype.name in _SMALL and values.dtype == keys.dtype \
-        and has_few_queries(query.shape[2]) and not any(map(is_dynamic, sizes)) \
-        and 0 not in (query.shape[0], keys.shape[0], *sizes)
-
-
-def cached_attention_kernels(group: Group, buffers: Mapping[Node, KernelBuffer], machine: Machine,
-                             name: str) -> list[Kernel]:
-    """The kernel of a node for which `has_cached_kernel` holds."""
-    return [CachedAttention(group.members[0], buffers, machine, name).kernel()]
+        and not any(map(is_dynamic, (*sizes, columns))) \
+        and 0 not in (query.shape[0], query.shape[2], keys.shape[0], columns, *sizes)
 
 
 @dataclass(frozen=True)
