@@ -43,7 +43,7 @@ PRECISIONS: dict[str, Callable[[Any], Any]] = {
 }
 MEMORY = 1 << 26  # bytes that are copied to measure the bandwidth, beyond the caches
 WARM = 8  # steps before those that are timed: sizes are specialized when they come again
-PREFILLS = 5  # of which the last one is timed
+PREFILLS = 8  # of which the last one is timed
 Step = Callable[[], Any]
 
 

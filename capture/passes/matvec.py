@@ -21,6 +21,7 @@ from ..graph.graph_builder import build
 from ..sizes.symbolic_dim import typical
 
 _MAX_ROWS = 4  # of a matrix that is computed from smaller numbers; with more, a product is faster
+_LARGE_MATRIX = 1 << 20  # elements; writing a vector takes less time than computing it in each row
 
 
 def decompose_vector_products(graph: Graph) -> Graph:
@@ -30,7 +31,7 @@ def decompose_vector_products(graph: Graph) -> Graph:
     def visit(nodes: Nodes, node: Node, inputs: tuple[Node, ...]) -> Node:
         if node.op == "contract" and (_is_vector(node) or _has_few_rows_of_small_numbers(node)):
             return build(nodes, _multiply_and_sum, inputs, {
-                **node.params, "along": _along(node), "repeats": not _is_vector(node)}, node.site)
+                **node.params, "along": _along(node), "repeats": _repeats(node)}, node.site)
         return nodes.with_inputs(node, inputs)
 
     return rebuild(graph, visit)
@@ -39,6 +40,12 @@ def decompose_vector_products(graph: Graph) -> Graph:
 def _is_vector(node: Node) -> bool:
     sizes = _sizes(node)
     return any(0 in s for s in sizes) or not all(sizes[:3])
+
+
+def _repeats(node: Node) -> bool:
+    """True if the elements of the smaller operand are used so often that they need memory."""
+    small, large = sorted(typical(i.type.size) for i in node.inputs)
+    return not _is_vector(node) or (large >= _LARGE_MATRIX and small > 1)
 
 
 def _sizes(node: Node) -> tuple[list[Any], ...]:
@@ -93,7 +100,7 @@ def _along(node: Node) -> str:
 def _multiply_and_sum(x: Tensor, y: Tensor, spec: str, along: str, repeats: bool) -> Tensor:
     """The product with `along` as its last axis: sums over other axes then add contiguous rows.
 
-    repeats: each element of the smaller operand is used many times, so it is converted once.
+    repeats: each element of the smaller operand is used many times, so it is computed once.
     """
     left, right, out = parts(spec)
     summed = [c for c in left if c not in out]
@@ -104,7 +111,7 @@ def _multiply_and_sum(x: Tensor, y: Tensor, spec: str, along: str, repeats: bool
     sum_dtype = summed_in(x.dtype)  # half floats are rounded once, after the sum
     operands = [cast(_aligned(x, left, labels), sum_dtype),
                 cast(_aligned(y, right, labels), sum_dtype)]
-    if repeats and x.dtype != sum_dtype:  # a value that is broadcast has memory
+    if repeats:  # a value that is broadcast has memory
         sizes = dict(zip(left, x.shape)) | dict(zip(right, y.shape))
         few = int(y.size < x.size)
         operands[few] = broadcast_to(operands[few], tuple(sizes[c] for c in labels))

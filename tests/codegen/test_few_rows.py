@@ -36,3 +36,15 @@ def test_the_weight_is_read_as_it_is(rows: int, dtype: Any) -> None:
 def test_many_rows_are_a_product() -> None:
     graph, _ = recorded(lambda x, w: x @ w.mT, *operands(32, fw.bfloat16))
     assert any("contract" in x.kernel.name for x in lower_graph(graph, Machine())[1])
+
+
+@pytest.mark.parametrize(("outputs", "kernels"), [(64, ["sum"]), (2048, ["add", "sum"])])
+def test_a_vector_is_computed_once_for_a_large_matrix(outputs: int, kernels: list[str]) -> None:
+    """Each row of the matrix would compute it again."""
+    rng = np.random.default_rng(0)
+    x, weight = (fw.Tensor(rng.standard_normal(shape).astype(np.float32))
+                 for shape in ((1, 512), (outputs, 512)))
+    graph, given = recorded(lambda x, w: (x.exp() + 1) @ w.mT, x, weight)
+    assert [x.kernel.name.split("_", 1)[1] for x in lower_graph(graph, Machine())[1]] == kernels
+    wanted = (np.exp(x.numpy()) + 1) @ weight.numpy().T
+    np.testing.assert_allclose(compile_graph(graph)(list(given))[0], wanted, rtol=1e-4, atol=1e-3)
