@@ -2,15 +2,19 @@
 
 Prints a row for each precision and batch: milliseconds of the prefill and of a decoded token, and
 the latter as a multiple of its limit, the time in which memory delivers the weights and the cache.
-Beside them transformers in float32 and bfloat16, and with --compile torch.compile.
+Beside them are transformers in float32 and bfloat16, with --compile also torch.compile, and
+onnxruntime-genai in float32 and int4, where it is installed and has the architecture.
 """
 
 from __future__ import annotations
 
 import argparse
+import importlib.util
 import statistics
+import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -20,11 +24,13 @@ from fusewire import models
 from fusewire.codegen.program.native_threads import get_num_threads
 from fusewire.codegen.program.roofline import bandwidth
 from fusewire.models.generation.compiled import compiled_for
-from fusewire.models.generation.next_tokens import Generation, next_tokens
+from fusewire.models.generation.next_tokens import Generation, next_tokens, prefill
 from fusewire.models.generation.sampling import Sampling
 
+from . import decoding_peers
+
 MODELS: dict[str, dict[str, Any]] = {
-    "gpt2": {"model_type": "gpt2"},
+    "gpt2": {"model_type": "gpt2", "n_positions": 2048},  # positions for what follows a long prompt
     "llama": {"model_type": "llama", "vocab_size": 32000, "hidden_size": 1024,  # 0.5 billion
               "intermediate_size": 4864, "num_hidden_layers": 24, "num_attention_heads": 16,
               "num_key_value_heads": 4, "tie_word_embeddings": True},
@@ -36,47 +42,29 @@ PRECISIONS: dict[str, Callable[[Any], Any]] = {
     "int4": lambda model: fw.quantize(model, weights="int4").model,
 }
 MEMORY = 1 << 26  # bytes that are copied to measure the bandwidth, beyond the caches
-WARM = 4  # steps before those that are timed
+WARM = 8  # steps before those that are timed: sizes are specialized when they come again
+PREFILLS = 8  # of which the last one is timed
 Step = Callable[[], Any]
 
 
 def ours(model: Any, ids: Any, new: int) -> tuple[float, Step, float]:
     """The seconds of the prefill, a decoding step, and the bytes that it has to read."""
-    state = Generation(model, Sampling(0.0, None, None, None, 1.0), fw.tensor(ids), new + WARM + 1)
-    step, began = compiled_for(model, next_tokens), time.perf_counter()
-    tokens = [next_tokens(state, state.input_ids)]
-    tokens[0].numpy()
-    prefill = time.perf_counter() - began
+    step, first = compiled_for(model, next_tokens), 0.0
+    for _ in range(PREFILLS):
+        state = Generation(model, Sampling(), fw.tensor(ids), new + WARM + 1)
+        began = time.perf_counter()
+        tokens = [prefill(state, step, None)]
+        tokens[0].numpy()
+        first = time.perf_counter() - began
 
     def decode() -> None:
         tokens[0] = step(state, tokens[0][:, None])
         tokens[0].numpy()
 
     held = {id(t): t.nbytes for t in model.state_dict(keep_vars=True).values()}
-    cache = sum(t.nbytes for t in (*state.cache.keys, *state.cache.values))
-    return prefill, decode, sum(held.values()) + cache
-
-
-def transformers(config: dict[str, Any], dtype: str, ids: Any, compiled: bool
-                 ) -> tuple[float, Step]:
-    """The seconds of the prefill, and a decoding step, in transformers."""
-    import torch
-    import transformers as hf
-
-    values = {k: v for k, v in config.items() if k != "model_type"}
-    model = hf.AutoModelForCausalLM.from_config(
-        hf.AutoConfig.for_model(config["model_type"], **values)).to(getattr(torch, dtype)).eval()
-    run = torch.compile(model.forward) if compiled else model.forward
-    state: dict[str, Any] = {}
-
-    @torch.inference_mode()
-    def forward(tokens: Any) -> None:
-        out = run(input_ids=tokens, past_key_values=state.get("cache"), use_cache=True)
-        state["cache"], state["next"] = out.past_key_values, out.logits[:, -1:].argmax(-1)
-
-    began = time.perf_counter()
-    forward(torch.tensor(ids))
-    return time.perf_counter() - began, lambda: forward(state["next"])
+    rows = len(ids) * (ids.shape[1] + new // 2)  # of texts that have grown by half of their tokens
+    cache = sum(t.nbytes // len(t) * rows for t in (*state.cache.keys, *state.cache.values))
+    return first, decode, sum(held.values()) + cache
 
 
 def median(step: Step, count: int) -> float:
@@ -89,11 +77,11 @@ def median(step: Step, count: int) -> float:
     return statistics.median(times)
 
 
-def show(name: str, batch: int, length: int, prefill: float, decode: float, least: float | None
+def show(name: str, batch: int, length: int, first: float, decode: float, least: float | None
          ) -> None:
     """Prints a row of Markdown."""
     ratio = "" if least is None else f"{decode / least:.2f}"
-    print(f"| {name} | {batch} | {length} | {1e3 * prefill:.0f} | {1e3 * decode:.1f} | {ratio} |",
+    print(f"| {name} | {batch} | {length} | {1e3 * first:.0f} | {1e3 * decode:.1f} | {ratio} |",
           flush=True)
 
 
@@ -104,15 +92,26 @@ def measure(given: argparse.Namespace, batch: int, length: int) -> None:
         fw.manual_seed(0)
         model = PRECISIONS[precision](models.from_config(config).eval())
         with fw.no_grad():
-            prefill, step, size = ours(model.requires_grad_(False), ids, given.tokens)
+            first, step, size = ours(model.requires_grad_(False), ids, given.tokens)
             decode = median(step, given.tokens)
         least = size / bandwidth(MEMORY, get_num_threads())
-        show(f"fusewire, {precision}", batch, length, prefill, decode, least)
-    for dtype in [p for p in given.precisions if p.startswith(("float", "bfloat"))]:
+        show(f"fusewire, {precision}", batch, length, first, decode, least)
+    for name, (first, step) in peers(given, config, ids):
+        show(name, batch, length, first, median(step, given.tokens), None)
+
+
+def peers(given: argparse.Namespace, config: dict[str, Any], ids: Any
+          ) -> Iterator[tuple[str, tuple[float, Step]]]:
+    """The name, the seconds of the prefill, and a decoding step of each other library."""
+    for precision in [p for p in given.precisions if p in ("float32", "bfloat16")]:
         for compiled in (False, True) if given.compile else (False,):
-            prefill, step = transformers(config, dtype, ids, compiled)
-            name = f"transformers{' on torch.compile' if compiled else ''}, {dtype}"
-            show(name, batch, length, prefill, median(step, given.tokens), None)
+            name = f"transformers{' on torch.compile' if compiled else ''}, {precision}"
+            yield name, decoding_peers.transformers(config, precision, ids, compiled)
+    if importlib.util.find_spec("onnxruntime_genai") and config["model_type"] != "gpt2":
+        for precision in [p for p in given.precisions if p in ("float32", "int4")]:
+            folder = decoding_peers.built(config, precision, given.folder)
+            yield f"onnxruntime-genai, {precision}", decoding_peers.onnxruntime_genai(
+                folder, ids, given.tokens + WARM + 1)
 
 
 def main() -> None:
@@ -124,7 +123,16 @@ def main() -> None:
     parser.add_argument("--prompts", nargs="+", type=int, default=[32, 1024])
     parser.add_argument("--tokens", type=int, default=16, help="that are timed")
     parser.add_argument("--compile", action="store_true", help="time torch.compile, too")
+    parser.add_argument("--folder", type=Path, help="of models for other libraries, which are "
+                        "written there once. Default: a temporary one")
     given = parser.parse_args()
+    with tempfile.TemporaryDirectory() as temporary:
+        given.folder = given.folder or Path(temporary)
+        table(given)
+
+
+def table(given: argparse.Namespace) -> None:
+    """Prints a row for each library, precision, batch and length of prompts."""
     print("| library, weights | batch | prompt | prefill, ms | token, ms | times the limit |")
     print("|---|---|---|---|---|---|")
     for length in given.prompts:

@@ -39,7 +39,7 @@ def perplexity(model: PretrainedModel, tokens: Sequence[int] | fw.Tensor, contex
     if not 1 <= stride <= context:
         raise fw.ArgumentError(f"perplexity: context is {context} and stride {stride}",
                                "the stride is from 1 to the context")
-    metric, logits_of = Perplexity(_UNCOUNTED), compiled_for(model, _logits)
+    metric, logits_of = Perplexity(_UNCOUNTED), compiled_for(model, _logits, dynamic=False)
     for begin, known in windows(text.size - 1, context, stride):
         targets = text[begin + 1:begin + context + 1]
         inputs = text[begin:begin + targets.size]

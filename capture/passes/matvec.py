@@ -15,12 +15,13 @@ from ...eager.core.tensor import Tensor
 from ...eager.ops.declare import cast
 from ...eager.ops.products.contract import parts
 from ...eager.ops.reduction.reduce import sum as sum_along
-from ...eager.ops.shape.view import permute_dims, reshape
+from ...eager.ops.shape.view import broadcast_to, permute_dims, reshape
 from ..graph.graph import SPECIAL, Graph, Node, Nodes, rebuild
 from ..graph.graph_builder import build
 from ..sizes.symbolic_dim import typical
 
 _MAX_ROWS = 4  # of a matrix that is computed from smaller numbers; with more, a product is faster
+_LARGE_MATRIX = 1 << 20  # elements; writing a vector takes less time than computing it in each row
 
 
 def decompose_vector_products(graph: Graph) -> Graph:
@@ -29,8 +30,8 @@ def decompose_vector_products(graph: Graph) -> Graph:
 
     def visit(nodes: Nodes, node: Node, inputs: tuple[Node, ...]) -> Node:
         if node.op == "contract" and (_is_vector(node) or _has_few_rows_of_small_numbers(node)):
-            return build(nodes, _multiply_and_sum, inputs,
-                         {**node.params, "along": _along(node)}, node.site)
+            return build(nodes, _multiply_and_sum, inputs, {
+                **node.params, "along": _along(node), "repeats": _repeats(node)}, node.site)
         return nodes.with_inputs(node, inputs)
 
     return rebuild(graph, visit)
@@ -39,6 +40,12 @@ def decompose_vector_products(graph: Graph) -> Graph:
 def _is_vector(node: Node) -> bool:
     sizes = _sizes(node)
     return any(0 in s for s in sizes) or not all(sizes[:3])
+
+
+def _repeats(node: Node) -> bool:
+    """True if the elements of the smaller operand are used so often that they need memory."""
+    small, large = sorted(typical(i.type.size) for i in node.inputs)
+    return not _is_vector(node) or (large >= _LARGE_MATRIX and small > 1)
 
 
 def _sizes(node: Node) -> tuple[list[Any], ...]:
@@ -57,7 +64,8 @@ def _has_few_rows_of_small_numbers(node: Node) -> bool:
         return False
     matrix = node.inputs[int(product(rows) < product(columns))]
     has_few_rows = min(product(rows), product(columns)) <= _MAX_ROWS
-    memory = matrix.type.size * matrix.type.dtype.itemsize
+    # A product converts 16-bit floats to those in which it sums.
+    memory = matrix.type.size * summed_in(matrix.type.dtype).itemsize
     return has_few_rows and bool(2 * _bytes_read(matrix) <= memory)
 
 
@@ -89,8 +97,11 @@ def _along(node: Node) -> str:
     return long[-1] if long else ""
 
 
-def _multiply_and_sum(x: Tensor, y: Tensor, spec: str, along: str) -> Tensor:
-    """The product with `along` as its last axis: sums over other axes then add contiguous rows."""
+def _multiply_and_sum(x: Tensor, y: Tensor, spec: str, along: str, repeats: bool) -> Tensor:
+    """The product with `along` as its last axis: sums over other axes then add contiguous rows.
+
+    repeats: each element of the smaller operand is used many times, so it is computed once.
+    """
     left, right, out = parts(spec)
     summed = [c for c in left if c not in out]
     outer, last = [c for c in out if c != along], [c for c in out if c == along]
@@ -98,7 +109,13 @@ def _multiply_and_sum(x: Tensor, y: Tensor, spec: str, along: str) -> Tensor:
         outer, last = [*out], []
     labels = [*outer, *summed, *last]
     sum_dtype = summed_in(x.dtype)  # half floats are rounded once, after the sum
-    terms = cast(_aligned(x, left, labels), sum_dtype) * cast(_aligned(y, right, labels), sum_dtype)
+    operands = [cast(_aligned(x, left, labels), sum_dtype),
+                cast(_aligned(y, right, labels), sum_dtype)]
+    if repeats:  # a value that is broadcast has memory
+        sizes = dict(zip(left, x.shape)) | dict(zip(right, y.shape))
+        few = int(y.size < x.size)
+        operands[few] = broadcast_to(operands[few], tuple(sizes[c] for c in labels))
+    terms = operands[0] * operands[1]
     axes = tuple(range(len(outer), len(outer) + len(summed)))
     total = sum_along(terms, axis=axes, dtype=sum_dtype) if summed else terms
     return permute_dims(cast(total, x.dtype), [[*outer, *last].index(c) for c in out])

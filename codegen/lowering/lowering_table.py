@@ -10,7 +10,12 @@ from typing import Any, NamedTuple
 from ...capture.graph.graph import Node
 from ...capture.passes.decompose import decomposition_of
 from ..cpu.argsort import lower_sort
-from ..cpu.attention.select import attention_kernels, has_kernel
+from ..cpu.attention.select import (
+    attention_kernels,
+    cached_attention_kernels,
+    has_cached_kernel,
+    has_kernel,
+)
 from ..cpu.gemm.lower import lower_contract
 from ..cpu.lower import lower_loops
 from ..cpu.max_pool_grad import has_max_pool_kernel, lower_max_pool_back
@@ -85,6 +90,7 @@ CPU = LoweringTable({
 }, {
     **dict.fromkeys(("attention", "attention_back"),
                     CompositeKernel(has_kernel, attention_kernels)),
+    "cached_attention": CompositeKernel(has_cached_kernel, cached_attention_kernels),
     "max_pool_back": CompositeKernel(has_max_pool_kernel, lower_max_pool_back),
 }, {"add_at": lower_add_at})
 

@@ -15,7 +15,7 @@ from fusewire import nn
 
 from ..blocks.activations import ACTIVATIONS
 from ..blocks.heads import merge_heads, split_heads
-from ..blocks.kv_cache import KeyValueCache, causal_mask, positions_of
+from ..blocks.kv_cache import CachedCall, Call, KeyValueCache, begin
 from ..config import Config
 from ..pretrained_model import PretrainedModel
 
@@ -49,15 +49,13 @@ class Attention(nn.Module):
         self.k_proj, self.v_proj = nn.Linear(width, width, bias=False), nn.Linear(width, width)
         self.q_proj, self.out_proj = nn.Linear(width, width), nn.Linear(width, width)
 
-    def forward(self, x: fw.Tensor, source: fw.Tensor, mask: fw.Tensor | None = None,
-                causal: bool = False, cache: KeyValueCache | None = None,
+    def forward(self, x: fw.Tensor, source: fw.Tensor, call: Call | CachedCall | None = None,
                 layer: int = 0) -> fw.Tensor:
         query = split_heads(self.q_proj(x), self.heads)
         key = split_heads(self.k_proj(source), self.heads)
         value = split_heads(self.v_proj(source), self.heads)
-        if cache is not None:
-            key, value = cache.update(layer, key, value)
-        out = F.scaled_dot_product_attention(query, key, value, mask, is_causal=causal)
+        out = F.scaled_dot_product_attention(query, key, value) if call is None else \
+            call.attend(layer, query, key, value)
         return self.out_proj(merge_heads(out))
 
 
@@ -88,10 +86,10 @@ class DecoderLayer(EncoderLayer):
         self.encoder_attn_layer_norm = nn.LayerNorm(width)
 
     def forward(  # type: ignore[override]
-            self, x: fw.Tensor, encoded: fw.Tensor, mask: fw.Tensor | None,
-            cache: KeyValueCache | None, layer: int) -> fw.Tensor:
+            self, x: fw.Tensor, encoded: fw.Tensor, call: Call | CachedCall, layer: int
+    ) -> fw.Tensor:
         normed = self.self_attn_layer_norm(x)
-        x = x + self.self_attn(normed, normed, mask, mask is None, cache, layer)
+        x = x + self.self_attn(normed, normed, call, layer)
         x = x + self.encoder_attn(self.encoder_attn_layer_norm(x), encoded)
         return self.feed_forward(x)
 
@@ -133,11 +131,10 @@ class Decoder(nn.Module):
 
     def forward(self, input_ids: fw.Tensor, encoded: fw.Tensor,
                 cache: KeyValueCache | None = None) -> fw.Tensor:
-        positions = positions_of(input_ids, None, cache)
-        mask = causal_mask(positions, None, cache)
-        x = self.embed_tokens(input_ids) + self.embed_positions(positions)
+        call = begin(input_ids, None, cache)
+        x = self.embed_tokens(input_ids) + self.embed_positions(call.positions)
         for i, layer in enumerate(self.layers):
-            x = layer(x, encoded, mask, cache, i)
+            x = layer(x, encoded, call, i)
         return self.layer_norm(x)
 
 
@@ -177,5 +174,5 @@ class Whisper(PretrainedModel):
     def new_cache(self, batch: int, capacity: int) -> KeyValueCache:
         """An empty cache for `batch` texts of up to `capacity` tokens."""
         config, heads = self.config, self.config.decoder_attention_heads
-        return KeyValueCache(config.decoder_layers, batch, heads, capacity,
-                             config.d_model // heads, self.proj_out.weight)
+        return KeyValueCache.empty(config.decoder_layers, batch, heads, capacity,
+                                   config.d_model // heads, self.proj_out.weight)

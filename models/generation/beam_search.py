@@ -12,7 +12,7 @@ import fusewire as fw
 
 from ..pretrained_model import PretrainedModel
 from .compiled import compiled_for
-from .next_tokens import Generation
+from .next_tokens import Generation, logits_behind, prefill
 from .sampling import Sampling
 
 
@@ -111,39 +111,40 @@ def search(model: PretrainedModel, rules: BeamSearch, input_ids: fw.Tensor,
         raise fw.ArgumentError(f"{beams} beams need {kept} tokens, and the vocabulary has "
                                f"{vocabulary}", "use fewer beams")
     step = compiled_for(model, best_continuations) if compiled else best_continuations
-    state = Generation(model, Sampling(), input_ids, count)
+    state = Generation(model, Sampling(), input_ids, count, copies=beams)
     texts = [Search(rules, set(stop_tokens), count) for _ in range(n)]
     device = input_ids.device
-    scores = fw.zeros((n, 1), device=device)
-    best = best_continuations(state, input_ids, scores, kept, attention_mask)
-    state.cache.take(fw.repeat(fw.arange(n, device=device), beams))
+    state.cache.keep(fw.arange(n, device=device) * beams)
+    best = prefill(state, step, attention_mask, fw.zeros((n, 1), device=device), kept)
+    width = 1  # rows of the cache for each prompt
     while True:
-        parents = [beams * i + parent for i, text in enumerate(texts) for parent in text.advance(
-            best[0][i].tolist(), (best[1][i] // vocabulary).tolist(),
-            (best[1][i] % vocabulary).tolist())]
+        chosen = [text.advance(best[0][i].tolist(), (best[1][i] // vocabulary).tolist(),
+                               (best[1][i] % vocabulary).tolist()) for i, text in enumerate(texts)]
         if all(text.is_done for text in texts) or len(texts[0].beams[0]) == count:
             return _padded(input_ids, [text.ended[0][1] for text in texts], pad_token)
         scores = fw.tensor([text.totals for text in texts], dtype=fw.float32, device=device)
         tokens = fw.tensor([[beam[-1]] for text in texts for beam in text.beams], device=device)
-        best = step(state, tokens, scores, kept, None, fw.tensor(parents, device=device))
+        rows = [width * i + parent for i, parents in enumerate(chosen) for parent in parents]
+        best = step(state, tokens, None, scores, kept, fw.tensor(rows, device=device))
+        width = beams
 
 
-def best_continuations(state: Generation, tokens: fw.Tensor, totals: fw.Tensor, kept: int,
-                       attention_mask: fw.Tensor | None = None, parents: fw.Tensor | None = None
+def best_continuations(state: Generation, tokens: fw.Tensor, attention_mask: fw.Tensor | None,
+                       totals: fw.Tensor, kept: int, parents: fw.Tensor | None = None
                        ) -> tuple[fw.Tensor, fw.Tensor]:
     """The best sums of log probabilities, and beam * vocabulary + token of each: (n, kept) both.
 
     Args:
         state: the generation; its cache takes the tokens.
         tokens: (n * beams, length), the tokens behind those in the cache.
+        attention_mask: (n * beams, length), 0 for padding. None: all ones.
         totals: (n, beams), sums of log probabilities so far.
         kept: how many continuations of each prompt to return.
-        attention_mask: (n * beams, length), 0 for padding. Default all ones.
-        parents: (n * beams,), the row of the cache that each beam continues. Default its own.
+        parents: (n * beams,), the text of the cache that each beam continues. Default its own.
     """
     if parents is not None:
-        state.cache.take(parents)
-    logits = state.model(tokens, attention_mask, state.cache)[:, -1].astype(fw.float32)
+        state.cache.fork(parents)
+    logits = logits_behind(state.model, tokens, attention_mask, state.cache).astype(fw.float32)
     added = fw.log_softmax(logits, -1).reshape(*totals.shape, -1)
     sums = (totals[:, :, None] + added).reshape(totals.shape[0], -1)
     values, indices = fw.topk(sums, kept, axis=-1)

@@ -10,7 +10,8 @@ import numpy as np
 
 import fusewire as fw
 
-from ..blocks.paged_cache import PagedCache, Table
+from ..blocks.kv_cache import KeyValueCache
+from .next_tokens import logits_behind
 from .page_pool import PagePool, TextPages
 
 _LEAST_TOKENS, _LEAST_COLUMNS = 16, 64  # for which code is compiled
@@ -35,14 +36,15 @@ class PagedSteps:
     def __init__(self, model: Any, slots: int, context: int, page: int, pages: int) -> None:
         self.model, self.slots, self.context, self.page = model, slots, context, page
         self.pool = PagePool(pages, page)
-        self.cache = PagedCache(model.new_cache(1, 1), pages * page)
+        self.cache = model.new_cache(1, pages * page)
+        self.padding_row = pages * page
         self.lengths = _sizes(_LEAST_TOKENS, 2, page)
         self.columns = _sizes(_LEAST_COLUMNS, 4, self.pool.pages_for(context) * page)
-        self._seen = np.full((slots, self.columns[-1]), self.cache.rows)
-        self._pages: list[TextPages | None] = [None] * slots
+        self._table = np.full((slots, self.columns[-1]), self.padding_row)
+        self._is_taken = np.zeros(slots, bool)
         self._counts = np.zeros(slots, np.int64)  # tokens in the cache
         self._decode = fw.compile(_next, dynamic=False)
-        self._prefill = fw.compile(_last, dynamic=False)
+        self._prefill = fw.compile(_logits, dynamic=False)
 
     @property
     def recordings(self) -> int:
@@ -63,24 +65,22 @@ class PagedSteps:
         """
         end = begin + len(tokens)
         size = self.lengths[bisect.bisect_left(self.lengths, len(tokens))]
-        ids, positions = np.zeros((1, size), np.int64), np.full((1, size), begin)
-        ids[0, :len(tokens)], positions[0, :len(tokens)] = tokens, np.arange(begin, end)
-        written = np.full(size, self.cache.rows)
-        written[:len(tokens)] = pages.rows[begin:end]
-        seen = np.full((1, self._columns_for(end)), self.cache.rows)
-        seen[0, :end] = pages.rows[:end]
+        ids, present = np.zeros((2, 1, size), np.int64)
+        ids[0, size - len(tokens):], present[0, size - len(tokens):] = tokens, 1
+        table = np.full((1, self._columns_for(end)), self.padding_row)
+        table[0, :end] = pages.rows[:end]
         return self._prefill(self.model, self.cache, *map(fw.Tensor, (
-            ids, positions, written, seen, np.array([len(tokens) - 1]))))
+            ids, present, table, np.array([begin]))))
 
     def join(self, slot: int, pages: TextPages, count: int) -> None:
         """Gives a slot to a text with `count` tokens in the cache."""
-        self._pages[slot], self._counts[slot] = pages, count
-        self._seen[slot, :count] = pages.rows[:count]
+        self._is_taken[slot], self._counts[slot] = True, count
+        self._table[slot, :len(pages.rows)] = pages.rows
 
     def leave(self, slot: int) -> None:
         """Takes the text out of a slot."""
-        self._pages[slot], self._counts[slot] = None, 0
-        self._seen[slot] = self.cache.rows
+        self._is_taken[slot], self._counts[slot] = False, 0
+        self._table[slot] = self.padding_row
 
     def decode(self, tokens: Array) -> tuple[fw.Tensor, fw.Tensor]:
         """The logits of the next token of each slot (slots, vocabulary), and the likeliest one.
@@ -88,30 +88,24 @@ class PagedSteps:
         Args:
             tokens: the newest token of each slot, (slots, 1), int64.
         """
-        written = np.full(self.slots, self.cache.rows)
-        positions = self._counts[:, None].copy()
-        for slot, pages in enumerate(self._pages):
-            if pages is not None:
-                at = self._counts[slot]
-                written[slot] = self._seen[slot, at] = pages.rows[at]
-                self._counts[slot] += 1
-        seen = self._seen[:, :self._columns_for(int(self._counts.max()))].copy()
         logits, best = self._decode(self.model, self.cache, *map(fw.Tensor, (
-            tokens.copy(), positions, written, seen)))
+            tokens.copy(), self._table, self._counts.copy())))
+        self._counts += self._is_taken
         return logits, best
 
     def warm(self, calls: int) -> None:
         """Calls every step in every size so often."""
-        pages = TextPages([], np.full(self.columns[-1], self.cache.rows), 0)
+        pages = TextPages([], np.full(self.columns[-1], self.padding_row), 0)
         tokens = np.zeros((self.slots, 1), np.int64)
         for columns in self.columns:
             count = min(columns, self.context)
             for _ in range(calls):
                 for length in self.lengths:
                     self.prefill(pages, [0] * min(length, count), max(0, count - length))
-                self.join(0, pages, count - 1)
-                self.decode(tokens)
-                self.leave(0)
+        for _ in range(calls):
+            self.join(0, pages, self.context - 1)
+            self.decode(tokens)
+            self.leave(0)
 
     def _columns_for(self, count: int) -> int:
         return self.columns[bisect.bisect_left(self.columns, count)]
@@ -126,15 +120,12 @@ def _sizes(least: int, factor: int, most: int) -> tuple[int, ...]:
     return tuple(sizes)
 
 
-def _next(model: Any, cache: PagedCache, tokens: fw.Tensor, positions: fw.Tensor,
-          written: fw.Tensor, seen: fw.Tensor) -> tuple[fw.Tensor, fw.Tensor]:
-    texts = cache.at(Table(positions, written, seen))
-    logits = model(tokens, None, texts)[:, -1].astype(fw.float32)
+def _next(model: Any, cache: KeyValueCache, tokens: fw.Tensor, table: fw.Tensor,
+          lengths: fw.Tensor) -> tuple[fw.Tensor, fw.Tensor]:
+    logits = _logits(model, cache, tokens, None, table, lengths)
     return logits, logits.argmax(axis=-1)
 
 
-def _last(model: Any, cache: PagedCache, tokens: fw.Tensor, positions: fw.Tensor,
-          written: fw.Tensor, seen: fw.Tensor, last: fw.Tensor) -> fw.Tensor:
-    texts = cache.at(Table(positions, written, seen))
-    features = getattr(model, model.PREFIX.rstrip("."))(tokens, None, texts)
-    return model.lm_head(features[0][last]).astype(fw.float32)
+def _logits(model: Any, cache: KeyValueCache, tokens: fw.Tensor, present: fw.Tensor | None,
+            table: fw.Tensor, lengths: fw.Tensor) -> fw.Tensor:
+    return logits_behind(model, tokens, present, cache.at(table, lengths)).astype(fw.float32)

@@ -14,7 +14,7 @@ import fusewire as fw
 
 from ..pretrained_model import PretrainedModel
 from .compiled import Function, compiled_for
-from .next_tokens import Generation, next_tokens
+from .next_tokens import Generation, logits_behind, next_tokens, prefill
 from .sampling import Sampling, draw
 
 
@@ -59,11 +59,11 @@ def speculate(state: Speculation, attention_mask: fw.Tensor | None, count: int, 
         count: tokens to add.
         compiled: False runs the models eagerly.
     """
-    model, draft, ids = state.target.model, state.draft.model, state.target.input_ids
+    model, draft = state.target.model, state.draft.model
     run = compiled_for if compiled else _as_it_is
     step, propose, check = run(model, next_tokens), run(draft, proposal), run(model, confirm)
-    tokens = next_tokens(state.target, ids, attention_mask)
-    next_tokens(state.draft, ids, attention_mask)
+    tokens = prefill(state.target, step, attention_mask)
+    prefill(state.draft, run(draft, next_tokens), attention_mask)
     yield tokens
     left = count - 1
     while left > state.ahead:  # so that no token is proposed behind the last one
@@ -91,7 +91,7 @@ def proposal(state: Generation, tokens: fw.Tensor) -> tuple[fw.Tensor, fw.Tensor
         state: the generation of the draft; its cache takes the tokens.
         tokens: (n,), the tokens behind those in the cache.
     """
-    logits = state.model(tokens[:, None], None, state.cache)[:, -1]
+    logits = logits_behind(state.model, tokens[:, None], None, state.cache)
     probabilities = state.sampling.probabilities(logits)
     return draw(fw.log(probabilities)), probabilities
 

@@ -7,12 +7,11 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import fusewire as fw
-import fusewire.nn.functional as F
 from fusewire import nn
 
 from ..blocks.activations import ACTIVATIONS
 from ..blocks.heads import merge_heads, split_heads
-from ..blocks.kv_cache import KeyValueCache, causal_mask, positions_of
+from ..blocks.kv_cache import CachedCall, Call, KeyValueCache, begin
 from ..config import Config
 from ..pretrained_model import PretrainedModel
 
@@ -71,14 +70,10 @@ class Attention(nn.Module):
         self.attn_pdrop = config.attn_pdrop
         self.resid_dropout = nn.Dropout(config.resid_pdrop)
 
-    def forward(self, x: fw.Tensor, mask: fw.Tensor | None, cache: KeyValueCache | None,
-                layer: int) -> fw.Tensor:
+    def forward(self, x: fw.Tensor, call: Call | CachedCall, layer: int) -> fw.Tensor:
         query, key, value = (split_heads(part, self.heads)
                              for part in fw.split(self.c_attn(x), x.shape[-1], axis=-1))
-        if cache is not None:
-            key, value = cache.update(layer, key, value)
-        out = F.scaled_dot_product_attention(query, key, value, mask, is_causal=mask is None,
-                                             dropout_p=self.attn_pdrop if self.training else 0.0)
+        out = call.attend(layer, query, key, value, self.attn_pdrop if self.training else 0.0)
         return self.resid_dropout(self.c_proj(merge_heads(out)))
 
 
@@ -102,9 +97,8 @@ class Block(nn.Module):
         self.ln_2 = nn.LayerNorm(config.n_embd, eps=config.layer_norm_epsilon)
         self.mlp = MLP(config)
 
-    def forward(self, x: fw.Tensor, mask: fw.Tensor | None, cache: KeyValueCache | None,
-                layer: int) -> fw.Tensor:
-        x = x + self.attn(self.ln_1(x), mask, cache, layer)
+    def forward(self, x: fw.Tensor, call: Call | CachedCall, layer: int) -> fw.Tensor:
+        x = x + self.attn(self.ln_1(x), call, layer)
         return x + self.mlp(self.ln_2(x))
 
 
@@ -121,11 +115,10 @@ class Transformer(nn.Module):
 
     def forward(self, input_ids: fw.Tensor, attention_mask: fw.Tensor | None = None,
                 cache: KeyValueCache | None = None) -> fw.Tensor:
-        positions = positions_of(input_ids, attention_mask, cache)
-        mask = causal_mask(positions, attention_mask, cache)
-        x = self.drop(self.wte(input_ids) + self.wpe(positions))
+        call = begin(input_ids, attention_mask, cache)
+        x = self.drop(self.wte(input_ids) + self.wpe(call.positions))
         for i, block in enumerate(self.h):
-            x = block(x, mask, cache, i)
+            x = block(x, call, i)
         return self.ln_f(x)
 
 
@@ -156,5 +149,5 @@ class GPT2(PretrainedModel):
     def new_cache(self, batch: int, capacity: int) -> KeyValueCache:
         """An empty cache for `batch` texts of up to `capacity` tokens."""
         config = self.config
-        return KeyValueCache(config.n_layer, batch, config.n_head, capacity,
-                             config.n_embd // config.n_head, self.lm_head.weight)
+        return KeyValueCache.empty(config.n_layer, batch, config.n_head, capacity,
+                                   config.n_embd // config.n_head, self.transformer.wte.weight)

@@ -11,13 +11,12 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import fusewire as fw
-import fusewire.nn.functional as F
 from fusewire import nn
 
 from ..blocks.activations import ACTIVATIONS
 from ..blocks.experts import SparseExperts
 from ..blocks.heads import merge_heads, split_heads
-from ..blocks.kv_cache import KeyValueCache, causal_mask, positions_of
+from ..blocks.kv_cache import CachedCall, Call, KeyValueCache, begin
 from ..blocks.rotary import inverse_frequencies, rotate, rotation
 from ..config import Config
 from ..pretrained_model import PretrainedModel
@@ -131,19 +130,15 @@ class Attention(nn.Module):
             self.k_norm = nn.RMSNorm(size, eps=config.rms_norm_eps)
         self.qk_norm = config.qk_norm
 
-    def forward(self, x: fw.Tensor, angles: tuple[fw.Tensor, fw.Tensor], mask: fw.Tensor | None,
-                cache: KeyValueCache | None, layer: int) -> fw.Tensor:
+    def forward(self, x: fw.Tensor, angles: tuple[fw.Tensor, fw.Tensor], call: Call | CachedCall,
+                layer: int) -> fw.Tensor:
         query = split_heads(self.q_proj(x), self.heads)
         key = split_heads(self.k_proj(x), self.key_value_heads)
         value = split_heads(self.v_proj(x), self.key_value_heads)
         if self.qk_norm:
             query, key = self.q_norm(query), self.k_norm(key)
         query, key = rotate(query, *angles), rotate(key, *angles)
-        if cache is not None:
-            key, value = cache.update(layer, key, value)
-        out = F.scaled_dot_product_attention(query, key, value, mask, is_causal=mask is None,
-                                             enable_gqa=self.heads != self.key_value_heads)
-        return self.o_proj(merge_heads(out))
+        return self.o_proj(merge_heads(call.attend(layer, query, key, value)))
 
 
 class MLP(nn.Module):
@@ -174,9 +169,9 @@ class DecoderLayer(nn.Module):
         self.input_layernorm = nn.RMSNorm(config.hidden_size, eps=config.rms_norm_eps)
         self.post_attention_layernorm = nn.RMSNorm(config.hidden_size, eps=config.rms_norm_eps)
 
-    def forward(self, x: fw.Tensor, angles: tuple[fw.Tensor, fw.Tensor], mask: fw.Tensor | None,
-                cache: KeyValueCache | None, layer: int) -> fw.Tensor:
-        x = x + self.self_attn(self.input_layernorm(x), angles, mask, cache, layer)
+    def forward(self, x: fw.Tensor, angles: tuple[fw.Tensor, fw.Tensor], call: Call | CachedCall,
+                layer: int) -> fw.Tensor:
+        x = x + self.self_attn(self.input_layernorm(x), angles, call, layer)
         feed_forward = self.mlp if hasattr(self, "mlp") else self.block_sparse_moe
         return x + feed_forward(self.post_attention_layernorm(x))
 
@@ -196,12 +191,11 @@ class Decoder(nn.Module):
 
     def forward(self, input_ids: fw.Tensor, attention_mask: fw.Tensor | None = None,
                 cache: KeyValueCache | None = None) -> fw.Tensor:
-        positions = positions_of(input_ids, attention_mask, cache)
-        mask = causal_mask(positions, attention_mask, cache, self.window)
+        call = begin(input_ids, attention_mask, cache, self.window)
         x = self.embed_tokens(input_ids)
-        angles = rotation(positions, self.frequencies, x.dtype)
+        angles = rotation(call.positions, self.frequencies, x.dtype)
         for i, layer in enumerate(self.layers):
-            x = layer(x, angles, mask, cache, i)
+            x = layer(x, angles, call, i)
         return self.norm(x)
 
 
@@ -232,9 +226,9 @@ class Llama(PretrainedModel):
     def new_cache(self, batch: int, capacity: int) -> KeyValueCache:
         """An empty cache for `batch` texts of up to `capacity` tokens."""
         config = self.config
-        return KeyValueCache(config.num_hidden_layers, batch, config.key_value_heads, capacity,
-                             config.size_of_head, self.lm_head.weight,
-                             config.sliding_window)
+        return KeyValueCache.empty(config.num_hidden_layers, batch, config.key_value_heads,
+                                   capacity, config.size_of_head, self.model.embed_tokens.weight,
+                                   config.sliding_window)
 
 
 class Mistral(Llama):

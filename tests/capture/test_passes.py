@@ -252,11 +252,12 @@ def test_a_product_of_few_rows_with_small_numbers_is_a_sum() -> None:
         x = input()  # float32[2, 30]
         y = input()  # int8[8, 30]
         v2 = reshape(x, shape=(2, 1, 30))  # float32[2, 1, 30]
-        v3 = cast(y, dtype=float32)  # float32[8, 30]
-        v4 = reshape(v3, shape=(1, 8, 30))  # float32[1, 8, 30]
-        v5 = multiply(v2, v4)  # float32[2, 8, 30]
-        v6 = sum(v5, axis=(2,), keepdims=False)  # float32[2, 8]
-        return v6""")
+        v3 = broadcast_to(v2, shape=(2, 8, 30))  # float32[2, 8, 30]
+        v4 = cast(y, dtype=float32)  # float32[8, 30]
+        v5 = reshape(v4, shape=(1, 8, 30))  # float32[1, 8, 30]
+        v6 = multiply(v3, v5)  # float32[2, 8, 30]
+        v7 = sum(v6, axis=(2,), keepdims=False)  # float32[2, 8]
+        return v7""")
 
 
 def test_a_product_of_matrices_stays() -> None:

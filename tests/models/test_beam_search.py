@@ -49,15 +49,15 @@ def test_each_prompt_has_beams_of_its_own() -> None:
         assert row[4:4 + len(new)] == new and set(row[4 + len(new):]) <= {0}
 
 
-def test_compiled_beams_need_two_recordings() -> None:
-    """One for the first step, when the prompts came last, and one for all others."""
+def test_compiled_beams_need_three_recordings() -> None:
+    """One for the prompts, one for the first step, and one for all others."""
     of = model()
     compiled, eager = (models.generate(of, PROMPTS, 16, attention_mask=MASK, num_beams=3,
                                        compiled=how).tolist() for how in (True, False))
     models.generate(of, PROMPTS, 16, attention_mask=MASK, num_beams=3)
     stats = compiled_for(of, best_continuations).stats
     assert compiled == eager
-    assert (stats.recordings, stats.fallbacks) == (2, 0)
+    assert (stats.recordings, stats.fallbacks) == (3, 0)
 
 
 @pytest.mark.parametrize(("options", "words"), [

@@ -12,7 +12,7 @@ import fusewire as fw
 from fusewire import models
 from fusewire.models import Sampling
 from fusewire.models.generation.compiled import compiled_for
-from fusewire.models.generation.next_tokens import next_tokens
+from fusewire.models.generation.next_tokens import next_tokens, parts
 from fusewire.models.text.gpt2 import GPT2 as GPT2Model
 from fusewire.models.text.llama import Llama, Mistral
 
@@ -53,6 +53,28 @@ def test_a_growing_text_needs_no_recording() -> None:
     models.generate(of, PROMPTS, 24)
     again = compiled_for(of, next_tokens).stats
     assert (few.recordings, again.recordings, again.fallbacks) == (2, 2, 0)
+
+
+def test_prompts_of_all_lengths_need_few_recordings() -> None:
+    """Two for parts of prompts, and two for single tokens: sizes are symbols in one of each."""
+    of, rng = model(), np.random.default_rng(0)
+    for length in (3, 40, 150, 21):
+        prompt = rng.integers(0, 90, length).tolist()
+        got = models.generate(of, fw.tensor([prompt]), 3).tolist()[0]
+        assert got == without_cache(of, prompt, 3)
+    stats = compiled_for(of, next_tokens).stats
+    assert stats.recordings <= 4 and not stats.fallbacks
+
+
+@pytest.mark.parametrize("length", [1, 15, 16, 17, 255, 256, 257, 600])
+def test_parts_of_prompts_have_few_sizes(length: int) -> None:
+    ids = fw.arange(2 * length).reshape(2, length) + 1
+    mask = (ids % 5 > 0).astype(fw.int64)
+    tokens, present = (fw.concat(part, axis=1).numpy() for part in zip(*parts(ids, mask)))
+    assert {p.shape[1] for p, _ in parts(ids, mask)} <= {16, 32, 64, 128, 256}
+    padding = tokens.shape[1] - length
+    np.testing.assert_array_equal(tokens[:, padding:], ids.numpy())
+    np.testing.assert_array_equal(present, np.pad(mask.numpy(), ((0, 0), (padding, 0))))
 
 
 def test_a_seed_repeats_the_draws() -> None:

@@ -53,7 +53,7 @@ def test_greedy_texts_are_the_same(name: str) -> None:
 def test_confirmed_tokens_come_at_once() -> None:
     """The model runs once for the prompt and once for 5 tokens."""
     of, calls = model(), []
-    of.register_forward_hook(lambda *_: calls.append(1))
+    of.model.register_forward_hook(lambda *_: calls.append(1))
     twin = model()
     models.generate(of, PROMPTS[:1], 21, draft=twin, compiled=False)
     assert len(calls) == 5

@@ -9,6 +9,7 @@ from rows.row import Array, arrays, b1, f4, f8, row
 
 from fusewire.eager.ops.elementwise.composite import call
 from fusewire.eager.ops.layers import attention
+from fusewire.eager.ops.layers.cached_attention import cached_attention_op
 
 
 def repeated(x: Array, groups: int) -> Array:
@@ -69,3 +70,28 @@ for label, shapes, mask, causal, groups in (
         row(op.name, lambda *x, op=op, settings=settings: call(op, *x, **settings), makers,
             lambda *x, reference=reference, settings=settings: reference(*x, **settings),
             label=label, tolerance=1e-5)
+
+
+def of_cache(q: Array, k: Array, v: Array, table: Array, positions: Array, *, scale: float,
+             window: int) -> Array:
+    """Attention of each text to the rows in its table, up to the position of a query."""
+    keys, values = (np.moveaxis(x[table], 2, 1) for x in (k, v))
+    behind = (positions[:, :, None] - np.arange(table.shape[1])) % table.shape[1]
+    seen = (behind <= positions[:, :, None]) & (behind < (window or table.shape[1]))
+    return forward(q, keys, values, seen[:, None], causal=False, scale=scale,
+                   groups=q.shape[1] // k.shape[1])
+
+
+def cached(dtype: Any) -> Any:
+    """Inputs of two texts with two queries, four heads and two heads of keys."""
+    floats = arrays((2, 4, 2, 3), (11, 2, 3), (11, 2, 2), low=-1, high=1, dtypes=(dtype,) * 3)
+    table, positions = np.arange(10).reshape(2, 5)[::-1], np.array([[-1, 0], [3, 4]])
+    return lambda rng: (*floats(rng), table.copy(), positions)
+
+
+for label, window in (("", 0), ("a window", 2)):
+    chosen = {"scale": 0.7, "window": window}
+    row(cached_attention_op.name,
+        lambda *x, chosen=chosen: call(cached_attention_op, *x, **chosen),
+        [cached(f4), cached(f8)],
+        lambda *x, chosen=chosen: of_cache(*x, **chosen), label=label, tolerance=1e-5)

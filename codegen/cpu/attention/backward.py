@@ -94,7 +94,7 @@ class AttentionBackward:
 
     def _tile(self, head: Indices, number: Index, start: Index, first: Index) -> list[Stmt]:
         h, local = self.shape, start - first
-        visible = h.visible_to_tile(start)
+        visible = h.visible_to_tile(head, start)
         panels, (r, row) = h.panels_of(visible), counter("r", h.rows)
         power_statements, reciprocal = self.scores.row(
             head, start + row, local + row, panels * h.panel_width

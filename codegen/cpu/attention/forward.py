@@ -52,7 +52,7 @@ class AttentionForward:
 
     def _tile(self, head: Indices, first: Index) -> list[Stmt]:
         h, none = self.shape, as_index(0)
-        seen = h.visible_to_tile(first)
+        seen = h.visible_to_tile(head, first)
         r, row = counter("r", h.rows)
         power_statements, reciprocal = self.scores.row(head, first + row, row, seen)
         store_reciprocal = loop_ir.Store(self.factors, row.expr(), reciprocal)
@@ -69,7 +69,7 @@ class AttentionForward:
             def end(i: int, total: Expr) -> list[Stmt]:
                 reciprocal = ExprValue(loop_ir.load(self.factors, const(i)))
                 value = ExprValue(total) * reciprocal
-                if h.masked:
+                if h.may_see_nothing:
                     value = call("where", call("eq", reciprocal, 0.0), 0.0, value)
                 index = (*head, first + i, panel * h.panel_width + lane)
                 position = flatten(index, h.node.type.shape)

@@ -93,7 +93,7 @@ class Scores:
 
         Keys from the last visible one up to `end` get 0. The reciprocal is 0 for a query without
         visible keys."""
-        h, seen = self.shape, self.shape.visible_keys(query)
+        h, seen = self.shape, self.shape.visible_keys(head, query)
         top, total, has_visible = (Register(n, d) for n, d in (
             ("top", h.dtype), ("total", h.dtype), ("some", BOOL)))
         statements: list[Stmt] = [loop_ir.Assign(top, loop_ir.const(-float("inf"), h.dtype)),
@@ -112,11 +112,10 @@ class Scores:
             statements.append(self._key_loop(seen, end, lambda c: [loop_ir.Store(
                 self.powers.buffer, self.powers.index_of(local, c), loop_ir.const(0, h.dtype))], 1))
         reciprocal = one / ExprValue(loop_ir.read(total))
-        return statements, (
-            call("where", ExprValue(loop_ir.read(has_visible)), reciprocal, 0.0)
-            if h.masked
-            else reciprocal
-        ).expr
+        if h.may_see_nothing:
+            some = ExprValue(loop_ir.read(has_visible)) if h.masked else seen > 0
+            reciprocal = call("where", some, reciprocal, 0.0)
+        return statements, reciprocal.expr
 
     def _key_loop(
         self, first: Index, last: Index, body: Any, unroll: int = _VECTORS_IN_FLIGHT

@@ -34,17 +34,22 @@ class AttentionShape:
         self.buffers, self.machine, self.name = buffers, machine, name
         self.dtype = node.type.dtype
         self.sites = (node.site,) if node.site else ()
-        query, key, value = (n.type.shape for n in self.operands[:3])
+        query, key, value = self.shapes()
         self.lead: tuple[int, ...] = query[:-2]
-        self.groups: int = node.params["groups"]
-        self.heads, self.key_heads = product(self.lead), product(key[:-2])
+        self.key_lead: tuple[int, ...] = key[:-2]
+        self.heads, self.key_heads = product(self.lead), product(self.key_lead)
+        self.groups: int = self.heads // max(1, self.key_heads)
         (self.queries, self.width), self.keys, self.values = query[-2:], key[-2], value[-1]
-        self.causal, self.scale = bool(node.params["causal"]), float(node.params["scale"])
+        self.causal, self.scale = bool(node.params.get("causal")), float(node.params["scale"])
         self.vector = max(2, machine.lanes())
         self.panel_width = 2 * self.vector
         fitting = [n for n in _TILE_ROWS
                    if n <= machine.tile_rows and is_at_least(self.queries, n)]
         self.rows = max(fitting, default=0)
+
+    def shapes(self) -> list[tuple[int, ...]]:
+        """The shapes of query, key and value."""
+        return [n.type.shape for n in self.operands[:3]]
 
     @property
     def pairs(self) -> float:
@@ -77,6 +82,11 @@ class AttentionShape:
         """True if there is a mask."""
         return len(self.operands) > 3
 
+    @property
+    def may_see_nothing(self) -> bool:
+        """True if a query may attend to no key; its result is 0."""
+        return self.masked
+
     def element(self, node: Node, *index: Any) -> ExprValue:
         """An element of one of the node's inputs, read through the views before it."""
         inline = Inliner(memory_reader(self.buffers, (self.node,)))
@@ -88,18 +98,18 @@ class AttentionShape:
 
     def key_head(self, number: Index) -> Indices:
         """The leading indices of a head of keys and values, from its number."""
-        return unflatten(number, self.operands[1].type.shape[:-2])
+        return unflatten(number, self.key_lead)
 
     def mask(self, head: Indices, query: Index, key: Index) -> ExprValue:
         """The mask element of a query and a key."""
         node = self.operands[3]
         return self.element(node, *broadcast_index((*head, query, key), node.type.shape))
 
-    def visible_keys(self, query: Index) -> Index:
-        """The number of keys that a query attends to, from the first on."""
+    def visible_keys(self, head: Indices, query: Index) -> Index:
+        """The number of keys that a query of a head attends to, from the first on."""
         return smaller(query + 1, self.keys) if self.causal else as_index(self.keys)
 
-    def visible_to_tile(self, first: Index) -> Index:
+    def visible_to_tile(self, head: Indices, first: Index) -> Index:
         """The number of keys that some query of a tile attends to."""
         return smaller(first + self.rows, self.keys) if self.causal else as_index(self.keys)
 
