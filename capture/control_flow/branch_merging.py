@@ -9,6 +9,8 @@ another path differs in more values, tracing starts anew with the facts learnt s
 
 from __future__ import annotations
 
+import functools
+from collections.abc import Callable
 from typing import Any, NoReturn
 
 from ...eager.core.tape import is_grad_enabled
@@ -62,6 +64,7 @@ MERGE_FAILED = "code tells apart the objects of paths that were merged; the next
 
 
 _UNKNOWN: Any = object()
+IteratorsOf = Callable[[Any], list[PositionedIterator | ListPosition]]  # of a frame
 
 
 class BranchMerger:
@@ -90,9 +93,10 @@ class BranchMerger:
         frames = user_frames(self.tracer.loops.base)
         if not frames or not is_single_test(frames[0], subject.op):
             return subject
+        iterators_of = functools.cache(self._iterators_of)  # one search for all branches
         for branch in reversed(self._branches):
             if (subject, "bool") not in branch.decided:
-                subject = self._merge_here(branch, frames, subject)
+                subject = self._merge_here(branch, frames, subject, iterators_of)
         return subject
 
     def note_iterator(self, iterator: PositionedIterator) -> None:
@@ -211,12 +215,13 @@ class BranchMerger:
                 self._close_unmerged([branch])
 
     # ---- merge points
-    def _merge_here(self, branch: OpenBranch, frames: list[Any], subject: Any) -> Any:
+    def _merge_here(self, branch: OpenBranch, frames: list[Any], subject: Any,
+                    iterators_of: IteratorsOf) -> Any:
         location, plan = location_of(frames), self.plans.get(branch.key)
         moved = branch.moved_frame(frames) if plan is None or plan.location == location else None
         if moved is None:
             return subject
-        iterators = self._iterators_of(frames[moved])
+        iterators = iterators_of(frames[moved])
         tracked = self.tracer.loops.tracked_iterators(frames[moved]).union(
             i.offset for i in iterators)
         point = branch.merge_point(frames, moved, tracked)

@@ -231,9 +231,6 @@ class ExportTracer(Tracer):
         raise CaptureError(f"cannot trace for export: {why}",
                            "use tensor operations, such as fw.where, here")
 
-    def index_of(self, number: SymbolicScalar) -> Any:
-        return self.tensor_of(number, np.dtype(np.int64)) if type(number.value) is int else number
-
     def _visit_for(self, iterator: SymbolicIterator) -> Any:
         return self.loops.count(iterator, user_site())
 

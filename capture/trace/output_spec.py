@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
 from ...eager.core.tensor import Tensor, is_bare
-from ...eager.core.views import base_of, bases_of, joined_access, overlap, root_of
+from ...eager.core.views import base_of, bases_of, is_fixed, joined_access, overlap, root_of
 from ..graph.graph import Node
 from ..heap.access_path import Path
 from ..heap.introspection import attributes
@@ -151,7 +151,8 @@ class OutputSpecBuilder:
             base = next((b for b in bases_of(value) if self._outlives(b)), None)
             if base is not None:
                 view.base = self.recipe(base)
-                view.access, view.params = joined_access(value, base)
+                view.access, params = joined_access(value, base)
+                view.params = SameObject(params) if is_fixed(params) else self.recipe(params)
 
     def _check_bases(self) -> None:
         """Refuses the trace if it makes an outside tensor a view of another that outlives it."""
