@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from agreement import agree
+from agreement import agree, assert_equal
 
 import fusewire as fw
 
@@ -38,3 +38,31 @@ def test_counts_of_some_turns() -> None:
     calls = [(fw.tensor(k),) for k in (6, 7, 27, 97, 9, 50, 31)]
     compiled = agree(lambda: f, *calls, *calls, recordings=5)
     assert compiled.stats.replays >= 9
+
+
+def test_steps_of_an_adaptive_solver() -> None:
+    """Rejected steps are a loop inside of the loop, which leaves the numbers of the outer one."""
+    w = fw.tensor([1.5], requires_grad=True)
+
+    def solved(y: fw.Tensor, end: float) -> fw.Tensor:
+        t, h = 0.0, 0.2
+        while t < end:
+            error = (y * h).detach().abs().max().item()
+            if error < 0.1:
+                y = y + h * w
+                t += h
+            h = h * (0.5 if error > 0.1 else 1.5)
+        return y.sum()
+
+    def gradient(y: fw.Tensor, end: float) -> tuple[fw.Tensor, fw.Tensor]:
+        w.grad = None
+        result = solved(y, end)
+        result.backward()
+        assert w.grad is not None
+        return result.detach(), w.grad
+
+    compiled = fw.compile(gradient)
+    for n in range(12):
+        call = fw.tensor([0.3 + 0.1 * n]), 0.5 + 0.2 * n
+        assert_equal(compiled(*call), gradient(*call))
+    assert compiled.stats.fallbacks <= 1 and compiled.stats.replays >= 5
