@@ -462,7 +462,7 @@ class BranchMerger:
         varying = self.hints.varying[branch.key]
         live_nodes = {node for i, node in enumerate(arrival.nodes)
                       if i not in varying} | branch.nodes
-        tracer.forget_branch_values(lambda n: n not in live_nodes and not (
+        tracer.forget_branch_values(branch.key, lambda n: n not in live_nodes and not (
             tracer.is_outside(n) or n.op == "const"))
         tracer._decided = set(branch.decided)
         for tensor, phi in phis.items():
