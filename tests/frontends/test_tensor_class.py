@@ -249,3 +249,13 @@ def test_transforms_take_pytorchs_words():
     assert torch.vmap(lambda row: row * 2, 1, out_dims=1)(x).tolist() == (x * 2).tolist()
     gradient, value = torch.func.grad_and_value(lambda w: (w * w).sum())(w)
     assert gradient.tolist() == [2, 2, 2] and value.item() == 3
+
+
+@pytest.mark.parametrize("change", [
+    lambda x: x.add_(1.5), lambda x: x.mul_(0.5), lambda x: x.div_(2), lambda x: x.sqrt_(),
+    lambda x: x.clamp_(max=0.5)])
+def test_a_result_in_place_has_to_fit_the_dtype(change):
+    x = torch.tensor([1, 2])
+    with pytest.raises(fw.DTypeError, match="_: the result is float32, which does not fit back"):
+        change(x)
+    assert x.tolist() == [1, 2] and x.add_(True).div_(2, rounding_mode="floor").tolist() == [1, 1]
