@@ -145,10 +145,10 @@ class OutputSpecBuilder:
         self._check_bases()
         for _, value in self._views:
             root = root_of(value)
-            if not self._outlives(root) and overlap(self._outputs_of(root)):
+            if self._base_that_outlives(value) is None and overlap(self._outputs_of(root)):
                 self.tensor(root)
         for view, value in self._views:
-            base = next((b for b in bases_of(value) if self._outlives(b)), None)
+            base = self._base_that_outlives(value)
             if base is not None:
                 view.base = self.recipe(base)
                 view.access, params = joined_access(value, base)
@@ -162,6 +162,11 @@ class OutputSpecBuilder:
             if now is not base and now is not None and self._outlives(now):
                 self._tracer.refuse(f"{path}.data becomes a view of another tensor that outlives "
                                     "the call")
+
+    def _base_that_outlives(self, view: Tensor) -> Tensor | None:
+        """The nearest base of a view that outlives the call. The root may lie beyond it, where the
+        run cannot reach it: an argument may be a view itself."""
+        return next((base for base in bases_of(view) if self._outlives(base)), None)
 
     def _outlives(self, tensor: Tensor) -> bool:
         """True if a tensor that the run read or made outlives the call."""

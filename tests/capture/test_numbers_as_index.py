@@ -175,3 +175,16 @@ def test_iterators_are_searched_once_for_a_decision(monkeypatch: pytest.MonkeyPa
 
     f(fw.ones(10))
     assert searches <= 1 + len(range(10))
+
+
+def test_several_views_of_an_argument_that_is_a_view_itself() -> None:
+    """Its root is out of reach, and is not needed: the argument is the base of the results."""
+    compiled = fw.compile(lambda x: (x[:2], x[1:], x.reshape(-1)), fullgraph=True)
+    for _ in range(3):
+        root = fw.zeros(4, 3)
+        first, rest, flat = compiled(root[:, :])
+        first += 1
+        rest += 10
+        assert root.tolist() == [[1.0] * 3, [11.0] * 3, [10.0] * 3, [10.0] * 3]
+        assert flat.tolist() == root.reshape(-1).tolist()
+    assert compiled.stats.recordings == 1
