@@ -259,3 +259,13 @@ def test_a_result_in_place_has_to_fit_the_dtype(change):
     with pytest.raises(fw.DTypeError, match="_: the result is float32, which does not fit back"):
         change(x)
     assert x.tolist() == [1, 2] and x.add_(True).div_(2, rounding_mode="floor").tolist() == [1, 1]
+
+
+def test_totals_of_unsigned_integers_are_signed():
+    x = torch.tensor([200, 100, 7], dtype=torch.uint8)
+    totals = [x.sum(), torch.sum(x), x.sum(dim=0), x.prod(), x.cumsum(0), torch.cumprod(x, 0),
+              torch.trace(x.view(1, 3))]
+    assert all(total.dtype == torch.int64 for total in totals)
+    assert (x.sum() - 1000).item() == -693
+    assert x.sum(dtype=torch.int32).dtype == torch.int32
+    assert torch.compile(lambda x: x.sum() - 1000)(x).item() == -693
