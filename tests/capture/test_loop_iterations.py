@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Any
+from unittest.mock import Mock
 
+import pytest
 from agreement import agree, assert_equal
 
 import fusewire as fw
+from fusewire.capture.control_flow import operand_stack
+from fusewire.capture.runtime import gc_pause
 
 
 def test_bisection() -> None:
@@ -66,3 +71,21 @@ def test_steps_of_an_adaptive_solver() -> None:
         call = fw.tensor([0.3 + 0.1 * n]), 0.5 + 0.2 * n
         assert_equal(compiled(*call), gradient(*call))
     assert compiled.stats.fallbacks <= 1 and compiled.stats.replays >= 5
+
+
+def test_iterators_are_searched_only_for_loops_over_lists(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The search visits all objects that a trace has made, at each decision."""
+    searches = Mock(wraps=operand_stack.list_iterators)
+    monkeypatch.setattr(operand_stack, "list_iterators", searches)
+
+    items = [3, 4, 5]
+    with gc_pause.not_collecting():
+        for _ in range(2):
+            assert operand_stack.list_positions(sys._getframe(), []) == []
+        assert searches.call_count == 0
+        counts = [1, 2]
+        for _ in items:
+            for _ in counts:
+                positions = operand_stack.list_positions(sys._getframe(), [])
+                assert [p.tensors[0] for p in positions] == [items, counts]
+        assert searches.call_count == 6

@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 
 import fusewire as fw
-from fusewire.capture.control_flow import branch_merging, operand_stack
 
 Function = Callable[..., Any]
 
@@ -147,34 +146,6 @@ def test_checked_indices_leave_the_control_flow_native() -> None:
     assert "runs in Python" not in walk.explain()
     with pytest.raises(IndexError, match="index 9 is out of range"):
         walk(fw.tensor([1, 9, 0, 0]), 3)
-
-
-def test_iterators_are_searched_once_for_a_decision(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The search visits all objects that a trace has made. Many branches may be open at a time."""
-    searches = 0
-    search = operand_stack.list_iterators
-
-    def counted() -> list[Any]:
-        nonlocal searches
-        searches += 1
-        return search()
-
-    monkeypatch.setattr(operand_stack, "list_iterators", counted)
-    monkeypatch.setattr(branch_merging, "list_iterators", counted)
-
-    @fw.compile
-    def f(x: fw.Tensor) -> fw.Tensor:
-        taken: list[fw.Tensor] = []
-        for n in range(20):
-            if x.sum() > n:
-                taken.append(x)
-        for y in taken:
-            if y.max() > 2:
-                x = x + y
-        return x
-
-    f(fw.ones(10))
-    assert searches <= 1 + len(range(10))
 
 
 def test_several_views_of_an_argument_that_is_a_view_itself() -> None:
