@@ -72,8 +72,9 @@ class Symbol:
         """The cosine of this number."""
         raise NotImplementedError
 
-    def as_index(self) -> Any:
-        """This number as an index in x[...]: itself, or a tensor."""
+    def as_index(self, size: Any) -> Any:
+        """This number as an index into an axis of this size: itself, or a tensor if it is in range.
+        """
         raise NotImplementedError
 
 

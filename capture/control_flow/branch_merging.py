@@ -9,6 +9,7 @@ another path differs in more values, tracing starts anew with the facts learnt s
 
 from __future__ import annotations
 
+import functools
 from typing import Any, NoReturn
 
 from ...eager.core.tensor import Tensor
@@ -90,9 +91,10 @@ class BranchMerger:
         frames = user_frames(self.tracer.loops.base)
         if not frames or not is_single_test(frames[0], subject.op):
             return subject
+        iterators_of = functools.cache(self._iterators_of)  # one search for all branches
         for branch in reversed(self._branches):
             if (subject, "bool") not in branch.decided:
-                subject = self._merge_here(branch, frames, subject)
+                subject = self._merge_here(branch, frames, subject, iterators_of)
         return subject
 
     def note_iterator(self, iterator: PositionedIterator) -> None:
@@ -143,8 +145,7 @@ class BranchMerger:
         self._close_unmerged(self._branches, whole)
 
     def leave_branches(self) -> None:
-        """Lets the open branches end without a merge point, since this path issues an ordered op.
-        """
+        """Lets the open branches end without a merge point: this path issues an ordered op."""
         self._read_path()
         self._close_unmerged(self._branches)
         self._branches.clear()
@@ -211,12 +212,13 @@ class BranchMerger:
                 self._close_unmerged([branch])
 
     # ---- merge points
-    def _merge_here(self, branch: OpenBranch, frames: list[Any], subject: Any) -> Any:
+    def _merge_here(self, branch: OpenBranch, frames: list[Any], subject: Any,
+                    iterators_of: Any) -> Any:
         location, plan = location_of(frames), self.plans.get(branch.key)
         moved = branch.moved_frame(frames) if plan is None or plan.location == location else None
         if moved is None:
             return subject
-        iterators = self._iterators_of(frames[moved])
+        iterators = iterators_of(frames[moved])
         tracked = self.tracer.loops.tracked_iterators(frames[moved]).union(
             i.offset for i in iterators)
         point = branch.merge_point(frames, moved, tracked)
@@ -342,9 +344,8 @@ class BranchMerger:
         return tape._replace(optional=optional)
 
     def _varying_tensors(self, branch: OpenBranch, state: FrameState) -> set[int]:
-        varying = self.hints.varying[branch.key]
-        return {i for i in varying if type(i) is int}.union(
-            state.named_tensors[n] for n in varying if is_identity(n))
+        return {state.named_tensors[n] if is_identity(n) else n
+                for n in self.hints.varying[branch.key] if type(n) is int or is_identity(n)}
 
     def begin_backward(self, name: Any, outcomes: tuple[Any, ...]) -> Any:
         """Begins a backward through merged paths, the one with these outcomes. Returns the key of
@@ -356,9 +357,8 @@ class BranchMerger:
 
     def end_backward(self, key: Any, values: dict[Node, Node], formulas: tuple[ScalarExpr, ...]
                      ) -> tuple[dict[Node, Node], tuple[ScalarExpr, ...]]:
-        """Merges the paths of a backward that computed `values`, the gradients of nodes, and
-        numbers. Returns the phis of both. All paths must give gradients to the same nodes, else
-        raises MergeFailed."""
+        """Merges the paths of a backward: the phis of `values`, the gradients of nodes, and of
+        numbers. Raises MergeFailed if paths give gradients to different nodes."""
         nodes = self._backwards.setdefault(key, tuple(values))
         self._own_backwards.add(key)
         if values.keys() != set(nodes):
@@ -473,7 +473,7 @@ class BranchMerger:
         varying = self.hints.varying[branch.key]
         live_nodes = {node for i, node in enumerate(arrival.nodes)
                       if i not in varying} | branch.nodes
-        tracer.forget_branch_values(lambda n: n not in live_nodes and not (
+        tracer.forget_branch_values(branch.key, lambda n: n not in live_nodes and not (
             tracer.is_outside(n) or n.op == "const"))
         tracer._decided = set(branch.decided)
         for tensor, phi in phis.items():

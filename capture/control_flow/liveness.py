@@ -151,7 +151,7 @@ def _merges_both_outcomes(code: types.CodeType, start: int, end: int) -> bool:
         seen.add(at)
         if at == end:
             return True
-    return all(end in _reachable(code, n, at) for n in successors[at])
+    return bool(successors[at]) and all(end in _reachable(code, n, at) for n in successors[at])
 
 
 def _reachable(code: types.CodeType, start: int, without: int) -> set[int]:

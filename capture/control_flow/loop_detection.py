@@ -96,6 +96,7 @@ class LoopDetector:
         self.live_only = True  # compare live variables only
         self.unrolled = UnrolledLoops()
         self.iteration = 0  # counts loop entries and back edges; older values may be stale
+        self._began: dict[int, int] = {}  # by depth: the count at the last iteration of a loop
         self.dependent: dict[Node, int] = {}  # depth of the loop whose phis a node depends on
         self._visits: dict[Any, FrameState] = {}
         self._computed_at: set[tuple[int, int]] = set()  # (frame id, f_lasti) since last visit
@@ -161,9 +162,10 @@ class LoopDetector:
                 depth = max(depth, self.dependent.get(part.args[0], 0))
         return depth
 
-    def is_stale(self, number: SymbolicScalar) -> bool:
-        """True if a number was computed in an earlier iteration from values that have changed."""
-        return number.iteration < self.iteration and self.depth_of(number.formula) > 0
+    def is_stale(self, number: Any, subject: Node | ScalarExpr | None = None) -> bool:
+        """True if a loop that a number, or its `subject`, depends on began another iteration."""
+        return any(began > number.iteration and depth <= self.depth_of(subject or number.formula)
+                   for depth, began in self._began.items())
 
     def refuse_stale(self, number: SymbolicScalar) -> None:
         """Refuses the run if a stale number is used."""
@@ -480,8 +482,8 @@ class LoopDetector:
         Returns the phi of the loop condition."""
         tracer, entry = self.tracer, header.entry
         self.iteration += 1
+        self._began[header.depth] = self.iteration
         tracer.forget(lambda x: self.depth_of(x) >= header.depth, header.decided)
-        self.dependent = {n: d for n, d in self.dependent.items() if d < header.depth}
         self.dependent.update(dict.fromkeys(entry.phis, header.depth))
         for i, phi in zip(header.carried_tensors, entry.phis):
             tensor = state.tensors[i]

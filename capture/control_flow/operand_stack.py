@@ -118,16 +118,17 @@ def list_positions(frame: Any, others: Sequence[Any]) -> list[ListPosition]:
     """The iterators over lists and tuples of the `for` loops that a frame is in. Left out are those
     over an object that the bytecode does not name, and those over one with several iterators.
     `others` are iterators that the frame does not use."""
-    ignored = set(map(id, others))
-    positions = []
-    for n, step in enumerate(instructions(frame.f_code)):
-        if step.opname == "FOR_ITER" and step.offset <= frame.f_lasti < step.argval:
-            iterated = _iterated(frame, n)
-            young = list_iterators() if isinstance(iterated, (list, tuple)) else []
-            taken = [at for i in young if id(i) not in ignored
-                     and (at := _position_in(i, iterated)) is not None]
-            if len(taken) == 1:
-                positions.append(ListPosition(step.offset, taken[0], (iterated,)))
+    iterated = {step.offset: of for n, step in enumerate(instructions(frame.f_code))
+                if step.opname == "FOR_ITER" and step.offset <= frame.f_lasti < step.argval
+                and isinstance(of := _iterated(frame, n), (list, tuple))}
+    if not iterated:
+        return []  # spares the search, which visits all objects that the trace has made
+    ignored, positions = set(map(id, others)), []
+    iterators = [i for i in list_iterators() if id(i) not in ignored]
+    for offset, of in iterated.items():
+        taken = [at for i in iterators if (at := _position_in(i, of)) is not None]
+        if len(taken) == 1:
+            positions.append(ListPosition(offset, taken[0], (of,)))
     return positions
 
 

@@ -54,17 +54,20 @@ class PassedTensor:
 @dataclass(eq=False)
 class View:
     """An output tensor that is a view of another tensor, by the access of this name. `base` is None
-    if no other tensor with its elements outlives the call."""
+    if no other tensor with its elements outlives the call. Each call has its own parameters of the
+    access, such as the number of a row."""
 
     recipe: Recipe
     base: Recipe | None = None
     access: str = ""
-    params: Any = None
+    params: Recipe | None = None
 
     def __call__(self, tensors: list[Any], read: PathReader) -> Any:
         out = self.recipe(tensors, read)
-        return out if self.base is None else view_of(
-            self.base(tensors, read), out, ACCESSES[self.access], self.params)
+        if self.base is None or self.params is None:
+            return out
+        return view_of(self.base(tensors, read), out, ACCESSES[self.access],
+                       self.params(tensors, read))
 
 
 @dataclass(frozen=True, eq=False)

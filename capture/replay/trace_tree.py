@@ -32,6 +32,9 @@ from .trace_call import Trace
 
 MAX_OUTCOMES = 16  # outcomes of one branch with a path each
 MAX_PATHS = 64  # paths of one program
+# Of a program that no call has replayed. If all calls took one of 64 paths at random, one of the
+# first 24 would have taken a path twice, but for one program in a hundred.
+MAX_UNREPLAYED_PATHS = 24
 _NEEDS_NUMBER = (  # the message for a number from a tensor, and for one from a symbolic scalar
     "a tensor's value becomes a plain number here, and each new value needs a recording. "
     "Use x.item(), which stays compiled, or tensors",
@@ -281,6 +284,8 @@ def crowded(run: Trace, programs: Sequence[TraceTree]) -> str:
             return f"{block.site}: {_NEEDS_NUMBER[isinstance(block.subject, ScalarExpr)]}"
         if len(program.exits()) >= MAX_PATHS:
             return f"{run.path[-1].site}: its branches form more than {MAX_PATHS} paths"
+        if len(program.exits()) >= MAX_UNREPLAYED_PATHS and not program.uses:
+            return f"{run.path[-1].site}: {MAX_UNREPLAYED_PATHS} calls took as many paths"
     return ""
 
 

@@ -39,9 +39,6 @@ class DecisionRecorder(Protocol):
     def tensor_of(self, number: SymbolicScalar, dtype: Any) -> Any:
         """The tensor of a number; None if the dtype cannot hold it."""
 
-    def index_of(self, number: SymbolicScalar) -> Any:
-        """The object to use for a number in an index: the number itself or its tensor."""
-
     def is_stale(self, number: SymbolicScalar) -> bool:
         """True for a number of an earlier iteration of a loop."""
 
@@ -225,8 +222,12 @@ class SymbolicScalar(Symbol):
     def is_stale(self) -> bool:
         return self.tracer.is_stale(self)
 
-    def as_index(self) -> Any:
-        return self.tracer.index_of(self) if self.tracer.listening else self
+    def as_index(self, size: Any) -> Any:
+        count = plain_value(size)
+        if type(self.value) is not int or not self.tracer.listening or \
+                not -count <= self.value < count:  # the plain number gives the better message
+            return self
+        return self.tracer.tensor_of(self, int64)
 
     # ---- uses that need a plain number
     def __hash__(self) -> int:

@@ -283,7 +283,7 @@ class EffectRecording:
         return self._messages.placeholder(key, value)
 
     def _is_stale(self, part: FormattedValue, read: Any) -> bool:
-        return part.iteration < self.loops.iteration and self.loops.depth_of(read) > 0
+        return self.loops.is_stale(part, read)
 
     # ---- the rest of the tracer
 

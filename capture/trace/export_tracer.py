@@ -135,7 +135,7 @@ class ExportTracer(Tracer):
     def is_outside(self, node: Node) -> bool:
         return node in self.common.outside
 
-    def forget_branch_values(self, is_gone: Callable[[Node], bool]) -> None:
+    def forget_branch_values(self, branch: Any, is_gone: Callable[[Node], bool]) -> None:
         """Makes the arrays of merged paths stale: code behind the merge point must not use them."""
         for key, (held, node) in list(self._nodes_by_id.items()):
             if is_gone(node):
@@ -230,9 +230,6 @@ class ExportTracer(Tracer):
     def refuse(self, why: str) -> None:
         raise CaptureError(f"cannot trace for export: {why}",
                            "use tensor operations, such as fw.where, here")
-
-    def index_of(self, number: SymbolicScalar) -> Any:
-        return self.tensor_of(number, np.dtype(np.int64)) if type(number.value) is int else number
 
     def _visit_for(self, iterator: SymbolicIterator) -> Any:
         return self.loops.count(iterator, user_site())

@@ -5,8 +5,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from ..control_flow.frame_state import can_recur
 from ..control_flow.loop_detection import LoopDetector, LoopEntry
 from ..heap.code_tracker import followed
@@ -32,13 +30,6 @@ class LoopQuestions:
     def symbol(self, number: Any) -> Any:
         """A size as a symbolic number that loops may carry; other numbers unchanged."""
         return self._size(number) if type(number) is Dim else number
-
-    def index_of(self, number: SymbolicScalar) -> Any:
-        """The number as an index: a tensor if a loop changes it. Other numbers are specialized when
-        they are used."""
-        if type(number.value) is int and self.loops.depth_of(number.formula):
-            return self.tensor_of(number, np.dtype(np.int64))
-        return number
 
     def is_stale(self, number: SymbolicScalar) -> bool:
         """True for a number of an earlier iteration of a loop, which no longer has a value."""

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
 from ...eager.core.tensor import Tensor, is_bare
-from ...eager.core.views import base_of, bases_of, joined_access, overlap, root_of
+from ...eager.core.views import base_of, bases_of, is_fixed, joined_access, overlap, root_of
 from ..graph.graph import Node
 from ..heap.access_path import Path
 from ..heap.introspection import attributes
@@ -145,13 +145,14 @@ class OutputSpecBuilder:
         self._check_bases()
         for _, value in self._views:
             root = root_of(value)
-            if not self._outlives(root) and overlap(self._outputs_of(root)):
+            if self._base_that_outlives(value) is None and overlap(self._outputs_of(root)):
                 self.tensor(root)
         for view, value in self._views:
-            base = next((b for b in bases_of(value) if self._outlives(b)), None)
+            base = self._base_that_outlives(value)
             if base is not None:
                 view.base = self.recipe(base)
-                view.access, view.params = joined_access(value, base)
+                view.access, params = joined_access(value, base)
+                view.params = SameObject(params) if is_fixed(params) else self.recipe(params)
 
     def _check_bases(self) -> None:
         """Refuses the trace if it makes an outside tensor a view of another that outlives it."""
@@ -161,6 +162,11 @@ class OutputSpecBuilder:
             if now is not base and now is not None and self._outlives(now):
                 self._tracer.refuse(f"{path}.data becomes a view of another tensor that outlives "
                                     "the call")
+
+    def _base_that_outlives(self, view: Tensor) -> Tensor | None:
+        """The nearest base of a view that outlives the call. The root may lie beyond it, where the
+        run cannot reach it: an argument may be a view itself."""
+        return next((base for base in bases_of(view) if self._outlives(base)), None)
 
     def _outlives(self, tensor: Tensor) -> bool:
         """True if a tensor that the run read or made outlives the call."""

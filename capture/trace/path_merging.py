@@ -39,6 +39,7 @@ class PathMerging:
     _path_of: Any
     sizes: Any
     _nodes_by_id: dict[int, tuple[Any, Node]]
+    _forgotten: dict[int, Any]  # by id of an array: the branch whose merge forgot it
     # While a backward of results is traced: the gradients that only some paths give.
     optional_gradients: dict[Node, list[OptionalGradient]] | None = None
 
@@ -48,6 +49,9 @@ class PathMerging:
 
     def bind(self, array: Any, node: Node) -> None:
         """Binds an array to a node."""
+        raise NotImplementedError
+
+    def _why_lost(self, tensor: Tensor) -> str:
         raise NotImplementedError
 
     def _joined(self, subject: Any) -> Any:
@@ -186,8 +190,19 @@ class PathMerging:
         """True for a value that the run did not compute: every path can read it."""
         return node in self.names.paths
 
-    def forget_branch_values(self, is_gone: Callable[[Node], bool]) -> None:
+    def forget_branch_values(self, branch: Any, is_gone: Callable[[Node], bool]) -> None:
         """Forgets the arrays of merged paths: code behind the merge must not use them."""
         for key, (_, node) in list(self._nodes_by_id.items()):
             if is_gone(node):
                 del self._nodes_by_id[key]
+                self._forgotten[key] = branch
+
+    def _refuse_lost(self, tensor: Tensor) -> None:
+        """Refuses the run, since a tensor has no path. If a merge forgot its array, a function of
+        ours was running there and holds it: paths of this branch do not merge in further runs."""
+        branch = self._forgotten.get(id(tensor._data))
+        if branch is None or self.merger is None:
+            self.refuse(self._why_lost(tensor))
+        else:
+            self.merger.hints.unmergeable.add(branch)
+            self._on_merge_failure(MergeFailed())

@@ -66,7 +66,7 @@ class Tracer(EffectRecording, PathMerging, LoopQuestions):
         self.made_symbolic_scalars = False
         self._symbolic_entries: list[tuple[Any, ...]] = []  # entry, symbols, arrays, params
         self.path: list[Any] = []  # elements of the path that the run takes, see `cfg.Element`
-        self.uncomputed, self.effect_targets = {}, set()
+        self.uncomputed, self.effect_targets, self._forgotten = {}, set(), {}
         self.loops, self.counts = LoopDetector(self), names.rolls_sizes
         self.aliases = PossibleAliases(self, names.merged_inputs)
         if self.sizes is names.sizes:
@@ -435,7 +435,7 @@ class Tracer(EffectRecording, PathMerging, LoopQuestions):
             return bound[1]
         path = self._path_of(tensor._data)
         if path is None:
-            self.refuse(self._why_lost(tensor))
+            self._refuse_lost(tensor)
             path = Path("lost", len(self.sources))
         tensor_type = TensorType(self.shape_at(path, tensor._data.shape), tensor._data.dtype)
         with self.sizes.recording(False):

@@ -12,15 +12,18 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from ...capture.cfg.ir import Block, Exit, walk
 from ...capture.cfg.trace_exit import TraceExit
 from ...capture.heap.access_path import Path
+from ...capture.passes.bounds_checks import BoundsCheck
 from ...capture.scalars.scalar_expr import ScalarExpr
 from ...capture.segments.segment import Segment
 from ...eager.arrays import memory
 from ...eager.arrays.shapes import TensorType
 from ...eager.uninterrupted import Uninterrupted
-from ..llvm.control_vm import COUNTS, ENDED, UNFINISHED, UNKNOWN, Opcode
+from ..llvm.control_vm import COUNTS, ENDED, UNFINISHED, UNKNOWN, Opcode, rule_of
 from ..program.executable import Executable
 from ..program.kernel_stats import bytes_of
 from ..program.native_call import (
@@ -96,9 +99,10 @@ class _NativeLowering(ControlLowering):
                                                                              list[ControlOperand]]:
         """The program of a segment, and the operands of its inputs."""
         program = segment.executable
-        if type(program) is not Executable or program.interface.has_checks \
-                or program.interface.sizes:
+        if type(program) is not Executable or program.interface.sizes:
             raise NotNativelyControlled("one of its graphs is not a native program of fixed sizes")
+        if program.interface.output_checks and program.interface.overwritten:
+            raise NotNativelyControlled("an input is overwritten before indices are checked")
         inputs = [ControlOperand("array", self.array_numbers[p]) for p in segment.paths]
         for node in segment.inputs.numbers:
             number = self.arithmetic.value(segment.names.numbers[node], live)
@@ -107,14 +111,27 @@ class _NativeLowering(ControlLowering):
 
     def _run(self, program: Executable, inputs: Sequence[ControlOperand],
              results: Sequence[ControlOperand]) -> list[ControlOperand]:
-        """Writes the run of a program; returns the operands of its outputs."""
+        """Writes the run of a program and its checks; returns the operands of its outputs."""
         interface, native = program.interface, program.program
         table = [*inputs, *map(self.assembler.constant, interface.constants), *results]
+        for i, check in interface.input_checks:
+            self._check(table[i], interface.inputs[i], check)
         if native.steps:
             cost = _DISPATCH_NANOSECONDS + round(min(native.cost, 1e15))
             self.assembler.run(native.address, table, program.arena, cost)
             self.programs.append(program)
-        return [table[i] for i in interface.outputs]
+        outputs = [table[i] for i in interface.outputs]
+        for check in interface.output_checks:
+            self._check(outputs[check.output], interface.type_of_output(check.output), check)
+        return outputs
+
+    def _check(self, indices: ControlOperand, type: TensorType, check: BoundsCheck) -> None:
+        """Writes a check that leaves the call to the slow path if an index is out of range."""
+        fixed = check.at({})
+        rule = np.array(rule_of(type.dtype, fixed.low, fixed.size), np.int64)
+        self.assembler.add(Opcode.CHECK, indices,
+                           self.assembler.constant(np.array(type.size, np.int64)),
+                           self.assembler.constant(rule), UNKNOWN)
 
     def exit(self, exit_block: Exit, live: LiveValues, depth: int) -> None:
         trace_exit, *others = exit_block.exits
@@ -130,8 +147,9 @@ class _NativeLowering(ControlLowering):
         program, inputs = self._program_and_inputs(trace_exit.segment, live)
         self._note_overwritten(trace_exit, program, inputs)
         result_types: list[Any] = []
-        results = [self._result_operand(t.shape, t.dtype, result_types)
-                   for t in program.interface.results]
+        returned = program.interface.returned_results
+        results = [self._result_operand(t.shape, t.dtype, result_types) if i in returned else
+                   self.register(t) for i, t in enumerate(program.interface.results)]
         outputs = self._run(program, inputs, results)
         for i, (slot, node) in enumerate(zip(outputs, trace_exit.segment.outputs)):
             if slot.kind == "register":

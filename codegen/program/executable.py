@@ -63,6 +63,17 @@ class Interface:
     shapes: tuple[Any, ...]  # of the outputs that the caller asked for
     sizes: tuple[int, ...]  # those that stand for any; if there are some, the last input
 
+    def type_of_output(self, number: int) -> TensorType:
+        """The type of an output of the graph, as the table holds it."""
+        constants = [TensorType(c.shape, c.dtype) for c in self.constants]
+        return [*self.inputs, *constants, *self.results][self.outputs[number]]
+
+    @property
+    def returned_results(self) -> set[int]:
+        """The numbers of the results that the caller asked for; others are only checked."""
+        first = len(self.inputs) + len(self.constants)
+        return {i - first for i in self.outputs[:len(self.shapes)]}
+
     @property
     def has_checks(self) -> bool:
         """True if values are checked before or after a call."""

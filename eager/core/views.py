@@ -220,6 +220,17 @@ def _text_of(params: Any) -> str:
     return repr(params) if is_plain else str(id(params))
 
 
+def is_fixed(params: Any) -> bool:
+    """True if no parameter of an access is a tensor or a symbol, whose values vary with the call.
+    """
+    if isinstance(params, slice):
+        params = params.start, params.stop, params.step
+    if isinstance(params, tuple):
+        return all(map(is_fixed, params))
+    is_size = isinstance(params, int) and type(params) not in (int, bool)
+    return not (is_size or isinstance(params, interpreter.Symbol) or hasattr(params, "_data"))
+
+
 def joined_access(x: Any, base: Any) -> tuple[str, Any]:
     """The name and the parameters of the access that leads from a base to its view `x`, or to a
     view of a view."""
@@ -292,7 +303,9 @@ def is_stale(params: Any) -> bool:
 
 
 def overlap(views: list[Any]) -> bool:
-    """True if two views of one tensor may have an element in common."""
+    """True if two views of one tensor may have an element in common, now or in another call."""
+    if len(views) > 1 and not all(is_fixed(path_to(view)) for view in views):
+        return True
     root = root_of(views[0])
     dummy = _tensor_like(root, np.empty(root._data.shape, root._data.dtype))
     arrays = [interpreter.outside(read_chain, dummy, path_to(view))._data for view in views]

@@ -238,8 +238,7 @@ def _as_index(item: Any) -> Tensor:
 def _expanded(x: Tensor, index: Any) -> list[Any]:
     """The items of `index`: one per axis of `x` or per axes of a mask, and Nones for new axes."""
     parts = index if isinstance(index, tuple) else (index,)
-    items = [i.as_index() if isinstance(i, interpreter.Symbol) else
-             _as_index(i) if isinstance(i, _ARRAYS) else i for i in parts]
+    items = [_as_index(i) if isinstance(i, _ARRAYS) else i for i in parts]
     items = [beside(i, x) if isinstance(i, Tensor) else i for i in items]
     used = 0
     for item in items:
@@ -252,7 +251,27 @@ def _expanded(x: Tensor, index: Any) -> list[Any]:
     if len(ellipses) > 1:
         raise IndexingError("an index can hold ... only once", "write the slices in between as :")
     at = ellipses[0] if ellipses else len(items)
-    return [*items[:at], *[slice(None)] * (x.ndim - used), *items[at + 1:]]
+    items = [*items[:at], *[slice(None)] * (x.ndim - used), *items[at + 1:]]
+    return _without_symbols(x, items) if any(map(_is_symbol, items)) else items
+
+
+def _is_symbol(item: Any) -> bool:
+    return isinstance(item, interpreter.Symbol)
+
+
+def _without_symbols(x: Tensor, items: list[Any]) -> list[Any]:
+    """`items` with tensors for the symbolic numbers: no call is traced again for other values."""
+    result, axis = list[Any](), 0
+    for item in items:
+        result.append(_without_symbol(x, axis, item) if _is_symbol(item) else item)
+        axis += item.ndim if _is_mask(item) else item is not None
+    return result
+
+
+def _without_symbol(x: Tensor, axis: int, number: Any) -> Any:
+    index = number.as_index(x.shape[axis])
+    return beside(index, x) if isinstance(index, Tensor) else \
+        _integer(number, axis, x.shape[axis], x.shape)
 
 
 # ---- integers, slices, None

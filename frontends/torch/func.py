@@ -12,15 +12,25 @@ from .base.tensor_class import retag as _retag
 globals().update(_exported(_plain))
 
 
+_PYTORCHS_WORDS = {"in_dims": "in_axes", "out_dims": "out_axes"}
+
+
 def _transformed(transform: Callable[..., Any]) -> Callable[..., Any]:
     """A transform whose functions get and return tensors of the front end."""
-    def applied(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
-        result = transform(lambda *a, **k: function(*_retag(a), **_retag(k)), *args, **kwargs)
+    def applied(func: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+        options = {_PYTORCHS_WORDS.get(name, name): value for name, value in kwargs.items()}
+        result = transform(lambda *a, **k: func(*_retag(a), **_retag(k)), *args, **options)
         return (lambda *a, **k: _retag(result(*a, **k))) if callable(result) else _retag(result)
 
     return applied
 
 
-for _name in ("vmap", "grad", "grad_and_value", "jacfwd", "jacrev", "hessian", "vjp", "jvp"):
-    if hasattr(_plain, _name):
-        globals()[_name] = _transformed(getattr(_plain, _name))
+def _grad_and_value(function: Callable[..., Any], argnums: Any = 0, has_aux: bool = False) -> Any:
+    """A function that returns the gradient, and then the value of `function`."""
+    both = _plain.value_and_grad(function, argnums, has_aux)
+    return lambda *args, **kwargs: both(*args, **kwargs)[::-1]
+
+
+for _name in ("vmap", "grad", "jacfwd", "jacrev", "hessian", "vjp", "jvp"):
+    globals()[_name] = _transformed(getattr(_plain, _name))
+grad_and_value = _transformed(_grad_and_value)

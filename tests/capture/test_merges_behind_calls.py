@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
+from agreement import assert_equal
 from made_functions import function_of
 
 import fusewire as fw
@@ -172,3 +175,37 @@ def f(x, t):
             np.testing.assert_allclose(np.asarray(got), np.asarray(want), rtol=1e-4, atol=1e-6)
     assert compiled.stats.recordings <= 12, compiled.explain()
     assert compiled.stats.fallbacks == 0
+
+
+CALLS_WITH_A_NUMBER: dict[str, Callable[[fw.Tensor, int], Any]] = {
+    "topk": lambda x, k: fw.topk(x, k).values,
+    "roll": lambda x, k: fw.roll(x, k, axis=1),
+    "tile": lambda x, k: fw.tile(x, (k, 2)),
+    "linspace": lambda x, k: fw.linspace(0, 1, k),
+    "eye": lambda x, k: fw.eye(k),
+    "repeat": lambda x, k: fw.repeat(x, k),
+    "norm": lambda x, k: fw.linalg.vector_norm(x, ord=k),
+}
+
+
+@pytest.mark.parametrize("name", CALLS_WITH_A_NUMBER)
+def test_a_function_of_ours_that_decides_is_no_branch(name: str) -> None:
+    """It computes, and decides by its number, in one instruction of the user's code: decisions do
+    not merge there, since the function still holds what it has computed."""
+    f = CALLS_WITH_A_NUMBER[name]
+    compiled, x = fw.compile(f, fullgraph=True), fw.rand(3, 4)
+    for k in (1, 2, 3, 1, 2, 3):
+        assert_equal(compiled(x, k), f(x, k))
+    assert compiled.stats.recordings <= 4 and compiled.stats.fallbacks == 0
+
+
+def test_a_merge_inside_of_a_function_of_ours_is_undone() -> None:
+    def f(x: fw.Tensor, k: int) -> fw.Tensor:
+        y = x * 2 if x.sum() > 0 else x * 3
+        return fw.topk(y, k).values
+
+    compiled = fw.compile(f, fullgraph=True)
+    for n, k in enumerate((1, 2, 1, 3, 2, 1, 3, 1, 2, 3, 3, 2)):
+        x = fw.rand(4, 6) - n // 2 % 2
+        assert_equal(compiled(x, k), f(x, k))
+    assert compiled.stats.replays >= 5

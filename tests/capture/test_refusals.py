@@ -253,3 +253,19 @@ def test_an_attribute_named_data() -> None:
         own.data = own.data + k
         assert_same(compiled(X), own.scaled(X))
     assert compiled.stats.replays == 2
+
+
+def test_a_function_whose_calls_all_take_another_path_is_not_traced_for_ever() -> None:
+    def f(bits: list[fw.Tensor]) -> tuple[list[int], fw.Tensor]:
+        taken = []
+        for n, bit in enumerate(bits):
+            if bit > 0:
+                taken.append(n)  # lists of different lengths do not merge
+        return taken, bits[0] + 1
+
+    compiled = fw.compile(f)
+    calls = [[fw.tensor(float(n >> k & 1)) for k in range(6)] for n in range(40)]
+    with pytest.warns(UserWarning, match="24 calls took as many paths"):
+        for bits in calls:
+            assert compiled(bits)[0] == f(bits)[0]
+    assert compiled.stats.recordings == 24 and not compiled.stats.replays

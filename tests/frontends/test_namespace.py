@@ -84,3 +84,13 @@ def test_a_loader_gives_tensors_of_the_front_end():
     batches = list(torch.utils.data.DataLoader(data, batch_size=2))
     assert {type(part) for batch in batches for part in batch} == {torch.Tensor}
     assert len(batches) == 2 and batches[1][0].tolist() == [2, 3]
+
+
+def test_a_submodule_is_imported_when_it_is_used(tmp_path):
+    """As in PyTorch, `import torch` is enough. The model gets tensors with PyTorch's methods."""
+    code = f"""
+import fusewire.torch as torch, sys
+assert "fusewire.export.onnx" not in sys.modules
+torch.onnx.export(lambda x: x.clamp(min=0).clone(), (torch.ones(2, 3),), {str(tmp_path / "m")!r})
+"""
+    subprocess.run([sys.executable, "-c", code], check=True)

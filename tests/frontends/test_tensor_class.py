@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import itertools
 import pickle
 
 import numpy as np
@@ -220,3 +221,51 @@ def test_an_index_without_axes_is_a_list_of_one():
     assert x.gather(0, at).shape == () and x.gather(0, at).item() == 1
     assert x.index_select(0, at).tolist() == [1]
     assert torch.tensor(5).gather(0, torch.tensor(0)).item() == 5
+
+
+def items_of_an_index(library):
+    return [0, -1, slice(None), slice(1, None), None, Ellipsis, [0, 1], library.tensor([1, 0]),
+            library.tensor(1), library.tensor([True, False, True])]
+
+
+def test_integers_of_an_index_select_before_its_tensors():
+    """In NumPy x[0, :, [1, 2]] has the axis of [1, 2] first, in PyTorch last."""
+    theirs = pytest.importorskip("torch")
+    values = np.arange(81, dtype=np.float32).reshape(3, 3, 3, 3)
+    pairs = list(zip(items_of_an_index(torch), items_of_an_index(theirs)))
+    for triple in itertools.product(pairs, repeat=3):
+        ours, reference = zip(*triple)
+        if ours.count(Ellipsis) > 1:
+            continue
+        a, b = torch.tensor(values), theirs.tensor(values)
+        np.testing.assert_array_equal(a[ours].numpy(), b[reference].numpy())
+        a[ours], b[reference] = a[ours] * -2, b[reference] * -2
+        np.testing.assert_array_equal(a.numpy(), b.numpy(), err_msg=repr(reference))
+
+
+def test_transforms_take_pytorchs_words():
+    x, w = torch.tensor(X), torch.ones(3)
+    assert torch.func.vmap(torch.dot, in_dims=(0, None))(x, w).tolist() == [6, 15]
+    assert torch.vmap(lambda row: row * 2, 1, out_dims=1)(x).tolist() == (x * 2).tolist()
+    gradient, value = torch.func.grad_and_value(lambda w: (w * w).sum())(w)
+    assert gradient.tolist() == [2, 2, 2] and value.item() == 3
+
+
+@pytest.mark.parametrize("change", [
+    lambda x: x.add_(1.5), lambda x: x.mul_(0.5), lambda x: x.div_(2), lambda x: x.sqrt_(),
+    lambda x: x.clamp_(max=0.5)])
+def test_a_result_in_place_has_to_fit_the_dtype(change):
+    x = torch.tensor([1, 2])
+    with pytest.raises(fw.DTypeError, match="_: the result is float32, which does not fit back"):
+        change(x)
+    assert x.tolist() == [1, 2] and x.add_(True).div_(2, rounding_mode="floor").tolist() == [1, 1]
+
+
+def test_totals_of_unsigned_integers_are_signed():
+    x = torch.tensor([200, 100, 7], dtype=torch.uint8)
+    totals = [x.sum(), torch.sum(x), x.sum(dim=0), x.prod(), x.cumsum(0), torch.cumprod(x, 0),
+              torch.trace(x.view(1, 3))]
+    assert all(total.dtype == torch.int64 for total in totals)
+    assert (x.sum() - 1000).item() == -693
+    assert x.sum(dtype=torch.int32).dtype == torch.int32
+    assert torch.compile(lambda x: x.sum() - 1000)(x).item() == -693

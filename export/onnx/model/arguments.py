@@ -13,7 +13,7 @@ import numpy as np
 from ....capture.sizes.symbolic_dim import ShapeEnv
 from ....capture.trace.export_tracer import ExportInput
 from ....eager.arrays.devices import CPU, host, moved
-from ....eager.core.tensor import Tensor
+from ....eager.core.tensor import Tensor, is_bare, with_class
 from ....eager.errors import DTypeError, ExportError, ShapeError
 from ....eager.nn.base.module import Module
 
@@ -31,6 +31,7 @@ class ExportArguments:
     arrays: tuple[Any, ...]  # on the CPU
     axes: tuple[Axes, ...]
     devices: tuple[str, ...]
+    classes: tuple[type[Tensor], ...]
 
     def call(self, tensors: Sequence[Tensor]) -> Any:
         """(args, kwargs) of the call, with its tensors replaced by `tensors`."""
@@ -61,9 +62,10 @@ class ExportArguments:
                 for name, tensor, axes in zip(self.names, self.tensors_of(arrays), self.axes)]
 
     def tensors_of(self, arrays: Sequence[Any]) -> list[Tensor]:
-        """Tensors of these values, each on the device of its argument."""
-        return [Tensor(a.view() if device == CPU else moved(a, device))
-                for a, device in zip(arrays, self.devices)]
+        """Tensors of these values, each on the device of its argument and of its class, which has
+        the methods that the function calls."""
+        return [with_class(cls, a.view() if device == CPU else moved(a, device))
+                for cls, a, device in zip(self.classes, arrays, self.devices)]
 
 
 class _Many(tuple[Any, ...]):
@@ -89,7 +91,8 @@ def arguments(fn: Callable[..., Any], args: Any, input_names: Sequence[str] | No
     axes = _axes(values, names, [tensor for _, tensor in tensors], dynamic)
     arrays = tuple(host(tensor._data) for _, tensor in tensors)
     devices = tuple(tensor.device for _, tensor in tensors)
-    return ExportArguments(fn, values, frozenset(kwargs), names, arrays, axes, devices)
+    classes = tuple(type(tensor) if is_bare(tensor) else Tensor for _, tensor in tensors)
+    return ExportArguments(fn, values, frozenset(kwargs), names, arrays, axes, devices, classes)
 
 
 def further(call: ExportArguments, args: Any) -> ExportArguments:

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
+from ....eager.arrays import dtypes
 from ....eager.core.tensor import Tensor as Plain
 from ....eager.front.spellings.same import IN_PLACE
 from ....eager.front.spellings.spelling import Spelling
@@ -130,6 +131,10 @@ def in_place(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
         if result._data.shape != self._data.shape:
             raise fw.ShapeError(f"{name}_: the result has shape {tuple(result.shape)}, which does "
                                 f"not fit back into {tuple(self.shape)}",
+                                f"x = torch.{name}(x, ...) makes a new tensor")
+        if not dtypes.holds(self._data.dtype, result._data.dtype):
+            raise fw.DTypeError(f"{name}_: the result is {result._data.dtype.name}, which does not "
+                                f"fit back into {self._data.dtype.name}",
                                 f"x = torch.{name}(x, ...) makes a new tensor")
         return self.copy_(result)
 

@@ -25,6 +25,12 @@ def picked(name: str, pair: Any) -> Any:
     return PAIRS[name](*pair)
 
 
+def signed(total: Any, x: Any, dtype: Any = None) -> Any:
+    """The total of unsigned integers `x` as int64, as in PyTorch: x.sum() - 1 may be below 0."""
+    is_wider = total._data.dtype.kind == "u" and total._data.dtype != x._data.dtype
+    return fw.astype(total, fw.int64) if is_wider and dtype is None else total
+
+
 # ---- arguments
 def sizes(args: tuple[Any, ...]) -> tuple[Any, ...]:
     """Sizes or axes that are given one by one or as one sequence."""

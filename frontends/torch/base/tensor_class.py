@@ -15,6 +15,7 @@ from ....eager.nn.base.parameter import Buffer as PlainBuffer
 from ....eager.nn.base.parameter import Parameter as PlainParameter
 from .device import device as device_class
 from .graph_node import Node
+from .index import selected
 from .package import fw
 from .size import Size, callable_size
 
@@ -174,6 +175,15 @@ class Tensor(Plain):
     def _version(self) -> int:
         return 0
 
+    # ---- elements
+    def __getitem__(self, index: Any) -> Any:
+        view, rest = selected(self, index)
+        return retag(Plain.__getitem__(view, rest))
+
+    def __setitem__(self, index: Any, value: Any) -> None:
+        view, rest = selected(self, index)
+        Plain.__setitem__(view, rest, value)
+
     # ---- text
     def __format__(self, spec: str) -> str:
         return format(self.item(), spec) if self.ndim == 0 else Plain.__format__(self, spec)
@@ -232,7 +242,7 @@ OTHERS[PlainParameter], OTHERS[PlainBuffer] = Parameter, Buffer
 _PLAIN = {"__iadd__", "__isub__", "__imul__", "__itruediv__", "__ifloordiv__", "__imod__",
           "__ipow__", "add_", "sub_", "mul_", "truediv_", "floordiv_", "mod_", "pow_"}
 _UNARY = ("__neg__", "__pos__", "__abs__", "__invert__", "__copy__", "__deepcopy__",
-          "__getitem__", "detach", "cpu", "cuda", "to_device", "astype", "__iter__")
+          "detach", "cpu", "cuda", "to_device", "astype", "__iter__")
 _BINARY = ("add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "matmul", "and", "or", "xor",
            "lshift", "rshift")
 
