@@ -135,7 +135,7 @@ class ExportTracer(Tracer):
     def is_outside(self, node: Node) -> bool:
         return node in self.common.outside
 
-    def forget_branch_values(self, is_gone: Callable[[Node], bool]) -> None:
+    def forget_branch_values(self, branch: Any, is_gone: Callable[[Node], bool]) -> None:
         """Makes the arrays of merged paths stale: code behind the merge point must not use them."""
         for key, (held, node) in list(self._nodes_by_id.items()):
             if is_gone(node):
