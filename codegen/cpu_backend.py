@@ -31,7 +31,7 @@ def machine_of(target: Target, threads: int | None = None) -> Machine:
     return Machine(target.vector_bytes, 16 if narrow else 32, threads or get_num_threads(),
                    winograd=settings.winograd, winograd_training=settings.winograd_training,
                    dot=target.dot and settings.bf16_dot,
-                   dot16=target.dot16, dot8=target.dot8)
+                   dot16=target.dot16, dot8=target.dot8, matrix_unit=target.amx)
 
 
 def assemble(plan: Plan, launches: list[Launch], target: Target) -> tuple[WrittenProgram, Parts]:

@@ -94,8 +94,11 @@ KNOBS: dict[str, Knob] = {
                     "1: copies of weights in the layout of products are kept while the weights are "
                     "the same; 0: each call makes them anew, in less memory"),
     "bf16_dot": Knob("FUSEWIRE_BF16_DOT", SWITCH, False,
-                     "1: products of bfloat16 by the instruction AVX512-BF16, if the processor has "
-                     "it, which takes subnormal numbers as 0"),
+                     "1: products of bfloat16 by the instructions AVX512-BF16 or AMX, if the "
+                     "processor has them, which take subnormal numbers as 0"),
+    "amx": Knob("FUSEWIRE_AMX", SWITCH, True,
+                "1: products of 8-bit integers, and of bfloat16 with FUSEWIRE_BF16_DOT, by the "
+                "matrix unit AMX, if processor and system allow it; 0: by vectors"),
     "distributed_timeout": Knob("FUSEWIRE_DISTRIBUTED_TIMEOUT", SECONDS, 600.0,
                                 "time that a rank waits for others in a collective"),
 }
@@ -121,7 +124,8 @@ class Settings:
         winograd: Winograd tile of 3 x 3 convolutions, 4 or 2; 0 for none. Default 4.
         winograd_training: largest tile for weights that change. Default 2.
         prepack: True keeps packed copies of weights that do not change. Default True.
-        bf16_dot: True uses AVX512-BF16 products. Default False.
+        bf16_dot: True uses AVX512-BF16 and AMX for products of bfloat16. Default False.
+        amx: False uses no matrix unit. Default True.
         distributed_timeout: seconds that a rank waits for others. Default 600.
 
     Raises:
@@ -145,6 +149,7 @@ class Settings:
     winograd_training: int
     prepack: bool
     bf16_dot: bool
+    amx: bool
     distributed_timeout: float
 
     def __init__(self, environment: Mapping[str, str]) -> None:

@@ -46,6 +46,8 @@ def buffers_of(body: tuple[Stmt, ...]) -> tuple[tuple[KernelBuffer, ...], tuple[
                 reads[e.buffer] = None
         if isinstance(s, loop_ir.Transpose) and not s.source.scratch:
             reads[s.source] = None
+        if isinstance(s, loop_ir.TileDot):
+            reads.update((m.buffer, None) for m in (s.rows, s.columns) if not m.buffer.scratch)
         if isinstance(s, (loop_ir.Store, loop_ir.Transpose)) and not s.buffer.scratch:
             writes[s.buffer] = None
     return tuple(reads), tuple(writes)

@@ -84,6 +84,8 @@ class _SizeReader:
                 changed[f.name] = self._body(value)
             elif isinstance(value, Expr) and not isinstance(value, loop_ir.Var):
                 changed[f.name] = self._expression(value)
+            elif isinstance(value, loop_ir.WordMatrix):
+                changed[f.name] = dataclasses.replace(value, index=self._expression(value.index))
             elif is_dynamic(value):
                 raise CodegenError(f"the {f.name} of a {type(s).__name__} is the dynamic size "
                                    f"{value}")

@@ -8,6 +8,8 @@
            | Transpose(target, source, ...)       a block of one buffer transposed into another
            | Prefetch(buffer, index, ahead, ...)  a hint: the element ahead is used soon
            | Mma(sums, rows, columns, fragments)  products of tiles added to sums of threads
+           | TileDot(sums, rows, columns, ...)    a tile of sums of dot products of words
+           | TileShape(rows, depth)             the shape of the `TileDot`s that follow
            | If(condition, body)
     Expr   = Const | SizeValue(size) | Var | Read(register) | Load(buffer, index, mask, other)
            | Call(op, args)
@@ -218,13 +220,62 @@ class Mma:
     fragments: Fragments
 
 
+TILE_SIDE = 16  # rows of a register of the matrix unit, and words of a row
+
+
+@dataclass(frozen=True, slots=True)
+class TileShape:
+    """Prepares for `TileDot`s of at most `rows` rows, whose depth is a multiple of `depth` words.
+
+    It holds until the next one of the task, and changes no value."""
+
+    rows: int
+    depth: int
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class WordMatrix:
+    """A matrix of 32-bit words in a buffer of such words, or of the elements that they consist of.
+
+    `index` and `pitch`: where it starts, and the distance of two lines, in elements of the buffer
+    `elements`: the dtype of the elements of a word"""
+
+    buffer: KernelBuffer
+    index: Expr
+    pitch: int
+    elements: DType
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class TileDot:
+    """buffer[index + i * pitch + j] = the sum over k < depth of the dot product of word k of line i
+    of `rows` and word j of line k of `columns`, for i < shape.rows and j < width. With `adds`, the
+    sum is added.
+
+    Products of bfloat16 are summed in any order, and subnormal numbers may count as 0; products of
+    8-bit integers are exact. Elements of scratch that are not set make sums that are not set. It
+    never stands inside a lane loop."""
+
+    buffer: KernelBuffer
+    index: Expr
+    pitch: int
+    rows: WordMatrix
+    columns: WordMatrix
+    shape: TileShape
+    width: int
+    depth: Expr
+    adds: bool
+
+
 @dataclass(frozen=True, eq=False, slots=True)
 class If:
     condition: Expr
     body: tuple[Stmt, ...]
 
 
-Stmt: TypeAlias = "For | Assign | Update | Store | Transpose | Prefetch | Mma | If"
+Stmt: TypeAlias = (
+    "For | Assign | Update | Store | Transpose | Prefetch | Mma | TileShape | TileDot | If"
+)
 
 
 @dataclass(frozen=True)
@@ -388,6 +439,8 @@ def expressions(s: Stmt) -> tuple[Expr, ...]:
         return (s.index, s.source_index)
     if isinstance(s, Prefetch):
         return (s.index,)
-    if isinstance(s, Mma):
+    if isinstance(s, TileDot):
+        return (s.index, s.rows.index, s.columns.index, s.depth)
+    if isinstance(s, (Mma, TileShape)):
         return ()
     return (s.value,)

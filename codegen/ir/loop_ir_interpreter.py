@@ -27,9 +27,12 @@ from .loop_ir import (
     Register,
     Stmt,
     Store,
+    TileDot,
+    TileShape,
     Transpose,
     Update,
     Var,
+    WordMatrix,
     children,
     expressions,
 )
@@ -99,6 +102,7 @@ class _Machine:
             For: self._for, If: self._if, Assign: self._assign,
             Update: self._update, Store: self._store, Transpose: self._transpose,
             Prefetch: self._prefetch, Mma: self._multiply_fragments,
+            TileShape: lambda s: discard, TileDot: self._tile_dot,
         }  # fmt: skip
         evaluate, action = self._evaluations(expressions(s)), handlers[type(s)](s)
 
@@ -184,6 +188,42 @@ class _Machine:
             sums[:] = self._elements(s.sums, np.arange(len(own))) + products.sum(1)
 
         return multiply
+
+    def _tile_dot(self, s: TileDot) -> Run:
+        index, depth = _getter(s.index), _getter(s.depth)
+        i, j = np.arange(s.shape.rows), np.arange(s.width)
+
+        def multiply(frame: Frame) -> None:
+            k = np.arange(int(depth(frame)))
+            at = index(frame) + np.add.outer(i * s.pitch, j)
+            rows, row_flags = self._words(s.rows, frame, i, k)
+            columns, column_flags = self._words(s.columns, frame, k, j)
+            sums = np.einsum("ike,kje->ij", rows, columns)
+            flags = row_flags.all(1)[:, None] & column_flags.all(0)
+            for end in (at.min(), at.max()):
+                self._checked(s.buffer, end, "store")
+            if s.adds:
+                sums, flags = sums + self.memory[s.buffer][at], flags & self._are_set(s.buffer, at)
+            self.memory[s.buffer][at] = sums
+            self.written[s.buffer][at] = flags
+
+        return multiply
+
+    def _words(self, m: WordMatrix, frame: Frame, lines: Any, places: Any) -> tuple[Any, Any]:
+        """The elements of the words at these places of these lines, and whether they are set."""
+        count = 4 // m.buffer.dtype.itemsize
+        elements = np.add.outer(places * count, np.arange(count))
+        at = int(_getter(m.index)(frame)) + np.add.outer(lines * m.pitch, elements)
+        for end in (at.min(), at.max()) if at.size else ():
+            self._checked(m.buffer, end, "load")
+        elements = np.ascontiguousarray(self.memory[m.buffer][at]).view(m.elements)
+        wide = np.float32 if m.elements.itemsize == 2 else np.int32
+        return elements.astype(wide), self._are_set(m.buffer, at).all(2)
+
+    def _are_set(self, b: KernelBuffer, at: Any) -> Any:
+        """Whether elements are set, for each of these positions."""
+        flags = self.written.get(b)
+        return np.ones(at.shape, bool) if flags is None else flags[at]
 
     def _elements(self, b: KernelBuffer, positions: Any) -> Any:
         """The elements of scratch at these positions, as float64."""

@@ -19,6 +19,7 @@ class Machine:
     `training`: whether gradients of weights are computed as well
     `dot`, `dot16`, `dot8`: whether there are dot products of pairs of bfloat16, of pairs of 16-bit
         integers, and of four 8-bit integers
+    `matrix_unit`: whether there are registers for tiles of such products (`loop_ir.TileDot`)
     `task_divisor`: factor by which tasks are smaller, and more numerous, than on a processor
     `in_order`: whether kernels run one after the other as listed; if not, buffers share memory only
         where they must, so that kernels can be reordered
@@ -34,6 +35,7 @@ class Machine:
     dot: bool = False
     dot16: bool = False
     dot8: bool = False
+    matrix_unit: bool = False
     task_divisor: int = 1
     in_order: bool = True
     gpu: bool = False

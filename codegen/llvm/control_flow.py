@@ -5,7 +5,18 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
-from ..ir.loop_ir import Assign, KernelBuffer, Mma, Register, Stmt, Store, Transpose, Update, walk
+from ..ir.loop_ir import (
+    Assign,
+    KernelBuffer,
+    Mma,
+    Register,
+    Stmt,
+    Store,
+    TileDot,
+    Transpose,
+    Update,
+    walk,
+)
 from .affine import Affine, bounds, multiple, total
 from .expressions import LlvmExpressions
 from .ir_builder import LlvmModule, Value
@@ -18,7 +29,7 @@ LoopBody = Callable[[Affine, list[Value]],
 def stored(body: tuple[Stmt, ...]) -> Stored:
     """The buffers that a body stores to."""
     return frozenset(s.sums if isinstance(s, Mma) else s.buffer for s in walk(body)
-                     if isinstance(s, (Store, Transpose, Mma)))
+                     if isinstance(s, (Store, Transpose, Mma, TileDot)))
 
 
 class LlvmControlFlow(LlvmExpressions):

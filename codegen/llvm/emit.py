@@ -23,6 +23,8 @@ from ..ir.loop_ir import (
     Register,
     Stmt,
     Store,
+    TileDot,
+    TileShape,
     Transpose,
     Update,
     walk,
@@ -72,6 +74,8 @@ class LlvmEmitter(LlvmControlFlow):
         if self._streamed:  # such stores are not in order with those that say that a task is done
             self.module.declare("void", "llvm.x86.sse.sfence", ())
             self.raw("call void @llvm.x86.sse.sfence()")
+        if any(isinstance(s, TileShape) for s in walk(kernel.body)):
+            dot_products.release_tiles(self)
         head = f"define internal void @{name}(ptr %buffers, i64 %task) #0 {{"
         return f"{head}\nentry:\n{self.body()}\n  ret void\n}}\n"
 
@@ -88,6 +92,10 @@ class LlvmEmitter(LlvmControlFlow):
                 self._transpose(s)
             elif isinstance(s, Prefetch):
                 self._prefetch(s)
+            elif isinstance(s, TileShape):
+                dot_products.set_tile_shape(self, s)
+            elif isinstance(s, TileDot):
+                dot_products.multiply_tiles(self, s)
             elif isinstance(s, If):
                 self._if(s)
             else:

@@ -19,9 +19,12 @@ from ..ir.loop_ir import (
     Read,
     Stmt,
     Store,
+    TileDot,
+    TileShape,
     Transpose,
     Update,
     Var,
+    WordMatrix,
     children,
 )
 
@@ -71,11 +74,23 @@ class _Numbering:
             return ("prefetch", self._number(s.buffer), self._expr(s.index), s.ahead, s.writes)
         if isinstance(s, Mma):
             return ("mma", *map(self._number, (s.sums, s.rows, s.columns)), s.fragments)
+        if isinstance(s, TileShape):
+            return ("tile shape", s)
+        if isinstance(s, TileDot):
+            return self._tile_dot(s)
         register = (self._number(s.register), s.register.dtype)
         if isinstance(s, Update):
             return ("update", s.op, *register, self._expr(s.value))
         assert isinstance(s, Assign)
         return ("assign", *register, self._expr(s.value))
+
+    def _tile_dot(self, s: TileDot) -> tuple[Any, ...]:
+        sums = (self._number(s.buffer), self._expr(s.index), s.pitch)
+        operands = (*self._word_matrix(s.rows), *self._word_matrix(s.columns))
+        return ("tile dot", *sums, *operands, s.shape, s.width, self._expr(s.depth), s.adds)
+
+    def _word_matrix(self, m: WordMatrix) -> tuple[Any, ...]:
+        return (self._number(m.buffer), self._expr(m.index), m.pitch, m.elements)
 
     def _expr(self, root: Expr) -> int:
         stack = [root]

@@ -69,9 +69,19 @@ def _add_work(body: tuple[Stmt, ...], times: float, work: Work) -> None:
             work["written", s.buffer] += times
         elif isinstance(s, loop_ir.Mma):
             work["flops"] += 2 * times * s.sums.size * s.fragments.depth
+        elif isinstance(s, loop_ir.TileDot):
+            _add_tile(s, times, work)
         elif isinstance(s, loop_ir.Transpose):
             work["written", s.buffer] += times * s.size ** 2
             work["read", s.source] += times * s.size ** 2
+
+
+def _add_tile(s: loop_ir.TileDot, times: float, work: Work) -> None:
+    depth = _bound_value(s.depth)
+    work["flops"] += 2 * times * s.shape.rows * s.width * depth
+    for matrix, lines in ((s.rows, s.shape.rows), (s.columns, s.width)):
+        words = times * lines * depth
+        work["read", matrix.buffer] += words * 4 // matrix.buffer.dtype.itemsize
 
 
 def _length(loop: For) -> int:

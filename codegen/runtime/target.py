@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Set
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import llvmlite.binding as llvm
 
 from ...eager.errors import CodegenError
 from ...eager.settings import settings
+from .tile_permission import may_use_tiles
 
 llvm.initialize_native_target()
 llvm.initialize_native_asmprinter()
@@ -21,7 +22,8 @@ class Target:
     """A processor. `vector_bytes`: the width of a vector register. `fma`: it has fused
     multiply-add. `float16`: it converts float16 itself, otherwise LLVM would call a library. `dot`:
     it multiplies pairs of bfloat16 and adds both products in one instruction. `dot16`: the same for
-    pairs of integers. `dot8`: the same for four 8-bit integers."""
+    pairs of integers. `dot8`: the same for four 8-bit integers. `amx`: it multiplies tiles of both,
+    and the system lets this process do so."""
 
     triple: str
     cpu: str
@@ -32,6 +34,7 @@ class Target:
     dot: bool = False
     dot16: bool = False
     dot8: bool = False
+    amx: bool = False
 
     @property
     def x86(self) -> bool:
@@ -81,7 +84,8 @@ class Target:
 
 def host() -> Target:
     """The processor to compile for."""
-    return named(settings.cpu)
+    target = named(settings.cpu)
+    return target if settings.amx else without_amx(target)
 
 
 @functools.cache
@@ -90,13 +94,16 @@ def named(cpu: str) -> Target:
     triple = llvm.get_process_triple()
     if cpu:
         return Target(triple, cpu, "", *_abilities(triple, _LEVELS.get(cpu, frozenset())))
-    features = llvm.get_host_cpu_features()
-    return Target(
-        triple,
-        llvm.get_host_cpu_name(),
-        features.flatten() + _tuning(triple),
-        *_abilities(triple, features_here()),
-    )
+    features = llvm.get_host_cpu_features().flatten() + _tuning(triple)
+    target = Target(triple, llvm.get_host_cpu_name(), features,
+                    *_abilities(triple, features_here()))
+    return target if target.amx else without_amx(target)
+
+
+@functools.cache
+def without_amx(target: Target) -> Target:
+    """The same processor without its matrix unit."""
+    return replace(target, features=target.features.replace("+amx-", "-amx-"), amx=False)
 
 
 def elsewhere(triple: str, cpu: str) -> Target:
@@ -117,6 +124,7 @@ def _tuning(triple: str) -> str:
     return "".join([f",+{name}" for name in _TUNING]) if _is_x86(triple) else ""
 
 
+_AMX = {"amx-tile", "amx-bf16", "amx-int8", "avx512bf16", "avx512vnni"}
 _TUNING = ("prefer-no-gather", "prefer-no-scatter")
 _V1 = frozenset({"cmov", "cx8", "fxsr", "mmx", "sse", "sse2"})
 _V2 = _V1 | {"cx16", "popcnt", "sahf", "sse3", "sse4.1", "sse4.2", "ssse3"}
@@ -126,18 +134,22 @@ _LEVELS = {"x86-64": _V1, "x86-64-v2": _V2, "x86-64-v3": _V3, "x86-64-v4": _V4}
 
 
 def features_here() -> frozenset[str]:
-    """The features of this machine's processor."""
-    return frozenset(name for name, present in llvm.get_host_cpu_features().items() if present)
+    """The features of this machine's processor that this process may use."""
+    present = {name for name, present in llvm.get_host_cpu_features().items() if present}
+    if _AMX <= present and not may_use_tiles():
+        present -= {name for name in present if name.startswith("amx-")}
+    return frozenset(present)
 
 
-def _abilities(triple: str, features: Set[str]) -> tuple[int, bool, bool, bool, bool, bool]:
+def _abilities(triple: str, features: Set[str]
+               ) -> tuple[int, bool, bool, bool, bool, bool, bool]:
     if not triple.startswith(("x86_64", "i686", "amd64")):
-        return 16, True, triple.startswith(("aarch64", "arm64")), False, False, False
+        return 16, True, triple.startswith(("aarch64", "arm64")), False, False, False, False
     width = 64 if "avx512f" in features else 32 if "avx2" in features else 16
     dot = {"avx512f", "avx512vl", "avx512bf16"} <= features
     dot16 = width < 64 or "avx512bw" in features
     dot8 = {"avx512vnni", "avx512vl"} <= features or (width == 32 and "avxvnni" in features)
-    return width, "fma" in features, "f16c" in features, dot, dot16, dot8
+    return width, "fma" in features, "f16c" in features, dot, dot16, dot8, _AMX <= features
 
 
 @functools.cache

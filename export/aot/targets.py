@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import llvmlite.binding as llvm
 
-from ...codegen.runtime.target import Target, elsewhere, named
+from ...codegen.runtime.target import Target, elsewhere, named, without_amx
 from ...eager.errors import ExportError
 
 _LEVELS = ("x86-64-v2", "x86-64-v3", "x86-64-v4", "x86-64")
@@ -31,7 +31,8 @@ def target_of(target: str, cpu: str = "") -> Target:
 
 def _target_of(target: str, cpu: str) -> Target:
     if target == "native":
-        return elsewhere(llvm.get_process_triple(), cpu) if cpu else named("")
+        # without its matrix unit, which a process has to ask the system for
+        return elsewhere(llvm.get_process_triple(), cpu) if cpu else without_amx(named(""))
     if target in _LEVELS:
         return elsewhere(_triple("x86_64"), cpu or target)
     if target in _ARMS:

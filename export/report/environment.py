@@ -12,7 +12,7 @@ from ...eager.arrays import devices
 from ...eager.installed import version_of
 
 PACKAGES = ("fusewire", "numpy", "llvmlite", "onnx", "onnxruntime")
-NOTABLE = ("avx2", "avx512f", "avx512_bf16", "amx-tile", "fma", "neon", "sve")  # CPU features
+NOTABLE = ("avx2", "avx512f", "avx512bf16", "amx-tile", "fma", "neon", "sve")  # CPU features
 CPU_FILE = Path("/proc/cpuinfo")  # Linux shows the name of the processor here
 
 

@@ -22,7 +22,7 @@ def test_an_empty_environment_gives_the_defaults() -> None:
     assert {name: getattr(settings, name) for name in KNOBS} == \
         {"compile": True, "debug": 0, "threads": 0, "cache_mb": 1024, "disk_mb": 256,
          "disk_dir": "", "cpu": "", "tune": True, "winograd": 4,
-         "winograd_training": 2, "prepack": True, "bf16_dot": False,
+         "winograd_training": 2, "prepack": True, "bf16_dot": False, "amx": True,
          "distributed_timeout": 600.0}
 
 

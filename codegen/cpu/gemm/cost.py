@@ -10,11 +10,16 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from ...ir.affine_index import as_index
+from ...ir.loop_ir import TILE_SIDE
 from ...ir.sizes import is_dynamic, upper_bound
 from .pack import packing_cost
 from .plan import Contraction, rows_time
 from .task import TaskPart
 
+GAIN_OF_MATRIX_UNIT = 8.0  # products in the time of one by vectors, in full tiles
+_TILE_START = 60.0  # cycles until the matrix unit works at full speed, for a tile and a panel
+_TILE_ROW = 4.0  # cycles to store and load a row of sums of a panel
+_MIN_TILE_ROWS = 16  # fewer rows are not faster
 _GAIN = 0.95  # of the time, up to which another partition is preferred to the first choice
 _ONE_VECTOR = 0.6  # time of a panel with one vector, beside one of two
 # Stores, with shuffles, of a vector whose elements are 1 to 4 apart; others are stored one by one.
@@ -72,7 +77,7 @@ class ContractionCost:
         """Cycles until the last thread is done. Sizes must be known."""
         plan, threads = self.plan, self.plan.machine.threads
         rows, columns = min(plan.rows_per_chunk, plan.rows), plan.columns_per_block
-        task = rows_time(rows, plan.tile) * _panels(plan) * plan.depth
+        task = _multiplying_time(plan, rows) * _panels(plan)
         task += rows * columns * self._store
         if not plan.prepacks_columns:
             task += self._columns / plan.column_blocks
@@ -98,6 +103,17 @@ class ContractionCost:
 def has_known_sizes(plan: Contraction) -> bool:
     """True if no size of a contraction is known at run time only."""
     return not any(map(is_dynamic, plan.roles.size.values()))
+
+
+def _multiplying_time(plan: Contraction, rows: int) -> float:
+    """Cycles that a panel of columns takes to be multiplied by so many rows."""
+    if not plan.matrix_unit:
+        return rows_time(rows, plan.tile) * plan.depth
+    full, rest = divmod(rows, plan.tile)
+    counts = [plan.tile] * full + [rest] * (rest > 0)
+    steps = plan.padded(plan.depth) / plan.depth_unit
+    return sum(steps * TILE_SIDE / GAIN_OF_MATRIX_UNIT * max(n, _MIN_TILE_ROWS)
+               + plan.depth_blocks * (_TILE_START + n * _TILE_ROW) for n in counts)
 
 
 def _panels(plan: Contraction) -> float:

@@ -12,8 +12,10 @@ import numpy as np
 
 from ....capture.graph.graph import Node
 from ....eager.arrays.dtypes import bfloat16
+from ....eager.ops.products.contract import parts
 from ...ir import loop_ir
 from ...ir.loop_ir import DType, Expr
+from ...ir.sizes import is_dynamic
 from ...ir.target_info import Machine
 from .value_ranges import fits
 
@@ -28,12 +30,14 @@ class PackedLanes:
     `pack`: the operation that makes a word
     `product`: the operation that computes the dot product of two words
     `swapped`: whether the word of the row is the second operand of `product`
+    `elements`: the dtypes of the elements of rows and of columns, for the matrix unit
     """
 
     count: int
     pack: str
     product: str
     swapped: bool = False
+    elements: tuple[DType, DType] | None = None
 
     def pack_elements(self, elements: Sequence[Expr]) -> Expr:
         """The word of `count` elements."""
@@ -47,6 +51,26 @@ class PackedLanes:
 _FLOATS = PackedLanes(2, "pair", "dot2")
 _SHORTS = PackedLanes(2, "pair16", "dot16")
 _BYTES = PackedLanes(4, "quad8", "dot8")
+
+
+def can_use_matrix_unit(node: Node, machine: Machine) -> bool:
+    """True if the matrix unit multiplies the elements of a contraction, whose depth is known."""
+    left, right, out = parts(node.params["spec"])
+    sizes = zip((*left, *right), (n for x in node.inputs for n in x.type.shape))
+    known = not any(is_dynamic(n) for label, n in sizes if label not in out)
+    return known and any(True for _ in matrix_packing_for(node, 0, machine))
+
+
+def matrix_packing_for(node: Node, row_operand: int, machine: Machine) -> Iterator[PackedLanes]:
+    """The packing in which the matrix unit multiplies a contraction's elements, if it can."""
+    dtypes = {n.type.dtype for n in (node, *node.inputs)}
+    row, column = node.inputs[row_operand], node.inputs[1 - row_operand]
+    if machine.matrix_unit and machine.dot and dtypes == {bfloat16}:
+        yield replace(_FLOATS, elements=(bfloat16, bfloat16))
+    if machine.matrix_unit and dtypes == {_INT32}:
+        fitting = [next((t for t in (_UINT8, _INT8) if fits(n, t)), None) for n in (row, column)]
+        if fitting[0] is not None and fitting[1] is not None:
+            yield replace(_BYTES, elements=(fitting[0], fitting[1]))
 
 
 def lane_packing_for(node: Node, row_operand: int, machine: Machine) -> Iterator[PackedLanes]:

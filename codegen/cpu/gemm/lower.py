@@ -15,7 +15,7 @@ view is written to memory.
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 
 from ....capture.graph.graph import Node
 from ...fusion.fusion import Group
@@ -25,11 +25,14 @@ from ...ir.loop_ir import For, Kernel, KernelBuffer, Stmt, Var, const
 from ...ir.sizes import ceil_div, is_dynamic, upper_bound
 from ...ir.target_info import Machine
 from ..partition_work import buffers_of, chunk_bounds, sites_of, split_into_tasks
-from .cost import ContractionCost, first_part, has_known_sizes
+from .cost import GAIN_OF_MATRIX_UNIT, ContractionCost, first_part, has_known_sizes
+from .dot_packing import can_use_matrix_unit
+from .matrix_unit import MatrixUnitTask
 from .microkernel import TileTask
-from .pack import pack_columns, pack_rows
-from .plan import Contraction, RowPlan
+from .pack import fill_rows, pack_columns, pack_rows
+from .plan import Contraction
 from .row_access import row_layout
+from .row_plan import RowPlan
 from .task import TaskPart, decode, if_true
 
 _MIN_TASK_NS = 2000
@@ -44,20 +47,32 @@ def lower_contract(
     data.
 
     Operands that depend on `persistent` buffers alone are packed by kernels of their own."""
-    best = _best_plan([Contraction(group, buffers, machine, name, operand, persistent)
-                       for operand in (0, 1)])
+    best = _best_plan([plan for unit in (False, True) for operand in (0, 1) for plan in
+                       _plans(group, buffers, machine, name, operand, persistent, unit)])
     return [*([pack_rows_kernel(best)] if best.packs_rows_once and not best.reads_unpacked else []),
             *([pack_columns_kernel(best)] if best.prepacks_columns else []), tile_kernel(best)]
+
+
+def _plans(group: Group, buffers: dict[Node, KernelBuffer], machine: Machine, name: str,
+           row_operand: int, persistent: Collection[KernelBuffer], matrix_unit: bool
+           ) -> Iterator[Contraction]:
+    """The plan with an operand as rows, unless the matrix unit is asked for and cannot do it."""
+    if not matrix_unit or can_use_matrix_unit(group.members[0], machine):
+        plan = Contraction(group, buffers, machine, name, row_operand, persistent, matrix_unit)
+        if not matrix_unit or plan.lane_packing is not None:
+            yield plan
 
 
 def _best_plan(plans: list[Contraction]) -> Contraction:
     """The plan that moves the least data, unless another one takes clearly less time."""
     costs = [ContractionCost(plan) for plan in plans]
     for plan in plans:
-        plan.k_contiguous, plan.reads_unpacked = row_layout(first_part(plan))
+        contiguous, plan.reads_unpacked = row_layout(first_part(plan))
+        plan.k_contiguous = contiguous or plan.matrix_unit
     usual = min(costs, key=lambda cost: cost.movement)
     if not all(map(has_known_sizes, plans)):
-        return usual.plan
+        by_unit = [cost for cost in costs if cost.plan.matrix_unit] or costs
+        return min(by_unit, key=lambda cost: cost.movement).plan
     for cost in costs:
         cost.choose_partition()
     fastest = min(costs, key=lambda cost: cost.time)
@@ -105,22 +120,24 @@ def _packed_tile(plan: Contraction, batch: Index, rows: RowPlan, base: Index) ->
     roles = plan.roles
     batch_index = decode(batch, plan.row_batch_labels, roles.size)
     summed = {a: roles.size[a] for a in roles.summed}
-    return pack_rows(
-        first_part(plan), batch_index, rows, base, plan.shared_rows, as_index(0), summed, {}
-    )
+    part = first_part(plan)
+    return [*pack_rows(part, batch_index, rows, base, plan.shared_rows, as_index(0), summed, {}),
+            *fill_rows(part, rows, base, plan.shared_rows, const(plan.depth))]
 
 
 def tile_kernel(plan: Contraction) -> Kernel:
     """The kernel that multiplies, adds up, and runs the epilogue."""
     flops = 2.0 * upper_bound(plan.batches * plan.rows * plan.columns * plan.depth)
     nanoseconds = flops / (10 * plan.vector) * 1.3
+    nanoseconds /= GAIN_OF_MATRIX_UNIT if plan.matrix_unit else 1
     parts_per_task = _parts_per_task(plan, nanoseconds)
     tasks = ceil_div(plan.tasks, parts_per_task)
     (var, task), (part_var, number) = counter("task", tasks), counter("part", plan.tasks)
     part = task if parts_per_task == 1 else number
     row_chunk, part = part % plan.row_chunks, part // plan.row_chunks
     batch, block = part // plan.column_blocks, part % plan.column_blocks
-    body = tuple(TileTask(plan, batch, block, row_chunk).statements())
+    task_kind = MatrixUnitTask if plan.matrix_unit else TileTask
+    body = tuple(task_kind(plan, batch, block, row_chunk).statements())
     if parts_per_task != 1:
         body = (For(part_var, *chunk_bounds(task, parts_per_task, plan.tasks), body),)
     return Kernel(plan.name, *buffers_of(body), plan.scratch, var, tasks, body, nanoseconds,

@@ -8,15 +8,15 @@ from typing import Any
 
 from ...ir import loop_ir
 from ...ir.affine_index import Index, as_index, atom, counter
-from ...ir.axis_coalescing import number_of
 from ...ir.builder import ExprValue
 from ...ir.inline import Indices, stores_of
 from ...ir.loop_ir import Expr, For, KernelBuffer, Register, Stmt, Var, const
 from .coalesce import can_coalesce
 from .dot_packing import PackedLanes
-from .pack import pack_columns, pack_rows
-from .plan import Contraction, RowPlan
+from .pack import fill_rows, pack_columns, pack_rows
+from .plan import Contraction
 from .row_access import element_index, row_and_depth_labels
+from .row_plan import RowPlan
 from .task import TaskPart, clipped_count, decode, if_true, times
 
 
@@ -47,8 +47,9 @@ class TileTask(TaskPart):
         of, summed = self.of, self.roles.summed
         sizes = {a: self.roles.size[a] for a in summed} | {summed[0]: of.depth_step}
 
-        return pack_rows(self, self.batch_index, rows, as_index(0), of.packed_rows, first, sizes,
-                         {summed[0]: end})
+        return [*pack_rows(self, self.batch_index, rows, as_index(0), of.packed_rows, first, sizes,
+                           {summed[0]: end}),
+                *fill_rows(self, rows, as_index(0), of.packed_rows, self.elements_of(end))]
 
     # ---- tiles
     def _tiles(self, first: Index, end: Expr) -> list[Stmt]:
@@ -63,26 +64,29 @@ class TileTask(TaskPart):
                 "mul", (self.row_chunk.expr(), const(tiles_per_chunk)), loop_ir.INT)), loop_ir.INT)
             count = loop_ir.call("minimum", (count, remaining), loop_ir.INT)
         body = self._tile(of.tile_of(number), first, end)
-        tail = [s for rows, condition in of.rest_rows_computed()
-                for s in if_true(condition, self._tile(rows, first, end))]
+        tail = [s for rows, condition in of.rest_rows_computed() for s in if_true(
+            condition, [*self._prepared(rows.count), *self._tile(rows, first, end)])]
         last = loop_ir.call("eq", (self.row_chunk.expr(), const(of.row_chunks - 1)), loop_ir.BOOL)
-        return [For(tile, const(0), count, tuple(body)),
+        return [*self._prepared(of.tile), For(tile, const(0), count, tuple(body)),
                 *(if_true(last, tail) if of.row_chunks > 1 and tail else tail)]
 
+    def _prepared(self, rows: int) -> list[Stmt]:
+        """The statements before tiles of so many rows."""
+        return []
+
     def _tile(self, rows: RowPlan, first: Index, end: Expr) -> list[Stmt]:
-        depth = self._depth(end)
         packed_elsewhere = self.of.packs_rows_once or self.of.reads_unpacked
         packing = [] if packed_elsewhere else self._pack_rows(rows, first, end)
+        return [*packing, *self._products(rows, first, end)]
+
+    def _products(self, rows: RowPlan, first: Index, end: Expr) -> list[Stmt]:
+        """Statements that compute and use the sums of a tile at all columns of the block."""
+        depth = self.elements_of(end)
 
         def panel(base: Index, lane: Index) -> list[Stmt]:
             return self._panel(rows, base + lane, first, depth)
 
-        return [*packing, *self._panels(panel)]
-
-    def _depth(self, end: Expr) -> Expr:
-        rest = self.roles.count(self.roles.summed[1:])
-        number = number_of(end)
-        return times(end, rest) if number is None else const(number * rest)
+        return self._panels(panel)
 
     def _panels(self, body: Any) -> list[Stmt]:
         """Loops over the columns of the block: full panels of two vectors, then the partial one."""

@@ -7,18 +7,53 @@ tile reads two contiguous streams.
 from __future__ import annotations
 
 from ...ir import loop_ir
-from ...ir.affine_index import Index, as_index, counter, variable
-from ...ir.loop_ir import Expr, For, KernelBuffer, Stmt, const
+from ...ir.affine_index import Index, as_index, atom, counter, variable
+from ...ir.loop_ir import Expr, For, KernelBuffer, Stmt, Var, const
 from ...ir.sizes import Size, upper_bound
 from .pack_loops import lane_read_cost, pack_loops, read_stride
-from .plan import RowPlan
 from .row_access import coalesced_label
+from .row_plan import RowPlan
 from .task import TaskPart, decode
 
 
 def pack_columns(part: TaskPart, base: Index, first: Index, stop: Expr) -> list[Stmt]:
     """Statements that pack the part's block of columns, from the summed element `first` on, at
-    index `base`."""
+    index `base`, with zeros after the last summed element."""
+    return [*_pack_columns(part, base, first, stop), *_fill_columns(part, base, stop)]
+
+
+def _fill_columns(part: TaskPart, base: Index, stop: Expr) -> list[Stmt]:
+    """Statements that store the zeros at the end of a block's columns."""
+    of = part.of
+    if not of.pads_depth:
+        return []
+    line, lane = Var("k"), Var("j")
+    panels = -(-of.columns_per_block // of.panel_width)
+    panel, number = counter("panel", panels)
+    k = atom(line, (0, of.block_depth - 1))
+    column = number * of.panel_width + atom(lane, (0, of.panel_width - 1))
+    zero = loop_ir.Store(of.packed_columns, (base + of.packed_column_index(k, column)).expr(),
+                         const(0, of.packed_dtype))
+    lanes = For(lane, const(0), const(of.panel_width), (zero,), of.vector)
+    lines = For(line, part.elements_of(stop), part.padded(part.elements_of(stop)), (lanes,))
+    return [For(panel, const(0), const(panels), (lines,))]
+
+
+def fill_rows(part: TaskPart, rows: RowPlan, base: Index, into: KernelBuffer, stop: Expr
+              ) -> list[Stmt]:
+    """Statements that store the zeros at the end of a tile's rows of `stop` summed elements."""
+    of = part.of
+    if not of.pads_depth:
+        return []
+    (line, i), lane = counter("i", rows.count), Var("k")
+    k = atom(lane, (0, of.row_pitch - 1))
+    zero = loop_ir.Store(into, (base + of.packed_row_index(k, i)).expr(),
+                         const(0, of.packed_dtype))
+    lanes = For(lane, stop, part.padded(stop), (zero,), of.vector)
+    return [For(line, const(0), rows.packed_count(), (lanes,))]
+
+
+def _pack_columns(part: TaskPart, base: Index, first: Index, stop: Expr) -> list[Stmt]:
     of, roles = part.of, part.roles
     sizes = _block_sizes(part, [*roles.summed, *roles.columns])
     limits = {roles.columns[0]: part.column_stop, roles.summed[0]: stop}

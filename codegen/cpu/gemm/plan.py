@@ -5,7 +5,8 @@ A label is a letter of the einsum specification; it stands for a dimension.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping
+import math
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -17,7 +18,7 @@ from ...fusion.fusion import Group
 from ...fusion.materialize import WHOLE_OPERAND_KINDS
 from ...ir import loop_ir
 from ...ir.affine_index import Index, as_index, atom
-from ...ir.loop_ir import BOOL, INT, Expr, If, KernelBuffer, Stmt, const
+from ...ir.loop_ir import BOOL, TILE_SIDE, Expr, KernelBuffer, const
 from ...ir.sizes import (
     Size,
     ceil_div,
@@ -28,7 +29,8 @@ from ...ir.sizes import (
 )
 from ...ir.target_info import Machine
 from .coalesce import can_coalesce
-from .dot_packing import WORD, PackedLanes, lane_packing_for
+from .dot_packing import WORD, PackedLanes, lane_packing_for, matrix_packing_for
+from .row_plan import RowPlan
 
 _MAX_COLUMNS_PER_BLOCK = 128
 _MAX_DEPTH_PER_BLOCK = 512  # summed elements
@@ -97,56 +99,16 @@ def _coalesce_columns(
 
 
 def choose_lane_packing(
-    node: Node, roles: DimRoles, machine: Machine
+    packings: Iterable[PackedLanes], roles: DimRoles
 ) -> tuple[PackedLanes, str] | None:
     """The lane packing of the elements, and the summed label whose neighbours share a word.
 
-    None where the processor has no instruction for them, or no label is a multiple of a word."""
-    for packing in lane_packing_for(node, roles.row_operand, machine):
+    None where there is no packing, or no label is a multiple of a word."""
+    for packing in packings:
         for a in reversed(roles.summed):
             if not is_dynamic(roles.size[a]) and roles.size[a] % packing.count == 0:
                 return packing, a
     return None
-
-
-@dataclass(frozen=True)
-class RowPlan:
-    """`count` rows of a tile.
-
-    `tile`: number of the tile
-    `start`: number of the first row
-    `remaining`: how many of the rows exist, or None if all do
-    """
-
-    tile: Index
-    count: int
-    start: Index
-    remaining: Index | None = None
-
-    def number(self, i: Index | int, rows: int) -> Index:
-        """The number of row `i` among all `rows`."""
-        number = self.start + i
-        return number if self.remaining is None else atom(number.expr(), (0, rows - 1))
-
-    def readable_row(self, i: int) -> Index:
-        """The row of the tile that is read as row `i`: a missing row is replaced by the last
-        existing one."""
-        if self.remaining is None or i == 0:
-            return as_index(i)
-        last = loop_ir.call("sub", (self.remaining.expr(), const(1)), INT)
-        return atom(loop_ir.call("minimum", (const(i), last), INT), (0, i))
-
-    def if_present(self, i: int, body: list[Stmt]) -> list[Stmt]:
-        """The statements for row `i`, run if the row exists."""
-        if self.remaining is None or i == 0:
-            return body
-        return [If(loop_ir.call("gt", (self.remaining.expr(), const(i)), BOOL), tuple(body))]
-
-    def packed_count(self) -> Expr:
-        """The number of rows to pack."""
-        if self.remaining is None:
-            return const(self.count)
-        return loop_ir.call("minimum", (const(self.count), self.remaining.expr()), INT)
 
 
 def is_persistent(operand: Node, buffers: Mapping[Node, KernelBuffer],
@@ -167,9 +129,11 @@ class Contraction:
 
     def __init__(
         self, group: Group, buffers: dict[Node, KernelBuffer], machine: Machine, name: str,
-        row_operand: int, persistent: Collection[KernelBuffer] = (),
+        row_operand: int, persistent: Collection[KernelBuffer] = (), matrix_unit: bool = False,
     ) -> None:
-        """`persistent`: buffers that are usually the same in every call of the program."""
+        """`persistent`: buffers that are usually the same in every call of the program.
+
+        `matrix_unit`: whether the matrix unit multiplies, if it can; otherwise vectors do."""
         self.group, self.buffers, self.machine, self.name = group, buffers, machine, name
         self.node = group.members[0]
         self.dtype = summed_in(self.node.type.dtype)
@@ -177,7 +141,10 @@ class Contraction:
         self.labels = parts(self.node.params["spec"])
         self.roles = dim_roles_of(self.node, self.vector, row_operand,
                                   self._coalescing_test(1 - row_operand))
-        self.lane_packing = choose_lane_packing(self.node, self.roles, machine)
+        self.matrix_unit = matrix_unit
+        packings = matrix_packing_for if matrix_unit else lane_packing_for
+        self.lane_packing = choose_lane_packing(packings(self.node, row_operand, machine),
+                                                self.roles)
         self.packed_dtype = self.dtype
         if self.lane_packing is not None:
             packing, label = self.lane_packing
@@ -185,7 +152,7 @@ class Contraction:
             self.roles.size[label] //= packing.count
         self.persistent = [is_persistent(n, buffers, persistent) for n in self.node.inputs]
         # whether the summed elements of a row are contiguous, also packed
-        self.k_contiguous = False
+        self.k_contiguous = matrix_unit
         self.reads_unpacked = False  # whether tiles read rows from the operand, without packing
         self._choose_blocks()
 
@@ -264,15 +231,21 @@ class Contraction:
     def _choose_rows(self) -> None:
         """Chooses tiles of rows, and chunks of rows where there would be too few tasks."""
         if is_dynamic(self.rows):
-            self.tile, self.rows_per_chunk, self.row_chunks = self.machine.tile_rows, self.rows, 1
+            self.tile, self.rows_per_chunk, self.row_chunks = self.most_rows, self.rows, 1
             return
-        self.tile = choose_tile_rows(self.rows, self.machine.tile_rows)
+        self.tile = min(self.rows, self.most_rows) if self.matrix_unit else \
+            choose_tile_rows(self.rows, self.most_rows)
         chunks = 1
         tasks = upper_bound(self.batches * self.column_blocks)
         while chunks * tasks < self.machine.threads and \
                 self.rows // (chunks * 2) >= 2 * self.tile:
             chunks *= 2  # each chunk packs the columns anew, so no more chunks than threads
         self._set_row_chunks(chunks)
+
+    @property
+    def most_rows(self) -> int:
+        """The most rows of a tile."""
+        return 2 * TILE_SIDE if self.matrix_unit else self.machine.tile_rows
 
     def _set_row_chunks(self, chunks: int) -> None:
         """Divides the rows into at most as many chunks of whole tiles."""
@@ -312,7 +285,31 @@ class Contraction:
         self.depth_blocks = ceil_div(first, self.depth_step) if self.depth_step is not first else 1
         if not is_dynamic(first):
             self.depth_step = -(-first // self.depth_blocks)
-        self.block_depth = self.depth_step * rest
+        self.depth_unit = 1
+        if self.matrix_unit:
+            self._align_depth(first, rest)
+        self.block_depth = self.padded(self.depth_step * rest)
+
+    def _align_depth(self, first: int, rest: int) -> None:
+        """Makes blocks of the summed axes multiples of the depth of the matrix unit's steps.
+
+        A single block has steps that are as long as they can be, and padded as little."""
+        if self.depth_blocks != 1:
+            multiple = TILE_SIDE // math.gcd(TILE_SIDE, rest)
+            self.depth_step = -(-self.depth_step // multiple) * multiple
+            self.depth_blocks = -(-first // self.depth_step)
+        steps = -(-self.depth // TILE_SIDE) if self.depth_blocks == 1 else 1
+        self.depth_unit = -(-self.depth // steps) if self.depth_blocks == 1 else TILE_SIDE
+
+    def padded(self, depth: Size) -> Size:
+        """The elements of a packed line of so many summed elements; the last ones are 0."""
+        return depth if self.depth_unit == 1 else \
+            -(-depth // self.depth_unit) * self.depth_unit
+
+    @property
+    def pads_depth(self) -> bool:
+        """True if there are such elements."""
+        return self.depth_unit != 1 and self.depth % self.depth_unit != 0
 
     @property
     def tasks(self) -> Size:
@@ -325,7 +322,8 @@ class Contraction:
         """The scratch buffers of a task."""
         own = [] if self.prepacks_columns else [self.packed_columns]
         own += [] if self.packs_rows_once or self.reads_unpacked else [self.packed_rows]
-        own += [self.sums] if self.depth_blocks != 1 else []
+        own += [self.sums] if self.depth_blocks != 1 else \
+            [self.tile_sums] if self.matrix_unit else []
         return tuple(own)
 
     @property
@@ -437,7 +435,7 @@ class Contraction:
     def row_pitch(self) -> Size:
         """The elements from one packed row to the next, or of a whole tile where rows are
         interleaved."""
-        depth = self.depth if self.packs_rows_once else self.block_depth
+        depth = self.padded(self.depth) if self.packs_rows_once else self.block_depth
         size = depth if self.k_contiguous else self.tile * depth
         return size + (0 if is_dynamic(depth) else _PAD_ELEMENTS)
 
@@ -457,6 +455,11 @@ class Contraction:
     @property
     def row_batches(self) -> Size:
         return self.roles.count(self.row_batch_labels)
+
+    @cached_property
+    def tile_sums(self) -> KernelBuffer:
+        """The sums of a tile and a panel, as the matrix unit stores them."""
+        return KernelBuffer("tile_sums", self.dtype, 2 * TILE_SIDE * TILE_SIDE * 2, scratch=True)
 
     @cached_property
     def sums(self) -> KernelBuffer:

@@ -58,9 +58,24 @@ def row_layout(part: TaskPart) -> tuple[bool, bool]:
     return step == 1, step == 1 and value is not None and _is_readable_unpacked(part, value, pitch)
 
 
+def unpacked_rows(part: TaskPart, row: Index, k: Index) -> tuple[loop_ir.Load, int]:
+    """The load of the first element of a row, from the `k`-th step of the first summed label on,
+    and the distance of rows in elements of its buffer."""
+    labels = row_and_depth_labels(part)
+    assert labels is not None  # rows without such labels are packed
+    depth = k * part.roles.count(part.roles.summed[1:])
+    value = part.operand(part.roles.row_operand, element_index(part, labels, row, depth)).expr
+    read = single_read(value)
+    assert read is not None
+    pitch, _ = _element_and_strides(part)[1]
+    return read[0], pitch * read[1]
+
+
 def _is_readable_unpacked(part: TaskPart, value: Any, pitch: int) -> bool:
     of = part.of
     masked = any(e.mask is not None for e in loads_of(value))
+    if of.pads_depth or (of.matrix_unit and of.dynamic_rows):  # whole tiles are read
+        return False
     if masked or value.dtype != of.packed_dtype or is_dynamic(of.depth) \
             or of.persistent[part.roles.row_operand]:
         return False

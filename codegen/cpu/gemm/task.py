@@ -67,6 +67,21 @@ class TaskPart:
         return first, clipped_count(first, self.of.depth_step,
                                     self.roles.size[self.roles.summed[0]])
 
+    def elements_of(self, end: Expr) -> Expr:
+        """The number of summed elements in `end` steps of their first label."""
+        rest = self.roles.count(self.roles.summed[1:])
+        number = number_of(end)
+        return times(end, rest) if number is None else const(number * rest)
+
+    def padded(self, elements: Expr) -> Expr:
+        """A number of summed elements, with the zeros that follow them in packed lines."""
+        unit = self.of.depth_unit
+        number = number_of(elements)
+        if number is not None or unit == 1:
+            return elements if number is None else const(self.of.padded(number))
+        above = loop_ir.call("add", (elements, const(unit - 1)), loop_ir.INT)
+        return times(loop_ir.call("idiv", (above, const(unit)), loop_ir.INT), unit)
+
     def column_base(self, number: Index) -> Index:
         """The index of the task's block of columns among the packed ones, for block `number` of the
         depth."""
