@@ -293,13 +293,12 @@ class Contraction:
     def _align_depth(self, first: int, rest: int) -> None:
         """Makes blocks of the summed axes multiples of the depth of the matrix unit's steps.
 
-        A single block has steps that are as long as they can be, and padded as little."""
+        Each step then begins on a cache line: tiles across two lines load three times as long."""
         if self.depth_blocks != 1:
             multiple = TILE_SIDE // math.gcd(TILE_SIDE, rest)
             self.depth_step = -(-self.depth_step // multiple) * multiple
             self.depth_blocks = -(-first // self.depth_step)
-        steps = -(-self.depth // TILE_SIDE) if self.depth_blocks == 1 else 1
-        self.depth_unit = -(-self.depth // steps) if self.depth_blocks == 1 else TILE_SIDE
+        self.depth_unit = min(self.depth, TILE_SIDE)
 
     def padded(self, depth: Size) -> Size:
         """The elements of a packed line of so many summed elements; the last ones are 0."""

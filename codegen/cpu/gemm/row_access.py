@@ -12,7 +12,7 @@ from typing import Any
 from ...ir import loop_ir
 from ...ir.affine_index import Index, as_index, atom, collect_comparisons, variable
 from ...ir.axis_coalescing import linear_forms, merge_axes
-from ...ir.loop_ir import Var
+from ...ir.loop_ir import TILE_SIDE, Var
 from ...ir.sizes import is_dynamic
 from .pack_loops import loads_of, single_read, stride_along
 from .task import TaskPart
@@ -79,8 +79,9 @@ def _is_readable_unpacked(part: TaskPart, value: Any, pitch: int) -> bool:
     if masked or value.dtype != of.packed_dtype or is_dynamic(of.depth) \
             or of.persistent[part.roles.row_operand]:
         return False
-    return not is_dynamic(pitch) and _max_rows_per_set(pitch * of.packed_dtype.itemsize,
-                                                               of.tile) <= _WAYS
+    if is_dynamic(pitch) or (of.matrix_unit and pitch % TILE_SIDE):  # across two cache lines
+        return False
+    return _max_rows_per_set(pitch * of.packed_dtype.itemsize, of.tile) <= _WAYS
 
 
 def _element_and_strides(part: TaskPart) -> tuple[loop_ir.Expr | None, tuple[int, int]]:
