@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 os.environ["FUSEWIRE_DISK_MB"] = "0"  # no compiled code from earlier runs
+os.environ["RAY_TQDM_PATCH_PRINT"] = "0"  # else Ray, once imported, replaces `print`
 os.environ["SCIPY_ARRAY_API"] = "1"  # read when a test first imports SciPy
 MODULES = itertools.count(1)
 ROOT = Path(__file__).resolve().parents[1]

@@ -49,7 +49,7 @@ CASES: dict[str, tuple[Function, Shapes]] = {
     "moved 8 at once": (lambda x, y: x @ y.mT, ((3, 64, 64), (3, 80, 64))),
     "moved 8 at once, not to the end of a block": (lambda x, y: x @ y.mT, ((33, 40), (35, 40))),
     "both across": (lambda x, y: x.T @ y, ((70, 40), (70, 50))),
-    "few columns": (lambda x, y: x @ y, ((40, 70), (70, 3))),
+    "few columns": (lambda x, y: x @ y, ((40, 70), (70, 6))),
     "computed while they are read": (lambda x, y: fw.tanh(x) @ (y * 2), ((20, 33), (33, 18))),
     "a convolution": (lambda x, w: F.conv2d(x, w, padding=1), ((2, 8, 9, 9), (16, 8, 3, 3))),
     "its weight's gradient": (weight_gradient, ((2, 8, 9, 9), (16, 8, 3, 3))),
