@@ -75,6 +75,10 @@ class Nodes:
     def __init__(self) -> None:
         self._nodes: dict[Any, Node] = {}
 
+    def __iter__(self) -> Iterator[Node]:
+        """All nodes made so far, inputs before users."""
+        return iter(self._nodes.values())
+
     def make(
         self, op: str, inputs: Sequence[Node], params: Mapping[str, Any], type: TensorType,
         site: str = "",

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from ...eager.arrays import devices
-from ...eager.core.views import relations
+from ...eager.core.views import relations, strides_of
 from ..heap.grad_hook_guards import hooks_of
 
 
@@ -52,6 +52,11 @@ def _relations(constants: Mapping[str, Any]) -> str:
     return f"RELATIONS(({tensors},)) == {{K}}"
 
 
+def _layout(constants: Mapping[str, Any]) -> str:
+    return "STRIDES_OF({0}) == {K}" if constants["K"] else \
+        "({0}._view is None or STRIDES_OF({0}) == {K})"
+
+
 def _tensor(edge: str, constants: Mapping[str, Any]) -> str:
     """The predicate of a tensor; a constant `P` is the name of its device, if not the CPU."""
     device = "DEVICES.of({0}._data) == {P}" if "P" in constants else \
@@ -85,6 +90,7 @@ CONDITIONS: dict[str, str | Callable[[Mapping[str, Any]], str]] = {
     "another object": "{0} is not {1}",
     "different objects": _of_objects,
     "relations": _relations,
+    "layout": _layout,
     "same values": "{0}._data is {1}._data",
     "tensor": functools.partial(_tensor, "None"),
     "tensor on tape": functools.partial(_tensor, "not None"),
@@ -97,7 +103,7 @@ CONDITIONS: dict[str, str | Callable[[Mapping[str, Any]], str]] = {
 }
 
 SCOPE: dict[str, Any] = {"IS": operator.is_, "LACKS": lacks, "HOOKS": hooks_of, "DEVICES": devices,
-                         "RELATIONS": relations}
+                         "RELATIONS": relations, "STRIDES_OF": strides_of}
 """Global names of the predicates."""
 
 

@@ -51,6 +51,7 @@ class HeapContents:
         self.large: list[Path] = []
         self.cached: list[Path] = []  # functions with a cache of results, to be replaced
         self._lazy: list[Path] = []  # tensors with a lazy array
+        self.has_writes = False  # to tensors, in place
         # By id: a weak reference to a tensor, and its array, gradient and edge at the start.
         self._unchanged: dict[int, tuple[Any, Any, Any, Any]] = {}
         self.append_only: set[Path] = set()  # containers that the run added to and did not read
@@ -81,6 +82,7 @@ class HeapContents:
 
     def before_change(self, tensor: Tensor) -> None:
         """Notes that the run is about to change a tensor, which may be noted later."""
+        self.has_writes = True
         if id(tensor) not in self.paths and self._unchanged_parts(tensor) is None:
             self._unchanged[id(tensor)] = ref(tensor), tensor._data, tensor._grad, tensor.edge
 

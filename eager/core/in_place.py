@@ -64,18 +64,6 @@ def _replace_shared(tensor: Tensor, new: Tensor) -> Tensor:
     return tensor
 
 
-def in_layout_of(tensor: Tensor, new: Tensor) -> Tensor:
-    """`new`, or a copy of it whose elements lie in memory in the order of those of `tensor`: the
-    layout decides which reshapes are views."""
-    before, array = tensor._data, new._data
-    if type(before) is not np.ndarray or type(array) is not np.ndarray or interpreter.in_use \
-            or before.strides == array.strides or before.ndim < 2:
-        return new
-    copy = np.empty_like(before)
-    copy[...] = array
-    return Tensor(copy, new.edge)
-
-
 def set_array(tensor: Tensor, array: Any) -> None:
     """Gives a tensor another array of its shape and dtype, without the tape."""
     if not is_shared(tensor):

@@ -116,7 +116,8 @@ def is_shared(x: Any) -> bool:
 def leave_family(x: Any) -> bool:
     """Makes `x` no view if nobody else has a tensor that shares elements with it. True if so.
 
-    `fw.arange(6).reshape((2, 3))` is a view of a tensor that is gone for the user.
+    `fw.arange(6).reshape((2, 3))` is a view of a tensor that is gone for the user. The result of
+    `.T` remains a view: a reshape of it copies, whoever has the other tensor.
     """
     tensor = x
     while (node := tensor._view) is not None and node.base is not None:
@@ -126,6 +127,8 @@ def leave_family(x: Any) -> bool:
         tensor = node.base
     if tensor is x:
         return True
+    if strides_of(x):
+        return False
     views = x._view.views
     x._view = None if views is None else ViewNode(None, _NONE, None, views)
     return True
@@ -269,12 +272,31 @@ _OVERLAPPING_CHAIN = define_access("overlapping chain", read_chain, None)
 
 
 def layout(x: Any) -> Any:
-    """An array without meaning whose elements lie in memory as those of `x` do in its root."""
+    """An array whose elements lie in memory as those of `x` do in its root, which counts as
+    row-major, whatever its array is. Nothing but the layout of the result has a meaning."""
     root = root_of(x)
-    array = np.empty_like(root._data) if type(root._data) is np.ndarray else \
-        np.empty(root._data.shape, root._data.dtype)
+    if _is_row_major(root._data) and _lies_in(x._data, root._data):
+        return x._data
+    array = np.empty(plain(root._data.shape), root._data.dtype)
     steps = [(name, plain(params)) for name, params in path_to(x)]
     return interpreter.outside(read_chain, _tensor_like(root, array), steps)._data
+
+
+def _is_row_major(array: Any) -> bool:
+    return type(array) is np.ndarray and array.flags.c_contiguous
+
+
+def _lies_in(part: Any, whole: Any) -> bool:
+    """True if an array is, or has, elements of the memory of another one."""
+    return part is whole or (type(part) is np.ndarray and part.base is not None
+                             and (part.base is whole or part.base is whole.base))
+
+
+def strides_of(x: Any) -> str:
+    """A text of the distances between the elements of `x` in its root; empty if they follow each
+    other in row-major order, so that every reshape is a view."""
+    array = layout(x)
+    return "" if array.flags.c_contiguous else repr(array.strides)
 
 
 def _tensor_like(x: Any, array: Any) -> Any:

@@ -14,7 +14,7 @@ from .. import interpreter
 from ..arrays.shapes import same
 from ..autograd import engine, hooks
 from ..core.dispatch import with_data
-from ..core.in_place import fill_elements, in_layout_of, replace, set_data
+from ..core.in_place import fill_elements, replace, set_data
 from ..core.tensor import Tensor, tensor
 from ..core.views import define_access, repeats_elements, view_of
 from ..errors import ShapeError
@@ -46,7 +46,7 @@ def update(x: Tensor, value: Any) -> Tensor:
     if not same(source.shape, x.shape):
         source = view.broadcast_to(source, x.shape)
     new = pointwise.explicit_cast(source, x.dtype)
-    return replace(x, in_layout_of(x, pointwise.alias(new) if new is value else new))
+    return replace(x, pointwise.alias(new) if new is value else new)
 
 
 def _fill(self: Tensor, value: Any) -> Tensor:

@@ -17,10 +17,9 @@ from ... import interpreter
 from ...arrays import shapes
 from ...arrays.shapes import TensorType, axis_of, product
 from ...core.dispatch import apply, with_data
-from ...core.lazy import AbstractLazyArray
 from ...core.op import OPS, Op, Source, define, each
 from ...core.tensor import SAME, Tensor, as_tensor
-from ...core.views import base_of, define_access, layout, view_of
+from ...core.views import base_of, define_access, layout, plain, view_of
 from ...errors import ShapeError
 from .. import batching
 from ..batching import permuted, prefixed
@@ -86,9 +85,7 @@ def reshape(x: Tensor, shape: Any, copy: bool | None = None) -> Tensor:
             if shape == -1 if type(shape) is int else type(shape) is tuple and (
                     data.shape == shape or min(shape) == -1):
                 out = with_data(reshape_op, x, data, {"shape": data.shape})
-                node = x._view
-                if (data.base is x._data and (node is None or node.base is None)) \
-                        or _is_view(x, data):
+                if x._view is None or _is_view(x, data):
                     view_of(x, out, RESHAPED, data.shape)
                 return out
     x = as_tensor("reshape", x)
@@ -113,15 +110,14 @@ RESHAPED = define_access("reshape", reshape_unmarked,
 
 
 def _is_view(x: Tensor, data: Any) -> bool:
-    """True if a reshape of `x` is a view of it: its elements lie in memory so that no copy is
-    needed. `data`: the result."""
-    array = x._data
-    if isinstance(array, AbstractLazyArray) or (
-            type(array) is np.ndarray and array.base is None and base_of(x) is not None):
-        array = layout(x)  # `x` has no elements yet, or a copy of its elements
-        data = array.reshape(data.shape)
-    elif type(array) is not np.ndarray:
+    """True if a reshape of `x` is a view of it: the elements of `x` lie in its root so that no
+    copy is needed. Roots count as row-major: equal programs have equal views, compiled or not, on
+    every device. `data`: the result."""
+    if base_of(x) is None:
         return True
+    array = layout(x)
+    if array is not x._data:  # `x` has no elements yet, or a copy of its elements
+        data = array.reshape(plain(data.shape))
     return data is array or data.base is array or data.base is array.base is not None
 
 
