@@ -77,6 +77,10 @@ class Symbol:
         """
         raise NotImplementedError
 
+    def as_size(self) -> Any:
+        """This number as a size: a symbolic size, or itself if it is no whole number."""
+        raise NotImplementedError
+
 
 # The number of interpreters, autocasts and limits of all threads, plus `devices`. While it is 0, an
 # op goes straight to NumPy.
@@ -166,6 +170,11 @@ def outside(fn: Callable[..., Any], /, *args: Any) -> Any:
         return fn(*args)
     finally:
         STATE.active = before
+
+
+def as_size(number: Any) -> Any:
+    """A number as a size of a tensor or a limit of a slice: symbolic where it is symbolic."""
+    return number.as_size() if isinstance(number, Symbol) else number
 
 
 def can_read_values() -> bool:

@@ -172,10 +172,9 @@ Then = Callable[[Environment], Block]
 
 
 class Builder:
-    """Builds the control-flow graph of a program. The numbers are arguments, or constants in
-    programs for native code, which has no numbers of arguments."""
+    """Builds the control-flow graph of a program."""
 
-    def __init__(self, names: ValueTable, numbers: dict[str, int] | None = None) -> None:
+    def __init__(self, names: ValueTable) -> None:
         self.names, self.made = names, 0
         self.type = TensorType((SIZE,), np.dtype("float64"))
         self.env: Environment = {}
@@ -183,8 +182,7 @@ class Builder:
         for name, path in zip(TENSORS, arguments):
             self.env[name] = names.tensor(path, self.type, "cpu")
         for name, path in zip(NUMBERS, arguments[len(TENSORS):]):
-            self.env[name] = ScalarExpr("access_path", (path,)) if numbers is None \
-                else of_number(numbers[name])
+            self.env[name] = ScalarExpr("access_path", (path,))
 
     def whole(self, program: Sequence[Statement]) -> Block:
         return self.block(program, self.env, self.exit, None)

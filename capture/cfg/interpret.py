@@ -14,6 +14,7 @@ import numpy as np
 
 from ...eager.core.op import OPS
 from ...eager.ops.data_dependent import run
+from ..control_flow.data_dependent_sizes import array_of_size
 from ..control_flow.decision import outcome_of
 from ..control_flow.loop_detection import LoopEntry
 from ..control_flow.merges import Merge
@@ -207,10 +208,11 @@ class _Successors(Visitor[Block | None]):
         return block.outcomes.get(self.call.outcome(block))
 
     def size_definition(self, block: SizeDefinition) -> Block | None:
-        node, registers = block.element.node, self.call.registers
-        operand, = node.inputs
-        array = registers[node] = run(OPS[node.op], registers[operand])
-        self.call.measured[block.element.name] = array.shape[0]
+        element, registers = block.element, self.call.registers
+        array = registers[element.node] = array_of_size(self.call.value(element.formula)) \
+            if element.formula is not None else \
+            run(OPS[element.node.op], *[registers[n] for n in element.node.inputs])
+        self.call.measured[element.name] = array.shape[0]
         return block.body
 
     def host_call(self, block: HostCall) -> Block | None:

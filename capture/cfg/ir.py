@@ -162,13 +162,15 @@ class _Carrier(_Straight):
 
 
 class SizeDefinition(_WithBody):
-    """The definition of a data-dependent size: runs the op whose result has this size."""
+    """The definition of a data-dependent size: runs the op whose result has this size, or computes
+    the number that is this size."""
 
     element: DataDependentSize
 
     @property
     def operands(self) -> list[Node]:
-        return list(self.element.node.inputs)
+        formula = self.element.formula
+        return list(self.element.node.inputs) if formula is None else list(elements([formula]))
 
     def definitions(self, child: Block) -> Sequence[Node]:
         return [self.element.node]

@@ -188,7 +188,10 @@ class Printer(Visitor[Iterator[str]]):
         yield f"branch {block.kind}({subject}): {', '.join(outcomes)}{_at(block)}"
 
     def size_definition(self, block: SizeDefinition) -> Iterator[str]:
-        yield f"size -> {self._label(block.body)}{_at(block)}"
+        formula = block.element.formula
+        yield from self._formula([formula])
+        number = "" if formula is None else f"({self.formulas[formula]})"
+        yield f"size{number} -> {self._label(block.body)}{_at(block)}"
         yield from _indented(self.nodes.lines([block.element.node]))
 
     def host_call(self, block: HostCall) -> Iterator[str]:

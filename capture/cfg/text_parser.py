@@ -209,10 +209,11 @@ class _Parser:
         return ast.literal_eval(text)
 
     def _size(self, line: Line) -> SizeDefinition:
-        label, = self._matched(re.compile(r"size -> (\w+)"), line.text)
+        number, label = self._matched(re.compile(r"size(?:\((.+)\))? -> (\w+)"), line.text)
         node = self.nodes.line(line.below[0].whole)
         self.names.data_dependent[node] = None
-        return self._linked(SizeDefinition(DataDependentSize(node, line.comment)), label)
+        formula = self._number(number) if number else None
+        return self._linked(SizeDefinition(DataDependentSize(node, line.comment, formula)), label)
 
     def _loop(self, line: Line) -> LoopHeader:
         label, body = self._matched(re.compile(r"loop (\w+) -> (\w+)"), line.text)

@@ -195,6 +195,7 @@ class _Verifier(Visitor[Iterator[Problem]]):
             yield Problem("{} has no data-dependent size", (node,))
         if node in scope.defined:
             yield Problem("it defines {}, which is defined already", (node,))
+        yield from self._formulas([block.element.formula], scope)
         self._below = [(block.body, scope.with_values([node]))]
 
     def host_call(self, block: HostCall, scope: _Scope) -> Iterator[Problem]:

@@ -421,6 +421,7 @@ class LoopDetector:
         if any(v.type != p.type for v, p in zip(values, header.entry.phis, strict=True)):
             self.tracer.refuse("a value that a loop carries changes its type in an iteration")
             return subject
+        self.tracer.check_sizes(header.entry.token)
         back_edge = LoopRepeat(header.entry.token, values, formulas, site)
         self.tracer.path.append(back_edge)
         self._end_iteration(header, back_edge, state)

@@ -13,6 +13,8 @@ import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
+import numpy as np
+
 from ...eager import interpreter
 from ...eager.core.tape import MODE
 from ...eager.core.tensor import Tensor
@@ -62,17 +64,21 @@ class Native(Protocol):
         a tensor differs.
         """
 
-    def lower_control(self, root: Block, numbers: dict[Path, int]) -> ControlProgram | str:
-        """The tree as one native call, or the reason against it. `numbers`: indices of arrays."""
+    def lower_control(self, root: Block, numbers: dict[Path, int],
+                      type_of: Callable[[Path], type]) -> ControlProgram | str:
+        """The tree as one native call, or the reason against it. `numbers`: indices of arrays.
+        `type_of`: the type of the Python number at a path."""
 
 
 class ControlProgram(Protocol):
     """A tree as one native call.
 
     The guards of the exits `first` must hold before the call, since their paths overwrite arrays.
-    The guards of the other `ends` are checked after it.
+    The guards of the other `ends` are checked after it. The numbers at the paths `arguments` follow
+    the arrays of tensors, as arrays of these dtypes.
     """
 
+    arguments: dict[Path, Any]
     ends: list[TraceExit]
     first: list[TraceExit]
 
@@ -284,8 +290,9 @@ class _Writer:
         has_one_exit = len(self.exits) == 1
         native: Native = UPPER.fast_path
         root = self.at.root
-        single = bool(root.exits) and not root.segments
-        native_program = None if single else native.lower_control(root, tensors)
+        single = bool(root.exits) and not root.segments and not _reads_numbers(root)
+        native_program = None if single else native.lower_control(
+            root, tensors, lambda path: type(self.read(path)))
         self.split = native_program if isinstance(native_program, str) else \
             None if native_program is None else ""
         if native_program is None or isinstance(native_program, str):
@@ -295,6 +302,9 @@ class _Writer:
             yield from python_backend.lines(root)
             return
         self.ends = native_program.ends
+        for path, dtype in native_program.arguments.items():
+            name = self.source.read(path)
+            yield f"arrays.append(ARRAY({name}, {self.source.constant(dtype)}))"
         for trace_exit in native_program.first:
             fails = f"{self.source.constant(trace_exit)}.check(args, kwargs) >= 0"
             yield f"if {fails}: return NOT_TRACED"
@@ -373,7 +383,13 @@ class _Writer:
         return {"COLLECT": collect, "INTERPRETER": interpreter, "MODE": MODE, "GRAD": MODE.enabled,
                 "READER": PathReader, "HELD": self.at.held, "OWNED": self.elision.owned,
                 "NEW": object.__new__, "TENSOR": Tensor, "IS_SHARED": is_shared,
-                "SECTION": Uninterrupted, "PERFORM": perform}
+                "SECTION": Uninterrupted, "PERFORM": perform, "ARRAY": np.array}
+
+
+def _reads_numbers(block: Block) -> bool:
+    """True if the graph of an exit reads numbers, which native code passes faster."""
+    segment = block.exits[0].segment
+    return segment is not None and bool(segment.inputs.numbers)
 
 
 def _indented(lines: Iterable[str]) -> list[str]:

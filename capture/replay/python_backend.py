@@ -7,12 +7,27 @@ the input arrays. Each computed node has a variable.
 from __future__ import annotations
 
 import operator
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from ..cfg.ir import BackEdge, Block, Branch, Exit, HostCall, IfMerge, LoopHeader, Yield, walk
+from ...eager.core.op import OPS
+from ...eager.ops.data_dependent import run
+from ..cfg.ir import (
+    BackEdge,
+    Block,
+    Branch,
+    Exit,
+    HostCall,
+    IfMerge,
+    LoopHeader,
+    SizeDefinition,
+    Yield,
+    walk,
+)
 from ..cfg.trace_exit import TraceExit
 from ..cfg.visitor import Visitor
+from ..control_flow.data_dependent_sizes import DataDependentSize, array_of_size
 from ..control_flow.decision import outcome_of
 from ..effects.effect_call import ClockRead
 from ..graph.graph import Node
@@ -26,6 +41,12 @@ from ..trace.dynamic_inputs import Axis
 _MAX_NESTING = 40  # nested blocks: Python limits the nesting of code
 _MAX_BLOCKS = 400  # blocks
 _MAX_INDEXED_ARRAYS = 4  # arrays that are indexed one by one
+# Python's syntax of operators; calls of functions take longer.
+_SYNTAX = {
+    "add": "{} + {}", "sub": "{} - {}", "mul": "{} * {}", "truediv": "{} / {}",
+    "floordiv": "{} // {}", "mod": "{} % {}", "neg": "-{}", "lt": "{} < {}", "le": "{} <= {}",
+    "eq": "{} == {}", "ne": "{} != {}", "gt": "{} > {}", "ge": "{} >= {}",
+}
 
 
 class NoFastPath(Exception):
@@ -48,6 +69,7 @@ class PythonBackend(Visitor[Iterator[str]]):
         self._variables: dict[Any, str] = {}  # of nodes, formulas, and loop-carried numbers
         self._scopes: list[LoopHeader | IfMerge] = []  # around the current block, innermost last
         self._constants: dict[int, str] = {}
+        self._size_definitions: dict[str, DataDependentSize] = {}  # by the name of the size
 
     def lines(self, root: Block) -> list[str]:
         """The code of a whole tree. It sets `end`, the index of the exit, and `found`, its arrays,
@@ -90,6 +112,17 @@ class PythonBackend(Visitor[Iterator[str]]):
         for condition, block in cases.items():
             yield condition
             yield from _indented(self._block(block, depth + 1))
+
+    def size_definition(self, at: SizeDefinition, depth: int) -> Iterator[str]:
+        node, formula = at.element.node, at.element.formula
+        if formula is None:
+            operands = ", ".join(map(self._variable, node.inputs))
+            yield f"{self._variable(node)} = RUN({self.source.constant(OPS[node.op])}, {operands})"
+        else:
+            yield from self._computation(formula)
+            yield f"{self._variable(node)} = ARRAY_OF_SIZE({self._variable(formula)})"
+        self._size_definitions[at.element.name] = at.element
+        yield from self._block(at.body, depth)
 
     def loop_header(self, at: LoopHeader, depth: int) -> Iterator[str]:
         yield from self._carry(at, at)
@@ -239,37 +272,49 @@ class PythonBackend(Visitor[Iterator[str]]):
         path.
         """
         for part in subject.parts if isinstance(subject, ScalarExpr) else ():
-            yield f"{self._variable(part)} = {self._part(part)}"
+            if part.op not in ("constant", "access_path"):
+                yield f"{self._variable(part)} = {self._part(part)}"
 
     def _part(self, part: ScalarExpr) -> str:
+        if part.op in _SYNTAX:
+            return _SYNTAX[part.op].format(*map(self._variable, part.args))
         if part.op in OPERATORS:
             operands = ", ".join(map(self._variable, part.args))
             return f"{self.source.constant(OPERATORS[part.op])}({operands})"
         origin, = part.args
-        if part.op == "constant":
-            return self.source.constant(origin.value)
         if part.op == "element":
             return f"{self._variable(origin)}.item()"
         if part.op == "phi":
             return self._variable(origin)
-        if part.op == "access_path":
-            return self.source.read(origin)
         if part.op == "size":
             return self._size(origin)
         raise NoFastPath
 
     def _size(self, expr: SizeExpr) -> str:
-        names = sorted(expr.symbols())
-        if not self.sizes.keys() >= {*names}:  # a data-dependent size
-            raise NoFastPath
-        sources = [(name, *self.sizes[name]) for name in names]
-        read = [f"{name!r}: {self.source.read(path)}._data.shape[{axis}]"
-                for name, path, axis in sources]
+        """The text of a size expression, in which each named size is read."""
+        names = expr.symbols()
+        if all(map(str.isidentifier, names)):
+            return re.sub(r"[^\W\d]\w*", lambda match: self._named_size(match[0]), str(expr))
+        read = [f"{name!r}: {self._named_size(name)}" for name in sorted(names)]
         return f"{self.source.constant(expr)}.value({{{', '.join(read)}}})"
+
+    def _named_size(self, name: str) -> str:
+        defined = self._size_definitions.get(name)
+        if defined is not None:
+            return f"{self._variable(defined.node)}.shape[0]" if defined.formula is None else \
+                self._variable(defined.formula)
+        path, axis = self.sizes[name]
+        return f"{self.source.read(path)}._data.shape[{axis}]"
 
     # ---- names
 
     def _variable(self, key: Any) -> str:
+        """The name of a variable, or the text of a number that needs none."""
+        if isinstance(key, ScalarExpr) and key.op == "access_path":
+            return self.source.read(key.args[0])
+        if isinstance(key, ScalarExpr) and key.op == "constant":
+            value = key.args[0].value
+            return f"({value!r})" if type(value) in (int, bool) else self.source.constant(value)
         return self._variables.setdefault(key, f"r{len(self._variables)}")
 
     def _constant(self, value: Any, owner: Any = None) -> str:
@@ -303,7 +348,8 @@ class _AlwaysMerges(Visitor[bool]):
         return block.target is merge
 
 
-SCOPE = {"OUTCOME": outcome_of, "OPERAND": operand}  # names that the code uses
+# Names that the code uses.
+SCOPE = {"OUTCOME": outcome_of, "OPERAND": operand, "RUN": run, "ARRAY_OF_SIZE": array_of_size}
 
 
 def _indented(lines: Iterable[str]) -> Iterator[str]:

@@ -39,6 +39,9 @@ class DecisionRecorder(Protocol):
     def tensor_of(self, number: SymbolicScalar, dtype: Any) -> Any:
         """The tensor of a number; None if the dtype cannot hold it."""
 
+    def size_of(self, number: SymbolicScalar) -> Any:
+        """The symbolic size that a whole number is; the number itself if it cannot be one."""
+
     def is_stale(self, number: SymbolicScalar) -> bool:
         """True for a number of an earlier iteration of a loop."""
 
@@ -228,6 +231,11 @@ class SymbolicScalar(Symbol):
                 not -count <= self.value < count:  # the plain number gives the better message
             return self
         return self.tracer.tensor_of(self, int64)
+
+    def as_size(self) -> Any:
+        self.tracer.uses(self)
+        return self.tracer.size_of(self) \
+            if type(self.value) is int and self.tracer.listening else self
 
     # ---- uses that need a plain number
     def __hash__(self) -> int:

@@ -239,6 +239,9 @@ class ExportTracer(Tracer):
             self.reads_values(x, "a result of unknown size")
         return None
 
+    def size_of(self, number: Any) -> Any:
+        return number
+
     def changed(self, tensor: Tensor) -> None:
         """Notes a change of a tensor from outside, as a training step makes it."""
         bound = self._nodes_by_id.get(id(tensor._data))

@@ -20,9 +20,8 @@ from ...eager.core.tape import Entry
 from ...eager.core.tensor import Tensor
 from ...eager.core.views import is_shared
 from ...eager.errors import DTypeError, FusewireError, GraphError, ShapeError
-from ...eager.ops.data_dependent import run
 from ...eager.ops.declare import dtype_of_operands
-from ..control_flow.data_dependent_sizes import DataDependentSize, decide_failure
+from ..control_flow.data_dependent_sizes import decide_failure
 from ..control_flow.decision import Decision, outcome_of
 from ..control_flow.loop_detection import LoopDetector
 from ..control_flow.possible_aliases import PossibleAliases
@@ -33,13 +32,14 @@ from ..heap.snapshot import HeapSnapshot
 from ..heap.source_location import name_of, user_site, values_of
 from ..lazy.lazy_interpreter import LazyInterpreter
 from ..passes.bounds_checks import may_raise
-from ..scalars.scalar_expr import ScalarConstant, ScalarExpr, of_number
+from ..scalars.scalar_expr import ScalarConstant, ScalarExpr
 from ..scalars.symbolic_scalar import SymbolicScalar, leaked_value, plain_value
 from ..sizes.symbolic_dim import ShapeEnv, concrete
 from .dynamic_inputs import DynamicInputs
 from .effect_recording import EffectRecording
 from .loop_questions import LoopQuestions
 from .path_merging import PathMerging
+from .size_questions import SizeQuestions
 from .value_table import ValueTable
 
 _MAX_CONSTANT_ELEMENTS = 64  # of arrays that become constants, or whose values decide
@@ -48,7 +48,7 @@ _DECISION_KINDS = {"bool()": "bool", "int()": "int", "float()": "value", "comple
                    "tolist()": "value"}
 
 
-class Tracer(EffectRecording, PathMerging, LoopQuestions):
+class Tracer(EffectRecording, PathMerging, LoopQuestions, SizeQuestions):
     """Records the ops of a run. Arrays are never written to, so an array's identity determines its
     node."""
 
@@ -160,20 +160,6 @@ class Tracer(EffectRecording, PathMerging, LoopQuestions):
             self.entries, self._nodes_by_id = {}, {}
             self.changed_tensors.clear()
 
-    def apply_data_dependent(self, op: Op, x: Tensor) -> Tensor | None:
-        self._flush_lazy()
-        out, node = Tensor(run(op, x._data)), self.node_of(x)
-        if node.op == "const":
-            self.note_constant(out)
-            return out
-        with self.sizes.recording(False):
-            measured = self.names.measured(op, node, self.sizes, out._data.shape[0])
-        self.bind(out._data, measured)
-        if self._is_new(measured, "measure"):
-            self.path.append(DataDependentSize(measured, user_site()))
-            self.loops.unroll_open()
-        return out
-
     def shape(self, tensor: Tensor) -> tuple[Any, ...]:
         if not self.sizes.values:
             return tensor._data.shape  # type: ignore[no-any-return]
@@ -237,9 +223,6 @@ class Tracer(EffectRecording, PathMerging, LoopQuestions):
         self.made_symbolic_scalars = True
         return SymbolicScalar(ScalarExpr("element", (node,)), value, self)
 
-    def _size(self, size: Any) -> SymbolicScalar:
-        return SymbolicScalar(ScalarExpr("size", (size.expr,)), size.value, self)
-
     def tensor_of(self, number: SymbolicScalar, dtype: Any) -> Tensor | None:
         """The tensor of a number; None if the dtype cannot hold it."""
         with np.errstate(over="ignore"):
@@ -281,14 +264,6 @@ class Tracer(EffectRecording, PathMerging, LoopQuestions):
         outcome = self._record_decision(subject, kind, outcome)
         self._note_branch(length)
         return outcome
-
-    def _decide_size(self, relation: str, expr: Any, outcome: int) -> None:
-        """Records a decision about a data-dependent size."""
-        size = ScalarExpr("size", (expr,))
-        if relation == "value":
-            self.decide(size, relation, outcome)
-        else:
-            self._record_decision(ScalarExpr(relation, (size, of_number(0))), "bool", bool(outcome))
 
     def _record_decision(self, subject: Any, kind: str, outcome: Any) -> Any:
         self._flush_lazy()

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from ...eager.arrays import dtypes
 from ...eager.arrays.shapes import TensorType
 from ...eager.core.op import Op
 from ..graph.device_placement import devices_of
@@ -33,6 +34,7 @@ class ValueTable:
         self.may_import = True  # a call that imports a module may be followed by another trace
         self.rolls_gradients = True  # loops may carry tensors that require gradients
         self.carried: dict[Any, set[Any]] = {}  # carried values by location of the loop
+        self.unsized: set[str] = set()  # lines in loops at which numbers do not become sizes
         self.peeled_loops: set[Any] = set()  # locations; see `LoopDetector.count`
         self.merged_inputs: list[Path] = []  # that a variable names on some of the merged paths
         self.held: dict[int, Any] = {}  # roots of access paths, by id
@@ -66,6 +68,14 @@ class ValueTable:
         node = self.nodes.make(op.name, (x,), {"size": size}, op.result(x.type, size=size))
         self.data_dependent[node] = None
         return node
+
+    def size_of_number(self, formula: ScalarExpr, sizes: ShapeEnv, value: int) -> tuple[Any, Node]:
+        """The size that a number is, which is `value` in this run, and a node of this size."""
+        name = f"m{self._number(('size', formula))}"
+        size = sizes.measure(name, value)
+        node = self.nodes.input(name, TensorType((size,), dtypes.bool))
+        self.data_dependent[node] = None
+        return size, node
 
     def _number(self, key: Any) -> int:
         return self._numbers_by_key.setdefault(key, len(self._numbers_by_key))

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import struct
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -49,6 +49,7 @@ _MAX_UNUSED_RESULT_BYTES = 1 << 20  # of results of other paths, which a call al
 _MAX_ARENA_BYTES = 1 << 24  # of an arena, which persists from call to call
 _MAX_COPY_BYTES = 1 << 18  # larger values are swapped, never copied
 _SIGNAL_CHECK_NANOSECONDS = 20_000_000  # of work, after which Python may handle signals
+NUMBER_DTYPES = {int: np.dtype(np.int64), float: np.dtype(np.float64)}
 _DISPATCH_NANOSECONDS = 50  # at least, to go from one program to the next
 
 
@@ -61,13 +62,36 @@ class _LoweredExit:
     scalars: dict[ScalarExpr, ControlOperand]
 
 
+class _Arithmetic(ScalarArithmetic):
+    """Computes with numbers of the arguments as well, each in an array behind those of the call."""
+
+    def __init__(self, assembler: ControlAssembler, arrays: int,
+                 type_of: Callable[[Path], type]) -> None:
+        """arrays: the number of arrays of tensors. type_of: the guarded type of a number."""
+        super().__init__(assembler)
+        self.arguments: dict[Path, np.dtype[Any]] = {}  # with the dtypes of their arrays
+        self._arrays, self._type_of = arrays, type_of
+
+    def argument(self, path: Path) -> ControlOperand:
+        kind = self._type_of(path)
+        if kind not in NUMBER_DTYPES:
+            raise NotNativelyControlled(f"it computes with a {kind.__name__} of the arguments")
+        dtype = self.arguments.setdefault(path, NUMBER_DTYPES[kind])
+        return self.element(ControlOperand("array", self._arrays + [*self.arguments].index(path)),
+                            dtype)
+
+
 class _NativeLowering(ControlLowering):
     """Lowers a tree whose programs are in this process."""
 
-    def __init__(self, array_numbers: Mapping[Path, int]) -> None:
+    arithmetic: _Arithmetic
+
+    def __init__(self, array_numbers: Mapping[Path, int], type_of: Callable[[Path], type]) -> None:
         """array_numbers: the numbers of the tree's tensors among the arrays of a call."""
         assembler = ControlAssembler()
-        super().__init__(assembler, ScalarArithmetic(assembler))
+        arrays = sum(n >= 0 for n in array_numbers.values())
+        super().__init__(assembler, _Arithmetic(assembler, arrays, type_of))
+        self.arrays = arrays
         self.array_numbers = array_numbers
         self.programs: list[Executable] = []
         self.exits: list[_LoweredExit] = []
@@ -182,15 +206,16 @@ class _NativeLowering(ControlLowering):
         return ControlOperand("result", same_type[nth - 1])
 
 
-def lower_control(root: Block, numbers: Mapping[Path, int]) -> NativeControl | str:
+def lower_control(root: Block, numbers: Mapping[Path, int],
+                  type_of: Callable[[Path], type]) -> NativeControl | str:
     """The native control flow of a graph, whose tensors are at `numbers` among the arrays of a
-    call; or the reason why there is none."""
+    call; or the reason why there is none. `type_of`: the types of numbers of the arguments."""
     try:
         if sum(1 for _ in walk(root)) > _MAX_BLOCKS:
             raise NotNativelyControlled("it has too many branches")
-        written = _NativeLowering(numbers)
+        written = _NativeLowering(numbers, type_of)
         written.lower_block(root, {})
-        return NativeControl(written, sum(n >= 0 for n in numbers.values()))
+        return NativeControl(written)
     except NotNativelyControlled as why:
         return str(why)
 
@@ -208,9 +233,10 @@ def _check_results(written: _NativeLowering) -> None:
 class NativeControl:
     """A control-flow tree as a native call, which several threads may make at once."""
 
-    def __init__(self, written: _NativeLowering, arrays: int) -> None:
+    def __init__(self, written: _NativeLowering) -> None:
         _check_results(written)
-        assembler = written.assembler
+        assembler, self.arguments = written.assembler, written.arithmetic.arguments
+        arrays = written.arrays + len(self.arguments)
         image = ControlImage(assembler, len(written.counted), arrays)
         if image.size > _MAX_ARENA_BYTES:
             raise NotNativelyControlled(f"{image.size} bytes pass between its graphs, "

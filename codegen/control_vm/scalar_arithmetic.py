@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ...capture.graph.graph import Node
+from ...capture.heap.access_path import Path
 from ...capture.scalars.scalar_expr import MATH_FUNCTIONS, OPERATORS, ScalarExpr
 from ...capture.sizes.size_expr import SizeExpr
 from ...eager.arrays.shapes import TensorType
@@ -75,8 +76,12 @@ class ScalarArithmetic:
             elif part.op == "size":
                 slots[part] = self.size(part.args[0])
             else:
-                raise NotNativelyControlled("it computes with numbers of the arguments")
+                slots[part] = self.argument(part.args[0])
         return slots[formula]
+
+    def argument(self, path: Path) -> ControlOperand:
+        """The operand of a number of the arguments."""
+        raise NotNativelyControlled("it computes with numbers of the arguments")
 
     def size(self, size: SizeExpr) -> ControlOperand:
         """The operand of a size."""

@@ -8,6 +8,7 @@ from typing import Any, NoReturn
 
 from ..arguments import whole
 from ..errors import AxisError, ShapeError
+from ..interpreter import as_size
 from .dtypes import DType
 
 Shape = tuple[Any, ...]  # of int or symbolic sizes
@@ -143,7 +144,7 @@ class ElementCount(int):
 def sizes_of(name: str, shape: Any) -> Shape:
     """`shape`, one size or a sequence of them, as a tuple of whole numbers, or a ShapeError."""
     items = listed(name, shape)
-    sizes = tuple(map(whole, items))
+    sizes = tuple([as_size(whole(n)) for n in items])
     if None in sizes:
         raise ShapeError(f"{name}: a shape is made of whole numbers, got {items}",
                          "use // for sizes that come from a division")
@@ -161,7 +162,7 @@ def slice_of_size(item: slice, n: Any) -> tuple[Any, int, Any]:
     def limit(bound: Any, default: Any) -> Any:
         if bound is None:
             return default
-        position = bound if isinstance(bound, int) else bound.__index__()
+        position = as_size(bound) if isinstance(bound, int) else bound.__index__()
         if position < 0:
             position = position + n
             return low if position < low else position

@@ -47,11 +47,10 @@ class Case(NamedTuple):
     names: ValueTable
 
 
-def case(seed: int, backend: Any, numbers: dict[str, int] | None = None) -> Case | None:
-    """The graph of a random program; None if it is too large. With `numbers`, these numbers take
-    the place of arguments, and native code can run the graph."""
-    program, names = draw(seed, numbers is not None), ValueTable()
-    root = Builder(names, numbers).whole(program)
+def case(seed: int, backend: Any, native: bool = False) -> Case | None:
+    """The graph of a random program; None if it is too large. `native`: native code can run it."""
+    program, names = draw(seed, native), ValueTable()
+    root = Builder(names).whole(program)
     if sum(1 for _ in walk(root)) > LARGEST_GRAPH:
         return None
     verify(root, names, "building", planned=False)
@@ -69,13 +68,13 @@ def by_numpy(graph: Graph) -> Callable[[list[Any]], list[Any]]:
     return lambda arrays: evaluate_graph(graph, arrays)
 
 
-def calls(seed: int, numbers: dict[str, int] | None = None) -> Iterator[dict[str, Any]]:
+def calls(seed: int) -> Iterator[dict[str, Any]]:
     """The values of the variables in some calls."""
     rng = random.Random(seed)
     for _ in range(6):
         values: dict[str, Any] = {
             v: np.array([float(rng.randrange(-8, 8)) for _ in range(SIZE)]) for v in TENSORS}
-        yield values | (numbers or {v: rng.randrange(7) for v in NUMBERS})
+        yield values | {v: rng.randrange(7) for v in NUMBERS}
 
 
 def expected(program: list[Statement], values: dict[str, Any]) -> list[Any] | None:
@@ -191,15 +190,17 @@ def test_python_back_end(first: int) -> None:
 
 def test_native_control() -> None:
     taken = 0
-    numbers = {"n": 2, "m": 5}
-    for of in cases(0, NATIVE, compile_graph, numbers=numbers):
+    for of in cases(0, NATIVE, compile_graph, native=True):
         for segment in segments_of(of.root):
             segment.compile()
-        native = lower_control(of.root, inputs_of(of))
+        native = lower_control(of.root, inputs_of(of), lambda path: int)
         if isinstance(native, str):
             continue
         taken += 1
-        for values in calls(of.seed, numbers):
-            outputs, end, computed = native(arrays_of(of, arguments(values)), None)
+        for values in calls(of.seed):
+            args = arguments(values)
+            numbers = [np.array(args[path.key.value], dtype)
+                       for path, dtype in native.arguments.items()]
+            outputs, end, computed = native([*arrays_of(of, args), *numbers], None)
             check(of, values, native.ends[end] if end >= 0 else None, outputs, computed)
     assert taken > NATIVE // 2

@@ -337,6 +337,7 @@ FUNCTIONS: dict[str, tuple[Any, list[tuple[Any, ...]]]] = {
         (fw.tensor([a, 1.0, 2.0]),) for a in (1.0, -1.0, 3.0)]),
     "ints, effects and exact values": (step_of, [
         (fw.tensor([a, b, 1.0]),) for a in (1.0, -1.0) for b in (2.0, -3.0)]),
+    "a number as a size": (lambda x, n: x[1:n] * 2, [(fw.ones(9), n) for n in (3, 4, -2, 12, 0)]),
     "a size": (lambda x: x / x.shape[0], [(fw.ones(n),) for n in (3, 4, 5)]),
     "a training step": (None, []),
 }

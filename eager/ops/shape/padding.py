@@ -11,6 +11,7 @@ from ...arguments import check_whole, whole
 from ...arrays.shapes import listed
 from ...core.tensor import Tensor, as_tensor
 from ...errors import ArgumentError, ShapeError
+from ...interpreter import as_size
 from ..elementwise.pointwise import alias
 from .concat import concat_same_dtype
 from .view import expand_to, slice_axes
@@ -79,7 +80,7 @@ def pad(x: Tensor, pad_width: Any, mode: str = "constant", constant_values: Any 
 
 def _widths(x: Tensor, width: Any) -> list[tuple[int, int]]:
     if whole(width) is not None:
-        return [(check_whole("pad", "width", width, 0),) * 2] * x.ndim  # type: ignore[list-item]
+        return [(as_size(check_whole("pad", "width", width, 0)),) * 2] * x.ndim  # type: ignore[list-item]
     pairs = list(listed("pad", width))
     if pairs and all(whole(w) is not None for w in pairs):
         pairs = [pairs] * x.ndim
@@ -107,7 +108,7 @@ def _padded_by_constants(x: Tensor, widths: Sequence[tuple[int, int]], values: A
 
 def _pair(width: Any) -> tuple[int, ...]:
     """The numbers of elements to add to an axis, as ints."""
-    return tuple(check_whole("pad", "width", w) for w in listed("pad", width))
+    return tuple(as_size(check_whole("pad", "width", w)) for w in listed("pad", width))
 
 
 def picked(x: Tensor, axis: int, indices: Sequence[int]) -> Tensor:

@@ -13,6 +13,7 @@ from ...arrays.shapes import axis_of
 from ...core.dispatch import apply
 from ...core.tensor import Tensor, as_tensor
 from ...errors import ArgumentError, DTypeError, ShapeError
+from ...interpreter import as_size
 from ..create import iota
 from ..data_dependent import repeated
 from ..elementwise.pointwise import alias, remainder
@@ -115,7 +116,7 @@ def roll(x: Tensor, shift: Any, axis: Any = None) -> Tensor:
     if axis is None:
         return reshape(roll(reshape(x, (-1,)), shift, 0), x.shape)
     axes = [axis_of("roll", a, x.ndim) for a in shapes.listed("roll", axis)]
-    shifts = [whole(s) for s in shapes.listed("roll", shift)]
+    shifts = [as_size(whole(s)) for s in shapes.listed("roll", shift)]
     shifts = shifts * len(axes) if len(shifts) == 1 else shifts
     if None in shifts or len(shifts) != len(axes):
         raise ShapeError(f"roll: shifts {shift!r} do not fit the axes {axis!r}",
