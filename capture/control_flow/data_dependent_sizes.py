@@ -76,7 +76,7 @@ def _is_affine(part: ScalarExpr) -> bool:
     """True if a size expression can express the part by its operands."""
     if part.op in ("floordiv", "mod"):
         divisor = part.args[1]
-        return divisor.op == "constant" and divisor.args[0].value > 0
+        return bool(divisor.op == "constant" and divisor.args[0].value > 0)
     return part.op in _OPERATORS
 
 

@@ -35,6 +35,14 @@ def is_in_while(code: types.CodeType, at: int) -> bool:
         for step in steps if is_jump(step))
 
 
+@functools.lru_cache(maxsize=4096)
+def is_in_loop(code: types.CodeType, at: int) -> bool:
+    """True if an instruction lies between a jump back and its destination."""
+    offset = instructions(code)[instruction_index_at(code, at)].offset
+    return any(step.argval <= offset <= step.offset
+               for step in instructions(code) if is_jump(step))
+
+
 @functools.lru_cache(maxsize=1024)
 def _header_offsets(code: types.CodeType) -> Mapping[int, int]:
     """The offset in the second copy of a condition, by the offset in the first."""

@@ -1,10 +1,10 @@
-"""Traces a copy of a function in which some calls of builtins return symbolic values.
+"""Changes the code of functions so that some calls of builtins return symbolic values.
 
 `t.item()` returns a symbolic number, but `float`, `int`, `len` and the functions of `math` return
 exact floats and ints. A run that depends on such a number fits calls with the same value only. In
-the copy, they return symbolic numbers and sizes. `bool` leaves its test to the `if` around it,
-where paths can merge. In the same way, `range`, `enumerate` and `zip` of a `for` iterate over
-dynamic sizes (see `symbolic_range`). All instructions have the same offsets in the copy.
+the changed code, they return symbolic numbers and sizes. `bool` leaves its test to the `if` around
+it, where paths can merge. In the same way, `range`, `enumerate` and `zip` of a `for` iterate over
+dynamic sizes (see `symbolic_range`). All instructions keep their offsets.
 """
 
 from __future__ import annotations
@@ -28,23 +28,12 @@ from .symbolic_range import BUILTIN_PROXIES
 
 _TRUTH_TESTS = ("POP_JUMP", "TO_BOOL", "UNARY_NOT")
 _ATTRIBUTES = ("LOAD_ATTR", "LOAD_METHOD")
-_COMPREHENSIONS = ("<listcomp>", "<setcomp>", "<dictcomp>", "<genexpr>")
 
 
-def with_symbolic_builtins(fn: Any) -> Any:
-    """A copy of a function, or method, with symbolic builtins where possible; `fn` itself if it
-    calls none of them."""
-    if type(fn) is types.MethodType:
-        function = with_symbolic_builtins(fn.__func__)
-        return fn if function is fn.__func__ else types.MethodType(function, fn.__self__)
-    if type(fn) is not types.FunctionType:
-        return fn
-    code = _symbolic_code(fn.__code__, frozenset(_replaced_globals(fn)), fn.__code__.co_filename)
-    if code is fn.__code__:
-        return fn
-    copy = types.FunctionType(code, fn.__globals__, fn.__name__, fn.__defaults__, fn.__closure__)
-    copy.__kwdefaults__, copy.__qualname__ = fn.__kwdefaults__, fn.__qualname__
-    return copy
+def with_symbolic_builtins(fn: types.FunctionType) -> types.CodeType:
+    """The code of a function with symbolic builtins where possible; its own code if it calls none
+    of them."""
+    return _symbolic_code(fn.__code__, frozenset(_replaced_globals(fn)), fn.__code__.co_filename)
 
 
 def _replaced_globals(fn: Any) -> Iterator[tuple[str, str]]:
@@ -60,13 +49,13 @@ def _replaced_globals(fn: Any) -> Iterator[tuple[str, str]]:
 
 
 def _names_of(code: types.CodeType) -> set[str]:
-    """The names that code and its comprehensions read."""
-    return {*code.co_names}.union(*map(_names_of, _comprehensions_of(code)))
+    """The names that code and the functions in it read."""
+    return {*code.co_names}.union(*map(_names_of, _nested_code(code)))
 
 
-def _comprehensions_of(code: types.CodeType) -> list[types.CodeType]:
-    return [constant for constant in code.co_consts
-            if isinstance(constant, types.CodeType) and constant.co_name in _COMPREHENSIONS]
+def _nested_code(code: types.CodeType) -> list[types.CodeType]:
+    """The code of comprehensions, functions and classes in a function."""
+    return [constant for constant in code.co_consts if isinstance(constant, types.CodeType)]
 
 
 def _symbolic_number(x: Any) -> SymbolicScalar | None:
@@ -127,7 +116,7 @@ def _symbolic_code(code: types.CodeType, names: frozenset[tuple[str, str]], file
     """Code that loads replacements of the globals `names` where it can, each a name and a key in
     `_REPLACEMENTS`; `code` itself if it loads none. `file`: its file, in which equal code may
     differ."""
-    inner = {nested: _symbolic_code(nested, names, file) for nested in _comprehensions_of(code)}
+    inner = {nested: _symbolic_code(nested, names, file) for nested in _nested_code(code)}
     loads = [load for load in _replaceable_loads(code, names) if _has_room(code, load.step)]
     keys = sorted({load.key for load in loads})
     first = len(code.co_consts)

@@ -25,6 +25,7 @@ from .introspection import (
     of_instance,
     own_members,
 )
+from .replaced_code import part_of
 from .value_kinds import FUNCTION_PARTS, LRU_CACHE, SEQUENCES, SETS, is_plain, same_contents
 
 
@@ -193,7 +194,7 @@ class HeapContents:
                 for cell, content in zip(value.__closure__ or (), cells(value)))
             if not is_ours(value.__code__):
                 for name in FUNCTION_PARTS:
-                    self.note(path.attr(name), getattr(value, name))
+                    self.note(path.attr(name), part_of(value, name))
         return self.held[path]  # type: ignore[no-any-return]
 
     def closure(self, path: Path) -> list[tuple[str, Path, Any]]:
@@ -325,7 +326,7 @@ class HeapContents:
         for path, value in self.values.items():
             for name in FUNCTION_PARTS if type(value) is types.FunctionType else ():
                 part = path.attr(name)
-                if part in self.values and self.values[part] is not getattr(value, name):
+                if part in self.values and self.values[part] is not part_of(value, name):
                     yield path, name
 
     def _current(self, path: Path) -> Any:

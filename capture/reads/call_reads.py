@@ -51,6 +51,10 @@ class CallReads:
         """Notes that code without analysis may call a function."""
         raise NotImplementedError
 
+    def _replace_code(self, function: types.FunctionType) -> None:
+        """Lets a function that is about to be called run the code that a trace needs."""
+        raise NotImplementedError
+
     def _attribute(self, activation: Activation, child: Access, name: str,
                    located: Located) -> None:
         """Follows an attribute."""
@@ -151,6 +155,7 @@ class CallReads:
         value = function.value
         path = self.state.note(*function[:2]) if noted else function.path
         activation = self._activation(value.__code__, value.__globals__)
+        self._replace_code(value)
         shift = int(receiver is not None)
         if receiver is not None:
             self._parameter(activation, 0, receiver)

@@ -11,6 +11,7 @@ import builtins
 import importlib.util
 import sys
 import types
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -19,8 +20,10 @@ from ...eager.core.tensor import Tensor
 from ...eager.errors import is_ours
 from ...eager.nn.base.module import Module
 from ..heap.access_path import Path
+from ..heap.code_tracker import followed
 from ..heap.introspection import is_users, lookup
-from ..heap.snapshot import MAX_FOLLOWED_ELEMENTS, ignore
+from ..heap.replaced_code import ReplacedCode, part_of
+from ..heap.snapshot import MAX_FOLLOWED_ELEMENTS, HeapSnapshot, ignore
 from ..heap.value_kinds import MODULE_DICTIONARIES, SEQUENCES, SETS, is_plain, object_keys
 from .accesses import (
     ALL_ATTRIBUTES,
@@ -46,9 +49,14 @@ class ReadFollower(AttributeReads):
 
     # ---- events
 
-    def begin(self, fn: Any, args: tuple[Any, ...], kwargs: dict[str, Any], copy: Any) -> None:
-        """Notes the function that is traced, and its arguments. `copy`: the function that runs in
-        its place, which may have changed code."""
+    def __init__(self, state: HeapSnapshot,
+                 code_for: Callable[[types.FunctionType], types.CodeType]) -> None:
+        """code_for: the code to run for a function while the call is traced."""
+        super().__init__(state)
+        self._replaced = ReplacedCode(code_for)
+
+    def begin(self, fn: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        """Notes the function that is traced, and its arguments."""
         caller, site = Activation(_NO_CODE), CallSite()
         passed: list[tuple[Any, Path, Any]] = [
             *((i, Path("args").item(i), value) for i, value in enumerate(args)),
@@ -58,15 +66,16 @@ class ReadFollower(AttributeReads):
             self._pass(caller, site, place, Located(self.state.note(path, value), value))
         self.state.note(Path("function"), fn)
         self._call(caller, site, Located(Path("function"), fn))
-        if copy is not fn:
-            self._note_copy(getattr(fn, "__func__", fn), getattr(copy, "__func__", copy))
+        function = getattr(fn, "__func__", fn)
+        if type(function) is types.FunctionType:
+            self._replace_code(function)
         self._drain()
         self._settle(caller)
 
-    def _note_copy(self, function: types.FunctionType, copy: types.FunctionType) -> None:
-        """Notes that a copy runs in place of a function: it reads what the function reads."""
-        self._note_copied_code(function.__code__, copy.__code__, copy.__globals__)
-        self._alive.append(copy)
+    def _replace_code(self, function: types.FunctionType) -> None:
+        if not is_ours(function.__code__) and followed(function.__code__):
+            code = part_of(function, "__code__")
+            self._note_copied_code(code, self._replaced.replace(function), function.__globals__)
 
     def _note_copied_code(self, code: types.CodeType, copy: types.CodeType, scope: dict[str, Any]
                           ) -> None:
@@ -103,6 +112,7 @@ class ReadFollower(AttributeReads):
 
     def end(self) -> None:
         """Releases all objects, when the run has ended."""
+        self._replaced.restore()
         self.state.on_exposed_function = ignore
         for activation in self._activations.values():
             activation.end()
@@ -113,6 +123,7 @@ class ReadFollower(AttributeReads):
 
     def _expose_function(self, function: types.FunctionType) -> None:
         """Notes that code without analysis may call a function: its results are exposed."""
+        self._replace_code(function)
         self._exposed_codes.add(id(function.__code__))
         self._alive.append(function.__code__)
         for activation in self._by_code.get(id(function.__code__), ()):

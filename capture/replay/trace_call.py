@@ -101,7 +101,8 @@ def _trace_once(fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str,
                 names: ValueTable, varying: DynamicInputs, section: Uninterrupted, waits: bool,
                 merges: MergeTable) -> Trace:
     state = HeapSnapshot()
-    read, reads = PathReader(args, kwargs, fn, names.held), ReadFollower(state)
+    read = PathReader(args, kwargs, fn, names.held)
+    reads = ReadFollower(state, with_symbolic_builtins)
     sizes = names.sizes
     start_again()
     sizes.begin(varying.sizes(read))
@@ -109,8 +110,7 @@ def _trace_once(fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str,
     if merges.hints.failures < MAX_FAILURES:
         tracer.merger = BranchMerger(tracer, merges, all_merge=False)
     late = DeferredOutputs(tracer) if waits else None
-    function = with_symbolic_builtins(fn)
-    reads.begin(fn, args, kwargs, function)
+    reads.begin(fn, args, kwargs)
     names.held[id(default_generator)] = default_generator
     state.walk(Path("object", id(default_generator)).attr("state"), default_generator.state)
     tracker = CodeTracker(_code_listener(tracer, reads), tracer.refuse, tracer.note_import)
@@ -127,7 +127,7 @@ def _trace_once(fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str,
         tracer.begin_effects()
         tracker.start()
         section.open = True
-        result = function(*symbolizer.args, **symbolizer.kwargs)
+        result = fn(*symbolizer.args, **symbolizer.kwargs)
         section.open = False
         for finish in (tracker.stop, tracer.end_effects, stop, symbolizer.uninstall):
             finish()

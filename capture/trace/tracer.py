@@ -48,7 +48,7 @@ _DECISION_KINDS = {"bool()": "bool", "int()": "int", "float()": "value", "comple
                    "tolist()": "value"}
 
 
-class Tracer(EffectRecording, PathMerging, LoopQuestions, SizeQuestions):
+class Tracer(SizeQuestions, EffectRecording, PathMerging, LoopQuestions):
     """Records the ops of a run. Arrays are never written to, so an array's identity determines its
     node."""
 

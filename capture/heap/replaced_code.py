@@ -1,0 +1,67 @@
+"""Runs other code in place of the code of functions while a call is traced.
+
+Threads share functions, so the code that takes the place must compute the same outside of traces.
+Guards are about the original code.
+"""
+
+from __future__ import annotations
+
+import threading
+import types
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+
+class _Replacement(NamedTuple):
+    function: types.FunctionType
+    original: types.CodeType
+    code: types.CodeType
+    traces: int  # that need it
+
+
+_LOCK = threading.Lock()
+_replacements: dict[int, _Replacement] = {}  # by id of the function
+
+
+class ReplacedCode:
+    """The functions whose code one trace replaces."""
+
+    def __init__(self, code_for: Callable[[types.FunctionType], types.CodeType]) -> None:
+        """code_for: the code to run for a function; its own code if that does not change."""
+        self._code_for = code_for
+        self._functions: dict[int, types.FunctionType] = {}
+
+    def replace(self, function: types.FunctionType) -> types.CodeType:
+        """The code that runs for a function from now on."""
+        with _LOCK:
+            known = _replacements.get(id(function))
+            if id(function) in self._functions:
+                return function.__code__
+            original = function.__code__ if known is None else known.original
+            code = self._code_for(function) if known is None else known.code
+            if code is not original:
+                traces = 1 if known is None else known.traces + 1
+                self._functions[id(function)] = function
+                _replacements[id(function)] = _Replacement(function, original, code, traces)
+                function.__code__ = code
+            return code
+
+    def restore(self) -> None:
+        """Gives the functions their code back, unless another trace needs the other code."""
+        with _LOCK:
+            while self._functions:
+                key, function = self._functions.popitem()
+                left = _replacements[key]
+                if left.traces > 1:
+                    _replacements[key] = left._replace(traces=left.traces - 1)
+                    continue
+                del _replacements[key]
+                if function.__code__ is left.code:  # else the user has assigned it
+                    function.__code__ = left.original
+
+
+def part_of(function: types.FunctionType, name: str) -> Any:
+    """An attribute of a function; its own code while other code runs in its place."""
+    replacement = _replacements.get(id(function)) if name == "__code__" else None
+    value = getattr(function, name)
+    return replacement.original if replacement is not None and value is replacement.code else value
