@@ -19,7 +19,7 @@ from ...eager.errors import ImportModelError
 from ...eager.files import safetensors_file
 from ...eager.files.atomic_files import replacing
 
-FORMAT = 8
+FORMAT = 9
 """The number of the format. Raise it if other versions would read new files wrongly, such as after
 a change of the description or of the calling convention of object code (see
 docs/how_to/deploy/saved_programs.md)."""

@@ -80,7 +80,8 @@ def pad(x: Tensor, pad_width: Any, mode: str = "constant", constant_values: Any 
 
 def _widths(x: Tensor, width: Any) -> list[tuple[int, int]]:
     if whole(width) is not None:
-        return [(as_size(check_whole("pad", "width", width, 0)),) * 2] * x.ndim  # type: ignore[list-item]
+        around = as_size(check_whole("pad", "width", width, 0))
+        return [(around, around)] * x.ndim
     pairs = list(listed("pad", width))
     if pairs and all(whole(w) is not None for w in pairs):
         pairs = [pairs] * x.ndim
