@@ -82,6 +82,16 @@ class Symbol:
         raise NotImplementedError
 
 
+class Rows:
+    """A sequence of tensors of one type that an interpreter holds as one tensor."""
+
+    size: Any  # the number of tensors, which may be symbolic
+
+    def joined(self) -> Any:
+        """The tensor with these tensors as rows; None if they are to be taken one by one."""
+        raise NotImplementedError
+
+
 # The number of interpreters, autocasts and limits of all threads, plus `devices`. While it is 0, an
 # op goes straight to NumPy.
 in_use = 0

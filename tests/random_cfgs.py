@@ -16,7 +16,7 @@ import numpy as np
 from fusewire.capture.cfg.ir import BackEdge, Block, Branch, Exit, IfMerge, LoopHeader, Yield
 from fusewire.capture.cfg.trace_exit import TraceExit
 from fusewire.capture.control_flow.decision import Decision
-from fusewire.capture.control_flow.loop_detection import LoopEntry, LoopRepeat
+from fusewire.capture.control_flow.loop_elements import LoopEntry, LoopRepeat
 from fusewire.capture.control_flow.merges import Merge, MergedBranch
 from fusewire.capture.graph.graph import Node
 from fusewire.capture.heap.access_path import Path

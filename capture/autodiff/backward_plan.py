@@ -23,7 +23,7 @@ from ...eager.core.tensor import Tensor
 from ...eager.errors import CodegenError, FusewireError
 from ...eager.fork_safety import held_while_forking
 from ..control_flow.data_dependent_sizes import DataDependentSize
-from ..control_flow.loop_detection import LoopEntry
+from ..control_flow.loop_elements import LoopEntry
 from ..control_flow.loop_gradients import LoopBackwardEvent
 from ..control_flow.merges import Merge
 from ..graph.bind_sizes import bind_sizes, plain_sizes

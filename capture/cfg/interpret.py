@@ -16,7 +16,7 @@ from ...eager.core.op import OPS
 from ...eager.ops.data_dependent import run
 from ..control_flow.data_dependent_sizes import array_of_size
 from ..control_flow.decision import outcome_of
-from ..control_flow.loop_detection import LoopEntry
+from ..control_flow.loop_elements import LoopEntry
 from ..control_flow.merges import Merge
 from ..effects.effect_call import ClockRead, EffectCall, Pending
 from ..graph.bind_sizes import bind_sizes

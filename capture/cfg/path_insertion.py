@@ -8,7 +8,7 @@ from typing import Any
 from ..autodiff.suspended_backward import GradientReturn, SuspendedBackward
 from ..control_flow.data_dependent_sizes import DataDependentSize
 from ..control_flow.decision import Decision
-from ..control_flow.loop_detection import LoopEntry, LoopRepeat
+from ..control_flow.loop_elements import LoopEntry, LoopRepeat
 from ..control_flow.loop_gradients import LoopBackwardEvent
 from ..control_flow.merges import Merge, MergedBranch
 from ..effects.effect_call import ClockRead, EffectCall

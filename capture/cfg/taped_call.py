@@ -10,7 +10,7 @@ from ...eager.core.op import OPS
 from ...eager.core.tape import set_grad_enabled
 from ...eager.core.tensor import Tensor
 from ...eager.errors import GradientError
-from ..control_flow.loop_detection import LoopEntry
+from ..control_flow.loop_elements import LoopEntry
 from ..control_flow.merges import Merge
 from ..effects.effect_call import EffectCall
 from ..graph.bind_sizes import bind_sizes

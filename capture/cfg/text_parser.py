@@ -17,7 +17,7 @@ from ..autodiff.suspended_backward import (
 )
 from ..control_flow.data_dependent_sizes import DataDependentSize
 from ..control_flow.decision import Decision
-from ..control_flow.loop_detection import LoopEntry, LoopRepeat
+from ..control_flow.loop_elements import LoopEntry, LoopRepeat
 from ..control_flow.loop_gradients import IterationVjp, LoopBackwardEvent
 from ..control_flow.merges import Merge, MergedBranch
 from ..graph.graph import Node

@@ -14,6 +14,14 @@ from typing import Any, NoReturn
 
 from ...eager.core.tensor import Tensor
 from ..graph.graph import Node
+from ..heap.loop_inversion import is_in_while
+from ..heap.operand_stack import (
+    ListPosition,
+    is_single_test,
+    list_iterators,
+    list_positions,
+    tells_symbols_apart,
+)
 from ..scalars.scalar_expr import ScalarExpr, of_number
 from ..scalars.symbolic_scalar import SymbolicScalar
 from .decision import Decision
@@ -29,8 +37,7 @@ from .frame_state import (
 )
 from .inner_phis import InnerPhis, formulas_in
 from .liveness import MergePoint, live
-from .loop_detection import LoopEntry, LoopRepeat
-from .loop_inversion import is_in_while
+from .loop_elements import LoopEntry, LoopRepeat
 from .merge_gradients import (
     MergeGrad,
     MergeGradNode,
@@ -43,13 +50,6 @@ from .merge_gradients import (
 )
 from .merge_table import Arrival, MergePlan, MergeTable, OpenBranch, modes_of
 from .merges import Merge, MergedBranch, number_phis
-from .operand_stack import (
-    ListPosition,
-    is_single_test,
-    list_iterators,
-    list_positions,
-    tells_symbols_apart,
-)
 from .possible_aliases import PossibleAliases
 from .symbolic_range import PositionedIterator
 

@@ -15,16 +15,17 @@ from typing import Any
 from ...eager.core.tensor import Tensor, is_bare
 from ...eager.core.transform_value import TransformValue
 from ...eager.core.views import root_of, text_of_path
+from ...eager.interpreter import Rows
 from ..graph.graph import param_key
 from ..heap.access_path import KnownObject
 from ..heap.code_tracker import followed
 from ..heap.introspection import attributes
+from ..heap.loop_inversion import header_offset
+from ..heap.operand_stack import only_locals_change
 from ..heap.set_local import set_local
 from ..heap.value_kinds import FIXED, is_plain
 from ..scalars.symbolic_scalar import SymbolicScalar
 from ..sizes.symbolic_dim import Dim
-from .loop_inversion import header_offset
-from .operand_stack import only_locals_change
 from .possible_aliases import PossibleAliases, names_of_keys
 
 _MAX_COMPARED_VALUES = 2000  # a larger state is never equal to another
@@ -221,6 +222,8 @@ class FrameState:
             return kind, frozenset(self._key_of(v) for v in value)
         if hasattr(kind, "__next__"):
             return self._iterator(value)
+        if issubclass(kind, Rows):
+            return kind, value.is_filled, self._value(value.prefix), self._value(value.rows)
         if id(value) in self._owned or isinstance(value, (*FIXED, types.CodeType)):
             return "object", id(value)  # its contents are among the changes, if they change
         if kind is types.FunctionType:
@@ -305,7 +308,7 @@ class MergeState(FrameState):
         kind, path = type(value), self._owned.get(id(value))
         if kind in (set, frozenset):  # code can read the order of the elements
             return path, kind, tuple(self._key_of(v) for v in value)
-        if kind in (list, tuple, dict):
+        if kind in (list, tuple, dict) or issubclass(kind, Rows):
             return path, super()._object(value)
         if path is not None:
             return "object", path

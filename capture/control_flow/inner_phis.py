@@ -7,7 +7,7 @@ from typing import Any
 
 from ..graph.graph import Node
 from ..scalars.scalar_expr import ScalarExpr, elements
-from .loop_detection import LoopEntry
+from .loop_elements import LoopEntry
 from .merges import Merge
 
 

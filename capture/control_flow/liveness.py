@@ -14,8 +14,8 @@ from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
 from ..heap.bytecode import instruction_index_at, instructions, is_jump
+from ..heap.operand_stack import EXIT_OPS, UNCONDITIONAL_JUMPS, depth_below, depths_of, popped
 from .frame_state import GENERATORS
-from .operand_stack import EXIT_OPS, UNCONDITIONAL_JUMPS, depth_below, depths_of, popped
 
 _BY_NAME = {"locals", "vars", "dir", "eval", "exec", "_getframe", "currentframe"}
 _CONSTANT = ("LOAD_CONST", "LOAD_SMALL_INT", "PRECALL", "CALL", "CALL_FUNCTION", "NOP", "PUSH_NULL")

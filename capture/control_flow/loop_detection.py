@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Collection, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from ...eager.core.tape import Entry
 from ...eager.core.tensor import Tensor
@@ -28,7 +28,9 @@ from .frame_state import (
     location_of,
     user_frames,
 )
+from .growing_list import GrowingLists
 from .liveness import live
+from .loop_elements import LoopEntry, LoopRepeat
 from .loop_gradients import (
     CarriedGrad,
     Iteration,
@@ -42,27 +44,6 @@ from .unrolled_loops import UnrolledLoops
 
 if TYPE_CHECKING:
     from .symbolic_range import SymbolicIterator
-
-
-class LoopEntry(NamedTuple):
-    """An element of a path: a loop header, its phis of tensors and of numbers, and their initial
-    values."""
-
-    token: Any
-    phis: tuple[Node, ...]
-    values: tuple[Node, ...]
-    symbols: tuple[ScalarExpr, ...]
-    formulas: tuple[ScalarExpr, ...]
-    site: str
-
-
-class LoopRepeat(NamedTuple):
-    """An element of a path: a back edge with the values of the phis in the next iteration."""
-
-    token: Any
-    values: tuple[Node, ...]
-    formulas: tuple[ScalarExpr, ...]
-    site: str
 
 
 class RestartTrace(BaseException):
@@ -94,7 +75,7 @@ class LoopDetector:
         self.base: Any = None  # the frame that calls the user's function
         self.rolled_gradients = False
         self.live_only = True  # compare live variables only
-        self.unrolled = UnrolledLoops()
+        self.unrolled, self.lists = UnrolledLoops(), GrowingLists(tracer)
         self.iteration = 0  # counts loop entries and back edges; older values may be stale
         self._began: dict[int, int] = {}  # by depth: the count at the last iteration of a loop
         self.dependent: dict[Node, int] = {}  # depth of the loop whose phis a node depends on
@@ -228,6 +209,7 @@ class LoopDetector:
         if self.base is None or self.tracer.refusal:
             return subject
         frames = user_frames(self.base)
+        self.lists.visit(iterator, frames)
         return self._visit(self._tracked(iterator, frames), frames, subject, site)
 
     def _tracked(self, iterator: SymbolicIterator, frames: list[Any]) -> Any:

@@ -8,10 +8,10 @@ from typing import Any, NamedTuple
 from ...eager.core.tape import is_grad_enabled
 from ...eager.interpreter import STATE
 from ..graph.graph import Node
+from ..heap.operand_stack import calls_directly, depth_below
 from ..scalars.scalar_expr import ScalarExpr
 from .frame_state import GENERATORS, FrameState, Name
 from .liveness import MergePoint, has_plain_counters, merge_point
-from .operand_stack import calls_directly, depth_below
 
 MAX_FAILURES = 6  # of one function; then it is traced without merging
 

@@ -21,9 +21,9 @@ from typing import Any, NamedTuple
 from ...eager import interpreter
 from ...eager.core.tensor import Tensor
 from ..heap.bytecode import instructions
+from ..heap.operand_stack import consumer, depths_of, popped
 from ..scalars.math_functions import SYMBOLIC_FUNCTIONS, SYMBOLIC_MATH
 from ..scalars.symbolic_scalar import SymbolicScalar
-from .operand_stack import consumer, depths_of, popped
 from .symbolic_range import BUILTIN_PROXIES
 
 _TRUTH_TESTS = ("POP_JUMP", "TO_BOOL", "UNARY_NOT")
@@ -90,11 +90,18 @@ def symbolic_len(x: Any, /) -> Any:
     """len(x), or a symbolic size."""
     if isinstance(x, Tensor) and interpreter.STATE.active is not None and x.ndim:
         return x.shape[0]
-    return len(x)
+    return x.size if isinstance(x, interpreter.Rows) else len(x)
+
+
+def symbolic_sum(x: Any, /, start: Any = 0) -> Any:
+    """sum(x, start), in one op for the rows of a tensor."""
+    rows = x.joined() if isinstance(x, interpreter.Rows) else None
+    return sum(x, start) if rows is None else start + rows.sum(axis=0)
 
 
 _BUILTINS: dict[str, Callable[..., Any]] = {
     "bool": symbolic_bool, "float": symbolic_float, "int": symbolic_int, "len": symbolic_len,
+    "sum": symbolic_sum,
     **BUILTIN_PROXIES}
 _REPLACEMENTS: dict[str, Any] = {
     **_BUILTINS, "math": SYMBOLIC_MATH,

@@ -19,11 +19,11 @@ from ...eager import interpreter
 from ...eager.core.tensor import Tensor
 from ..heap.bytecode import instruction_index_at, instructions
 from ..heap.code_tracker import followed
+from ..heap.operand_stack import tells_symbols_apart
 from ..scalars.scalar_expr import ScalarExpr
 from ..scalars.symbolic_scalar import SYMBOLS, SymbolicScalar, formula_of, plain_value
 from ..sizes.symbolic_dim import decided, size_expr_of
 from .frame_state import GENERATORS
-from .operand_stack import tells_symbols_apart
 
 _RANGE, _ENUMERATE, _ZIP = range, enumerate, zip
 
@@ -86,6 +86,7 @@ class SymbolicIterator(_ForIterator):
         self.count = tracer.symbol(self.start)
         self.limit = formula_of(self.stop)
         self.peeled_at: int | None = None  # length of the path at its peeled iteration
+        self.is_finished = False
 
     def __iter__(self) -> Iterator[Any]:
         return self.begin_for(sys._getframe(1)) or self._plain
@@ -118,6 +119,7 @@ class SymbolicIterator(_ForIterator):
         if self.frame is None:
             return next(self._plain)
         if not self.tracer.loop_continues(self):
+            self.is_finished = True
             raise StopIteration
         at, self.count = self.count, self.count + self.step
         return self.element(at)
@@ -208,7 +210,14 @@ def _positioned(tracer: Any, plain: Iterator[Any], *iterated: Any) -> Positioned
     return None if tracer.merger is None else PositionedIterator(tracer, plain, iterated)
 
 
+def _rows_of(x: Any) -> Any:
+    """The tensor that holds the rows of a sequence; other objects unchanged."""
+    joined = x.joined() if isinstance(x, interpreter.Rows) else None
+    return x if joined is None else joined
+
+
 def _enumerate(tracer: Any, x: Any, start: Any = 0) -> _ForIterator | None:
+    x = _rows_of(x)
     size = _dynamic_size(x)
     if size is None or type(start) is not int:
         return _positioned(tracer, _ENUMERATE(x, start), x, start)
@@ -217,6 +226,7 @@ def _enumerate(tracer: Any, x: Any, start: Any = 0) -> _ForIterator | None:
 
 
 def _zip(tracer: Any, *xs: Any, strict: bool = False) -> _ForIterator | None:
+    xs = tuple(map(_rows_of, xs))
     sizes = list(map(_dynamic_size, xs))
     if not sizes or None in sizes or any(size_expr_of(n) != size_expr_of(sizes[0]) for n in sizes):
         return None if strict else _positioned(tracer, _ZIP(*xs), *xs)

@@ -17,9 +17,9 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from ...eager.errors import is_our_file
-from ..control_flow.operand_stack import callee_of, consumer, depths_of, popped, writer
 from ..heap.bytecode import instruction_index_at, instructions
 from ..heap.introspection import dictionary, lookup
+from ..heap.operand_stack import callee_of, consumer, depths_of, popped, writer
 from .interception import InterceptedFunction, InterceptedStream
 
 _MAX_DEPTH = 8  # of calls and variables that a text goes through

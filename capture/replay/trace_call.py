@@ -19,8 +19,8 @@ from ..cfg.error_checks import find_checks
 from ..cfg.ir import Element
 from ..cfg.trace_exit import TraceExit
 from ..control_flow.branch_merging import BranchMerger
+from ..control_flow.growing_list import ListChanged
 from ..control_flow.merge_table import MAX_FAILURES, MergeTable
-from ..control_flow.operand_stack import tells_symbols_apart
 from ..control_flow.possible_aliases import compares_identities
 from ..control_flow.symbolic_builtins import with_symbolic_builtins
 from ..guards.guards import find_guards, find_read_values
@@ -30,6 +30,7 @@ from ..heap.access_path import Path
 from ..heap.code_tracker import PAUSES, CodeTracker
 from ..heap.grad_hook_guards import computes_gradients
 from ..heap.introspection import is_users
+from ..heap.operand_stack import tells_symbols_apart
 from ..heap.path_reader import PathReader
 from ..heap.snapshot import HeapSnapshot
 from ..reads.read_follower import ReadFollower
@@ -90,6 +91,16 @@ def recorded(fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, An
     `merges` are those of the program that the trace may be added to.
     """
     names, merges = names or ValueTable(), MergeTable() if merges is None else merges
+    with contextlib.suppress(ListChanged):
+        return _without_rejected_symbols(fn, args, kwargs, names, varying, section, waits, merges)
+    return _without_rejected_symbols(fn, args, kwargs, names, varying, section, waits, merges)
+
+
+def _without_rejected_symbols(fn: Callable[..., Any], args: tuple[Any, ...],
+                              kwargs: dict[str, Any], names: ValueTable,
+                              varying: DynamicInputs | None, section: Uninterrupted, waits: bool,
+                              merges: MergeTable) -> Trace:
+    """A trace of a call. If code rejects a symbol, the call is traced with plain numbers."""
     with contextlib.suppress(_SymbolRejected):
         return _trace_once(fn, args, kwargs, names, varying or DynamicInputs(), section, waits,
                            merges)
@@ -144,7 +155,8 @@ def _trace_once(fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str,
     except BaseException as error:
         section.open = False
         rejected = isinstance(error, TypeError) and tracer.has_symbols and not tracer.refusal
-        must_restore = rejected or (not isinstance(error, Exception) and not tracer.refusal)
+        must_restore = rejected or isinstance(error, ListChanged) or (
+            not isinstance(error, Exception) and not tracer.refusal)
         _run_all(tracker.stop, tracer.end_effects, stop, reads.end, symbolizer.uninstall,
                  lambda: concretize(state, None, tracer.aliases.end()),
                  lambda: _detach(tracer, late), late.end if late is not None else stop,

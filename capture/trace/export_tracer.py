@@ -28,13 +28,14 @@ from ...eager.nn.base.module import Module
 from ...eager.ops.random.generator import Generator, default_generator
 from ..control_flow.branch_merging import BranchMerger, MergeFailed
 from ..control_flow.frame_state import user_frames
-from ..control_flow.loop_detection import LoopRepeat, RestartTrace
+from ..control_flow.loop_detection import RestartTrace
+from ..control_flow.loop_elements import LoopRepeat
 from ..control_flow.merge_table import MergeHints
-from ..control_flow.operand_stack import tells_symbols_apart
 from ..control_flow.symbolic_range import SymbolicIterator
 from ..graph.bind_sizes import sizes_of
 from ..graph.graph import Node, topological
 from ..heap.access_path import Path
+from ..heap.operand_stack import tells_symbols_apart
 from ..heap.snapshot import HeapSnapshot
 from ..heap.source_location import user_site
 from ..heap.value_kinds import FIXED

@@ -6,7 +6,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ..control_flow.frame_state import can_recur
-from ..control_flow.loop_detection import LoopDetector, LoopEntry
+from ..control_flow.loop_detection import LoopDetector
+from ..control_flow.loop_elements import LoopEntry
 from ..heap.code_tracker import followed
 from ..heap.source_location import user_site
 from ..scalars.symbolic_scalar import SymbolicScalar
@@ -58,8 +59,8 @@ class LoopQuestions:
 
     def unroll_sizes(self) -> None:
         """Unrolls loops over dynamic sizes in further traces, since they may be why this one is
-        refused."""
-        if self.counts and self.sizes.values and any(type(e) is LoopEntry for e in self.path):
+        refused. Not if further traces know better for another reason."""
+        if self.counts and not self.can_retry and self.sizes.values and any(type(e) is LoopEntry for e in self.path):
             self.names.rolls_sizes, self.can_retry = False, True
 
     def _size(self, size: Any) -> SymbolicScalar:

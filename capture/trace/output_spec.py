@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 from ...eager.core.tensor import Tensor, is_bare
 from ...eager.core.views import base_of, bases_of, is_fixed, joined_access, overlap, root_of
+from ...eager.interpreter import Rows
 from ..graph.graph import Node
 from ..heap.access_path import Path
 from ..heap.introspection import attributes
@@ -100,6 +101,8 @@ class OutputSpecBuilder:
         """The recipe that reconstructs `value`. Refuses the trace if there is none."""
         if type(value) is Dim:
             return self._number(ScalarExpr("size", (value.expr,)))
+        if isinstance(value, Rows):
+            value.give_up()  # its length may differ in other calls
         if issubclass(type(value), StandIn):
             value = value.value
         if type(value) is SymbolicScalar:

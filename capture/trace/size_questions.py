@@ -9,9 +9,10 @@ from ...eager.core.tensor import Tensor
 from ...eager.ops.data_dependent import run
 from ..control_flow.data_dependent_sizes import DataDependentSize, SizeFormula
 from ..control_flow.frame_state import user_frames
-from ..control_flow.loop_detection import LoopDetector, LoopEntry, LoopRepeat
-from ..control_flow.loop_inversion import is_in_loop
+from ..control_flow.loop_detection import LoopDetector
+from ..control_flow.loop_elements import LoopEntry, LoopRepeat
 from ..graph.graph import Node
+from ..heap.loop_inversion import is_in_loop
 from ..heap.source_location import user_site
 from ..scalars.scalar_expr import ScalarExpr, compute, of_number
 from ..scalars.symbolic_scalar import SymbolicScalar

@@ -178,6 +178,7 @@ class Tracer(SizeQuestions, EffectRecording, PathMerging, LoopQuestions):
 
     def changed(self, tensor: Tensor) -> None:
         self._observe(tensor)
+        self.loops.lists.note_change(tensor)
         self.state.before_change(tensor)
         if is_shared(tensor):
             self.state.note_bases(tensor)
@@ -445,9 +446,9 @@ class Tracer(SizeQuestions, EffectRecording, PathMerging, LoopQuestions):
         """Refuses the run and asks for unrolled loops, since a gradient cannot be rolled up."""
         self.names.rolls_gradients = False
         if not self.refusal:
-            self.can_retry = True
             self.refuse("a gradient goes through a loop; the next call is traced with the loop "
                         "unrolled")
+            self.can_retry = True
 
     def note_import(self) -> None:
         """Refuses the run, in which a module is imported. The next call finds it loaded, unless

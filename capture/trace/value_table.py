@@ -34,6 +34,8 @@ class ValueTable:
         self.may_import = True  # a call that imports a module may be followed by another trace
         self.rolls_gradients = True  # loops may carry tensors that require gradients
         self.carried: dict[Any, set[Any]] = {}  # carried values by location of the loop
+        self.row_types: dict[Any, dict[str, Any]] = {}  # of lists that loops fill, by location
+        self.changed_row_types = 0
         self.peeled_loops: set[Any] = set()  # locations; see `LoopDetector.count`
         self.merged_inputs: list[Path] = []  # that a variable names on some of the merged paths
         self.held: dict[int, Any] = {}  # roots of access paths, by id

@@ -19,7 +19,7 @@ from ...capture.cfg.ir import (
 )
 from ...capture.cfg.trace_exit import TraceExit
 from ...capture.control_flow.data_dependent_sizes import DataDependentSize
-from ...capture.control_flow.loop_detection import LoopEntry, LoopRepeat
+from ...capture.control_flow.loop_elements import LoopEntry, LoopRepeat
 from ...capture.control_flow.loop_gradients import IterationVjp, LoopBackwardEvent
 from ...capture.control_flow.merges import Merge
 from ...capture.graph.graph import Graph, Node, Nodes, Params, topological

@@ -11,7 +11,7 @@ from fusewire.capture.cfg import ir
 from fusewire.capture.cfg.ir import Block, Branch, Exit, LoopHeader
 from fusewire.capture.cfg.visitor import METHODS, UnsupportedBlock, Visitor
 from fusewire.capture.control_flow.decision import Decision
-from fusewire.capture.control_flow.loop_detection import LoopEntry
+from fusewire.capture.control_flow.loop_elements import LoopEntry
 from fusewire.capture.scalars.scalar_expr import of_number
 
 BRANCH = Branch(Decision(of_number(1), "bool", None, "f.py:3"))

@@ -10,7 +10,7 @@ import pytest
 from agreement import agree, assert_equal
 
 import fusewire as fw
-from fusewire.capture.control_flow import operand_stack
+from fusewire.capture.heap import operand_stack
 from fusewire.capture.runtime import gc_pause
 
 

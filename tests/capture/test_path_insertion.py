@@ -11,7 +11,7 @@ from fusewire.capture.cfg.ir import BackEdge, Block, Branch, Exit, LoopHeader
 from fusewire.capture.cfg.path_insertion import add_path
 from fusewire.capture.cfg.trace_exit import TraceExit
 from fusewire.capture.control_flow.decision import Decision
-from fusewire.capture.control_flow.loop_detection import LoopEntry, LoopRepeat
+from fusewire.capture.control_flow.loop_elements import LoopEntry, LoopRepeat
 from fusewire.capture.scalars.scalar_expr import ScalarExpr, of_number
 from fusewire.capture.trace.output_spec import TraceOutputs
 

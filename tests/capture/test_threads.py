@@ -11,7 +11,7 @@ from jobs import together
 from oracle import assert_same
 
 import fusewire as fw
-from fusewire.capture.control_flow.operand_stack import list_iterators
+from fusewire.capture.heap.operand_stack import list_iterators
 
 
 def test_first_calls_at_the_same_time() -> None:

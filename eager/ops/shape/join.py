@@ -14,9 +14,10 @@ from ...arrays.shapes import axis_of, listed, same
 from ...core.tensor import SAME, Tensor, as_tensor
 from ...core.views import view_of
 from ...errors import ShapeError
+from ...interpreter import Rows
 from ..elementwise.pointwise import alias, cast
 from .concat import concat_same_dtype
-from .view import expand_dims, reshape, slice_axes
+from .view import expand_dims, permute_dims, reshape, slice_axes
 
 __all__ = [
     "atleast_1d", "atleast_2d", "atleast_3d", "chunk", "column_stack", "concat", "dsplit", "dstack",
@@ -49,12 +50,30 @@ def concat(arrays: Sequence[Any], axis: int | None = 0) -> Tensor:
         >>> fw.concat([fw.tensor([1, 2]), fw.tensor([3.0])])
         tensor([1., 2., 3.])
     """
+    rows = arrays.joined() if isinstance(arrays, Rows) else None
+    if rows is not None and rows.ndim > 1:
+        return _concat_rows(rows, axis)
     tensors = alike("concat", arrays)
     if axis is None:
         return concat_same_dtype([reshape(x, (-1,)) for x in tensors], 0)
     if tensors[0].ndim == 0:
         raise ShapeError("concat: 0-d tensors have no axis to be joined along", "use fw.stack")
     return concat_same_dtype(tensors, axis_of("concat", axis, tensors[0].ndim))
+
+
+def _concat_rows(rows: Tensor, axis: int | None) -> Tensor:
+    """The rows of a tensor one after the other along an axis of theirs."""
+    if axis is None:
+        return reshape(alias(rows), (-1,))
+    at = axis_of("concat", axis, rows.ndim - 1)
+    shape = rows.shape[1:]
+    sizes = *shape[:at], rows.shape[0] * shape[at], *shape[at + 1:]
+    return reshape(_with_first_axis_at(rows, at), sizes)
+
+
+def _with_first_axis_at(x: Tensor, at: int) -> Tensor:
+    """`x` with its first axis at another position, as a tensor that is no view."""
+    return alias(permute_dims(x, (*range(1, at + 1), 0, *range(at + 1, x.ndim))))
 
 
 def stack(arrays: Sequence[Any], axis: int = 0) -> Tensor:
@@ -73,6 +92,9 @@ def stack(arrays: Sequence[Any], axis: int = 0) -> Tensor:
         tensor([[1., 0.],
                 [1., 0.]])
     """
+    rows = arrays.joined() if isinstance(arrays, Rows) else None
+    if rows is not None:
+        return _with_first_axis_at(rows, axis_of("stack", axis, rows.ndim))
     tensors = alike("stack", arrays)
     for x in tensors:
         if not same(x.shape, tensors[0].shape):

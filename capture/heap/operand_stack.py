@@ -19,7 +19,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ..heap.bytecode import instruction_index_at, instructions, is_jump
+from .bytecode import instruction_index_at, instructions, is_jump
 
 # Instructions that test their operands, and the number of operands. A loop header must be one of
 # these: `max(a, b)`, for example, still needs its operands after the test.

@@ -12,7 +12,7 @@ import types
 from collections.abc import Mapping
 from typing import Any
 
-from ..heap.bytecode import instruction_index_at, instructions, is_jump
+from .bytecode import instruction_index_at, instructions, is_jump
 from .operand_stack import UNCONDITIONAL_JUMPS, depths_of
 
 _Outcomes = dict[bool, int]  # the destination of a test, by its outcome
