@@ -91,6 +91,10 @@ class Rows:
         """The tensor with these tensors as rows; None if they are to be taken one by one."""
         raise NotImplementedError
 
+    def give_up(self) -> list[Any]:
+        """The tensors one by one, from now on."""
+        raise NotImplementedError
+
 
 # The number of interpreters, autocasts and limits of all threads, plus `devices`. While it is 0, an
 # op goes straight to NumPy.

@@ -55,7 +55,7 @@ class GrowingList(StandIn, Rows):
         return list
 
     @property
-    def value(self) -> list[Any]:  # type: ignore[override]
+    def value(self) -> list[Any]:
         """The list of this run."""
         return self.plain
 

@@ -13,8 +13,6 @@ import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
-import numpy as np
-
 from ...eager import interpreter
 from ...eager.core.tape import MODE
 from ...eager.core.tensor import Tensor
@@ -65,24 +63,27 @@ class Native(Protocol):
         """
 
     def lower_control(self, root: Block, numbers: dict[Path, int],
-                      type_of: Callable[[Path], type]) -> ControlProgram | str:
+                      type_of: Callable[[Path], type], sizes: Sequence[str]
+                      ) -> ControlProgram | str:
         """The tree as one native call, or the reason against it. `numbers`: indices of arrays.
-        `type_of`: the type of the Python number at a path."""
+        `type_of`: the type of the Python number at a path. `sizes`: names of the dynamic sizes."""
 
 
 class ControlProgram(Protocol):
     """A tree as one native call.
 
     The guards of the exits `first` must hold before the call, since their paths overwrite arrays.
-    The guards of the other `ends` are checked after it. The numbers at the paths `arguments` follow
-    the arrays of tensors, as arrays of these dtypes.
+    The guards of the other `ends` are checked after it. A call takes the numbers at the paths
+    `arguments`, and the sizes with the names `sizes`.
     """
 
-    arguments: dict[Path, Any]
+    arguments: list[Path]
+    sizes: Sequence[str]
     ends: list[TraceExit]
     first: list[TraceExit]
 
-    def __call__(self, arrays: list[Any], section: Uninterrupted | None
+    def __call__(self, arrays: list[Any], section: Uninterrupted | None,
+                 numbers: Sequence[Any], sizes: Sequence[int]
                  ) -> tuple[list[Any], int, dict[ScalarExpr, Any]]:
         """The arrays of the exit that a call reaches, its index, and the values of its formulas.
 
@@ -292,7 +293,7 @@ class _Writer:
         root = self.at.root
         single = bool(root.exits) and not root.segments and not _reads_numbers(root)
         native_program = None if single else native.lower_control(
-            root, tensors, lambda path: type(self.read(path)))
+            root, tensors, lambda path: type(self.read(path)), list(self.at.sizes))
         self.split = native_program if isinstance(native_program, str) else \
             None if native_program is None else ""
         if native_program is None or isinstance(native_program, str):
@@ -302,16 +303,17 @@ class _Writer:
             yield from python_backend.lines(root)
             return
         self.ends = native_program.ends
-        for path, dtype in native_program.arguments.items():
-            name = self.source.read(path)
-            yield f"arrays.append(ARRAY({name}, {self.source.constant(dtype)}))"
+        numbers = "".join(f"{self.source.read(path)}, " for path in native_program.arguments)
+        axes = [self.at.sizes[name] for name in native_program.sizes]
+        sizes = "".join(f"{self.source.read(path)}._data.shape[{axis}], " for path, axis in axes)
         for trace_exit in native_program.first:
             fails = f"{self.source.constant(trace_exit)}.check(args, kwargs) >= 0"
             yield f"if {fails}: return NOT_TRACED"
         if self.changes:
             yield "section.open = False"
         section = "section" if self.changes else "None"
-        yield f"found, end, values = {self.source.constant(native_program)}(arrays, {section})"
+        yield f"found, end, values = {self.source.constant(native_program)}" \
+            f"(arrays, {section}, ({numbers}), ({sizes}))"
         yield "if end < 0: return NOT_TRACED"
         checked_later = [x for x in self.ends if x not in native_program.first]
         if not has_one_exit and any(x.exit_guards for x in checked_later):
@@ -383,7 +385,7 @@ class _Writer:
         return {"COLLECT": collect, "INTERPRETER": interpreter, "MODE": MODE, "GRAD": MODE.enabled,
                 "READER": PathReader, "HELD": self.at.held, "OWNED": self.elision.owned,
                 "NEW": object.__new__, "TENSOR": Tensor, "IS_SHARED": is_shared,
-                "SECTION": Uninterrupted, "PERFORM": perform, "ARRAY": np.array}
+                "SECTION": Uninterrupted, "PERFORM": perform}
 
 
 def _reads_numbers(block: Block) -> bool:

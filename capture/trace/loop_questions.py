@@ -60,7 +60,8 @@ class LoopQuestions:
     def unroll_sizes(self) -> None:
         """Unrolls loops over dynamic sizes in further traces, since they may be why this one is
         refused. Not if further traces know better for another reason."""
-        if self.counts and not self.can_retry and self.sizes.values and any(type(e) is LoopEntry for e in self.path):
+        if self.counts and not self.can_retry and self.sizes.values \
+                and any(type(e) is LoopEntry for e in self.path):
             self.names.rolls_sizes, self.can_retry = False, True
 
     def _size(self, size: Any) -> SymbolicScalar:

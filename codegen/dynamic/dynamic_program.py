@@ -55,17 +55,20 @@ class DynamicProgram:
         return all(n <= self.capacity[name] and n == sizes[self.equal_to[name]]
                    for name, n in sizes.items())
 
+    def sizes_argument(self, sizes: Sizes) -> Any:
+        """The array in which the program finds its sizes."""
+        return np.resize([sizes[name] for name in dict.fromkeys(self.equal_to.values())],
+                         MAX_DYNAMIC_SIZES)
+
     def bind(self, sizes: Sizes) -> BoundProgram:
         """The program bound to one set of sizes."""
-        numbers = [sizes[name] for name in dict.fromkeys(self.equal_to.values())]
-
         def shape_at(shape: Shape) -> tuple[int, ...]:
             return tuple([n.value(sizes) for n in shape])
 
         interface = self.program.interface
         makers = [self.maker(shape_at(shape), of.dtype)
                   for shape, of in zip(self.results, interface.results)]
-        bound = ExecutableInput(np.resize(numbers, MAX_DYNAMIC_SIZES), makers,
+        bound = ExecutableInput(self.sizes_argument(sizes), makers,
                                 tuple(map(shape_at, self.shapes)),
                                 [(i, check.at(sizes)) for i, check in interface.input_checks],
                                 [check.at(sizes) for check in interface.output_checks])

@@ -259,6 +259,19 @@ class DynamicExecutable:
                                  f"for {self.graph.inputs[i].type}")
         return sizes
 
+    def program_for_all(self) -> DynamicProgram | None:
+        """The dynamic-shape program, with room for all sizes seen; None if there is none, or if
+        calls are checked or wait for no code."""
+        if self._checked is not None or self.jobs is not None:
+            return None
+        self.prepare()
+        return self.dynamic_program
+
+    def has_code_for(self, sizes: Mapping[str, int]) -> bool:
+        """True if no value is empty at these sizes, which eager code may raise for."""
+        return all(sizes[name] >= least for name, least in self._min_sizes.items()) \
+            and not any(length.value(sizes) == 0 for length in self._axis_sizes)
+
     # ---- what is there, to be taken elsewhere
     def prepare(self) -> None:
         """Compiles the dynamic-shape program, with room for all sizes seen, if it is missing and

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
+
+import numpy as np
 
 from ...capture.runtime import profiling_spans
 from ...capture.runtime.metrics import Memory
@@ -42,6 +45,7 @@ class PrepackedExecutable(Executable):
         self.prepacked, self._watch = prepacked, PrepackWatch(prepacked.inputs)
         self._free: list[_Memory] = []  # for calls that make all steps
         self._prepacked_memory: _Memory | None = None
+        self._packed: tuple[Sequence[Any], list[Any]] | None = None
         super().__init__(interface, program, arena)
         self._launch = self._launch_watching
 
@@ -84,6 +88,29 @@ class PrepackedExecutable(Executable):
         self._launch = launch
         self._free.clear()
         return prepacked
+
+    def packed(self, persistent: Sequence[Any]) -> list[Any]:
+        """The results of the prologue for these persistent inputs; computed now if those of the
+        last call were other arrays."""
+        for inputs, packed in filter(None, (self._packed, self._packed_by_calls())):
+            if all(a is b for a, b in zip(inputs, persistent)):
+                return packed
+        packed, arena = self.prepacked.memory(), self._take_arena()
+        given = dict(zip(self.prepacked.inputs, map(np.ascontiguousarray, persistent)))
+        other = next(iter(persistent), packed[0])  # which the prologue does not read
+        arrays = [given.get(i, other) for i in range(len(self.interface.inputs))]
+        self.run(arrays, [], arena, [*self._constants, *packed],
+                 lambda table, arena_address: self.program.run_steps(table, arena_address, 0,
+                                                                     self.prepacked.steps))
+        self._arenas.append(arena)
+        self._packed = tuple(persistent), packed
+        return packed
+
+    def _packed_by_calls(self) -> tuple[Sequence[Any], list[Any]] | None:
+        """The persistent inputs of calls that skip the prologue, and its results."""
+        own = self._prepacked_memory
+        return None if own is None else (
+            [own.inputs[i] for i in self.prepacked.inputs], own.constants[len(self._constants):])
 
     def _valid_memory(self, arrays: list[Any]) -> _Memory | None:
         """The prepacked memory if it was computed from these arrays; otherwise it is dropped.

@@ -199,8 +199,7 @@ def test_native_control() -> None:
         taken += 1
         for values in calls(of.seed):
             args = arguments(values)
-            numbers = [np.array(args[path.key.value], dtype)
-                       for path, dtype in native.arguments.items()]
-            outputs, end, computed = native([*arrays_of(of, args), *numbers], None)
+            numbers = [args[path.key.value] for path in native.arguments]
+            outputs, end, computed = native(arrays_of(of, args), None, numbers)
             check(of, values, native.ends[end] if end >= 0 else None, outputs, computed)
     assert taken > NATIVE // 2

