@@ -14,6 +14,7 @@ from . import (
     data_dependent,
     digits_step,
     dynamic_batch,
+    dynamic_length,
     eager_layers,
     embedding,
     gelu_bias_residual,
@@ -41,9 +42,9 @@ from . import (
 
 _MODULES = (digits_step, mlp, mlp_eager, gelu_bias_residual, black_scholes, softmax_rows,
             layernorm, cross_entropy, matmul, matmul_bf16, matmul_int8, sorting, dynamic_batch,
-            policy_latency, data_dependent, attention, gpt, gpt_decode, convolution, mobilenet,
-            resnet, quantized, lstm, small_ops, eager_layers, large_ops, calls, call_cost,
-            compile_time, loader)
+            dynamic_length, policy_latency, data_dependent, attention, gpt, gpt_decode,
+            convolution, mobilenet, resnet, quantized, lstm, small_ops, eager_layers, large_ops,
+            calls, call_cost, compile_time, loader)
 
 _FOR_GPUS = (gelu_bias_residual, black_scholes, softmax_rows, layernorm, reductions, cross_entropy,
              embedding, optimizer_step, matmul, attention, convolution, resnet, gpt)
