@@ -39,6 +39,7 @@ from ..program.native_call import (
 )
 from ..program.prepacked_executable import PrepackedExecutable
 from ..runtime.cpython.data_pointers import aligned
+from .argument_arithmetic import ArgumentArithmetic
 from .assembler import (
     ControlAssembler,
     ControlImage,
@@ -46,9 +47,10 @@ from .assembler import (
     NotNativelyControlled,
     address_of,
 )
+from .capacities import Capacities, shape_at
+from .extra_arrays import ExtraArrays, PackedBuffer
 from .lower import ControlLowering
 from .scalar_arithmetic import LiveValues
-from .sized_values import ArgumentArithmetic, Capacities, ExtraArrays, PackedBuffer, shape_at
 
 _MAX_BLOCKS = 400
 _MAX_BOUND_SIZES = 256  # sets of sizes
