@@ -25,6 +25,7 @@ from ...capture.sizes.size_expr import SizeExpr
 from ...eager.arrays import memory
 from ...eager.arrays.shapes import TensorType
 from ...eager.uninterrupted import Uninterrupted
+from ..dynamic.dynamic_program import DynamicProgram
 from ..dynamic.specializations import DynamicExecutable
 from ..ir.sizes import has_dynamic_sizes
 from ..llvm.control_vm import COUNTS, ENDED, UNFINISHED, UNKNOWN, Opcode, rule_of
@@ -112,7 +113,7 @@ class _NativeLowering(ControlLowering):
     def _program_and_inputs(self, segment: Segment, live: LiveValues) -> tuple[Executable,
                                                                              list[ControlOperand]]:
         """The program of a segment, and the operands of its inputs."""
-        sized = self.capacities.programs.get(segment.executable)  # type: ignore[call-overload]
+        sized = self._sized(segment)
         program = segment.executable if sized is None else sized.program
         if type(program) not in (Executable, PrepackedExecutable):
             raise NotNativelyControlled("one of its graphs is not a native program")
@@ -127,6 +128,11 @@ class _NativeLowering(ControlLowering):
         if sized is not None:
             inputs.append(self.extra.of_sizes(sized, sized.sizes_argument))
         return program, inputs
+
+    def _sized(self, segment: Segment) -> DynamicProgram | None:
+        """The dynamic-shape program of a segment; None if its sizes are fixed."""
+        code = segment.executable
+        return self.capacities.programs.get(code) if isinstance(code, DynamicExecutable) else None
 
     def _run(self, program: Executable, inputs: Sequence[ControlOperand],
              results: Sequence[ControlOperand]) -> list[ControlOperand]:
@@ -188,7 +194,7 @@ class _NativeLowering(ControlLowering):
         numbers = {f: self.arithmetic.pinned_copy(self.arithmetic.value(f, live))
                    for f in trace_exit.formulas}
         program, inputs = self._program_and_inputs(trace_exit.segment, live)
-        sized = self.capacities.programs.get(trace_exit.segment.executable)  # type: ignore[call-overload]
+        sized = self._sized(trace_exit.segment)
         self._note_overwritten(trace_exit, program, inputs)
         result_types: list[Any] = []
         returned = program.interface.returned_results
@@ -222,9 +228,10 @@ class _NativeLowering(ControlLowering):
             raise NotNativelyControlled("an array that it overwrites is passed twice")
         self.overwritten |= {slot.number for slot in overwritten}
 
-    def _result_operand(self, shape: tuple[int, ...], dtype: Any,
+    def _result_operand(self, shape: tuple[Any, ...], dtype: Any,
                         result_types: list[Any]) -> ControlOperand:
-        """An array for a result; exits share arrays of equal type."""
+        """An array for a result of a shape, in which sizes may vary; exits share arrays of equal
+        type."""
         result_types.append((shape, dtype))
         results = self.assembler.results
         same_type = [i for i, kind in enumerate(results) if kind == (shape, dtype)]
