@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from ... import interpreter
 from ...arrays.shapes import TensorType
 from ...core.dispatch import apply
 from ...core.op import Op, Source, define
@@ -18,15 +19,18 @@ from .view import slice_axes
 
 
 def _concat_result(*types: TensorType, axis: int) -> TensorType:
-    first = types[0]
-    for t in types[1:]:
-        if t.ndim != first.ndim or any(
-                i != axis and a != b for i, (a, b) in enumerate(zip(t.shape, first.shape))):
-            raise _concat_error(first.shape, t.shape, axis)
-    total: Any = 0
-    for t in types:
-        total = total + t.shape[axis]
-    return TensorType((*first.shape[:axis], total, *first.shape[axis + 1:]), first.dtype)
+    return TensorType(_concat_shape([t.shape for t in types], axis), types[0].dtype)
+
+
+def _concat_shape(shapes: Sequence[Any], axis: int) -> tuple[Any, ...]:
+    """The shape of tensors of these shapes joined along `axis`."""
+    first = shapes[0]
+    before, behind, total = first[:axis], first[axis + 1:], first[axis]
+    for shape in shapes[1:]:
+        if len(shape) != len(first) or shape[:axis] != before or shape[axis + 1:] != behind:
+            raise _concat_error(first, shape, axis)
+        total = total + shape[axis]
+    return (*before, total, *behind)
 
 
 def _concat_error(a: Any, b: Any, axis: int) -> ShapeError:
@@ -69,5 +73,12 @@ concat_op = define(Op(
 
 def concat_same_dtype(xs: Sequence[Tensor], axis: int) -> Tensor:
     """The tensors `xs` of one dtype, joined along `axis`, which is counted from the front."""
-    _concat_result(*[TensorType(x.shape, x.dtype) for x in xs], axis=axis)
-    return alias(xs[0]) if len(xs) == 1 else apply(concat_op, tuple(xs), {"axis": axis})
+    if len(xs) == 1:
+        return alias(xs[0])
+    if interpreter.in_use:
+        _concat_shape([x.shape for x in xs], axis)
+    try:
+        return apply(concat_op, tuple(xs), {"axis": axis})
+    except Exception:
+        _concat_shape([x.shape for x in xs], axis)  # raises the error that says what to do
+        raise

@@ -8,6 +8,7 @@ from functools import reduce
 from itertools import accumulate, pairwise
 from typing import Any
 
+from ... import interpreter
 from ...arguments import check_whole, names_itself, whole
 from ...arrays.dtypes import promote
 from ...arrays.shapes import axis_of, listed, same
@@ -17,7 +18,7 @@ from ...errors import ShapeError
 from ...interpreter import Rows
 from ..elementwise.pointwise import alias, cast
 from .concat import concat_same_dtype
-from .view import expand_dims, permute_dims, reshape, slice_axes
+from .view import expand_dims, permute_dims, reshape, reshape_unmarked, slice_axes
 
 __all__ = [
     "atleast_1d", "atleast_2d", "atleast_3d", "chunk", "column_stack", "concat", "dsplit", "dstack",
@@ -30,8 +31,11 @@ def alike(name: str, xs: Sequence[Any]) -> list[Tensor]:
     if isinstance(xs, Tensor) or not len(xs):
         raise ShapeError(f"{name}: takes a list or tuple of at least one tensor",
                          f"write {name}([x, y])")
-    tensors = [as_tensor(name, x) for x in xs]
-    dtype = reduce(promote, [x.dtype for x in tensors])
+    tensors = [x if type(x) is Tensor else as_tensor(name, x) for x in xs]
+    dtypes = dict.fromkeys([x.dtype for x in tensors])
+    if len(dtypes) == 1:
+        return tensors
+    dtype = reduce(promote, dtypes)
     return [cast(x, dtype) for x in tensors]
 
 
@@ -96,12 +100,18 @@ def stack(arrays: Sequence[Any], axis: int = 0) -> Tensor:
     if rows is not None:
         return _with_first_axis_at(rows, axis_of("stack", axis, rows.ndim))
     tensors = alike("stack", arrays)
-    for x in tensors:
-        if not same(x.shape, tensors[0].shape):
-            raise ShapeError(f"stack: shapes {tensors[0].shape} and {x.shape} differ",
-                             "all must have one shape; fw.concat joins along an existing axis")
-    at = axis_of("stack", axis, tensors[0].ndim + 1)
-    return concat_same_dtype([expand_dims(x, at) for x in tensors], at)
+    shapes = [x.shape for x in tensors]
+    shape = shapes[0]
+    other = next((s for s in shapes if s is not shape and not same(s, shape)), None) \
+        if interpreter.in_use or len(set(shapes)) > 1 else None
+    if other is not None:
+        raise ShapeError(f"stack: shapes {shape} and {other} differ",
+                         "all must have one shape; fw.concat joins along an existing axis")
+    at = axis_of("stack", axis, len(shape) + 1)
+    if at == 0 and shape:
+        return reshape_unmarked(concat_same_dtype(tensors, 0), (len(tensors), *shape))
+    apart = *shape[:at], 1, *shape[at:]
+    return concat_same_dtype([reshape_unmarked(x, apart) for x in tensors], at)
 
 
 def atleast_1d(x: Any) -> Tensor:
