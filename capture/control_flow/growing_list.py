@@ -173,6 +173,7 @@ class GrowingLists:
         # By id: tensors that are in the lists or that were read from them.
         self._watched: WeakValueDictionary[int, Tensor] = WeakValueDictionary()
         self._writes = False
+        self.is_changed = False
 
     def visit(self, iterator: SymbolicIterator, frames: list[Any]) -> None:
         """Notes that a `for` asks for its next element."""
@@ -236,6 +237,13 @@ class GrowingLists:
                 self._watched.get(id(t)) is t for t in family_of(tensor)):
             for types in self.tracer.names.row_types.values():
                 types.update(dict.fromkeys(types))
+            self.is_changed = True
+            self.check()
+
+    def check(self) -> None:
+        """Ends the run if a watched tensor has changed; user code may have caught the first
+        exception."""
+        if self.is_changed:
             raise ListChanged
 
     def give_up(self, growing: GrowingList, type_of_rows: TensorType | None) -> None:

@@ -139,6 +139,7 @@ def _trace_once(fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str,
         tracker.start()
         section.open = True
         result = fn(*symbolizer.args, **symbolizer.kwargs)
+        tracer.loops.lists.check()
         section.open = False
         for finish in (tracker.stop, tracer.end_effects, stop, symbolizer.uninstall):
             finish()
@@ -155,12 +156,15 @@ def _trace_once(fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str,
     except BaseException as error:
         section.open = False
         rejected = isinstance(error, TypeError) and tracer.has_symbols and not tracer.refusal
-        must_restore = rejected or isinstance(error, ListChanged) or (
+        changed = tracer.loops.lists.is_changed
+        must_restore = rejected or changed or (
             not isinstance(error, Exception) and not tracer.refusal)
         _run_all(tracker.stop, tracer.end_effects, stop, reads.end, symbolizer.uninstall,
                  lambda: concretize(state, None, tracer.aliases.end()),
                  lambda: _detach(tracer, late), late.end if late is not None else stop,
                  lambda: restore(state) if must_restore else None)
+        if changed:
+            raise ListChanged from error
         if rejected:
             raise _SymbolRejected from error
         raise

@@ -126,6 +126,18 @@ def changed_behind_the_loop(x: fw.Tensor) -> Any:
     return fw.stack(out)
 
 
+def changed_under_a_bare_except(x: fw.Tensor) -> Any:
+    h, out = fw.zeros(4), []
+    for row in x:
+        h = cell(h, row)
+        out.append(h)
+    try:
+        h += 1
+    except BaseException:
+        pass
+    return h, fw.stack(out)
+
+
 def changed_in_the_list(x: fw.Tensor) -> Any:
     h, out = fw.zeros(4), []
     for row in x:
@@ -207,9 +219,9 @@ def compared(x: fw.Tensor) -> Any:
     return h * 2 if out[-1] is h else h
 
 
-OTHERS = [left_early, changed_after_append, changed_behind_the_loop, changed_in_the_list,
-          changed_through_the_base, changed_result, of_some, under_two_names, kept,
-          read_in_the_loop, returned, reversed_rows, compared]
+OTHERS = [left_early, changed_after_append, changed_behind_the_loop, changed_under_a_bare_except,
+          changed_in_the_list, changed_through_the_base, changed_result, of_some,
+          under_two_names, kept, read_in_the_loop, returned, reversed_rows, compared]
 
 
 def arrays_of(value: Any) -> list[Any]:
