@@ -23,6 +23,7 @@ from .loop_nest import MIN_ELEMENTS_PER_TASK, LoopNest, identities, kernel, lowe
 from .partition_work import chunk_bounds, split_into_tasks
 from .register_tile import RegisterTile, register_tile
 from .transposed_reads import lower_transposed
+from .window_sums import window_sums
 
 _MAX_OPS_OF_STALLED_SUM = 4.0  # with more, the processor does not wait for the previous addition
 _MIN_ROWS_PER_OUTER_REDUCE_TASK = 16  # rows
@@ -43,6 +44,8 @@ def lower_loops(group: Group, buffers: dict[Node, KernelBuffer], machine: Machin
         return []
     if 0 in group.domain:
         return [identities(nest)]
+    if group.axes is not None and (windows := window_sums(nest)) is not None:
+        return [windows]
     if group.kind == "outer_reduce":
         return _lower_columns(nest)
     if group.axes is None:
