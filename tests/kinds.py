@@ -108,6 +108,8 @@ FLOATS = {
                            lambda n: ((2, 16, 13, n + 7), (18, 16, 3, 3))),
     "conv, strided": Kind(lambda x, w: F.conv2d(x, w, stride=2), lambda n: ((1, 2, 7, n + 3),
                                                                             (3, 2, 3, 2))),
+    "conv, depthwise": Kind(lambda x, w: F.conv2d(x, w, stride=(1, 2), padding=2, groups=4),
+                            lambda n: ((1, 4, 5, n + 2), (4, 1, 3, 4))),
     "max_pool": Kind(gradient(lambda x: F.max_pool2d(x, 2)), lambda n: ((1, 2, 4, n + 1),)),
     "pairs": Kind(forces, lambda n: ((n + 60, 3),)),
     "adam": Kind(adam, lambda n: ((n,), (n,), (n,), (n,))),

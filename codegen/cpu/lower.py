@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any
@@ -23,6 +24,8 @@ from .loop_nest import MIN_ELEMENTS_PER_TASK, LoopNest, identities, kernel, lowe
 from .partition_work import chunk_bounds, split_into_tasks
 from .register_tile import RegisterTile, register_tile
 from .transposed_reads import lower_transposed
+from .transposed_rows import transposed_rows
+from .window_sums import window_sums
 
 _MAX_OPS_OF_STALLED_SUM = 4.0  # with more, the processor does not wait for the previous addition
 _MIN_ROWS_PER_OUTER_REDUCE_TASK = 16  # rows
@@ -43,6 +46,8 @@ def lower_loops(group: Group, buffers: dict[Node, KernelBuffer], machine: Machin
         return []
     if 0 in group.domain:
         return [identities(nest)]
+    if group.axes is not None and (windows := window_sums(nest)) is not None:
+        return [windows]
     if group.kind == "outer_reduce":
         return _lower_columns(nest)
     if group.axes is None:
@@ -126,18 +131,24 @@ def _lower_rows(nest: LoopNest) -> list[Kernel]:
         return [_lower_rows_then_lanes(nest, (var, tasks), chunk, task * chunk, limits)]
     if (tile := register_tile(nest)) is not None:
         return [_lower_tiles(nest, tile)]
+    if (transposed := transposed_rows(nest, functools.partial(_row, nest))) is not None:
+        return [transposed]
     position, o = counter("o", nest.outer_size)
     runs = [(r, nest.axes.size(r)) for r in nest.axes.outer]
-    outer = decode(o, runs) if runs else []
+    rows = For(position, *limits, tuple(_row(nest, decode(o, runs) if runs else [])))
+    if not nest.body.column_sums:
+        return [kernel(nest, var, tasks, [rows])]
+    return lower_with_column_sums(nest, var, task, tasks, rows, nest.lanes_for(nest.inner_size))
+
+
+def _row(nest: LoopNest, outer: Any) -> list[Stmt]:
+    """The statements of the row at an outer position."""
     body: list[Stmt] = []
     for i in range(len(nest.body.sweeps)):
         body += nest.body.init_sums(i)
         body += _sweep_loops([nest.body], nest, i, [outer])
         body += nest.body.finish_sweep(i, nest.axes.where(outer))
-    rows = For(position, *limits, tuple(body))
-    if not nest.body.column_sums:
-        return [kernel(nest, var, tasks, [rows])]
-    return lower_with_column_sums(nest, var, task, tasks, rows, nest.lanes_for(nest.inner_size))
+    return body
 
 
 def _lower_tiles(nest: LoopNest, tile: RegisterTile) -> Kernel:
