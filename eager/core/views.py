@@ -277,7 +277,7 @@ def layout(x: Any) -> Any:
     root = root_of(x)
     if _is_row_major(root._data) and _lies_in(x._data, root._data):
         return x._data
-    array = np.empty(plain(root._data.shape), root._data.dtype)
+    array = np.empty(root._data.shape, root._data.dtype)
     steps = [(name, plain(params)) for name, params in path_to(x)]
     return interpreter.outside(read_chain, _tensor_like(root, array), steps)._data
 

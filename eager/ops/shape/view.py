@@ -14,12 +14,13 @@ from typing import Any
 import numpy as np
 
 from ... import interpreter
-from ...arrays import shapes
+from ...arrays import devices, shapes
 from ...arrays.shapes import TensorType, axis_of, product
 from ...core.dispatch import apply, with_data
+from ...core.lazy import AbstractLazyArray
 from ...core.op import OPS, Op, Source, define, each
 from ...core.tensor import SAME, Tensor, as_tensor
-from ...core.views import base_of, define_access, layout, plain, view_of
+from ...core.views import base_of, define_access, layout, view_of
 from ...errors import ShapeError
 from .. import batching
 from ..batching import permuted, prefixed
@@ -113,11 +114,12 @@ def _is_view(x: Tensor, data: Any) -> bool:
     """True if a reshape of `x` is a view of it: the elements of `x` lie in its root so that no
     copy is needed. Roots count as row-major: equal programs have equal views, compiled or not, on
     every device. `data`: the result."""
-    if base_of(x) is None:
-        return True
+    if base_of(x) is None or not (isinstance(x._data, (np.ndarray, AbstractLazyArray))
+                                  or type(x._data) in devices.LOADED):
+        return True  # or a node of a graph, whose sizes may have no numbers
     array = layout(x)
     if array is not x._data:  # `x` has no elements yet, or a copy of its elements
-        data = array.reshape(plain(data.shape))
+        data = array.reshape(data.shape)
     return data is array or data.base is array or data.base is array.base is not None
 
 
