@@ -438,3 +438,16 @@ def test_views_made_by_many_threads() -> None:
         thread.join()
     x.fill_(3)
     assert len(made) == 1600 and all((view == 3).all() for view in made)
+
+
+def test_a_reshape_of_columns_is_a_view_only_for_one_column() -> None:
+    def add(x: fw.Tensor, n: int) -> fw.Tensor:
+        columns = x[:, :n].reshape(-1)
+        columns += 5.0
+        return columns
+    compiled = fw.compile(add)
+    for n in (3, 4, 5, 1, 2, 0, 1):
+        x, y = fw.zeros(6, 8), fw.zeros(6, 8)
+        add(x, n)
+        compiled(y, n)
+        assert x.tolist() == y.tolist(), n

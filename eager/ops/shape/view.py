@@ -118,9 +118,19 @@ def _is_view(x: Tensor, data: Any) -> bool:
                                   or type(x._data) in devices.LOADED):
         return True  # or a node of a graph, whose sizes may have no numbers
     array = layout(x)
+    _guard_sizes_of_one(x, array)
     if array is not x._data:  # `x` has no elements yet, or a copy of its elements
         data = array.reshape(data.shape)
     return data is array or data.base is array or data.base is array.base is not None
+
+
+def _guard_sizes_of_one(x: Tensor, array: Any) -> None:
+    """Guard which symbolic sizes of `x` are 0 or 1: strides of such axes have no meaning, so a
+    reshape may be a view for them, and a copy for others. `array`: the layout of `x`."""
+    if not array.flags.c_contiguous or min(array.shape, default=2) < 2:
+        for size in x.shape:
+            if type(size) is not int:
+                bool(size < 2)  # the comparison of a symbol is a guard
 
 
 def expand_dims(x: Tensor, axis: Any = 0) -> Tensor:
