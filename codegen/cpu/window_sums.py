@@ -24,7 +24,6 @@ from ..ir.builder import ExprValue
 from ..ir.inline import Indices, Inliner, load
 from ..ir.loop_ir import Expr, For, Kernel, KernelBuffer, Register, Stmt, const
 from ..ir.sizes import is_dynamic
-from .gemm.task import clipped_count, times
 from .loop_body import LoopBody
 from .loop_nest import LoopNest
 from .partition_work import buffers_of, chunk_bounds, sites_of, split_into_tasks
@@ -243,7 +242,7 @@ class _WindowKernel:
         full, rest = divmod(self.height, self.rows)
         count = -(-full // self.tiles)
         band, number = counter("band", count)
-        tiles = clipped_count(number * self.tiles, self.tiles, full)
+        tiles = _clipped(self.tiles, full - number * self.tiles)
         body = self._band(where, number * (self.tiles * self.rows), tiles, self.rows,
                           count > 1 or bool(rest))
         last = self._band(where, as_index(full * self.rows), const(1), rest, True) if rest else []
@@ -258,7 +257,7 @@ class _WindowKernel:
         tile, number = counter("tile", self.tiles if rows == self.rows else 1)
         at = self._tile_of(where, first, number * rows, rows)
         return [*self._copied(where, first, lines, fills), For(tile, const(0), tiles, (at,)),
-                *self._epilogue(where, first, times(tiles, rows))]
+                *self._epilogue(where, first, loop_ir.call("mul", (tiles, const(rows)), loop_ir.INT))]
 
     # ---- the copy
     def _filled(self, start: Expr, stop: Expr) -> Stmt:
@@ -409,6 +408,13 @@ class _WindowKernel:
                       (restore, *self.nest.body.finish_sweep(0, at)),
                       self.nest.lanes_for(self.width))
         return [For(row, const(0), rows, (results,))]
+
+
+def _clipped(most: int, rest: Index) -> Expr:
+    """`most`, or the rest if that is less."""
+    if rest.range()[0] >= most:
+        return const(most)
+    return loop_ir.call("minimum", (const(most), rest.expr()), loop_ir.INT)
 
 
 def _difference(a: Expr, b: Index) -> Expr:
