@@ -256,8 +256,9 @@ class _WindowKernel:
         lines = self.windows.reach(0, (self.tiles if rows == self.rows else 1) * rows)
         tile, number = counter("tile", self.tiles if rows == self.rows else 1)
         at = self._tile_of(where, first, number * rows, rows)
+        count = loop_ir.call("mul", (tiles, const(rows)), loop_ir.INT)
         return [*self._copied(where, first, lines, fills), For(tile, const(0), tiles, (at,)),
-                *self._epilogue(where, first, loop_ir.call("mul", (tiles, const(rows)), loop_ir.INT))]
+                *self._epilogue(where, first, count)]
 
     # ---- the copy
     def _filled(self, start: Expr, stop: Expr) -> Stmt:
