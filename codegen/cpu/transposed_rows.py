@@ -125,7 +125,8 @@ class _TransposedRows:
         if rows < self.side:
             return [loop]
         operands = _operands(body, line, self.nest)
-        loads = {e: self._load(operand, r, k) for e, (operand, k) in operands.items()}
+        loads: dict[Expr, Expr] = {e: self._load(operand, r, k)
+                                   for e, (operand, k) in operands.items()}
         transposes = [s for operand in dict.fromkeys(operand for operand, _ in operands.values())
                       for s in self._transposed(operand)]
         return [*transposes, _replaced(loop, loads)]
@@ -153,12 +154,10 @@ class _TransposedRows:
         return [*loops, square(as_index(full), rest)] if rest else loops
 
 
-def _replaced(s: Stmt, loads: dict[Load, Expr]) -> Any:
+def _replaced(s: Stmt, loads: dict[Expr, Expr]) -> Any:
     """A statement with other expressions in the place of some loads."""
     if isinstance(s, For):
         return replace(s, body=tuple(_replaced(x, loads) for x in s.body))
-    if isinstance(s, loop_ir.Store):
-        return replace(s, value=substitute(s.value, dict(loads)))
-    if isinstance(s, (loop_ir.Assign, loop_ir.Update)):
-        return replace(s, value=substitute(s.value, dict(loads)))
+    if isinstance(s, (loop_ir.Store, loop_ir.Assign, loop_ir.Update)):
+        return replace(s, value=substitute(s.value, loads))
     raise AssertionError(s)  # rows have no other statements

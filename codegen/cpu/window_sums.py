@@ -12,7 +12,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from ...capture.graph.graph import Node, missing_below
 from ...eager.arrays.shapes import product
@@ -24,10 +24,10 @@ from ..ir.builder import ExprValue
 from ..ir.inline import Indices, Inliner, load
 from ..ir.loop_ir import Expr, For, Kernel, KernelBuffer, Register, Stmt, const
 from ..ir.sizes import is_dynamic
-from .gemm.task import clipped_count, times
 from .loop_body import LoopBody
 from .loop_nest import LoopNest
 from .partition_work import buffers_of, chunk_bounds, sites_of, split_into_tasks
+from .transposed_reads import substitute
 
 _MAX_BAND_BYTES = 1 << 14  # half of the smallest innermost caches
 _MAX_SEQUENTIAL_PRODUCTS = 512  # as many as products of matrices add up in a register
@@ -153,12 +153,23 @@ class _Tile:
     shares: bool
 
 
+class _Element(NamedTuple):
+    """An element of a reduction's operand as an expression of a pixel, and of the variables of a
+    row, a column, and a place in the window."""
+
+    value: Expr
+    pixel: Expr
+    places: tuple[Expr, ...]
+
+
 class _WindowKernel:
     """The loops over the images of a group."""
 
     def __init__(self, nest: LoopNest, windows: _Windows) -> None:
         self.nest, self.windows = nest, windows
-        self.domain, (self.height, self.width) = nest.group.domain, windows.out
+        self.domain = nest.group.domain
+        self.height: int = windows.out[0]
+        self.width: int = windows.out[1]
         self.part = -(-windows.reach(1, self.width) // windows.stride[1])  # columns of a part
         self.pitch = self.part * windows.stride[1]
         tile = self._tile()
@@ -195,38 +206,35 @@ class _WindowKernel:
 
         A vector of neighbouring pixels mostly lies across two cache lines, so a read takes as long
         as two updates."""
-        registers, elements = self.nest.machine.registers, product(self.windows.kernel)
-        has_room = elements + _MIN_UPDATES_IN_FLIGHT + 1 < registers  # for all weights
+        elements: int = product(self.windows.kernel)
+        has_room = elements + _MIN_UPDATES_IN_FLIGHT + 1 < self.nest.machine.registers
 
         def seconds(rows: int, vectors: int, shares: bool) -> float:
             updates = max(rows * vectors, _MIN_UPDATES_IN_FLIGHT) * elements
-            reads = self.windows.reach(0, rows) * self.windows.kernel[1] * vectors if shares \
-                else (rows * vectors + 1) * elements
+            reads: int = self.windows.reach(0, rows) * self.windows.kernel[1] * vectors \
+                if shares else (rows * vectors + 1) * elements
             return max(updates, _UPDATES_PER_READ * reads)
 
         def time(tile: _Tile) -> float:
-            rest = self.height % tile.rows
+            rest: int = self.height % tile.rows
             of = tile.vectors, tile.shares
-            columns = -(-self.width // (tile.vectors * self.nest.lanes))
+            columns: int = -(-self.width // (tile.vectors * self.nest.lanes))
             return columns * (self.height // tile.rows * seconds(tile.rows, *of)
                               + (seconds(rest, *of) if rest else 0))
 
-        def fits(tile: _Tile) -> bool:
-            results = tile.rows * tile.vectors
-            return results <= registers // 2 if not tile.shares else \
-                results <= _MIN_UPDATES_IN_FLIGHT and has_room
-
-        tiles = itertools.starmap(_Tile, itertools.product(
-            range(1, min(self.height, registers // 2) + 1), (1, 2), (True, False)))
-        return min(filter(fits, tiles), key=time)
+        most = _MIN_UPDATES_IN_FLIGHT  # more would only make the code longer
+        sizes = [(r, v) for r in range(1, min(self.height, most) + 1) for v in (1, 2)
+                 if r * v <= most]
+        tiles = [_Tile(r, v, shares) for shares in (True, False)[not has_room:] for r, v in sizes]
+        return min(tiles, key=time)
 
     def _tiles_per_band(self) -> int:
         """The tiles of a band: as many as the innermost cache holds."""
         full, itemsize = self.height // self.rows, self.windows.node.type.dtype.itemsize
         fit = [n for n in range(1, full + 1) if self.windows.reach(0, n * self.rows) * self.pitch
                * itemsize <= _MAX_BAND_BYTES]
-        most = max(fit, default=1)
-        return -(-full // -(-full // most))
+        bands: int = -(-full // max(fit, default=1))
+        return -(-full // bands)
 
     # ---- bands
     def _bands(self, where: dict[int, Index]) -> list[Stmt]:
@@ -234,7 +242,7 @@ class _WindowKernel:
         full, rest = divmod(self.height, self.rows)
         count = -(-full // self.tiles)
         band, number = counter("band", count)
-        tiles = clipped_count(number * self.tiles, self.tiles, full)
+        tiles = _clipped(self.tiles, full - number * self.tiles)
         body = self._band(where, number * (self.tiles * self.rows), tiles, self.rows,
                           count > 1 or bool(rest))
         last = self._band(where, as_index(full * self.rows), const(1), rest, True) if rest else []
@@ -248,8 +256,9 @@ class _WindowKernel:
         lines = self.windows.reach(0, (self.tiles if rows == self.rows else 1) * rows)
         tile, number = counter("tile", self.tiles if rows == self.rows else 1)
         at = self._tile_of(where, first, number * rows, rows)
+        count = loop_ir.call("mul", (tiles, const(rows)), loop_ir.INT)
         return [*self._copied(where, first, lines, fills), For(tile, const(0), tiles, (at,)),
-                *self._epilogue(where, first, times(tiles, rows))]
+                *self._epilogue(where, first, count)]
 
     # ---- the copy
     def _filled(self, start: Expr, stop: Expr) -> Stmt:
@@ -321,46 +330,63 @@ class _WindowKernel:
         """The loop over columns that computes some rows of results, of which the first is row
         `line` of the band that begins at row `first`."""
         lane, x = counter("i", self.width)
-        bodies = list(enumerate(self.bodies[:rows]))
-        statements = [s for _, b in bodies for s in b.init_sums(0)]
-        statements += self._updates(where, line, x, rows)
-        for r, b in bodies:
-            statements += self._finished(b, where, first, line + r, x)
-        return For(lane, const(0), const(self.width), tuple(statements), self.lanes)
-
-    def _updates(self, where: dict[int, Index], line: Index, x: Index, rows: int) -> list[Stmt]:
-        """Statements that add all elements of windows to the results of a tile."""
+        element = self._element(where)
         high, wide = map(range, self.windows.kernel)
+
+        def update(r: int, ky: Index | int, kx: int) -> Stmt:
+            at = tuple(map(as_index, (first + line + r, x, ky, kx)))
+            return self._update(self.bodies[r], element, self._pixel_at(line + r, x, ky, kx), at)
+
+        bodies = self.bodies[:rows]
+        statements = [s for b in bodies for s in b.init_sums(0)]
         if self.shares:
             step, dilation = self.windows.stride[0], self.windows.dilation[0]
             order = sorted(itertools.product(range(rows), high, wide),
                            key=lambda at: (at[0] * step + at[1] * dilation, at[2]))
-            return [self._update(self.bodies[r], self._place(where, line + r, x, ky, kx))
-                    for r, ky, kx in order]
-        down, ky = counter("ky", len(high))
-        steps = [self._update(self.bodies[r], self._place(where, line + r, x, ky, kx))
-                 for kx, r in itertools.product(wide, range(rows))]
-        return [For(down, const(0), const(len(high)), tuple(steps))]
+            statements += itertools.starmap(update, order)
+        else:
+            down, ky = counter("ky", len(high))
+            steps = tuple(update(r, ky, kx) for kx, r in itertools.product(wide, range(rows)))
+            statements.append(For(down, const(0), const(len(high)), steps))
+        for r, b in enumerate(bodies):
+            statements += self._finished(b, where, first, line + r, x)
+        return For(lane, const(0), const(self.width), tuple(statements), self.lanes)
+
+    def _element(self, where: dict[int, Index]) -> _Element:
+        """An element of the reduction's operand, evaluated once for all of them."""
+        pixel = loop_ir.read(Register("pixel", self.copy.dtype))
+        sizes = (self.height, self.width, *self.windows.kernel)
+        places = [counter(f"place{n}", size) for n, size in enumerate(sizes)]
+
+        def read(node: Node, index: Indices, mask: Any) -> ExprValue | None:
+            return ExprValue(pixel) if node is self.windows.node \
+                else _operand(self.nest, node, index, mask)
+
+        at = self._place(where, *(i for _, i in places))
+        value = Inliner(read).value(self.windows.sum.inputs[0], tuple(at.values()))
+        return _Element(value.expr, pixel, tuple(var for var, _ in places))
+
+    def _update(self, body: LoopBody, element: _Element, pixel: Expr, at: tuple[Index, ...]
+                ) -> Stmt:
+        """The statement that adds the element at a row, a column, and a place in the window."""
+        total = self.windows.sum
+        actual = {element.pixel: pixel, **{v: i.expr() for v, i in zip(element.places, at)}}
+        return loop_ir.Update(body.registers[total], OPS[total.op].meaning.combine,
+                              substitute(element.value, actual))
+
+    def _pixel_at(self, line: Index, x: Index, ky: Index | int, kx: int) -> Expr:
+        """An element of a window, read from the copy."""
+        down, step = self.windows.stride
+        dilation, across = self.windows.dilation
+        shift = kx * across
+        row = line * down + as_index(ky) * dilation
+        at = row * self.pitch + shift % step * self.part + shift // step + x
+        return loop_ir.load(self.copy, at.expr())
 
     def _place(self, where: dict[int, Index], *indices: Index | int) -> dict[int, Index]:
         """The position in the domain of a row, a column, and an element of a window."""
         return where | {a: as_index(i) for a, i in zip(self.windows.axes, indices)
                         if a is not None}
-
-    def _update(self, body: LoopBody, where: dict[int, Index]) -> Stmt:
-        total = self.windows.sum
-        value = Inliner(self._read).value(total.inputs[0], tuple(where.values()))
-        return loop_ir.Update(body.registers[total], OPS[total.op].meaning.combine, value.expr)
-
-    def _read(self, node: Node, index: Indices, mask: Any) -> ExprValue | None:
-        """An element of a window, read from the copy, or another operand."""
-        if node is not self.windows.node:
-            return _operand(self.nest, node, index, mask)
-        y, x, ky, kx = map(as_index, index[-4:])
-        (down, step), (dilation, across) = self.windows.stride, self.windows.dilation
-        shift = kx.const * across
-        at = (y * down + ky * dilation) * self.pitch + shift % step * self.part + shift // step + x
-        return ExprValue(loop_ir.load(self.copy, at.expr()))
 
     # ---- after the sums
     def _finished(self, body: LoopBody, where: dict[int, Index], first: Index, line: Index,
@@ -383,6 +409,13 @@ class _WindowKernel:
                       (restore, *self.nest.body.finish_sweep(0, at)),
                       self.nest.lanes_for(self.width))
         return [For(row, const(0), rows, (results,))]
+
+
+def _clipped(most: int, rest: Index) -> Expr:
+    """`most`, or the rest if that is less."""
+    if rest.range()[0] >= most:
+        return const(most)
+    return loop_ir.call("minimum", (const(most), rest.expr()), loop_ir.INT)
 
 
 def _difference(a: Expr, b: Index) -> Expr:
