@@ -68,6 +68,7 @@ FUNCTIONS: dict[str, Function] = {
     "steps": lambda x, n: fw.linspace(0, 1, n + 1),
     "matrix": lambda x, n: fw.tril(fw.ones(n, n)) - fw.eye(n),
     "expanded": lambda x, n: fw.broadcast_to(x[0], (n, 4)).sum(axis=1),
+    "expanded by a size that is no wildcard": lambda x, n: fw.broadcast_to(x[0, :1], (n,)) * 2,
     "repeated": lambda x, n: fw.repeat(x, n, axis=0).sum(axis=1),
     "padded": lambda x, n: fw.pad(x, ((n, 1), (0, 0))).sum(axis=1),
     "reshaped": lambda x, n: fw.zeros(n * 6).reshape(n, -1) + x[0, 0],

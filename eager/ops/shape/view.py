@@ -284,7 +284,8 @@ def matrix_transpose(x: Tensor) -> Tensor:
 
 # ---- repeated elements
 def _broadcast_result(x: TensorType, shape: Any) -> TensorType:
-    if shapes.broadcast("broadcast_to", x.shape, shape) != tuple(shape):
+    if any(n < 0 for n in shape) \
+            or shapes.broadcast("broadcast_to", x.shape, shape) != tuple(shape):
         raise ShapeError(f"broadcast_to: shape {x.shape} does not grow to {tuple(shape)}",
                          "only axes of size 1 and new leading axes are repeated")
     return TensorType(tuple(shape), x.dtype)
