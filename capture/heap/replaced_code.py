@@ -11,6 +11,8 @@ import types
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
+from ...eager.fork_safety import held_while_forking, in_child
+
 
 class _Replacement(NamedTuple):
     function: types.FunctionType
@@ -19,7 +21,7 @@ class _Replacement(NamedTuple):
     traces: int  # that need it
 
 
-_LOCK = threading.Lock()
+_LOCK = held_while_forking(threading.Lock())
 _replacements: dict[int, _Replacement] = {}  # by id of the function
 
 
@@ -50,14 +52,26 @@ class ReplacedCode:
         """Gives the functions their code back, unless another trace needs the other code."""
         with _LOCK:
             while self._functions:
-                key, function = self._functions.popitem()
-                left = _replacements[key]
-                if left.traces > 1:
+                key, _ = self._functions.popitem()
+                left = _replacements.pop(key, None)  # none in a process that was forked since
+                if left is not None and left.traces > 1:
                     _replacements[key] = left._replace(traces=left.traces - 1)
-                    continue
-                del _replacements[key]
-                if function.__code__ is left.code:  # else the user has assigned it
-                    function.__code__ = left.original
+                elif left is not None:
+                    _give_back(left)
+
+
+def _give_back(replacement: _Replacement) -> None:
+    if replacement.function.__code__ is replacement.code:  # else the user has assigned it
+        replacement.function.__code__ = replacement.original
+
+
+def _give_all_back() -> None:
+    """Gives all functions their code back: other threads, which trace, are not forked."""
+    while _replacements:
+        _give_back(_replacements.popitem()[1])
+
+
+in_child(_give_all_back)
 
 
 def part_of(function: types.FunctionType, name: str) -> Any:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import math
+import os
 import threading
 from collections.abc import Callable
 from typing import Any
@@ -13,6 +14,7 @@ import pytest
 
 import fusewire as fw
 from fusewire import nn
+from fusewire.capture.heap.replaced_code import ReplacedCode
 
 SIZES = range(2, 12)
 
@@ -154,4 +156,17 @@ def test_threads_trace_with_one_function() -> None:
     for thread in threads:
         thread.join()
     assert results == [True] * 4 * len(SIZES)
+    assert decayed.__code__ is code
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="there are no forks")
+@pytest.mark.filterwarnings("ignore:This process:DeprecationWarning")  # threads may exist
+def test_a_forked_process_has_the_own_code_of_functions() -> None:
+    code, replaced = decayed.__code__, ReplacedCode(lambda function: mean_of.__code__)
+    assert replaced.replace(decayed) is decayed.__code__ is mean_of.__code__
+    child = os.fork()
+    if child == 0:
+        os._exit(0 if decayed.__code__ is code else 1)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    replaced.restore()
     assert decayed.__code__ is code
