@@ -61,8 +61,9 @@ class ReplacedCode:
 
 
 def _give_back(replacement: _Replacement) -> None:
-    if replacement.function.__code__ is replacement.code:  # else the user has assigned it
-        replacement.function.__code__ = replacement.original
+    function: Any = replacement.function
+    if function.__code__ is replacement.code:  # else the user has assigned it
+        function.__code__ = replacement.original
 
 
 def _give_all_back() -> None:

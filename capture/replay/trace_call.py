@@ -121,9 +121,6 @@ def _trace_once(fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str,
     if merges.hints.failures < MAX_FAILURES:
         tracer.merger = BranchMerger(tracer, merges, all_merge=False)
     late = DeferredOutputs(tracer) if waits else None
-    reads.begin(fn, args, kwargs)
-    names.held[id(default_generator)] = default_generator
-    state.walk(Path("object", id(default_generator)).attr("state"), default_generator.state)
     tracker = CodeTracker(_code_listener(tracer, reads), tracer.refuse, tracer.note_import)
     previous = interpreter.STATE.active
     tracer.unwatched = tracker if PAUSES else tracer.unwatched
@@ -133,6 +130,9 @@ def _trace_once(fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str,
         interpreter.STATE.active, tracer.listening, sizes.live = previous, False, False
 
     try:
+        reads.begin(fn, args, kwargs)
+        names.held[id(default_generator)] = default_generator
+        state.walk(Path("object", id(default_generator)).attr("state"), default_generator.state)
         tracer.symbolized, tracer.loops.base = symbolizer.install(), sys._getframe()
         interpreter.STATE.active, sizes.live = tracer, True
         tracer.begin_effects()
@@ -155,21 +155,27 @@ def _trace_once(fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str,
         result = concretize(state, result, actual)
     except BaseException as error:
         section.open = False
-        rejected = isinstance(error, TypeError) and tracer.has_symbols and not tracer.refusal
-        changed = tracer.loops.lists.is_changed
-        must_restore = rejected or changed or (
+        again = _reason_to_trace_again(error, tracer)
+        must_restore = again is not None or (
             not isinstance(error, Exception) and not tracer.refusal)
         _run_all(tracker.stop, tracer.end_effects, stop, reads.end, symbolizer.uninstall,
                  lambda: concretize(state, None, tracer.aliases.end()),
                  lambda: _detach(tracer, late), late.end if late is not None else stop,
                  lambda: restore(state) if must_restore else None)
-        if changed:
-            raise ListChanged from error
-        if rejected:
-            raise _SymbolRejected from error
+        if again is not None:
+            raise again from error
         raise
     return Trace(result, tracer.path, trace_exit, tracer.refusal, varying, tracer.can_retry, late,
                  merges, tracer.merge_failed)
+
+
+def _reason_to_trace_again(error: BaseException, tracer: Tracer) -> type[BaseException] | None:
+    """The exception after which a call is undone and traced again; None if an error is the
+    user's."""
+    if tracer.loops.lists.is_changed:
+        return ListChanged
+    rejected = isinstance(error, TypeError) and tracer.has_symbols and not tracer.refusal
+    return _SymbolRejected if rejected else None
 
 
 def _code_listener(tracer: Tracer, reads: ReadFollower
