@@ -61,13 +61,13 @@ class ExtraArrays:
 
     def of_call(self, arrays: list[Any], numbers: Sequence[Any]) -> Iterator[Any]:
         """The arrays that are made in each call, from its arrays of tensors and its numbers."""
-        packed: dict[int, list[Any]] = {}
+        packed: dict[Any, list[Any]] = {}  # by program and inputs
         given = iter(numbers)
         for value in self.made_in_calls:
             if isinstance(value, Path):
                 yield np.array(next(given), self.numbers[value])
                 continue
-            key = id(value.program)
+            key = value.program, value.inputs
             if key not in packed:
                 packed[key] = value.program.packed([arrays[i] for i in value.inputs])
             yield packed[key][value.number]
