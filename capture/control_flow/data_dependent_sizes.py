@@ -7,8 +7,7 @@ number, and reads the size from the shape of the result.
 
 from __future__ import annotations
 
-import operator
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -18,7 +17,7 @@ from ...eager.core.op import Op
 from ...eager.core.tensor import Tensor
 from ...eager.errors import FusewireError
 from ..graph.graph import Node
-from ..scalars.scalar_expr import ScalarExpr
+from ..scalars.scalar_expr import OPERATORS, ScalarExpr
 from ..scalars.symbolic_scalar import plain_value
 from ..sizes.size_expr import SizeExpr, constant
 from ..sizes.symbolic_dim import Dim
@@ -41,10 +40,7 @@ class DataDependentSize(NamedTuple):
         return str(self.node.type.shape[0].expr)
 
 
-_OPERATORS: dict[str, Callable[..., SizeExpr]] = {
-    "add": operator.add, "sub": operator.sub, "mul": operator.mul, "neg": operator.neg,
-    "pos": lambda a: a, "floordiv": operator.floordiv, "mod": operator.mod,
-}
+_AFFINE = ("add", "sub", "mul", "neg", "pos")  # operators that size expressions have, too
 
 
 class SizeFormula:
@@ -68,7 +64,7 @@ class SizeFormula:
         known = dict(zip(self.parts, sizes, strict=True))
         known.update((p, constant(int(p.args[0].value))) for p in self._constants)
         for part in self._inner:
-            known[part] = _OPERATORS[part.op](*[known[a] for a in part.args])
+            known[part] = OPERATORS[part.op](*[known[a] for a in part.args])
         return known[self._formula]
 
 
@@ -77,7 +73,7 @@ def _is_affine(part: ScalarExpr) -> bool:
     if part.op in ("floordiv", "mod"):
         divisor = part.args[1]
         return bool(divisor.op == "constant" and divisor.args[0].value > 0)
-    return part.op in _OPERATORS
+    return part.op in _AFFINE
 
 
 _BYTE = np.zeros(1, bool)

@@ -48,16 +48,11 @@ class GrowingList(StandIn, Rows):
         self.prefix, self.rows = prefix, rows
         self.is_filled = False  # True once the current iteration has appended its row
         self.is_given_up = False
-        self.plain = [*prefix]  # the list of this run
+        self.value: list[Any] = [*prefix]  # the list of this run
 
     @property  # type: ignore[misc]
     def __class__(self) -> type:  # isinstance(x, list) holds
         return list
-
-    @property
-    def value(self) -> list[Any]:
-        """The list of this run."""
-        return self.plain
 
     def give_up(self, type_of_rows: TensorType | None = None) -> list[Any]:
         """The list of this run, which takes the place of this object. In later traces, too, unless
@@ -65,18 +60,18 @@ class GrowingList(StandIn, Rows):
         if not self.is_given_up:
             self.is_given_up = True
             self.lists.give_up(self, type_of_rows)
-        return self.plain
+        return self.value
 
     # ---- within the loop
 
     def append(self, row: Any) -> None:
         """Writes the row of the current iteration."""
         if self.is_given_up or self.is_filled or not self._takes(row):
-            is_first = not self.is_filled and len(self.plain) == len(self.prefix)
+            is_first = not self.is_filled and len(self.value) == len(self.prefix)
             self.give_up(self.lists.type_of(row) if is_first else None).append(row)
             return
         self.lists.write(self.rows, self._position(1), row)
-        self.plain.append(row)
+        self.value.append(row)
         self.is_filled = True
 
     def _takes(self, row: Any) -> bool:
@@ -130,7 +125,7 @@ class GrowingList(StandIn, Rows):
 
     def __iter__(self) -> Iterator[Any]:
         rows = self.joined()
-        return iter(self.plain) if rows is None else \
+        return iter(self.value) if rows is None else \
             iterated(rows, lambda: iter(self.give_up()), sys._getframe(1))
 
     def __getitem__(self, index: Any) -> Any:
@@ -151,11 +146,10 @@ def _with_list(name: str) -> Any:
     return method
 
 
-for _name in ("__add__", "__iadd__", "__radd__", "__mul__", "__rmul__", "__eq__", "__ne__",
-              "__lt__", "__le__", "__gt__", "__ge__", "__contains__", "__setitem__",
+for _name in ("__add__", "__iadd__", "__mul__", "__rmul__", "__eq__", "__ne__", "__lt__",
+              "__le__", "__gt__", "__ge__", "__contains__", "__setitem__",
               "__delitem__", "__reversed__", "__repr__", "__reduce_ex__"):
-    if hasattr(list, _name):
-        setattr(GrowingList, _name, _with_list(_name))
+    setattr(GrowingList, _name, _with_list(_name))
 
 
 class _Candidate(NamedTuple):
@@ -217,7 +211,7 @@ class GrowingLists:
         """True if a local variable alone holds a list that the run has made."""
         values = frame.f_locals.get(name)
         return type(values) is list and id(values) not in self.tracer.state.paths \
-            and all(map(is_bare, values)) and _references(frame, values) == _ONE_VARIABLE
+            and all(map(is_bare, values)) and _references(values) == _ONE_VARIABLE
 
     def write(self, rows: Tensor, position: Any, row: Tensor) -> None:
         """Writes a tensor to a row, and watches it."""
@@ -254,7 +248,7 @@ class GrowingLists:
         growing.types[growing.name] = None \
             if tracer.names.changed_row_types > _MAX_CHANGES else type_of_rows
         if frame is not None and frame.f_locals.get(growing.name) is growing:
-            set_local(frame, growing.name, growing.plain)
+            set_local(frame, growing.name, growing.value)
         tracer.can_retry = True
         tracer.refuse("a list that a loop fills is used otherwise than by fw.stack, fw.concat, "
                       "sum, len, an index or a for; the next call is traced with this knowledge")
@@ -270,17 +264,16 @@ def _number_of_iterations(iterator: SymbolicIterator) -> Any:
     return count if count > 0 else 0
 
 
-def _references(frame: Any, values: list[Any]) -> int:
-    """The number of references to a list that a local variable of a frame holds."""
+def _references(values: list[Any]) -> int:
     return sys.getrefcount(values)
 
 
 def _references_by_one_variable() -> int:
+    """The number of references to a list that only a local variable of a frame holds."""
     values: list[Any] = []
-    frame = sys._getframe()
-    held = frame.f_locals["values"]
+    held = sys._getframe().f_locals["values"]
     assert held is values
-    return _references(frame, held)
+    return _references(held)
 
 
 _ONE_VARIABLE = _references_by_one_variable()

@@ -88,6 +88,9 @@ class SizeExpr:
     def __add__(self, other: SizeExpr) -> SizeExpr:
         return SizeExpr(_sum([*self.terms, *other.terms]))
 
+    def __pos__(self) -> SizeExpr:
+        return self
+
     def __neg__(self) -> SizeExpr:
         return SizeExpr({m: -c for m, c in self.terms})
 

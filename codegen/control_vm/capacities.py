@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from typing import Any
 
-from ...capture.sizes.size_expr import SizeExpr
 from ...capture.sizes.symbolic_dim import size_expr_of
 from ...eager.arrays.shapes import TensorType
 from ..dynamic.dynamic_program import DynamicProgram
@@ -37,8 +36,7 @@ class Capacities:
 
     def at_capacity(self, type: TensorType) -> TensorType:
         """A type with its largest sizes."""
-        sizes = [self._largest(n) if is_dynamic(n) else n
-                 for n in type.shape]
+        sizes = [self._largest(n) if is_dynamic(n) else n for n in type.shape]
         return TensorType(tuple(sizes), type.dtype)
 
     def _largest(self, size: Any) -> int:
@@ -52,8 +50,3 @@ def _program_of(executable: DynamicExecutable) -> DynamicProgram:
     if program is None:
         raise NotNativelyControlled(f"no program is for all sizes: {executable.refusal}")
     return program
-
-
-def shape_at(shape: Sequence[Any], sizes: Sizes) -> tuple[int, ...]:
-    """A shape of sizes and size expressions, with numbers."""
-    return tuple([n.value(sizes) if isinstance(n, SizeExpr) else n for n in shape])

@@ -25,7 +25,7 @@ from ...capture.sizes.size_expr import SizeExpr
 from ...eager.arrays import memory
 from ...eager.arrays.shapes import TensorType
 from ...eager.uninterrupted import Uninterrupted
-from ..dynamic.dynamic_program import DynamicProgram
+from ..dynamic.dynamic_program import DynamicProgram, shape_at
 from ..dynamic.specializations import DynamicExecutable
 from ..ir.sizes import has_dynamic_sizes
 from ..llvm.control_vm import COUNTS, ENDED, UNFINISHED, UNKNOWN, Opcode, rule_of
@@ -48,7 +48,7 @@ from .assembler import (
     NotNativelyControlled,
     address_of,
 )
-from .capacities import Capacities, shape_at
+from .capacities import Capacities
 from .extra_arrays import ExtraArrays, PackedBuffer
 from .lower import ControlLowering
 from .scalar_arithmetic import LiveValues

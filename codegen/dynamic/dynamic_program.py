@@ -62,17 +62,19 @@ class DynamicProgram:
 
     def bind(self, sizes: Sizes) -> BoundProgram:
         """The program bound to one set of sizes."""
-        def shape_at(shape: Shape) -> tuple[int, ...]:
-            return tuple([n.value(sizes) for n in shape])
-
         interface = self.program.interface
-        makers = [self.maker(shape_at(shape), of.dtype)
+        makers = [self.maker(shape_at(shape, sizes), of.dtype)
                   for shape, of in zip(self.results, interface.results)]
         bound = ExecutableInput(self.sizes_argument(sizes), makers,
-                                tuple(map(shape_at, self.shapes)),
+                                tuple([shape_at(shape, sizes) for shape in self.shapes]),
                                 [(i, check.at(sizes)) for i, check in interface.input_checks],
                                 [check.at(sizes) for check in interface.output_checks])
         return BoundProgram(self.program, bound)
+
+
+def shape_at(shape: Sequence[Any], sizes: Sizes) -> tuple[int, ...]:
+    """A shape of sizes and size expressions, with numbers."""
+    return tuple([n.value(sizes) if isinstance(n, SizeExpr) else n for n in shape])
 
 
 class BoundProgram(NamedTuple):

@@ -146,8 +146,7 @@ class DynamicExecutable:
 
     def _first_use(self, key: Any, arrays: list[Any]) -> SpecializationState:
         sizes = self.sizes_of(arrays)
-        empty = any(length.value(sizes) == 0 for length in self._axis_sizes)
-        return self._states.add(key, SpecializationState(sizes, empty))
+        return self._states.add(key, SpecializationState(sizes, self._is_empty_at(sizes)))
 
     def _by_ops(self, state: SpecializationState) -> Specialization:
         """A program that runs op by op."""
@@ -270,7 +269,11 @@ class DynamicExecutable:
     def has_code_for(self, sizes: Mapping[str, int]) -> bool:
         """True if no value is empty at these sizes, which eager code may raise for."""
         return all(sizes[name] >= least for name, least in self._min_sizes.items()) \
-            and not any(length.value(sizes) == 0 for length in self._axis_sizes)
+            and not self._is_empty_at(sizes)
+
+    def _is_empty_at(self, sizes: Mapping[str, int]) -> bool:
+        """True if a value has no elements at these sizes."""
+        return any(length.value(sizes) == 0 for length in self._axis_sizes)
 
     # ---- what is there, to be taken elsewhere
     def prepare(self) -> None:
