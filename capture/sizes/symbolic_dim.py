@@ -92,6 +92,9 @@ class ShapeEnv:
         # code may look into it. Without this function the text is that of the traced call.
         self.on_text: Callable[[Dim, str | None], str | None] | None = None
         self.on_fix: Callable[[], None] | None = None  # called before a size becomes a plain number
+        # Called with a tensor, its reshape, and a size, of which 0 or 1 decides whether the reshape
+        # is a view. Without this function the size is guarded.
+        self.on_reshape: Callable[[Any, Any, Dim], None] | None = None
         self.closed = False  # True if no size may be fixed: the graph holds for all sizes
 
     def begin(self, values: Mapping[str, int]) -> None:
@@ -372,6 +375,13 @@ class Dim:
 
     def __bool__(self) -> bool:
         return not self.sizes.decide("eq", self.expr)
+
+    def guard_reshape(self, x: Any, out: Any) -> None:
+        """Guards whether the size is 0 or 1, on which depends if `out` is a view of `x`."""
+        if self.sizes.on_reshape is None:
+            bool(self < 2)  # a condition of the trace
+        else:
+            self.sizes.on_reshape(x, out, self)
 
     __eq__ = _comparison("eq", False, False)
     __ne__ = _comparison("eq", True, False)

@@ -42,6 +42,7 @@ from ..heap.value_kinds import FIXED
 from ..scalars.scalar_expr import ScalarExpr
 from ..scalars.symbolic_scalar import SymbolicScalar
 from ..sizes.symbolic_dim import Dim, ShapeEnv
+from .deferred_layouts import DeferredLayouts
 from .shared_values import CapturedTensor, SharedValues
 from .tracer import Tracer
 
@@ -103,6 +104,7 @@ class ExportTracer(Tracer):
             common.merges.hints = hints
             self.merger = BranchMerger(self, common.merges, all_merge=True)
         self._stale_arrays: dict[int, Any] = {}  # by id: of earlier iterations
+        self.layouts = DeferredLayouts()
 
     def add_input(self, export_input: ExportInput) -> Node:
         """The node of an input."""
@@ -245,6 +247,7 @@ class ExportTracer(Tracer):
 
     def changed(self, tensor: Tensor) -> None:
         """Notes a change of a tensor from outside, as a training step makes it."""
+        self.layouts.before_change(tensor)
         bound = self._nodes_by_id.get(id(tensor._data))
         path = self._path_of(tensor._data)
         if bound is not None and (path is None or bound[1] not in self.common.outside):
@@ -313,7 +316,7 @@ def trace_for_export(fn: Callable[..., Any], args: Sequence[Any], kwargs: Mappin
     nodes: dict[int, Node] = {}
     try:
         interpreter.STATE.active, tracer.loops.base = tracer, sys._getframe()
-        sizes.on_fix = tracer.fixes
+        sizes.on_fix, sizes.on_reshape = tracer.fixes, tracer.layouts.add
         with common.modules.patched(), set_grad_enabled(training), sizes.recording():
             result = fn(*args, **kwargs)
             nodes = {id(t): tracer.node_of(t) for t in _tensors_in(result)}
@@ -327,6 +330,7 @@ def trace_for_export(fn: Callable[..., Any], args: Sequence[Any], kwargs: Mappin
             tracer.merger.end(whole=False)
     finally:
         interpreter.STATE.active, tracer.loops.base, sizes.on_fix = before, None, None
+        sizes.on_reshape = None
         tracer.settle_tape()
         changes = list(state.changes())
         for path, held, _ in changes:

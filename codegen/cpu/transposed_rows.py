@@ -48,7 +48,7 @@ def transposed_rows(nest: LoopNest, row: Rows) -> Kernel | None:
     places = [variable(f"run{n}", size) for n, size in enumerate(sizes[:-1])]
     body = row(list(zip(nest.axes.outer, places)))
     for axis, (place, size) in enumerate(zip(places, sizes)):
-        if size >= nest.lanes and _operands(body, next(iter(place.terms)), nest):
+        if size >= max(nest.lanes, 2) and _operands(body, next(iter(place.terms)), nest):
             return _TransposedRows(nest, row, axis).kernel()
     return None
 

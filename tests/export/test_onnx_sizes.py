@@ -186,6 +186,21 @@ def test_conditions_that_matter_are_kept(path: Path) -> None:
     assert report.conditions == ("batch != 6",)
 
 
+@pytest.mark.parametrize("changed, conditions", [
+    (lambda x, flat, other: x, ("batch >= 2",)), (lambda x, flat, other: flat, ("batch >= 2",)),
+    (lambda x, flat, other: other, ()), (lambda x, flat, other: flat * 1.0, ())])
+def test_a_reshape_that_is_written_is_a_view_for_one_row_only(
+        changed: Any, conditions: tuple[str, ...], path: Path) -> None:
+    def fn(x: fw.Tensor) -> Any:
+        x, other = x + 0.0, x * 3.0
+        flat = x.T.reshape(-1)
+        changed(x, flat, other).add_(1.0)
+        return x, flat, other
+
+    report = export(fn, (x(3, 4),), path, dynamic_shapes=BATCH)
+    assert report.conditions == conditions
+
+
 # ---- sizes that the code fixes
 def fixed_by_range(x: fw.Tensor) -> fw.Tensor:
     return x * fw.tensor([[i] for i in range(x.shape[0])])  # range

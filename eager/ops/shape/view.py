@@ -86,13 +86,13 @@ def reshape(x: Tensor, shape: Any, copy: bool | None = None) -> Tensor:
             if shape == -1 if type(shape) is int else type(shape) is tuple and (
                     data.shape == shape or min(shape) == -1):
                 out = with_data(reshape_op, x, data, {"shape": data.shape})
-                if x._view is None or _is_view(x, data):
+                if x._view is None or _is_view(x, out):
                     view_of(x, out, RESHAPED, data.shape)
                 return out
     x = as_tensor("reshape", x)
     new_shape = shapes.resolve_reshape(x.shape, shapes.sizes_of("reshape", shape))
     out = reshape_unmarked(x, new_shape)
-    if _is_view(x, out._data):
+    if _is_view(x, out):
         view_of(x, out, RESHAPED, new_shape)
     if copy is False and x.size and isinstance(x._data, np.ndarray) and \
             not np.may_share_memory(x._data, out._data):
@@ -110,27 +110,27 @@ RESHAPED = define_access("reshape", reshape_unmarked,
                          lambda x, value, shape: reshape_unmarked(value, x.shape))
 
 
-def _is_view(x: Tensor, data: Any) -> bool:
-    """True if a reshape of `x` is a view of it: the elements of `x` lie in its root so that no
-    copy is needed. Roots count as row-major: equal programs have equal views, compiled or not, on
-    every device. `data`: the result."""
+def _is_view(x: Tensor, out: Tensor) -> bool:
+    """True if `out`, a reshape of `x`, is a view of it: the elements of `x` lie in its root so that
+    no copy is needed. Roots count as row-major: equal programs have equal views, compiled or not,
+    on every device."""
     if base_of(x) is None or not (isinstance(x._data, (np.ndarray, AbstractLazyArray))
                                   or type(x._data) in devices.LOADED):
         return True  # or a node of a graph, whose sizes may have no numbers
-    array = layout(x)
-    _guard_sizes_of_one(x, array)
+    array, data = layout(x), out._data
+    _guard_sizes_of_one(x, out, array)
     if array is not x._data:  # `x` has no elements yet, or a copy of its elements
         data = array.reshape(data.shape)
     return data is array or data.base is array or data.base is array.base is not None
 
 
-def _guard_sizes_of_one(x: Tensor, array: Any) -> None:
+def _guard_sizes_of_one(x: Tensor, out: Tensor, array: Any) -> None:
     """Guard which symbolic sizes of `x` are 0 or 1: strides of such axes have no meaning, so a
     reshape may be a view for them, and a copy for others. `array`: the layout of `x`."""
     if not array.flags.c_contiguous or min(array.shape, default=2) < 2:
         for size in x.shape:
             if type(size) is not int:
-                bool(size < 2)  # the comparison of a symbol is a guard
+                size.guard_reshape(x, out)
 
 
 def expand_dims(x: Tensor, axis: Any = 0) -> Tensor:
