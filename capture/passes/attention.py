@@ -3,8 +3,9 @@
     weights = softmax(query @ key.T * scale + mask, -1)
     result = weights @ value
 
-The op differs where a weight is nan: it has 0 for a query whose mask is -inf for all keys, and the
-formula has nan. Exporters of PyTorch write 0 for all weights that are nan. Both are kept exactly.
+`attention_masks` tells which masks there may be. The op differs where a weight is nan: it has 0 for
+a query whose mask is -inf for all keys, and the formula has nan. Exporters of PyTorch write 0 for
+all weights that are nan. Both are kept exactly.
 """
 
 from __future__ import annotations
@@ -12,9 +13,11 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
+from ...eager.arrays.shapes import TensorType
 from ...eager.core.tensor import Tensor
 from ...eager.ops.elementwise.composite import call
 from ...eager.ops.elementwise.pointwise import isnan, logical_or, not_equal, where
@@ -26,6 +29,15 @@ from ...eager.ops.reduction.reduce import sum as sum_of
 from ...eager.ops.shape.view import matrix_transpose
 from ..graph.graph import Graph, Node, Nodes, rebuild, users
 from ..graph.graph_builder import build
+from .attention_masks import (
+    Mask,
+    in_shape,
+    joined,
+    larger,
+    number_of,
+    step_operand,
+    without_masks,
+)
 
 Readers = Mapping[Node, list[Node]]
 
@@ -34,6 +46,7 @@ Readers = Mapping[Node, list[Node]]
 class _Match:
     """The parts of an attention.
 
+    `lead`: the leading sizes of the matrices where the masks apply
     `turned`: the key has its features before its rows
     `with_zeros`: weights that are nan are replaced by 0
     """
@@ -41,7 +54,8 @@ class _Match:
     query: Node
     key: Node
     value: Node
-    mask: Node | None
+    masks: tuple[Mask, ...]
+    lead: tuple[Any, ...]
     scale: float
     turned: bool
     with_zeros: bool
@@ -59,22 +73,48 @@ def recognize_attention(graph: Graph, has_kernel: Callable[[Node], bool]) -> Gra
         match = _matched(same)
         if match is None:
             return same
-        key = build(nodes, matrix_transpose, (match.key,), {}) if match.turned else match.key
-        operands = (match.query, key, match.value, *([match.mask] if match.mask else []))
+        operands = _operands(nodes, match)
         params = {"causal": False, "scale": match.scale, "groups": 1}
-        if not has_kernel(nodes.make("attention", operands, params, node.type, node.site)):
+        result = TensorType((*match.lead, *node.type.shape[-2:]), node.type.dtype)
+        if not has_kernel(nodes.make("attention", operands, params, result, node.site)):
             return same
-        return build(nodes, _written, operands, {"scale": match.scale,
-                                                 "with_zeros": match.with_zeros}, node.site)
+        return build(nodes, _written, operands, {
+            "scale": match.scale, "with_zeros": match.with_zeros, "shape": node.type.shape},
+            node.site)
 
     return rebuild(graph, visit)
 
 
+def _operands(nodes: Nodes, match: _Match) -> tuple[Node, ...]:
+    """Query, key, value and perhaps a mask, with the leading sizes of the masks."""
+    key = build(nodes, matrix_transpose, (match.key,), {}) if match.turned else match.key
+    matrices = [build(nodes, in_shape, (n,), {"shape": (*match.lead, *n.type.shape[-2:])})
+                for n in (match.query, key, match.value)]
+    if not match.masks:
+        return tuple(matrices)
+    mask = build(nodes, joined, tuple(m.node for m in match.masks), {
+        "shapes": [m.shape for m in match.masks],
+        "inverted": [m.is_inverted for m in match.masks]})
+    return (*matrices, mask)
+
+
 def _written(query: Tensor, key: Tensor, value: Tensor, *mask: Tensor, scale: float,
-             with_zeros: bool) -> Tensor:
-    """The result of the formula, by the op."""
+             with_zeros: bool, shape: tuple[Any, ...]) -> Tensor:
+    """The result of the formula in this shape, by the op."""
     out = call(attention_op, query, key, value, *mask, causal=False, scale=scale, groups=1)
-    some = any_of(not_equal(mask[0], NEVER), -1, keepdims=True) if mask else None
+    return in_shape(_with_nan(out, value, _some(*mask), with_zeros), shape)
+
+
+def _some(mask: Tensor | None = None) -> Tensor | None:
+    """True for queries that may attend to any key; None stands for all."""
+    if mask is None:
+        return None
+    return any_of(mask if mask.dtype == np.dtype(bool) else not_equal(mask, NEVER), -1,
+                  keepdims=True)
+
+
+def _with_nan(out: Tensor, value: Tensor, some: Tensor | None, with_zeros: bool) -> Tensor:
+    """The result of the formula by that of the op: weights that are nan have an effect."""
     if not with_zeros:
         return out if some is None else where(some, out, math.nan)
     # Where all columns are nan, either the weights are, or each column has a value that is not
@@ -99,13 +139,9 @@ def _is_read_once(weights: Node, readers: Readers, outputs: set[Node]) -> bool:
         sum(r not in inside for r in readers[n]) == (n is weights) for n in inside)
 
 
-def _larger(node: Node) -> int:
-    """The number of the operand that has the shape of the result; the first if both have."""
-    return int(node.inputs[0].type.shape != node.type.shape)
-
-
 _STEPS: dict[str, Callable[[Node], int]] = {
-    "softmax": lambda node: 0, "add": _larger, "multiply": _larger, "divide": lambda node: 0}
+    "softmax": lambda node: 0, "add": step_operand, "where": step_operand,
+    "reshape": step_operand, "multiply": larger, "divide": lambda node: 0}
 
 
 def _matched(node: Node) -> _Match | None:
@@ -115,13 +151,13 @@ def _matched(node: Node) -> _Match | None:
     if softmax.op != "softmax" or softmax.params["axis"] != softmax.type.ndim - 1 \
             or not _is_turned(node):
         return None
-    scores, mask, scale = softmax.inputs[0], None, 1.0
-    if scores.op == "add":
-        at = _larger(scores)
-        scores, mask = scores.inputs[at], scores.inputs[1 - at]
+    masked, scale = without_masks(softmax.inputs[0]), 1.0
+    if masked is None:
+        return None
+    scores = masked.scores
     if scores.op in ("multiply", "divide"):
-        at = _larger(scores)
-        factor = _number(scores.inputs[1 - at])
+        at = larger(scores)
+        factor = number_of(scores.inputs[1 - at])
         if factor is None or (scores.op == "divide" and at):
             return None
         scale = factor if scores.op == "multiply" else 1 / factor
@@ -130,7 +166,8 @@ def _matched(node: Node) -> _Match | None:
     if turned is None or not 0 < scale < math.inf:
         return None
     query, key = scores.inputs  # the columns of scores are the rows of the key
-    return _Match(query, key, value, mask, scale, turned, softmax is not weights)
+    return _Match(query, key, value, masked.masks, masked.lead, scale, turned,
+                  softmax is not weights)
 
 
 def _without_nan(weights: Node) -> Node:
@@ -138,7 +175,7 @@ def _without_nan(weights: Node) -> Node:
     if weights.op != "where":
         return weights
     condition, other, kept = weights.inputs
-    same = condition.op == "isnan" and condition.inputs[0] is kept and _number(other) == 0
+    same = condition.op == "isnan" and condition.inputs[0] is kept and number_of(other) == 0
     return kept if same else weights
 
 
@@ -151,11 +188,3 @@ def _is_turned(product: Node) -> bool | None:
     batch, column = out[:-2], out[-1]
     return {batch + left[-1] + column: True, batch + column + left[-1]: False}.get(right)
 
-
-def _number(node: Node) -> float | None:
-    """The value of a constant scalar, perhaps broadcast; None for other nodes."""
-    while node.op in ("broadcast_to", "reshape"):
-        node = node.inputs[0]
-    if node.op != "const" or node.type.size != 1:
-        return None
-    return float(np.asarray(node.params["value"]).reshape(()))

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+import functools
+import time
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from ...eager.errors import MemoryShortage
@@ -16,9 +18,13 @@ except ImportError:  # Windows
 _BASE_BYTES = 16 << 20  # many times what the first module takes
 # For each byte of a module's text or object code: twice the most that was measured.
 _COMPILER_BYTES_PER_BYTE = 256
+_SECONDS_OF_LIMITS = 5  # after which the control groups are searched for limits again
+_NO_LIMIT = 1 << 60  # bytes: a group without a limit has a number above
+_Names = tuple[str, str, str]  # of the files of a limit, of the bytes used, and of those of files
 _GROUPS = Path("/sys/fs/cgroup")
-_LIMITS = (("memory.max", "memory.current", "inactive_file"),
-           ("memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file"))
+_LIMITS: tuple[_Names, ...] = (
+    ("memory.max", "memory.current", "inactive_file"),
+    ("memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file"))
 
 
 def require(size: int) -> None:
@@ -54,24 +60,41 @@ def _of_system() -> Iterator[int]:
 
 def _of_groups() -> Iterator[int]:
     """The rest of the limits of its control groups; cached files count as free."""
-    for line in _read(Path("/proc/self/cgroup")).splitlines():
+    groups = _read(Path("/proc/self/cgroup"))
+    for folder, names in _limits(groups, time.monotonic() // _SECONDS_OF_LIMITS):
+        yield from _rest(folder, names)
+
+
+@functools.lru_cache(maxsize=1)
+def _limits(groups: str, period: float) -> list[tuple[Path, _Names]]:
+    """The folders of the control groups `groups` that have a limit, with the names of their files.
+    """
+    return [*_limited(_folders(groups))]
+
+
+def _limited(folders: Iterable[Path]) -> Iterator[tuple[Path, _Names]]:
+    for folder in folders:
+        for names in _LIMITS:
+            limit = _read(folder / names[0]).strip()
+            if limit.isdigit() and int(limit) < _NO_LIMIT:
+                yield folder, names
+
+
+def _rest(folder: Path, names: _Names) -> Iterator[int]:
+    maximum, used = (_read(folder / name).strip() for name in names[:2])
+    if maximum.isdigit() and used.isdigit():
+        reclaimed = _numbers(_read(folder / "memory.stat")).get(names[2], 0)
+        yield int(maximum) - int(used) + reclaimed
+
+
+def _folders(groups: str) -> Iterator[Path]:
+    """The folders of control groups, and of those around them."""
+    for line in groups.splitlines():
         _, kind, path = line.split(":", 2)
-        if kind not in ("", "memory"):
-            continue
-        root = _GROUPS / kind
-        group = root / path.lstrip("/")
-        for folder in (group, *group.parents):
-            if not folder.is_relative_to(root):
-                break
-            yield from _of_group(folder)
-
-
-def _of_group(folder: Path) -> Iterator[int]:
-    for limit, usage, files in _LIMITS:
-        maximum, used = _read(folder / limit).strip(), _read(folder / usage).strip()
-        if maximum.isdigit() and used.isdigit():
-            reclaimed = _numbers(_read(folder / "memory.stat")).get(files, 0)
-            yield int(maximum) - int(used) + reclaimed
+        if kind in ("", "memory"):
+            root = _GROUPS / kind
+            group = root / path.lstrip("/")
+            yield from (at for at in (group, *group.parents) if at.is_relative_to(root))
 
 
 def _numbers(text: str) -> dict[str, int]:

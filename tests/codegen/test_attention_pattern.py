@@ -67,6 +67,63 @@ def test_results(lead: Any, queries: int, keys: int, width: int, zeros: bool) ->
         assert_equal(fw.compile(function), function, *arrays, *masks)
 
 
+def in_windows(q: Any, k: Any, v: Any, bias: Any, mask: Any) -> Any:
+    """Attention within windows: one bias for each head, one mask for each window of an image."""
+    windows = len(mask)
+    scores = q @ k.transpose(-1, -2) * 0.3 + bias
+    count, heads, queries, keys = scores.shape
+    scores = scores.reshape(count // windows, windows, heads, queries, keys) + mask[:, None]
+    return F.softmax(scores.reshape(-1, heads, queries, keys), -1) @ v
+
+
+def by_a_choice(q: Any, k: Any, v: Any, mask: Any) -> Any:
+    return F.softmax((q @ k.transpose(-1, -2)).masked_fill(mask == 0, NEVER), -1) @ v
+
+
+def by_two_choices(q: Any, k: Any, v: Any, mask: Any) -> Any:
+    past = fw.tril(fw.ones(q.shape[-2], k.shape[-2], dtype=fw.bool))
+    scores = fw.where(past, q @ k.transpose(-1, -2), NEVER)
+    return F.softmax(scores.masked_fill(mask == 0, NEVER), -1) @ v
+
+
+@pytest.mark.parametrize("images", [1, 2])
+def test_windows(images: int) -> None:
+    rng = np.random.default_rng(6)
+    arrays = [*drawn(6, (images * 4, 3), 9, 9, 8),
+              rng.standard_normal((3, 9, 9)).astype(np.float32),
+              np.where(rng.random((4, 9, 9)) < 0.3, NEVER, 0).astype(np.float32)]
+    arrays[4][1, 2] = NEVER  # a query that attends to no key
+    assert "attention" in ops(in_windows, *arrays)
+    assert_equal(fw.compile(in_windows), in_windows, *arrays)
+
+
+@pytest.mark.parametrize("function", [by_a_choice, by_two_choices])
+@pytest.mark.parametrize("lead, queries, keys, width", SHAPES)
+def test_masks_that_choose(function: Any, lead: Any, queries: int, keys: int, width: int) -> None:
+    arrays = drawn(7, lead, queries, keys, width)
+    mask = (np.random.default_rng(8).random((queries, keys)) < 0.7).astype(np.float32)
+    mask[:, 0], mask[3], arrays[1][..., 1, 0] = 1, 0, np.nan  # row 3 attends to no key
+    for given in (mask, mask[:1], mask[:, 1:2]):
+        assert "attention" in ops(function, *arrays, given)
+        assert_equal(fw.compile(function), function, *arrays, given)
+
+
+def test_masks_that_cannot_be_joined_are_left_alone() -> None:
+    def both(q: Any, k: Any, v: Any, mask: Any) -> Any:
+        scores = (q @ k.transpose(-1, -2) + mask).masked_fill(mask > 0, NEVER)
+        return F.softmax(scores, -1) @ v
+
+    def across_windows(q: Any, k: Any, v: Any, mask: Any) -> Any:
+        scores = (q @ k.transpose(-1, -2)).reshape(3, 2, 8, 8) + mask.reshape(2, 1, 8, 8)[:, 0]
+        return F.softmax(scores.reshape(2, 3, 8, 8), -1) @ v
+
+    for function, masks in ((both, (8, 8)), (across_windows, (2, 8, 8))):
+        arrays = [*drawn(9, (2, 3), 8, 8, 8), drawn(10, (), *masks[-2:], 8)[0]]
+        arrays[3] = np.broadcast_to(arrays[3], masks).copy()
+        assert "attention" not in ops(function, *arrays)
+        assert_equal(fw.compile(function), function, *arrays)
+
+
 PLACES = {"query": (0, (0, 4, 1)), "key": (1, (1, 3, 2)), "value": (2, (0, 7, 3)),
           "all of a value": (2, (1, 6)), "mask": (3, (5, 6))}
 

@@ -48,9 +48,11 @@ def test_control_groups_leave_what_their_limits_say(
     for name, text in {"memory.max": "1000", "memory.current": "900",
                        "memory.stat": "anon 1\ninactive_file 50\n"}.items():
         (tmp_path / name).write_text(text + "\n")
-    assert [*memory_headroom._of_group(tmp_path)] == [150]
-    (tmp_path / "memory.max").write_text("max\n")
-    assert [*memory_headroom._of_group(tmp_path)] == []
+    limited = [*memory_headroom._limited([tmp_path])]
+    assert [rest for at in limited for rest in memory_headroom._rest(*at)] == [150]
+    for unlimited in ("max", "9223372036854771712"):
+        (tmp_path / "memory.max").write_text(f"{unlimited}\n")
+        assert [*memory_headroom._limited([tmp_path])] == []
     monkeypatch.setattr(memory_headroom, "available", lambda: 1 << 20)
     with pytest.raises(MemoryShortage):
         memory_headroom.require(0)
