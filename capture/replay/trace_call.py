@@ -24,7 +24,7 @@ from ..control_flow.merge_table import MAX_FAILURES, MergeTable
 from ..control_flow.possible_aliases import compares_identities
 from ..control_flow.symbolic_builtins import with_symbolic_builtins
 from ..guards.guards import find_guards, find_read_values
-from ..guards.layouts import find_layout_guards
+from ..guards.layouts import find_base_guards, find_layout_guards
 from ..guards.missing_attributes import find_missing_attributes
 from ..heap.access_path import Path
 from ..heap.code_tracker import PAUSES, CodeTracker
@@ -225,6 +225,7 @@ def _finish(fn: Callable[..., Any], tracer: Tracer, result: Any) -> TraceExit | 
     checks = find_checks(tracer, [*outputs.nodes, *(backward.saved if backward else ())])
     read_values = find_read_values(tracer)
     guards = [*find_guards(tracer, read_values), *find_layout_guards(tracer, outputs.nodes),
+              *find_base_guards(tracer, effects),
               *find_missing_attributes(tracer.state, read_values)]
     if tracer.refusal:
         return None
