@@ -220,6 +220,7 @@ def _finish(fn: Callable[..., Any], tracer: Tracer, result: Any) -> TraceExit | 
     outputs = OutputSpecBuilder(tracer)
     recipe = outputs.recipe(result)
     effects = find_effects(tracer, outputs) + find_tape_effects(tracer, outputs)
+    tracer.loops.lists.check_results([tensor for _, tensor in outputs.tensors])
     outputs.resolve_views()
     backward = find_backward(tracer, outputs)
     checks = find_checks(tracer, [*outputs.nodes, *(backward.saved if backward else ())])
