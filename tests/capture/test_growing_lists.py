@@ -260,8 +260,9 @@ def last_of_a_loop(x: fw.Tensor) -> Any:
     out = []
     for row in x:
         out.append(row)
-    for last in out:
-        pass
+    last = x
+    for row in out:
+        last = row
     return last, x
 
 
