@@ -150,7 +150,9 @@ class BackwardPlan:
         self.location = tracer.location
         self.backend: Backend
         self.live_in = [e.node for e in tracer.path if isinstance(e, DataDependentSize)]
-        self.live_in += _carried_values(tracer, tape)
+        used = topological([n for e in tape.entries
+                            for n in (*tape.nodes[e].inputs, tape.nodes[e])])
+        self.live_in += _carried_values(tracer, used)
         on_tape = {tape.nodes[e] for e in tape.entries}
         self.live_in += [n for n in tracer.ordered if n in on_tape]  # they must not happen again
         self._is_sized = bool(tracer.sizes.values)
@@ -162,8 +164,6 @@ class BackwardPlan:
             [TapeSection([p.number for p in segment.points], segment.boundaries)
              for segment in self.segments], self.live_in, tape.checkpointed)
         tape.checkpointed.clear()
-        used = topological([n for e in tape.entries
-                            for n in (*tape.nodes[e].inputs, tape.nodes[e])])
         self.size_inputs = _size_inputs(tracer)
         used = list(dict.fromkeys([*used, *self.size_inputs]))
         self.size_inputs += self.live_in
@@ -287,12 +287,11 @@ class BackwardPlan:
         return graph.outputs, values
 
 
-def _carried_values(tracer: Tracer, tape: SymbolicTape) -> list[Node]:
-    """The phis of loops and merges that the tape reads."""
+def _carried_values(tracer: Tracer, used: Sequence[Node]) -> list[Node]:
+    """Those of the nodes that are phis of loops and merges: no other value tells what they are."""
     phis = {n for e in tracer.path if isinstance(e, (LoopEntry, LoopBackwardEvent, Merge))
             for n in e.phis}
-    return list(dict.fromkeys(n for e in tape.entries
-                              for n in (*tape.nodes[e].inputs, tape.nodes[e]) if n in phis))
+    return [n for n in used if n in phis]
 
 
 def _size_inputs(tracer: Tracer) -> list[Node]:

@@ -11,13 +11,13 @@ from __future__ import annotations
 
 import operator
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 from weakref import WeakValueDictionary
 
 from ...eager.arrays.shapes import TensorType, same
 from ...eager.core.tensor import Tensor, is_bare
-from ...eager.core.views import family_of
+from ...eager.core.views import bases_of, family_of, root_of
 from ...eager.interpreter import Rows, as_size
 from ...eager.ops.create import zeros
 from ...eager.ops.shape.join import concat, stack
@@ -33,8 +33,9 @@ RowTypes = dict[str, TensorType | None]  # by local variable; None: it is no suc
 
 
 class ListChanged(BaseException):
-    """Ends a run in which a tensor of such a list is changed in place: the row would not change
-    with it. The run is undone, and the call traced again without such lists."""
+    """Ends a run in which a tensor of such a list is changed in place, or may be changed behind it:
+    the row would not change with it. The run is undone, and the call traced again without such
+    lists."""
 
 
 class GrowingList(StandIn, Rows):
@@ -100,7 +101,8 @@ class GrowingList(StandIn, Rows):
             self.give_up()
             return None
         rows = self.rows if self.iterator.is_finished else self.rows[:count]
-        return self.lists.watched(concat([stack(self.prefix), rows]) if self.prefix else rows)
+        return self.lists.with_elements(
+            concat([stack(self.prefix), rows]) if self.prefix else rows)
 
     def _number_of_rows(self) -> Any:
         """The number of appended rows; None if it is not known."""
@@ -166,6 +168,9 @@ class GrowingLists:
         self._candidates: dict[int, dict[str, _Candidate]] = {}
         # By id: tensors that are in the lists or that were read from them.
         self._watched: WeakValueDictionary[int, Tensor] = WeakValueDictionary()
+        # By id: the roots of the tensors in the lists, and tensors whose rows stand for them.
+        self._roots: WeakValueDictionary[int, Tensor] = WeakValueDictionary()
+        self._joined: WeakValueDictionary[int, Tensor] = WeakValueDictionary()
         self._writes = False
         self.is_changed = False
 
@@ -203,6 +208,8 @@ class GrowingLists:
                 continue
             assert type_of_row is not None
             rows = zeros((count, *type_of_row.shape), dtype=type_of_row.dtype)
+            for tensor in frame.f_locals[name]:
+                self._note_root(tensor)
             growing = GrowingList(self, name, frame.f_locals[name], rows, iterator, types)
             set_local(frame, name, growing)
             yield growing
@@ -218,7 +225,17 @@ class GrowingLists:
         self._writes = True
         rows[position] = row
         self._writes = False
+        self._note_root(row)
         self.watched(row)
+
+    def _note_root(self, tensor: Tensor) -> None:
+        root = root_of(tensor)
+        self._roots[id(root)] = root
+
+    def with_elements(self, joined: Tensor) -> Tensor:
+        """The tensor, whose rows stand for the elements of a list from now on."""
+        self._joined[id(joined)] = joined
+        return self.watched(joined)
 
     def watched(self, tensor: Tensor) -> Tensor:
         """The tensor, which must not change in place from now on."""
@@ -229,10 +246,22 @@ class GrowingLists:
         """Ends the run before a watched tensor changes."""
         if self._watched and not self._writes and any(
                 self._watched.get(id(t)) is t for t in family_of(tensor)):
-            for types in self.tracer.names.row_types.values():
-                types.update(dict.fromkeys(types))
-            self.is_changed = True
-            self.check()
+            self._end_run()
+
+    def check_results(self, results: Sequence[Tensor]) -> None:
+        """Ends the run if an element of a list outlives it, and so does another tensor that it is,
+        or shares elements with: a row is a tensor of its own."""
+        elements = [t for t in results if any(self._joined.get(id(b)) is b for b in bases_of(t))]
+        others = {id(root_of(t)) for t in results}
+        if len(elements) > 1 or (elements and any(
+                key in others or key in self.tracer.state.paths for key in self._roots)):
+            self._end_run()
+
+    def _end_run(self) -> None:
+        for types in self.tracer.names.row_types.values():
+            types.update(dict.fromkeys(types))
+        self.is_changed = True
+        self.check()
 
     def check(self) -> None:
         """Ends the run if a watched tensor has changed; user code may have caught the first

@@ -1,4 +1,6 @@
-"""Finds guards on where the elements of tensors lie, which decides whether a reshape is a view."""
+"""Finds guards on views: on where the elements of tensors lie, which decides whether a reshape is a
+view, and on tensors whose base would change with them.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +9,8 @@ from collections.abc import Iterator, Sequence
 from ...eager.core.views import strides_of
 from ..graph.graph import Node
 from ..heap.access_path import Path, describe
+from ..heap.mutations import SetArray, SetEdge
+from ..trace.side_effects import SideEffect
 from ..trace.tracer import Tracer
 from .guards import Guard
 
@@ -25,6 +29,24 @@ def find_layout_guards(tracer: Tracer, outputs: Sequence[Node]) -> Iterator[Guar
                     f"{describe(path)} lies in its base with the distances {strides}" if strides
                     else f"{describe(path)} is no view, or has its elements in row-major order",
                     "identity")
+
+
+def find_base_guards(tracer: Tracer, effects: Sequence[SideEffect]) -> Iterator[Guard]:
+    """Guards on changed tensors that are no views in the trace, which changes no base.
+
+    A replay changes the values of any base as well, unless elements of the view repeat: then a
+    write to one of them changes others. It does not change the edge of a base.
+    """
+    for effect in effects:
+        path = effect.target
+        if not isinstance(effect.assign, SetArray | SetEdge) \
+                or tracer.state.bases[path] is not None:
+            continue
+        if isinstance(effect.assign, SetEdge):
+            yield Guard(path, "no view", {}, f"{describe(path)} is no view", "identity")
+        else:
+            yield Guard(path, "no repeats", {}, f"no elements of {describe(path)} repeat in its "
+                        "base", "identity")
 
 
 def _reshaped(tracer: Tracer, among: set[Node] | None) -> list[Path]:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from ...eager.arrays import devices
-from ...eager.core.views import relations, strides_of
+from ...eager.core.views import has_base, relations, repeats_elements, strides_of
 from ..heap.grad_hook_guards import hooks_of
 
 
@@ -91,6 +91,8 @@ CONDITIONS: dict[str, str | Callable[[Mapping[str, Any]], str]] = {
     "different objects": _of_objects,
     "relations": _relations,
     "layout": _layout,
+    "no view": "({0}._view is None or not HAS_BASE({0}))",
+    "no repeats": "({0}._view is None or not REPEATS({0}))",
     "same values": "{0}._data is {1}._data",
     "tensor": functools.partial(_tensor, "None"),
     "tensor on tape": functools.partial(_tensor, "not None"),
@@ -103,7 +105,8 @@ CONDITIONS: dict[str, str | Callable[[Mapping[str, Any]], str]] = {
 }
 
 SCOPE: dict[str, Any] = {"IS": operator.is_, "LACKS": lacks, "HOOKS": hooks_of, "DEVICES": devices,
-                         "RELATIONS": relations, "STRIDES_OF": strides_of}
+                         "RELATIONS": relations, "STRIDES_OF": strides_of, "HAS_BASE": has_base,
+                         "REPEATS": repeats_elements}
 """Global names of the predicates."""
 
 

@@ -24,7 +24,7 @@ from ..control_flow.merge_table import MAX_FAILURES, MergeTable
 from ..control_flow.possible_aliases import compares_identities
 from ..control_flow.symbolic_builtins import with_symbolic_builtins
 from ..guards.guards import find_guards, find_read_values
-from ..guards.layouts import find_layout_guards
+from ..guards.layouts import find_base_guards, find_layout_guards
 from ..guards.missing_attributes import find_missing_attributes
 from ..heap.access_path import Path
 from ..heap.code_tracker import PAUSES, CodeTracker
@@ -220,11 +220,13 @@ def _finish(fn: Callable[..., Any], tracer: Tracer, result: Any) -> TraceExit | 
     outputs = OutputSpecBuilder(tracer)
     recipe = outputs.recipe(result)
     effects = find_effects(tracer, outputs) + find_tape_effects(tracer, outputs)
+    tracer.loops.lists.check_results([tensor for _, tensor in outputs.tensors])
     outputs.resolve_views()
     backward = find_backward(tracer, outputs)
     checks = find_checks(tracer, [*outputs.nodes, *(backward.saved if backward else ())])
     read_values = find_read_values(tracer)
     guards = [*find_guards(tracer, read_values), *find_layout_guards(tracer, outputs.nodes),
+              *find_base_guards(tracer, effects),
               *find_missing_attributes(tracer.state, read_values)]
     if tracer.refusal:
         return None

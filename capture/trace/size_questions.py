@@ -86,7 +86,8 @@ class SizeQuestions:
             own: SizeExpr = formula.args[0]
             return own
         negative = value < 0
-        self.decide(ScalarExpr("lt", (formula, of_number(0))), "bool", negative)
+        # No merge point of branches: Python holds the number while it calls this.
+        self._record_decision(ScalarExpr("lt", (formula, of_number(0))), "bool", negative)
         if negative:
             formula, value = ScalarExpr("neg", (formula,)), -value
         with self.sizes.recording(False):

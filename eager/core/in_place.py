@@ -9,6 +9,7 @@ from weakref import ref
 import numpy as np
 
 from .. import interpreter
+from ..arrays.dtypes import int64
 from ..arrays.memory import is_whole
 from ..errors import DTypeError, GradientError, ViewError
 from .dispatch import apply
@@ -25,6 +26,7 @@ from .views import (
     path_to,
     plain,
     read_chain,
+    repeats_elements,
     view_of,
     views_of,
 )
@@ -204,7 +206,7 @@ def _reread(base: Tensor, node: ViewNode, is_on_tape: bool) -> Tensor:
 def _write_elements(base: Tensor, steps: Any, value: Tensor) -> Tensor:
     """`base` with the elements of a view replaced, by their positions: for a view of a view in
     which elements repeat."""
-    positions = interpreter.note_constant(Tensor(_positions(base, steps)))
+    positions = with_tape(False, _positions, base, steps)  # they may depend on numbers of the call
     flat = apply(OPS["reshape"], (base,), {"shape": (-1,)})
     values = apply(OPS["reshape"], (value,), {"shape": (-1,)})
     out = apply(OPS["index_put"], (flat, values, positions))
@@ -214,7 +216,7 @@ def _write_elements(base: Tensor, steps: Any, value: Tensor) -> Tensor:
 def _check_distinct(base: Tensor, view: Tensor) -> None:
     """ViewError if several elements of a view are one element of its base."""
     steps = path_to(view, base)
-    positions = _positions(base, steps)
+    positions = interpreter.outside(_positions, base, steps)._data
     if np.unique(positions).size < positions.size:
         raise ViewError(
             f"a tensor of shape {view.shape} cannot be changed in place: several of its elements "
@@ -229,10 +231,11 @@ def fill_elements(tensor: Tensor, new: Tensor) -> None:
     _replace_family(tensor, new, is_uniform=True)
 
 
-def _positions(base: Tensor, steps: Any) -> Any:
+def _positions(base: Tensor, steps: Any) -> Tensor:
     """The position in `base`, in row-major order, of each element of a view."""
-    numbers = Tensor(np.arange(base._data.size).reshape(base._data.shape))
-    return interpreter.outside(read_chain, numbers, steps)._data.reshape(-1)
+    params = {"shape": (base._data.size,), "axis": 0, "dtype": int64}
+    numbers = apply(OPS["reshape"], (apply(OPS["iota"], (), params),), {"shape": base.shape})
+    return apply(OPS["reshape"], (read_chain(numbers, steps),), {"shape": (-1,)})
 
 
 # ---- in memory
@@ -247,8 +250,8 @@ _EXCLUSIVE = _references(Tensor(np.empty(1)))
 
 def shares_memory(tensor: Tensor) -> bool:
     """True if a write to the memory of a tensor changes its base and all of their views, and no one
-    else holds that memory."""
-    if interpreter.in_use or tensor.edge is not None:
+    else holds that memory. False if elements repeat: a write to them may be an error."""
+    if interpreter.in_use or tensor.edge is not None or repeats_elements(tensor):
         return False
     family = family_of(tensor)
     array = family[0]._data

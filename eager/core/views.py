@@ -103,7 +103,7 @@ def is_shared(x: Any) -> bool:
     node = x._view
     if node is None:
         return False
-    if node.base is not None and not leave_family(x):
+    if has_base(x):
         return True
     for reference in node.views or ():
         if reference() is not None:
@@ -111,6 +111,12 @@ def is_shared(x: Any) -> bool:
     if node.views:
         node.views.remove_dead()
     return False
+
+
+def has_base(x: Any) -> bool:
+    """True if `x` is a view of a tensor that somebody else has, or through which elements repeat.
+    """
+    return base_of(x) is not None and not leave_family(x)
 
 
 def leave_family(x: Any) -> bool:

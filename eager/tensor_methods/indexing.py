@@ -134,14 +134,14 @@ def setitem(x: Tensor, index: Any, value: Any) -> None:
     source = value if isinstance(value, Tensor) else tensor(value, x.dtype, x.device)
     source = explicit_cast(beside(source, x) if source.ndim == 0 else source, x.dtype)
     items = _expanded(x, index)
+    if x._view is not None and repeats_elements(x) and not any(map(_copies, items)):
+        part = getitem(x, index)  # its elements may be distinct
+        replace(part, _fitting(source, part.shape))
+        return
     if any(map(_is_array, items)):
         replace(x, _with_elements(x, items, source))
         return
     slices = _basic(x, items)
-    if x._view is not None and repeats_elements(x):  # those at the index may be distinct
-        part = getitem(x, index)
-        replace(part, _fitting(source, part.shape))
-        return
     part = reshape_unmarked(_fitting(source, slices.shape), slices.size)
     replace(x, put_slice(x, part, slices.start, slices.step))
 

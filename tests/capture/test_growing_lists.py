@@ -249,6 +249,64 @@ def test_results_are_those_of_eager(function: Callable[..., Any]) -> None:
         assert compiled.stats.recordings <= 6, compiled.explain()
 
 
+def row_of_an_argument(x: fw.Tensor) -> Any:
+    out = []
+    for t in range(len(x)):
+        out.append(x[t])
+    return out[0], x
+
+
+def last_of_a_loop(x: fw.Tensor) -> Any:
+    out = []
+    for row in x:
+        out.append(row)
+    last = x
+    for row in out:
+        last = row
+    return last, x
+
+
+def state_and_element(x: fw.Tensor) -> Any:
+    h, out = fw.zeros(4), []
+    for row in x:
+        h = cell(h, row)
+        out.append(h)
+    return out[-1], h
+
+
+def one_element_twice(x: fw.Tensor) -> Any:
+    out = []
+    for row in x:
+        out.append(row * 2)
+    return out[1], out[1]
+
+
+def one_element(x: fw.Tensor) -> Any:
+    out = []
+    for row in x:
+        out.append(row * 2)
+    return out[-1], fw.stack(out)
+
+
+@pytest.mark.parametrize("function", [
+    row_of_an_argument, last_of_a_loop, state_and_element, one_element_twice, one_element],
+    ids=lambda f: f.__name__)
+def test_an_element_that_is_returned_shares_elements_as_in_eager(function: Callable[..., Any]
+                                                                 ) -> None:
+    compiled = fw.compile(function)
+    for n in (2, 3, 5, 4):
+        seen = []
+        for each in (compiled, function):
+            element, other = each(fw.arange(4.0 * n).reshape(n, 4))
+            element += 1.0
+            seen.append((element is other, element.tolist(), other.tolist()))
+        assert seen[0][0] == seen[1][0]
+        np.testing.assert_allclose(seen[0][1], seen[1][1], rtol=1e-5)
+        np.testing.assert_allclose(seen[0][2], seen[1][2], rtol=1e-5)
+    if function is one_element:
+        assert compiled.stats.recordings <= 3
+
+
 def test_the_loop_is_one_native_call() -> None:
     compiled = fw.compile(collected)
     for n in (2, 3, 4, 5, 6, 7, 8, 9):

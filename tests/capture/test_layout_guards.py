@@ -80,6 +80,11 @@ def written_on_a_path(x: fw.Tensor) -> fw.Tensor:
     return x * 2.0
 
 
+def one_row(x: fw.Tensor) -> fw.Tensor:
+    x[1] = x[0] + 1.0
+    return x * 2.0
+
+
 def outcome(fn: Callable[..., Any], tensors: tuple[fw.Tensor, ...]) -> list[Any]:
     """The result, or the error, and all tensors after a write to the result."""
     try:
@@ -91,7 +96,7 @@ def outcome(fn: Callable[..., Any], tensors: tuple[fw.Tensor, ...]) -> list[Any]
 
 
 @pytest.mark.parametrize("fn", [returned, transposed_inside, half, written, written_in_a_loop,
-                                written_on_a_path])
+                                written_on_a_path, one_row])
 @pytest.mark.parametrize("seed", range(3))
 def test_layouts_in_turn(fn: Callable[..., Any], seed: int) -> None:
     compiled = fw.compile(fn)
@@ -105,3 +110,22 @@ def test_a_product_has_one_recording_for_all_layouts() -> None:
     for make in LAYOUTS:
         assert compiled(make()[0]).tolist() == (make()[0].reshape(-1) * 2.0).tolist()
     assert compiled.stats.recordings == 1
+
+
+def test_the_base_of_an_argument_gets_gradients_that_the_argument_gets() -> None:
+    w = fw.tensor([1.0, 2.0], requires_grad=True)
+
+    def f(x: fw.Tensor) -> None:
+        x -= w * 2.0
+
+    compiled = fw.compile(f)
+    for is_view in (False, True, False, True, True, False):
+        gradients = []
+        for g in (compiled, f):
+            base = fw.ones(6, 2)
+            x = base[1::2] if is_view else fw.ones(3, 2)
+            g(x)
+            assert base.requires_grad == is_view
+            gradients.append(fw.autograd.grad(((base if is_view else x) ** 2).sum(), [w])[0])
+        assert gradients[0].tolist() == gradients[1].tolist()
+    assert compiled.stats.replays == 4

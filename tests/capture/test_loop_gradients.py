@@ -133,3 +133,20 @@ def test_gradients(name: str, inside: bool, back: Callable[..., None]) -> None:
     assert_equal(got, trained(name, back, inside, False)[0], name)
     assert compiled.stats.replays >= len(CALLS)
     assert compiled.stats.fallbacks <= 1  # the run that showed that the turns are to be told apart
+
+
+def test_a_gradient_reads_a_loop_variable_through_an_op_off_the_tape() -> None:
+    """The reshape is cheap and needs no gradient. The backward computes it again from the value
+    that the loop carries."""
+    w = fw.tensor([[0.3, -0.2], [0.1, 0.5]], requires_grad=True)
+
+    def f(x: fw.Tensor, n: int) -> fw.Tensor:
+        for i in range(n):
+            x = fw.tanh(x + i)
+        return fw.expand_dims(x, 0) @ w
+
+    compiled = fw.compile(f)
+    for n in (2, 3, 5, 1, 4):
+        gradients = [fw.autograd.grad((g(fw.ones(2), n) ** 2).sum(), [w]) for g in (compiled, f)]
+        assert_equal(*gradients, f"{n}")
+    assert compiled.stats.replays > 0

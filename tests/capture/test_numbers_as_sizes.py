@@ -152,3 +152,22 @@ def test_a_loop_over_a_number_is_one_native_call() -> None:
                                    decayed(x, n, 0.1 * n).numpy(), rtol=1e-5)
     assert compiled.stats.recordings == 2
     assert "runs in Python" not in str(compiled.explain())
+
+
+def test_a_number_that_merged_paths_assign_is_a_size() -> None:
+    """The question whether it is negative is no merge point: the number is an operand then."""
+    def f(x: fw.Tensor, v: fw.Tensor, n: int) -> Any:
+        for _ in x:
+            i = 0
+            while i < 3 and v[0] < 0.5:
+                i += 1
+                n = 2
+        total = fw.zeros(())
+        for one in fw.ones(n):
+            total = total + one
+        return n, total
+
+    compiled = fw.compile(f)
+    for v, n in ((0.2, 4), (0.3, 3), (0.7, 5), (0.1, 3), (0.9, 3)):
+        x = fw.ones(4, 3)
+        assert str(compiled(x, fw.tensor([v]), n)) == str(f(x, fw.tensor([v]), n))

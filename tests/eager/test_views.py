@@ -165,12 +165,36 @@ def test_elements_that_are_one_element_cannot_be_written(view: str) -> None:
     assert y.tolist() == OVERLAPPING[view](start() + 1).tolist()
 
 
+def test_one_element_that_repeats_cannot_be_written() -> None:
+    x = fw.tensor([5.0])
+    with pytest.raises(fw.ViewError, match="several of its elements are one element"):
+        fw.broadcast_to(x, (3,))[:] = fw.tensor([1.0, 2.0, 3.0])
+    assert x.tolist() == [5.0]
+
+
+def test_a_number_of_the_call_tells_which_element_of_a_broadcast_is_written() -> None:
+    def function(x: Any, n: int) -> None:
+        wide = fw.broadcast_to(x, (4, 6))
+        wide[0, n] = 7
+        element = wide[1][-1 - n]
+        element += 1
+
+    compiled = fw.compile(function)
+    for n in (1, 2, 4, 0, 5):
+        x, expected = fw.arange(6.0), np.arange(6.0)
+        compiled(x, n)
+        expected[n] = 7
+        expected[-1 - n] += 1
+        assert x.tolist() == expected.tolist()
+    assert compiled.stats.recordings == 2
+
+
 @pytest.mark.parametrize("wrap", [lambda f: f, fw.compile], ids=["eager", "compiled"])
 def test_a_part_of_a_broadcast_without_repetition_can_be_written(wrap: Any) -> None:
     def function(x: Any) -> Any:
         wide = fw.broadcast_to(x, (5, 2, 3, 4))
         wide[1].add_(1)
-        wide[2, 1] = 7
+        wide[fw.tensor(2), 1] = 7
         wide[0, 0].mul_(2)
         wide[..., 0].fill_(3)
         return wide.sum()
