@@ -128,7 +128,7 @@ def barrier(group: ProcessGroup | None = None) -> None:
 
 def all_gather_object(value: Any, group: ProcessGroup | None = None) -> list[Any]:
     """The objects of all ranks of a group, in their order. Objects must be picklable."""
-    return membership().engine.gather_objects(value, get_group(group))
+    return membership().gather_objects(value, get_group(group), where())
 
 
 def send(x: Any, to: int, group: ProcessGroup | None = None) -> None:

@@ -21,11 +21,11 @@ from ..eager.ops.collectives import collective as ops
 from ..eager.ops.create import zeros_like
 from ..eager.ops.shape.join import concat
 from ..eager.ordered_calls import next_turn
+from .buckets import BUCKET_MB, buckets
 from .engines.engine import ProcessGroup
 from .groups import get_group, membership
 from .layouts import broadcast_state
 
-BUCKET_MB = 25.0
 _REPLICAS: weakref.WeakKeyDictionary[Module, _Replicas] = weakref.WeakKeyDictionary()
 
 
@@ -58,8 +58,8 @@ class _Replicas:
         self.group = membership().add(ProcessGroup(f"gradients, {group.name}", group.ranks,
                                                    group.rank))
         # The backward reaches the last layers first.
-        self.buckets = _buckets([p for p in parameters if p.requires_grad][::-1],
-                                int(bucket_mb * (1 << 20)))
+        self.buckets = buckets([p for p in parameters if p.requires_grad][::-1],
+                               int(bucket_mb * (1 << 20)))
         self._number = {id(p): i for i, bucket in enumerate(self.buckets) for p in bucket}
         self._progress = _Progress()
         self._hook = self._reached  # one object: guards compare hooks by identity
@@ -139,20 +139,6 @@ def _set_gradients(bucket: Sequence[Tensor], mean: Tensor) -> None:
         begin += p.size
 
 
-def _buckets(parameters: Sequence[Tensor], limit: int) -> list[list[Tensor]]:
-    """Parameters in order, in lists of one dtype with at most `limit` bytes, or one parameter."""
-    buckets: list[list[Tensor]] = []
-    held, dtype = 0, None
-    for p in parameters:
-        size = p.size * p.dtype.itemsize
-        if not buckets or p.dtype != dtype or held + size > limit:
-            buckets.append([])
-            held = 0
-        buckets[-1].append(p)
-        held, dtype = held + size, p.dtype
-    return buckets
-
-
 def replicate(model: Module, group: ProcessGroup | None = None,
               bucket_mb: float = BUCKET_MB) -> Module:
     """`model`, whose gradients are averaged over the ranks of a group by each backward, while it
@@ -165,7 +151,8 @@ def replicate(model: Module, group: ProcessGroup | None = None,
     Args:
         model: a module, changed in place.
         group: by default all ranks.
-        bucket_mb: gradients are joined up to this size in MB for each collective.
+        bucket_mb: gradients are joined up to this size in MB for each collective; of less than
+            16 times as much, up to a sixteenth of them or 1 MB.
 
     Raises:
         StateError: `replicate` was called for this model before.

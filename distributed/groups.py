@@ -13,7 +13,7 @@ from ..capture.heap.source_location import user_site
 from ..eager.errors import ArgumentError, CollectiveError
 from ..eager.settings import settings
 from ..eager.upper_layer import register
-from .engines.engine import CollectiveCall, Engine, ProcessGroup
+from .engines.engine import CollectiveCall, Engine, ProcessGroup, exchange_of_objects
 from .engines.fake import FakeEngine, World
 from .engines.gloo import GlooEngine, is_placed
 from .engines.mpi import MpiEngine, is_started_by_mpi
@@ -70,9 +70,13 @@ class Membership:
         return CollectiveCall(kind, array, params, self.calls[name]), group
 
     def _carry_out(self, call: CollectiveCall, group: ProcessGroup) -> Any:
-        if _STATUS:
-            _STATUS[0].note(f"last seen at {call} of group {group.name!r}")
+        _note(call, group)
         return self.engine.collective(call, group)
+
+    def gather_objects(self, value: Any, group: ProcessGroup, site: str) -> list[Any]:
+        """The objects of all ranks of a group. `site`: the user's line."""
+        _note(f"{exchange_of_objects(site)}, after {self.calls[group.name]} collectives", group)
+        return self.engine.gather_objects(value, group, site)
 
     def close(self, wait: bool) -> None:
         """Ends the threads; with `wait` after what they do."""
@@ -256,6 +260,11 @@ _STATUS: list[RankStatus] = []  # of a launched rank, at most one
 def set_status(status: RankStatus | None) -> None:
     """Sets the file in which this process notes its collectives."""
     _STATUS[:] = [] if status is None else [status]
+
+
+def _note(call: object, group: ProcessGroup) -> None:
+    if _STATUS:
+        _STATUS[0].note(f"last seen at {call} of group {group.name!r}")
 
 
 def where() -> str:

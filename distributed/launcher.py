@@ -110,9 +110,12 @@ def _watch(job: subprocess.Popen[bytes], folder: str) -> list[RankState]:
     end = float("inf")
     while job.poll() is None and time.monotonic() < end:
         if not culprits:
-            culprits = [s for s in read_states(folder) if s.end == "failed"
-                        or (not s.end and not _lives(s.pid))]
-            end = time.monotonic() + _GRACE if culprits else end
+            states = read_states(folder)
+            culprits = [s for s in states if s.end == "failed" or (not s.end and not _lives(s.pid))]
+            if culprits:
+                end = time.monotonic() + _GRACE
+                culprits += [s._replace(last=f"which is stopped, {s.last}") for s in states
+                             if not s.end and _is_stopped(s.pid)]
         time.sleep(_POLL)
     if not culprits and job.poll():
         states = read_states(folder)  # mpiexec has ended the others at once
@@ -123,11 +126,23 @@ def _watch(job: subprocess.Popen[bytes], folder: str) -> list[RankState]:
 def _lives(pid: int) -> bool:
     """True if a process of this machine runs or is stopped, and does not end now. A process closes
     its connections before it has ended, and mpiexec may end the others in between."""
-    try:
-        state, *fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    except OSError:
+    state, *fields = _process_fields(pid)
+    if not fields:
         return not Path("/proc/self").exists()  # unknown on systems without /proc
     return state != "Z" and not int(fields[_FLAGS]) & _EXITING
+
+
+def _is_stopped(pid: int) -> bool:
+    """True if a signal or a debugger has stopped a process."""
+    return _process_fields(pid)[0] in ("T", "t")
+
+
+def _process_fields(pid: int) -> list[str]:
+    """The state of a process and the fields behind it in /proc/PID/stat; [""] if there is none."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        return [""]
 
 
 def _end(job: subprocess.Popen[bytes], folder: str) -> None:

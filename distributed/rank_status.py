@@ -8,7 +8,8 @@ import os
 from pathlib import Path
 from typing import NamedTuple
 
-_BYTES = 1024  # of a file
+_BYTES = 2048  # of a file
+_LAST_BYTES = 320  # of the text on the last collective: JSON writes a byte as 6 at most
 
 
 class RankState(NamedTuple):
@@ -37,9 +38,10 @@ class RankStatus:
     def note(self, last: str, end: str = "") -> None:
         """Notes the collective that this rank calls now, and how the rank has ended."""
         self._last = last
+        seen = last.encode(errors="replace")[:_LAST_BYTES].decode(errors="ignore")
         # A list written by hand, as this happens before each collective: json is fast for a str.
-        text = f'[{self.rank}, {os.getpid()}, {json.dumps(last[:_BYTES // 4])}, "{end}"]'
-        self._memory[:] = text.encode().ljust(_BYTES)[:_BYTES]
+        text = f'[{self.rank}, {os.getpid()}, {json.dumps(seen, ensure_ascii=False)}, "{end}"]'
+        self._memory[:] = text.encode().ljust(_BYTES)
 
     def finish(self, end: str) -> None:
         """Notes how this rank has ended."""

@@ -66,6 +66,8 @@ def _disagreement(program: TraceTree, trace_exit: TraceExit, result: Any, trace:
         return f"it could not be retraced: {trace.refusal}"
     if trace.merge_failed:
         return ""  # its paths merge in fewer places than those of the program
+    if program.rules != program.names.rules:  # learnt later, as that a loop has to be unrolled
+        return _result_difference(result, trace.result)
     block, rest = program.part(trace.path)
     if block is None:
         return f"Python takes different branches ({_branch_sites(trace)})"

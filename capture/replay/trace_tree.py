@@ -54,7 +54,7 @@ class TraceTree(Replay):
         self._guard_outcomes: Callable[[Any, Any], list[bool]] | None = None
         super().__init__(fn, names, run.varying, run.exit.guards, is_grad_enabled(),
                          interpreter.STATE.casting)
-        self.merges = run.merges
+        self.merges, self.rules = run.merges, names.rules
         run.exit.set_guards([], self._source())
         self.root, added = add_path(None, run.path, run.exit)
         # True if a path differs behind a merge or a back edge: the traces did not see all state.

@@ -41,6 +41,11 @@ class ValueTable:
         self.held: dict[int, Any] = {}  # roots of access paths, by id
         self._numbers_by_key: dict[Any, int] = {}
 
+    @property
+    def rules(self) -> tuple[bool, ...]:
+        """The rules by which runs are traced now. Runs that follow others can have another path."""
+        return self.symbolic_scalars, self.compares_views, self.rolls_sizes, self.rolls_gradients
+
     def tensor(self, path: Path, type: TensorType, device: str) -> Node:
         """The input node for the tensor at `path`, on this device."""
         node = self.nodes.input(f"x{self._number(path)}", type, device)

@@ -85,8 +85,9 @@ class Engine(Protocol):
     def receive(self, source: int, group: ProcessGroup) -> Any:
         """The next array that a rank of a group has sent here."""
 
-    def gather_objects(self, value: Any, group: ProcessGroup) -> list[Any]:
-        """The objects of all ranks of a group, which must be picklable."""
+    def gather_objects(self, value: Any, group: ProcessGroup, site: str = "") -> list[Any]:
+        """The objects of all ranks of a group, which must be picklable. CollectiveError after the
+        timeout. `site`: the user's line."""
 
     def describe(self) -> str:
         """The name of the engine and the version of its library."""
@@ -104,9 +105,14 @@ def mismatch(calls: Sequence[str], ranks: Sequence[int]) -> CollectiveError:
         "that depend on the rank or on values that differ between ranks")
 
 
-def missing(call: CollectiveCall, group: ProcessGroup, absent: Mapping[int, str],
+def exchange_of_objects(site: str) -> str:
+    """The text for what `gather_objects` does."""
+    return f"an exchange of objects at {site}" if site else "an exchange of objects"
+
+
+def missing(call: object, group: ProcessGroup, absent: Mapping[int, str],
             seconds: float) -> CollectiveError:
-    """The error for ranks that have not come in time: `absent` has what each did last."""
+    """The error for ranks that have not come in time to a call: `absent` has what each did last."""
     who = "; ".join(f"rank {rank}, {last}" for rank, last in absent.items())
     return CollectiveError(
         f"rank {group.ranks[group.rank]} waited {seconds:.1f} s in {call} of group "

@@ -9,7 +9,14 @@ from collections.abc import Callable
 from typing import Any
 
 from ...eager.errors import CollectiveError
-from .engine import CollectiveCall, ProcessGroup, combined, mismatch, missing
+from .engine import (
+    CollectiveCall,
+    ProcessGroup,
+    combined,
+    exchange_of_objects,
+    mismatch,
+    missing,
+)
 
 
 class World:
@@ -98,11 +105,10 @@ class FakeEngine:
                 f"{world.last[sender]}", "look for an error or an endless loop on that rank"))
             return mail.popleft()
 
-    def gather_objects(self, value: Any, group: ProcessGroup) -> list[Any]:
-        return self._exchange(value, "an exchange of objects", group, lambda absent:
-                              CollectiveError(f"rank {self.rank} waited {self.world.timeout:.1f} s "
-                                              f"for the objects of ranks {list(absent)}",
-                                              "look for an error on these ranks"))
+    def gather_objects(self, value: Any, group: ProcessGroup, site: str = "") -> list[Any]:
+        text = exchange_of_objects(site)
+        return self._exchange(value, text, group,
+                              lambda absent: missing(text, group, absent, self.world.timeout))
 
     def describe(self) -> str:
         return "fake, threads of one process"

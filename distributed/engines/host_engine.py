@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import pickle
+from collections import Counter
 from collections.abc import Callable, Collection
 from typing import Any, Protocol
 
@@ -16,7 +17,7 @@ import numpy as np
 from ...eager.arrays import memory
 from ...eager.arrays.dtypes import DTYPES
 from ...eager.errors import CollectiveError
-from .engine import CollectiveCall, ProcessGroup, mismatch, missing
+from .engine import CollectiveCall, ProcessGroup, exchange_of_objects, mismatch, missing
 from .transport import Late, Lost, Transport, as_bytes, carry_out, contiguous
 
 _DIGEST_BYTES = 16
@@ -57,6 +58,7 @@ class HostEngine:
 
     def __init__(self) -> None:
         self._transports: dict[str, HostTransport] = {}
+        self._exchanges: Counter[str] = Counter()  # of objects, in each group so far
 
     def _transport(self, group: ProcessGroup) -> HostTransport:
         """The transport of a group; all of its ranks ask for it."""
@@ -88,11 +90,10 @@ class HostEngine:
         try:
             return run(transport)
         except Late as late:
-            raise _late_error(late, call, group, transport.roll_call(call.number)) from None
+            last = f"last seen in collective number {call.number - 1}"
+            raise _late_error(late, call, group, transport.roll_call(call.number), last) from None
         except Lost as lost:
-            raise CollectiveError(f"rank {self.rank} lost another rank of group {group.name!r} in "
-                                  f"{call}: {lost}", "look for the rank that has ended first"
-                                  ) from None
+            raise _lost_error(lost, call, group) from None
 
     def send(self, array: Any, to: int, group: ProcessGroup) -> None:
         transport, data = self._transports[group.name], contiguous(array)
@@ -115,18 +116,20 @@ class HostEngine:
                 "look for an error or an endless loop on that rank") from None
         return data
 
-    def gather_objects(self, value: Any, group: ProcessGroup) -> list[Any]:
+    def gather_objects(self, value: Any, group: ProcessGroup, site: str = "") -> list[Any]:
         transport, data = self._transports[group.name], pickle.dumps(value)
-        counts = np.empty((group.size, 1), np.int64)
+        self._exchanges[group.name] += 1
+        counts, text = np.empty((group.size, 1), np.int64), exchange_of_objects(site)
         try:
             transport.meet(np.array([len(data)], np.int64), counts)
             longest = int(counts.max())
             received = np.empty((group.size, longest), np.uint8)
             transport.all_gather(np.frombuffer(data.ljust(longest), np.uint8), received)
-        except (Late, Lost) as error:
-            raise CollectiveError(
-                f"rank {self.rank} waited for objects of group {group.name!r}: {error}",
-                "look for an error or an endless loop on the other ranks") from None
+        except Late as late:
+            waiting = transport.roll_call(-self._exchanges[group.name])  # no number of a collective
+            raise _late_error(late, text, group, waiting, "which has not come") from None
+        except Lost as lost:
+            raise _lost_error(lost, text, group) from None
         return [pickle.loads(row[:int(n)].tobytes()) for row, (n,) in zip(received, counts)]
 
     def close(self) -> None:
@@ -135,11 +138,17 @@ class HostEngine:
         self._transports.clear()
 
 
-def _late_error(late: Late, call: CollectiveCall, group: ProcessGroup,
-               waiting: Collection[int]) -> CollectiveError:
-    """The error for a collective to which ranks have not come; `waiting` have, by positions."""
-    last = f"last seen in collective number {call.number - 1}"
+def _late_error(late: Late, call: object, group: ProcessGroup, waiting: Collection[int],
+                last: str) -> CollectiveError:
+    """The error for a call to which ranks have not come; `waiting` have, by positions. `last` says
+    what the others did."""
     others = {r: rank for r, rank in enumerate(group.ranks) if r != group.rank}
     absent = {rank: last for r, rank in others.items() if r not in waiting}
     return missing(call, group, absent or dict.fromkeys(others.values(), "which waits too"),
                    late.seconds)
+
+
+def _lost_error(lost: Lost, call: object, group: ProcessGroup) -> CollectiveError:
+    return CollectiveError(f"rank {group.ranks[group.rank]} lost another rank of group "
+                           f"{group.name!r} in {call}: {lost}",
+                           "look for the rank that has ended first")

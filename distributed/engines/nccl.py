@@ -108,8 +108,8 @@ class NcclEngine:
     def receive(self, source: int, group: ProcessGroup) -> Any:
         return self._beside.receive(source, group)
 
-    def gather_objects(self, value: Any, group: ProcessGroup) -> list[Any]:
-        return self._beside.gather_objects(value, group)
+    def gather_objects(self, value: Any, group: ProcessGroup, site: str = "") -> list[Any]:
+        return self._beside.gather_objects(value, group, site)
 
     def describe(self) -> str:
         return f"nccl, beside {self._beside.describe()}"

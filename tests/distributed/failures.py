@@ -12,9 +12,11 @@ import argparse
 import contextlib
 import os
 import random
+import re
 import sys
 import tempfile
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import fusewire as fw
@@ -68,6 +70,19 @@ SOURCE = """
 """
 
 
+@contextlib.contextmanager
+def messages_in(path: Path) -> Iterator[None]:
+    """A context in which this process and those that it starts write errors into a file."""
+    kept = os.dup(2)
+    with path.open("wb") as file:
+        os.dup2(file.fileno(), 2)
+        try:
+            yield
+        finally:
+            os.dup2(kept, 2)
+            os.close(kept)
+
+
 def processes_with(text: str) -> int:
     """The number of other processes whose command line has a text."""
     found = 0
@@ -82,13 +97,15 @@ def problem(what: str, moment: float, timeout: float) -> str:
     with tempfile.TemporaryDirectory() as folder:
         script = Path(folder) / "script.py"
         script.write_text("\n".join(line[4:] for line in SOURCE.splitlines()))
-        status, culprits = launch(2, [str(script), what, str(moment), folder], variables={
-            "FUSEWIRE_DISTRIBUTED_TIMEOUT": str(timeout)})
+        with messages_in(Path(folder) / "messages"):
+            status, culprits = launch(2, [str(script), what, str(moment), folder], variables={
+                "FUSEWIRE_DISTRIBUTED_TIMEOUT": str(timeout)})
         late = time.time() - float((Path(folder) / "moment").read_text())
         if status == 0 or not culprits:
             return f"status {status}, culprits {culprits}"
-        if what != "stop" and not any(text.startswith("rank 1,") for text in culprits):
-            return f"the culprits are {culprits}"
+        messages = (Path(folder) / "messages").read_text(errors="replace")
+        if not re.search(r"rank 1[,:]", "\n".join([*culprits, messages])):
+            return f"nothing names rank 1: {culprits}\n{messages}"
         if late > timeout + GRACE:
             return f"it ended after {late:.1f} s"
         if processes_with(folder):

@@ -11,6 +11,7 @@ import pytest
 
 from fusewire.distributed import launcher, mpi_files
 from fusewire.distributed.mpi_files import find_mpi
+from fusewire.distributed.rank_status import RankStatus, read_states
 from fusewire.eager.errors import DeviceError
 
 
@@ -77,3 +78,16 @@ def test_the_library_of_a_wheel(prefix: Path, monkeypatch: pytest.MonkeyPatch, l
     assert variables == {"MPI4PY_LIBMPI": str(held[1])}
     monkeypatch.setenv("MPI4PY_LIBMPI", "chosen")
     assert launcher.command(2, ["train.py"], "folder")[1] == {"MPI4PY_LIBMPI": "chosen"}
+
+
+@pytest.mark.parametrize("text", ["all_reduce", "é" * 999, "\U0001f600" * 999, "\1\"\\" * 999,
+                                  "a\udcff.py:3"])
+def test_notes_of_ranks_in_any_script(tmp_path: Path, text: str) -> None:
+    """The launcher reads the beginning of a long text, whatever its bytes; a file name that is no
+    UTF-8 has marks in it."""
+    status = RankStatus(str(tmp_path), 3)
+    status.note(text, "failed")
+    state, = read_states(str(tmp_path))
+    assert (state.rank, state.end) == (3, "failed")
+    assert text.replace("\udcff", "?").startswith(state.last)
+    assert len(state.last) >= min(len(text), 80)

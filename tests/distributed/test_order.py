@@ -78,6 +78,24 @@ def test_random_programs_with_recordings_that_diverge(part: int) -> None:
                     np.testing.assert_allclose(b, a, rtol=1e-12, atol=1e-12, err_msg=str(seed))
 
 
+def test_a_check_after_a_loop_had_to_be_unrolled() -> None:
+    """The gradient of an iteration has a collective, so later traces unroll the loop. The program
+    of a call with one iteration was traced before: it is right, though its path differs."""
+    def step(x: Any, w: Any) -> Any:
+        v, n = x * 1, x.sum()
+        while n < 1:
+            v, n = dist.replicate_values(w), n + 0.7
+        w.grad = None
+        (v * v).sum().backward()
+        return w.grad + 0
+
+    def run() -> list[float]:
+        called, w = fw.compile(step, check="always"), fw.ones(2).requires_grad_()
+        return [float(called(fw.full((2,), v).requires_grad_(), w)[0]) for v in (0.25, -0.6, 0.25)]
+
+    assert dist.run_fake(2, run) == [[4.0] * 3] * 2
+
+
 @pytest.mark.parametrize("calls", [1, 3, 9])
 def test_a_collective_that_failed_is_not_issued_again(calls: int) -> None:
     """In the first call, in a replay, and on the fast path, rank 1 does not come."""

@@ -14,6 +14,7 @@ from fusewire import nn
 from fusewire.codegen.partition import hybrid_executable
 from fusewire.codegen.partition.partition import GraphPart, LibraryCall, is_begun
 from fusewire.distributed import P
+from fusewire.distributed.buckets import buckets
 from fusewire.distributed.groups import membership
 
 LAYERS = 3
@@ -31,6 +32,19 @@ def network() -> nn.Module:
 def rows() -> Any:
     numbers = np.random.default_rng(100 + dist.get_rank()).standard_normal((32, SIZE))
     return fw.tensor(numbers.astype(np.float32))
+
+
+@pytest.mark.parametrize(("layers", "limit_mb", "expected"), [
+    (9, 25, [1] * 9), (64, 25, [4] * 16), (64, 3.5, [3] * 21 + [1]), (8, 0.5, [1] * 8)])
+def test_no_bucket_is_a_large_part_of_a_model(layers: int, limit_mb: float, expected: list[int]
+                                              ) -> None:
+    """The last bucket is hidden by nothing. A layer has 1 MB, and a bias of a few bytes, which
+    makes no bucket of its own unless that is the limit."""
+    sizes = [1, 1 << 18] * layers
+    found = buckets([fw.Tensor(np.broadcast_to(np.float32(0), n)) for n in sizes],
+                    int(limit_mb * (1 << 20)))
+    assert [round(sum(p.size for p in bucket) / (1 << 18)) for bucket in found if
+            len(bucket) > 1 or bucket[0].size > 1] == expected
 
 
 def test_buckets_begin_before_the_backward_has_ended() -> None:
