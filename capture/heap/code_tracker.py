@@ -23,6 +23,7 @@ from ...eager.arrays import devices
 from ...eager.errors import CodegenError, is_our_file, is_ours
 from ...eager.fork_safety import around_forks
 from ...eager.upper_layer import UPPER
+from . import profile_function
 from .impurity import why_impure, why_passed_function_is_impure
 from .introspection import is_users
 
@@ -89,13 +90,13 @@ class CodeTracker:
 
     def stop(self) -> None:
         """Stops tracking."""
-        sys.setprofile(None)
+        profile_function.remove()
         _RUNNING.hook = self._observer = None
 
     def __enter__(self) -> None:
         """Pauses tracking."""
         self._pauses += 1
-        sys.setprofile(None)
+        profile_function.remove()
 
     def __exit__(self, *error: object) -> None:
         self._pauses -= 1
@@ -104,9 +105,11 @@ class CodeTracker:
 
     def _resume(self) -> None:
         if self._observer is None:
-            sys.setprofile(self._event)
+            is_set = profile_function.install(sys.setprofile, self._event)
         else:
-            self._observer.start()
+            is_set = profile_function.install(self._observer.start)
+        if not is_set:
+            self._outside("other threads set profile functions at the same time")
 
     def _event(self, frame: Any, event: str, arg: Any) -> None:
         code = frame.f_code

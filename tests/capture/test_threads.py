@@ -7,6 +7,7 @@ from threading import Event
 from typing import Any
 
 import numpy as np
+from guarded import in_a_process
 from jobs import together
 from oracle import assert_same
 
@@ -53,6 +54,11 @@ def test_eager_work_beside_a_recording() -> None:
         assert_same(compiled(fw.ones(3)), fw.full(3, 101.0))
         graph = compiled.programs[0].segments()[0].graph
         assert {n.op for n in graph.nodes()} <= {"input", "const", "add"}
+
+
+def test_recordings_at_the_same_time_under_an_audit_hook() -> None:
+    done = in_a_process("audited_run.py")
+    assert (done.returncode, done.stderr) == (0, "")
 
 
 def test_each_thread_has_its_own_temporaries() -> None:
