@@ -22,7 +22,7 @@ from fusewire.export.aot.abi import Code
 
 pytestmark = pytest.mark.skipif(bool(HERE.missing), reason=f"not here: {HERE.missing}")
 
-PROGRAMS = int(os.environ.get("FUSEWIRE_TEST_PROGRAMS", "20"))
+PROGRAMS = int(os.environ.get("FUSEWIRE_TEST_PROGRAMS", "10"))
 START = 1000  # programs below this number were used for development
 AT_ONCE = 10
 # What a function without side effects can do. The others change objects, or read the values that

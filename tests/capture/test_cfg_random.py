@@ -31,7 +31,7 @@ from fusewire.capture.trace.value_table import ValueTable
 from fusewire.codegen.compile import compile_graph
 from fusewire.codegen.control_vm.native_control import lower_control
 
-GRAPHS = int(os.environ.get("FUSEWIRE_TEST_PROGRAMS", "2000")) // 10
+GRAPHS = int(os.environ.get("FUSEWIRE_TEST_PROGRAMS", "1000")) // 10
 CHUNK = 25
 NATIVE = GRAPHS // 5  # compiled ones
 LARGEST_GRAPH = 400  # blocks: the executors take no larger one

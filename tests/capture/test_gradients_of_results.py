@@ -17,7 +17,7 @@ from programs.gradient_writing import Writer
 import fusewire as fw
 from fusewire import nn
 
-PROGRAMS = int(os.environ.get("FUSEWIRE_TEST_PROGRAMS", "500")) // 25
+PROGRAMS = int(os.environ.get("FUSEWIRE_TEST_PROGRAMS", "250")) // 25
 FIRST = int(os.environ.get("FUSEWIRE_TEST_PROGRAMS_FROM", "0"))
 CHUNK = 10
 CALLS = 16

@@ -19,7 +19,7 @@ from programs.writing import Program, write
 import fusewire as fw
 from fusewire.capture.replay import deferred_outputs, hot_paths, trace_tree
 
-PROGRAMS = int(os.environ.get("FUSEWIRE_TEST_PROGRAMS", "200"))
+PROGRAMS = int(os.environ.get("FUSEWIRE_TEST_PROGRAMS", "100"))
 NATIVE = PROGRAMS // 10
 CHUNK = 50
 FAILED: list[dict[int, str]] = []  # what was wrong in each test so far

@@ -20,7 +20,7 @@ from fusewire.codegen.dynamic.specializations import DynamicExecutable
 from fusewire.codegen.partition.hybrid_executable import op_by_op
 from fusewire.eager.errors import ArgumentError, ExportError
 
-PROGRAMS = int(os.environ.get("FUSEWIRE_TEST_PROGRAMS", "20"))
+PROGRAMS = int(os.environ.get("FUSEWIRE_TEST_PROGRAMS", "10"))
 AT_ONCE = 10
 LEAST = 0.15  # of all calls, that are compared
 
