@@ -114,7 +114,9 @@ def _watch(job: subprocess.Popen[bytes], folder: str) -> list[RankState]:
         if not culprits:
             states = read_states(folder)
             stopped = [s for s in states if not s.end and _is_stopped(s.pid)]
-            culprits = [s for s in states if s.end == "failed" or (not s.end and not _lives(s.pid))]
+            lost = {s.rank for s in states if not s.end and not _lives(s.pid)}
+            # One that failed has noted it before mpiexec ended the others.
+            culprits = [s for s in read_states(folder) if s.end == "failed" or s.rank in lost]
             end = time.monotonic() + _GRACE if culprits else end
         time.sleep(_POLL)
     if not culprits and job.poll():
