@@ -62,7 +62,7 @@ class Case(NamedTuple):
     width: int
     batch: tuple[int, ...]  # behind it comes the width, or before the sizes of images
     image: tuple[int, ...] = ()
-    cut: tuple[str, str] | None = None  # the weights whose rows and whose columns ranks share
+    cut: tuple[str, str] | None = None  # layers of which ranks share the outputs, the inputs
 
     def model(self, width: int, part: int = 0, parts: int = 1) -> nn.Module:
         """A stage of the model."""
@@ -93,8 +93,8 @@ def shared(case: Case, scheme: str, width: int) -> Callable[[], Any]:
         assert case.cut is not None
         up, down = case.cut
         mesh = dist.init_device_mesh((ranks,), ("model",))
-        dist.shard(model, {f"{up}.weight": P("model", None), f"{up}.bias": P("model"),
-                           f"{down}.weight": P(None, "model")}, mesh, stays_cut=[up])
+        dist.shard(model, {f"{up}.weight": P("model", None), f"{down}.weight": P(None, "model")},
+                   mesh, stays_cut=[up])
     else:
         getattr(dist, scheme)(model)
     return whole(case, width, model)
