@@ -241,5 +241,5 @@ def _memory(scheme: str, parameters: float, ranks: int, each: int, state: int,
     if scheme == "fully_shard":
         held["gathered"] = parameters * each
     else:
-        held["buckets"] = parameters * each if ranks > 1 else 0.0
+        held["buckets"] = 2 * parameters * each if ranks > 1 else 0.0  # joined, and their sums
     return held

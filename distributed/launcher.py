@@ -105,22 +105,25 @@ def check_launch(ranks: int, hosts: Sequence[str] = (), sizes_mb: Sequence[int] 
 
 
 def _watch(job: subprocess.Popen[bytes], folder: str) -> list[RankState]:
-    """The ranks that failed or vanished first, after the job has ended or its time is over."""
+    """The ranks that failed or vanished first, and those that were stopped, after the job has ended
+    or its time is over."""
     culprits: list[RankState] = []
+    stopped: list[RankState] = []
     end = float("inf")
     while job.poll() is None and time.monotonic() < end:
         if not culprits:
             states = read_states(folder)
-            culprits = [s for s in states if s.end == "failed" or (not s.end and not _lives(s.pid))]
-            if culprits:
-                end = time.monotonic() + _GRACE
-                culprits += [s._replace(last=f"which is stopped, {s.last}") for s in states
-                             if not s.end and _is_stopped(s.pid)]
+            stopped = [s for s in states if not s.end and _is_stopped(s.pid)]
+            lost = {s.rank for s in states if not s.end and not _lives(s.pid)}
+            # One that failed has noted it before mpiexec ended the others.
+            culprits = [s for s in read_states(folder) if s.end == "failed" or s.rank in lost]
+            end = time.monotonic() + _GRACE if culprits else end
         time.sleep(_POLL)
     if not culprits and job.poll():
         states = read_states(folder)  # mpiexec has ended the others at once
         culprits = [s for s in states if s.end == "failed"] or [s for s in states if not s.end]
-    return culprits
+    return culprits + [s._replace(last=f"which was stopped, {s.last}") for s in stopped
+                       if job.poll() != 0 and s.pid not in {c.pid for c in culprits}]
 
 
 def _lives(pid: int) -> bool:

@@ -9,6 +9,8 @@ process in a step, less what a small model of the same layers has needed before.
 from __future__ import annotations
 
 import argparse
+import contextlib
+import ctypes
 import gc
 import os
 import sys
@@ -62,7 +64,7 @@ class Case(NamedTuple):
     width: int
     batch: tuple[int, ...]  # behind it comes the width, or before the sizes of images
     image: tuple[int, ...] = ()
-    cut: tuple[str, str] | None = None  # the weights whose rows and whose columns ranks share
+    cut: tuple[str, str] | None = None  # layers of which ranks share the outputs, the inputs
 
     def model(self, width: int, part: int = 0, parts: int = 1) -> nn.Module:
         """A stage of the model."""
@@ -93,8 +95,8 @@ def shared(case: Case, scheme: str, width: int) -> Callable[[], Any]:
         assert case.cut is not None
         up, down = case.cut
         mesh = dist.init_device_mesh((ranks,), ("model",))
-        dist.shard(model, {f"{up}.weight": P("model", None), f"{up}.bias": P("model"),
-                           f"{down}.weight": P(None, "model")}, mesh, stays_cut=[up])
+        dist.shard(model, {f"{up}.weight": P("model", None), f"{down}.weight": P(None, "model")},
+                   mesh, stays_cut=[up])
     else:
         getattr(dist, scheme)(model)
     return whole(case, width, model)
@@ -142,6 +144,14 @@ def status(name: str) -> int:
     return int(line.split()[1]) * 1024
 
 
+def give_back() -> None:
+    """Gives the memory of what is no more to the system: else later rows would use it again."""
+    gc.collect()
+    fw.empty_cache()
+    with contextlib.suppress(AttributeError, OSError):  # the C library is another one
+        ctypes.CDLL(None).malloc_trim(0)
+
+
 def measured(make: Callable[[int], Callable[[], Any]], case: Case, ranks: int, how: Any
              ) -> tuple[float, float]:
     """The seconds of a step on the first `ranks` ranks, and the bytes that the largest rank needs
@@ -150,8 +160,7 @@ def measured(make: Callable[[int], Callable[[], Any]], case: Case, ranks: int, h
     small = make(case.width // 16)
     measure(small, ranks, 0.1, 0.5)
     del small
-    gc.collect()
-    fw.empty_cache()
+    give_back()
     before = status("VmRSS")
     step = make(case.width)
     measure(step, ranks, 0.1, 0.5)
@@ -159,8 +168,7 @@ def measured(make: Callable[[int], Callable[[], Any]], case: Case, ranks: int, h
     seconds = measure(step, ranks, *how)
     peak = status("VmHWM") - before if takes_part else 0
     del step
-    gc.collect()
-    fw.empty_cache()
+    give_back()
     return seconds, float(max(dist.all_gather_object(peak)))
 
 

@@ -33,7 +33,7 @@ SOURCE = """
 
     what, moment, folder = sys.argv[1], float(sys.argv[2]), Path(sys.argv[3])
 
-    class Lost(Exception):  # no error that a library takes for an answer
+    class Lost(BaseException):  # many libraries take an Exception of a moment for an answer
         pass
 
     def end(*_):

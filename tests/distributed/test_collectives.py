@@ -10,7 +10,9 @@ import pytest
 
 import fusewire as fw
 import fusewire.distributed as dist
-from fusewire.distributed.engines.engine import combined
+from fusewire.distributed.engines.engine import ProcessGroup, combined
+from fusewire.distributed.engines.host_engine import HostEngine
+from fusewire.distributed.engines.transport import Late, Lost
 from fusewire.eager.arrays.dtypes import COMPUTED, STORED
 from fusewire.eager.errors import ArgumentError, AxisError, CollectiveError, DTypeError, ShapeError
 
@@ -193,6 +195,36 @@ def test_a_rank_that_does_not_come() -> None:
     with pytest.raises(CollectiveError, match=r"rank 0 waited .* in collective number 2, all_reduce"
                        r".*for rank 1, last seen at collective number 1, barrier"):
         dist.run_fake(2, late, timeout=0.2)
+
+
+def test_a_rank_that_does_not_exchange_objects() -> None:
+    def late() -> None:
+        if dist.get_rank() == 0:
+            dist.all_gather_object("here")
+
+    with pytest.raises(CollectiveError, match=r"rank 0 waited 0.2 s in an exchange of objects at "
+                       r"test_collectives.py:\d+ of group 'world' for rank 1, which has not"):
+        dist.run_fake(2, late, timeout=0.2)
+
+
+def test_engines_of_the_host_name_who_does_not_exchange_objects() -> None:
+    """Rank 5 answers the roll call. The connection to a rank is lost."""
+    class Silent:
+        def meet(self, own: Any, everybody: Any) -> None:
+            raise error
+
+        def roll_call(self, number: int) -> list[int]:
+            return [2]
+
+    engine, group = HostEngine(), ProcessGroup("some", (3, 4, 5), 0)
+    engine._transports["some"] = Silent()  # type: ignore[assignment]
+    error: Exception = Late(0.5)
+    with pytest.raises(CollectiveError, match=r"rank 3 waited 0.5 s in an exchange of objects at "
+                       r"a.py:1 of group 'some' for rank 4, which has not c"):
+        engine.gather_objects(7, group, "a.py:1")
+    error = Lost("reset")
+    with pytest.raises(CollectiveError, match="rank 3 lost another rank of group 'some' in an"):
+        engine.gather_objects(7, group)
 
 
 def test_a_rank_that_raises() -> None:

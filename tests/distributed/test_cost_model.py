@@ -77,8 +77,8 @@ def test_memory_of_each_scheme() -> None:
     def memory(scheme: str) -> float:
         return dist.plan(model, {"data": 4}, LINK, tokens=1, scheme=scheme).memory_per_rank / 1e6
 
-    assert memory("replicate") == pytest.approx(4 + 4 + 8 + 4)
-    assert memory("zero") == pytest.approx(4 + 4 + 2 + 4)
+    assert memory("replicate") == pytest.approx(4 + 4 + 8 + 8)
+    assert memory("zero") == pytest.approx(4 + 4 + 2 + 8)
     assert memory("fully_shard") == pytest.approx(1 + 1 + 2 + 4)
 
 

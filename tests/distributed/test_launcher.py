@@ -91,3 +91,18 @@ def test_notes_of_ranks_in_any_script(tmp_path: Path, text: str) -> None:
     assert (state.rank, state.end) == (3, "failed")
     assert text.replace("\udcff", "?").startswith(state.last)
     assert len(state.last) >= min(len(text), 80)
+
+
+def test_a_rank_that_failed_before_others_were_ended(tmp_path: Path,
+                                                     monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rank 1 notes that it failed, and mpiexec ends rank 0, while the launcher looks at them."""
+    ranks = [RankStatus(str(tmp_path), rank) for rank in range(2)]
+
+    def lives(pid: int) -> bool:
+        ranks[1].finish("failed")
+        return False
+
+    monkeypatch.setattr(launcher, "_lives", lives)
+    looks = iter([None, 1, 1, 1])
+    job: Any = SimpleNamespace(poll=lambda: next(looks))
+    assert 1 in [s.rank for s in launcher._watch(job, str(tmp_path)) if s.end == "failed"]
