@@ -46,7 +46,9 @@ def all_reduce(x: Any, reduce: str = "sum", group: ProcessGroup | None = None) -
 
     Args:
         x: a tensor, of one shape and dtype on all ranks.
-        reduce: "sum", "mean", "max", "min" or "prod" (without a gradient).
+        reduce: "sum", "mean", "max", "min" or "prod" (without a gradient). Ranks whose elements
+            equal the maximum or minimum share its gradient: of values that are equal but for
+            rounding, as eager and compiled code may round them, only the largest gets it.
         group: by default all ranks.
     """
     tensor = as_tensor("all_reduce", x)
