@@ -155,9 +155,15 @@ def lower_graph(graph: Graph, machine: Machine, checks: bool = True,
                 kinds: LoweringTable = CPU_LOWERING) -> Lowered:
     """The plan and the launches of a graph, before any code. `kinds`: the lowering table of the
     back end."""
-    graph = encode_stored(graph)
+    graph = with_attention(encode_stored(graph), machine, kinds)
     machine = replace(machine, training=any(n.op == "conv_weight" for n in graph.nodes()))
     return _lower_parts(graph, KernelCache(machine, kinds), checks, None)
+
+
+def with_attention(graph: Graph, machine: Machine, kinds: LoweringTable = CPU_LOWERING) -> Graph:
+    """The graph with attention as one op where that has a kernel. A section may have a part of the
+    formula only, so this comes before sections are cut."""
+    return recognize_attention(graph, lambda node: kinds.has_kernel(node, machine))
 
 
 def _lower_parts(graph: Graph, lowering: KernelCache, checks: bool,
@@ -207,7 +213,6 @@ def _lower_section(graph: Graph, lowering: KernelCache, checks: bool,
 def passes_for(machine: Machine, kinds: LoweringTable = CPU_LOWERING) -> list[Pass]:
     """The passes that run before nodes become groups."""
     return [
-        _recognizing_attention(machine, kinds),
         _decomposing(machine, kinds),
         *CLEANUP,
         merge_slice_updates,
@@ -217,15 +222,6 @@ def passes_for(machine: Machine, kinds: LoweringTable = CPU_LOWERING) -> list[Pa
         *([split_zero_points] if machine.dot8 else []),
         simplify,  # again: decomposing leaves reshapes of reshapes
     ]
-
-
-@functools.cache
-def _recognizing_attention(machine: Machine, kinds: LoweringTable) -> Pass:
-    """The pass that writes attention as one op where that has a kernel."""
-    def recognize(graph: Graph) -> Graph:
-        return recognize_attention(graph, lambda node: kinds.has_kernel(node, machine))
-
-    return recognize
 
 
 @functools.cache

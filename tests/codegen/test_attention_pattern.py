@@ -10,8 +10,7 @@ import pytest
 import fusewire as fw
 import fusewire.nn.functional as F
 from fusewire.capture.graph.graph import Graph
-from fusewire.capture.passes.pass_manager import run
-from fusewire.codegen.compile import passes_for
+from fusewire.codegen.compile import with_attention
 from fusewire.codegen.ir.target_info import Machine
 
 SHAPES = [((2, 3), 17, 40, 16), ((), 33, 20, 32), ((1, 2), 4, 70, 64)]
@@ -34,14 +33,14 @@ def drawn(seed: int, lead: tuple[int, ...], queries: int, keys: int, width: int
 
 
 def ops(function: Any, *arrays: Any) -> list[str]:
-    """The ops of the compiled graph after the passes."""
+    """The ops of the compiled graph before sections are cut."""
     compiled = fw.compile(function)
     tensors = [fw.from_numpy(a) for a in arrays]
     compiled(*tensors), compiled(*tensors)
     (program,) = compiled.programs
     (segment,) = program.segments()
     graph: Graph = segment.graph
-    return [n.op for n in run(graph, passes_for(Machine())).nodes()]
+    return [n.op for n in with_attention(graph, Machine()).nodes()]
 
 
 def assert_equal(compiled: Any, function: Any, *arrays: Any) -> None:
