@@ -23,7 +23,7 @@ from ...eager.ops.create import zeros
 from ...eager.ops.shape.join import concat, stack
 from ..heap.set_local import set_local
 from ..scalars.stand_in import StandIn
-from ..sizes.symbolic_dim import Dim
+from ..sizes.symbolic_dim import Dim, size_expr_of
 from .frame_state import location_of
 from .possible_aliases import compares_identities
 from .symbolic_range import SymbolicIterator, iterated
@@ -202,6 +202,8 @@ class GrowingLists:
         """Replaces the lists that the loop fills."""
         if compares_identities(frame.f_code):
             return
+        for name in [name for name, type in types.items() if not self._has_sizes_of(type)]:
+            del types[name]  # it is learnt anew, with the sizes of this run
         for name, type_of_row in types.items():
             count = _number_of_iterations(iterator) if type_of_row is not None else None
             if count is None or not self._is_own(frame, name):
@@ -213,6 +215,12 @@ class GrowingLists:
             growing = GrowingList(self, name, frame.f_locals[name], rows, iterator, types)
             set_local(frame, name, growing)
             yield growing
+
+    def _has_sizes_of(self, type_of_row: TensorType | None) -> bool:
+        """True if this run has the dynamic sizes of a type: a size of 0 or 1 is a plain number."""
+        known = self.tracer.sizes.values.keys()
+        return type_of_row is None or all(
+            size_expr_of(size).symbols() <= known for size in type_of_row.shape)
 
     def _is_own(self, frame: Any, name: str) -> bool:
         """True if a local variable alone holds a list that the run has made."""

@@ -83,10 +83,13 @@ def depth_below(code: types.CodeType, at: int) -> int | None:
 
 def is_single_test(frame: Any, op: str) -> bool:
     """True if the frame executes a test that makes one decision only. `a == b` of lists, and
-    `a in b`, decide for one element after the other, and their progress cannot be read. `op`: the
+    `a in b`, decide for one element after the other, and their progress cannot be read. Neither
+    can the values that a call holds while it decides: `max(a, b)` returns one of them. `op`: the
     op of the decision; lists compare sizes last, and once."""
     steps = instructions(frame.f_code)
     index = instruction_index_at(frame.f_code, frame.f_lasti)
+    if operands_of(frame.f_code, frame.f_lasti) is None:
+        return False
     if steps[index].opname != "COMPARE_OP" or op in _COMPARED_ONCE:
         return steps[index].opname != "CONTAINS_OP"
     right_operand = steps[index - 1]

@@ -185,20 +185,23 @@ class Compiled(Inspection):
 
     def _replay(self, args: Any, kwargs: Any) -> Any:
         for program in self.programs:
+            version = program.version
             if program.fits(args, kwargs):
-                result = self._run(program, args, kwargs)
+                result = self._run(program, version, args, kwargs)
                 if result is not NOT_TRACED:
                     self.stats.replays += 1
                     return result
         return NOT_TRACED
 
-    def _run(self, program: TraceTree, args: Any, kwargs: Any) -> Any:
-        """A program's result; NOT_TRACED after a warning if no code can be generated for it."""
+    def _run(self, program: TraceTree, version: int, args: Any, kwargs: Any) -> Any:
+        """The result of a program whose guards hold in this version of its tree. NOT_TRACED after a
+        warning if no code can be generated for it."""
         try:
             if is_due(self.check, program):
                 with self._lock:  # it traces
-                    return rerun(program, args, kwargs, self.__name__)
-            return program.run(args, kwargs)
+                    return NOT_TRACED if program.has_changed(version) else \
+                        rerun(program, args, kwargs, self.__name__)
+            return program.run(args, kwargs, version=version)
         except CodegenError as error:
             if program in self.programs:  # else another thread has reported the error
                 self.programs = [p for p in self.programs if p is not program]

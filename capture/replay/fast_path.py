@@ -307,7 +307,7 @@ class _Writer:
         axes = [self.at.sizes[name] for name in native_program.sizes]
         sizes = "".join(f"{self.source.read(path)}._data.shape[{axis}], " for path, axis in axes)
         for trace_exit in native_program.first:
-            fails = f"{self.source.constant(trace_exit)}.check(args, kwargs) >= 0"
+            fails = f"{self.source.constant(trace_exit.check)}(args, kwargs) >= 0"
             yield f"if {fails}: return NOT_TRACED"
         if self.changes:
             yield "section.open = False"
@@ -317,8 +317,8 @@ class _Writer:
         yield "if end < 0: return NOT_TRACED"
         checked_later = [x for x in self.ends if x not in native_program.first]
         if not has_one_exit and any(x.exit_guards for x in checked_later):
-            ends = self.source.constant(self.ends)
-            yield f"if {ends}[end].check(args, kwargs) >= 0: return NOT_TRACED"
+            checks = self.source.constant([x.check for x in self.ends])  # of this tree
+            yield f"if {checks}[end](args, kwargs) >= 0: return NOT_TRACED"
 
     def _result_lines(self) -> Iterator[str]:
         """Lines that build and return the result of each exit."""

@@ -52,6 +52,9 @@ class HotPaths(Replay):
         """The number of hot paths."""
         return len(self._merged)
 
+    def has_changed(self, version: int) -> bool:
+        return self._program.has_changed(version)
+
     @property
     def watches(self) -> bool:
         """True if more paths may get code."""

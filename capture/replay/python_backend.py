@@ -214,7 +214,7 @@ class PythonBackend(Visitor[Iterator[str]]):
                 yield from lines
                 return
             keyword = "if" if trace_exit is at.exits[0] else "elif"
-            yield f"{keyword} {self._constant(trace_exit)}.check(args, kwargs) < 0:"
+            yield f"{keyword} {self._constant(trace_exit.check)}(args, kwargs) < 0:"
             yield from _indented(lines)
         yield "else: return NOT_TRACED"
 

@@ -91,17 +91,29 @@ class Replay:
         except MISSING:
             return False
 
+    @property
+    def version(self) -> int:
+        """The version of the tree and its guards."""
+        return self._tree_version
+
+    def has_changed(self, version: int) -> bool:
+        """True if the tree is no longer of this version, or was changing then. Guards that held
+        before may not be those of a path that another thread has added."""
+        return version % 2 == 1 or version != self._tree_version
+
     def run(self, args: Any, kwargs: Any,
-            instead: Callable[[TraceExit, Any], None] | None = None) -> Any:
+            instead: Callable[[TraceExit, Any], None] | None = None,
+            version: int | None = None) -> Any:
         """Returns the result of the call and applies its effects.
 
-        Returns NOT_TRACED, without effects, if the call takes a path that has no trace. `instead`
-        replaces the effects if it is given.
+        Returns NOT_TRACED, without effects, if the call takes a path that has no trace, or if the
+        tree is no longer of the `version` whose entry guards hold. `instead` replaces the effects
+        if it is given.
         """
         with Uninterrupted() as section:
             section.open = True
             try:
-                replayed = self._replay(args, kwargs, section)
+                replayed = self._replay(args, kwargs, section, version)
             except (CheckError, CodegenError, CollectiveError):
                 raise  # other ranks do not take part again
             except _PYTHON_ERRORS as error:
@@ -121,12 +133,13 @@ class Replay:
             perform(effects)
         return result
 
-    def _replay(self, args: Any, kwargs: Any, section: Uninterrupted
+    def _replay(self, args: Any, kwargs: Any, section: Uninterrupted, fitting: int | None
                 ) -> tuple[TraceExit, Any, Callable[[], None], list[Pending], deque[Block]] | None:
         """The exit of the call's path, its result, a function that changes what it changes, its
         effect calls, and the last blocks of the path.
 
-        None if the path has no trace. The section closes before code that overwrites arrays runs.
+        None if the path has no trace, or if the tree is no longer of the version `fitting`. The
+        section closes before code that overwrites arrays runs.
         """
         version = self._tree_version
         call = Activation(args, kwargs, PathReader(args, kwargs, self.fn, self.names.held),
@@ -135,7 +148,7 @@ class Replay:
         try:
             blocks = deque(path_of(self.root, call), MAX_NOTED_BLOCKS)
             trace_exit = next((x for x in blocks[-1].exits if x.fits(call)), None)
-            if trace_exit is None:
+            if trace_exit is None or (fitting is not None and self.has_changed(fitting)):
                 return None
             if trace_exit.effects and trace_exit.segment is not None:
                 trace_exit.segment.compile()

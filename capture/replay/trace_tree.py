@@ -64,12 +64,13 @@ class TraceTree(Replay):
             self._compile_if_large(run)
 
     def run(self, args: Any, kwargs: Any,
-            instead: Callable[[TraceExit, Any], None] | None = None) -> Any:
+            instead: Callable[[TraceExit, Any], None] | None = None,
+            version: int | None = None) -> Any:
         hot = self._hot
         if hot is None or instead is not None:
-            return super().run(args, kwargs, instead)
-        result = hot.run(args, kwargs) if hot.count else NOT_TRACED
-        return super().run(args, kwargs) if result is NOT_TRACED else result
+            return super().run(args, kwargs, instead, version)
+        result = hot.run(args, kwargs, version=version) if hot.count else NOT_TRACED
+        return super().run(args, kwargs, version=version) if result is NOT_TRACED else result
 
     def _note_path(self, blocks: Sequence[Block]) -> None:
         if self._hot is not None and self._hot.watches:

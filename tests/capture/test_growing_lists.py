@@ -307,6 +307,20 @@ def test_an_element_that_is_returned_shares_elements_as_in_eager(function: Calla
         assert compiled.stats.recordings <= 3
 
 
+def test_rows_of_sizes_that_only_some_calls_have_dynamic() -> None:
+    """A size of 0 or 1 is a plain number in its traces."""
+    def multiples(x: fw.Tensor, n: int) -> fw.Tensor:
+        out = []
+        for i in range(n):
+            out.append(x * i)
+        return fw.stack(out)
+
+    compiled = fw.compile(multiples)
+    for size, n in [(3, 2), (4, 3), (5, 4), (0, 4), (1, 3), (6, 5), (1, 2)]:
+        np.testing.assert_array_equal(compiled(fw.ones(size), n).numpy(),
+                                      multiples(fw.ones(size), n).numpy())
+
+
 def test_the_loop_is_one_native_call() -> None:
     compiled = fw.compile(collected)
     for n in (2, 3, 4, 5, 6, 7, 8, 9):

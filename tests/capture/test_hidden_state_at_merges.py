@@ -241,3 +241,22 @@ def test_nested_loops_over_large_arrays() -> None:
         rows = rng.uniform(-1, 1, (4, 1)).astype(np.float32)
         x = fw.tensor(np.broadcast_to(rows, (4, 9000)).copy())
         np.testing.assert_array_equal(compiled(x).numpy(), f(x).numpy())
+
+
+def test_numbers_that_a_builtin_holds_while_it_decides() -> None:
+    """`max` returns the number that it has got, whatever merges meanwhile."""
+    def f(x: fw.Tensor, n: int, scale: float) -> Any:
+        for i in range(n):
+            if n % 2 == 0 and i > min(len(x), n):
+                x = x + 1
+            else:
+                x = x * scale
+                scale = max(min(scale, 0.5), -0.5)
+        return x
+
+    compiled, draw = fw.compile(f), random.Random(1)
+    for _ in range(30):
+        size = draw.choice([1, 2, 3, 5, 9])
+        x = fw.tensor([draw.uniform(-1, 1) for _ in range(size)])
+        call = x, draw.randrange(6), draw.uniform(-1, 1)
+        assert plain(compiled(*call)) == plain(f(*call))

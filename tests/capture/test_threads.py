@@ -7,12 +7,14 @@ from threading import Event
 from typing import Any
 
 import numpy as np
+import pytest
 from guarded import in_a_process
 from jobs import together
 from oracle import assert_same
 
 import fusewire as fw
 from fusewire.capture.heap.operand_stack import list_iterators
+from fusewire.capture.replay.trace_tree import TraceTree
 
 
 def test_first_calls_at_the_same_time() -> None:
@@ -117,3 +119,29 @@ def test_a_thread_ends_its_tuples_while_another_looks_for_iterators() -> None:
     finally:
         sys.setswitchinterval(before)
     assert found == 100
+
+
+def test_a_path_that_is_added_between_the_guards_and_the_run(monkeypatch: pytest.MonkeyPatch
+                                                             ) -> None:
+    """Such a path has a guard that was not checked: that `y` is no view of `x`."""
+    def f(x: fw.Tensor, y: fw.Tensor) -> fw.Tensor:
+        if x.sum() > 1:
+            x = x + 1
+        elif x.sum() < -1:
+            x = x - 1
+        else:
+            y += 1
+        return x * 2 if x.max() > 9 else x * 4
+
+    def fits_and_waits(program: TraceTree, args: Any, kwargs: Any) -> bool:
+        holds = fits(program, args, kwargs)
+        monkeypatch.setattr(TraceTree, "fits", fits)
+        compiled(fw.zeros(2), fw.zeros(2))  # stands for the call of another thread
+        return holds
+
+    compiled, fits = fw.compile(f), TraceTree.fits
+    for sign in (1, -1) * 3:
+        compiled(sign * fw.ones(2), fw.zeros(2))
+    monkeypatch.setattr(TraceTree, "fits", fits_and_waits)
+    x = fw.zeros(2)
+    assert compiled(x, x[:]).tolist() == [4.0, 4.0]
