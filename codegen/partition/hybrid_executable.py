@@ -14,6 +14,7 @@ import numpy as np
 from ...capture.graph.device_placement import Placement, place
 from ...capture.graph.graph import SPECIAL, Graph, Node
 from ...capture.graph.reference_interpreter import evaluate_node
+from ...capture.passes.attention import recognize_attention
 from ...capture.passes.bounds_checks import BoundsCheck, extract_checks, may_raise
 from ...capture.passes.decompose import decompose_composites
 from ...capture.runtime import profiling_spans
@@ -105,8 +106,11 @@ def _without_checks(graph: Graph, table_of: Callable[[Node], LoweringTable]
                     ) -> tuple[Graph, list[BoundsCheck], set[Node]]:
     """The graph without composites and checks, the checks, and the computed values among those that
     are checked."""
-    decomposed = decompose_composites(graph, lambda node: not (
-        why_no_code(node) or table_of(node).has_kernel(node, Machine())))
+    def has_kernel(node: Node) -> bool:
+        return table_of(node).has_kernel(node, Machine())
+
+    decomposed = decompose_composites(recognize_attention(graph, has_kernel), lambda node: not (
+        why_no_code(node) or has_kernel(node)))
     ready, checks = extract_checks(decomposed)
     return ready, checks, {n for c in checks if (n := ready.outputs[c.output]).op != "input"}
 

@@ -12,6 +12,7 @@ import fusewire.nn.functional as F
 from fusewire.capture.graph.graph import Graph
 from fusewire.codegen.compile import with_attention
 from fusewire.codegen.ir.target_info import Machine
+from fusewire.codegen.partition.partition import GraphPart
 
 SHAPES = [((2, 3), 17, 40, 16), ((), 33, 20, 32), ((1, 2), 4, 70, 64)]
 NEVER = -float("inf")
@@ -105,6 +106,21 @@ def test_masks_that_choose(function: Any, lead: Any, queries: int, keys: int, wi
     for given in (mask, mask[:1], mask[:, 1:2]):
         assert "attention" in ops(function, *arrays, given)
         assert_equal(fw.compile(function), function, *arrays, given)
+
+
+def test_a_program_with_a_call_of_a_library_has_attention_too() -> None:
+    """The formula is recognized before the program is partitioned."""
+    def function(q: Any, k: Any, v: Any) -> Any:
+        index = fw.tensor([[0, 1], [1, 0]])
+        return fw.tanh(formula(q.scatter(-1, index, k[:2, :2]), k, v)) * 2 + q
+
+    arrays = drawn(11, (), 8, 8, 8)
+    compiled = fw.compile(function)
+    assert_equal(compiled, function, *arrays)
+    (program,) = compiled.programs
+    (segment,) = program.segments()
+    parts = [step.graph for step in segment.program.steps if isinstance(step, GraphPart)]
+    assert any(n.op == "attention" for part in parts for n in part.nodes())
 
 
 def test_masks_that_cannot_be_joined_are_left_alone() -> None:
