@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 from ...eager.core.tape import Leaf
 from ...eager.core.tensor import Tensor, is_bare, with_class
-from ...eager.core.views import is_shared
+from ...eager.core.views import is_shared, move_views
 from ..heap.access_path import Path
 from ..heap.bytecode import instructions
 from ..heap.set_local import set_local
@@ -121,13 +121,16 @@ class PossibleAliases:
 
     def end(self) -> dict[int, Tensor]:
         """Ends the run. Returns the object that plain Python has in place of each possible alias,
-        by id."""
+        by id; views of an alias are now views of this object."""
         self.copy_changes()
         self.in_use = False
         for alias in self._aliases.values():
             if isinstance(alias.tensor.edge, Leaf) and alias.actual is not alias.tensor:
                 alias.actual.requires_grad_()
                 alias.actual._grad = alias.tensor._grad
+        for alias in self._aliases.values():
+            if alias.actual is not alias.tensor:
+                move_views(alias.tensor, alias.actual)
         actual, self._aliases = self._actual(), {}
         return actual
 
@@ -172,11 +175,11 @@ class PossibleAliases:
             for alias in self._aliases.values())
 
     def observed_at_end(self) -> bool:
-        """True if a possible alias has gradients at the end of the run, or an input has changed
-        without a notice."""
+        """True if a possible alias has gradients or a view at the end of the run, or an input has
+        changed without a notice."""
         if not self._aliases:
             return False
-        own = any(a.tensor.edge is not None or a.tensor._grad is not None
+        own = any(a.tensor.edge is not None or a.tensor._grad is not None or is_shared(a.tensor)
                   for a in self._aliases.values())
         return own or any(map(self.observes, self._silently_changed()))
 

@@ -163,6 +163,13 @@ def views_of(x: Any) -> Iterator[Any]:
                 yield view
 
 
+def move_views(x: Any, other: Any) -> None:
+    """Makes the views of `x` views of another tensor, which has the same elements."""
+    for view in views_of(x):
+        _with_views(other).append(ref(view))
+        view._view = view._view._replace(base=other)
+
+
 def root_of(x: Any) -> Any:
     """The tensor that is no view itself, of which `x` is a view, or a view of a view; or `x`."""
     while x._view is not None and x._view.base is not None:

@@ -260,3 +260,32 @@ def test_numbers_that_a_builtin_holds_while_it_decides() -> None:
         x = fw.tensor([draw.uniform(-1, 1) for _ in range(size)])
         call = x, draw.randrange(6), draw.uniform(-1, 1)
         assert plain(compiled(*call)) == plain(f(*call))
+
+
+def one_element(x: fw.Tensor) -> Any:
+    y = x
+    if x.sum() > 0:
+        y = y * 2
+    return y[-1]
+
+
+def reshaped_behind_branches(x: fw.Tensor) -> Any:
+    y = x
+    for i in range(2):
+        if x[i] > 0:
+            y = y * 2
+    return y.reshape((2, 2))
+
+
+@pytest.mark.parametrize("f", [one_element, reshaped_behind_branches])
+def test_a_view_of_what_may_be_the_argument_is_a_view_of_it(f: Callable[..., Any]) -> None:
+    """What is added to the result arrives in the argument on the same calls."""
+    for seed in range(2):
+        compiled, draw = fw.compile(f), random.Random(seed)
+        for _ in range(15):
+            values = [draw.uniform(-1, 1) for _ in range(4)]
+            arguments = fw.tensor(values), fw.tensor(values)
+            for function, x in zip((f, compiled), arguments):
+                result = function(x)
+                result += 1
+            assert plain(arguments[0]) == plain(arguments[1])
