@@ -378,9 +378,9 @@ def test_calls_go_the_fast_path_before_and_after(monkeypatch: pytest.MonkeyPatch
     long: list[Any] = []
     run = TraceTree.run
 
-    def noted(self: TraceTree, *args: Any) -> Any:
+    def noted(self: TraceTree, *args: Any, **options: Any) -> Any:
         long.append(self)
-        return run(self, *args)
+        return run(self, *args, **options)
 
     monkeypatch.setattr(TraceTree, "run", noted)
     layer(*given)
