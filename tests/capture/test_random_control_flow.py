@@ -129,6 +129,8 @@ def test_a_wrong_answer_is_found_and_made_small() -> None:
     assert shrink(program, fails, seconds=0.0) is program
 
 
+# What stops it may be raised within a callback of a weak reference, and is raised again.
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 def test_a_program_that_does_not_end_is_stopped(monkeypatch: pytest.MonkeyPatch) -> None:
     def waits(fn: Any) -> Any:
         def run(*args: Any, **kwargs: Any) -> Any:
