@@ -8,7 +8,6 @@ process in a step, less what a small model of the same layers has needed before.
 
 from __future__ import annotations
 
-import argparse
 import contextlib
 import ctypes
 import gc
@@ -27,7 +26,7 @@ from fusewire.distributed import P
 from fusewire.distributed.self_test import report
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
-from benchmarks.distributed.speedup import measure
+from benchmarks.distributed.speedup import measure, parser_of
 
 MB = 1 << 20
 MICROBATCHES = 4
@@ -208,12 +207,8 @@ def row(name: str, scheme: str, found: dict[str, Any], *how: float) -> str:
 
 def main() -> None:
     """Prints the table on rank 0."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--model", choices=CASES, action="append", help="by default all")
+    parser = parser_of(__doc__, CASES, 1.0)
     parser.add_argument("--scheme", choices=SCHEMES, action="append", help="by default all")
-    parser.add_argument("--seconds", type=float, default=1.0, help="of each measurement")
-    parser.add_argument("--quantile", type=float, default=0.5, help="of the steps; a low one "
-                        "leaves out those in which other programs ran")
     options = parser.parse_args()
     dist.init_process_group()
     fw.set_num_threads(1)

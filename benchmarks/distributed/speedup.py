@@ -13,7 +13,7 @@ import argparse
 import os
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -98,14 +98,20 @@ def row(name: str, *how: float) -> str:
             f"{ranks * alone / together:.2f} | {ranks * alone / measured:.2f} |")
 
 
-def main() -> None:
-    """Prints the table on rank 0."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--model", choices=MODELS, action="append", help="by default all")
-    parser.add_argument("--seconds", type=float, default=8.0, help="of each measurement")
+def parser_of(description: str | None, models: Iterable[str], seconds: float
+              ) -> argparse.ArgumentParser:
+    """The options of a table of measured models; `seconds`: the default for a measurement."""
+    parser = argparse.ArgumentParser(description=description)
+    parser.add_argument("--model", choices=models, action="append", help="by default all")
+    parser.add_argument("--seconds", type=float, default=seconds, help="of each measurement")
     parser.add_argument("--quantile", type=float, default=0.5, help="of the steps; a low one "
                         "leaves out those in which other programs ran")
-    options = parser.parse_args()
+    return parser
+
+
+def main() -> None:
+    """Prints the table on rank 0."""
+    options = parser_of(__doc__, MODELS, 8.0).parse_args()
     dist.init_process_group()
     fw.set_num_threads(1)
     if hasattr(os, "sched_setaffinity"):

@@ -15,16 +15,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-
 from ...eager.arrays.shapes import TensorType
 from ...eager.core.tensor import Tensor
 from ...eager.ops.elementwise.composite import call
 from ...eager.ops.elementwise.pointwise import isnan, logical_or, not_equal, where
-from ...eager.ops.layers.attention import NEVER, attention_op
+from ...eager.ops.layers.attention import attends_to_any, attention_op
 from ...eager.ops.products.contract import parts
 from ...eager.ops.reduction.reduce import all as all_of
-from ...eager.ops.reduction.reduce import any as any_of
 from ...eager.ops.reduction.reduce import sum as sum_of
 from ...eager.ops.shape.view import matrix_transpose
 from ..graph.graph import Graph, Node, Nodes, rebuild, users
@@ -102,15 +99,8 @@ def _written(query: Tensor, key: Tensor, value: Tensor, *mask: Tensor, scale: fl
              with_zeros: bool, shape: tuple[Any, ...]) -> Tensor:
     """The result of the formula in this shape, by the op."""
     out = call(attention_op, query, key, value, *mask, causal=False, scale=scale, groups=1)
-    return in_shape(_with_nan(out, value, _some(*mask), with_zeros), shape)
-
-
-def _some(mask: Tensor | None = None) -> Tensor | None:
-    """True for queries that may attend to any key; None stands for all."""
-    if mask is None:
-        return None
-    return any_of(mask if mask.dtype == np.dtype(bool) else not_equal(mask, NEVER), -1,
-                  keepdims=True)
+    some = attends_to_any(*mask) if mask else None
+    return in_shape(_with_nan(out, value, some, with_zeros), shape)
 
 
 def _with_nan(out: Tensor, value: Tensor, some: Tensor | None, with_zeros: bool) -> Tensor:
@@ -187,4 +177,3 @@ def _is_turned(product: Node) -> bool | None:
         return None
     batch, column = out[:-2], out[-1]
     return {batch + left[-1] + column: True, batch + column + left[-1]: False}.get(right)
-

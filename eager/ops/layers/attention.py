@@ -87,11 +87,15 @@ def _masked(scores: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
 
     The scores of other queries are not masked, since the softmax of -inf alone would be nan.
     """
+    some = attends_to_any(mask)
     if _is_bool(mask):
-        some = any_of(mask, -1, keepdims=True)
         return where(logical_or(mask, logical_not(some)), scores, NEVER), some
-    some = any_of(not_equal(mask, NEVER), -1, keepdims=True)
     return scores + where(some, cast(mask, scores.dtype), 0.0), some
+
+
+def attends_to_any(mask: Tensor) -> Tensor:
+    """True for queries (..., l, 1) that may attend to any key, by a mask (..., l, s)."""
+    return any_of(mask if _is_bool(mask) else not_equal(mask, NEVER), -1, keepdims=True)
 
 
 # ---- as ops
