@@ -200,9 +200,11 @@ def _lower_section(graph: Graph, lowering: KernelCache, checks: bool,
     values, shapes = strip_reshapes(ready)
     if program_inputs is not None:
         values = copy_passed_through(values, len(graph.outputs), program_inputs)
+    copies: Collection[Node] = ()
     if not lowering.machine.gpu:
-        values = split_concats(order_axes(values, lowering.machine), lowering.machine)
-    groups = fuse(values, lowering.machine.gpu)
+        values, copies = order_axes(values, lowering.machine)
+        values = split_concats(values, lowering.machine)
+    groups = fuse(values, lowering.machine.gpu, copies)
     plan = plan_values(values, groups, checked_values, shapes, len(graph.outputs))
     persistent = {plan.buffers[plan.graph.inputs[i]] for i in plan.graph.persistent}
     persistent |= {plan.buffers[n] for n in _shared_factors(groups) if n in plan.buffers}
