@@ -202,8 +202,7 @@ def _lower_section(graph: Graph, lowering: KernelCache, checks: bool,
         values = copy_passed_through(values, len(graph.outputs), program_inputs)
     copies: Collection[Node] = ()
     if not lowering.machine.gpu:
-        values, copies = order_axes(values, lowering.machine)
-        values = split_concats(values, lowering.machine)
+        values, copies = order_axes(split_concats(values, lowering.machine), lowering.machine)
     groups = fuse(values, lowering.machine.gpu, copies)
     plan = plan_values(values, groups, checked_values, shapes, len(graph.outputs))
     persistent = {plan.buffers[plan.graph.inputs[i]] for i in plan.graph.persistent}

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple, TypeAlias
 
 from ...capture.graph.graph import Graph, Node, Nodes, rebuild, users
+from ...eager.arrays.shapes import TensorType
 from ...eager.core.op import OPS
 from ...eager.errors import CodegenError
 from ..ir.affine_index import Index, as_index
@@ -106,8 +107,10 @@ class _AxisOrder:
                 reads.append((n, tuple(map(as_index, index))))
             return value
 
-        Inliner(read).value(node.inputs[0] if node.kind == "reduce" else node,
-                            axis_variables(domain_of(node)))
+        inline = Inliner(read)
+        operands = node.inputs if node.op == "concat" or node.kind == "reduce" else (node,)
+        for n in operands:  # a concat may be written operand by operand
+            inline.value(n, axis_variables(domain_of(node)))
         return reads
 
     def _can_copy(self, reads: Sequence[_Read], node: Node, axis: int) -> bool:
@@ -181,7 +184,8 @@ def _own_variables(node: Node) -> list[tuple[int, Index]]:
 
 
 def _is_large(operand: Node, node: Node) -> bool:
-    return bool(operand.type.size * _MIN_SHARE >= node.type.size)
+    parts = len(node.inputs) if node.op == "concat" else 1
+    return bool(operand.type.size * parts * _MIN_SHARE >= node.type.size)
 
 
 def _position(read: _Read) -> Expr:
@@ -222,7 +226,8 @@ def _with_last_axis(nodes: Nodes, node: Node, axis: int) -> Node:
         params = dict(node.params)
         if node.op == "concat":
             params["axis"] = order.index(params["axis"])
-        return nodes.apply(node.op, inputs, params, node.site)
+        kind = TensorType(tuple(node.type.shape[a] for a in order), node.type.dtype)
+        return nodes.make(node.op, inputs, params, kind, node.site)
     (operand,), reduced = node.inputs, node.params["axis"]
     kept = [a for a in range(operand.type.ndim) if a not in reduced]
     order = _moved(operand.type.ndim, kept[axis])
