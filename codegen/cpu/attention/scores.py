@@ -165,5 +165,5 @@ def power_of_2(x: ExprValue, dtype: DType) -> ExprValue:
 
     Processors multiply subnormal numbers up to a hundred times as slowly as others, and beside the
     largest power, 1, they change no sum. They occur where a mask subtracts 100 to hide a key."""
-    smallest = np.finfo(dtype).minexp
-    return call("where", x < float(smallest), 0.0, call("exp2", x))
+    smallest = float(np.finfo(dtype).minexp)
+    return call("where", x < smallest, 0.0, call("exp2", x))  # type: ignore[no-any-return]
