@@ -1,4 +1,4 @@
-"""Opens files of data, with errors that name the file and what is wrong with it."""
+"""Opens files of data, with errors that name the file and the fault."""
 
 from __future__ import annotations
 

@@ -35,7 +35,7 @@ class Hardware:
         measured: seconds of all-reduces by their bytes, among `measured_ranks` ranks, in the place
             of `latency` and `bandwidth`.
         copy_bandwidth: bytes that a rank copies in its memory in a second. Collectives copy what
-            they move twice, and an optimizer reads and writes what it updates.
+            they move twice, and an optimizer reads and writes the values that it updates.
         processors: processors of a machine, which its ranks share. None if each has its own.
         hides: False if the ranks' processors carry out the communication, so that none is hidden
             behind the computation, as with MPI on one machine.

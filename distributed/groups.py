@@ -42,7 +42,7 @@ class Membership:
     def run(self, kind: str, array: Any, params: Mapping[str, Any]) -> Any:
         """The result of a collective on this rank."""
         call, group = self._next(kind, array, params)
-        if group.name in self._threads:  # behind what has begun
+        if group.name in self._threads:  # behind the calls that have begun
             return self._threads[group.name].submit(self._carry_out, call, group).result()
         return self._carry_out(call, group)
 
@@ -79,7 +79,7 @@ class Membership:
         return self.engine.gather_objects(value, group, site)
 
     def close(self, wait: bool) -> None:
-        """Ends the threads; with `wait` after what they do."""
+        """Ends the threads; with `wait` after their work."""
         for threads in self._threads.values():
             threads.shutdown(wait, cancel_futures=not wait)
         self._threads.clear()

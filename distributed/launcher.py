@@ -30,7 +30,7 @@ _GRACE = 2.0  # seconds that ranks have to end after one of them has failed
 def command(ranks: int, script: Sequence[str], folder: str, hosts: Sequence[str] = ()
             ) -> tuple[list[str], dict[str, str]]:
     """The command that starts a script on `ranks` ranks, and the variables that the ranks need: by
-    srun inside of a Slurm job, else by mpiexec. The ranks note in `folder` what they do.
+    srun inside of a Slurm job, else by mpiexec. The ranks write their state into `folder`.
 
     Raises:
         ArgumentError: less than one rank.
@@ -149,7 +149,7 @@ def _process_fields(pid: int) -> list[str]:
 
 
 def _end(job: subprocess.Popen[bytes], folder: str) -> None:
-    """Kills what is left of a job on this machine."""
+    """Kills the rest of a job on this machine."""
     if job.poll() is None:
         job.terminate()
     killed = [state.pid for state in read_states(folder)

@@ -21,7 +21,7 @@ class ZeroRedundancyOptimizer:
     """An optimizer of which each rank has the state of some parameters, and updates only these.
 
     After a step each rank sends the parameters that it has updated to the others. Whole parameters
-    are assigned to ranks, so every optimizer computes what it computes on one process. Gradients
+    are assigned to ranks, so every optimizer computes the same values as on one process. Gradients
     must be equal on all ranks before the step, as after `replicate`.
 
     Args:

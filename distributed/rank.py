@@ -20,7 +20,7 @@ def main(arguments: Sequence[str]) -> None:
     """Runs a script as a rank.
 
     Args:
-        arguments: the folder in which the ranks note what they do, the script, its arguments.
+        arguments: the folder in which the ranks write their state, the script, its arguments.
     """
     folder, script, *rest = arguments
     mpi = load_mpi()

@@ -2,7 +2,7 @@
 
 A weight that is cut along its outputs gives a part of the result on each rank; cut along its
 inputs, it gives a summand on each rank. Around a layer, values are replicated, so any model
-computes with cut layers what it computes with whole ones. `stays_cut` leaves results cut, for a
+computes the same values with cut layers as with whole ones. `stays_cut` leaves results cut, for a
 layer whose inputs are cut in the same manner.
 """
 
@@ -112,7 +112,7 @@ class ColumnEmbedding(_CutLayer):
 
 
 class RowEmbedding(_CutLayer):
-    """An Embedding of which each rank has some rows; the ranks add what they find."""
+    """An Embedding of which each rank has some rows; the ranks add their results."""
 
     def __init__(self, path: str, layer: Embedding, group: ProcessGroup, stays_cut: bool) -> None:
         super().__init__(path, layer, group, 0, False)
@@ -137,7 +137,7 @@ def shard(model: Module, layouts: Mapping[str, P], mesh: DeviceMesh,
           stays_cut: Iterable[str] = ()) -> Module:
     """`model`, whose layers with these weights are shared by the ranks along a mesh axis.
 
-    It computes what it computed before. Call it before `replicate` or `fully_shard`, and make the
+    It computes the same values as before. Call it before `replicate` or `fully_shard`, and make the
     optimizer afterwards.
 
     Args:

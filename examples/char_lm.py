@@ -47,7 +47,7 @@ def write(model: Writer, length: int, temperature: float = 0.5) -> str:
     """`length` letters, each drawn from what the model expects after those before it."""
     letter, state, text = fw.tensor([[LETTERS.index("t")]]), None, "t"
     for _ in range(length):
-        scores, state = model(letter, state)  # the state remembers what was written
+        scores, state = model(letter, state)  # the state remembers the text
         letter = fw.multinomial(fw.softmax(scores[:, -1] / temperature, axis=-1), 1)
         text += LETTERS[int(letter)]
     return text

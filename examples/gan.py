@@ -19,7 +19,7 @@ def layers(n_in: int, n_out: int, width: int = 32) -> nn.Sequential:
 
 
 def ring(count: int) -> fw.Tensor:
-    """Points (count, 2) near the circle of radius 2: what is to be learned."""
+    """Points (count, 2) near the circle of radius 2: the data."""
     angle = 2 * math.pi * fw.rand(count)
     points = 2 * fw.stack([fw.cos(angle), fw.sin(angle)], axis=1)
     return points + 0.05 * fw.randn(count, 2)

@@ -47,7 +47,7 @@ def solve(field: nn.Module, x: fw.Tensor, duration: float) -> fw.Tensor:
 
 
 def spiral(count: int) -> fw.Tensor:
-    """Paths (POINTS, count, 2) of a linear law with random starts: what is to be learned."""
+    """Paths (POINTS, count, 2) of a linear law with random starts: the data."""
     turn = INTERVAL * fw.tensor([[-0.1, 2.0], [-2.0, -0.1]])
     step = fw.eye(2) + turn + turn @ turn / 2 + turn @ turn @ turn / 6
     path = [2 * fw.rand(count, 2) - 1]

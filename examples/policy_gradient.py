@@ -35,7 +35,7 @@ class Pole:
 
 
 def play(policy: nn.Module, poles: list[Pole]) -> tuple[list[Any], list[Any], list[int]]:
-    """The states of all poles at each time, what was done in each, and how long each stood."""
+    """The states of all poles at each time, the action in each, and how long each stood."""
     states, actions = list[list[Any]](), list[list[int]]()
     lengths = [0] * len(poles)
     with fw.no_grad():

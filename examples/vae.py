@@ -31,7 +31,7 @@ class VAE(nn.Module):
 
 
 def bound(model: VAE, images: fw.Tensor) -> fw.Tensor:
-    """What is to become small, per image: the error of the copy, and how far the distribution is
+    """The loss per image: the error of the copy, and how far the distribution is
     from the standard normal one, whose samples the decoder is given later."""
     copies, mean, log_variance = model(images)
     error = F.binary_cross_entropy_with_logits(copies, images, reduction="sum")

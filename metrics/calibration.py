@@ -67,7 +67,7 @@ class CalibrationError(Metric):
         confidence = confidence.detach().astype(fw.float64)
         edges = fw.linspace(0, 1, self.bins + 1, dtype=fw.float64, device=targets.device)[1:-1]
         allowed = ((confidence >= 0) & (confidence <= 1)) | ~used
-        # What is ignored goes to a bin of its own, which is cut off.
+        # Ignored elements go to a bin of their own, which is cut off.
         places = fw.where(used, fw.searchsorted(edges, confidence), self.bins)
         counted = counted_at("CalibrationError", places, allowed, self.bins + 1)
         self.count = self.count + counted[:-1]

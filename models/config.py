@@ -20,7 +20,7 @@ class Config:
     """The hyperparameters of a model, under the names that its config.json uses."""
 
     SUPPORTED: ClassVar[Mapping[str, tuple[Any, ...]]] = {}
-    """The values that a model implements, by the keys that would change what it computes."""
+    """The values that a model implements, by the keys that would change its results."""
 
     @classmethod
     def from_dict(cls: type[C], values: Mapping[str, Any]) -> C:

@@ -143,7 +143,7 @@ class InferenceService:
 
 
 def read_inputs(request: Any) -> dict[str, Array]:
-    """The inputs of a ModelInferRequest by name. RequestError says what is wrong with them."""
+    """The inputs of a ModelInferRequest by name. RequestError names the fault."""
     raw, inputs = request.raw_input_contents, {}
     if len(raw) not in (0, len(request.inputs)):
         raise RequestError(INVALID, f"{len(request.inputs)} inputs have {len(raw)} raw contents; "

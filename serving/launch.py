@@ -34,7 +34,7 @@ def launch(options: argparse.Namespace, say: Callable[[str], None]) -> None:
 
 
 def made_models(options: argparse.Namespace) -> dict[str, Made]:
-    """What is served, by name."""
+    """The served models, by name."""
     if options.threads:
         fw.set_num_threads(options.threads)
     settings = _settings(options, runs_code=True)  # whoever names a file trusts it
@@ -42,7 +42,7 @@ def made_models(options: argparse.Namespace) -> dict[str, Made]:
 
 
 def server_options(options: argparse.Namespace) -> Options:
-    """How the server listens and what it allows."""
+    """The addresses and the limits of the server."""
     limits = Limits(body_bytes=options.max_body, concurrency=options.concurrency)
     return Options(options.host, options.http, options.grpc, options.repository,
                    _settings(options, options.allow_code), _tokens(options.tokens),

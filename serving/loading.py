@@ -1,4 +1,4 @@
-"""Makes what is served from files: ONNX models, saved programs, Python files."""
+"""Makes served models from files: ONNX models, saved programs, Python files."""
 
 from __future__ import annotations
 

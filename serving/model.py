@@ -1,4 +1,4 @@
-"""What is served: a function of tensors with code for each batch size, compiled before requests."""
+"""A served model: a function of tensors with code for each batch size, compiled before requests."""
 
 from __future__ import annotations
 

@@ -33,7 +33,7 @@ class Repository:
     Args:
         folder: the folder. None: there is none, and only the index answers.
         settings: how models are made; `runs_code` allows saved programs and Python files.
-        service: serves what is loaded.
+        service: serves the loaded models.
         takes_requests: False refuses to load and unload at a client's request, since other
             processes would not do so.
     """

@@ -45,7 +45,7 @@ Made = Servable | Callable[[], Servable]  # a model, or a function that makes it
 
 @dataclass(frozen=True)
 class Options:
-    """How a server listens and what it allows.
+    """The addresses and the limits of a server.
 
     Args:
         host: the address to listen on. Default 127.0.0.1: this machine only.
@@ -122,7 +122,7 @@ class Server:
     """A server of models.
 
     Args:
-        models: what is served, by name.
+        models: the served models, by name.
         options: how.
     """
 
@@ -271,7 +271,7 @@ def serve(models: Mapping[str, Made], **options: Any) -> None:
     """Serves models until SIGTERM or Ctrl-C.
 
     Args:
-        models: what is served, by name: a `Model`, or a function that makes it.
+        models: the served models, by name: a `Model`, or a function that makes it.
         options: see `Options`.
 
     Raises:
@@ -285,7 +285,7 @@ def running(models: Mapping[str, Made], **options: Any) -> Iterator[Server]:
     """A context in which a server of models runs in another thread, on free ports.
 
     Args:
-        models: what is served, by name.
+        models: the served models, by name.
         options: see `Options`. Default port 0, and no seconds to drain.
     """
     server = Server(models, Options(**{"http": 0, "grpc": 0, "drain_seconds": 0.0, **options}))

@@ -1,4 +1,4 @@
-"""Adapts what is served to functions of arrays: functions, modules, ONNX models, saved programs."""
+"""Adapts models to functions of arrays: functions, modules, ONNX models, saved programs."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def source_of(function: Any, examples: Sequence[Example], sizes: Sizes) -> Sourc
     """The source of a function, a module, an ONNX model or a saved program.
 
     Args:
-        function: what is served. A module is put in eval mode.
+        function: the served function. A module is put in eval mode.
         examples: inputs of calls, by name. Required for functions and modules, unless they come
             from ONNX or from `fw.load_compiled`.
         sizes: the numbers that a named size of an ONNX model has.

@@ -13,6 +13,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import sampling
+from _pytest.unittest import UnitTestCase
 
 os.environ["FUSEWIRE_DISK_MB"] = "0"  # no compiled code from earlier runs
 os.environ["RAY_TQDM_PATCH_PRINT"] = "0"  # else Ray, once imported, replaces `print`
@@ -37,6 +39,27 @@ def pytest_configure(config: pytest.Config) -> None:
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--update-golden", action="store_true", help="write golden files anew")
+
+
+def pytest_report_header() -> str:
+    return (f"FUSEWIRE_TEST_SEED={sampling.SEED} chooses cases of large tests; "
+            "FUSEWIRE_TEST_WHOLE=1 runs all")
+
+
+@pytest.hookimpl(trylast=True)  # after -k and -m, so that few cases all run
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leaves a sample of the cases of each test."""
+    chosen = sampling.cases_of_tests(items, _test_of)
+    left_out = set(items) - set(chosen)
+    config.hook.pytest_deselected(items=[item for item in items if item in left_out])
+    items[:] = chosen
+
+
+def _test_of(case: pytest.Item) -> str:
+    """The name of the function, or of the class if it is one of `unittest`, which has no cases."""
+    if isinstance(getattr(case, "parent", None), UnitTestCase):
+        return case.nodeid.rpartition("::")[0]
+    return case.nodeid.partition("[")[0]
 
 
 @pytest.fixture

@@ -44,7 +44,7 @@ class Checkpoints(Callback):
     """Saves a checkpoint every so often, and keeps the newest ones and the best one.
 
     A trainer with a folder has this callback with its defaults. It runs after all other callbacks,
-    so that a checkpoint has what they noted. Files are replaced atomically: a process that is
+    so that a checkpoint has their notes. Files are replaced atomically: a process that is
     killed while it writes leaves the older checkpoints as they are.
 
     Args:

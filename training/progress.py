@@ -56,7 +56,7 @@ class ProgressBar(Callback):
         self._shown = None  # another training has an output of its own
 
     def _show(self, trainer: Trainer, display: Any) -> None:
-        """Shows the history in the notebook, in the place of what it showed before."""
+        """Shows the history in the notebook, in the place of the earlier one."""
         if self._shown is None:
             self._shown = display(trainer.history, display_id=True)
         else:

@@ -73,7 +73,7 @@ class TrainingStep:
         self.pending = 0
         return True
 
-    # ---- what is compiled
+    # ---- the compiled function
     def _run(self, batch: Any, last: bool, has_gradients: bool) -> fw.Tensor:
         with self.autocast():
             loss = self.objective(self.model, batch)

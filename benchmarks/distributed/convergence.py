@@ -27,7 +27,7 @@ TEXT = Path(__file__).resolve().parents[2] / "docs" / "glossary.md"
 
 
 class Task(NamedTuple):
-    """What is learnt: a model, training rows, held-out rows, the joint batch, the steps."""
+    """The training: a model, training rows, held-out rows, the joint batch, the steps."""
 
     model: Callable[[], nn.Module]
     train: tuple[Any, Any]

@@ -144,7 +144,7 @@ def status(name: str) -> int:
 
 
 def give_back() -> None:
-    """Gives the memory of what is no more to the system: else later rows would use it again."""
+    """Returns freed memory to the system: else later rows would use it again."""
     gc.collect()
     fw.empty_cache()
     with contextlib.suppress(AttributeError, OSError):  # the C library is another one

@@ -39,7 +39,7 @@ MODELS: dict[str, Model] = {}
 
 @dataclass(frozen=True)
 class Case:
-    """One row: a model, a batch size, and what is run.
+    """One row: a model, a batch size, and the kind of run.
 
     `mode`: "onnx" is the file that torch exports, read by fusewire; "own" is fusewire's own
     model; "train" is a training step of it

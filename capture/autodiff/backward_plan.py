@@ -288,7 +288,7 @@ class BackwardPlan:
 
 
 def _carried_values(tracer: Tracer, used: Sequence[Node]) -> list[Node]:
-    """Those of the nodes that are phis of loops and merges: no other value tells what they are."""
+    """Those of the nodes that are phis of loops and merges: no other value stands for them."""
     phis = {n for e in tracer.path if isinstance(e, (LoopEntry, LoopBackwardEvent, Merge))
             for n in e.phis}
     return [n for n in used if n in phis]

@@ -32,7 +32,7 @@ class _ForIterator:
     """The iterator of a `for`, which knows the frame and the instruction that takes its elements.
     """
 
-    tensors: tuple[Any, ...]  # what it iterates over
+    tensors: tuple[Any, ...]  # the values of its iterations
     frame: Any = None  # the frame of the `for`
     offset = 0  # of the instruction that takes the next element
 

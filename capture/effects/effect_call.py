@@ -75,7 +75,7 @@ class _Numbers:
 
 @dataclass(frozen=True, eq=False)
 class EffectCall:
-    """A call with an effect: what it calls, and the recipe of (arguments, keyword arguments) over
+    """A call with an effect: its function, and the recipe of (arguments, keyword arguments) over
     tensors and numbers of the call."""
 
     performer: Performer

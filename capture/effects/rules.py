@@ -31,7 +31,7 @@ PRINT = builtins.print
 
 
 class Described(NamedTuple):
-    """An effect call: what it calls, with which arguments, and an object that it changes."""
+    """An effect call: its function, its arguments, and an object that it changes."""
 
     performer: Performer
     args: tuple[Any, ...]

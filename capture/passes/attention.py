@@ -116,7 +116,7 @@ def _with_nan(out: Tensor, value: Tensor, some: Tensor | None, with_zeros: bool)
 
 # ---- the pattern, from the result up
 def _is_read_once(weights: Node, readers: Readers, outputs: set[Node]) -> bool:
-    """True if nothing else reads the weights, nor what they are computed from."""
+    """True if nothing else reads the weights, nor the values from which they are computed."""
     chain, node = [weights], weights
     if node.op == "where":
         chain += [node.inputs[0]]

@@ -29,7 +29,7 @@ class Located(NamedTuple):
 
 
 class SiteState:
-    """What is known of a call in the code: functions that it calls, and arguments."""
+    """The known facts of a call in the code: functions that it calls, and arguments."""
 
     def __init__(self, result: Access) -> None:
         self.result, self.makes_object = result, False  # an object that did not exist before

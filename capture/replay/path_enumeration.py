@@ -100,7 +100,7 @@ def explore(fn: Callable[..., Any], examples: Sequence[Example], sizes: ShapeEnv
 
 
 def _explored(begin: Callable[[], _Exploration]) -> Explored:
-    """The paths that an exploration finds; restarts it with what it learns about loops and merges.
+    """The paths that an exploration finds; restarts it with the loops and merges that it learns.
     """
     carried: dict[Any, set[Any]] = {}
     peeled_loops: set[Any] = set()

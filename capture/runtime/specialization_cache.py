@@ -1,4 +1,4 @@
-"""Caches what was compiled or planned, by all that it depends on.
+"""Caches compiled code and plans, by everything that they depend on.
 
 Every cache in memory of compiled code, and of plans that call it, is an instance of
 `Specializations`. `POLICIES` has the rules of each. A lookup takes no lock.

@@ -22,6 +22,7 @@ from .long_columns import has_long_columns, strip_sums
 from .loop_body import LoopAxes, LoopBody, decode, is_vectorizable
 from .loop_nest import MIN_ELEMENTS_PER_TASK, LoopNest, identities, kernel, lower_with_column_sums
 from .partition_work import chunk_bounds, split_into_tasks
+from .random_groups import draws_groups, group_loop, lower_groups
 from .register_tile import RegisterTile, register_tile
 from .transposed_reads import lower_transposed
 from .transposed_rows import transposed_rows
@@ -64,7 +65,8 @@ def _lower_pointwise(nest: LoopNest) -> Kernel:
     if len(runs) > 1 and upper_bound(last[1]) < nest.lanes // 2:
         return _lower_flattened(nest, runs)
     if len(runs) <= 1:
-        return _lower_1d(nest, last)
+        draws = draws_groups(nest.group, last[1])
+        return lower_groups(nest, last) if draws else _lower_1d(nest, last)
     return _lower_nested(nest, runs)
 
 
@@ -106,10 +108,16 @@ def _lower_nested(nest: LoopNest, runs: list[tuple[list[int], int]]) -> Kernel:
     tasks, chunk = split_into_tasks(outer, nest.chunks_per_task(size), nest.machine)
     var, task = counter("task", tasks)
     position, o = counter("o", outer)
-    lane, i = counter("i", size)
-    where = nest.axes.where([*decode(o, outer_runs), (axes, i)])
-    loop = For(lane, const(0), const(size), tuple(nest.body.element_statements(0, where)),
-               nest.lanes_in_flight(size))
+    outer_where = decode(o, outer_runs)
+
+    def statements(i: Index) -> list[Stmt]:
+        return nest.body.element_statements(0, nest.axes.where([*outer_where, (axes, i)]))
+
+    if draws_groups(nest.group, size):
+        loop = group_loop(size, statements)
+    else:
+        lane, i = counter("i", size)
+        loop = For(lane, const(0), const(size), tuple(statements(i)), nest.lanes_in_flight(size))
     start, stop = chunk_bounds(task, chunk, outer)
     return kernel(nest, var, tasks, [For(position, start, stop, (loop,))])
 

@@ -1,4 +1,4 @@
-"""Tiles reductions in registers: several results at a time share what they read.
+"""Tiles reductions in registers: several results at a time share their reads.
 
 A result of `sum(x[row, None, :] * w[None, column, :], axis=-1)` reads a row of each operand. Where
 the rows are few, or their number has a small divisor, the code of several rows stands side by side

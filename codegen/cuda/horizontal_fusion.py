@@ -1,7 +1,7 @@
 """Fuses independent launches into one: small kernels take no longer than their launches.
 
 Small kernels wait in batches. A batch is launched when a large kernel needs its results, or
-would overwrite what it reads or writes. A kernel joins a batch if no conflicting batch has to
+would overwrite memory that it uses. A kernel joins a batch if no conflicting batch has to
 come before it, and if it can wait as long. So the updates of all parameters, each ready when
 its gradient is, become one launch at the end of a training step, and small gradient products
 are few launches.

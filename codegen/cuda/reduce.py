@@ -50,7 +50,7 @@ def _function(name: str, op: str, dtype: DType, threads: int) -> str:
     lines = [head, *_butterfly(op, dtype, WARP // 2)]
     if warps > 1:
         lines += [f"    {kind}* parts = ({kind}*)sums;",
-                  "    __syncthreads();  // whoever still reads what was there before",
+                  "    __syncthreads();  // for threads that still read the earlier values",
                   "    if (lane % 32 == 0) parts[lane / 32] = x;",
                   "    __syncthreads();",
                   f"    x = parts[lane % {warps}];", *_butterfly(op, dtype, warps // 2)]

@@ -275,7 +275,7 @@ class DynamicExecutable:
         """True if a value has no elements at these sizes."""
         return any(length.value(sizes) == 0 for length in self._axis_sizes)
 
-    # ---- what is there, to be taken elsewhere
+    # ---- the programs, for other callers
     def prepare(self) -> None:
         """Compiles the dynamic-shape program, with room for all sizes seen, if it is missing and
         possible."""

@@ -39,7 +39,7 @@ def _cached_call(op: Op, types: Sequence[Any], params: dict[str, Any],
                  programs: Specializations[Any]) -> Call | None:
     key = call_key((op.name, settings.winograd, settings.winograd_training), types, params)
     if op.work is not None and observing() and key not in programs:
-        return None  # what is recorded gets code as a whole
+        return None  # a recorded function gets code as a whole
     call: Call | None = program_for(programs, key, op.name,
                                          lambda: _compiled(op, types, params))
     return call

@@ -186,11 +186,11 @@ def _creation_call(op: Op, inputs: Sequence[Any], types: Sequence[Any], out: Ten
     """The function for an op that creates elements from their indices."""
     if not op.draws or len(inputs) > 1:
         return call_for_shapes(op, types, params, _PROGRAMS) if out.size >= dispatch.LARGE else None
-    if not out.size:
+    if not out.size or not (op.same_bits or out.size >= dispatch.LARGE):
         return None
     row = _SHORT_RANDOM_ROW if out.size <= _SHORT_RANDOM_ROW else _RANDOM_ROW
     _NUMBERS_DRAWN[op.name, out.dtype, row] += max(out.size, _MIN_NUMBERS_COUNTED_PER_CALL)
-    if _NUMBERS_DRAWN[op.name, out.dtype, row] < _NUMBERS_BEFORE_COMPILING:
+    if op.same_bits and _NUMBERS_DRAWN[op.name, out.dtype, row] < _NUMBERS_BEFORE_COMPILING:
         return None
     return _random_call(op, out, params, row)
 

@@ -26,8 +26,8 @@ _INSTRUCTIONS = {("bfloat16", "bfloat16"): "tdpbf16ps",
 """(elements of rows, elements of columns) -> instruction"""
 _MIN_LANES = 4  # lanes of the shortest vectors that the instructions take
 _PAIR_SUM_INSTRUCTIONS = {4: "sse2.pmadd.wd", 8: "avx2.pmadd.wd", 16: "avx512.pmaddw.d.512"}
-"""lanes -> the instruction that adds products of integers; with what they are added to it becomes
-`vpdpwssd` where there is one."""
+"""lanes -> the instruction that adds products of integers; with the addition to a
+sum it becomes `vpdpwssd` where there is one."""
 
 
 def pair(k: LlvmBuilder, x: Value, y: Value) -> Value:

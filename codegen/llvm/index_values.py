@@ -60,7 +60,7 @@ class IndexValues(LlvmBuilder):
         self._sums: dict[Expr, Remembered] = {}
         self._facts: dict[Expr, IndexFacts] = {}
 
-    # What is known of an expression
+    # The known facts of an expression
 
     def changed(self, thing: Any) -> None:
         """Notes that a register, variable or buffer has a new value."""

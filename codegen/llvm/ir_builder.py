@@ -39,6 +39,11 @@ class Value(NamedTuple):
         return vector(self.type, self.lanes)
 
     @property
+    def is_number(self) -> bool:
+        """True for a constant integer that is no vector."""
+        return not self.lanes and self.text.lstrip("-").isdecimal()
+
+    @property
     def typed(self) -> str:
         """Type and text, as an argument is written."""
         return f"{vector(self.type, self.lanes)} {self.text}"
@@ -231,15 +236,17 @@ class LlvmBuilder:
     def compare(self, predicate: str, a: Value | float, b: Value | float) -> Value:
         """fcmp or icmp, by the type of the operands."""
         x, y = self.match(a, b)
+        if predicate in ("eq", "ne") and x.is_number and y.is_number:
+            return constant((x.text == y.text) == (predicate == "eq"), "i1")
         op = "fcmp" if x.type in FLOATS else "icmp"
         text = f"{op} {predicate} {x.full} {x.text}, {y.text}"
         return self.emit(text, "i1", x.lanes, max(x.depth, y.depth))
 
     def select(self, condition: Value, a: Value | float, b: Value | float) -> Value:
         """a where the condition holds, else b; a scalar condition chooses whole vectors."""
-        if condition.text == "true" and isinstance(a, Value):
-            return a
         x, y = self.match(a, b)
+        if condition.text in ("true", "false"):
+            return x if condition.text == "true" else y
         if condition.lanes:
             x, y = self.wide(x, condition.lanes), self.wide(y, condition.lanes)
         depth = max(condition.depth, x.depth, y.depth)
@@ -254,11 +261,19 @@ class LlvmBuilder:
 
     def integer(self, x: Value, kind: str, signed: bool = True) -> Value:
         """An integer widened or narrowed."""
+        if x.is_number:
+            number = int(x.text) if signed else int(x.text) & ((1 << BITS[x.type]) - 1)
+            return constant(number, kind)
         if BITS[x.type] > BITS[kind]:
             return self._narrow.get((x.text, kind)) or self.cast("trunc", x, kind)
         wide = self.cast("sext" if signed else "zext", x, kind)
         self._narrow[wide.text, x.type] = x
         return wide
+
+    def as_elements(self, x: Value, kind: str) -> Value:
+        """The bits of a vector as elements of another type."""
+        lanes = x.lanes * BITS[x.type] // BITS[kind]
+        return self.emit(f"bitcast {x.typed} to {vector(kind, lanes)}", kind, lanes, x.depth)
 
     def intrinsic(self, name: str, *args: Value | float, flags: str = "") -> Value:
         """llvm.<name> of operands that all have the type of the result."""

@@ -14,7 +14,7 @@ import numpy as np
 from ...eager.arrays.dtypes import is_small, summed_in
 from ..ir.scalar_ops import TRANSCENDENTAL, compute_dtype, result_dtype
 from . import dot_products, half, math
-from .ir_builder import BITS, LlvmBuilder, Value, constant, suffix, type_of
+from .ir_builder import BITS, LlvmBuilder, Value, constant, listed, suffix, type_of
 from .libm import integer_pow, per_lane
 
 DType = np.dtype[Any]
@@ -259,9 +259,28 @@ def _shift(op: str) -> Row:
 
 
 def _multiply_high(k: LlvmBuilder, t: DType, x: Value, y: Value) -> Value:
-    long = [k.integer(v, "i64", False) for v in (x, y)]
-    return k.integer(k.binary("lshr", k.binary("mul", *long), 32), "i32")
+    lanes = max(x.lanes, y.lanes)
+    if lanes % 2 or not lanes or not k.module.target.x86:
+        long = [k.integer(v, "i64", False) for v in (x, y)]
+        return k.integer(k.binary("lshr", k.binary("mul", *long), 32), "i32")
+    # x86 multiplies every other element to 64 bits; it shifts the elements between to their places.
+    (x0, x1), (y0, y1) = (_even_and_odd(k, v, lanes) for v in (x, y))
+    even, odd = (k.as_elements(k.binary("mul", *xy), "i32") for xy in ((x0, y0), (x1, y1)))
+    highs = listed([i + 1 if i % 2 == 0 else lanes + i for i in range(lanes)], "i32")
+    return k.emit(f"shufflevector {even.typed}, {odd.typed}, {highs.typed}", "i32", lanes,
+                  max(even.depth, odd.depth))
 
+
+def _even_and_odd(k: LlvmBuilder, x: Value, lanes: int) -> tuple[Value, Value]:
+    """The unsigned elements at even positions, and those at odd ones, in 64 bits."""
+    if x.is_number:
+        same = constant(int(x.text) & _LOW32, "i64", lanes // 2)
+        return same, same
+    pairs = k.as_elements(k.wide(x, lanes), "i64")
+    return k.binary("and", pairs, _LOW32), k.binary("lshr", pairs, 32)
+
+
+_LOW32 = (1 << 32) - 1
 
 SCALAR: dict[str, Row] = {
     "add": by_kind("fadd", "add", booleans="or"), "sub": by_kind("fsub", "sub"),

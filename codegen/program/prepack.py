@@ -36,7 +36,7 @@ def prepacked_launches(launches: Sequence[Launch], available: Collection[KernelB
         for b in set().union(*uses[n]):
             users.setdefault(b, []).append(n)
     gone = [n for n in range(len(uses)) if n not in first]
-    while gone:  # what they write as well, or read in between, is not known before they run
+    while gone:  # other writes, and reads in between, are not known before they run
         lost = {b for n in gone for b in uses[n][1]}
         lost |= {b for n in gone for b in uses[n][0] if n < last.get(b, -1)}
         gone = list(dict.fromkeys(n for b in lost for n in users.pop(b, ()) if n in first))

@@ -81,7 +81,7 @@ class Profile:
     def _note(self, span: Span) -> None:
         self.spans.append(span)
 
-    # ---- what it found
+    # ---- the results
 
     def calls(self) -> list[dict[str, Any]]:
         """A row per function, longest first: name, line, calls, and the seconds of all of them, of

@@ -21,7 +21,7 @@ def rand_augment(images: fw.Tensor, operations: int = 2, strength: float = 0.3,
     """The images, each changed by random operations of a list of 14.
 
     All operations are computed for all images, and each image takes its own: so the work does not
-    depend on what is drawn, and a compiled step has no branch. Turns are bilinear, about the
+    depend on the draw, and a compiled step has no branch. Turns are bilinear, about the
     centre.
     Source: Cubuk et al., RandAugment: Practical Automated Data Augmentation with a Reduced Search
     Space, 2020.

@@ -18,7 +18,7 @@ from .placement import Placement, whole_of
 
 
 class PlacedTensor(NamedTuple):
-    """A tensor of this rank, and what it is of the whole one. A part may have zeros at its end."""
+    """A tensor of this rank, and its part of the whole one. A part may have zeros at its end."""
 
     tensor: Tensor
     placement: Placement

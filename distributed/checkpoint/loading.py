@@ -1,4 +1,4 @@
-"""Reads checkpoints: each rank reads what it needs of each tensor, and no more."""
+"""Reads checkpoints: each rank reads only the parts of tensors that it needs."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Defines what the engines for arrays of the host have in common.
 
-Before a collective the ranks compare what they ask for, so ranks that diverge get an error instead
+Before a collective the ranks compare their requests, so ranks that diverge get an error instead
 of wrong numbers.
 """
 
@@ -21,7 +21,7 @@ from .engine import CollectiveCall, ProcessGroup, exchange_of_objects, mismatch,
 from .transport import Late, Lost, Transport, as_bytes, carry_out, contiguous
 
 _DIGEST_BYTES = 16
-_HEAD_BYTES = 128  # of a message that says what is sent next
+_HEAD_BYTES = 128  # of a message that announces the next one
 
 
 def host_empty(like: Any, shape: tuple[int, ...], dtype: Any) -> Any:

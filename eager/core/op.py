@@ -53,6 +53,8 @@ class Op:
     `draws`: True for random numbers from the state of a generator, which is the first input. Each
         number is computed from its index in the result, whose shape is params["shape"] or that of
         the other inputs.
+    `same_bits`: True if NumPy and native code draw the same bits. Then the number of calls may
+        decide which one draws, not only their sizes.
     `stored`: True if the op takes dtypes that are only stored, see `arrays/dtypes.py`: it moves,
         casts or compares elements.
     `tests_equality`: True if the result says which elements have equal bits. Then no program that
@@ -82,6 +84,7 @@ class Op:
     raises: bool = False
     whole: bool = False
     draws: bool = False
+    same_bits: bool = False
     stored: bool = False
     tests_equality: bool = False
     ordered: bool = False

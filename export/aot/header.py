@@ -45,7 +45,7 @@ typedef struct {{
   int32_t dtype;
 }} fusewire_information;
 
-/* A dynamic size: the caller says what it is. */
+/* A dynamic size: the caller gives it. */
 typedef struct {{
   const char *name;
   int64_t least, largest;

@@ -277,7 +277,7 @@ define i32 @{name}_run(ptr %call) #0 {{
   ret i32 %code
 }}
 
-; The variant for the sizes of a caller, or null. Stores a code that says what is wrong.
+; The variant for the sizes of a caller, or null. Stores the code of an error.
 define internal ptr @asked(ptr %sizes, i64 %count, ptr %code) #0 {{
 entry:
   %library = load %library, ptr @library

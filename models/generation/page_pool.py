@@ -32,7 +32,7 @@ class TextPages:
 
 @dataclass(eq=False)
 class _Page:
-    """A page: who uses it, and what is known about its tokens.
+    """A page: its users, and the known facts about its tokens.
 
     `key` is the serial number of the page before and the tokens of this one. A number is given once
     only, so equal keys mean equal texts up to the end of the page.

@@ -1,4 +1,4 @@
-"""The inputs and outputs of what is served: names, data types, shapes, examples."""
+"""The inputs and outputs of a served model: names, data types, shapes, examples."""
 
 from __future__ import annotations
 

@@ -33,7 +33,7 @@ class InferRequest:
 
 
 def read_request(body: bytes, header_length: str | None) -> InferRequest:
-    """The request in a body. RequestError says what is wrong with it.
+    """The request in a body. RequestError names the fault.
 
     Args:
         body: JSON, and raw bytes of tensors behind it.

@@ -41,7 +41,7 @@ class TextRequest:
 def read_chat(values: Mapping[str, Any], generator: Generator) -> TextRequest:
     """The request of a chat.
 
-    RequestError says what is wrong with it; a FusewireError, with its template or its characters.
+    RequestError names the fault; a FusewireError, with its template or its characters.
     """
     messages = values.get("messages")
     if not isinstance(messages, list) or not messages or not all(
@@ -59,7 +59,7 @@ def read_chat(values: Mapping[str, Any], generator: Generator) -> TextRequest:
 
 
 def read_completion(values: Mapping[str, Any], generator: Generator) -> TextRequest:
-    """The request of completions. RequestError says what is wrong with it."""
+    """The request of completions. RequestError names the fault."""
     prompts = read_texts(values.get("prompt"), generator.tokenizer, generator.vocabulary, "prompt")
     logprobs = number(values, "logprobs", None, int, 0, _MOST_LOGPROBS)
     echo = [generator.tokenizer.decode(p, skip_special_tokens=True) if flag(values, "echo") else ""

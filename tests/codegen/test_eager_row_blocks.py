@@ -22,6 +22,7 @@ from fusewire.eager.arrays import memory
 from fusewire.eager.arrays.shapes import TensorType
 from fusewire.eager.core import dispatch
 from fusewire.eager.core.op import OPS
+from fusewire.eager.ops.random import generator
 from fusewire.eager.settings import settings
 from fusewire.eager.upper_layer import UPPER
 
@@ -182,6 +183,17 @@ def test_two_programs_draw_any_number_of_random_numbers(everything_is_large: lis
     monkeypatch.setattr(settings, "compile", False)
     for n, found in zip(sizes, drawn):
         np.testing.assert_array_equal(found, draw(n).numpy())
+
+
+@pytest.mark.parametrize("dtype", [fw.float32, fw.float64])
+def test_normal_numbers_are_native_by_their_count_alone(
+        everything_is_large: list[str], dtype: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The bits of their logarithms are not NumPy's: equal calls would differ otherwise."""
+    monkeypatch.setattr(dispatch, "LARGE", 1 << 10)
+    monkeypatch.setattr(generator, "LARGE", 1 << 10)
+    long, short = (fw.randn(n, dtype=dtype, generator=fw.Generator(5)) for n in (1050, 1000))
+    assert everything_is_large == ["normal"]
+    np.testing.assert_allclose(long[:1000].numpy(), short.numpy(), 1e-5, 1e-6)
 
 
 def test_an_op_that_is_costly_in_numpy_is_soon_native(everything_is_large: list[str],

@@ -32,6 +32,9 @@ def lose_machine() -> Iterator[Callable[[], None]]:
     with pytest.MonkeyPatch.context() as patch:
         for name in ("RAY_USAGE_STATS_ENABLED", "RAY_TRAIN_METRICS_ENABLED"):
             patch.setenv(name, "0")
+        patch.setenv("RAY_TRAIN_HEALTH_CHECK_INTERVAL_S", "0.1")  # so long a report takes
+        # Ray waits so long for machines, also for one that it does not know to be lost.
+        patch.setenv("RAY_TRAIN_WORKER_GROUP_START_TIMEOUT_S", "10")
         machine = {"num_cpus": 1, "object_store_memory": 100 << 20}
         cluster = Cluster(initialize_head=True,
                           head_node_args={**machine, "include_dashboard": False})

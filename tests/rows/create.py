@@ -9,8 +9,10 @@ import numpy as np
 from rows.row import Array, Bad, f2, f4, f8, row
 
 import fusewire as fw
+from fusewire.eager.core.dispatch import apply
 from fusewire.eager.ops import create
 from fusewire.eager.ops.random import generator as random_ops
+from fusewire.eager.ops.random.philox import normal_op
 
 row("full", lambda: create.full((2, 3), 1.5), [lambda rng: ()], lambda: np.full((2, 3), 1.5),
     errors=(Bad(lambda: create.full((2, -1), 0.0), "full: sizes are not negative"),
@@ -61,6 +63,22 @@ for shape, dtype in (((5, 27), f4), ((), f4), ((0, 3), f4), ((70,), f8), ((9,), 
         lambda s, a=shape, d=dtype: uniform_reference(s, a, d), label=f"{shape} {dtype}",
         grad=False, errors=(Bad(lambda: fw.rand(2, dtype=fw.int32), "rand: numbers from 0 to 1"),
                 Bad(lambda: fw.rand(-2), "rand: sizes are not negative")))
+
+
+def normal(state: Any, shape: Any, dtype: Any) -> Any:
+    return apply(normal_op, (state,), {"shape": shape, "dtype": np.dtype(dtype)})
+
+
+def normal_reference(state: Array, shape: Any, dtype: Any) -> Array:
+    """Box and Muller's transform of the numbers of two states, in float64."""
+    u, v = (uniform_reference(state + [0, step], shape, dtype).astype(f8) for step in (0, 1))
+    return (np.sqrt(-2 * np.log(1 - u)) * np.cos(2 * np.pi * v)).astype(dtype)
+
+
+for shape, dtype in (((5, 27), f4), ((), f4), ((0, 3), f4), ((3, 2, 64), f4), ((70,), f8)):
+    row("normal", lambda s, a=shape, d=dtype: normal(s, a, d), [lambda rng: (np.array([7, 3]),)],
+        lambda s, a=shape, d=dtype: normal_reference(s, a, d), label=f"{shape} {dtype}",
+        grad=False)
 for args, more in (((0, 3, 7), {}), ((1, -1, 3), {"base": 2.0}), ((0, 2, 4), {"endpoint": False})):
     row("pow", lambda a=args, m=more: fw.logspace(*a, **m, dtype=fw.float64), [lambda rng: ()],
         lambda a=args, m=more: np.logspace(*a, **m), label=f"logspace {args} {more}", errors=(

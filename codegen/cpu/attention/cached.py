@@ -35,7 +35,7 @@ from ..scatter_rows import clamped_index
 from .scores import LOG2E
 
 _KEYS_PER_BLOCK = 128
-_MAX_ROWS = 8  # that share what is read of a key
+_MAX_ROWS = 8  # that share the reads of a key
 _MAX_VECTORS = 4  # of a row at a time
 _MOST_POSITIONS = 1 << 40
 _FLOAT = np.dtype("float32")
@@ -210,7 +210,7 @@ class CachedAttention:
             self._lane_loop(self.width, products), *stores))
 
     def _powers(self, block: _Block, row: Index) -> list[Stmt]:
-        """Statements that turn the scores of a row into powers, and rescale what was before."""
+        """Statements that turn the scores of a row into powers, and rescale the earlier sums."""
         top, total, base = (Register(n, _FLOAT) for n in ("top", "total", "base"))
         before = self._load("tops", row)
         largest = ExprValue(loop_ir.read(top))

@@ -144,7 +144,7 @@ class CupyDevice:
                 work()
 
         with self._device:
-            work()  # loads what it launches
+            work()  # loads the kernels that it launches
             launch = self.capture(repeat_work, []).launch if graph else repeat_work
             return min(self._elapsed(launch) for _ in range(3)) / TIMED_REPEATS
 

@@ -20,7 +20,7 @@ from .. import object_cache
 from ..target import host
 from .object_layout import LAYOUT, half, offset_of, word
 
-Words = list[tuple[int, int]]  # an address, and what is there
+Words = list[tuple[int, int]]  # an address, and the word there
 
 
 class Contents(NamedTuple):
@@ -33,7 +33,7 @@ class Contents(NamedTuple):
 
 _CLASS_VERSION_OFFSET = 384  # bytes from the beginning of a class, verified by `_class_versions`
 _DICT_VERSION_OFFSET = 24  # bytes from the beginning of a dictionary, verified by `_dict_versions`
-_CELL_OFFSET = 16  # bytes from the beginning of a closure's cell to what it holds
+_CELL_OFFSET = 16  # bytes from the beginning of a closure's cell to its object
 _DICT_KEYS, _DICT_VALUES = 32, 40  # where its keys are, and its values if these lie apart
 _COUNTER_COUNT = 4096  # of changes, for dictionaries by their address
 _MAX_WORDS_BEFORE_OBJECT = 4  # words before an object in which CPython keeps its dictionary

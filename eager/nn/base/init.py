@@ -27,7 +27,8 @@ from ...ops.create import full, iota
 from ...ops.elementwise.pointwise import equal, logical_and, sign, where
 from ...ops.indexing.sort import argsort
 from ...ops.products.matrix import diagonal
-from ...ops.random.generator import Generator, rand, randn, scaled
+from ...ops.random.generator import Generator, rand, randn
+from ...ops.random.scaling import scaled
 from ...ops.random.truncated_normal import truncated_normal
 from ...ops.reduction.reduce import widened
 from ...ops.shape.grid import eye

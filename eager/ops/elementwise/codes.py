@@ -63,7 +63,7 @@ def _encode_power(k: Any, x: Any) -> Any:
     bits = k.bits(x)
     usual = (bits + _HALF) >> _FRACTION_BITS
     zero = bits & 0
-    least = k.where(bits <= _HALF, zero, zero + 1)  # 2 ** -127; what is larger goes up
+    least = k.where(bits <= _HALF, zero, zero + 1)  # 2 ** -127; larger numbers go up
     code = k.where(bits < 1 << _FRACTION_BITS, least, usual)
     return k.where((bits == 0) | (bits >= _INFINITY), zero + 255, code)  # and negative ones
 

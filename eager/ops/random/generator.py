@@ -7,6 +7,7 @@ docs/reference/random.md has the guarantees.
 from __future__ import annotations
 
 import contextlib
+import math
 import operator
 import os
 import threading
@@ -26,17 +27,18 @@ from ...arguments import (
 )
 from ...arrays import dtypes
 from ...arrays.devices import CPU, resolve_device
-from ...arrays.memory import is_whole
-from ...core.dispatch import apply
+from ...core.dispatch import LARGE, apply
 from ...core.in_place import replace
 from ...core.tape import with_tape
 from ...core.tensor import Tensor, as_tensor
 from ...errors import DTypeError, ShapeError
 from ..create import check_sizes
 from ..declare import cast
+from ..elementwise import pointwise
 from ..indexing.sort import argsort
 from ..transfer import transfer
-from .philox import randint_op, signed, uniform_op
+from .philox import box_muller, normal_op, randint_op, signed, uniform_op
+from .scaling import scaled
 
 __all__ = [
     "Generator", "default_generator", "fork_rng", "get_rng_state", "initial_seed", "manual_seed",
@@ -298,21 +300,6 @@ def rand(*shape: Any, dtype: Any = None, generator: Generator | None = None,
     return out.requires_grad_() if requires_grad else out
 
 
-def scaled(draws: Tensor, factor: float, offset: float) -> Tensor:
-    """draws * factor + offset, for a tensor that has no other reference.
-
-    Eager, NumPy writes it to the memory of `draws`. Native code for two steps would take longer to
-    compile than to use once.
-    """
-    if interpreter.in_use or draws.edge is not None:
-        return draws * factor + offset
-    array = draws._data
-    number = array.dtype.type
-    product = np.multiply(array, number(factor),
-                          out=array if is_whole(array) else np.empty_like(array))
-    return Tensor(np.add(product, number(offset), out=product))
-
-
 def float_dtype(name: str, dtype: Any) -> Any:
     """The dtype of real random numbers; DTypeError for another kind."""
     chosen = dtypes.as_dtype(dtypes.DEFAULT_FLOAT if dtype is None else dtype)
@@ -359,9 +346,13 @@ def randn(*shape: Any, dtype: Any = None, generator: Generator | None = None,
     sizes = check_sizes(shape[0] if len(shape) == 1 else shape, "randn")
     chosen = float_dtype("randn", dtype)
     drawn = dtypes.float64 if chosen == dtypes.float64 else dtypes.float32
-    u, v = (rand(sizes, dtype=drawn, generator=generator, device=device) for _ in range(2))
-    radius = ((1 - u).log() * -2.0).sqrt()  # type: ignore[attr-defined]
-    out = cast(radius * (v * (2 * np.pi)).cos(), chosen)
+    if interpreter.in_use or math.prod(sizes) < LARGE:
+        u, v = (rand(sizes, dtype=drawn, generator=generator, device=device) for _ in range(2))
+        out = box_muller(pointwise, u, v)
+    else:  # in one pass over memory
+        state, _ = (drawn_from(generator, device) for _ in range(2))  # the op uses both
+        out = apply(normal_op, (state,), {"shape": sizes, "dtype": drawn})
+    out = cast(out, chosen)
     return out.requires_grad_() if requires_grad else out
 
 

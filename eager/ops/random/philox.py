@@ -24,6 +24,8 @@ from ...arrays.shapes import TensorType
 from ...core.op import Op, define
 from ..shape.view import flatten_index
 
+LANES, WORDS = 16, 4  # neighbours with the same word, and words of a block
+GROUP = LANES * WORDS  # neighbours that take all words of some blocks
 _MULTIPLY = (0xD2511F53, 0xCD9E8D57)
 _WEYL = (0x9E3779B9, 0xBB67AE85)
 _LOW = 0xFFFFFFFF
@@ -65,10 +67,10 @@ def _words(k: Any, index: Any, state: Any, before: Any, shape: Any, count: int) 
     `before`: if present, the number of groups of 64 elements before the first one.
     """
     flat = flatten_index(index, shape)
-    block = flat // 64 * 16 + flat % 16
+    block = flat // GROUP * LANES + flat % LANES
     for groups in before:
-        block = groups(0) * 16 + block
-    word = k.cast(flat % 64 // 16, np.dtype("uint32"))
+        block = groups(0) * LANES + block
+    word = k.cast(flat % GROUP // LANES, np.dtype("uint32"))
     return [_word(k, block + start, state(1), state(0), word) for start in _STARTS[:count]]
 
 
@@ -114,12 +116,12 @@ def _all_words(xp: Any, state: Any, before: Any, shape: Any, count: int) -> list
     """The `_words` of all elements, as arrays of `shape`."""
     size = int(np.prod(shape, dtype=np.int64))
     seed, counter = int(state[0]), int(state[1])
-    positions = xp.arange(-(-size // 64) * 16, dtype=np.int64)
+    positions = xp.arange(-(-size // GROUP) * LANES, dtype=np.int64)
     for groups in before:
-        positions += groups[0] * 16
+        positions += groups[0] * LANES
 
     def words(start: int) -> Any:
-        grouped = blocks(xp, seed, counter, positions + start).reshape(4, -1, 16)
+        grouped = blocks(xp, seed, counter, positions + start).reshape(WORDS, -1, LANES)
         return grouped.transpose(1, 0, 2).reshape(-1)[:size].reshape(shape)
 
     return [words(start) for start in _STARTS[:count]]
@@ -138,7 +140,31 @@ _WHY = {"vjp": "does not depend on its input smoothly",
         "onnx": "a model would draw other random numbers; dropout does nothing in eval mode"}
 uniform_op = define(Op(
     "uniform", "create", lambda state, *before, shape, dtype: TensorType(tuple(shape), dtype),
-    _uniform_impl, _uniform_value, why=_WHY, draws=True))
+    _uniform_impl, _uniform_value, why=_WHY, draws=True, same_bits=True))
+
+
+# ---- normal numbers
+def box_muller(k: Any, u: Any, v: Any) -> Any:
+    """A standard normal number from two uniform ones; `k` has log, sqrt and cos."""
+    return k.sqrt(k.log(1 - u) * -2.0) * k.cos(v * (2 * np.pi))
+
+
+def _normal_value(k: Any, index: Any, state: Any, *before: Any, shape: Any, dtype: Any) -> Any:
+    """A standard normal number, from the uniform numbers of a state and of the next one."""
+    u, v = (_uniform_value(k, index, s, *before, shape=shape, dtype=dtype)
+            for s in (state, lambda half: state(half) + half))
+    return box_muller(k, u, v)
+
+
+def _normal_impl(xp: Any, state: Any, *before: Any, shape: Any, dtype: Any) -> Any:
+    u, v = (_uniform_impl(xp, (state[0], state[1] + step), *before, shape=shape, dtype=dtype)
+            for step in (0, 1))
+    return box_muller(xp, u, v)
+
+
+normal_op = define(Op(
+    "normal", "create", lambda state, *before, shape, dtype: TensorType(tuple(shape), dtype),
+    _normal_impl, _normal_value, why=_WHY, draws=True))
 
 
 # ---- whole numbers
@@ -185,4 +211,4 @@ def signed(value: int) -> int:
 randint_op = define(Op(
     "randint", "create",
     lambda state, *before, shape, dtype, low, count: TensorType(tuple(shape), dtype),
-    _randint_impl, _randint_value, why=_WHY, draws=True))
+    _randint_impl, _randint_value, why=_WHY, draws=True, same_bits=True))

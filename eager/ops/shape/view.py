@@ -326,7 +326,7 @@ def _broadcast_read(k: Any, index: Any, types: Any, at: Any, shape: Any) -> list
 
 
 def _broadcast_vjp(g: Tensor, out: Tensor, x: Tensor, shape: Any) -> Tensor:
-    return g  # the backward pass sums what was broadcast
+    return g  # the backward pass sums over broadcast axes
 
 
 broadcast_op = define(Op(

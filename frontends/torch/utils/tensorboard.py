@@ -40,11 +40,11 @@ class SummaryWriter:
             self.add_scalar(f"{main_tag}/{name}", value, global_step, walltime)
 
     def flush(self) -> None:
-        """Writes what was added to the file."""
+        """Writes the added values to the file."""
         self._writer.flush()
 
     def close(self) -> None:
-        """Writes what was added, and closes the file."""
+        """Writes the added values, and closes the file."""
         self._writer.close()
 
     def __enter__(self) -> SummaryWriter:

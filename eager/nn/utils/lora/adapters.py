@@ -1,4 +1,4 @@
-"""Defines the adapters of LoRA: what is added to the result of a layer, from two small matrices.
+"""Defines the adapters of LoRA: terms of a layer's result, from two small matrices.
 
 An adapter is a child of its layer, under the name "lora", and a forward hook of the layer adds its
 result. So the layer keeps its class, its name and its parameters, and x W + ((x A) B) * scale needs
@@ -34,7 +34,7 @@ _WIDE = (dtypes.float32, dtypes.float64)
 
 
 class Adapter(Module):
-    """The base of adapters: makes from the input of a layer what is added to its result.
+    """The base of adapters: computes a term of a layer's result from its input.
 
     A subclass defines NAMES, shapes, forward and change. A and B are float32, or float64 for
     weights of float64.
@@ -82,7 +82,7 @@ class Adapter(Module):
         self.train(layer.training)
 
     def reset_parameters(self) -> None:
-        """Draws A as the weight of a Linear; B is 0, so that the layer computes what it did."""
+        """Draws A as the weight of a Linear; B is 0, so that the layer's results stay the same."""
         init.kaiming_uniform_(self.A, a=math.sqrt(5))
         init.zeros_(self.B)
 
@@ -150,7 +150,7 @@ class EmbeddingAdapter(Adapter):
     NAMES = ("lora_embedding_A", "lora_embedding_B")
 
     def reset_parameters(self) -> None:
-        """Draws B from the normal distribution; A is 0, so that the layer computes what it did."""
+        """Draws B from the normal distribution; A is 0, so the layer's results stay the same."""
         init.zeros_(self.A)
         init.normal_(self.B)
 

@@ -133,7 +133,7 @@ def need_adapted(name: str, model: Module) -> list[tuple[str, Any]]:
     return found
 
 
-# ---- what is trained
+# ---- trained parameters
 def parameters(model: Module) -> list[Parameter]:
     """The parameters of the adapters of `model`, for an optimizer.
 
@@ -243,7 +243,7 @@ def merge(model: M) -> M:
 
 
 def remove(model: M) -> M:
-    """`model` without adapters, so that it computes what it did before `add`.
+    """`model` without adapters, so that it computes the same values as before `add`.
 
     The model stays frozen; model.requires_grad_() ends that.
 
@@ -271,7 +271,7 @@ def remove(model: M) -> M:
 
 @contextlib.contextmanager
 def disabled(model: Module) -> Iterator[None]:
-    """A context in which `model` computes what it did before `add`, to the bit.
+    """A context in which `model` computes the same bits as before `add`.
 
     Args:
         model: a model with adapters.
