@@ -37,6 +37,8 @@ def order_axes(graph: Graph, machine: Machine) -> tuple[Graph, set[Node]]:
     Also returns the small operands, such as weights, that are copied for them in an order in which
     lanes read vectors: these have to be stored."""
     nodes = graph.nodes()
+    if not any(map(_reads_by_rule, nodes)):
+        return graph, set()
     readers, outputs = users(nodes), set(graph.outputs)
     materialized, _ = choose_materialized(nodes, readers, outputs,
                                           count_readers(nodes, readers, outputs), machine.gpu)
