@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 import fusewire as fw
-from fusewire.capture.runtime.specialization_cache import Specializations, repeats_after
+from fusewire.capture.runtime.specialization_cache import Specializations, costlier_after
 from fusewire.codegen.eager_jit import op_compiler, vjp
 from fusewire.eager.settings import settings
 
@@ -99,9 +99,9 @@ def lower(patch: pytest.MonkeyPatch, elements: int = 1) -> None:
 
 
 def fresh_cache(name: str, free: int = 1 << 20) -> Specializations[Any]:
-    """An empty cache that makes the first `free` values at the first request of their keys."""
+    """An empty cache that makes the first `free` values of a group for any work."""
     cache: Specializations[Any] = Specializations(name)
-    cache.policy = cache.policy._replace(requests=repeats_after(free))
+    cache.policy = cache.policy._replace(least_work=costlier_after(free))
     return cache
 
 

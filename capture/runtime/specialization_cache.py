@@ -22,6 +22,7 @@ T = TypeVar("T")
 _EVICTED_FRACTION = 64  # of the limit is evicted at once, so that eviction costs little per value
 _COUNTED_KEYS_PER_VALUE = 16  # of the limit: keys without a value whose requests are counted
 _MAX_COUNTED_KEYS = 1 << 12
+_WORK, _DOUBLES_AFTER = 1e6, 64  # nanoseconds of a call, and values until twice as many are needed
 _TABLES = held_while_forking(threading.RLock())  # is never held while values are made or freed
 
 
@@ -37,28 +38,32 @@ class CachedValue(Generic[T]):
 class Policy(NamedTuple):
     """The rules of a cache. `limit`: the most values that it holds. `requests`: from which request
     on a key gets its value, by the number of values that were made for the same group of keys.
+    `least_work`: the least work of a call for which a key gets a value at all, by the same number.
     `rank`: the value of the lowest rank is evicted first."""
 
     limit: int
     requests: Callable[[int], int] = lambda made: 1
+    least_work: Callable[[int], float] = lambda made: 0.0
     rank: Callable[[CachedValue[Any]], Any] = operator.attrgetter("last_use")
 
 
-def repeats_after(free: int) -> Callable[[int], int]:
-    """The first `free` values of a group are made at once. Then a key must be requested as often as
-    there are values, since compiling takes as long as hundreds of calls."""
-    return lambda made: 1 if made < free else made
+def costlier_after(free: int) -> Callable[[int], float]:
+    """The first `free` values of a group are made for any work. Then the least work grows with
+    each value, since compiling takes as long as hundreds of calls.
+
+    The first request of a key decides, so that equal calls of an op have equal bits."""
+    return lambda made: 0.0 if made < free else _WORK * 2.0 ** ((made - free) / _DOUBLES_AFTER)
 
 
 POLICIES = {
     # eager ops: plans of calls, and the programs that they run, by op
     "eager calls": Policy(1 << 12),
-    "eager programs": Policy(1 << 12, repeats_after(32)),
+    "eager programs": Policy(1 << 12, least_work=costlier_after(32)),
     "eager vjps": Policy(1 << 12),
-    "elementwise vjp programs": Policy(1 << 12, repeats_after(32)),
-    "vjp programs by shape": Policy(1 << 12, repeats_after(8)),
-    "recurrent layers": Policy(1 << 8, repeats_after(16)),
-    "eager GPU programs": Policy(1 << 12, repeats_after(32)),
+    "elementwise vjp programs": Policy(1 << 12, least_work=costlier_after(32)),
+    "vjp programs by shape": Policy(1 << 12, least_work=costlier_after(16)),
+    "recurrent layers": Policy(1 << 8, least_work=costlier_after(16)),
+    "eager GPU programs": Policy(1 << 12, least_work=costlier_after(32)),
     # compiled functions
     "sizes of a graph": Policy(64, lambda made: 2 + made // 4, operator.attrgetter("value.uses")),
     "backward variants": Policy(64),
@@ -98,22 +103,27 @@ class Specializations(Generic[T]):
         self._clock = cached.last_use = self._clock + 1
         return cached.value
 
-    def get(self, key: Hashable, make: Callable[[], T], group: str = "") -> T | Any:
+    def get(self, key: Hashable, make: Callable[[], T], group: str = "", work: float = 0.0
+            ) -> T | Any:
         """The value of a key, from `make()` if it is new; None if the key has not been requested
-        often enough."""
+        often enough, or has so little work that it will never have another value.
+
+        `work`: nanoseconds of a call without the value."""
         cached = self._values.get(key)
         if cached is None:
             with self._making:
-                return self._make(key, make, group)
+                return self._make(key, make, group, work)
         self._clock = cached.last_use = self._clock + 1
         return cached.value
 
-    def _make(self, key: Hashable, make: Callable[[], T], group: str) -> T | None:
+    def _make(self, key: Hashable, make: Callable[[], T], group: str, work: float) -> T | Any:
         if key in self._values:  # another thread has made it
             return self.find(key)
         self.misses += 1
         if not self._is_due(key, self.policy.requests(self.made[group])):
             return None
+        if work < self.policy.least_work(self.made[group]):
+            return self.add(key, None)  # type: ignore[arg-type]
         self.made[group] += 1
         return self.add(key, make())
 

@@ -23,7 +23,7 @@ from ...eager.fork_safety import held_while_forking
 from ...eager.ops.declare import cast
 from ...eager.ops.reduction.reduce import any as any_
 from ..compile import compile_on
-from .op_call import program_for
+from .op_call import numpy_nanoseconds, program_for
 
 CompiledOp = Callable[[list[Any]], list[Any]]
 
@@ -37,7 +37,7 @@ def run_op(op: Op, arrays: Sequence[Any], params: dict[str, Any], device: str) -
     operands = [TensorType(x.shape, x.dtype) if devices.is_elsewhere(x) else x for x in arrays]
     key = call_key((device, op.name), operands, params)
     call = program_for(_PROGRAMS, key, op.name, lambda: compile_on(
-        device, graph_of_op(op, operands, params)))
+        device, graph_of_op(op, operands, params)), numpy_nanoseconds(op, operands, params))
     return call([x for x in arrays if devices.is_elsewhere(x)])[0] if call else None
 
 
@@ -55,7 +55,8 @@ def in_range(x: Any, size: int, low: int) -> bool | None:
     """True if every element of an array on a device is in low ... size - 1, checked by one kernel;
     None without code for it."""
     key = devices.of(x), "in_range", TensorType(x.shape, x.dtype), size, low
-    call = program_for(_PROGRAMS, key, "in_range", lambda: _compile_range_check(*key))
+    call = program_for(_PROGRAMS, key, "in_range", lambda: _compile_range_check(*key),
+                       x.size)
     return not bool(call([x])[0]) if call else None
 
 

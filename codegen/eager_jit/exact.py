@@ -17,7 +17,7 @@ from ...eager.arrays.shapes import TensorType
 from ...eager.core.op import Op
 from ...eager.ops.products.contract import parts
 from ...eager.settings import settings
-from .op_call import Call, OpCall, program_for, run_of_graph
+from .op_call import Call, OpCall, numpy_nanoseconds, program_for, run_of_graph
 
 MIN_NUMPY_NANOSECONDS = 1 << 15  # shorter calls of ops that estimate their time stay in NumPy
 
@@ -40,8 +40,8 @@ def _cached_call(op: Op, types: Sequence[Any], params: dict[str, Any],
     key = call_key((op.name, settings.winograd, settings.winograd_training), types, params)
     if op.work is not None and observing() and key not in programs:
         return None  # a recorded function gets code as a whole
-    call: Call | None = program_for(programs, key, op.name,
-                                         lambda: _compiled(op, types, params))
+    call: Call | None = program_for(programs, key, op.name, lambda: _compiled(op, types, params),
+                                    numpy_nanoseconds(op, types, params))
     return call
 
 

@@ -16,6 +16,8 @@ import numpy as np
 from ...capture.graph.graph import Graph
 from ...capture.heap.code_tracker import unobserved
 from ...capture.runtime.specialization_cache import Specializations
+from ...eager.arrays.shapes import TensorType
+from ...eager.core.op import Op
 from ...eager.errors import FusewireError
 from ..compile import compile_native
 from ..program.native_call import ProgramCall, is_contiguous
@@ -71,17 +73,26 @@ def is_broadcast(x: Any) -> bool:
     return x.size > 1 and not any(x.strides)
 
 
-def program_for(cache: Specializations[Any], key: Hashable, op: str, make: Callable[[], Any]
-                ) -> Any:
-    """The program of a key in a cache, from `make()` if it is new; None for a call that has not
-    occurred often enough, and for one that has no code."""
+def numpy_nanoseconds(op: Op, types: Sequence[Any], params: dict[str, Any]) -> float:
+    """About the time that NumPy takes for an op on arrays of these types, and numbers."""
+    if op.work is not None:
+        return op.work(*types, **params)
+    return float(op.passes * max([t.size for t in types if isinstance(t, TensorType)], default=1))
+
+
+def program_for(cache: Specializations[Any], key: Hashable, op: str, make: Callable[[], Any],
+                work: float) -> Any:
+    """The program of a key in a cache, from `make()` if it is new; None for a call that is too
+    short for one more program, and for one that has no code.
+
+    `work`: the nanoseconds of the call in NumPy."""
     def compiled() -> Any:
         # Files that the compiler reads are no effects of a traced function.
         with unobserved(), contextlib.suppress(FusewireError):
             return make()
         return None
 
-    return cache.get(key, compiled, op)
+    return cache.get(key, compiled, op, work)
 
 
 def run_of_graph(graph: Graph) -> Run:

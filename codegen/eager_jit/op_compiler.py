@@ -47,7 +47,7 @@ from ..program.native_program import (
 from ..runtime.target import host
 from .exact import call_for_shapes, is_long
 from .max_pool_grad import max_pool_back
-from .op_call import Call, OpCall, is_broadcast, program_for
+from .op_call import Call, OpCall, is_broadcast, numpy_nanoseconds, program_for
 from .scatter_add import add_at
 
 _BLOCK_ELEMENTS = 1 << 14  # of a block of rows, which fits into the innermost caches
@@ -200,7 +200,7 @@ def _random_call(op: Op, out: TensorType, params: dict[str, Any], row: int) -> C
     total."""
     key = (op.name, row, *[(k, param_key(v)) for k, v in params.items() if k != "shape"])
     program = program_for(_PROGRAMS, key, op.name,
-                          lambda: _random_program(op, params, out.dtype, row))
+                          lambda: _random_program(op, params, out.dtype, row), float(out.size))
     if program is None:
         return None
     rows, size, shape = -(-out.size // row), out.size, out.shape
@@ -296,7 +296,8 @@ def _program(op: Op, types: Sequence[Any], out: TensorType, params: dict[str, An
     key = (op.name, *param_items, split.row, *split.row_parts, *split.has_rows, *values, split.axes,
            _block(split))
     program: NativeProgram | None = program_for(
-        _PROGRAMS, key, op.name, lambda: _compiled(op, types, out, params, split))
+        _PROGRAMS, key, op.name, lambda: _compiled(op, types, out, params, split),
+        numpy_nanoseconds(op, types, params))
     return program
 
 

@@ -44,6 +44,7 @@ from ..partition.hybrid_executable import op_by_op
 from .op_call import program_for
 
 _MAX_STEPS_PER_PROGRAM = 64  # of one program
+_NANOSECONDS_PER_STEP = 1e5  # without a program
 _MIN_MULTIPLICATIONS = 1 << 22  # of all steps together; smaller layers run op by op
 _NAMES = {kind: name for name, kind in KINDS.items()}
 _OPS = {kind: Op(name, "opaque", lambda *types: types[0], lambda xp, *arrays: arrays[0],
@@ -118,7 +119,8 @@ def _run_chunk(kind: Kind, x: Tensor, sizes: tuple[int, ...], state: State, w: R
                    for t in inputs])
     layer = RecurrentLayer(kind, sizes, reverse, types, needs)
     key = (_NAMES[kind], sizes, reverse, types, needs)
-    programs = program_for(_PROGRAMS, key, key[0], lambda: LayerPrograms(layer))
+    programs = program_for(_PROGRAMS, key, key[0], lambda: LayerPrograms(layer),
+                           _NANOSECONDS_PER_STEP * len(sizes))
     return None if programs is None else programs.run(inputs)
 
 

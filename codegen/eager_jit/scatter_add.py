@@ -52,7 +52,7 @@ def add_at(
         return None
     width = product(out.shape[1:])
     program = program_for(programs, ("add_at", out.dtype, width), "add_at",
-                          lambda: _program(out.dtype, width))
+                          lambda: _program(out.dtype, width), float(types[0].size))
     counts = np.array([indices.size, out.shape[0]])
     return None if program is None else ProgramCall(program, 2, [out], [counts])
 

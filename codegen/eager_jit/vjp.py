@@ -104,10 +104,11 @@ def _make_plan(op: Op, params: dict[str, Any], needs: tuple[bool, ...], values: 
     if OPS.get(op.name) is op and not any(isinstance(t, TensorType) and is_small(t.dtype)
                                           for t in types):
         rule = _traced(op, params, needs, types, broadcast)
-    if rule is None or not _is_worth_compiling(rule, types):
+    work = 0 if rule is None else _passed_elements(rule, types)
+    if rule is None or work < dispatch.LARGE:
         return _PLANS.add(key, None)
-    compiled = _compile_by_block(op, params, needs, types, broadcast) \
-        or _compile_by_shape(rule, key)
+    compiled = _compile_by_block(op, params, needs, types, broadcast, work) \
+        or _compile_by_shape(rule, key, work)
     if compiled is None:
         return None if key not in _SHAPED else _PLANS.add(key, None)
     run, rule = compiled
@@ -162,16 +163,16 @@ def _only_computes(node: Node) -> bool:
         or (node.kind == "create" and not OPS[node.op].draws)
 
 
-def _is_worth_compiling(rule: VjpRule, types: Sequence[Any]) -> bool:
-    """True if the rule passes over as many elements as a large op."""
+def _passed_elements(rule: VjpRule, types: Sequence[Any]) -> int:
+    """The elements that NumPy passes over for a rule, each in about a nanosecond."""
     ops = [OPS[n.op] for n in topological(rule.graph.outputs)
            if n.kind in ("pointwise", "reduce") and n.type.shape]
     size = max([t.size for t in types if isinstance(t, TensorType)])
-    return bool(sum([op.passes for op in ops]) * size >= dispatch.LARGE)
+    return int(sum([op.passes for op in ops]) * size)
 
 
 def _compile_by_block(op: Op, params: dict[str, Any], needs: tuple[bool, ...], types: Sequence[Any],
-                      broadcast: tuple[bool, ...]) -> tuple[Run, VjpRule] | None:
+                      broadcast: tuple[bool, ...], work: int) -> tuple[Run, VjpRule] | None:
     """Code for a block of elements, if all values have one shape or one element."""
     shape = types[0].shape
     if op.kind != "pointwise" or not all(t.shape == shape for t in types
@@ -188,13 +189,13 @@ def _compile_by_block(op: Op, params: dict[str, Any], needs: tuple[bool, ...], t
     key = call_key((op, needs, block, broadcast), types, params,
                    lambda t: (t.dtype,) if isinstance(t, TensorType) else param_key(t))
     program = program_for(_ELEMENTS, key, op.name, lambda: compile_block(
-        rule.graph, block, strides, f"{op.name}_back"))
+        rule.graph, block, strides, f"{op.name}_back"), work)
     if program is None:
         return None
     return ProgramCall(program, len(rule.reads), outputs, rows=types[0].size), rule
 
 
-def _compile_by_shape(rule: VjpRule, key: Any) -> tuple[Run, VjpRule] | None:
+def _compile_by_shape(rule: VjpRule, key: Any, work: int) -> tuple[Run, VjpRule] | None:
     """Code for exactly these shapes."""
-    run = program_for(_SHAPED, key, key[0][0].name, lambda: run_of_graph(rule.graph))
+    run = program_for(_SHAPED, key, key[0][0].name, lambda: run_of_graph(rule.graph), work)
     return None if run is None else (run, rule)

@@ -17,8 +17,8 @@ from fusewire.capture.runtime.specialization_cache import (
     POLICIES,
     Policy,
     Specializations,
+    costlier_after,
     every_cache,
-    repeats_after,
 )
 
 
@@ -66,19 +66,32 @@ def test_another_rank_decides_what_makes_room() -> None:
     assert sorted(cache.values()) == [5, 7, 9]
 
 
-@pytest.mark.parametrize("free", [0, 1, 2, 5])
-def test_a_value_is_made_once_its_key_is_requested_often_enough(free: int) -> None:
+def test_a_value_is_made_once_its_key_is_requested_often_enough() -> None:
     """Of each group alone, and by a count of requests that lookups do not change."""
-    cache, made = cache_of(Policy(100, repeats_after(free))), {"a": 0, "b": 0}
+    cache, made = cache_of(Policy(100, lambda made: 1 + made)), {"a": 0, "b": 0}
     for n in range(8):
         for group in made:
-            requests = 0
+            requests = 1
             while cache.get((group, n), lambda: True, group) is None:
                 assert cache.find((group, n)) is None
                 requests += 1
-            assert requests == (0 if made[group] < free else max(0, made[group] - 1))
+            assert requests == 1 + made[group]
             made[group] += 1
     assert cache.made == made
+
+
+def test_the_first_request_of_a_key_decides_whether_it_gets_a_value() -> None:
+    """By the work of that request: later ones, with any work, get the same."""
+    cache = cache_of(Policy(1000, least_work=costlier_after(2)))
+    assert [cache.get(key, lambda: True, "a", 0.0) for key in range(4)] == [True, True, None, None]
+    assert [cache.get(key, lambda: True, "a", 1e9) for key in range(4)] == [True, True, None, None]
+    assert cache.get("long", lambda: True, "a", 1e6) is True
+    assert cache.get("another group", lambda: True, "b", 0.0) is True
+
+
+def test_the_least_work_doubles_with_the_number_of_values() -> None:
+    least = costlier_after(32)
+    assert [least(made) for made in (0, 31, 32, 96, 160)] == [0, 0, 1e6, 2e6, 4e6]
 
 
 def test_requests_of_few_keys_are_counted() -> None:
