@@ -34,6 +34,7 @@ from .backend import Backend, backend_of, lowering_on
 from .cpu.gemm.zero_points import split_zero_points
 from .dynamic.dynamic_program import DynamicProgram, compile_any_size
 from .dynamic.specializations import DynamicExecutable
+from .fusion.axis_order import order_axes
 from .fusion.concat_splitting import split_concats
 from .fusion.fusion import Group, fuse
 from .fusion.materialize import is_preallocated
@@ -199,9 +200,10 @@ def _lower_section(graph: Graph, lowering: KernelCache, checks: bool,
     values, shapes = strip_reshapes(ready)
     if program_inputs is not None:
         values = copy_passed_through(values, len(graph.outputs), program_inputs)
+    copies: Collection[Node] = ()
     if not lowering.machine.gpu:
-        values = split_concats(values, lowering.machine)
-    groups = fuse(values, lowering.machine.gpu)
+        values, copies = order_axes(split_concats(values, lowering.machine), lowering.machine)
+    groups = fuse(values, lowering.machine.gpu, copies)
     plan = plan_values(values, groups, checked_values, shapes, len(graph.outputs))
     persistent = {plan.buffers[plan.graph.inputs[i]] for i in plan.graph.persistent}
     persistent |= {plan.buffers[n] for n in _shared_factors(groups) if n in plan.buffers}

@@ -56,7 +56,7 @@ LOWERED: dict[str, dict[str, int]] = {
     "codegen.cpu.nontemporal": {"_MIN_STREAMED_BYTES": 64},
     "codegen.cpu.prefetch": {"_MAX_CACHED_BYTES": 16},
     "codegen.cpu.scatter_rows": {"_MIN_ELEMENTS_PER_TASK": 8},
-    "codegen.cpu.scatter_add": {"_MIN_ELEMENTS_PER_TASK": 8},
+    "codegen.cpu.axis_scatter": {"_MIN_ELEMENTS_PER_TASK": 8},
     "codegen.cpu.max_pool_grad": {"_MIN_ELEMENTS_PER_TASK": 8},
     "codegen.cpu.transposed_rows": {"_MAX_BLOCK_BYTES": 1 << 11},
     "codegen.cpu.window_sums": {"_MAX_BAND_BYTES": 64},

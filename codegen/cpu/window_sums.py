@@ -110,6 +110,9 @@ def _axes_of(window: Node, total: Node, nest: LoopNest) -> tuple[int | None, ...
     counted = [a for a in axes if a is not None]
     reduced = [a for a in group.axes or () if group.domain[a] != 1]
     images = {e for i in lead for e in loop_ir.subexpressions([i.expr()])}
+    lanes = [a for a in group.outer_axes if group.domain[a] != 1][-1:]
+    if axes[1] is not None and [axes[1]] != lanes:
+        return None  # neighbours in memory are not pixels of a row, as where channels are last
     if -1 in axes or sorted(a for a in axes[2:] if a is not None) != sorted(reduced) \
             or len({*counted}) < len(counted) or any(e in images for e, a in atoms.items()
                                                      if a in counted):

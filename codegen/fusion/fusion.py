@@ -9,7 +9,7 @@ members only at its own element, so the whole group is one pass over its domain.
 
 from __future__ import annotations
 
-from collections.abc import Container, Mapping
+from collections.abc import Collection, Container, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -80,13 +80,16 @@ def axis_variables(shape: tuple[int, ...]) -> Indices:
     return variables
 
 
-def fuse(graph: Graph, on_gpu: bool = False) -> list[Group]:
-    """The groups of a graph, in an order in which they can run. `on_gpu`: the target is a GPU."""
+def fuse(graph: Graph, on_gpu: bool = False, stored: Collection[Node] = ()) -> list[Group]:
+    """The groups of a graph, in an order in which they can run.
+
+    `on_gpu`: the target is a GPU; `stored`: values to materialize in any case"""
     nodes = graph.nodes()
     readers, outputs = users(nodes), set(graph.outputs)
     reader_counts = count_readers(nodes, readers, outputs)
     materialized, work = choose_materialized(
         nodes, readers, outputs, reader_counts, on_gpu)
+    materialized.update(stored)
     builder = GroupBuilder(Reads(materialized), work)
     for node in nodes:
         if node in materialized and not is_preallocated(node):

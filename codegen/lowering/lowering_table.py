@@ -16,11 +16,11 @@ from ..cpu.attention.select import (
     has_cached_kernel,
     has_kernel,
 )
+from ..cpu.axis_scatter import lower_add_at, lower_scatter
 from ..cpu.gemm.lower import lower_contract
 from ..cpu.lower import lower_loops
 from ..cpu.max_pool_grad import has_max_pool_kernel, lower_max_pool_back
 from ..cpu.scan import lower_scan
-from ..cpu.scatter_add import lower_add_at
 from ..cpu.scatter_rows import lower_scatter_rows
 from ..cpu.winograd.select import winograd_kernels
 from ..fusion.fusion import Group
@@ -92,7 +92,7 @@ CPU = LoweringTable({
                     CompositeKernel(has_kernel, attention_kernels)),
     "cached_attention": CompositeKernel(has_cached_kernel, cached_attention_kernels),
     "max_pool_back": CompositeKernel(has_max_pool_kernel, lower_max_pool_back),
-}, {"add_at": lower_add_at})
+}, {"add_at": lower_add_at, "scatter": lower_scatter})
 
 
 @dataclass(frozen=True)

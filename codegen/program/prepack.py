@@ -47,14 +47,15 @@ def prepacked_launches(launches: Sequence[Launch], available: Collection[KernelB
 
 def _prologue(uses: Sequence[tuple[Buffers, Buffers]], available: set[KernelBuffer],
               results: set[KernelBuffer]) -> dict[int, None]:
-    """The numbers of the launches that read something, and only available buffers; except those
-    that write results."""
+    """The numbers of the launches that read only available buffers; except those that write
+    results, and those that only fill memory for later launches."""
     prologue: dict[int, None] = {}
     for n, (reads, writes) in enumerate(uses):
-        if reads and available.issuperset(reads) and not writes & results:
+        if available.issuperset(reads) and not writes & results:
             prologue[n] = None
             available.update(writes)
-    return prologue
+    used = {b for n in prologue if uses[n][0] for b in (*uses[n][0], *uses[n][1])}
+    return {n: None for n in prologue if uses[n][0] or uses[n][1] & used}
 
 
 def buffers_of(launch: Launch) -> tuple[Buffers, Buffers]:

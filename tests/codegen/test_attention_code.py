@@ -158,3 +158,15 @@ def test_native_parts_beside_calls_of_a_library_keep_it_whole() -> None:
     graph, _ = recorded(mixed, *tensors)
     rows = compile_graph(graph).rows(1)
     assert any("attention" in row["name"] for row in rows)
+
+
+def test_a_mask_of_large_negative_numbers_hides_keys() -> None:
+    """Weights too small for normal numbers are 0: products with them would take far longer."""
+    rng = np.random.default_rng(0)
+    q, k, v = (fw.from_numpy(rng.standard_normal((1, 2, 70, 16), np.float32)) for _ in range(3))
+    hidden = rng.random((70, 70)) < 0.5
+    masks = [np.where(hidden, x, 0).astype(np.float32) for x in (-100, -np.inf)]
+    attend = fw.compile(lambda q, k, v, mask: F.scaled_dot_product_attention(q, k, v, mask))
+    for _ in range(3):
+        large, infinite = (attend(q, k, v, fw.from_numpy(mask)).numpy() for mask in masks)
+    np.testing.assert_array_equal(large, infinite)

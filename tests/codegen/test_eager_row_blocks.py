@@ -195,7 +195,7 @@ def test_normal_numbers_are_native_by_their_count_alone(
     monkeypatch.setattr(dispatch, "LARGE", 1 << 10)
     monkeypatch.setattr(generator, "LARGE", 1 << 10)
     long, short = (fw.randn(n, dtype=dtype, generator=fw.Generator(5)) for n in (1050, 1000))
-    assert everything_is_large == ["normal"]
+    assert everything_is_large.count("normal") == 1
     np.testing.assert_allclose(long[:1000].numpy(), short.numpy(), 1e-5, 1e-6)
 
 

@@ -17,6 +17,8 @@ from fusewire.codegen.ir.builder import ExprValue
 from fusewire.codegen.ir.inline import flatten
 from fusewire.codegen.ir.loop_ir import Call, Const, Expr, Var
 from fusewire.codegen.ir.scalar_ops import SCALAR
+from fusewire.eager.arrays.shapes import TensorType
+from fusewire.eager.core.op import OPS
 
 SIZES = {"a": 2, "b": 3, "c": 7, "d": 8, "e": 1}
 VARIABLES = {name: variable(name, n) for name, n in SIZES.items()}
@@ -176,3 +178,24 @@ def test_merged_axes_are_stepped_through_as_one(domain: list[int], data: Any) ->
         plain = {f"i{a}": i for a, i in enumerate(at)}
         for index in indices:
             assert value(index.expr(), merged) == value(index.expr(), plain)
+
+
+def test_a_reshape_of_some_axes_divides_only_these() -> None:
+    """Padded windows of an image that is a reshape of rows: the padding has no bound that would let
+    a division by all elements of an image vanish."""
+    new, old = (2, 7, 8, 3, 1), (2, 56, 1, 3)
+    index = tuple(variable(f"i{a}", 1 << 20) for a in range(len(new)))
+    (source,) = OPS["reshape"].meaning(None, index, [TensorType(old, np.dtype("float32"))], None,
+                                       new)
+    assert [sorted(e.name for e in i.terms) for i in map(as_index, source.index)] == [
+        ["i0"], ["i1", "i2"], [], ["i3", "i4"]]
+
+
+@pytest.mark.parametrize(("new", "old"), [
+    ((6,), (2, 3)), ((1, 6, 1), (3, 2)), ((4, 6), (2, 12)), ((), (1, 1)), ((1, 1), ()),
+    ((2, 3, 4), (6, 4)), ((1, 2, 1, 8), (4, 1, 4)), ((5, 1), (1, 5)), ((2, 9), (2, 3, 3))])
+def test_reshapes_read_the_same_element(new: tuple[int, ...], old: tuple[int, ...]) -> None:
+    x = np.arange(np.prod(old, dtype=int)).reshape(old)
+    for at, want in np.ndenumerate(x.reshape(new)):
+        (source,) = OPS["reshape"].meaning(None, at, [TensorType(old, x.dtype)], None, new)
+        assert x[source.index] == want

@@ -15,11 +15,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from ...ir import loop_ir
 from ...ir.affine_index import Index, as_index, counter
 from ...ir.builder import ExprValue, call
 from ...ir.inline import Indices
-from ...ir.loop_ir import BOOL, Expr, For, KernelBuffer, Register, Stmt, const
+from ...ir.loop_ir import BOOL, DType, Expr, For, KernelBuffer, Register, Stmt, const
 from ..gemm.pack_loops import pack_loops
 from .panels import allocate_panels, lane_loop, tile_sums
 from .shape import LINE, AttentionShape, round_up
@@ -151,8 +153,17 @@ class Scores:
         self, total: Register, largest: ExprValue, local: Index, key: Index
     ) -> list[Stmt]:
         power = Register("power", self.shape.dtype)
-        value = call("exp2", ExprValue(self.powers.load(local, key)) - largest)
+        value = power_of_2(ExprValue(self.powers.load(local, key)) - largest, self.shape.dtype)
         return [loop_ir.Assign(power, value.expr),
                 loop_ir.Store(self.powers.buffer, self.powers.index_of(local, key),
                               loop_ir.read(power)),
                 loop_ir.Update(total, "add", loop_ir.read(power))]
+
+
+def power_of_2(x: ExprValue, dtype: DType) -> ExprValue:
+    """2 ** x for x <= 0, or 0 if that is subnormal.
+
+    Processors multiply subnormal numbers up to a hundred times as slowly as others, and beside the
+    largest power, 1, they change no sum. They occur where a mask subtracts 100 to hide a key."""
+    smallest = float(np.finfo(dtype).minexp)
+    return call("where", x < smallest, 0.0, call("exp2", x))  # type: ignore[no-any-return]

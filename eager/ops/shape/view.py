@@ -51,7 +51,35 @@ def unflatten_index(flat: Any, shape: Sequence[Any]) -> tuple[Any, ...]:
 
 
 def _reshape_read(k: Any, index: Any, types: Any, at: Any, shape: Any) -> list[Source]:
-    return [Source(0, unflatten_index(flatten_index(index, shape), types[0].shape))]
+    read: list[Any] = []
+    for new, old in _equal_runs(tuple(shape), tuple(types[0].shape)):
+        read += unflatten_index(flatten_index(index[new], shape[new]), types[0].shape[old])
+    return [Source(0, tuple(read))]
+
+
+def _equal_runs(new: tuple[Any, ...], old: tuple[Any, ...]) -> list[tuple[slice, slice]]:
+    """The axes of two shapes in runs that have equally many elements, as short as possible.
+
+    An index of one run says nothing of the others, so that no division mixes them. A size that is
+    0 or not known makes one run of all axes."""
+    if any(type(n) is not int or n < 1 for n in (*new, *old)):
+        return [(slice(None), slice(None))]
+    runs, i, j = [], len(new), len(old)
+    while i and j:
+        first, second, count, other = i - 1, j - 1, new[i - 1], old[j - 1]
+        while count != other:
+            if count < other:
+                first -= 1
+                count *= new[first]
+            else:
+                second -= 1
+                other *= old[second]
+        runs.append((slice(first, i), slice(second, j)))
+        i, j = first, second
+    if i or j:  # axes of size 1 are left
+        first_new, first_old = runs.pop() if runs else (slice(0, i), slice(0, j))
+        runs.append((slice(0, first_new.stop), slice(0, first_old.stop)))
+    return runs[::-1]
 
 
 reshape_op = define(Op(
