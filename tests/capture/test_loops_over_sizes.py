@@ -172,6 +172,22 @@ def test_a_count_that_is_an_argument() -> None:
     assert compiled.stats.recordings <= 3 and compiled.stats.fallbacks == 0
 
 
+def test_a_size_of_0_fits_no_trace_that_has_divided_by_it() -> None:
+    """The guards of the trace with `%` compute the remainder before another one tells that n is 0.
+    """
+    def f(x: fw.Tensor) -> fw.Tensor:
+        total, t = fw.zeros(3), 1
+        while t < len(x) - 1 and x[0].sum() < 9.0:
+            total = total + x[t % len(x)]
+            t += 1
+        return total
+
+    compiled = fw.compile(f)
+    for n in (3, 4, 0, 5, 1, 0, 2, 7):
+        x = fw.arange(3.0 * n).reshape(n, 3)
+        assert_equal(compiled(x), f(x), f"{n}")
+
+
 # ---- gradients
 def step(cell: nn.RNNCell, x: fw.Tensor) -> Any:
     cell.zero_grad()
