@@ -86,7 +86,8 @@ class PossibleAliases:
         if alias is not None:
             return alias.identity
         # Views and gradients of an input, which may come and go, do not make it another object.
-        return self._number(self.tracer.state.paths[id(tensor)]) if self._is_unchanged(tensor) else 0
+        is_outside = self._is_unchanged(tensor)
+        return self._number(self.tracer.state.paths[id(tensor)]) if is_outside else 0
 
     def _is_unchanged(self, tensor: Tensor) -> bool:
         """True for a tensor from outside that has the array that it had at the begin of the run."""

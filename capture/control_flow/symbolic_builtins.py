@@ -179,12 +179,21 @@ def _replaceable_loads(code: types.CodeType, names: frozenset[tuple[str, str]]) 
             continue
         allows = _ALLOWED_USES.get(key, _always)
         loads += [_Load(n, key) for n, call, slot in _calls_of(code, name)
-                  if allows(code, call, slot)]
+                  if allows(code, call, slot) or (key == "range" and ("reversed",) * 2 in names
+                                                  and _is_reversed(code, call, slot))]
     return loads
 
 
 def _always(code: types.CodeType, n: int, slot: int) -> bool:
     return True
+
+
+def _is_reversed(code: types.CodeType, n: int, slot: int) -> bool:
+    """True if the value that instruction `n` leaves in a stack slot is what `reversed` iterates
+    over in a `for`."""
+    m = consumer(code, n, slot)
+    return m is not None and any(call == m and _begins_for(code, call, result)
+                                 for _, call, result in _calls_of(code, "reversed"))
 
 
 def _attribute_reads_of(code: types.CodeType, name: str) -> Iterator[int]:

@@ -89,6 +89,32 @@ def zip_(x: fw.Tensor) -> fw.Tensor:
 
 
 @loop(3)
+def rows_backwards(x: fw.Tensor) -> fw.Tensor:
+    total = fw.zeros(3)
+    for row in reversed(x):
+        total = fw.tanh(total * 0.5 + row)
+    return total
+
+
+@loop(3)
+def numbers_backwards(x: fw.Tensor) -> Any:
+    total = fw.zeros(3)
+    for t in reversed(range(x.shape[0])):
+        total = total * 0.5 + x[t] * t
+    return total
+
+
+@loop(5)  # sizes of 1 to 4 skip some of the loops
+def steps_backwards(x: fw.Tensor) -> Any:
+    total, n = fw.zeros(3), len(x)
+    for t in reversed(range(1, n, 3)):
+        total = total * 0.5 + x[t] * t
+    for t in reversed(range(n - 1, -1, -2)):
+        total = total * 0.5 + x[t]
+    return total
+
+
+@loop(3)
 def steps_of_two(x: fw.Tensor) -> fw.Tensor:
     total = fw.zeros(3)
     for i in range(1, x.shape[0], 2):
