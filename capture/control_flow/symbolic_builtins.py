@@ -3,8 +3,8 @@
 `t.item()` returns a symbolic number, but `float`, `int`, `len` and the functions of `math` return
 exact floats and ints. A run that depends on such a number fits calls with the same value only. In
 the changed code, they return symbolic numbers and sizes. `bool` leaves its test to the `if` around
-it, where paths can merge. In the same way, `range`, `enumerate` and `zip` of a `for` iterate over
-dynamic sizes (see `symbolic_range`). All instructions keep their offsets.
+it, where paths can merge. In the same way, `range`, `enumerate`, `zip` and `reversed` of a `for`
+iterate over dynamic sizes (see `symbolic_range`). All instructions keep their offsets.
 """
 
 from __future__ import annotations
