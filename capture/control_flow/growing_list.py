@@ -2,9 +2,9 @@
 
 A list that grows has another state in each iteration, so a loop that fills one would have a path
 for each number of iterations. If a loop has filled a local list with tensors of one type, as many
-in each iteration, the next trace replaces this list by a `GrowingList`. It writes the tensors to the
-rows of a tensor that is made before the loop. `fw.stack`, `fw.concat`, `sum`, `len`, indices and a
-`for` read the rows; all other uses give up the replacement in later traces.
+in each iteration, the next trace replaces this list by a `GrowingList`. It writes the tensors to
+the rows of a tensor that is made before the loop. `fw.stack`, `fw.concat`, `sum`, `len`, indices
+and a `for` read the rows; all other uses give up the replacement in later traces.
 """
 
 from __future__ import annotations

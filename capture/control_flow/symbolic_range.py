@@ -3,8 +3,8 @@
 During a trace, `range` of a dynamic number returns a `SymbolicRange` (see `symbolic_builtins` and,
 for export, `builtin_patching`), and tensors with a dynamic first size yield their rows by index, in
 `enumerate`, `zip` and `reversed` as well. Each iteration decides if there is another one, so a
-`for` becomes a loop like any other. The position of its iterator, which lies on Python's stack, is part of the
-loop's state.
+`for` becomes a loop like any other. The position of its iterator, which lies on Python's stack, is
+part of the loop's state.
 """
 
 from __future__ import annotations
