@@ -137,7 +137,7 @@ def container_positions(frame: Any, others: Sequence[Any]) -> list[ContainerPosi
 
 
 # The types of iterators: of containers, and of what these methods of a dict return.
-_ITERATORS: dict[type, type] = {kind: type(iter(kind())) for kind in (list, tuple, dict)}
+_ITERATORS: dict[Any, type] = {kind: type(iter(kind())) for kind in (list, tuple, dict)}
 _OF_METHODS: dict[str, type] = {
     name: type(iter(getattr({}, name)())) for name in ("keys", "values", "items")}
 
@@ -185,10 +185,10 @@ def _iterated(frame: Any, n: int) -> tuple[Any, type] | None:
         return _iterated_by_method(frame, source, slot)
     container = _loaded(frame, source)
     kind = next((i for of, i in _ITERATORS.items() if isinstance(container, of)), None)
-    return None if kind is None or type(container).__iter__ not in _PLAIN else (container, kind)
-
-
-_PLAIN = [kind.__iter__ for kind in _ITERATORS]  # a subclass may iterate over something else
+    # A subclass may iterate over something else.
+    if kind is None or all(type(container).__iter__ is not of.__iter__ for of in _ITERATORS):
+        return None
+    return container, kind
 
 
 def _iterated_by_method(frame: Any, call: int, slot: int) -> tuple[Any, type] | None:
