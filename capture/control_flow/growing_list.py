@@ -35,7 +35,7 @@ class _Appended(NamedTuple):
     """What each iteration appends to a list: tensors of one type, and how many."""
 
     type: TensorType
-    count: int
+    each: int
 
 
 RowTypes = dict[str, _Appended | None]  # by local variable; None: it is no such list
