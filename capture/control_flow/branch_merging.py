@@ -16,10 +16,10 @@ from ...eager.core.tensor import Tensor
 from ..graph.graph import Node
 from ..heap.loop_inversion import is_in_while
 from ..heap.operand_stack import (
-    ListPosition,
+    ContainerPosition,
+    container_iterators,
+    container_positions,
     is_single_test,
-    list_iterators,
-    list_positions,
     tells_symbols_apart,
 )
 from ..scalars.scalar_expr import ScalarExpr, of_number
@@ -82,7 +82,7 @@ class BranchMerger:
         self._loop_numbers: dict[Any, int] = {}  # by token; depends on the path to the loop
         self._elements_read = 0  # of the path
         self._iterators: dict[tuple[int, int], PositionedIterator] = {}  # by frame and offset
-        self._iterators_before = list_iterators()  # that existed before the run
+        self._iterators_before = container_iterators()  # that existed before the run
 
     def visit(self, subject: Any) -> Any:
         """Merges paths here if they merge at this decision. Returns the subject of the decision:
@@ -101,10 +101,10 @@ class BranchMerger:
         """Notes the iterator of a `for` that begins now."""
         self._iterators[id(iterator.frame), iterator.offset] = iterator
 
-    def _iterators_of(self, frame: Any) -> list[PositionedIterator | ListPosition]:
+    def _iterators_of(self, frame: Any) -> list[PositionedIterator | ContainerPosition]:
         """The iterators of the `for` loops that a frame is in."""
         positioned = [i for i in self._iterators.values() if i.frame is frame and i.is_in_loop]
-        return [*positioned, *list_positions(frame, self._iterators_before)]
+        return [*positioned, *container_positions(frame, self._iterators_before)]
 
     def note_decision(self) -> None:
         """Notes that a decision got its outcome: a branch begins."""

@@ -223,7 +223,7 @@ class FrameState:
         if hasattr(kind, "__next__"):
             return self._iterator(value)
         if issubclass(kind, Rows):
-            return kind, value.is_filled, self._value(value.prefix), self._value(value.rows)
+            return kind, value.filled, self._value(value.prefix), self._value(value.rows)
         if id(value) in self._owned or isinstance(value, (*FIXED, types.CodeType)):
             return "object", id(value)  # its contents are among the changes, if they change
         if kind is types.FunctionType:

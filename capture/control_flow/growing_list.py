@@ -1,10 +1,10 @@
 """Traces `rows.append(row)` in a `for` over a dynamic size: the rows are those of one tensor.
 
 A list that grows has another state in each iteration, so a loop that fills one would have a path
-for each number of iterations. If a loop has filled a local list with tensors of one type, one in
-each iteration, the next trace replaces this list by a `GrowingList`. It writes the tensors to the
-rows of a tensor that is made before the loop. `fw.stack`, `fw.concat`, `sum`, `len`, indices and a
-`for` read the rows; all other uses give up the replacement in later traces.
+for each number of iterations. If a loop has filled a local list with tensors of one type, as many
+in each iteration, the next trace replaces this list by a `GrowingList`. It writes the tensors to
+the rows of a tensor that is made before the loop. `fw.stack`, `fw.concat`, `sum`, `len`, indices
+and a `for` read the rows; all other uses give up the replacement in later traces.
 """
 
 from __future__ import annotations
@@ -29,7 +29,16 @@ from .possible_aliases import compares_identities
 from .symbolic_range import SymbolicIterator, iterated
 
 _MAX_CHANGES = 4  # of the types of rows, in all traces of a function
-RowTypes = dict[str, TensorType | None]  # by local variable; None: it is no such list
+
+
+class _Appended(NamedTuple):
+    """What each iteration appends to a list: tensors of one type, and how many."""
+
+    type: TensorType
+    each: int
+
+
+RowTypes = dict[str, _Appended | None]  # by local variable; None: it is no such list
 
 
 class ListChanged(BaseException):
@@ -39,15 +48,15 @@ class ListChanged(BaseException):
 
 
 class GrowingList(StandIn, Rows):
-    """Stands for a list to which each iteration of a `for` appends a tensor of one type."""
+    """Stands for a list to which each iteration of a `for` appends as many tensors of one type."""
 
     def __init__(self, lists: GrowingLists, name: str, prefix: list[Any], rows: Tensor,
-                 iterator: SymbolicIterator, types: RowTypes) -> None:
-        """prefix: the list before the loop. rows: a tensor with a row for each iteration. types:
-        those of the loop's lists."""
+                 iterator: SymbolicIterator, types: RowTypes, each: int) -> None:
+        """prefix: the list before the loop. rows: a tensor with `each` rows for each iteration.
+        types: those of the loop's lists."""
         self.lists, self.name, self.iterator, self.types = lists, name, iterator, types
-        self.prefix, self.rows = prefix, rows
-        self.is_filled = False  # True once the current iteration has appended its row
+        self.prefix, self.rows, self.each = prefix, rows, each
+        self.filled = 0  # the rows that the current iteration has appended
         self.is_given_up = False
         self.value: list[Any] = [*prefix]  # the list of this run
 
@@ -66,31 +75,45 @@ class GrowingList(StandIn, Rows):
     # ---- within the loop
 
     def append(self, row: Any) -> None:
-        """Writes the row of the current iteration."""
-        if self.is_given_up or self.is_filled or not self._takes(row):
-            is_first = not self.is_filled and len(self.value) == len(self.prefix)
+        """Writes a row of the current iteration."""
+        if self.is_given_up or self.filled == self.each or not self._takes(row):
+            is_first = len(self.value) == len(self.prefix)
             self.give_up(self.lists.type_of(row) if is_first else None).append(row)
             return
-        self.lists.write(self.rows, self._position(1), row)
+        self.lists.write(self.rows, self._count(), row)
         self.value.append(row)
-        self.is_filled = True
+        self.filled += 1
+
+    def extend(self, rows: Any) -> None:
+        """Writes rows of the current iteration."""
+        if type(rows) not in (list, tuple):
+            self.give_up().extend(rows)
+            return
+        for row in rows:
+            self.append(row)
+
+    def __iadd__(self, rows: Any) -> Any:
+        self.extend(rows)
+        return self.value if self.is_given_up else self
 
     def _takes(self, row: Any) -> bool:
         at = self.iterator
         return at.is_in_loop and not at.is_finished and is_bare(row) \
             and row.dtype == self.rows.dtype and same(row.shape, self.rows.shape[1:])
 
-    def _position(self, behind: int) -> Any:
-        """The number of iterations that have begun, less `behind`."""
-        at = self.iterator
-        passed = at.count - at.start
-        return (passed if at.step == 1 else passed // at.step) - behind
+    def _count(self) -> Any:
+        """The number of rows so far, as a number that the iterator's position gives."""
+        at, left = self.iterator, self.each - self.filled
+        begun = at.count - at.start
+        begun = begun if at.step == 1 else begun // at.step
+        ends = begun if self.each == 1 else begun * self.each
+        return ends - left if left else ends
 
     def end_iteration(self) -> None:
         """Notes that the next iteration begins."""
-        if not self.is_filled:
+        if self.filled != self.each:
             self.give_up()
-        self.is_filled = False
+        self.filled = 0
 
     # ---- behind the loop
 
@@ -110,7 +133,7 @@ class GrowingList(StandIn, Rows):
             return None
         if self.iterator.is_finished:
             return self.rows.shape[0]
-        count = as_size(self._position(0 if self.is_filled else 1))
+        count = as_size(self._count())
         return count if type(count) in (int, Dim) else None
 
     @property
@@ -148,7 +171,7 @@ def _with_list(name: str) -> Any:
     return method
 
 
-for _name in ("__add__", "__iadd__", "__mul__", "__rmul__", "__eq__", "__ne__", "__lt__",
+for _name in ("__add__", "__mul__", "__rmul__", "__eq__", "__ne__", "__lt__",
               "__le__", "__gt__", "__ge__", "__contains__", "__setitem__",
               "__delitem__", "__reversed__", "__repr__", "__reduce_ex__"):
     setattr(GrowingList, _name, _with_list(_name))
@@ -187,8 +210,23 @@ class GrowingLists:
         for each in replaced:
             each.end_iteration()
         for name, (values, before) in self._candidates.pop(id(iterator), {}).items():
-            if len(values) == before + 1 and frames[0].f_locals.get(name) is values:
-                types[name] = self.type_of(values[-1])
+            count = len(values) - before
+            if frames[0].f_locals.get(name) is values and (
+                    count == 1 or (count > 1 and not self._is_of_another_loop(name, types))):
+                types[name] = self._appended(values[before:])
+
+    def _is_of_another_loop(self, name: str, types: RowTypes) -> bool:
+        """True if another loop fills a list of this name, such as one in the iteration."""
+        return any(name in other and other is not types
+                   for other in self.tracer.names.row_types.values())
+
+    def _appended(self, rows: list[Any]) -> _Appended | None:
+        """What an iteration appends that has appended these; None for tensors of several types."""
+        first, *others = map(self.type_of, rows)
+        is_one_type = first is not None and all(
+            t is not None and t.dtype == first.dtype and same(t.shape, first.shape)
+            for t in others)
+        return _Appended(first, len(rows)) if first is not None and is_one_type else None
 
     def type_of(self, row: Any) -> TensorType | None:
         """The type of a tensor of this run, with symbols for dynamic sizes."""
@@ -204,23 +242,24 @@ class GrowingLists:
             return
         for name in [name for name, type in types.items() if not self._has_sizes_of(type)]:
             del types[name]  # it is learnt anew, with the sizes of this run
-        for name, type_of_row in types.items():
-            count = _number_of_iterations(iterator) if type_of_row is not None else None
+        for name, appended in types.items():
+            count = _number_of_iterations(iterator) if appended is not None else None
             if count is None or not self._is_own(frame, name):
                 continue
-            assert type_of_row is not None
-            rows = zeros((count, *type_of_row.shape), dtype=type_of_row.dtype)
+            assert appended is not None
+            row, each = appended
+            rows = zeros((count * each, *row.shape), dtype=row.dtype)
             for tensor in frame.f_locals[name]:
                 self._note_root(tensor)
-            growing = GrowingList(self, name, frame.f_locals[name], rows, iterator, types)
+            growing = GrowingList(self, name, frame.f_locals[name], rows, iterator, types, each)
             set_local(frame, name, growing)
             yield growing
 
-    def _has_sizes_of(self, type_of_row: TensorType | None) -> bool:
+    def _has_sizes_of(self, appended: _Appended | None) -> bool:
         """True if this run has the dynamic sizes of a type: a size of 0 or 1 is a plain number."""
         known = self.tracer.sizes.values.keys()
-        return type_of_row is None or all(
-            size_expr_of(size).symbols() <= known for size in type_of_row.shape)
+        return appended is None or all(
+            size_expr_of(size).symbols() <= known for size in appended.type.shape)
 
     def _is_own(self, frame: Any, name: str) -> bool:
         """True if a local variable alone holds a list that the run has made."""
@@ -282,8 +321,9 @@ class GrowingLists:
         replaced."""
         tracer, frame = self.tracer, growing.iterator.frame
         tracer.names.changed_row_types += 1
-        growing.types[growing.name] = None \
-            if tracer.names.changed_row_types > _MAX_CHANGES else type_of_rows
+        growing.types[growing.name] = None if type_of_rows is None \
+            or tracer.names.changed_row_types > _MAX_CHANGES else \
+            _Appended(type_of_rows, growing.each)
         if frame is not None and frame.f_locals.get(growing.name) is growing:
             set_local(frame, growing.name, growing.value)
         tracer.can_retry = True

@@ -85,15 +85,21 @@ class PossibleAliases:
         alias = self._aliases.get(id(tensor))
         if alias is not None:
             return alias.identity
-        return self._number(self.tracer.state.paths[id(tensor)]) if self.is_input(tensor) else 0
+        # Views and gradients of an input, which may come and go, do not make it another object.
+        is_outside = self._is_unchanged(tensor)
+        return self._number(self.tracer.state.paths[id(tensor)]) if is_outside else 0
 
-    def is_input(self, tensor: Tensor) -> bool:
-        """True for a tensor from outside that the run has not changed."""
+    def _is_unchanged(self, tensor: Tensor) -> bool:
+        """True for a tensor from outside that has the array that it had at the begin of the run."""
         state = self.tracer.state
         path = state.paths.get(id(tensor))
-        return path is not None and is_bare(tensor) and tensor.edge is None \
-            and tensor._grad is None and not is_shared(tensor) \
-            and state.held[path][0] is tensor._data
+        return path is not None and is_bare(tensor) and state.held[path][0] is tensor._data
+
+    def is_input(self, tensor: Tensor) -> bool:
+        """True for a tensor from outside of which only the object itself is in use: the run has not
+        changed it, and it has no gradient and no views."""
+        return self._is_unchanged(tensor) and tensor.edge is None \
+            and tensor._grad is None and not is_shared(tensor)
 
     def _number(self, path: Path) -> int:
         if path not in self.inputs:

@@ -3,8 +3,8 @@
 `t.item()` returns a symbolic number, but `float`, `int`, `len` and the functions of `math` return
 exact floats and ints. A run that depends on such a number fits calls with the same value only. In
 the changed code, they return symbolic numbers and sizes. `bool` leaves its test to the `if` around
-it, where paths can merge. In the same way, `range`, `enumerate` and `zip` of a `for` iterate over
-dynamic sizes (see `symbolic_range`). All instructions keep their offsets.
+it, where paths can merge. In the same way, `range`, `enumerate`, `zip` and `reversed` of a `for`
+iterate over dynamic sizes (see `symbolic_range`). All instructions keep their offsets.
 """
 
 from __future__ import annotations
@@ -179,12 +179,21 @@ def _replaceable_loads(code: types.CodeType, names: frozenset[tuple[str, str]]) 
             continue
         allows = _ALLOWED_USES.get(key, _always)
         loads += [_Load(n, key) for n, call, slot in _calls_of(code, name)
-                  if allows(code, call, slot)]
+                  if allows(code, call, slot) or (key == "range" and ("reversed",) * 2 in names
+                                                  and _is_reversed(code, call, slot))]
     return loads
 
 
 def _always(code: types.CodeType, n: int, slot: int) -> bool:
     return True
+
+
+def _is_reversed(code: types.CodeType, n: int, slot: int) -> bool:
+    """True if the value that instruction `n` leaves in a stack slot is what `reversed` iterates
+    over in a `for`."""
+    m = consumer(code, n, slot)
+    return m is not None and any(call == m and _begins_for(code, call, result)
+                                 for _, call, result in _calls_of(code, "reversed"))
 
 
 def _attribute_reads_of(code: types.CodeType, name: str) -> Iterator[int]:

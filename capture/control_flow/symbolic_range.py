@@ -2,9 +2,9 @@
 
 During a trace, `range` of a dynamic number returns a `SymbolicRange` (see `symbolic_builtins` and,
 for export, `builtin_patching`), and tensors with a dynamic first size yield their rows by index, in
-`enumerate` and `zip` as well. Each iteration decides if there is another one, so a `for` becomes a
-loop like any other. The position of its iterator, which lies on Python's stack, is part of the
-loop's state.
+`enumerate`, `zip` and `reversed` as well. Each iteration decides if there is another one, so a
+`for` becomes a loop like any other. The position of its iterator, which lies on Python's stack, is
+part of the loop's state.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from ..scalars.symbolic_scalar import SYMBOLS, SymbolicScalar, formula_of, plain
 from ..sizes.symbolic_dim import decided, size_expr_of
 from .frame_state import GENERATORS
 
-_RANGE, _ENUMERATE, _ZIP = range, enumerate, zip
+_RANGE, _ENUMERATE, _ZIP, _REVERSED = range, enumerate, zip, reversed
 
 
 class _ForIterator:
@@ -154,9 +154,9 @@ class SymbolicRange:
 
     def __reversed__(self) -> Iterator[int]:
         start, stop, step = self._limits
-        if abs(step) != 1:
-            return reversed(self.plain)
-        return SymbolicIterator(self._active_tracer, (stop - step, start - step, -step))
+        sign = 1 if step > 0 else -1
+        last = stop - step if step == sign else start + (stop - start - sign) // step * step
+        return SymbolicIterator(self._active_tracer, (last, start - step, -step))
 
     def __len__(self) -> int:
         return len(self.plain)
@@ -234,6 +234,16 @@ def _zip(tracer: Any, *xs: Any, strict: bool = False) -> _ForIterator | None:
                             "zip")
 
 
+def _reversed(tracer: Any, x: Any) -> Iterator[Any] | None:
+    if isinstance(x, SymbolicRange):
+        return reversed(x)
+    x = _rows_of(x)
+    size = _dynamic_size(x)
+    if size is None:
+        return _positioned(tracer, _REVERSED(x), x)
+    return SymbolicIterator(tracer, (size - 1, -1, -1), (x,), lambda at: x[at], "reversed")
+
+
 class _BuiltinProxy(type):
     """The class that replaces a builtin class during a trace. Calls on dynamic values
     make a symbolic object; all others call the builtin."""
@@ -263,6 +273,7 @@ BUILTIN_PROXIES: Mapping[str, Any] = {
     "range": _proxy(_RANGE, SymbolicRange, _range),
     "enumerate": _proxy(_ENUMERATE, _ForIterator, _enumerate),
     "zip": _proxy(_ZIP, _ForIterator, _zip),
+    "reversed": _proxy(_REVERSED, _ForIterator, _reversed),
 }
 
 

@@ -108,44 +108,48 @@ def _in_for(code: types.CodeType, at: int, tracked: frozenset[int]) -> bool:
 
 
 @dataclass(frozen=True)
-class ListPosition:
-    """The iterator of a `for` over a list or tuple: the instruction that takes its elements, how
-    many it has taken, and what it iterates over."""
+class ContainerPosition:
+    """The iterator of a `for` over a list, tuple or dict: the instruction that takes its elements,
+    how many it has taken, and what it iterates over."""
 
     offset: int
     count: int
     tensors: tuple[Any, ...]
 
 
-def list_positions(frame: Any, others: Sequence[Any]) -> list[ListPosition]:
-    """The iterators over lists and tuples of the `for` loops that a frame is in. Left out are those
-    over an object that the bytecode does not name, and those over one with several iterators.
-    `others` are iterators that the frame does not use."""
+def container_positions(frame: Any, others: Sequence[Any]) -> list[ContainerPosition]:
+    """The iterators over lists, tuples and dicts of the `for` loops that a frame is in. Left out
+    are those over an object that the bytecode does not name, and those over one with several
+    iterators. `others` are iterators that the frame does not use."""
     iterated = {step.offset: of for n, step in enumerate(instructions(frame.f_code))
                 if step.opname == "FOR_ITER" and step.offset <= frame.f_lasti < step.argval
-                and isinstance(of := _iterated(frame, n), (list, tuple))}
+                and (of := _iterated(frame, n)) is not None}
     if not iterated:
         return []  # spares the search, which visits all objects that the trace has made
     ignored, positions = set(map(id, others)), []
-    iterators = [i for i in list_iterators() if id(i) not in ignored]
-    for offset, of in iterated.items():
-        taken = [at for i in iterators if (at := _position_in(i, of)) is not None]
+    iterators = {kind: [i for i in _young(kind) if id(i) not in ignored]
+                 for kind in {kind for _, kind in iterated.values()}}
+    for offset, (of, kind) in iterated.items():
+        taken = [at for i in iterators[kind] if (at := _position_in(i, of)) is not None]
         if len(taken) == 1:
-            positions.append(ListPosition(offset, taken[0], (of,)))
+            positions.append(ContainerPosition(offset, taken[0], (of,)))
     return positions
 
 
-_ITERATORS: tuple[type, ...] = type(iter([])), type(iter(()))
+# The types of iterators: of containers, and of what these methods of a dict return.
+_ITERATORS: dict[Any, type] = {kind: type(iter(kind())) for kind in (list, tuple, dict)}
+_OF_METHODS: dict[str, type] = {
+    name: type(iter(getattr({}, name)())) for name in ("keys", "values", "items")}
 
 
-def list_iterators() -> list[Any]:
-    """The young iterators over lists and tuples. No garbage is collected during a trace, so the
-    iterators that it has made are young objects."""
-    return [i for kind in _ITERATORS for i in _young(kind) if type(i) is kind]
+def container_iterators() -> list[Any]:
+    """The young iterators over lists, tuples and dicts. No garbage is collected during a trace, so
+    the iterators that it has made are young objects."""
+    return [i for kind in {*_ITERATORS.values(), *_OF_METHODS.values()} for i in _young(kind)]
 
 
 def _young(kind: type) -> list[Any]:
-    """The young objects of a type, and None.
+    """The young objects of a type.
 
     One call of C code sees the other young objects, so that no other thread runs meanwhile. It may
     be about to end a tuple, and CPython ends a tuple only if nothing else refers to it. The second
@@ -153,24 +157,51 @@ def _young(kind: type) -> list[Any]:
     """
     objects, again = (itertools.chain.from_iterable(map(gc.get_objects, (0,))) for _ in range(2))
     is_kind = map(functools.partial(operator.is_, kind), map(type, again))
-    return list(itertools.compress(itertools.chain(objects, itertools.repeat(None)), is_kind))
+    found = list(itertools.compress(itertools.chain(objects, itertools.repeat(None)), is_kind))
+    return [i for i in found if type(i) is kind]
 
 
-def _position_in(iterator: Any, sequence: Any) -> int | None:
-    """The position of an iterator over a list or tuple; None if it iterates over another one."""
+def _position_in(iterator: Any, container: Any) -> int | None:
+    """The position of an iterator over a container; None if it iterates over another one."""
+    if type(container) is dict:
+        is_over = any(of is container for of in gc.get_referents(iterator))
+        return len(container) - operator.length_hint(iterator) if is_over else None
     _, arguments, *position = iterator.__reduce__()
-    return position[0] if position and arguments[0] is sequence else None
+    return position[0] if position and arguments[0] is container else None
 
 
-def _iterated(frame: Any, n: int) -> Any:
-    """The object over which the FOR_ITER with number `n` iterates; None if it is not known."""
+def _iterated(frame: Any, n: int) -> tuple[Any, type] | None:
+    """The container over which the FOR_ITER with number `n` iterates, and the type of its iterator;
+    None if it is not known."""
     code = frame.f_code
-    depth = (depths_of(code) or {}).get(instructions(code)[n].offset, 0)
-    begin = writer(code, n, depth - 1)
+    slot = (depths_of(code) or {}).get(instructions(code)[n].offset, 0) - 1
+    begin = writer(code, n, slot)
     if begin is None or instructions(code)[begin].opname != "GET_ITER":
         return None
-    source = writer(code, begin, depth - 1)
-    return None if source is None else _loaded(frame, source)
+    source = writer(code, begin, slot)
+    if source is None:
+        return None
+    if instructions(code)[source].opname.startswith("CALL"):
+        return _iterated_by_method(frame, source, slot)
+    container = _loaded(frame, source)
+    kind = next((i for of, i in _ITERATORS.items() if isinstance(container, of)), None)
+    # A subclass may iterate over something else.
+    if kind is None or all(type(container).__iter__ is not of.__iter__ for of in _ITERATORS):
+        return None
+    return container, kind
+
+
+def _iterated_by_method(frame: Any, call: int, slot: int) -> tuple[Any, type] | None:
+    """The dict of which a call without arguments, such as `d.items()`, returns a view, and the type
+    of the iterator; None for other calls."""
+    code = frame.f_code
+    method = callee_of(code, call, slot)
+    kind = None if method is None else _OF_METHODS.get(instructions(code)[method].argval)
+    if method is None or kind is None or instructions(code)[call].arg != 0:
+        return None
+    owner = writer(code, method, (depths_of(code) or {})[instructions(code)[method].offset] - 1)
+    container = None if owner is None else _loaded(frame, owner)
+    return (container, kind) if type(container) is dict else None
 
 
 def _jumps(code: types.CodeType) -> Iterator[tuple[int, int]]:

@@ -17,8 +17,12 @@ class SizeCondition(NamedTuple):
     line: str
 
     def holds(self, sizes: Mapping[str, int]) -> bool:
-        """True if the comparison has the same outcome for these sizes."""
-        value = self.expr.value(sizes)
+        """True if the comparison has the same outcome for these sizes. False if it divides by one
+        of them that is 0: the trace has divided by it."""
+        try:
+            value = self.expr.value(sizes)
+        except ZeroDivisionError:
+            return False
         return (value == 0 if self.relation == "eq" else value < 0) is self.outcome
 
     def follows_from(self, other: SizeCondition) -> bool:

@@ -166,7 +166,8 @@ def slice_of_size(item: slice, n: Any) -> tuple[Any, int, Any]:
         if position < 0:
             position = position + n
             return low if position < low else position
-        return high if position > high else position
+        # Of two equal limits the size is the better one: then a slice to the end has all elements.
+        return high if position >= high else position
 
     first, last = (low, high) if step > 0 else (high, low)
     start, stop = limit(item.start, first), limit(item.stop, last)

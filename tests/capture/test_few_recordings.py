@@ -538,6 +538,34 @@ def f(x, y):
         return x
     return y
 """, 2, lambda draw: [(vector(draw), vector(draw)) for _ in range(40)]),
+    "a branch for each item of a dict": Case("""
+WEIGHTS = {"a": 0.5, "b": -2.0, "c": 3.0, "d": 0.25}
+
+def f(x):
+    for name, weight in WEIGHTS.items():
+        if x.sum() > 0:
+            x = x * weight - 1
+        else:
+            x = x + len(name)
+    for weight in WEIGHTS.values():
+        if x[0] > 1:
+            x = x - weight
+    for name in WEIGHTS:
+        if x[1] > WEIGHTS[name]:
+            x = x * 0.5
+    return x
+""", 13, vectors(4, 60)),
+    "a branch for each element of a list, backwards": Case("""
+WEIGHTS = [0.5, -2.0, 3.0, 0.25, 1.5]
+
+def f(x):
+    for weight in reversed(WEIGHTS):
+        if x.sum() > 0:
+            x = x * weight - 1
+        else:
+            x = x + 1
+    return x
+""", 6, vectors(4, 60)),
 }
 
 

@@ -85,6 +85,45 @@ def by_a_closure(x: fw.Tensor) -> Any:
     return fw.stack(out)
 
 
+def two_in_each_iteration(x: fw.Tensor) -> Any:
+    out = []
+    for t in range(len(x) - 1, -1, -2):
+        out.append(x[t])
+        out.append(x[t] * t)
+    return fw.stack(out), len(out)
+
+
+def extended(x: fw.Tensor) -> Any:
+    out, total = [], fw.zeros(4)
+    for row in x:
+        out.extend([row + 1, row * 2])
+        out += (row * 3,)
+    for row in reversed(out):
+        total = total * 0.5 + row
+    return fw.stack(out), total, out[1]
+
+
+def left_between_two(x: fw.Tensor) -> Any:
+    out = []
+    for row in x:
+        out.append(row * 2)
+        if row.sum() > 2.5:
+            break
+        out.append(row * 3)
+    return fw.stack(out), len(out)
+
+
+def trained_with_two(x: fw.Tensor) -> Any:
+    WEIGHT.grad = None
+    h, out = fw.zeros(4), []
+    for row in x:
+        h = fw.tanh(row + h @ WEIGHT)
+        out.append(h)
+        out.append(h * h)
+    (fw.stack(out) ** 2).mean().backward()
+    return WEIGHT.grad
+
+
 def trained(x: fw.Tensor) -> Any:
     WEIGHT.grad = None
     h, out = fw.zeros(4), []
@@ -97,7 +136,7 @@ def trained(x: fw.Tensor) -> Any:
 
 
 ROLLED = [collected, counted, behind_a_prefix, two_lists, in_a_nest, iterated, by_a_closure,
-          trained]
+          trained, two_in_each_iteration, extended, left_between_two, trained_with_two]
 
 
 def left_early(x: fw.Tensor) -> Any:
@@ -172,6 +211,30 @@ def of_some(x: fw.Tensor) -> Any:
     return fw.stack(out) if out else x
 
 
+def one_or_two(x: fw.Tensor) -> Any:
+    out = []
+    for t in range(len(x)):
+        out.append(x[t])
+        if t % 2:
+            out.append(x[t] * 2)
+    return fw.stack(out)
+
+
+def of_two_types(x: fw.Tensor) -> Any:
+    out = []
+    for row in x:
+        out += [row * 2, row.sum()]
+    return out[-1]
+
+
+def twice_the_same(x: fw.Tensor) -> Any:
+    out = []
+    for row in x:
+        out += [row * 2] * 2
+    out[0] += 1
+    return fw.stack(out)
+
+
 def under_two_names(x: fw.Tensor) -> Any:
     out: list[fw.Tensor] = []
     other = out
@@ -221,7 +284,8 @@ def compared(x: fw.Tensor) -> Any:
 
 OTHERS = [left_early, changed_after_append, changed_behind_the_loop, changed_under_a_bare_except,
           changed_in_the_list, changed_through_the_base, changed_result, of_some,
-          under_two_names, kept, read_in_the_loop, returned, reversed_rows, compared]
+          one_or_two, of_two_types, twice_the_same, under_two_names, kept,
+          read_in_the_loop, returned, reversed_rows, compared]
 
 
 def arrays_of(value: Any) -> list[Any]:

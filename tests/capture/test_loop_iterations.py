@@ -73,19 +73,20 @@ def test_steps_of_an_adaptive_solver() -> None:
     assert compiled.stats.fallbacks <= 1 and compiled.stats.replays >= 5
 
 
-def test_iterators_are_searched_only_for_loops_over_lists(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_iterators_are_searched_only_for_loops_over_containers(
+        monkeypatch: pytest.MonkeyPatch) -> None:
     """The search visits all objects that a trace has made, at each decision."""
-    searches = Mock(wraps=operand_stack.list_iterators)
-    monkeypatch.setattr(operand_stack, "list_iterators", searches)
+    searches = Mock(wraps=operand_stack._young)
+    monkeypatch.setattr(operand_stack, "_young", searches)
 
     items = [3, 4, 5]
     with gc_pause.not_collecting():
         for _ in range(2):
-            assert operand_stack.list_positions(sys._getframe(), []) == []
+            assert operand_stack.container_positions(sys._getframe(), []) == []
         assert searches.call_count == 0
         counts = [1, 2]
         for _ in items:
             for _ in counts:
-                positions = operand_stack.list_positions(sys._getframe(), [])
+                positions = operand_stack.container_positions(sys._getframe(), [])
                 assert [p.tensors[0] for p in positions] == [items, counts]
         assert searches.call_count == 6

@@ -89,6 +89,32 @@ def zip_(x: fw.Tensor) -> fw.Tensor:
 
 
 @loop(3)
+def rows_backwards(x: fw.Tensor) -> fw.Tensor:
+    total = fw.zeros(3)
+    for row in reversed(x):
+        total = fw.tanh(total * 0.5 + row)
+    return total
+
+
+@loop(3)
+def numbers_backwards(x: fw.Tensor) -> Any:
+    total = fw.zeros(3)
+    for t in reversed(range(x.shape[0])):
+        total = total * 0.5 + x[t] * t
+    return total
+
+
+@loop(5)  # sizes of 1 to 4 skip some of the loops
+def steps_backwards(x: fw.Tensor) -> Any:
+    total, n = fw.zeros(3), len(x)
+    for t in reversed(range(1, n, 3)):
+        total = total * 0.5 + x[t] * t
+    for t in reversed(range(n - 1, -1, -2)):
+        total = total * 0.5 + x[t]
+    return total
+
+
+@loop(3)
 def steps_of_two(x: fw.Tensor) -> fw.Tensor:
     total = fw.zeros(3)
     for i in range(1, x.shape[0], 2):
@@ -170,6 +196,22 @@ def test_a_count_that_is_an_argument() -> None:
     for n in (3, 5, 0, 1, 8, 2, 0, 13, 4):
         assert_equal(compiled(fw.ones(3), n), f(fw.ones(3), n), f"{n}")
     assert compiled.stats.recordings <= 3 and compiled.stats.fallbacks == 0
+
+
+def test_a_size_of_0_fits_no_trace_that_has_divided_by_it() -> None:
+    """The guards of the trace with `%` compute the remainder before another one tells that n is 0.
+    """
+    def f(x: fw.Tensor) -> fw.Tensor:
+        total, t = fw.zeros(3), 1
+        while t < len(x) - 1 and x[0].sum() < 9.0:
+            total = total + x[t % len(x)]
+            t += 1
+        return total
+
+    compiled = fw.compile(f)
+    for n in (3, 4, 0, 5, 1, 0, 2, 7):
+        x = fw.arange(3.0 * n).reshape(n, 3)
+        assert_equal(compiled(x), f(x), f"{n}")
 
 
 # ---- gradients

@@ -13,7 +13,7 @@ from jobs import together
 from oracle import assert_same
 
 import fusewire as fw
-from fusewire.capture.heap.operand_stack import list_iterators
+from fusewire.capture.heap.operand_stack import container_iterators
 from fusewire.capture.replay.trace_tree import TraceTree
 
 
@@ -103,7 +103,7 @@ def test_a_thread_ends_its_tuples_while_another_looks_for_iterators() -> None:
 
     def look() -> int:
         wanted = iter([1, 2])
-        found = sum(any(i is wanted for i in list_iterators()) for _ in range(100))
+        found = sum(any(i is wanted for i in container_iterators()) for _ in range(100))
         done.set()
         return found
 
