@@ -30,7 +30,7 @@ from ..ir.sizes import is_dynamic
 from ..ir.target_info import Machine
 from .partition_work import buffers_of, chunk_bounds, split_into_tasks
 
-MAX_ROWS = 4  # that share what is read of the matrix; with more, sums of floats are faster
+MAX_ROWS = 16  # with more, products of floats are faster
 _PER_WORD = 4  # codes, or digits
 _DIGITS = 3  # of a whole number
 _WHOLE = 1 << 21  # the largest whole number: four of them times codes of 8 bits fit into int32
@@ -39,6 +39,8 @@ _LEAST_TOP = 2.0**-100  # a row of smaller numbers counts as 0
 _MIN_LANES = 4  # of the instructions
 _MIN_CODES_PER_TASK = 1 << 15
 _CODES_PER_NS = 20.0
+_REGISTERS_PER_ROW = 4  # vector registers: a sum, a product, and room for what rows share
+_Sums = dict[int, Register]  # by row
 _FLOAT, _INT32, _WORD = (np.dtype(t) for t in ("float32", "int32", "uint32"))
 
 
@@ -145,18 +147,28 @@ class _GroupedProduct:
         smallest = max(1, _MIN_CODES_PER_TASK // self.inputs)
         tasks, chunk = split_into_tasks(self.outputs, smallest, self.machine)
         (var, task), (position, output) = counter("task", tasks), counter("o", self.outputs)
-        totals = [Register(f"total{r}", _FLOAT) for r in range(self.rows)]
-        body = [*[Assign(t, const(0, _FLOAT)) for t in totals],
-                self._loop(self.lanes, lambda lane: self._lane(output, lane, totals), self.lanes),
-                *self._rest_of_least(output, totals),
-                *[self._store(row, output, t) for row, t in enumerate(totals)]]
+        body = [s for rows in self._tiles() for s in self._output(output, rows)]
         loop = For(position, *chunk_bounds(task, chunk, self.outputs), tuple(body))
         elements = self.rows * self.inputs * self.outputs
         return self._kernel("", (var, tasks), [loop], elements / _CODES_PER_NS)
 
-    def _lane(self, output: Index, lane: Index, totals: list[Register]) -> list[Stmt]:
+    def _tiles(self) -> list[range]:
+        """The rows that are computed side by side: they share what is read of the matrix."""
+        count = -(-self.rows // max(1, self.machine.registers // _REGISTERS_PER_ROW))
+        bounds = [self.rows * n // count for n in range(count + 1)]
+        return [range(a, b) for a, b in zip(bounds, bounds[1:])]
+
+    def _output(self, output: Index, rows: range) -> list[Stmt]:
+        """Statements that compute an output of some rows."""
+        totals = {r: Register(f"total{r}", _FLOAT) for r in rows}
+        return [*[Assign(t, const(0, _FLOAT)) for t in totals.values()],
+                self._loop(self.lanes, lambda lane: self._lane(output, lane, totals), self.lanes),
+                *self._rest_of_least(output, totals),
+                *[self._store(row, output, t) for row, t in totals.items()]]
+
+    def _lane(self, output: Index, lane: Index, totals: _Sums) -> list[Stmt]:
         """Statements of a lane: its sum over all groups."""
-        sums = [Register(f"sum{r}", _FLOAT) for r in range(self.rows)]
+        sums = {r: Register(f"sum{r}", _FLOAT) for r in totals}
         steps = self.group // _PER_WORD // self.lanes
         count = self.groups * self.bits // 8
 
@@ -168,13 +180,12 @@ class _GroupedProduct:
             return self._add_least(output, g * self.lanes + lane, sums)
 
         whole = self.groups // self.lanes
-        return [*[Assign(s, const(0, _FLOAT)) for s in sums],
+        return [*[Assign(s, const(0, _FLOAT)) for s in sums.values()],
                 self._loop(count, groups, unroll=2),
                 *([self._loop(whole, least)] if whole else []),
-                *[Update(t, "add", loop_ir.read(s)) for t, s in zip(totals, sums)]]
+                *[Update(t, "add", loop_ir.read(s)) for t, s in zip(totals.values(), sums.values())]]
 
-    def _products(self, output: Index, group: Index, word: Index, sums: list[Register]
-                  ) -> list[Stmt]:
+    def _products(self, output: Index, group: Index, word: Index, sums: _Sums) -> list[Stmt]:
         """Statements that add the products of a word of bytes to the sums of the rows."""
         codes = Register("codes", _WORD)
         four = tuple(cast(self.inline.value(self.codes, (output, word * _PER_WORD + n)),
@@ -188,7 +199,7 @@ class _GroupedProduct:
             scale = self.inline.value(self.scale, (output, group + part * (self.groups // parts)))
             body.append(Assign(some, value.expr))
             at = word + part * (self.words // parts)
-            for row, total in enumerate(sums):
+            for row, total in sums.items():
                 whole = Register(f"whole{part}_{row}", _INT32)
                 body += [*self._whole_product(whole, some, as_index(row), at), Update(
                     total, "add", (cast(ExprValue(loop_ir.read(whole)), _FLOAT) * scale).expr)]
@@ -207,13 +218,13 @@ class _GroupedProduct:
                 body.append(Assign(total, shifted.expr))
         return body
 
-    def _add_least(self, output: Index, group: Index, sums: list[Register]) -> list[Stmt]:
+    def _add_least(self, output: Index, group: Index, sums: _Sums) -> list[Stmt]:
         """Statements that add what the least numbers of a group contribute."""
         least = self.inline.value(self.least, (output, group))
         return [Update(s, "add", (least * ExprValue(loop_ir.load(
-            self.sums, (group + row * self.groups).expr()))).expr) for row, s in enumerate(sums)]
+            self.sums, (group + row * self.groups).expr()))).expr) for row, s in sums.items()]
 
-    def _rest_of_least(self, output: Index, totals: list[Register]) -> list[Stmt]:
+    def _rest_of_least(self, output: Index, totals: _Sums) -> list[Stmt]:
         """The loop over the groups that do not fill all lanes."""
         rest, first = self.groups % self.lanes, self.groups // self.lanes * self.lanes
         return [self._loop(rest, lambda g: self._add_least(output, g + first, totals),
