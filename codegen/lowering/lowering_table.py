@@ -18,6 +18,7 @@ from ..cpu.attention.select import (
 )
 from ..cpu.axis_scatter import lower_add_at, lower_scatter
 from ..cpu.gemm.lower import lower_contract
+from ..cpu.grouped_product import grouped_kernels, has_grouped_kernel
 from ..cpu.lower import lower_loops
 from ..cpu.max_pool_grad import has_max_pool_kernel, lower_max_pool_back
 from ..cpu.scan import lower_scan
@@ -91,6 +92,7 @@ CPU = LoweringTable({
     **dict.fromkeys(("attention", "attention_back"),
                     CompositeKernel(has_kernel, attention_kernels)),
     "cached_attention": CompositeKernel(has_cached_kernel, cached_attention_kernels),
+    "grouped_product": CompositeKernel(has_grouped_kernel, grouped_kernels),
     "max_pool_back": CompositeKernel(has_max_pool_kernel, lower_max_pool_back),
 }, {"add_at": lower_add_at, "scatter": lower_scatter})
 

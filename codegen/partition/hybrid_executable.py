@@ -58,6 +58,10 @@ class NativePart(Protocol):
     def assembly(self) -> str: ...
 
 
+# A composite stays whole here if any processor has a kernel for it: a part is compiled for one.
+_WITH_ALL_INSTRUCTIONS = Machine(dot=True, dot16=True, dot8=True, matrix_unit=True)
+
+
 def compile_hybrid(graph: Graph, native: Callable[[GraphPart], NativePart],
                    lowering_on: Callable[[str], LoweringTable]) -> HybridExecutable:
     """Compiles all parts of a graph that `native` can compile; lowering_on(device) tells which ops
@@ -107,7 +111,7 @@ def _without_checks(graph: Graph, table_of: Callable[[Node], LoweringTable]
     """The graph without composites and checks, the checks, and the computed values among those that
     are checked."""
     def has_kernel(node: Node) -> bool:
-        return table_of(node).has_kernel(node, Machine())
+        return table_of(node).has_kernel(node, _WITH_ALL_INSTRUCTIONS)
 
     decomposed = decompose_composites(recognize_attention(graph, has_kernel), lambda node: not (
         why_no_code(node) or has_kernel(node)))

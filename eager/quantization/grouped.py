@@ -1,10 +1,8 @@
 """Defines the linear layer whose weight has few bits, with a scale for each group of inputs.
 
-Its buffers stand for the weight: element (o, i) is `codes[o, i] * scale[o, g] + least[o, g]`, where
-g = i // group. Codes are whole numbers from 0 to 255, or to 15. Two codes of 4 bits share a byte:
-the lower half of byte (o, j) is the code of input j, the upper half that of input j + inputs / 2.
-So both halves of a row are read in order. Compiled code converts the codes inside of the product,
-as long as there are few rows; it multiplies many rows with the converted weight.
+Its buffers stand for the weight, as `ops/products/grouped_product.py` says. Compiled code converts
+the codes inside of the product, as long as there are few rows; it multiplies many rows with the
+converted weight.
 """
 
 from __future__ import annotations
@@ -19,7 +17,7 @@ from ..errors import ShapeError
 from ..nn.base.module import Module
 from ..nn.utils import lora
 from ..ops.elementwise.pointwise import cast
-from ..ops.shape.join import concat
+from ..ops.products.grouped_product import grouped_matrix, grouped_product
 
 __all__ = ["BITS", "GroupedLinear", "why_not"]
 
@@ -70,28 +68,13 @@ class GroupedLinear(Module):
         if x.shape[-1] != self.in_features:
             raise ShapeError(f"Linear: takes (..., {self.in_features}), got shape {x.shape}",
                              "the last axis has the inputs of the layer")
-        products = [x[..., start:stop] @ cast(part, x.dtype).mT
-                    for start, stop, part in self._parts()]
-        out = products[0] if len(products) == 1 else products[0] + products[1]
+        out = grouped_product(x, self.codes, self.scale, self.least, self.bits)
         return out if self.bias is None else out + cast(self.bias, out.dtype)
 
     @property
     def weight(self) -> Tensor:
         """The weight that the codes stand for, in float32: (outputs, inputs)."""
-        return concat([part for _, _, part in self._parts()], axis=1)
-
-    def _parts(self) -> list[tuple[int, int, Tensor]]:
-        """The weight in columns from start to stop, whose codes are in the same bits of bytes."""
-        width, groups = self.codes.shape[1], self.codes.shape[1] // self.group
-        parts = []
-        for n in range(8 // self.bits):
-            shift, first = n * self.bits, n * groups
-            codes = (cast(self.codes, dtypes.int32) >> shift) & ((1 << self.bits) - 1)
-            whole = cast(codes, dtypes.float32).reshape(self.out_features, groups, self.group)
-            scale, least = (x[:, first:first + groups, None] for x in (self.scale, self.least))
-            parts.append((n * width, (n + 1) * width,
-                          (whole * scale + least).reshape(self.out_features, width)))
-        return parts
+        return grouped_matrix(self.codes, self.scale, self.least, self.bits)
 
     def extra_repr(self) -> str:
         return f"{self.in_features}, {self.out_features}, bits={self.bits}, group={self.group}"

@@ -10,6 +10,7 @@ from rows.whole import convolved
 
 import fusewire as fw
 from fusewire.eager.ops.layers import quantized
+from fusewire.eager.ops.products.grouped_product import grouped_product
 
 i1, u1 = np.dtype("int8"), np.dtype("uint8")
 
@@ -126,3 +127,30 @@ for x, w, groups, stride, dilation, pad, bias in (
             Bad(lambda how=how, x=x, w=w: quantized.quantized_conv(*[
                 fw.from_numpy(a) for a in factors(x, (w[0], w[1] + 1, *w[2:]), u1)(
                     np.random.default_rng(0))], **how), "does not fit the weight"),))
+
+
+# ---- a matrix of few bits, with a scale for each group
+def few_bits(dtype: Any, *shape: int, bits: int, outputs: int = 3, groups: int = 2) -> Any:
+    """Rows of this shape, codes, scales and least numbers."""
+    def make(rng: Any) -> Any:
+        inputs = shape[-1]
+        return (rng.standard_normal(shape).astype(dtype),
+                codes(rng, (outputs, inputs * bits // 8), u1),
+                *(rng.standard_normal((outputs, groups)).astype(f4) for _ in range(2)))
+
+    return make
+
+
+def times_few_bits(x: Array, whole: Array, scale: Array, least: Array, bits: int) -> Array:
+    if bits == 4:
+        whole = np.concatenate([whole & 15, whole >> 4], axis=1)
+    scale, least = (np.repeat(t, x.shape[-1] // t.shape[1], axis=1) for t in (scale, least))
+    return x @ (whole.astype(np.float64) * scale + least).T
+
+
+for bits in (4, 8):
+    row("grouped_product", lambda *x, bits=bits: grouped_product(*x, bits=bits),
+        [few_bits(f4, 2, 32, bits=bits), few_bits(f4, 32, bits=bits),
+         few_bits(f4, 2, 3, 8, bits=bits), few_bits(f4, 0, 8, bits=bits)],
+        lambda *x, bits=bits: times_few_bits(*x, bits=bits), label=f"{bits} bits",
+        tolerance=1e-5, grad=False)
