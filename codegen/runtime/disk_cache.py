@@ -28,6 +28,7 @@ from ...eager.settings import settings
 
 _FORMAT = b"fusewire object 2\n"
 _TRIM_FRACTION = 0.8  # of the limit, down to which the oldest entries are evicted
+_READS_PER_LIMIT = 64  # how often the folder is read while as many bytes are written as the limit
 _NAMES = re.compile(r"[0-9a-f]{64}\.\w+|tmp\w+\.part")  # of entries, and of what becomes one
 # Without these, as on Windows, names are looked up from the root, and a file opens as it is.
 _BY_FOLDER = {os.open, os.rename, os.stat, os.unlink} <= os.supports_dir_fd \
@@ -83,8 +84,19 @@ def save(name: str, image: bytes) -> None:
         path.mkdir(mode=0o700, parents=True, exist_ok=True)
         with _open_folder(path) as at:
             if at.ours:
-                _replace(at, name, _FORMAT + digest(name, image) + image)
-                _evict(at)
+                raw = _FORMAT + digest(name, image) + image
+                _replace(at, name, raw)
+                if _is_turn(len(raw)):
+                    _evict(at)
+
+
+def _is_turn(size: int) -> bool:
+    """True if an entry of so many bytes is one after which the folder is read.
+
+    It takes a fifth of a second for 20,000 entries. So it is left to chance, in proportion to the
+    bytes: on average once per share of the limit that is written, by however many processes.
+    """
+    return secrets.randbelow((settings.disk_mb << 20) // _READS_PER_LIMIT) < size
 
 
 class _Folder(NamedTuple):

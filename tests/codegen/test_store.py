@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
@@ -273,6 +274,18 @@ def test_the_oldest_go_where_there_is_too_much(folder: Path) -> None:
     kept = {p.name for p in entries(folder)}
     assert names[4] in kept and "f.o" in kept and names[0] not in kept
     assert sum(p.stat().st_size for p in entries(folder)) <= 1 << 20
+
+
+def test_small_entries_keep_to_the_limit_with_few_looks_at_the_folder(
+        folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A look at a folder of 20,000 entries takes longer than to compile a small program."""
+    looks = Mock(wraps=disk_cache._evict)
+    monkeypatch.setattr(disk_cache, "_evict", looks)
+    settings.disk_mb = 1
+    for i in range(1600):
+        disk_cache.save(f"{i:064d}.o", bytes(1000))
+    assert sum(p.stat().st_size for p in entries(folder)) < 1.3 * (1 << 20)
+    assert 20 < looks.call_count < 300  # a hundred on average
 
 
 def test_threads_that_write_the_same(folder: Path) -> None:
