@@ -13,6 +13,7 @@ their own. Lanes take neighbouring words of four codes, and all lanes are in one
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -156,7 +157,7 @@ class _GroupedProduct:
         """The rows that are computed side by side: they share what is read of the matrix."""
         count = -(-self.rows // max(1, self.machine.registers // _REGISTERS_PER_ROW))
         bounds = [self.rows * n // count for n in range(count + 1)]
-        return [range(a, b) for a, b in zip(bounds, bounds[1:])]
+        return [range(a, b) for a, b in itertools.pairwise(bounds)]
 
     def _output(self, output: Index, rows: range) -> list[Stmt]:
         """Statements that compute an output of some rows."""
@@ -183,7 +184,7 @@ class _GroupedProduct:
         return [*[Assign(s, const(0, _FLOAT)) for s in sums.values()],
                 self._loop(count, groups, unroll=2),
                 *([self._loop(whole, least)] if whole else []),
-                *[Update(t, "add", loop_ir.read(s)) for t, s in zip(totals.values(), sums.values())]]
+                *[Update(t, "add", loop_ir.read(sums[r])) for r, t in totals.items()]]
 
     def _products(self, output: Index, group: Index, word: Index, sums: _Sums) -> list[Stmt]:
         """Statements that add the products of a word of bytes to the sums of the rows."""
