@@ -26,7 +26,7 @@ def grouped_product(x: Tensor, codes: Tensor, scale: Tensor, least: Tensor, bits
     """x times the transposed matrix: (..., outputs), of the dtype of `x`.
 
     Code for few rows may round each row of `x` to whole multiples of 2**-21 of its largest
-    magnitude; a row with inf or nan then gives nan.
+    magnitude; a row with inf or nan then gives only inf and nan.
 
     Args:
         x: (..., inputs), floats.
