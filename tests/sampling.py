@@ -15,7 +15,7 @@ import numpy as np
 
 WHOLE = os.environ.get("FUSEWIRE_TEST_WHOLE", "0") == "1"
 SEED = int(os.environ.get("FUSEWIRE_TEST_SEED", "0"))
-ALWAYS, SHARE = 8, 0.1  # of a test with more cases: so many, and this share of the others
+ALWAYS, SHARE = 6, 0.1  # of a test with more cases: so many, and this share of the others
 T = TypeVar("T")
 
 

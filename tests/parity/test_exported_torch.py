@@ -8,7 +8,7 @@ import pytest
 from parity.exported import TOLERANCE, WAYS, trip
 from sampling import sample
 
-CHOSEN = sample(WAYS, 5)
+CHOSEN = sample(WAYS, 3)
 
 
 @pytest.mark.parametrize(("name", "script"), CHOSEN, ids=[
