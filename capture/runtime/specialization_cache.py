@@ -38,13 +38,13 @@ class CachedValue(Generic[T]):
 class Policy(NamedTuple):
     """The rules of a cache. `limit`: the most values that it holds. `requests`: from which request
     on a key gets its value, by the number of values that were made for the same group of keys.
-    `least_work`: the least work of a call for which a key gets a value at all, by the same number.
-    `rank`: the value of the lowest rank is evicted first."""
+    `rank`: the value of the lowest rank is evicted first. `least_work`: the least work of a call for
+    which a key gets a value at all, by the number of values of its group."""
 
     limit: int
     requests: Callable[[int], int] = lambda made: 1
-    least_work: Callable[[int], float] = lambda made: 0.0
     rank: Callable[[CachedValue[Any]], Any] = operator.attrgetter("last_use")
+    least_work: Callable[[int], float] = lambda made: 0.0
 
 
 def costlier_after(free: int) -> Callable[[int], float]:
