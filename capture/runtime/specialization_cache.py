@@ -38,8 +38,8 @@ class CachedValue(Generic[T]):
 class Policy(NamedTuple):
     """The rules of a cache. `limit`: the most values that it holds. `requests`: from which request
     on a key gets its value, by the number of values that were made for the same group of keys.
-    `rank`: the value of the lowest rank is evicted first. `least_work`: the least work of a call for
-    which a key gets a value at all, by the number of values of its group."""
+    `rank`: the value of the lowest rank is evicted first. `least_work`: the least work of a call
+    for which a key gets a value at all, by the number of values of its group."""
 
     limit: int
     requests: Callable[[int], int] = lambda made: 1
