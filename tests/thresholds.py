@@ -57,6 +57,7 @@ LOWERED: dict[str, dict[str, int]] = {
     "codegen.cpu.prefetch": {"_MAX_CACHED_BYTES": 16},
     "codegen.cpu.scatter_rows": {"_MIN_ELEMENTS_PER_TASK": 8},
     "codegen.cpu.axis_scatter": {"_MIN_ELEMENTS_PER_TASK": 8},
+    "codegen.cpu.grouped_product": {"_MIN_CODES_PER_TASK": 64},
     "codegen.cpu.max_pool_grad": {"_MIN_ELEMENTS_PER_TASK": 8},
     "codegen.cpu.transposed_rows": {"_MAX_BLOCK_BYTES": 1 << 11},
     "codegen.cpu.window_sums": {"_MAX_BAND_BYTES": 64},

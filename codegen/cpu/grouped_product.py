@@ -44,7 +44,7 @@ from .partition_work import buffers_of, chunk_bounds, split_into_tasks
 MAX_ROWS = 16  # with more, products of floats are faster
 _PER_WORD = 4  # codes, or digits
 _DIGITS = 3  # of a whole number
-_WHOLE = 1 << 21  # the largest whole number: four of them times codes of 8 bits fit into int32
+_WHOLE = 2**21  # the largest whole number: four of them times codes of 8 bits fit into int32
 _BIAS = 0x808080  # makes each digit a byte from 0 to 255, which is the digit plus 128
 _LEAST_TOP = 2.0**-100  # a row of smaller numbers counts as 0
 _MIN_LANES = 4  # of the instructions
