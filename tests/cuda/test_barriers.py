@@ -146,7 +146,7 @@ def test_every_barrier_of_a_kernel_is_needed(what: str) -> None:
     missed = [number for number in range(len(_barriers(source)))
               if not _caught(number, graph, arrays)]
     lines = [source[_barriers(source)[n].start():].partition("\n")[0] for n in missed]
-    assert lines in ([], ["__syncthreads();  // whoever still reads what was there before"])
+    assert lines in ([], ["__syncthreads();  // for threads that still read the earlier values"])
 
 
 def _caught(number: int, graph: Graph, arrays: list[Any]) -> bool:

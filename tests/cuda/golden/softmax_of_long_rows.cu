@@ -5,7 +5,7 @@ __device__ __forceinline__ float fw_maximum_f32_of_1024(float x, void* sums, int
     x = fw_maximum(x, fw_from_lane(x, 2));
     x = fw_maximum(x, fw_from_lane(x, 1));
     float* parts = (float*)sums;
-    __syncthreads();  // whoever still reads what was there before
+    __syncthreads();  // for threads that still read the earlier values
     if (lane % 32 == 0) parts[lane / 32] = x;
     __syncthreads();
     x = parts[lane % 32];
@@ -23,7 +23,7 @@ __device__ __forceinline__ float fw_add_f32_of_1024(float x, void* sums, int lan
     x = (x + fw_from_lane(x, 2));
     x = (x + fw_from_lane(x, 1));
     float* parts = (float*)sums;
-    __syncthreads();  // whoever still reads what was there before
+    __syncthreads();  // for threads that still read the earlier values
     if (lane % 32 == 0) parts[lane / 32] = x;
     __syncthreads();
     x = parts[lane % 32];
