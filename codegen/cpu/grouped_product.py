@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Mapping
-from typing import Any
 
 import numpy as np
 
@@ -26,8 +25,19 @@ from ..ir import loop_ir
 from ..ir.affine_index import Index, as_index, counter
 from ..ir.builder import ExprValue, call, cast
 from ..ir.inline import Inliner, memory_reader
-from ..ir.loop_ir import Assign, For, Kernel, KernelBuffer, Register, Stmt, Store, Update, const
-from ..ir.sizes import is_dynamic
+from ..ir.loop_ir import (
+    Assign,
+    For,
+    Kernel,
+    KernelBuffer,
+    Register,
+    Stmt,
+    Store,
+    Update,
+    Var,
+    const,
+)
+from ..ir.sizes import Size, is_dynamic
 from ..ir.target_info import Machine
 from .partition_work import buffers_of, chunk_bounds, split_into_tasks
 
@@ -97,13 +107,14 @@ class _GroupedProduct:
         largest = ExprValue(loop_ir.read(top))
         # The difference is nan where the largest is inf.
         step = (call("maximum", largest, _LEAST_TOP) + (largest - largest)) * (1 / _WHOLE)
-        body = [Assign(top, const(0, _FLOAT)),
-                self._loop(self.inputs, lambda i: [
-                    Update(top, "maximum", call("abs", self._x(row, i)).expr)], self._vector),
-                Store(self.steps, row.expr(), step.expr),
-                Assign(factor, (1.0 / step).expr),
-                self._loop(self.words, lambda w: self._word(row, w, factor), self._vector),
-                self._loop(self.groups, lambda g: self._group_sum(row, g, factor))]
+        body: list[Stmt] = [
+            Assign(top, const(0, _FLOAT)),
+            self._loop(self.inputs, lambda i: [
+                Update(top, "maximum", call("abs", self._x(row, i)).expr)], self._vector),
+            Store(self.steps, row.expr(), step.expr),
+            Assign(factor, (1.0 / step).expr),
+            self._loop(self.words, lambda w: self._word(row, w, factor), self._vector),
+            self._loop(self.groups, lambda g: self._group_sum(row, g, factor))]
         return self._kernel("digits", (var, self.rows), body, self.rows * self.inputs / 4)
 
     @property
@@ -119,7 +130,9 @@ class _GroupedProduct:
         """The whole number of an element, as a float."""
         rounded: ExprValue = call("round", self._x(row, i) * ExprValue(loop_ir.read(factor)))
         # nan, for which the result is nan by its step, becomes a number that has digits
-        return call("where", call("le", call("abs", rounded), float(_WHOLE)), rounded, 0.0)
+        has_digits = call("le", call("abs", rounded), float(_WHOLE))
+        whole: ExprValue = call("where", has_digits, rounded, 0.0)
+        return whole
 
     def _word(self, row: Index, word: Index, factor: Register) -> list[Stmt]:
         """Statements that store the digits of four elements."""
@@ -133,7 +146,8 @@ class _GroupedProduct:
         return stores
 
     def _digit_at(self, digit: int, row: Index, word: Index) -> Index:
-        return (row + digit * self.rows) * self.words + word
+        first: Index = (row + digit * self.rows) * self.words
+        return first + word
 
     def _group_sum(self, row: Index, group: Index, factor: Register) -> list[Stmt]:
         total = Register("total", _FLOAT)
@@ -242,8 +256,9 @@ class _GroupedProduct:
         var, i = counter("i", size)
         return For(var, const(0), const(size), tuple(body(i)), lanes, unroll)
 
-    def _kernel(self, label: str, tasks: Any, body: list[Stmt], cost: float) -> Kernel:
+    def _kernel(self, label: str, tasks: tuple[Var, Size], body: list[Stmt], cost: float) -> Kernel:
         reads, writes = buffers_of(tuple(body))
         name = f"{self.name}_{label}" if label else self.name
-        return Kernel(name, reads, writes, (), *tasks, tuple(body), cost,
+        var, count = tasks
+        return Kernel(name, reads, writes, (), var, count, tuple(body), cost,
                       (self.node.site,) if self.node.site else ())
