@@ -131,8 +131,8 @@ class _GroupedProduct:
         """The whole number of an element, as a float."""
         rounded: ExprValue = call("round", self._x(row, i) * ExprValue(loop_ir.read(factor)))
         # nan, for which the result is nan by its step, becomes a number that has digits
-        whole: ExprValue = call("where", call("le", call("abs", rounded), float(_WHOLE)), rounded,
-                                0.0)
+        has_digits = call("le", call("abs", rounded), float(_WHOLE))
+        whole: ExprValue = call("where", has_digits, rounded, 0.0)
         return whole
 
     def _word(self, row: Index, word: Index, factor: Register) -> list[Stmt]:
@@ -147,8 +147,8 @@ class _GroupedProduct:
         return stores
 
     def _digit_at(self, digit: int, row: Index, word: Index) -> Index:
-        at: Index = (row + digit * self.rows) * self.words + word
-        return at
+        first: Index = (row + digit * self.rows) * self.words
+        return first + word
 
     def _group_sum(self, row: Index, group: Index, factor: Register) -> list[Stmt]:
         total = Register("total", _FLOAT)
